@@ -1,0 +1,30 @@
+"""Every error and warning that partwise raises on purpose.
+
+A message is one sentence that names the argument, the first offending row and column, and what to do.
+"""
+
+from __future__ import annotations
+
+
+class PartwiseError(Exception):
+    """Base of all errors that partwise raises on purpose."""
+
+
+class InvalidInputError(PartwiseError, ValueError):
+    """An argument or a data matrix cannot be used; the message says which, where and what to do."""
+
+
+class FileFormatError(PartwiseError, ValueError):
+    """A file is unreadable, truncated, malformed, hostile or of a foreign format."""
+
+
+class MissingDependencyError(PartwiseError, ImportError):
+    """An optional package is needed; the message names the extra that installs it."""
+
+
+class LogNormalisedWarning(UserWarning):
+    """The data look log-normalised, where raw counts are expected."""
+
+
+class InterruptedFitWarning(UserWarning):
+    """A fit was stopped by Ctrl-C and keeps what it had reached."""

@@ -20,8 +20,3 @@ def kernel(function: Callable[P, R]) -> Callable[P, R]:
     compiled: Any = numba.njit(cache=True, nogil=True, error_model="numpy", fastmath=_FASTMATH)(function)
     return cast("Callable[P, R]", compiled)
 
-
-def inline_kernel(function: Callable[P, R]) -> Callable[P, R]:
-    """Compile a small function that other kernels call in their inner loops; LLVM inlines it."""
-    compiled: Any = numba.njit(cache=True, nogil=True, error_model="numpy", fastmath=_FASTMATH, inline="never")(function)
-    return cast("Callable[P, R]", compiled)

@@ -1,0 +1,33 @@
+"""Find the parts that counts and yes/no tables are made of.
+
+The package is lazy (PEP 562): a public name is imported when it is first used, so that ``import partwise`` and the
+command's help do not wait for compilers and scientific libraries.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from partwise._registry import PUBLIC, resolve
+from partwise._version import __version__
+
+if TYPE_CHECKING:  # the same names, for type checkers and editors; a test keeps them equal to the table
+    from partwise import errors as errors
+    from partwise.core.persistence import load as load
+    from partwise.io import read as read
+    from partwise.io.table import Table as Table
+    from partwise.poisson.estimator import PoissonNMF as PoissonNMF
+
+__all__ = ["__version__", *PUBLIC]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in PUBLIC:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = resolve(PUBLIC[name])
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

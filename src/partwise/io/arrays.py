@@ -1,0 +1,231 @@
+"""Named arrays and JSON metadata in one safetensors file: the container of models and checkpoints."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from partwise.errors import FileFormatError, InvalidInputError
+from partwise.io.atomic import write_atomically
+from partwise.io.limits import bytes_allowed, refuse_above
+
+FORMAT_VERSION = 1
+Arrays = dict[str, np.ndarray[Any, Any]]
+
+_HEADER_KEY = "partwise"
+_SEPARATOR = "::"
+_TEXT, _OFFSETS, _METADATA = "::utf8", "::offsets", "::metadata"
+# The format limits the whole header to 100 MB and readers load it first, so larger metadata become an array of bytes.
+_METADATA_IN_HEADER = 2**16
+_DTYPES = frozenset(
+    ["bool", "complex64", *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64))]
+    + [f"float{bits}" for bits in (16, 32, 64)]
+)
+
+
+def save_arrays(
+    path: str | os.PathLike[str], arrays: Mapping[str, Any], metadata: Mapping[str, Any] | None = None
+) -> None:
+    """Write named arrays and metadata to one safetensors file, whole or not at all; equal content gives equal bytes.
+
+    Parameters
+    ----------
+    path
+        The file to write.
+    arrays
+        Numeric or boolean arrays of any shape, and one-dimensional arrays of str (labels).
+    metadata
+        Anything that JSON can hold; NumPy scalars are accepted, tuples come back as lists.
+
+    Raises
+    ------
+    InvalidInputError
+        A name, an array or the metadata cannot be stored.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "model.safetensors"
+    >>> save_arrays(path, {"dictionary": np.eye(2), "labels": np.array(["a", "é"])}, {"seed": 7})
+    >>> arrays, metadata = load_arrays(path)
+    >>> arrays["labels"].tolist(), metadata
+    (['a', 'é'], {'seed': 7})
+    """
+    from safetensors.numpy import save_file
+
+    tensors: Arrays = {}
+    for name, value in arrays.items():
+        tensors.update(_encode(name, value))
+    header: dict[str, Any] = {"format_version": FORMAT_VERSION}
+    text = _to_json({} if metadata is None else metadata)
+    if len(text) <= _METADATA_IN_HEADER:
+        header["metadata"] = json.loads(text)
+    else:
+        tensors[_METADATA] = np.frombuffer(text, dtype=np.uint8)
+    # One key only: the library writes several in an order that changes from run to run.
+    in_header = {_HEADER_KEY: _to_json(header).decode()}
+    write_atomically(path, lambda aside: save_file(tensors, aside, metadata=in_header))
+
+
+def load_arrays(
+    path: str | os.PathLike[str], *, memory_limit: int | float | str | None = None
+) -> tuple[Arrays, dict[str, Any]]:
+    """Read a file written by `save_arrays`; nothing in it is ever executed.
+
+    Parameters
+    ----------
+    path
+        The file to read.
+    memory_limit
+        Bytes that may be used (or text such as ``"8 GB"``); see `partwise.io.limits.bytes_allowed`.
+
+    Returns
+    -------
+    arrays, metadata
+        What was saved.
+
+    Raises
+    ------
+    FileFormatError
+        The file is truncated, damaged, hostile, foreign, or of a newer version.
+    FileNotFoundError
+        There is no such file.
+    """
+    limit = bytes_allowed(memory_limit)
+    tensors, header = _load_tensors(Path(path), limit)
+    metadata = header.get("metadata", {})
+    if _METADATA in tensors:
+        metadata = _from_json(_as_bytes(tensors.pop(_METADATA), path, "its metadata"), path)
+    if not isinstance(metadata, dict):
+        raise _damaged(path, "its metadata are not a JSON object")
+    arrays: Arrays = {}
+    for name in sorted(tensors):
+        if name.endswith(_TEXT):
+            label = name.removesuffix(_TEXT)
+            offsets = tensors.get(label + _OFFSETS)
+            arrays[label] = _decode_text(tensors[name], offsets, path, label, limit)
+        elif _SEPARATOR not in name:
+            arrays[name] = tensors[name]
+        elif not (name.endswith(_OFFSETS) and name.removesuffix(_OFFSETS) + _TEXT in tensors):
+            raise _damaged(path, f"it holds an array {name!r} of unknown meaning")
+    return arrays, metadata
+
+
+def _load_tensors(path: Path, limit: int) -> tuple[Arrays, dict[str, Any]]:
+    from safetensors import SafetensorError, safe_open
+
+    if not path.is_file():
+        raise FileNotFoundError(f"there is no file {path}; check the name.")
+    refuse_above(limit, path.stat().st_size, f"{path}")
+    try:
+        with safe_open(path, framework="np") as file:
+            in_header = (file.metadata() or {}).get(_HEADER_KEY)
+            if in_header is None:
+                raise FileFormatError(
+                    f"{path} is a safetensors file, but not one of partwise; give a file written by partwise."
+                )
+            header = _from_json(in_header, path)
+            _check_version(header, path)
+            return {name: file.get_tensor(name) for name in file.keys()}, header  # noqa: SIM118 - not a dict
+    except (
+        SafetensorError,
+        ValueError,
+        TypeError,
+        KeyError,
+        AttributeError,
+        OverflowError,
+        OSError,
+        MemoryError,
+    ) as error:
+        if isinstance(error, FileFormatError | PermissionError):
+            raise
+        raise _damaged(path, f"it is truncated, damaged or not a safetensors file ({error})") from error
+
+
+def _check_version(header: Any, path: Path) -> None:
+    version = header.get("format_version") if isinstance(header, dict) else None
+    if not isinstance(version, int) or isinstance(version, bool) or version < 1:
+        raise _damaged(path, "its header has no format_version")
+    if version > FORMAT_VERSION:
+        raise FileFormatError(
+            f"{path} has format version {version} and this partwise reads up to {FORMAT_VERSION}; upgrade partwise."
+        )
+
+
+def _encode(name: str, value: Any) -> Arrays:
+    if not name or _SEPARATOR in name or name == "__metadata__":
+        raise InvalidInputError(f"an array cannot be named {name!r}; choose a name without '::'.")
+    array = np.asarray(value, order="C")
+    if array.dtype.kind in "UT":
+        if array.ndim != 1:
+            raise InvalidInputError(f"array {name!r} holds text with {array.ndim} axes; labels must have one axis.")
+        encoded = [text.encode("utf-8", "surrogatepass") for text in array.tolist()]
+        offsets = np.zeros(len(encoded) + 1, dtype=np.int64)
+        np.cumsum([len(text) for text in encoded], out=offsets[1:])
+        return {name + _TEXT: np.frombuffer(b"".join(encoded), dtype=np.uint8), name + _OFFSETS: offsets}
+    if array.dtype.name not in _DTYPES:
+        raise InvalidInputError(
+            f"array {name!r} has dtype {array.dtype}, which cannot be stored; convert it to numbers or to str."
+        )
+    return {name: array.astype(array.dtype.newbyteorder("<"), copy=False)}
+
+
+def _decode_text(
+    text: np.ndarray[Any, Any],
+    offsets: np.ndarray[Any, Any] | None,
+    path: str | os.PathLike[str],
+    name: str,
+    limit: int,
+) -> np.ndarray[Any, Any]:
+    raw = _as_bytes(text, path, f"label array {name!r}")
+    if offsets is None or offsets.dtype != np.int64 or offsets.ndim != 1 or not len(offsets):
+        raise _damaged(path, f"label array {name!r} has no offsets")
+    lengths = np.diff(offsets)
+    if offsets[0] != 0 or offsets[-1] != len(raw) or (lengths < 0).any():
+        raise _damaged(path, f"the offsets of label array {name!r} do not fit its text")
+    # A NumPy array of str gives every label the room of the longest, four bytes a character.
+    refuse_above(limit, 4 * len(lengths) * int(lengths.max(initial=0)), f"{path}: label array {name!r}")
+    bounds = offsets.tolist()
+    try:
+        labels = [raw[start:end].decode("utf-8", "surrogatepass") for start, end in itertools.pairwise(bounds)]
+    except UnicodeDecodeError as error:
+        raise _damaged(path, f"label array {name!r} is not UTF-8") from error
+    return np.array(labels, dtype=np.str_)
+
+
+def _as_bytes(array: np.ndarray[Any, Any], path: str | os.PathLike[str], what: str) -> bytes:
+    if array.dtype != np.uint8 or array.ndim != 1:
+        raise _damaged(path, f"{what} should be bytes")
+    return array.tobytes()
+
+
+def _to_json(value: Any) -> bytes:
+    try:
+        return json.dumps(value, default=_plain, sort_keys=True, separators=(",", ":")).encode()
+    except (TypeError, ValueError) as error:
+        raise InvalidInputError(
+            f"metadata cannot be written as JSON: {error}; use plain numbers, text and lists."
+        ) from error
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.generic):
+        return value.item()
+    raise TypeError(f"{type(value).__name__} {value!r} is not plain data")
+
+
+def _from_json(text: str | bytes, path: str | os.PathLike[str]) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise _damaged(path, "its metadata are not JSON") from error
+
+
+def _damaged(path: str | os.PathLike[str], what: str) -> FileFormatError:
+    return FileFormatError(f"cannot read {os.fspath(path)}: {what}; write the file again or fetch a fresh copy.")

@@ -1,0 +1,136 @@
+"""Files that are either whole or not there: written aside, flushed to disk, then renamed into place."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import secrets
+import stat
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+_TEMPORARY_PREFIX = ".partwise-"
+_KEPT_NAME_LENGTH = 80
+
+
+@contextlib.contextmanager
+def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """Give a temporary path to write to, and rename it to ``path`` when the block ends without an error.
+
+    The temporary file lies in the same directory, ends in the same name (so that writers which look at the suffix are
+    content) and is removed when the block raises. An existing file keeps its permissions; a new one gets the usual
+    ones of the process. A symbolic link is followed, not replaced.
+
+    Parameters
+    ----------
+    path
+        The file to write.
+
+    Yields
+    ------
+    Path
+        Where to write meanwhile.
+
+    Raises
+    ------
+    OSError
+        The file cannot be written there; the message says why and what to do.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> with atomic_path(folder / "result.txt") as aside:
+    ...     _ = aside.write_text("whole")
+    >>> (folder / "result.txt").read_text()
+    'whole'
+    """
+    target = Path(os.path.realpath(path))
+    mode = _existing_mode(target)
+    aside = _reserve(target)
+    try:
+        yield aside
+        _settle(aside, target, mode)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            aside.unlink()
+        raise
+
+
+def write_atomically(path: str | os.PathLike[str], writer: Callable[[Path], object]) -> None:
+    """Let ``writer`` write a file aside, then rename it to ``path``; see `atomic_path`.
+
+    Parameters
+    ----------
+    path
+        The file to write.
+    writer
+        Called with the path to write to; what it returns is ignored.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "result.txt"
+    >>> write_atomically(path, lambda aside: aside.write_text("whole"))
+    >>> path.read_text()
+    'whole'
+    """
+    with atomic_path(path) as aside:
+        writer(aside)
+
+
+def _existing_mode(target: Path) -> int | None:
+    """Permissions of the file that is to be replaced; anything but a regular file is refused."""
+    try:
+        mode = target.stat().st_mode
+    except OSError:
+        return None
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(f"cannot write {target}: it is a directory; give the name of a file.")
+    if not stat.S_ISREG(mode):
+        raise OSError(f"cannot write {target}: it is a device or a pipe; give the name of an ordinary file.")
+    return stat.S_IMODE(mode)
+
+
+def _reserve(target: Path) -> Path:
+    """Create the empty temporary file, with the permissions that the process gives to new files."""
+    aside = target.parent / f"{_TEMPORARY_PREFIX}{secrets.token_hex(8)}-{target.name[-_KEPT_NAME_LENGTH:]}"
+    try:
+        os.close(os.open(aside, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
+    except OSError as error:
+        raise _explained(error, target) from error
+    return aside
+
+
+def _settle(aside: Path, target: Path, mode: int | None) -> None:
+    try:
+        if mode is not None:
+            aside.chmod(mode)
+        _flush(aside, os.O_RDWR)
+        aside.replace(target)
+    except OSError as error:
+        raise _explained(error, target) from error
+    # A power cut could undo the rename otherwise. Not every system can flush a directory; the file is whole anyway.
+    with contextlib.suppress(OSError):
+        _flush(target.parent, os.O_RDONLY)
+
+
+def _flush(path: Path, flags: int) -> None:
+    descriptor = os.open(path, flags)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _explained(error: OSError, target: Path) -> OSError:
+    """The same kind of error with a sentence that says what to do."""
+    folder = target.parent
+    if isinstance(error, FileNotFoundError | NotADirectoryError):
+        return type(error)(f"cannot write {target}: there is no directory {folder}; create it first.")
+    if isinstance(error, PermissionError) or error.errno == errno.EROFS:
+        return type(error)(f"cannot write {target}: no permission to write in {folder}; choose another directory.")
+    if error.errno in {errno.ENOSPC, errno.EDQUOT}:
+        return type(error)(f"cannot write {target}: the disk is full; free some space or choose another directory.")
+    return type(error)(f"cannot write {target}: {error.strerror or error}; choose another file name or directory.")

@@ -1,0 +1,61 @@
+# Every target sets up what it needs by itself, in .venv. `make` alone lists the targets.
+PYTHON ?= python3
+WORKERS ?= 2
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+
+# Real data for tests and benchmarks: the folder named by PARTWISE_DATA, by default a neighbour of the repository.
+ifeq ($(origin PARTWISE_DATA),undefined)
+ifneq ($(wildcard ../shared/data/.),)
+export PARTWISE_DATA := $(abspath ../shared/data)
+endif
+endif
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help demo test test-all bench docs lint clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
+
+demo: $(VENV)/.installed ## fit a small model, print its parts and write a picture
+	$(BIN)/partwise demo
+
+test: lint ## the test command: lint, types, layers, tests (below 15 minutes on 2 cores)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
+
+test-all: lint ## everything that `test` runs, and the slow statistical tests
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m ''
+
+bench: $(VENV)/.installed-bench ## measure speed and memory against named peers
+	$(BIN)/python benchmarks/run.py
+
+docs: $(VENV)/.installed ## build the documentation into site/, warnings being errors
+	$(BIN)/python -m mkdocs build --strict --quiet
+
+lint: $(VENV)/.installed ## ruff, mypy --strict, import-linter
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy --strict
+	$(BIN)/lint-imports --no-logo
+
+clean: ## remove what the targets made, except .venv
+	rm -rf site dist build out .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	find src tests benchmarks docs -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# `pip install --group` needs pip 25.1, which is newer than the one that venv lays down with Python 3.11.
+$(VENV)/.installed: pyproject.toml | $(BIN)/python
+	$(INSTALL) --upgrade 'pip>=25.1'
+	$(INSTALL) --editable '.[all]' --group dev
+	@touch $@
+
+$(VENV)/.installed-bench: $(VENV)/.installed
+	$(INSTALL) --group bench
+	@touch $@
+
+$(BIN)/python:
+	@command -v $(PYTHON) >/dev/null || { echo "partwise needs Python 3.11 or later, and there is no $(PYTHON): install it (Debian: apt install python3 python3-venv) or say make PYTHON=/path/to/python." >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "partwise needs Python 3.11 or later, and $(PYTHON) is $$($(PYTHON) -V 2>&1): say make PYTHON=/path/to/a/newer/python." >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { echo "$(PYTHON) cannot make virtual environments: install its venv module (Debian: apt install python3-venv)." >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)

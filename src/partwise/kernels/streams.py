@@ -1,0 +1,183 @@
+"""Counter-based random streams inside kernels: Philox4x64-10 (Salmon, Moraes, Dror and Shaw, SC 2011).
+
+A stream is one small array of uint64 that a kernel makes once, outside its loops, and addresses anew for each row::
+
+    stream = new_stream()
+    for n in range(start, stop):
+        seek(stream, seed, stage_chain, iteration, n)
+        ...  # next_uniform(stream), next_normal(stream), partwise.kernels.distributions
+
+with the three words of `partwise.core.keys.Key.words`. Nothing else feeds the numbers, so they do not depend on the
+thread or on the order in which rows are visited.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from llvmlite import ir  # type: ignore[import-untyped]
+from numba import types
+from numba.extending import intrinsic
+
+from partwise.kernels.inner import inner_kernel
+from partwise.kernels.jit import kernel
+from partwise.kernels.ziggurat import (
+    EXPONENTIAL_EDGES,
+    EXPONENTIAL_HEIGHTS,
+    EXPONENTIAL_TAIL,
+    NORMAL_EDGES,
+    NORMAL_HEIGHTS,
+    NORMAL_TAIL,
+)
+
+Stream = npt.NDArray[np.uint64]
+
+# Words of a stream: key (0, 1), counter (2 to 5), buffer (6 to 13), position in the buffer (14).
+_COUNTER = 2
+_BUFFER = 6
+_POSITION = 14
+_STREAM_SIZE = 15
+_BUFFER_SIZE = np.uint64(8)
+
+_MULTIPLIER_0 = np.uint64(0xD2E7470EE14C6C93)
+_MULTIPLIER_1 = np.uint64(0xCA5A826395121157)
+_WEYL_0 = np.uint64(0x9E3779B97F4A7C15)
+_WEYL_1 = np.uint64(0xBB67AE8584CAA73B)
+_ROUNDS = 10
+
+_ZERO = np.uint64(0)
+_ONE = np.uint64(1)
+_TWO = np.uint64(2)
+_FIRST_IN_BUFFER = np.uint64(_BUFFER)
+_UNIFORM_SHIFT = np.uint64(11)
+_UNIFORM_STEP = 2.0**-53
+_LAYER_MASK = np.uint64(255)
+_SIGN_BIT = np.uint64(256)
+
+
+def _wide_product_builder(typing_context: Any, left: Any, right: Any) -> Any:
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        word, wide = ir.IntType(64), ir.IntType(128)
+        product = builder.mul(builder.zext(arguments[0], wide), builder.zext(arguments[1], wide))
+        high = builder.trunc(builder.lshr(product, ir.Constant(wide, 64)), word)
+        return context.make_tuple(builder, signature.return_type, (high, builder.trunc(product, word)))
+
+    return types.UniTuple(types.uint64, 2)(types.uint64, types.uint64), codegen
+
+
+# Upper and lower word of the 128-bit product, in one machine instruction where 32-bit halves would take many.
+_wide_product: Any = intrinsic(_wide_product_builder)
+
+
+@inner_kernel
+def philox_block(
+    key_0: np.uint64,
+    key_1: np.uint64,
+    counter_0: np.uint64,
+    counter_1: np.uint64,
+    counter_2: np.uint64,
+    counter_3: np.uint64,
+) -> tuple[np.uint64, np.uint64, np.uint64, np.uint64]:
+    """``np.random.Philox(key=key, counter=counter - 1).random_raw(4)``: one block of Philox4x64-10."""
+    for _ in range(_ROUNDS):
+        high_0, low_0 = _wide_product(_MULTIPLIER_0, counter_0)
+        high_1, low_1 = _wide_product(_MULTIPLIER_1, counter_2)
+        counter_0 = high_1 ^ counter_1 ^ key_0
+        counter_1 = low_1
+        counter_2 = high_0 ^ counter_3 ^ key_1
+        counter_3 = low_0
+        key_0 += _WEYL_0
+        key_1 += _WEYL_1
+    return counter_0, counter_1, counter_2, counter_3
+
+
+@kernel
+def new_stream() -> Stream:
+    """``np.zeros(15, np.uint64)``: room for one stream, to be addressed by `seek` before the first draw."""
+    stream = np.zeros(_STREAM_SIZE, np.uint64)
+    stream[_POSITION] = _BUFFER_SIZE
+    return stream
+
+
+@inner_kernel
+def seek(stream: Stream, seed: np.uint64, stage_chain: np.uint64, iteration: np.uint64, row: int) -> None:
+    """``bits = np.random.Philox(key=[seed, stage_chain], counter=[0, row, iteration, 0] - 1)``: go to a row's start."""
+    stream[0] = seed
+    stream[1] = stage_chain
+    stream[2] = _ZERO
+    stream[3] = row
+    stream[4] = iteration
+    stream[5] = _ZERO
+    stream[_POSITION] = _BUFFER_SIZE
+
+
+@inner_kernel
+def _refill(stream: Stream) -> None:
+    # Two blocks at once: their chains of multiplications are independent, so the second is almost free.
+    block = stream[_COUNTER]
+    stream[6], stream[7], stream[8], stream[9] = philox_block(
+        stream[0], stream[1], block, stream[3], stream[4], stream[5]
+    )
+    stream[10], stream[11], stream[12], stream[13] = philox_block(
+        stream[0], stream[1], block + _ONE, stream[3], stream[4], stream[5]
+    )
+    stream[_COUNTER] = block + _TWO
+
+
+@inner_kernel
+def next_uint64(stream: Stream) -> np.uint64:
+    """``bits.random_raw()``: the next 64 random bits."""
+    position = stream[_POSITION]
+    if position == _BUFFER_SIZE:
+        _refill(stream)
+        position = _ZERO
+    stream[_POSITION] = position + _ONE
+    return stream[_FIRST_IN_BUFFER + position]
+
+
+@inner_kernel
+def next_uniform(stream: Stream) -> float:
+    """``max(bits.random_raw() >> 11, 0.5) / 2**53``: uniform with 53 bits, strictly between 0 and 1."""
+    return max(float(np.int64(next_uint64(stream) >> _UNIFORM_SHIFT)), 0.5) * _UNIFORM_STEP
+
+
+@inner_kernel
+def next_normal(stream: Stream) -> float:
+    """``rng.standard_normal()``: by the ziggurat method with 256 layers (Marsaglia and Tsang, 2000)."""
+    while True:
+        bits = next_uint64(stream)
+        layer = bits & _LAYER_MASK
+        magnitude = float(np.int64(bits >> _UNIFORM_SHIFT)) * _UNIFORM_STEP * NORMAL_EDGES[layer]
+        if magnitude >= NORMAL_EDGES[layer + _ONE]:
+            if layer == _ZERO:
+                # The tail beyond the last edge (Marsaglia, 1964).
+                excess = next_exponential(stream) / NORMAL_TAIL
+                if 2.0 * next_exponential(stream) <= excess * excess:
+                    continue
+                magnitude = NORMAL_TAIL + excess
+            else:
+                low, high = NORMAL_HEIGHTS[layer], NORMAL_HEIGHTS[layer + _ONE]
+                if low + next_uniform(stream) * (high - low) >= math.exp(-0.5 * magnitude * magnitude):
+                    continue
+        return -magnitude if bits & _SIGN_BIT else magnitude
+
+
+@inner_kernel
+def next_exponential(stream: Stream) -> float:
+    """``rng.standard_exponential()``: by the ziggurat method; strictly positive."""
+    offset = 0.0
+    while True:
+        bits = next_uint64(stream)
+        layer = bits & _LAYER_MASK
+        x = max(float(np.int64(bits >> _UNIFORM_SHIFT)), 0.5) * _UNIFORM_STEP * EXPONENTIAL_EDGES[layer]
+        if x < EXPONENTIAL_EDGES[layer + _ONE]:
+            return offset + x
+        if layer == _ZERO:
+            offset += EXPONENTIAL_TAIL  # the tail of an exponential is an exponential
+            continue
+        low, high = EXPONENTIAL_HEIGHTS[layer], EXPONENTIAL_HEIGHTS[layer + _ONE]
+        if low + next_uniform(stream) * (high - low) < math.exp(-x):
+            return offset + x

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 from partwise._registry import PUBLIC, resolve
 from partwise._version import __version__
 
-if TYPE_CHECKING:  # the same names, for type checkers and editors; a test keeps them equal to the table
-    from partwise import errors as errors
-    from partwise.core.persistence import load as load
-    from partwise.io import read as read
-    from partwise.io.table import Table as Table
-    from partwise.poisson.estimator import PoissonNMF as PoissonNMF
+if TYPE_CHECKING:  # and __all__: the same names for type checkers and editors; a test keeps them equal to the table
+    from partwise import errors
+    from partwise.core.persistence import load
+    from partwise.io import read
+    from partwise.io.table import Table
+    from partwise.poisson.estimator import PoissonNMF
 
-__all__ = ["__version__", *PUBLIC]
+__all__ = ["PoissonNMF", "Table", "__version__", "errors", "load", "read"]
 
 
 def __getattr__(name: str) -> Any:

@@ -28,16 +28,16 @@ from partwise.kernels.ziggurat import (
     EXPONENTIAL_EDGES,
     EXPONENTIAL_HEIGHTS,
     EXPONENTIAL_TAIL,
+    EXPONENTIAL_WIDTHS,
     NORMAL_EDGES,
     NORMAL_HEIGHTS,
     NORMAL_TAIL,
+    NORMAL_WIDTHS,
 )
 
 Stream = npt.NDArray[np.uint64]
 
 # Words of a stream: key (0, 1), counter (2 to 5), buffer (6 to 13), position in the buffer (14).
-_COUNTER = 2
-_BUFFER = 6
 _POSITION = 14
 _STREAM_SIZE = 15
 _BUFFER_SIZE = np.uint64(8)
@@ -50,12 +50,12 @@ _ROUNDS = 10
 
 _ZERO = np.uint64(0)
 _ONE = np.uint64(1)
-_TWO = np.uint64(2)
-_FIRST_IN_BUFFER = np.uint64(_BUFFER)
+_BUFFER = np.uint64(6)
 _UNIFORM_SHIFT = np.uint64(11)
 _UNIFORM_STEP = 2.0**-53
 _LAYER_MASK = np.uint64(255)
 _SIGN_BIT = np.uint64(256)
+_SIGN_SHIFT = np.uint64(7)
 
 
 def _wide_product_builder(typing_context: Any, left: Any, right: Any) -> Any:
@@ -70,28 +70,6 @@ def _wide_product_builder(typing_context: Any, left: Any, right: Any) -> Any:
 
 # Upper and lower word of the 128-bit product, in one machine instruction where 32-bit halves would take many.
 _wide_product: Any = intrinsic(_wide_product_builder)
-
-
-@inner_kernel
-def philox_block(
-    key_0: np.uint64,
-    key_1: np.uint64,
-    counter_0: np.uint64,
-    counter_1: np.uint64,
-    counter_2: np.uint64,
-    counter_3: np.uint64,
-) -> tuple[np.uint64, np.uint64, np.uint64, np.uint64]:
-    """``np.random.Philox(key=key, counter=counter - 1).random_raw(4)``: one block of Philox4x64-10."""
-    for _ in range(_ROUNDS):
-        high_0, low_0 = _wide_product(_MULTIPLIER_0, counter_0)
-        high_1, low_1 = _wide_product(_MULTIPLIER_1, counter_2)
-        counter_0 = high_1 ^ counter_1 ^ key_0
-        counter_1 = low_1
-        counter_2 = high_0 ^ counter_3 ^ key_1
-        counter_3 = low_0
-        key_0 += _WEYL_0
-        key_1 += _WEYL_1
-    return counter_0, counter_1, counter_2, counter_3
 
 
 @kernel
@@ -116,15 +94,23 @@ def seek(stream: Stream, seed: np.uint64, stage_chain: np.uint64, iteration: np.
 
 @inner_kernel
 def _refill(stream: Stream) -> None:
-    # Two blocks at once: their chains of multiplications are independent, so the second is almost free.
-    block = stream[_COUNTER]
-    stream[6], stream[7], stream[8], stream[9] = philox_block(
-        stream[0], stream[1], block, stream[3], stream[4], stream[5]
-    )
-    stream[10], stream[11], stream[12], stream[13] = philox_block(
-        stream[0], stream[1], block + _ONE, stream[3], stream[4], stream[5]
-    )
-    stream[_COUNTER] = block + _TWO
+    # Two consecutive blocks, a and b, in step: their chains of multiplications are independent, so that the second
+    # costs little more than half of the first.
+    key_0, key_1 = stream[0], stream[1]
+    a_0, a_1, a_2, a_3 = stream[2], stream[3], stream[4], stream[5]
+    b_0, b_1, b_2, b_3 = a_0 + _ONE, a_1, a_2, a_3
+    stream[2] = b_0 + _ONE
+    for _ in range(_ROUNDS):
+        a_high_0, a_low_0 = _wide_product(_MULTIPLIER_0, a_0)
+        a_high_2, a_low_2 = _wide_product(_MULTIPLIER_1, a_2)
+        b_high_0, b_low_0 = _wide_product(_MULTIPLIER_0, b_0)
+        b_high_2, b_low_2 = _wide_product(_MULTIPLIER_1, b_2)
+        a_0, a_1, a_2, a_3 = a_high_2 ^ a_1 ^ key_0, a_low_2, a_high_0 ^ a_3 ^ key_1, a_low_0
+        b_0, b_1, b_2, b_3 = b_high_2 ^ b_1 ^ key_0, b_low_2, b_high_0 ^ b_3 ^ key_1, b_low_0
+        key_0 += _WEYL_0
+        key_1 += _WEYL_1
+    stream[6], stream[7], stream[8], stream[9] = a_0, a_1, a_2, a_3
+    stream[10], stream[11], stream[12], stream[13] = b_0, b_1, b_2, b_3
 
 
 @inner_kernel
@@ -135,7 +121,7 @@ def next_uint64(stream: Stream) -> np.uint64:
         _refill(stream)
         position = _ZERO
     stream[_POSITION] = position + _ONE
-    return stream[_FIRST_IN_BUFFER + position]
+    return stream[_BUFFER + position]
 
 
 @inner_kernel
@@ -145,39 +131,56 @@ def next_uniform(stream: Stream) -> float:
 
 
 @inner_kernel
-def next_normal(stream: Stream) -> float:
-    """``rng.standard_normal()``: by the ziggurat method with 256 layers (Marsaglia and Tsang, 2000)."""
-    while True:
-        bits = next_uint64(stream)
-        layer = bits & _LAYER_MASK
-        magnitude = float(np.int64(bits >> _UNIFORM_SHIFT)) * _UNIFORM_STEP * NORMAL_EDGES[layer]
-        if magnitude >= NORMAL_EDGES[layer + _ONE]:
-            if layer == _ZERO:
-                # The tail beyond the last edge (Marsaglia, 1964).
-                excess = next_exponential(stream) / NORMAL_TAIL
-                if 2.0 * next_exponential(stream) <= excess * excess:
-                    continue
-                magnitude = NORMAL_TAIL + excess
-            else:
-                low, high = NORMAL_HEIGHTS[layer], NORMAL_HEIGHTS[layer + _ONE]
-                if low + next_uniform(stream) * (high - low) >= math.exp(-0.5 * magnitude * magnitude):
-                    continue
-        return -magnitude if bits & _SIGN_BIT else magnitude
-
-
-@inner_kernel
 def next_exponential(stream: Stream) -> float:
     """``rng.standard_exponential()``: by the ziggurat method; strictly positive."""
     offset = 0.0
     while True:
         bits = next_uint64(stream)
         layer = bits & _LAYER_MASK
-        x = max(float(np.int64(bits >> _UNIFORM_SHIFT)), 0.5) * _UNIFORM_STEP * EXPONENTIAL_EDGES[layer]
+        x = max(float(np.int64(bits >> _UNIFORM_SHIFT)), 0.5) * EXPONENTIAL_WIDTHS[layer]
         if x < EXPONENTIAL_EDGES[layer + _ONE]:
             return offset + x
         if layer == _ZERO:
             offset += EXPONENTIAL_TAIL  # the tail of an exponential is an exponential
-            continue
-        low, high = EXPONENTIAL_HEIGHTS[layer], EXPONENTIAL_HEIGHTS[layer + _ONE]
-        if low + next_uniform(stream) * (high - low) < math.exp(-x):
+        elif _under_exponential(stream, layer, x):
             return offset + x
+
+
+@inner_kernel
+def next_normal(stream: Stream) -> float:
+    """``rng.standard_normal()``: by the ziggurat method with 256 layers (Marsaglia and Tsang, 2000)."""
+    while True:
+        bits = next_uint64(stream)
+        layer = bits & _LAYER_MASK
+        sign = 1.0 - float(np.int64((bits & _SIGN_BIT) >> _SIGN_SHIFT))  # arithmetic, as a branch would be a coin toss
+        x = float(np.int64(bits >> _UNIFORM_SHIFT)) * NORMAL_WIDTHS[layer]
+        if x < NORMAL_EDGES[layer + _ONE]:
+            return sign * x
+        if layer == _ZERO:
+            return sign * _normal_tail(stream)
+        if _under_normal(stream, layer, x):
+            return sign * x
+
+
+# The rare cases are functions of their own, so that the common ones stay small enough to be inlined.
+
+
+@inner_kernel
+def _under_exponential(stream: Stream, layer: np.uint64, x: float) -> bool:
+    low, high = EXPONENTIAL_HEIGHTS[layer], EXPONENTIAL_HEIGHTS[layer + _ONE]
+    return low + next_uniform(stream) * (high - low) < math.exp(-x)
+
+
+@inner_kernel
+def _under_normal(stream: Stream, layer: np.uint64, x: float) -> bool:
+    low, high = NORMAL_HEIGHTS[layer], NORMAL_HEIGHTS[layer + _ONE]
+    return low + next_uniform(stream) * (high - low) < math.exp(-0.5 * x * x)
+
+
+@inner_kernel
+def _normal_tail(stream: Stream) -> float:
+    # Beyond the last edge, exponential proposals (Marsaglia, 1964).
+    while True:
+        excess = next_exponential(stream) / NORMAL_TAIL
+        if 2.0 * next_exponential(stream) > excess * excess:
+            return NORMAL_TAIL + excess

@@ -58,3 +58,7 @@ EXPONENTIAL_EDGES, EXPONENTIAL_HEIGHTS = _layers(
     _exponential_density,
     _exponential_inverse,
 )
+
+# Step of a 53-bit integer in each layer.
+NORMAL_WIDTHS = NORMAL_EDGES * 2.0**-53
+EXPONENTIAL_WIDTHS = EXPONENTIAL_EDGES * 2.0**-53

@@ -32,7 +32,7 @@ bench: $(VENV)/.installed-bench ## measure speed and memory against named peers
 	$(BIN)/python benchmarks/run.py
 
 docs: $(VENV)/.installed ## build the documentation into site/, warnings being errors
-	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
 lint: $(VENV)/.installed ## ruff, mypy --strict, import-linter
 	$(BIN)/ruff check .

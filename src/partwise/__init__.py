@@ -13,12 +13,24 @@ from partwise._version import __version__
 
 if TYPE_CHECKING:  # and __all__: the same names for type checkers and editors; a test keeps them equal to the table
     from partwise import errors
+    from partwise.core.coerce import as_table
+    from partwise.core.data import BinaryMatrix, CountMatrix
     from partwise.core.persistence import load
     from partwise.io import read
     from partwise.io.table import Table
     from partwise.poisson.estimator import PoissonNMF
 
-__all__ = ["PoissonNMF", "Table", "__version__", "errors", "load", "read"]
+__all__ = [
+    "BinaryMatrix",
+    "CountMatrix",
+    "PoissonNMF",
+    "Table",
+    "__version__",
+    "as_table",
+    "errors",
+    "load",
+    "read",
+]
 
 
 def __getattr__(name: str) -> Any:

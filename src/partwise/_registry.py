@@ -23,7 +23,10 @@ ESTIMATORS: Mapping[str, str] = MappingProxyType(
 PUBLIC: Mapping[str, str] = MappingProxyType(
     {
         **ESTIMATORS,
+        "BinaryMatrix": "partwise.core.data:BinaryMatrix",
+        "CountMatrix": "partwise.core.data:CountMatrix",
         "Table": "partwise.io.table:Table",
+        "as_table": "partwise.core.coerce:as_table",
         "errors": "partwise.errors",
         "load": "partwise.core.persistence:load",
         "read": "partwise.io:read",

@@ -1,0 +1,161 @@
+"""The documentation is true: its code runs, its site builds without warnings or network, its picture is the code's."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import shlex
+import subprocess
+import sys
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
+SKELETONS = sorted((DOCS / "skeletons").glob("*.py"))
+FENCE = re.compile(
+    r"^(?P<indent> *)```(?P<language>\w+)[^\n]*\n(?P<code>.*?)^(?P=indent)```$", re.MULTILINE | re.DOTALL
+)
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced block of a page."""
+
+    language: str
+    code: str
+    line: int
+
+
+def blocks(page: Path, *languages: str) -> list[Block]:
+    """The blocks of a page in some languages, in order."""
+    text = page.read_text(encoding="utf-8")
+    found = []
+    for match in FENCE.finditer(text):
+        if match["language"] in languages:
+            code = re.sub(f"^{match['indent']}", "", match["code"], flags=re.MULTILINE)
+            found.append(Block(match["language"], code, text.count("\n", 0, match.start("code")) + 1))
+    return found
+
+
+def commands(block: Block) -> list[list[str]]:
+    """The `partwise` commands of a console block: lines after a dollar sign, with their continuations."""
+    lines = block.code.replace("\\\n", " ").splitlines()
+    words = [shlex.split(line.removeprefix("$ "), comments=True) for line in lines if line.startswith("$ ")]
+    return [line for line in words if line and line[0] == "partwise"]
+
+
+def run_command(words: list[str]) -> None:
+    """Run a command of the docs as a reader would."""
+    program = Path(sys.executable).with_name("partwise")
+    done = subprocess.run([program, *words[1:]], capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, f"{shlex.join(words)}\n{done.stdout}\n{done.stderr}"
+
+
+@pytest.fixture
+def reader_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with the small files that the pages speak of, where their code is run."""
+    rng = np.random.default_rng(0)
+    parts = rng.dirichlet(np.full(60, 0.1), size=4)
+    for name, n_samples in (("counts", 80), ("new_counts", 20)):
+        X = rng.poisson(rng.gamma(0.5, 60.0, size=(n_samples, 4)) @ parts)
+        sp.save_npz(tmp_path / f"{name}.npz", sp.csr_array(X))
+    with (tmp_path / "catalogue.tsv").open("w", encoding="utf-8") as file:
+        print("type", *(f"tumour{n}" for n in range(20)), sep="\t", file=file)
+        for f, row in enumerate(X.T):
+            print(f"type{f}", *row, sep="\t", file=file)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MPLBACKEND", "Agg")
+    return tmp_path
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_code_of_page_runs(page: Path, reader_folder: Path) -> None:
+    namespace: dict[str, object] = {"__name__": "__main__"}
+    for block in blocks(page, "python", "console"):
+        if block.language == "console":
+            for words in commands(block):
+                run_command(words)
+        else:
+            # as many empty lines before the code as the page has: a traceback then names the page's line
+            code = "\n" * (block.line - 1) + block.code
+            exec(compile(code, page, "exec", flags=0, dont_inherit=True), namespace)
+
+
+def test_blocks_are_found() -> None:
+    # a page whose fences this file could not parse would pass without being run
+    text = "".join(page.read_text(encoding="utf-8") for page in PAGES)
+    fences = len(re.findall(r"^ *```(?:python|console)\b", text, re.MULTILINE))
+    assert fences == sum(len(blocks(page, "python", "console")) for page in PAGES)
+    assert any(commands(block) for page in PAGES for block in blocks(page, "console"))
+
+
+@pytest.mark.parametrize("skeleton", SKELETONS, ids=lambda path: path.stem)
+def test_skeleton_runs(skeleton: Path) -> None:
+    spec = importlib.util.spec_from_file_location(f"skeleton_{skeleton.stem}", skeleton)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # dataclasses look their module up
+    spec.loader.exec_module(module)
+    module.check()
+
+
+def test_layers_picture_is_the_contract() -> None:
+    (picture,) = blocks(DOCS / "architecture.md", "layers")
+    drawn = [line.partition("#")[0].split() for line in picture.code.splitlines()]
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    (contract,) = project["tool"]["importlinter"]["contracts"]
+    layers = [[name.strip().removeprefix("partwise.") for name in layer.split("|")] for layer in contract["layers"]]
+    assert drawn == layers
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The built site, warnings being errors."""
+    folder = tmp_path_factory.mktemp("site")
+    done = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", folder],
+        cwd=ROOT,
+        env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    # no --quiet: it would keep warnings from being counted
+    assert done.returncode == 0, done.stderr
+    assert "WARNING" not in done.stderr + done.stdout, done.stderr
+    return folder
+
+
+def test_site_builds_without_warnings(site: Path) -> None:
+    assert (site / "index.html").is_file()
+
+
+def test_site_loads_nothing_from_the_network(site: Path) -> None:
+    loading = re.compile(r"""<(?:script|img|iframe|source)\b[^>]*\bsrc=["']?(?:https?:)?//|@import|url\(["']?https?:""")
+    stylesheet = re.compile(
+        r"""<link\b(?=[^>]*\brel=["']?(?:stylesheet|preconnect|preload))[^>]*\bhref=["']?(?:https?:)?//"""
+    )
+    pages = sorted([*site.rglob("*.html"), *site.rglob("*.css")])
+    assert len(pages) > 10
+    for page in pages:
+        text = page.read_text(encoding="utf-8")
+        assert not loading.search(text), page
+        assert not stylesheet.search(text), page
+
+
+def test_every_public_name_has_an_api_entry(site: Path) -> None:
+    from partwise._registry import PUBLIC
+
+    text = "".join(page.read_text(encoding="utf-8") for page in (site / "api").glob("*.html"))
+    for address in PUBLIC.values():
+        assert f'id="{address.replace(":", ".")}"' in text, address

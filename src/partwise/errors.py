@@ -22,9 +22,17 @@ class MissingDependencyError(PartwiseError, ImportError):
     """An optional package is needed; the message names the extra that installs it."""
 
 
+class DivergedError(PartwiseError, ArithmeticError):
+    """A fit went numerically wrong: its objective is not a number."""
+
+
 class LogNormalisedWarning(UserWarning):
     """The data look log-normalised, where raw counts are expected."""
 
 
 class InterruptedFitWarning(UserWarning):
     """A fit was stopped by Ctrl-C and keeps what it had reached."""
+
+
+class CheckpointWarning(UserWarning):
+    """A checkpoint could not be written; the fit goes on without it."""

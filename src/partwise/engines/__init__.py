@@ -1,0 +1,8 @@
+"""Engines work on blocks of rows and sum what they give, in an order that does not depend on the number of workers."""
+
+from partwise.engines.base import Engine
+from partwise.engines.blocks import row_blocks
+from partwise.engines.local import LocalEngine
+from partwise.engines.resolve import resolve_engine
+
+__all__ = ["Engine", "LocalEngine", "resolve_engine", "row_blocks"]

@@ -1,0 +1,194 @@
+"""What a person sees while a fit runs: a bar on a terminal, lines in a log, and a word when kernels are compiled."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from partwise.core.result import Trace
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+COMPILING = "compiling kernels (first run only, cached afterwards)…"
+
+_DELAY = 1.0  # seconds of fitting, or of compiling, that nobody needs to be told about
+_BAR_EVERY = 0.25
+_LINE_EVERY = 10.0
+
+_current: ProgressDisplay | None = None
+
+
+class ProgressDisplay:
+    """The progress of one run on standard error: a live bar on a terminal, otherwise a line every ten seconds.
+
+    A thread of its own looks at the run, so that the loop is not slowed and a long iteration has a running clock.
+
+    Parameters
+    ----------
+    description
+        What is being done.
+    max_iter
+        Length of the bar.
+    show
+        None: if standard error is a terminal, and then only fits that take longer than a second. True: always. False:
+        never. A run inside another that shows its progress shows none.
+    first
+        Iterations that were done before, by a run that is resumed.
+    console
+        Where to show it; None = standard error.
+    """
+
+    def __init__(
+        self,
+        description: str,
+        max_iter: int,
+        show: bool | None = None,
+        *,
+        first: int = 0,
+        console: Console | None = None,
+    ) -> None:
+        self.enabled = _current is None and (_stderr_is_terminal() if show is None else show)
+        self._description = description
+        self._max_iter = max_iter
+        self._forced = bool(show)
+        self._first = self._iteration = first
+        self._console = console
+        self._trace = Trace()
+        self._bar: Any = None
+        self._finished = threading.Event()
+        self._watcher = threading.Thread(target=self._watch, name="partwise-progress", daemon=True)
+
+    def __enter__(self) -> ProgressDisplay:
+        global _current
+        self._started = time.monotonic()
+        if self.enabled:
+            _current = self
+            if self._console is None:
+                from rich.console import Console
+
+                self._console = Console(stderr=True)
+            self._watcher.start()
+        return self
+
+    def __exit__(self, *unused: object) -> None:
+        global _current
+        if not self.enabled:
+            return
+        self._finished.set()
+        self._watcher.join()
+        _current = None
+        if self._bar is not None:
+            self._show()
+            self._bar.stop()
+        elif self._forced:
+            self._show()
+
+    def update(self, iteration: int, trace: Trace) -> None:
+        """Take note of an iteration; it is shown when it is time."""
+        self._iteration, self._trace = iteration, trace
+
+    def say(self, text: str) -> None:
+        """Write a line without breaking the bar."""
+        if self._console is not None:
+            self._console.print(text, highlight=False, soft_wrap=True)
+
+    def _watch(self) -> None:
+        if self._console is not None and self._console.is_terminal:
+            if self._finished.wait(0.0 if self._forced else _DELAY):
+                return
+            self._start_bar()
+        while not self._finished.wait(_LINE_EVERY if self._bar is None else _BAR_EVERY):
+            self._show()
+
+    def _start_bar(self) -> None:
+        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TextColumn("{task.completed}/{task.total}{task.fields[reached]}"),
+            TimeElapsedColumn(),
+            TextColumn("{task.fields[rate]}"),
+        )
+        self._bar = Progress(*columns, console=self._console, auto_refresh=False)
+        self._bar.add_task(self._description, total=self._max_iter, reached="", rate="")
+        self._bar.start()
+        self._show()
+
+    def _show(self) -> None:
+        seconds = time.monotonic() - self._started
+        done = self._iteration - self._first
+        rate = f"{done / seconds:.3g} it/s" if done and seconds > 0 else ""
+        latest = self._trace.latest("objective")
+        reached = f", objective {latest[0][1]:.6g}" if latest else ""
+        if self._bar is not None:
+            self._bar.update(self._bar.task_ids[0], completed=self._iteration, reached=reached, rate=rate, refresh=True)
+        else:
+            at = f"iteration {self._iteration}/{self._max_iter}"
+            self.say(f"{self._description}: {at}{reached}, {seconds:.1f} s{', ' if rate else ''}{rate}")
+
+
+@contextlib.contextmanager
+def compiling_notice(progress: bool | None = None) -> Iterator[None]:
+    """Say so on standard error, once, if kernels are being compiled within this context for more than a second.
+
+    The run loop is wrapped in it already. What is watched is the compiler, not the clock: slow data never give a
+    false notice, nor do kernels that come from the cache.
+
+    Parameters
+    ----------
+    progress
+        False silences it.
+    """
+    if progress is False:
+        yield
+        return
+    from numba.core import event as numba_event
+
+    event: Any = numba_event
+
+    listener = _compile_listener(event.Listener)
+    event.register("numba:compile", listener)
+    try:
+        yield
+    finally:
+        event.unregister("numba:compile", listener)
+        listener.stop()
+
+
+def _compile_listener(base: Any) -> Any:
+    class CompileListener(base):  # type: ignore[misc]
+        """Starts a timer with the first compilation, and stops it with the context."""
+
+        timer: threading.Timer | None = None
+
+        def on_start(self, unused: Any) -> None:
+            if self.timer is None:
+                self.timer = threading.Timer(_DELAY, _say, [COMPILING])
+                self.timer.daemon = True
+                self.timer.start()
+
+        def on_end(self, unused: Any) -> None:
+            pass
+
+        def stop(self) -> None:
+            if self.timer is not None:
+                self.timer.cancel()
+
+    return CompileListener()
+
+
+def _say(text: str) -> None:
+    if _current is not None:
+        _current.say(text)
+    elif sys.stderr is not None:
+        print(text, file=sys.stderr, flush=True)  # noqa: T201 - the one place that speaks to a person
+
+
+def _stderr_is_terminal() -> bool:
+    return sys.stderr is not None and sys.stderr.isatty()

@@ -1,0 +1,211 @@
+"""The one loop of the library: steps, times, traces, checks convergence, calls back, checkpoints, survives Ctrl-C."""
+
+from __future__ import annotations
+
+import copy
+import math
+import os
+import time
+import warnings
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+
+from partwise.core.blas import one_blas_thread
+from partwise.core.callbacks import Callback, StopFit
+from partwise.core.checkpoint import Checkpoint, CheckpointWriter, Identity, read_checkpoint
+from partwise.core.convergence import Rule
+from partwise.core.interrupts import DeferredInterrupt
+from partwise.core.keys import Key
+from partwise.core.progress import ProgressDisplay, compiling_notice
+from partwise.core.result import FitResult, Status, Trace
+from partwise.errors import DivergedError, InterruptedFitWarning, InvalidInputError
+
+State = TypeVar("State")
+
+
+class Algorithm(Protocol[State]):
+    """Inference as two functions; all that changes from one iteration to the next is in the state.
+
+    A state is a dataclass that `partwise.core.state.state_to_arrays` can take apart. An algorithm keeps its parameters
+    as fields and no memory of its own, so a run can be resumed from its state.
+    """
+
+    def init(self, key: Key, data: Any) -> State:
+        """The state before the first iteration; `key` is that of iteration 0."""
+
+    def step(self, key: Key, data: Any, state: State) -> tuple[State, Mapping[str, float]]:
+        """One iteration with the key of that iteration, and what there is to report about it.
+
+        The step owns the state that it is given and may reuse its arrays. Under ``"objective"`` it may report what is
+        maximised (a log-likelihood or bound); where that was not computed the name is left out.
+        """
+
+
+def run(
+    algorithm: Algorithm[State],
+    data: Any,
+    *,
+    key: Key | None,
+    max_iter: int,
+    convergence: Rule | None = None,
+    callbacks: Sequence[Callback] = (),
+    progress: bool | None = None,
+    checkpoint: Checkpoint | None = None,
+    resume_from: str | os.PathLike[str] | None = None,
+    initial_state: State | None = None,
+    description: str = "fitting",
+) -> FitResult[State]:
+    """Run an algorithm until it converges, is stopped, or has done `max_iter` iterations.
+
+    The first Ctrl-C lets the iteration at hand (or ``init``) finish, so the state is whole, and ends the run with the
+    status ``"interrupted"``, an `InterruptedFitWarning` and, where checkpoints are on, a checkpoint. A second Ctrl-C
+    raises ``KeyboardInterrupt`` at once. BLAS is held to one thread meanwhile.
+
+    Parameters
+    ----------
+    algorithm
+        ``init`` gets ``key.at(0)``, ``step`` of iteration i (from 1) gets ``key.at(i)``.
+    data
+        What the algorithm works on.
+    key
+        Address of all random numbers of the run. None only with `resume_from`: the key in the checkpoint.
+    max_iter
+        Iterations in all, those before a resume included. 0 gives the initial state.
+    convergence
+        When to stop early.
+    callbacks
+        Called in order after every iteration with ``(iteration, state, trace)``; True or `StopFit` stops the run.
+    progress
+        None: a bar if standard error is a terminal and the fit takes longer than a second. True: always. False: never.
+    checkpoint
+        Where and how often to write the run to disk.
+    resume_from
+        A checkpoint to go on from, which gives the same bits as a run that was never stopped. It must be of the same
+        data, algorithm, parameters and key. A run that had converged, or has `max_iter` iterations, is returned as it
+        is; one that was interrupted or stopped goes on.
+    initial_state
+        Start from a copy of this state instead of ``init`` (a warm start).
+    description
+        What the progress bar says.
+
+    Returns
+    -------
+    FitResult
+        State, trace, status, number of iterations, draws.
+
+    Raises
+    ------
+    InvalidInputError
+        An argument cannot be used, or the checkpoint belongs to another fit.
+    FileFormatError
+        The file to resume from is not a whole checkpoint.
+    DivergedError
+        The algorithm reported an objective that is NaN or plus infinity.
+    """
+    if max_iter < 0:
+        raise InvalidInputError(f"max_iter must not be negative, got {max_iter}.")
+    stored = None if resume_from is None else read_checkpoint(resume_from)
+    if key is None:
+        if stored is None:
+            raise InvalidInputError("key may be None only together with resume_from.")
+        key = stored.identity.key
+    writer: CheckpointWriter[State] | None = None
+    if checkpoint is not None or stored is not None:
+        identity = Identity.of(key, algorithm, data)
+        if stored is not None:
+            identity.refuse_other(stored.identity, stored.path)
+        if checkpoint is not None:
+            writer = CheckpointWriter(checkpoint, identity)
+
+    trace = Trace() if stored is None else stored.trace
+    iteration = len(trace)
+    columns = trace.columns
+    objectives = columns["objective"]
+    reason = None if convergence is None else convergence.check(trace)
+    stopped: str | None = None
+    with ExitStack() as context:
+        interrupt = context.enter_context(DeferredInterrupt(notice=progress is not False))
+        context.enter_context(one_blas_thread())
+        context.enter_context(compiling_notice(progress))
+        display = context.enter_context(ProgressDisplay(description, max_iter, progress, first=iteration))
+        began = time.perf_counter() - (columns["elapsed"][-1] if iteration else 0.0)
+        state = algorithm.init(key.at(0), data) if initial_state is None else copy.deepcopy(initial_state)
+        if stored is not None:
+            state = stored.state(type(state))
+        while reason is None and stopped is None and iteration < max_iter and not interrupt.requested:
+            iteration += 1
+            state, info = algorithm.step(key.at(iteration), data, state)
+            trace.append(iteration, time.perf_counter() - began, info)
+            if "objective" in info and not objectives[-1] < math.inf:
+                raise DivergedError(
+                    f"the objective became {objectives[-1]} at iteration {iteration} of {type(algorithm).__name__}: "
+                    "look for extreme values in the data, or start from another random_state or init."
+                )
+            try:
+                if convergence is not None:
+                    reason = convergence.check(trace)
+                if callbacks:
+                    stopped = _call(callbacks, iteration, state, trace)
+                display.update(iteration, trace)
+                if writer is not None and writer.due(iteration):
+                    writer.write(iteration, state, trace)
+            except KeyboardInterrupt:
+                # Between two steps the state is whole. Comes from a callback, or where no handler could be installed.
+                if interrupt.requested:
+                    raise
+                interrupt.requested = True
+        if writer is not None:
+            writer.write(iteration, state, trace)
+    status = _status(iteration, max_iter, reason, stopped, interrupt.requested, convergence, checkpoint)
+    if interrupt.requested and interrupt.outermost:
+        warnings.warn(status.message, InterruptedFitWarning, stacklevel=2)
+    return FitResult(state, trace, status, iteration, getattr(state, "draws", None))
+
+
+def _call(callbacks: Sequence[Callback], iteration: int, state: Any, trace: Trace) -> str | None:
+    """Call all callbacks, and say why the first that wants to stop does."""
+    stopped = None
+    for callback in callbacks:
+        try:
+            answer = callback(iteration, state, trace)
+        except StopFit as stop:
+            reason = str(stop)
+        else:
+            if not (isinstance(answer, bool | np.bool_) and answer):
+                continue
+            reason = ""
+        name = getattr(callback, "__name__", type(callback).__name__)
+        stopped = stopped or reason or f"the callback {name} asked for it"
+    return stopped
+
+
+def _status(
+    iteration: int,
+    max_iter: int,
+    reason: str | None,
+    stopped: str | None,
+    interrupted: bool,
+    convergence: Rule | None,
+    checkpoint: Checkpoint | None,
+) -> Status:
+    after = f"after {iteration} iteration{'' if iteration == 1 else 's'}"
+    onward = (
+        "go on with a warm start" if checkpoint is None else f"go on with resume_from={os.fspath(checkpoint.path)!r}"
+    )
+    if interrupted:
+        return Status("interrupted", f"Interrupted {after}: the fit so far is usable; to finish it, {onward}.")
+    if reason is not None:
+        return Status("converged", f"Converged {after}: {reason}; there is nothing more to do.")
+    if stopped is not None:
+        return Status(
+            "stopped", f"Stopped {after} because {stopped}: the fit so far is usable; to finish it, {onward}."
+        )
+    if convergence is None:
+        return Status("max_iter", f"Ended {after}, as many as max_iter asks for; there is nothing more to do.")
+    return Status(
+        "max_iter",
+        f"Ended {after} without convergence: raise max_iter (now {max_iter}) or tol, or {onward}.",
+    )

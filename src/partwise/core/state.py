@@ -1,0 +1,115 @@
+"""The state of any algorithm as named arrays and back, to the bit."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any, TypeVar, get_args, get_type_hints
+
+import numpy as np
+from numpy.typing import NDArray
+
+State = TypeVar("State")
+Layout = dict[str, Any]
+
+
+def state_to_arrays(state: Any) -> tuple[dict[str, NDArray[Any]], Layout]:
+    """Take a state apart into named arrays and a layout that JSON can hold.
+
+    Parameters
+    ----------
+    state
+        A dataclass whose fields are contiguous NumPy arrays (no two sharing memory), NumPy or Python numbers, str,
+        None, or such dataclasses again.
+
+    Returns
+    -------
+    arrays, layout
+        Arrays (not copied) by dotted field name; floats are arrays without axes, so their bits are kept. The layout
+        holds the rest: which field is what, ints, text, None, and whether an array is in Fortran order.
+
+    Examples
+    --------
+    >>> @dataclasses.dataclass
+    ... class Pair:
+    ...     rate: float
+    ...     counts: np.ndarray
+    >>> arrays, layout = state_to_arrays(Pair(0.1, np.arange(3)))
+    >>> state_from_arrays(Pair, arrays, layout)
+    Pair(rate=0.1, counts=array([0, 1, 2]))
+    """
+    if not dataclasses.is_dataclass(state) or isinstance(state, type):
+        raise TypeError(f"a state must be an instance of a dataclass, not {type(state).__name__}")
+    arrays: dict[str, NDArray[Any]] = {}
+    return arrays, _take_apart(state, "", arrays)
+
+
+def state_from_arrays(cls: type[State], arrays: Mapping[str, NDArray[Any]], layout: Layout) -> State:
+    """Put a state together again: the fields are set as they were, ``__post_init__`` is not called.
+
+    Parameters
+    ----------
+    cls
+        The dataclass.
+    arrays, layout
+        What `state_to_arrays` gave. The arrays of the new state are copies, so they are aligned and writeable.
+
+    Raises
+    ------
+    ValueError
+        The arrays and the layout are not those of a state of this class.
+    """
+    try:
+        state: State = _put_together(cls, "", arrays, layout)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"the content does not fit a state of class {cls.__name__} ({error})") from error
+    return state
+
+
+def _take_apart(value: Any, name: str, arrays: dict[str, NDArray[Any]]) -> Layout:
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        prefix = f"{name}." if name else ""
+        fields = dataclasses.fields(value)
+        return {"fields": {f.name: _take_apart(getattr(value, f.name), prefix + f.name, arrays) for f in fields}}
+    if isinstance(value, np.ndarray):
+        if not (value.flags.c_contiguous or value.flags.f_contiguous) or not value.dtype.isnative:
+            # Sums over a copy with other strides can differ in the last bit.
+            raise TypeError(f"state field {name!r} must be a contiguous array of native byte order: store a copy")
+        arrays[name] = value
+        return {"array": "C" if value.flags.c_contiguous else "F"}
+    if isinstance(value, np.generic):
+        arrays[name] = np.array(value)
+        return {"scalar": "numpy"}
+    if type(value) is float:
+        arrays[name] = np.array(value)
+        return {"scalar": "python"}
+    if value is None or type(value) in (bool, int, str):
+        return {"value": value}
+    raise TypeError(f"state field {name!r} is a {type(value).__name__}: use arrays, numbers, str, None or dataclasses")
+
+
+def _put_together(cls: Any, name: str, arrays: Mapping[str, NDArray[Any]], layout: Layout) -> Any:
+    ((kind, detail),) = layout.items()
+    if kind == "value":
+        return detail
+    if kind == "scalar":
+        return arrays[name].item() if detail == "python" else arrays[name][()]
+    if kind == "array":
+        return np.array(arrays[name], order=detail)
+    names = [f.name for f in dataclasses.fields(cls)]
+    if kind != "fields" or sorted(names) != sorted(detail):
+        raise TypeError(f"its fields are {', '.join(names)}")
+    prefix = f"{name}." if name else ""
+    state = cls.__new__(cls)
+    for field, inner in detail.items():
+        inner_cls = _nested_class(cls, field) if "fields" in inner else None
+        object.__setattr__(state, field, _put_together(inner_cls, prefix + field, arrays, inner))
+    return state
+
+
+def _nested_class(cls: type, field: str) -> type:
+    hint = get_type_hints(cls)[field]
+    classes = [option for option in (hint, *get_args(hint)) if dataclasses.is_dataclass(option)]
+    if len(classes) != 1:
+        raise TypeError(f"field {field!r} is not annotated with one dataclass")
+    return classes[0]  # type: ignore[return-value]

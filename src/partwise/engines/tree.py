@@ -1,0 +1,79 @@
+"""Sums in a fixed binary tree, whatever the order in which the terms arrive."""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+
+Value = TypeVar("Value")
+_ABSENT: Any = object()
+
+
+class TreeSum(Generic[Value]):
+    """Adds terms number 0 .. n - 1 in the tree ``node[level, j] = node[level - 1, 2 j] + node[level - 1, 2 j + 1]``.
+
+    The terms are level 0; the last node of a level of odd length goes up as it is. Neighbours are added as soon as both
+    are there, by the thread that brings the second, and into the memory of the left one. If terms 0 .. m - 1 have all
+    arrived, they take up at most log2(m) + 1 nodes.
+
+    Parameters
+    ----------
+    n_terms
+        How many terms there will be, at least 1.
+
+    Examples
+    --------
+    >>> total = TreeSum(3)
+    >>> for index, term in [(2, 0.3), (0, 0.1), (1, 0.2)]:
+    ...     total.put(index, term)
+    >>> total.result() == (0.1 + 0.2) + 0.3
+    True
+    """
+
+    def __init__(self, n_terms: int) -> None:
+        if n_terms < 1:
+            raise ValueError("a sum needs at least one term")
+        self._n_terms = n_terms
+        self._waiting: dict[tuple[int, int], Value] = {}
+        self._root: Value = _ABSENT
+        self._lock = threading.Lock()
+
+    def put(self, index: int, term: Value) -> None:
+        """Bring a term; the sum owns it from now on."""
+        level, width = 0, self._n_terms
+        while width > 1:
+            if index ^ 1 < width:
+                with self._lock:
+                    neighbour = self._waiting.pop((level, index ^ 1), _ABSENT)
+                    if neighbour is _ABSENT:
+                        self._waiting[level, index] = term
+                        return
+                term = add(neighbour, term) if index & 1 else add(term, neighbour)
+                del neighbour
+            level, index, width = level + 1, index >> 1, (width + 1) >> 1
+        self._root = term
+
+    def result(self) -> Value:
+        """The sum, once all terms have been brought."""
+        if self._root is _ABSENT:
+            raise RuntimeError("the sum is not complete")
+        return self._root
+
+
+def add(left: Any, right: Any) -> Any:
+    """The sum of two terms, in the memory of the left one where that is an array."""
+    if isinstance(left, np.ndarray):
+        if left.shape != right.shape:
+            raise ValueError(f"blocks gave arrays of different shapes, {left.shape} and {right.shape}")
+        left += right
+        return left
+    if isinstance(left, tuple):
+        parts = [add(*pair) for pair in zip(left, right, strict=True)]
+        return type(left)(*parts) if hasattr(left, "_fields") else tuple(parts)
+    if dataclasses.is_dataclass(left) and not isinstance(left, type):
+        names = [field.name for field in dataclasses.fields(left)]
+        return dataclasses.replace(left, **{name: add(getattr(left, name), getattr(right, name)) for name in names})
+    return left + right

@@ -40,19 +40,48 @@ class RelativeChange:
 
     def __post_init__(self) -> None:
         _check_tol(self.tol)
-        if self.patience < 1:
-            raise InvalidInputError(f"patience must be at least 1, got {self.patience}.")
+        _check_patience(self.patience)
 
     def check(self, trace: Trace) -> str | None:
         """Why the fit has converged, None if it has not."""
-        latest = _computed_now(trace, self.key, self.patience + 1)
-        if len(latest) <= self.patience:
+        if not _settled(trace, self.key, self.patience, self.tol, None):
             return None
-        for (iteration, value), (previous_iteration, previous) in itertools.pairwise(latest):
-            # Multiplied out: no division by a value of zero; an infinite value makes this NaN and not smaller.
-            if not abs(value - previous) < self.tol * abs(previous) * (iteration - previous_iteration):
-                return None
         return f"the {self.key} changed by less than {self.tol:g} of its size per iteration"
+
+
+@dataclass(frozen=True)
+class SmallChange:
+    """Converged when a column changes per iteration by less than `tol` units.
+
+    As `RelativeChange`, with a unit that is given: the log-likelihood of counts, whose own size depends on a constant,
+    is measured in nats per count with ``unit = total count``.
+
+    Parameters
+    ----------
+    tol
+        Change per iteration, in units, below which the fit has converged. 0 never stops.
+    unit
+        Size of a unit.
+    key
+        Column of the trace.
+    patience
+        How many successive changes must be that small.
+    """
+
+    tol: float
+    unit: float
+    key: str = "objective"
+    patience: int = 1
+
+    def __post_init__(self) -> None:
+        _check_tol(self.tol)
+        _check_patience(self.patience)
+
+    def check(self, trace: Trace) -> str | None:
+        """Why the fit has converged, None if it has not."""
+        if not _settled(trace, self.key, self.patience, self.tol, self.unit):
+            return None
+        return f"the {self.key} changed by less than {self.tol:g} x {self.unit:.6g} per iteration"
 
 
 @dataclass(frozen=True)
@@ -103,9 +132,26 @@ def _check_tol(tol: float) -> None:
         raise InvalidInputError(f"tol must be a number that is not negative, got {tol}.")
 
 
+def _check_patience(patience: int) -> None:
+    if patience < 1:
+        raise InvalidInputError(f"patience must be at least 1, got {patience}.")
+
+
 def _computed_now(trace: Trace, key: str, count: int) -> list[tuple[int, float]]:
     """The latest values, none if the last row has no value: then the rule was already asked about them."""
     column = trace.columns.get(key)
     if not column or column[-1] != column[-1]:
         return []
     return trace.latest(key, count)
+
+
+def _settled(trace: Trace, key: str, patience: int, tol: float, unit: float | None) -> bool:
+    """Whether the last `patience` changes per iteration are below `tol` units; None = the size of the value itself."""
+    latest = _computed_now(trace, key, patience + 1)
+    if len(latest) <= patience:
+        return False
+    # Multiplied out: no division by a value of zero; an infinite value makes this NaN, which is not smaller.
+    return all(
+        abs(value - previous) < tol * (abs(previous) if unit is None else unit) * (iteration - previous_iteration)
+        for (iteration, value), (previous_iteration, previous) in itertools.pairwise(latest)
+    )

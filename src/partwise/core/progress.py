@@ -19,8 +19,11 @@ COMPILING = "compiling kernels (first run only, cached afterwards)…"
 _DELAY = 1.0  # seconds of fitting, or of compiling, that nobody needs to be told about
 _BAR_EVERY = 0.25
 _LINE_EVERY = 10.0
+# A terminal that went away, or a closed pipe, must not take the fit with it.
+_BROKEN_STDERR = contextlib.suppress(OSError, ValueError)
 
 _current: ProgressDisplay | None = None
+_compile_watched = False
 
 
 class ProgressDisplay:
@@ -82,11 +85,11 @@ class ProgressDisplay:
         self._finished.set()
         self._watcher.join()
         _current = None
-        if self._bar is not None:
-            self._show()
-            self._bar.stop()
-        elif self._forced:
-            self._show()
+        with _BROKEN_STDERR:
+            if self._bar is not None or self._forced:
+                self._show()
+            if self._bar is not None:
+                self._bar.stop()
 
     def update(self, iteration: int, trace: Trace) -> None:
         """Take note of an iteration; it is shown when it is time."""
@@ -98,6 +101,10 @@ class ProgressDisplay:
             self._console.print(text, highlight=False, soft_wrap=True)
 
     def _watch(self) -> None:
+        with _BROKEN_STDERR:
+            self._look()
+
+    def _look(self) -> None:
         if self._console is not None and self._console.is_terminal:
             if self._finished.wait(0.0 if self._forced else _DELAY):
                 return
@@ -135,52 +142,70 @@ class ProgressDisplay:
 
 @contextlib.contextmanager
 def compiling_notice(progress: bool | None = None) -> Iterator[None]:
-    """Say so on standard error, once, if kernels are being compiled within this context for more than a second.
+    """Say so on standard error, once, when kernels have been compiling within this context for a second.
 
-    The run loop is wrapped in it already. What is watched is the compiler, not the clock: slow data never give a
-    false notice, nor do kernels that come from the cache.
+    The run loop is wrapped in it already; kernels that are called before or after a run can be, too. What is watched is
+    the compiler, not the clock: slow data give no false notice, nor do kernels that come from the cache.
 
     Parameters
     ----------
     progress
         False silences it.
     """
-    if progress is False:
+    global _compile_watched
+    if progress is False or _compile_watched:
         yield
         return
     from numba.core import event as numba_event
 
     event: Any = numba_event
-
-    listener = _compile_listener(event.Listener)
+    watch = _CompileWatch()
+    listener = _listener(event.Listener, watch)
+    _compile_watched = True
     event.register("numba:compile", listener)
     try:
         yield
     finally:
         event.unregister("numba:compile", listener)
-        listener.stop()
+        watch.end()
+        _compile_watched = False
 
 
-def _compile_listener(base: Any) -> Any:
-    class CompileListener(base):  # type: ignore[misc]
-        """Starts a timer with the first compilation, and stops it with the context."""
+class _CompileWatch:
+    """A clock that runs while the compiler does, and speaks after a second."""
 
-        timer: threading.Timer | None = None
+    def __init__(self) -> None:
+        self._depth = 0
+        self._remaining = _DELAY
+        self._began = 0.0
+        self._timer: threading.Timer | None = None
 
-        def on_start(self, unused: Any) -> None:
-            if self.timer is None:
-                self.timer = threading.Timer(_DELAY, _say, [COMPILING])
-                self.timer.daemon = True
-                self.timer.start()
+    def start(self) -> None:
+        """A compilation begins, maybe within another; the compiler's own lock keeps threads from doing so at once."""
+        self._depth += 1
+        if self._depth == 1 and self._remaining > 0:
+            self._began = time.monotonic()
+            self._timer = threading.Timer(self._remaining, self._speak)
+            self._timer.daemon = True
+            self._timer.start()
 
-        def on_end(self, unused: Any) -> None:
-            pass
+    def end(self) -> None:
+        """A compilation ends, or the context does."""
+        self._depth = max(0, self._depth - 1)
+        if self._depth == 0 and self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+            self._remaining -= time.monotonic() - self._began
 
-        def stop(self) -> None:
-            if self.timer is not None:
-                self.timer.cancel()
+    def _speak(self) -> None:
+        self._remaining = -1.0
+        _say(COMPILING)
 
-    return CompileListener()
+
+def _listener(base: Any, watch: _CompileWatch) -> Any:
+    """A listener of numba's compile events; made here so that numba is only imported with the kernels."""
+    methods = {"on_start": lambda self, event: watch.start(), "on_end": lambda self, event: watch.end()}
+    return type("CompileListener", (base,), methods)()
 
 
 def _say(text: str) -> None:

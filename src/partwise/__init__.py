@@ -15,6 +15,9 @@ if TYPE_CHECKING:  # and __all__: the same names for type checkers and editors; 
     from partwise import errors
     from partwise.core.coerce import as_table
     from partwise.core.data import BinaryMatrix, CountMatrix
+    from partwise.core.checkpoint import Checkpoint
+    from partwise.core.coerce import as_table
+    from partwise.core.data import BinaryMatrix, CountMatrix
     from partwise.core.persistence import load
     from partwise.io import read
     from partwise.io.table import Table

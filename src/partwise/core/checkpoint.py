@@ -75,19 +75,17 @@ class Identity:
     def refuse_other(self, stored: Identity, path: str | os.PathLike[str]) -> None:
         """Raise if a checkpoint belongs to another fit, in one sentence that says what differs."""
         if stored.algorithm != self.algorithm:
-            what = f"of {stored.algorithm} and this fit runs {self.algorithm}: use the same estimator and inference"
+            what, remedy = f"of {stored.algorithm}, and this fit runs {self.algorithm}", "use the same inference"
         elif stored.parameters != self.parameters:
-            what = "of other parameters: use those with which it was written, or start without resume_from"
+            what, remedy = "of other parameters", "use those with which it was written"
         elif stored.data != self.data:
-            what = (
-                f"of other data ({stored.data_summary}; now {self.data_summary}): "
-                "give the data with which it was written, or start without resume_from"
-            )
+            what = f"of other data ({stored.data_summary}; now {self.data_summary})"
+            remedy = "give the data with which it was written"
         elif stored.key != self.key:
-            what = f"of another random_state (key {stored.key}): use the same, or start without resume_from"
+            what, remedy = "of another random_state", "give the same"
         else:
             return
-        raise InvalidInputError(f"resume_from: the checkpoint {os.fspath(path)} is {what}.")
+        raise InvalidInputError(f"cannot resume: the checkpoint {os.fspath(path)} is {what}; {remedy}, or start anew.")
 
 
 @dataclass(frozen=True)
@@ -184,7 +182,7 @@ def read_checkpoint(path: str | os.PathLike[str]) -> Stored:
     try:
         arrays, metadata = load_arrays(path)
     except FileNotFoundError as error:
-        raise InvalidInputError(f"resume_from: there is no checkpoint {path}; start without resume_from.") from error
+        raise InvalidInputError(f"cannot resume: there is no checkpoint {path}; start anew.") from error
     if metadata.get("kind") != _KIND:
         raise FileFormatError(f"{path} is not a checkpoint of partwise; give a file written by a fit with checkpoints.")
     if metadata.get("version") != _VERSION:

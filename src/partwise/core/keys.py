@@ -51,7 +51,9 @@ def key_from(random_state: RandomState) -> Key:
         if random_state < 0:
             from partwise.errors import InvalidInputError
 
-            raise InvalidInputError(f"random_state must be a nonnegative integer, a Generator or None, got {random_state}.")
+            raise InvalidInputError(
+                f"random_state must be a nonnegative integer, a Generator or None, got {random_state}."
+            )
         return Key(int(random_state) & 0xFFFFFFFFFFFFFFFF)
     if isinstance(random_state, np.random.Generator):
         return Key(int(random_state.integers(0, 2**64, dtype=np.uint64)))

@@ -132,6 +132,7 @@ def run(
         context.enter_context(compiling_notice(progress))
         display = context.enter_context(ProgressDisplay(description, max_iter, progress, first=iteration))
         began = time.perf_counter() - (columns["elapsed"][-1] if iteration else 0.0)
+        # In a resumed run, this tells the class of the state.
         state = algorithm.init(key.at(0), data) if initial_state is None else copy.deepcopy(initial_state)
         if stored is not None:
             state = stored.state(type(state))

@@ -1,0 +1,268 @@
+"""Checked data: counts (or nonnegative reals) and bits, stored by rows, with labels and missing cells."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from partwise.core.coerce import as_table
+from partwise.core.validation import cell_name, check_values, warn_if_normalised
+from partwise.errors import InvalidInputError
+from partwise.io.table import Labels, Table
+
+Values = NDArray[Any]
+Index = NDArray[np.int32]
+Pointer = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class SparseData:
+    """Samples x features in CSR: only nonzeros are stored, and missing cells as a second pattern.
+
+    Attributes
+    ----------
+    indptr, indices, values
+        CSR arrays of the observed nonzeros; ``values`` has the smallest type that holds them.
+    missing_indptr, missing_indices
+        CSR pattern of the missing cells (empty where nothing is missing).
+    shape
+        Samples, features.
+    """
+
+    shape: tuple[int, int]
+    indptr: Pointer
+    indices: Index
+    values: Values
+    missing_indptr: Pointer
+    missing_indices: Index
+    row_labels: Labels | None = field(default=None, repr=False)
+    column_labels: Labels | None = field(default=None, repr=False)
+
+    _kinds: ClassVar[tuple[str, ...]] = ()
+
+    @property
+    def nnz(self) -> int:
+        """Number of observed nonzeros."""
+        return int(self.indices.size)
+
+    @property
+    def n_missing(self) -> int:
+        """Number of missing cells."""
+        return int(self.missing_indices.size)
+
+    @property
+    def is_integer(self) -> bool:
+        """Whether all values are whole numbers."""
+        return bool(self.values.dtype.kind in "iu")
+
+    @cached_property
+    def total(self) -> float:
+        """Sum of all observed values."""
+        return float(np.sum(self.values, dtype=np.float64))
+
+    @cached_property
+    def row_sums(self) -> NDArray[np.float64]:
+        """Sum of the observed values of each sample."""
+        return _row_sums(self.indptr, self.values)
+
+    @cached_property
+    def column_sums(self) -> NDArray[np.float64]:
+        """Sum of the observed values of each feature."""
+        return np.bincount(self.indices, weights=self.values, minlength=self.shape[1]).astype(np.float64)
+
+    @cached_property
+    def transposed(self) -> Self:
+        """The same data by columns: features take the place of samples, so one kernel serves both sides."""
+        n_rows, n_columns = self.shape
+        csc = sp.csr_array((self.values, self.indices, self.indptr), shape=self.shape).tocsc()
+        pattern = np.ones(self.missing_indices.size, dtype=np.bool_)
+        missing = sp.csr_array((pattern, self.missing_indices, self.missing_indptr), shape=self.shape).tocsc()
+        return replace(
+            self,
+            shape=(n_columns, n_rows),
+            indptr=csc.indptr.astype(np.int64),
+            indices=csc.indices.astype(np.int32),
+            values=csc.data,
+            missing_indptr=missing.indptr.astype(np.int64),
+            missing_indices=missing.indices.astype(np.int32),
+            row_labels=self.column_labels,
+            column_labels=self.row_labels,
+        )
+
+    def rows(self, start: int, stop: int) -> Self:
+        """Samples ``start`` to ``stop`` as data of their own (views of the same arrays)."""
+        first, last = self.indptr[start], self.indptr[stop]
+        first_missing, last_missing = self.missing_indptr[start], self.missing_indptr[stop]
+        return replace(
+            self,
+            shape=(stop - start, self.shape[1]),
+            indptr=self.indptr[start : stop + 1] - first,
+            indices=self.indices[first:last],
+            values=self.values[first:last],
+            missing_indptr=self.missing_indptr[start : stop + 1] - first_missing,
+            missing_indices=self.missing_indices[first_missing:last_missing],
+            row_labels=None if self.row_labels is None else self.row_labels[start:stop],
+        )
+
+    def with_values(self, values: Values) -> Self:
+        """The same cells with other values (zeros are allowed to be stored)."""
+        return replace(self, values=values)
+
+    def to_scipy(self) -> Any:
+        """A SciPy CSR array of the observed values; missing cells are absent from it."""
+        return sp.csr_array((self.values, self.indices, self.indptr), shape=self.shape)
+
+    def fingerprint(self) -> str:
+        """A checksum of values, positions, missing cells and shape, by which a checkpoint knows its data."""
+        import hashlib
+
+        digest = hashlib.blake2b(
+            repr((type(self).__name__, self.shape, self.values.dtype.str)).encode(), digest_size=16
+        )
+        for array in (self.indptr, self.indices, self.values, self.missing_indptr, self.missing_indices):
+            digest.update(np.ascontiguousarray(array).data)
+        return digest.hexdigest()
+
+    @classmethod
+    def _build(cls, X: Any, *, kind: str, caller: str, allow_missing: bool, allow_all_zero: bool) -> Self:
+        if isinstance(X, SparseData):
+            X = Table(X.to_scipy(), X.row_labels, X.column_labels, _missing_matrix(X))
+        table = as_table(X)
+        csr, missing = _split_missing(table)
+        if missing is not None and not allow_missing:
+            row = int(np.searchsorted(missing.indptr, 0, side="right")) - 1
+            raise InvalidInputError(
+                f"{cell_name(row, int(missing.indices[0]), table)} is NaN or missing, which {caller} does not support:"
+                " impute or drop it."
+            )
+        check_values(csr, table, caller=caller, kind=kind)
+        if kind == "real":
+            warn_if_normalised(csr, table, caller)
+        if csr.nnz == 0 and not allow_all_zero:
+            raise InvalidInputError(
+                f"{table.source} holds only zeros, so {caller} has nothing to factorise: check the file."
+            )
+        empty = np.zeros(csr.shape[0] + 1, dtype=np.int64)
+        return cls(
+            shape=table.shape,
+            indptr=csr.indptr.astype(np.int64),
+            indices=csr.indices.astype(np.int32),
+            values=_smallest(csr.data),
+            missing_indptr=empty if missing is None else missing.indptr.astype(np.int64),
+            missing_indices=np.zeros(0, np.int32) if missing is None else missing.indices.astype(np.int32),
+            row_labels=table.row_labels,
+            column_labels=table.column_labels,
+        )
+
+
+class CountMatrix(SparseData):
+    """Counts, or any nonnegative reals where a model needs only expected counts."""
+
+    @classmethod
+    def build(
+        cls,
+        X: Any,
+        *,
+        integers: bool = True,
+        caller: str = "CountMatrix",
+        allow_missing: bool = True,
+        allow_all_zero: bool = True,
+    ) -> CountMatrix:
+        """Check data of any accepted kind (see ``as_table``) and store it.
+
+        Parameters
+        ----------
+        X
+            The data, samples x features.
+        integers
+            Refuse values that are not whole numbers.
+        caller
+            What messages call the user of the data.
+        allow_missing, allow_all_zero
+            Whether missing cells, and data without a nonzero, are accepted.
+
+        Examples
+        --------
+        >>> from partwise import CountMatrix
+        >>> CountMatrix.build([[3, 0], [0, 1]]).nnz
+        2
+        """
+        kind = "integer" if integers else "real"
+        return cls._build(X, kind=kind, caller=caller, allow_missing=allow_missing, allow_all_zero=allow_all_zero)
+
+
+class BinaryMatrix(SparseData):
+    """Bits: the stored nonzeros are the ones, cells neither stored nor missing are zeros."""
+
+    @classmethod
+    def build(
+        cls, X: Any, *, caller: str = "BinaryMatrix", allow_missing: bool = True, allow_all_zero: bool = True
+    ) -> BinaryMatrix:
+        """Check 0/1 data of any accepted kind (see ``as_table``) and store it.
+
+        Examples
+        --------
+        >>> from partwise import BinaryMatrix
+        >>> BinaryMatrix.build([[1, 0], [float("nan"), 1]]).n_missing
+        1
+        """
+        return cls._build(X, kind="binary", caller=caller, allow_missing=allow_missing, allow_all_zero=allow_all_zero)
+
+
+def _row_sums(indptr: Pointer, values: Values) -> NDArray[np.float64]:
+    # reduceat over the rows that have entries: cumulative sums would lose digits on long data.
+    sums = np.zeros(indptr.size - 1)
+    filled = np.flatnonzero(np.diff(indptr))
+    if filled.size:
+        sums[filled] = np.add.reduceat(values, indptr[filled], dtype=np.float64)
+    return sums
+
+
+def _missing_matrix(data: SparseData) -> Any:
+    if not data.n_missing:
+        return None
+    pattern = np.ones(data.n_missing, dtype=np.bool_)
+    return sp.csr_array((pattern, data.missing_indices, data.missing_indptr), shape=data.shape)
+
+
+def _split_missing(table: Table) -> tuple[Any, Any]:
+    """Observed nonzeros and missing cells of a table: what a missing cell held is dropped before any check."""
+    csr, missing = table.matrix, table.missing
+    hidden = np.isnan(csr.data) if csr.data.dtype.kind == "f" else np.zeros(csr.nnz, dtype=np.bool_)
+    if hidden.any():
+        nan_pattern = sp.csr_array((hidden, csr.indices, csr.indptr), shape=csr.shape)
+        missing = nan_pattern if missing is None else (missing + nan_pattern)
+        missing = sp.csr_array(missing)
+        missing.eliminate_zeros()
+    if missing is not None and missing.nnz:
+        missing.sort_indices()
+        hidden |= _contains(missing, csr)
+    drop = hidden | (csr.data == 0)
+    if drop.any():
+        kept = np.concatenate(([0], np.cumsum(~drop)))
+        csr = sp.csr_array((csr.data[~drop], csr.indices[~drop], kept[csr.indptr]), shape=csr.shape)
+    return csr, missing if missing is not None and missing.nnz else None
+
+
+def _contains(pattern: Any, csr: Any) -> NDArray[np.bool_]:
+    """For each stored entry of ``csr``, whether ``pattern`` stores the same cell."""
+    width = np.int64(csr.shape[1])
+    rows = np.repeat(np.arange(csr.shape[0], dtype=np.int64), np.diff(csr.indptr))
+    pattern_rows = np.repeat(np.arange(csr.shape[0], dtype=np.int64), np.diff(pattern.indptr))
+    return np.isin(rows * width + csr.indices, pattern_rows * width + pattern.indices)
+
+
+def _smallest(values: Values) -> Values:
+    """The values in the smallest type that holds them: unsigned 16 or 32 bits, int64, or float64 for reals."""
+    if values.dtype.kind == "f" and not np.all(values == np.floor(values)):
+        return values.astype(np.float64)
+    largest = values.max(initial=0)
+    for kind in (np.uint16, np.uint32, np.int64):
+        if largest <= np.iinfo(kind).max:
+            return values.astype(kind)
+    return values.astype(np.float64)

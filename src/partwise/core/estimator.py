@@ -1,0 +1,194 @@
+"""What all estimators share: checked input, the run, fitted attributes, and files."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from numbers import Integral, Real
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils._param_validation import HasMethods, Interval
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from partwise.core.checkpoint import Checkpoint
+from partwise.core.convergence import Rule
+from partwise.core.data import SparseData
+from partwise.core.keys import Key, key_from
+from partwise.core.persistence import save
+from partwise.core.progress import compiling_notice
+from partwise.core.result import FitResult, Status, Trace
+from partwise.core.run import Algorithm, run
+from partwise.errors import InvalidInputError
+from partwise.io.table import Table
+
+Floats = NDArray[np.float64]
+
+COMMON_CONSTRAINTS: dict[str, list[Any]] = {
+    "n_components": [Interval(Integral, 1, None, closed="left")],
+    "max_iter": [Interval(Integral, 0, None, closed="left")],
+    "tol": [Interval(Real, 0, None, closed="left")],
+    "active_threshold": [Interval(Real, 0, 1, closed="both"), None],
+    "random_state": ["random_state", np.random.Generator],
+    "n_jobs": [Integral, None],
+    "engine": [str, HasMethods(["map_reduce", "for_each"]), None],
+    "progress": ["boolean", None],
+    "callbacks": [tuple, list],
+    "checkpoint": [str, os.PathLike, Checkpoint, None],
+    "resume": ["boolean"],
+}
+"""Constraints of the parameters that every estimator has, in scikit-learn's vocabulary."""
+
+
+class FactorizationEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """Base of all estimators: a thin shell that validates, runs an algorithm and stores what came out."""
+
+    n_components: int
+    max_iter: int
+    tol: float
+    active_threshold: float | None
+    random_state: Any
+    n_jobs: int | None
+    engine: Any
+    progress: bool | None
+    callbacks: Sequence[Any]
+    checkpoint: str | os.PathLike[str] | Checkpoint | None
+    resume: bool
+
+    components_: Floats
+    n_components_: int
+    n_active_components_: int
+    active_components_: NDArray[np.intp]
+    n_iter_: int
+    trace_: Trace
+    status_: Status
+    n_features_in_: int
+    feature_names_in_: NDArray[Any]
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = COMMON_CONSTRAINTS
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.n_components_
+
+    def _key(self) -> Key:
+        return key_from(self.random_state)
+
+    def _compiling(self) -> AbstractContextManager[None]:
+        return compiling_notice(self.progress)
+
+    def _check_columns(self, X: Any, data: SparseData, *, reset: bool) -> None:
+        """Remember the features of the training data, or refuse data that have others."""
+        if hasattr(X, "columns") and not isinstance(X, Table):
+            validate_data(self, X, reset=reset, skip_check_array=True)
+            return
+        labels = data.column_labels
+        n_features = data.shape[1]
+        if reset:
+            self.n_features_in_ = n_features
+            if labels is not None:
+                self.feature_names_in_ = labels.astype(object)
+            elif hasattr(self, "feature_names_in_"):
+                del self.feature_names_in_
+            return
+        if n_features != self.n_features_in_:
+            raise InvalidInputError(
+                f"X has {n_features} features, but {type(self).__name__} is expecting {self.n_features_in_} features"
+                " as input."
+            )
+        known = getattr(self, "feature_names_in_", None)
+        if labels is not None and known is not None and not np.array_equal(labels, known):
+            at = int(np.argmax(labels.astype(object) != known))
+            raise InvalidInputError(
+                f"Column {at} of X is {str(labels[at])!r}, but {type(self).__name__} was fitted with {known[at]!r}"
+                " there: bring the columns into the order of feature_names_in_."
+            )
+
+    def _run(
+        self,
+        algorithm: Algorithm[Any],
+        data: SparseData,
+        *,
+        convergence: Rule | None,
+        key: Key | None = None,
+        initial_state: Any = None,
+    ) -> FitResult[Any]:
+        """Run an algorithm as the parameters ask, and store what every fit leaves."""
+        checkpoint = self.checkpoint
+        if checkpoint is not None and not isinstance(checkpoint, Checkpoint):
+            checkpoint = Checkpoint(checkpoint)
+        stored = checkpoint.path if self.resume and checkpoint is not None and Path(checkpoint.path).exists() else None
+        if key is None and (stored is None or self.random_state is not None):
+            key = self._key()
+        result = run(
+            algorithm,
+            data,
+            key=key,
+            max_iter=self.max_iter,
+            convergence=convergence,
+            callbacks=self.callbacks,
+            progress=self.progress,
+            checkpoint=checkpoint,
+            resume_from=stored,
+            initial_state=initial_state,
+            description=f"{type(self).__name__}, {self.n_components} components",
+        )
+        self.n_iter_, self.trace_, self.status_ = result.n_iter, result.trace, result.status
+        if result.status.code == "max_iter" and convergence is not None and self.tol > 0:
+            warnings.warn(result.status.message, ConvergenceWarning, stacklevel=3)
+        return result
+
+    def _store_components(self, dictionary: Floats, expected_counts: Floats) -> None:
+        """Store the dictionary, and which components hold at least ``active_threshold`` of the expected counts."""
+        self.components_ = np.ascontiguousarray(dictionary.T)
+        self.n_components_ = int(dictionary.shape[1])
+        threshold = self.active_threshold
+        if threshold is None:
+            threshold = min(0.01, 0.1 / self.n_components_)
+        total = float(expected_counts.sum())
+        share = expected_counts / total if total > 0 else np.zeros_like(expected_counts)
+        self.active_components_ = np.flatnonzero(share >= threshold)
+        self.n_active_components_ = int(self.active_components_.size)
+
+    def inverse_transform(self, X: Any) -> Floats:
+        """Expected data of given activations.
+
+        Parameters
+        ----------
+        X
+            Activations, samples x components.
+
+        Returns
+        -------
+        ndarray
+            Samples x features.
+        """
+        from sklearn.utils import check_array
+
+        check_is_fitted(self, "components_")
+        activations = check_array(X, dtype=np.float64)
+        if activations.shape[1] != self.n_components_:
+            raise InvalidInputError(
+                f"X has {activations.shape[1]} columns, but there are {self.n_components_} components:"
+                " pass what transform gave."
+            )
+        expected: Floats = activations @ self.components_
+        return expected
+
+    def save(self, path: str | os.PathLike[str]) -> Self:
+        """Write the fitted estimator to one safetensors file, whole or not at all; ``partwise.load`` reads it.
+
+        Parameters
+        ----------
+        path
+            The file, by custom ``NAME.partwise``.
+        """
+        check_is_fitted(self)
+        save(self, path)
+        return self

@@ -1,0 +1,147 @@
+"""Model files: one safetensors file with arrays, labels and JSON metadata. Never pickle, never code."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+
+from partwise._registry import ESTIMATORS, find_estimator
+from partwise._version import __version__
+from partwise.core.result import Status, Trace
+from partwise.errors import FileFormatError, InvalidInputError
+from partwise.io.arrays import load_arrays, save_arrays
+
+_KIND = "partwise model"
+_VERSION = 1
+_TRACE = "trace/"
+# Where and how a fit ran is not part of the model.
+_NOT_STORED = frozenset({"engine", "progress", "callbacks", "checkpoint", "resume", "n_jobs"})
+
+
+def save(estimator: Any, path: str | os.PathLike[str]) -> None:
+    """Write a fitted estimator of the name table to one file.
+
+    Parameters
+    ----------
+    estimator
+        Fitted; its attributes that end in an underscore are arrays, numbers, text, a `Trace` or a `Status`.
+    path
+        The file to write, replaced whole.
+    """
+    name = type(estimator).__name__
+    if name not in ESTIMATORS:
+        raise InvalidInputError(f"{name} is not an estimator of partwise: save the estimator that it is built on.")
+    arrays: dict[str, Any] = {}
+    metadata: dict[str, Any] = {
+        "kind": _KIND,
+        "format_version": _VERSION,
+        "partwise": __version__,
+        "class": name,
+        "parameters": {},
+        "attributes": {},
+    }
+    parameters = {key: value for key, value in estimator.get_params(deep=False).items() if key not in _NOT_STORED}
+    for key, value in parameters.items():
+        metadata["parameters"][key] = _pack(f"parameter/{key}", value, arrays)
+    for key, value in vars(estimator).items():
+        if key.endswith("_") and not key.startswith("_"):
+            metadata["attributes"][key] = _pack(f"attribute/{key}", value, arrays)
+    save_arrays(path, arrays, metadata)
+
+
+def _pack(name: str, value: Any, arrays: dict[str, Any]) -> Any:
+    """What JSON can hold of a value, with a note of its kind; arrays go to ``arrays`` under ``name``."""
+    if isinstance(value, np.ndarray) and value.ndim:
+        labels = value.dtype.kind in "OU"
+        arrays[name] = np.asarray([str(item) for item in value], dtype=np.str_) if labels else value
+        return {"kind": "labels" if labels else "array"}
+    if isinstance(value, Trace):
+        columns = value.to_arrays()
+        arrays.update({f"{name}/{_TRACE}{column}": array for column, array in columns.items()})
+        return {"kind": "trace", "columns": list(columns)}
+    if isinstance(value, Status):
+        return {"kind": "status", "value": asdict(value)}
+    if isinstance(value, tuple):
+        return {"kind": "tuple", "items": [_pack(f"{name}/{at}", item, arrays) for at, item in enumerate(value)]}
+    if isinstance(value, np.random.Generator | np.random.RandomState):
+        return {"kind": "value", "value": None}
+    if isinstance(value, np.generic):
+        value = value.item()
+    if value is None or isinstance(value, bool | int | float | str):
+        return {"kind": "value", "value": value}
+    raise InvalidInputError(f"{name.replace('/', ' ')} is a {type(value).__name__}, which a model file cannot hold.")
+
+
+def load(path: str | os.PathLike[str]) -> Any:
+    """Read a model file that ``estimator.save`` wrote.
+
+    Parameters
+    ----------
+    path
+        The file. It is data only: nothing in it can run.
+
+    Returns
+    -------
+    estimator
+        Fitted, as it was saved.
+
+    Raises
+    ------
+    FileFormatError
+        The file is truncated, damaged, foreign, or written by a newer format.
+
+    Examples
+    --------
+    >>> import numpy as np, tempfile, partwise
+    >>> model = partwise.PoissonNMF(2, random_state=0).fit(np.eye(4) + 1)
+    >>> path = tempfile.mkdtemp() + "/parts.partwise"
+    >>> bool((partwise.load(model.save(path) and path).components_ == model.components_).all())
+    True
+    """
+    arrays, metadata = load_arrays(path)
+    where = os.fspath(path)
+    if metadata.get("kind") != _KIND:
+        raise FileFormatError(
+            f"{where} is not a model file of partwise: give a file written by save or `partwise fit`."
+        )
+    version = metadata.get("format_version")
+    if not isinstance(version, int) or version > _VERSION or version < 1:
+        raise FileFormatError(
+            f"{where} has model format {version!r}, and this partwise reads 1 to {_VERSION}: upgrade partwise."
+        )
+    try:
+        cls = find_estimator(metadata["class"])
+        parameters = {
+            key: _unpack(f"parameter/{key}", note, arrays) for key, note in dict(metadata["parameters"]).items()
+        }
+        estimator = cls(**parameters)
+        for key, note in dict(metadata["attributes"]).items():
+            if not key.endswith("_") or key.startswith("_"):
+                raise ValueError(f"{key!r} is not a fitted attribute")
+            setattr(estimator, key, _unpack(f"attribute/{key}", note, arrays))
+        estimator._check_loaded()
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise FileFormatError(
+            f"{where} is a damaged model file ({error}): fit the model again, or use a copy."
+        ) from error
+    return estimator
+
+
+def _unpack(name: str, note: Any, arrays: dict[str, Any]) -> Any:
+    kind = note["kind"]
+    if kind == "array":
+        return arrays[name]
+    if kind == "labels":
+        return arrays[name].astype(object)
+    if kind == "trace":
+        return Trace.from_arrays({column: arrays[f"{name}/{_TRACE}{column}"] for column in note["columns"]})
+    if kind == "status":
+        return Status(**note["value"])
+    if kind == "tuple":
+        return tuple(_unpack(f"{name}/{at}", item, arrays) for at, item in enumerate(note["items"]))
+    if kind == "value":
+        return note["value"]
+    raise ValueError(f"unknown kind {kind!r} of {name}")

@@ -1,0 +1,330 @@
+"""``PoissonNMF``: maximum-likelihood (Kullback-Leibler) nonnegative matrix factorization."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import _fit_context
+from sklearn.utils._param_validation import StrOptions
+from sklearn.utils.validation import check_is_fitted
+
+from partwise.core.convergence import SmallChange
+from partwise.core.data import CountMatrix
+from partwise.core.estimator import COMMON_CONSTRAINTS, FactorizationEstimator
+from partwise.core.keys import Key
+from partwise.core.result import Status, Trace
+from partwise.engines.base import Engine
+from partwise.engines.resolve import resolve_engine
+from partwise.errors import InvalidInputError
+from partwise.likelihood.completion import Completion, predict_tokens
+from partwise.likelihood.split import split_tokens
+from partwise.poisson.inference.activations import solve_activations, standard_errors
+from partwise.poisson.inference.coordinate import CoordinateDescent
+from partwise.poisson.inference.multiplicative import Multiplicative
+from partwise.poisson.inference.online import OnlineStatistics, absorb
+from partwise.poisson.inference.passes import Side
+from partwise.poisson.inference.state import Floors, PoissonState, Start, scaled, start_factors
+
+Floats = NDArray[np.float64]
+
+_ALGORITHMS: dict[str, type[CoordinateDescent] | type[Multiplicative]] = {
+    "coordinate": CoordinateDescent,
+    "multiplicative": Multiplicative,
+}
+
+
+class PoissonNMF(FactorizationEstimator):
+    """Find nonnegative parts of counts by maximum likelihood: x_nf ~ Poisson(Σ_k h_nk w_fk).
+
+    The same as NMF with the Kullback-Leibler divergence. Any nonnegative data are accepted, sparse or dense, with
+    missing cells (NaN, or a mask in a `Table`), which are left out of the likelihood and not taken for zeros.
+
+    Parameters
+    ----------
+    n_components
+        Number of parts.
+    inference
+        ``"coordinate"``: coordinate descent with extrapolation, fast. ``"multiplicative"``: EM, that is Lee and
+        Seung's updates, monotone and slow.
+    init
+        ``"random"``, ``"nndsvd"``, or a pair of arrays (activations, components).
+    max_iter
+        Most iterations.
+    tol
+        Stop when the log-likelihood grows by less than this many nats per count and iteration. 0: run to ``max_iter``.
+    warm_start
+        Start `fit` from the components of the last fit.
+    active_threshold
+        Share of the expected counts from which a component counts as active; None = min(0.01, 0.1 / n_components).
+    random_state
+        Seed of all random numbers: int, Generator, RandomState or None.
+    n_jobs
+        Threads; the result is the same for any number. None = 1, -1 = all cores.
+    engine
+        Where blocks of rows are worked on; None = threads on this machine.
+    progress
+        None: a progress bar on a terminal; True: always; False: never.
+    callbacks
+        Functions called after each iteration with (iteration, state, trace); returning True stops the fit.
+    checkpoint
+        File (or `Checkpoint`) to write the running fit to.
+    resume
+        Go on from ``checkpoint`` if that file exists; the result is that of a fit that was never stopped.
+
+    Attributes
+    ----------
+    components_
+        Components x features; each sums to 1, so activations are expected counts.
+    n_components_, n_active_components_, active_components_
+        Number of parts; number and positions of those that hold a share worth naming.
+    kkt_residual_
+        Largest violation of the optimality conditions; 0 at a stationary point.
+    n_iter_, trace_, status_
+        Iterations, what was reached at each, and how the fit ended.
+    n_features_in_, feature_names_in_
+        Features of the training data.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from partwise import PoissonNMF
+    >>> X = np.outer([1, 2, 3, 0], [4, 0, 2]) + np.outer([0, 1, 0, 5], [0, 3, 1])
+    >>> model = PoissonNMF(2, random_state=0).fit(X)
+    >>> bool(np.allclose(model.inverse_transform(model.transform(X)), X, atol=0.05))
+    True
+    """
+
+    kkt_residual_: float
+    online_allocations_: Floats
+    online_exposure_: Floats
+    n_batches_seen_: int
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **COMMON_CONSTRAINTS,
+        "inference": [StrOptions(set(_ALGORITHMS))],
+        "init": [StrOptions({"random", "nndsvd"}), tuple],
+        "warm_start": ["boolean"],
+    }
+
+    def __init__(
+        self,
+        n_components: int = 10,
+        *,
+        inference: str = "coordinate",
+        init: Start = "random",
+        max_iter: int = 1000,
+        tol: float = 1e-6,
+        warm_start: bool = False,
+        active_threshold: float | None = None,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        engine: Any = None,
+        progress: bool | None = None,
+        callbacks: Sequence[Any] = (),
+        checkpoint: Any = None,
+        resume: bool = False,
+    ) -> None:
+        self.n_components = n_components
+        self.inference = inference
+        self.init = init
+        self.max_iter = max_iter
+        self.tol = tol
+        self.warm_start = warm_start
+        self.active_threshold = active_threshold
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.engine = engine
+        self.progress = progress
+        self.callbacks = callbacks
+        self.checkpoint = checkpoint
+        self.resume = resume
+
+    @classmethod
+    def from_components(cls, components: Any, *, feature_names: Any = None, **parameters: Any) -> Self:
+        """An estimator that counts as fitted, with given parts: `transform` refits activations to them.
+
+        Parameters
+        ----------
+        components
+            Components x features, nonnegative; kept as they are, on their own scale.
+        feature_names
+            Names of the features, checked against the data where these have names.
+        parameters
+            Parameters of the estimator.
+
+        Examples
+        --------
+        >>> from partwise import PoissonNMF
+        >>> PoissonNMF.from_components([[1.0, 0.0], [0.0, 1.0]]).transform([[3, 4]]).round(6)
+        array([[3., 4.]])
+        """
+        given = CountMatrix.build(components, integers=False, allow_missing=False, caller="from_components")
+        n_components, n_features = given.shape
+        model = cls(n_components, **parameters)
+        model.n_features_in_ = n_features
+        if feature_names is not None:
+            names = np.asarray([str(name) for name in feature_names], dtype=object)
+            if names.shape != (n_features,):
+                raise InvalidInputError(f"feature_names has {names.size} names for {n_features} features.")
+            model.feature_names_in_ = names
+        model.n_iter_, model.trace_ = 0, Trace()
+        model.status_ = Status("converged", "The components were given; there is nothing to fit.")
+        model._store_components(given.to_scipy().toarray().T.astype(np.float64), np.ones(n_components))
+        return model
+
+    def _data(self, X: Any, *, reset: bool, caller: str) -> CountMatrix:
+        data = CountMatrix.build(X, integers=False, caller=f"{type(self).__name__}.{caller}", allow_all_zero=not reset)
+        self._check_columns(X, data, reset=reset)
+        return data
+
+    def _engine(self) -> Engine:
+        return resolve_engine(self.engine, self.n_jobs)
+
+    @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Fit the parts.
+
+        Parameters
+        ----------
+        X
+            Nonnegative data, samples x features: array, sparse matrix, frame, AnnData or `Table`. NaN is missing.
+        y
+            Ignored.
+        """
+        engine = self._engine()
+        warm = self.components_ if self.warm_start and hasattr(self, "components_") else None
+        data = self._data(X, reset=True, caller="fit")
+        init = self.init if warm is None else self._warm_init(data, warm, engine)
+        algorithm = _ALGORITHMS[self.inference](self.n_components, init, engine)
+        rule = SmallChange(self.tol, data.total, patience=2)
+        result = self._run(algorithm, data, convergence=rule)
+        self._store(data, result.state, engine)
+        return self
+
+    def _warm_init(self, data: CountMatrix, components: Floats, engine: Engine) -> Start:
+        shape = (self.n_components, data.shape[1])
+        if components.shape != shape:
+            raise InvalidInputError(
+                f"warm_start: the components of the last fit have shape {components.shape}, and this fit needs {shape};"
+                " set warm_start=False."
+            )
+        return solve_activations(data, components.T, engine, tol=1e-3), components
+
+    def _store(self, data: CountMatrix, state: PoissonState, engine: Engine) -> None:
+        floors = Floors.of(data, self.n_components)
+        state = scaled(state.activations, state.dictionary, floors)
+        self.kkt_residual_ = max(
+            Side(data, engine).kkt_residual(state.activations, state.dictionary),
+            Side(data.transposed, engine).kkt_residual(state.dictionary, state.activations),
+        )
+        # Entries at the floor stand for zeros.
+        dictionary = np.where(state.dictionary > 2 * floors.dictionary, state.dictionary, 0.0)
+        self._store_components(dictionary, state.activations.sum(axis=0))
+
+    @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
+    def partial_fit(self, X: Any, y: Any = None) -> Self:
+        """Take in a batch of samples by on-line EM; call it with batch after batch.
+
+        Parameters
+        ----------
+        X
+            Some samples, with the same features in every call.
+        y
+            Ignored.
+        """
+        first = not hasattr(self, "n_batches_seen_")
+        data = self._data(X, reset=first, caller="partial_fit")
+        engine = self._engine()
+        with self._compiling():
+            if first:
+                dictionary = start_factors(self._key(), data, self.n_components, self.init).dictionary
+                statistics = None
+            else:
+                statistics = OnlineStatistics(self.online_allocations_, self.online_exposure_, self.n_batches_seen_)
+                dictionary = statistics.dictionary
+            statistics = absorb(statistics, data, dictionary, engine)
+        self.online_allocations_, self.online_exposure_ = statistics.allocations, statistics.exposure
+        self.n_batches_seen_ = self.n_iter_ = statistics.n_batches
+        self._store_components(statistics.dictionary, statistics.allocations.sum(axis=0))
+        self.trace_ = Trace()
+        self.status_ = Status("stopped", f"Took in {statistics.n_batches} batches by partial_fit; pass more to go on.")
+        return self
+
+    def transform(self, X: Any) -> Floats:
+        """Maximum-likelihood activations of samples for the fitted parts.
+
+        Parameters
+        ----------
+        X
+            Data as for `fit`.
+
+        Returns
+        -------
+        ndarray
+            Samples x components: expected counts, where components sum to 1. A row does not depend on other rows.
+        """
+        check_is_fitted(self, "components_")
+        data = self._data(X, reset=False, caller="transform")
+        with self._compiling():
+            return solve_activations(data, self.components_.T, self._engine())
+
+    def activation_errors(self, X: Any) -> Floats:
+        """Poisson standard errors of the activations that `transform` gives, the parts taken as known.
+
+        Parameters
+        ----------
+        X
+            Data as for `fit`.
+
+        Returns
+        -------
+        ndarray
+            Samples x components; infinite where a sample's observed cells cannot tell. At an activation of 0, which is
+            on the boundary, read it as the scale below which nothing would show.
+        """
+        check_is_fitted(self, "components_")
+        data = self._data(X, reset=False, caller="activation_errors")
+        dictionary = self.components_.T
+        with self._compiling():
+            return standard_errors(data, solve_activations(data, dictionary, self._engine()), dictionary)
+
+    def completion(self, X: Any, *, key: Key | None = None) -> Completion:
+        """Document completion, row by row: half of each row's tokens are given, the others predicted.
+
+        Parameters
+        ----------
+        X
+            Data as for `fit`; best data that the model was not fitted to.
+        key
+            Key of the split; by default that of seed 0, so that scores of different models use the same split.
+        """
+        check_is_fitted(self, "components_")
+        data = self._data(X, reset=False, caller="score")
+        given, held_out = split_tokens(data, Key(0) if key is None else key)
+        dictionary = self.components_.T
+        with self._compiling():
+            activations = solve_activations(given, dictionary, self._engine())
+        return predict_tokens(held_out, activations, dictionary)
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Mean log probability, in nats, of a held-out token when half of each row's tokens are given.
+
+        Never the likelihood of tokens that the activations were fitted to; greater is better. See `completion`.
+        """
+        return self.completion(X).per_token
+
+    def _check_loaded(self) -> None:
+        shape = (self.n_components_, self.n_features_in_)
+        if self.components_.shape != shape or not np.all(np.isfinite(self.components_) & (self.components_ >= 0)):
+            raise ValueError(f"its components are not a nonnegative array of shape {shape}")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.input_tags.positive_only = True
+        tags.input_tags.allow_nan = True
+        tags.transformer_tags.preserves_dtype = ["float64"]
+        return tags

@@ -1,0 +1,71 @@
+"""Activations of samples for a dictionary that is held fixed, and how well the counts determine them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from partwise.core.data import SparseData
+from partwise.engines.base import Engine
+from partwise.poisson.inference.passes import Side
+from partwise.poisson.inference.state import FLOOR
+
+Floats = NDArray[np.float64]
+
+
+def solve_activations(
+    data: SparseData, dictionary: Floats, engine: Engine, *, tol: float = 1e-8, max_sweeps: int = 1000
+) -> Floats:
+    """Maximum-likelihood activations: a concave problem for each row, each solved to ``tol`` on its own.
+
+    A row's result depends on that row alone, so it is the same in any batch. Counts of features that no component
+    holds are left out. Where a component cannot show in the observed cells of a row, its activation is 0.
+    """
+    data = _without_dead_features(data, dictionary)
+    n_components = dictionary.shape[1]
+    activations = np.repeat(data.row_sums[:, None] / n_components, n_components, axis=1)
+    sums = dictionary.sum(axis=0)
+    scale = np.where(sums > 0, sums, 1.0)
+    Side(data, engine).coordinate_descent(activations, dictionary / scale, floor=0.0, max_sweeps=max_sweeps, tol=tol)
+    return np.where(sums > 0, activations / scale, 0.0)
+
+
+def _without_dead_features(data: SparseData, dictionary: Floats) -> SparseData:
+    kept = np.any(dictionary > 0, axis=1)[data.indices]
+    if kept.all():
+        return data
+    kept_before = np.concatenate(([0], np.cumsum(kept)))
+    return replace(data, indptr=kept_before[data.indptr], indices=data.indices[kept], values=data.values[kept])
+
+
+def standard_errors(data: SparseData, activations: Floats, dictionary: Floats) -> Floats:
+    """Square roots of the diagonal of the inverse expected information, Σ_f w_fk w_fl / rate_f over observed cells.
+
+    Infinite where the observed cells say nothing about a component, or cannot tell it from others.
+    """
+    n_samples, n_components = activations.shape
+    errors = np.empty((n_samples, n_components))
+    observed = np.ones(data.shape[1], dtype=np.bool_)
+    for n in range(n_samples):
+        hidden = data.missing_indices[data.missing_indptr[n] : data.missing_indptr[n + 1]]
+        observed[hidden] = False
+        seen = dictionary[observed]
+        observed[hidden] = True
+        # A sample without counts has rates of 0: one count's worth stands in for the scale of its uncertainty.
+        rates = seen @ np.maximum(activations[n], 1.0 / n_components if not activations[n].any() else 0.0)
+        rates = np.maximum(rates, FLOOR * max(float(rates.max(initial=0.0)), 1e-300))
+        errors[n] = _root_diagonal_of_inverse(seen.T @ (seen / rates[:, None]))
+    return errors
+
+
+def _root_diagonal_of_inverse(information: Floats) -> Floats:
+    """Of a positive semidefinite matrix; infinite for coordinates that its null space touches."""
+    scale = np.sqrt(np.diag(information))
+    safe = np.where(scale > 0, scale, 1.0)
+    values, vectors = np.linalg.eigh(information / np.outer(safe, safe))
+    null = values <= 1e-12 * max(float(values[-1]), 1e-300)
+    variance = (vectors[:, ~null] ** 2) @ (1.0 / values[~null])
+    lost = (scale == 0) | ((vectors[:, null] ** 2).sum(axis=1) > 1e-8)
+    return np.where(lost, np.inf, np.sqrt(variance) / safe)

@@ -1,0 +1,94 @@
+"""Coordinate descent with extrapolation: the fast algorithm for Poisson factorization."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from partwise.core.data import SparseData
+from partwise.core.keys import Key
+from partwise.engines.base import Engine
+from partwise.poisson.inference.multiplicative import Multiplicative
+from partwise.poisson.inference.passes import Side
+from partwise.poisson.inference.state import Floors, PoissonState, Start, start_factors
+
+Floats = NDArray[np.float64]
+
+_SWEEPS = 2
+_FIRST_STRIDE, _STRIDE_GROWTH, _LIMIT_GROWTH, _SHORTEST_LIMIT = 0.5, 1.1, 1.05, 0.1
+
+
+@dataclass
+class ExtrapolatedState(PoissonState):
+    """Factors, the dictionary's extrapolated point from which the next step starts, and how far to extrapolate."""
+
+    dictionary_ahead: Floats
+    objective: float = -np.inf
+    stride: float = _FIRST_STRIDE
+    stride_limit: float = 1.0
+    rejections: int = 0
+
+
+@dataclass
+class CoordinateDescent:
+    """Newton steps on single coordinates (Hsieh & Dhillon 2011) from points extrapolated as by Ang & Gillis (2019).
+
+    A step that would lower the log-likelihood is rejected, and the next one extrapolates less; after two rejections
+    in a row one EM step is taken, which cannot lower it.
+    """
+
+    n_components: int
+    init_factors: Start
+    engine: Engine = field(compare=False)
+
+    def init(self, key: Key, data: SparseData) -> ExtrapolatedState:
+        """The first factors, without momentum."""
+        first = start_factors(key, data, self.n_components, self.init_factors)
+        return ExtrapolatedState(first.activations, first.dictionary, first.dictionary.copy())
+
+    def step(
+        self, key: Key, data: SparseData, state: ExtrapolatedState
+    ) -> tuple[ExtrapolatedState, Mapping[str, float]]:
+        """Improve activations, then dictionary; reports the log-likelihood (without log x! terms)."""
+        if state.rejections > 2:
+            return self._em_step(key, data, state)
+        samples, features = Side(data, self.engine), Side(data.transposed, self.engine)
+        floors = Floors.of(data, self.n_components)
+        stride = 0.0 if state.rejections == 2 else state.stride
+        activations = state.activations.copy()
+        samples.coordinate_descent(activations, state.dictionary_ahead, floor=floors.activations, max_sweeps=_SWEEPS)
+        _extrapolate(state.activations, activations, stride)
+        dictionary = state.dictionary_ahead.copy()
+        objective = features.coordinate_descent(dictionary, activations, floor=floors.dictionary, max_sweeps=_SWEEPS)
+        if not objective >= state.objective:
+            state.rejections += 1
+            state.stride = 0.5 * state.stride
+            state.stride_limit = max(_SHORTEST_LIMIT, 1.5 * state.stride)
+            state.dictionary_ahead = state.dictionary.copy()
+            # Nothing changed, so there is nothing to report: an unchanged objective would look like convergence.
+            return state, {}
+        ahead = dictionary.copy()
+        _extrapolate(state.dictionary, ahead, stride)
+        limit = min(1.0, _LIMIT_GROWTH * state.stride_limit)
+        longer = min(limit, _STRIDE_GROWTH * max(state.stride, _SHORTEST_LIMIT))
+        return ExtrapolatedState(activations, dictionary, ahead, objective, longer, limit), {"objective": objective}
+
+    def _em_step(
+        self, key: Key, data: SparseData, state: ExtrapolatedState
+    ) -> tuple[ExtrapolatedState, Mapping[str, float]]:
+        em = Multiplicative(self.n_components, self.init_factors, self.engine)
+        moved, _ = em.step(key.at(1), data, PoissonState(state.activations, state.dictionary))
+        features = Side(data.transposed, self.engine)
+        objective = features.coordinate_descent(moved.dictionary, moved.activations, floor=0.0, max_sweeps=0)
+        fresh = ExtrapolatedState(moved.activations, moved.dictionary, moved.dictionary.copy(), objective)
+        return fresh, {"objective": objective}
+
+
+def _extrapolate(old: Floats, new: Floats, stride: float) -> None:
+    """``new += stride * (new - old)`` in place, keeping at least a tenth of each entry, so that none becomes 0."""
+    tenth = 0.1 * new
+    new += stride * (new - old)
+    np.maximum(new, tenth, out=new)

@@ -1,0 +1,46 @@
+"""EM for Poisson factorization, which is Lee and Seung's multiplicative updates: monotone, and slow near the end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from partwise.core.data import SparseData
+from partwise.core.keys import Key
+from partwise.engines.base import Engine
+from partwise.poisson.inference.passes import Side
+from partwise.poisson.inference.state import Floors, PoissonState, Start, start_factors
+from partwise.priors.flat import FlatPrior
+
+OBJECTIVE_EVERY = 10
+
+
+@dataclass
+class Multiplicative:
+    """E-step: expected allocations. M-step: the flat prior's rate, count / exposure. Activations first.
+
+    The log-likelihood is computed every tenth iteration: a logarithm for each nonzero would cost as much as a pass.
+    """
+
+    n_components: int
+    init_factors: Start
+    engine: Engine = field(compare=False)
+
+    def init(self, key: Key, data: SparseData) -> PoissonState:
+        """The first factors."""
+        return start_factors(key, data, self.n_components, self.init_factors)
+
+    def step(self, key: Key, data: SparseData, state: PoissonState) -> tuple[PoissonState, Mapping[str, float]]:
+        """One update of each factor; reports the log-likelihood between the two where it is due."""
+        samples, features = Side(data, self.engine), Side(data.transposed, self.engine)
+        floors = Floors.of(data, self.n_components)
+        counts, _ = samples.expected_counts(state.activations, state.dictionary)
+        state.activations = FlatPrior(floors.activations).rates(counts, samples.exposure(state.dictionary))
+        due = key.iteration % OBJECTIVE_EVERY == 0
+        counts, logs = features.expected_counts(state.dictionary, state.activations, with_logs=due)
+        exposure = features.exposure(state.activations)
+        info = {"objective": logs - float(np.sum(state.dictionary * exposure))} if due else {}
+        state.dictionary = FlatPrior(floors.dictionary).rates(counts, exposure)
+        return state, info

@@ -1,0 +1,104 @@
+"""State that the batch algorithms share, and how they start."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from partwise.core.data import SparseData
+from partwise.core.keys import Key
+from partwise.errors import InvalidInputError
+
+Floats = NDArray[np.float64]
+Start = str | tuple[Any, Any]
+
+# Relative to the average entry: factors never reach 0, where logarithms end and multiplicative updates cannot leave.
+FLOOR = 1e-10
+
+
+@dataclass
+class PoissonState:
+    """Activations (samples x components) and dictionary (features x components)."""
+
+    activations: Floats
+    dictionary: Floats
+
+
+@dataclass(frozen=True)
+class Floors:
+    """Smallest activation and smallest dictionary entry for some data, relative to their averages."""
+
+    activations: float
+    dictionary: float
+
+    @classmethod
+    def of(cls, data: SparseData, n_components: int) -> Floors:
+        """A dictionary column sums to about 1, so a row's activations sum to about its total."""
+        n_rows, n_columns = data.shape
+        average = data.total / (n_rows * n_components)
+        return cls(FLOOR * (average if average > 0 else 1.0), FLOOR / n_columns)
+
+
+def start_factors(key: Key, data: SparseData, n_components: int, init: Start) -> PoissonState:
+    """The first factors, by ``init``: ``"random"``, ``"nndsvd"`` or a pair (activations, components) of arrays."""
+    if isinstance(init, tuple):
+        activations, dictionary = _given(data, n_components, init)
+    elif init == "nndsvd":
+        activations, dictionary = _nndsvd(key, data, n_components)
+    else:
+        # The features' own frequencies with exponential noise, and each row's total spread evenly.
+        noise = key.for_stage("init").generator().exponential(size=(data.shape[1], n_components))
+        dictionary = (data.column_sums[:, None] + 1e-3 * data.total / data.shape[1]) * (noise + 0.1)
+        activations = np.repeat(data.row_sums[:, None] / n_components, n_components, axis=1)
+    return scaled(activations, dictionary, Floors.of(data, n_components))
+
+
+def scaled(activations: Floats, dictionary: Floats, floors: Floors) -> PoissonState:
+    """Move the scale of each component into the activations, so that dictionary columns sum to 1, and floor both."""
+    sums = dictionary.sum(axis=0)
+    sums = np.where(sums > 0, sums, 1.0)
+    return PoissonState(
+        np.maximum(activations * sums, floors.activations), np.maximum(dictionary / sums, floors.dictionary)
+    )
+
+
+def _given(data: SparseData, n_components: int, init: tuple[Any, Any]) -> tuple[Floats, Floats]:
+    if len(init) != 2:
+        raise InvalidInputError(f"init must be a pair (activations, components), got {len(init)} items.")
+    shapes = {"activations": (data.shape[0], n_components), "components": (n_components, data.shape[1])}
+    checked = []
+    for value, (name, shape) in zip(init, shapes.items(), strict=True):
+        array = np.array(value, dtype=np.float64)
+        if array.shape != shape:
+            raise InvalidInputError(f"init: {name} must have shape {shape}, got {array.shape}.")
+        bad = ~(np.isfinite(array) & (array >= 0))
+        if bad.any():
+            row, column = np.argwhere(bad)[0]
+            raise InvalidInputError(
+                f"init: {name}[{row}, {column}] = {array[row, column]} must be a finite nonnegative number."
+            )
+        checked.append(array)
+    return checked[0], checked[1].T
+
+
+def _nndsvd(key: Key, data: SparseData, n_components: int) -> tuple[Floats, Floats]:
+    """Nonnegative double SVD (Boutsidis & Gallopoulos 2008), zeros filled with a hundredth of the average entry."""
+    from sklearn.utils.extmath import randomized_svd
+
+    rank = min(n_components, *data.shape)
+    seed = int(key.for_stage("init").generator().integers(2**31))
+    left, sizes, right = randomized_svd(data.to_scipy().astype(np.float64), rank, random_state=seed)
+    average = data.total / (data.shape[0] * data.shape[1])
+    activations = np.zeros((data.shape[0], n_components))
+    dictionary = np.zeros((data.shape[1], n_components))
+    for k in range(rank):
+        u, v = left[:, k], right[k]
+        halves = [(np.maximum(sign * u, 0.0), np.maximum(sign * v, 0.0)) for sign in (1.0, -1.0)]
+        u, v = max(halves, key=lambda pair: float(np.linalg.norm(pair[0]) * np.linalg.norm(pair[1])))
+        scale = np.sqrt(sizes[k] / max(float(np.linalg.norm(u) * np.linalg.norm(v)), 1e-300))
+        activations[:, k], dictionary[:, k] = scale * u, scale * v
+    fill = 0.01 * np.sqrt(average / n_components)
+    return np.maximum(activations, fill), np.maximum(dictionary, fill)

@@ -27,7 +27,9 @@ def _gamma_from_one(stream: Stream, shape: float) -> float:
             continue
         u = next_uniform(stream)
         square = x * x
-        if u < 1.0 - 0.0331 * square * square or math.log(u) < 3.0 * d * _log1p_rest(t):
+        # The authors' squeeze, and above t = -1/2 a tighter one: 3 d _log1p_rest(t) > -3 d t^4 / 2 = -t^2 x^2 / 6.
+        bound = t * t * (1.0 / 6.0) if t > -0.5 else 0.0331 * square
+        if u < 1.0 - bound * square or math.log(u) < 3.0 * d * _log1p_rest(t):
             root = 1.0 + t
             return d * root * root * root
 
@@ -61,10 +63,26 @@ def log_gamma_variate(stream: Stream, shape: float) -> float:
 
 
 @inner_kernel
+def _beta_log_odds(stream: Stream, a: float, b: float) -> float:
+    # log((1 - x) / x) of a beta variate x.
+    if a >= 1.0 or b >= 1.0:
+        return log_gamma_variate(stream, b) - log_gamma_variate(stream, a)
+    while True:  # Joehnk (1964)
+        minus_log_left = next_exponential(stream) / a
+        minus_log_right = next_exponential(stream) / b
+        if math.exp(-minus_log_left) + math.exp(-minus_log_right) <= 1.0:
+            break
+    log_odds = minus_log_left - minus_log_right
+    if math.isnan(log_odds):
+        return math.inf if next_uniform(stream) < 0.5 else -math.inf
+    return log_odds
+
+
+@inner_kernel
 def beta(stream: Stream, a: float, b: float) -> float:
     """``rng.beta(a, b)``. With a = 0 it is 0, with b = 0 it is 1, with both a fair coin (their common limit)."""
-    if a + b < _SAFE_CONCENTRATION:
-        return math.exp(log_beta_pair(stream, a, b)[0])
+    if a < 1.0 and b < 1.0:
+        return 1.0 / (1.0 + math.exp(_beta_log_odds(stream, a, b)))
     left = gamma(stream, a)
     return left / (left + gamma(stream, b))
 
@@ -72,19 +90,17 @@ def beta(stream: Stream, a: float, b: float) -> float:
 @inner_kernel
 def log_beta_pair(stream: Stream, a: float, b: float) -> tuple[float, float]:
     """``x = rng.beta(a, b); np.log(x), np.log1p(-x)``, both finite for a, b > 0, however small or unequal."""
-    difference = log_gamma_variate(stream, b) - log_gamma_variate(stream, a)
-    if math.isnan(difference):
-        difference = -math.inf if next_uniform(stream) < 0.5 else math.inf
-    if difference <= 0.0:
-        log_x = -math.log1p(math.exp(difference))
-        return log_x, max(difference + log_x, _LOWEST) if b > 0.0 else -math.inf
-    log_rest = -math.log1p(math.exp(-difference))
-    return max(log_rest - difference, _LOWEST) if a > 0.0 else -math.inf, log_rest
+    log_odds = _beta_log_odds(stream, a, b)
+    if log_odds <= 0.0:
+        log_x = -math.log1p(math.exp(log_odds))
+        return log_x, max(log_odds + log_x, _LOWEST) if b > 0.0 else -math.inf
+    log_rest = -math.log1p(math.exp(-log_odds))
+    return max(log_rest - log_odds, _LOWEST) if a > 0.0 else -math.inf, log_rest
 
 
 @inner_kernel
 def dirichlet(stream: Stream, concentration: npt.NDArray[np.float64], out: npt.NDArray[np.float64]) -> None:
-    """``out[:] = rng.dirichlet(concentration)``, correct for tiny concentrations too; 0 where the concentration is 0."""
+    """``out[:] = rng.dirichlet(concentration)``, also for tiny concentrations; 0 where the concentration is 0."""
     total = 0.0
     for k in range(concentration.shape[0]):
         total += concentration[k]

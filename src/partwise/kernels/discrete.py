@@ -8,13 +8,16 @@ import numpy as np
 
 from partwise.kernels.continuous import gamma
 from partwise.kernels.inner import inner_kernel
-from partwise.kernels.special import log_binomial, log_poisson
+from partwise.kernels.special import log_binomial_scaled, log_poisson_scaled
 from partwise.kernels.streams import Stream, next_uniform
 
-# From this mean on, rejection from a transformed uniform is valid and faster than inversion.
-_REJECTION_FROM = 10.0
-# P(count > 110) is below 1e-70 at a mean of 10: what rounding leaves over beyond it is drawn anew.
-_INVERSION_LIMIT = 110
+# From this mean on, rejection from a transformed uniform (valid from 10 on) is faster than inversion.
+_REJECTION_FROM = 20.0
+# P(count > 127) is below 1e-50 at a mean of 20: what rounding leaves over beyond it is drawn anew.
+_INVERSION_LIMIT = 127
+_RECIPROCALS = 1.0 / np.maximum(np.arange(_INVERSION_LIMIT + 1), 0.5)
+# Up to this n, (1 - p)^n by multiplication is as good as by logarithms, and faster.
+_POWER_LIMIT = 1023
 
 
 @inner_kernel
@@ -31,17 +34,16 @@ def poisson(stream: Stream, mean: float) -> int:
         count = 0
         while rest > 0.0 and count < _INVERSION_LIMIT:
             count += 1
-            probability *= mean / count
+            probability *= mean * _RECIPROCALS[count]
             rest -= probability
-        if count < _INVERSION_LIMIT:
+        if rest <= 0.0:
             return count
 
 
 @inner_kernel
 def _poisson_by_rejection(stream: Stream, mean: float) -> int:
     # PTRS (Hoermann, 1993), with the acceptance test in terms that do not cancel at large means.
-    root = math.sqrt(mean)
-    b = 0.931 + 2.53 * root
+    b = 0.931 + 2.53 * math.sqrt(mean)
     a = -0.059 + 0.02483 * b
     squeeze = 0.9277 - 3.6224 / (b - 2.0)
     while True:
@@ -54,7 +56,8 @@ def _poisson_by_rejection(stream: Stream, mean: float) -> int:
         if count < 0.0 or (centred < 0.013 and v > centred):
             continue
         inverse_alpha = 1.1239 + 1.1328 / (b - 3.4)
-        if math.log(v * inverse_alpha / (a / (centred * centred) + b)) <= log_poisson(count, mean):
+        scale = math.sqrt(2.0 * math.pi * max(count, 1.0))
+        if math.log(v * inverse_alpha * scale / (a / (centred * centred) + b)) <= log_poisson_scaled(count, mean):
             return int(count)
 
 
@@ -65,52 +68,64 @@ def binomial(stream: Stream, n: int, p: float) -> int:
         return 0
     if p >= 1.0:
         return int(n)
-    if p > 0.5:
-        return n - _binomial_below_half(stream, n, 1.0 - p)
-    return _binomial_below_half(stream, n, p)
+    small = min(p, 1.0 - p)
+    if n * small >= _REJECTION_FROM:
+        count = _binomial_by_rejection(stream, float(n), small)
+    else:
+        count = _binomial_by_inversion(stream, n, small)
+    return count if p <= 0.5 else n - count
 
 
 @inner_kernel
-def _binomial_below_half(stream: Stream, n: int, p: float) -> int:
-    if n * p >= _REJECTION_FROM:
-        return _binomial_by_rejection(stream, n, p)
+def _binomial_by_inversion(stream: Stream, n: int, p: float) -> int:
     odds = p / (1.0 - p)
-    start = math.exp(n * math.log1p(-p))
+    factor = (n + 1) * odds
+    start = _power(1.0 - p, n) if n <= _POWER_LIMIT else math.exp(n * math.log1p(-p))
     limit = min(n, _INVERSION_LIMIT)
     while True:
         rest = next_uniform(stream) - start
         probability = start
         count = 0
-        while rest > 0.0 and count <= limit:
-            probability *= odds * (n - count) / (count + 1)
-            rest -= probability
+        while rest > 0.0 and count < limit:
             count += 1
-        if count <= limit:
+            probability *= factor * _RECIPROCALS[count] - odds
+            rest -= probability
+        if rest <= 0.0:
             return count
 
 
 @inner_kernel
-def _binomial_by_rejection(stream: Stream, n: int, p: float) -> int:
+def _power(base: float, exponent: int) -> float:
+    result = 1.0
+    while exponent > 0:
+        if exponent & 1:
+            result *= base
+        base *= base
+        exponent >>= 1
+    return result
+
+
+@inner_kernel
+def _binomial_by_rejection(stream: Stream, n: float, p: float) -> int:
     # BTRS (Hoermann, 1993), with the acceptance test in terms that do not cancel at large n.
-    size = float(n)
-    root = math.sqrt(size * p * (1.0 - p))
+    root = math.sqrt(n * p * (1.0 - p))
     b = 1.15 + 2.53 * root
     a = -0.0873 + 0.0248 * b + 0.01 * p
-    centre = size * p + 0.5
     squeeze = 0.92 - 4.2 / b
     while True:
         u = next_uniform(stream) - 0.5
         v = next_uniform(stream)
         centred = 0.5 - abs(u)
-        count = np.floor((2.0 * a / centred + b) * u + centre)
+        count = np.floor((2.0 * a / centred + b) * u + n * p + 0.5)
         if centred >= 0.07 and v <= squeeze:
             return int(count)
-        if count < 0.0 or count > size:
+        if count < 0.0 or count > n:
             continue
         alpha = (2.83 + 5.1 / b) * root
-        mode = np.floor((size + 1.0) * p)
-        log_ratio = log_binomial(count, size, p) - log_binomial(mode, size, p)
-        if math.log(v * alpha / (a / (centred * centred) + b)) <= log_ratio:
+        mode = np.floor((n + 1.0) * p)
+        scale = math.sqrt(max(count, 1.0) * max(n - count, 1.0) / (mode * (n - mode)))
+        log_ratio = log_binomial_scaled(count, n, p) - log_binomial_scaled(mode, n, p)
+        if math.log(v * alpha * scale / (a / (centred * centred) + b)) <= log_ratio:
             return int(count)
 
 

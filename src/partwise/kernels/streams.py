@@ -22,7 +22,7 @@ from llvmlite import ir  # type: ignore[import-untyped]
 from numba import types
 from numba.extending import intrinsic
 
-from partwise.kernels.inner import inner_kernel
+from partwise.kernels.inner import inline_kernel, inner_kernel
 from partwise.kernels.jit import kernel
 from partwise.kernels.ziggurat import (
     EXPONENTIAL_EDGES,
@@ -65,7 +65,8 @@ def _wide_product_builder(typing_context: Any, left: Any, right: Any) -> Any:
         high = builder.trunc(builder.lshr(product, ir.Constant(wide, 64)), word)
         return context.make_tuple(builder, signature.return_type, (high, builder.trunc(product, word)))
 
-    return types.UniTuple(types.uint64, 2)(types.uint64, types.uint64), codegen
+    words: Any = types.UniTuple(types.uint64, 2)  # type: ignore[no-untyped-call]
+    return words(types.uint64, types.uint64), codegen
 
 
 # Upper and lower word of the 128-bit product, in one machine instruction where 32-bit halves would take many.
@@ -113,7 +114,7 @@ def _refill(stream: Stream) -> None:
     stream[10], stream[11], stream[12], stream[13] = b_0, b_1, b_2, b_3
 
 
-@inner_kernel
+@inline_kernel
 def next_uint64(stream: Stream) -> np.uint64:
     """``bits.random_raw()``: the next 64 random bits."""
     position = stream[_POSITION]
@@ -121,23 +122,24 @@ def next_uint64(stream: Stream) -> np.uint64:
         _refill(stream)
         position = _ZERO
     stream[_POSITION] = position + _ONE
-    return stream[_BUFFER + position]
+    word: np.uint64 = stream[_BUFFER + position]
+    return word
 
 
-@inner_kernel
+@inline_kernel
 def next_uniform(stream: Stream) -> float:
     """``max(bits.random_raw() >> 11, 0.5) / 2**53``: uniform with 53 bits, strictly between 0 and 1."""
     return max(float(np.int64(next_uint64(stream) >> _UNIFORM_SHIFT)), 0.5) * _UNIFORM_STEP
 
 
-@inner_kernel
+@inline_kernel
 def next_exponential(stream: Stream) -> float:
     """``rng.standard_exponential()``: by the ziggurat method; strictly positive."""
     offset = 0.0
     while True:
         bits = next_uint64(stream)
         layer = bits & _LAYER_MASK
-        x = max(float(np.int64(bits >> _UNIFORM_SHIFT)), 0.5) * EXPONENTIAL_WIDTHS[layer]
+        x = max(float(np.int64(bits >> _UNIFORM_SHIFT)), 0.5) * float(EXPONENTIAL_WIDTHS[layer])
         if x < EXPONENTIAL_EDGES[layer + _ONE]:
             return offset + x
         if layer == _ZERO:
@@ -146,14 +148,14 @@ def next_exponential(stream: Stream) -> float:
             return offset + x
 
 
-@inner_kernel
+@inline_kernel
 def next_normal(stream: Stream) -> float:
     """``rng.standard_normal()``: by the ziggurat method with 256 layers (Marsaglia and Tsang, 2000)."""
     while True:
         bits = next_uint64(stream)
         layer = bits & _LAYER_MASK
         sign = 1.0 - float(np.int64((bits & _SIGN_BIT) >> _SIGN_SHIFT))  # arithmetic, as a branch would be a coin toss
-        x = float(np.int64(bits >> _UNIFORM_SHIFT)) * NORMAL_WIDTHS[layer]
+        x = float(np.int64(bits >> _UNIFORM_SHIFT)) * float(NORMAL_WIDTHS[layer])
         if x < NORMAL_EDGES[layer + _ONE]:
             return sign * x
         if layer == _ZERO:
@@ -167,13 +169,13 @@ def next_normal(stream: Stream) -> float:
 
 @inner_kernel
 def _under_exponential(stream: Stream, layer: np.uint64, x: float) -> bool:
-    low, high = EXPONENTIAL_HEIGHTS[layer], EXPONENTIAL_HEIGHTS[layer + _ONE]
+    low, high = float(EXPONENTIAL_HEIGHTS[layer]), float(EXPONENTIAL_HEIGHTS[layer + _ONE])
     return low + next_uniform(stream) * (high - low) < math.exp(-x)
 
 
 @inner_kernel
 def _under_normal(stream: Stream, layer: np.uint64, x: float) -> bool:
-    low, high = NORMAL_HEIGHTS[layer], NORMAL_HEIGHTS[layer + _ONE]
+    low, high = float(NORMAL_HEIGHTS[layer]), float(NORMAL_HEIGHTS[layer + _ONE])
     return low + next_uniform(stream) * (high - low) < math.exp(-0.5 * x * x)
 
 

@@ -13,8 +13,6 @@ from partwise._version import __version__
 
 if TYPE_CHECKING:  # and __all__: the same names for type checkers and editors; a test keeps them equal to the table
     from partwise import errors
-    from partwise.core.coerce import as_table
-    from partwise.core.data import BinaryMatrix, CountMatrix
     from partwise.core.checkpoint import Checkpoint
     from partwise.core.coerce import as_table
     from partwise.core.data import BinaryMatrix, CountMatrix
@@ -25,6 +23,7 @@ if TYPE_CHECKING:  # and __all__: the same names for type checkers and editors; 
 
 __all__ = [
     "BinaryMatrix",
+    "Checkpoint",
     "CountMatrix",
     "PoissonNMF",
     "Table",

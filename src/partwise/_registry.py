@@ -24,12 +24,9 @@ PUBLIC: Mapping[str, str] = MappingProxyType(
     {
         **ESTIMATORS,
         "BinaryMatrix": "partwise.core.data:BinaryMatrix",
-        "CountMatrix": "partwise.core.data:CountMatrix",
-        "BinaryMatrix": "partwise.core.data:BinaryMatrix",
         "Checkpoint": "partwise.core.checkpoint:Checkpoint",
         "CountMatrix": "partwise.core.data:CountMatrix",
         "Table": "partwise.io.table:Table",
-        "as_table": "partwise.core.coerce:as_table",
         "as_table": "partwise.core.coerce:as_table",
         "errors": "partwise.errors",
         "load": "partwise.core.persistence:load",

@@ -80,8 +80,7 @@ class SparseData:
         """The same data by columns: features take the place of samples, so one kernel serves both sides."""
         n_rows, n_columns = self.shape
         csc = sp.csr_array((self.values, self.indices, self.indptr), shape=self.shape).tocsc()
-        pattern = np.ones(self.missing_indices.size, dtype=np.bool_)
-        missing = sp.csr_array((pattern, self.missing_indices, self.missing_indptr), shape=self.shape).tocsc()
+        missing = self.missing_matrix().tocsc()
         return replace(
             self,
             shape=(n_columns, n_rows),
@@ -117,6 +116,11 @@ class SparseData:
         """A SciPy CSR array of the observed values; missing cells are absent from it."""
         return sp.csr_array((self.values, self.indices, self.indptr), shape=self.shape)
 
+    def missing_matrix(self) -> Any:
+        """A SciPy CSR array of booleans, true in the missing cells."""
+        pattern = np.ones(self.n_missing, dtype=np.bool_)
+        return sp.csr_array((pattern, self.missing_indices, self.missing_indptr), shape=self.shape)
+
     def fingerprint(self) -> str:
         """A checksum of values, positions, missing cells and shape, by which a checkpoint knows its data."""
         import hashlib
@@ -131,7 +135,7 @@ class SparseData:
     @classmethod
     def _build(cls, X: Any, *, kind: str, caller: str, allow_missing: bool, allow_all_zero: bool) -> Self:
         if isinstance(X, SparseData):
-            X = Table(X.to_scipy(), X.row_labels, X.column_labels, _missing_matrix(X))
+            X = Table(X.to_scipy(), X.row_labels, X.column_labels, X.missing_matrix() if X.n_missing else None)
         table = as_table(X)
         csr, missing = _split_missing(table)
         if missing is not None and not allow_missing:
@@ -221,13 +225,6 @@ def _row_sums(indptr: Pointer, values: Values) -> NDArray[np.float64]:
     if filled.size:
         sums[filled] = np.add.reduceat(values, indptr[filled], dtype=np.float64)
     return sums
-
-
-def _missing_matrix(data: SparseData) -> Any:
-    if not data.n_missing:
-        return None
-    pattern = np.ones(data.n_missing, dtype=np.bool_)
-    return sp.csr_array((pattern, data.missing_indices, data.missing_indptr), shape=data.shape)
 
 
 def _split_missing(table: Table) -> tuple[Any, Any]:

@@ -1,0 +1,138 @@
+"""The question that all likelihood estimators answer: p(x) of rows of counts under a Gamma-Poisson model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import gammaln
+
+from partwise.core.data import CountMatrix
+from partwise.core.keys import Key, RandomState, key_from
+from partwise.engines.base import Engine
+from partwise.engines.blocks import row_blocks
+from partwise.engines.resolve import resolve_engine
+from partwise.errors import InvalidInputError
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Rows of counts x_n and a model: h_nk ~ Gamma(a_k, rate b_k), x_nf ~ Poisson(Σ_k w_fk h_nk) (MATH 1).
+
+    With e_nk = Σ over observed f of w_fk, all that a token of feature f needs is q_fk = w_fk / (b_k + e_nk), and
+
+        log p(x_n) = constant_n + log T[Π_f (Σ_k q_fk y_k)^x_f],  T: Π y_k^L_k -> Π Γ(a_k + L_k) / Γ(a_k)
+
+    with constant_n = Σ_k a_k log(b_k / (b_k + e_nk)) - Σ_f log x_nf!.
+
+    Attributes
+    ----------
+    data
+        The rows.
+    dictionary
+        Features x components.
+    shape, rate
+        a_k and b_k, one a component.
+    inverse_rates
+        1 / (b_k + e_nk): rows x components, or a single row for all where nothing is missing.
+    constants
+        constant_n.
+    impossible
+        Rows with a count of a feature that no component holds: p(x) = 0.
+    """
+
+    data: CountMatrix
+    dictionary: Floats
+    shape: Floats
+    rate: Floats
+    inverse_rates: Floats
+    constants: Floats
+    impossible: NDArray[np.bool_]
+    engine: Engine
+    key: Key
+
+    @classmethod
+    def build(
+        cls, X: Any, dictionary: Any, shape: Any, rate: Any, *, rng: RandomState = None, n_jobs: int | None = 1
+    ) -> Problem:
+        """Check the arguments of an estimator; every bad one gets one sentence."""
+        data = CountMatrix.build(X, integers=True, caller="likelihood")
+        weights = _dictionary(dictionary, data.shape[1])
+        n_components = weights.shape[1]
+        shapes = _per_component(shape, "shape", n_components)
+        rates = _per_component(rate, "rate", n_components)
+        exposure = np.atleast_2d(weights.sum(axis=0))
+        if data.n_missing:
+            hidden = data.missing_matrix()
+            exposure = np.maximum(exposure - np.asarray(hidden.astype(np.float64) @ weights), 0.0)
+        log_zero = np.atleast_2d(-np.log1p(exposure / rates)) @ shapes
+        log_factorials = np.zeros(data.shape[0])
+        np.add.at(
+            log_factorials,
+            np.repeat(np.arange(data.shape[0]), np.diff(data.indptr)),
+            gammaln(data.values.astype(np.float64) + 1.0),
+        )
+        dead = ~np.any(weights > 0, axis=1)
+        impossible = np.zeros(data.shape[0], dtype=np.bool_)
+        if dead.any():
+            rows = np.repeat(np.arange(data.shape[0]), np.diff(data.indptr))
+            impossible[rows[dead[data.indices]]] = True
+        return cls(
+            data=data,
+            dictionary=weights,
+            shape=shapes,
+            rate=rates,
+            inverse_rates=1.0 / (rates + exposure),
+            constants=log_zero - log_factorials,
+            impossible=impossible,
+            engine=resolve_engine(None, n_jobs),
+            key=key_from(rng),
+        )
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return self.data.shape[0]
+
+    def for_each_block(
+        self, function: Callable[[int, int], object], blocks: list[tuple[int, int]] | None = None
+    ) -> None:
+        """Call ``function(start, stop)`` on blocks of rows, in parallel; it writes to rows of its own."""
+        self.engine.for_each(lambda block: function(*block), self.row_blocks() if blocks is None else blocks)
+
+    def row_blocks(self, tokens: int = 4096) -> list[tuple[int, int]]:
+        """Blocks of about so many tokens: work on a row grows with its tokens, not with its nonzeros."""
+        return row_blocks(np.concatenate(([0], np.cumsum(self.data.row_sums))).astype(np.int64), tokens)
+
+
+def _dictionary(dictionary: Any, n_features: int) -> Floats:
+    weights = np.array(dictionary, dtype=np.float64)
+    if weights.ndim != 2 or weights.shape[0] != n_features or weights.shape[1] == 0:
+        raise InvalidInputError(
+            f"dictionary must be features x components with {n_features} rows as X has columns, got shape {weights.shape};"
+            " components_ has to be transposed."
+        )
+    bad = ~(np.isfinite(weights) & (weights >= 0))
+    if bad.any():
+        f, k = np.argwhere(bad)[0]
+        raise InvalidInputError(f"dictionary[{f}, {k}] = {weights[f, k]} must be a finite nonnegative number.")
+    return np.ascontiguousarray(weights)
+
+
+def _per_component(value: Any, name: str, n_components: int) -> Floats:
+    values = np.array(value, dtype=np.float64)
+    if values.shape not in ((), (n_components,)):
+        raise InvalidInputError(
+            f"{name} must be a number or one for each of the {n_components} components, got shape {values.shape}."
+        )
+    values = np.broadcast_to(values, (n_components,)).copy()
+    bad = ~(np.isfinite(values) & (values > 0))
+    if bad.any():
+        k = int(np.argmax(bad))
+        raise InvalidInputError(f"{name}[{k}] = {values[k]} must be a positive finite number.")
+    return values

@@ -1,0 +1,39 @@
+"""What a likelihood estimator gives back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class LogLikelihood:
+    """Estimated log p(x) of each row, in nats.
+
+    Attributes
+    ----------
+    values
+        Log-likelihood of each row; -inf where a row has a count that the model makes impossible.
+    std_errors
+        Standard error of each value; 0 where it is exact.
+    ess
+        Effective sample size of the particles or draws behind each value; inf where it is exact.
+    """
+
+    values: Floats
+    std_errors: Floats
+    ess: Floats
+
+    @property
+    def total(self) -> float:
+        """Log-likelihood of all rows together."""
+        return float(self.values.sum())
+
+    @property
+    def total_std_error(self) -> float:
+        """Standard error of `total`: rows have independent streams."""
+        return float(np.sqrt(np.sum(np.square(self.std_errors))))

@@ -106,11 +106,24 @@ def test_skeleton_runs(skeleton: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_layers_picture_is_the_contract() -> None:
     (picture,) = blocks(DOCS / "architecture.md", "layers")
-    drawn = [line.partition("#")[0].split() for line in picture.code.splitlines()]
+    lines = [line.partition("#")[0].split() for line in picture.code.splitlines()]
+    floors = {name: floor for floor, names in enumerate(lines) for name in names}
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     (contract,) = project["tool"]["importlinter"]["contracts"]
-    layers = [[name.strip().removeprefix("partwise.") for name in layer.split("|")] for layer in contract["layers"]]
-    assert drawn == layers
+    layers = [re.findall(r"partwise\.([\w.]+)", layer) for layer in contract["layers"]]
+    # a module is drawn by itself, or by the package that it is in
+    drawn = [[max(floors, key=lambda name: (is_in(module, name), len(name))) for module in layer] for layer in layers]
+    assert all(
+        is_in(*pair) for modules, names in zip(layers, drawn, strict=True) for pair in zip(modules, names, strict=True)
+    )
+    assert {name for names in drawn for name in names} == set(floors)
+    assert all(len({floors[name] for name in names}) == 1 for names in drawn), "one layer, one line"
+    heights = [floors[names[0]] for names in drawn]
+    assert heights == sorted(heights)
+
+
+def is_in(module: str, package: str) -> bool:
+    return module == package or module.startswith(package + ".")
 
 
 @pytest.fixture(scope="module")

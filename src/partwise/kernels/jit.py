@@ -19,4 +19,3 @@ def kernel(function: Callable[P, R]) -> Callable[P, R]:
     """Compile a serial function on flat arrays: cached on disk, without the GIL, division by zero as in NumPy."""
     compiled: Any = numba.njit(cache=True, nogil=True, error_model="numpy", fastmath=_FASTMATH)(function)
     return cast("Callable[P, R]", compiled)
-

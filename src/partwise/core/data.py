@@ -232,7 +232,8 @@ def _split_missing(table: Table) -> tuple[Any, Any]:
     csr, missing = table.matrix, table.missing
     hidden = np.isnan(csr.data) if csr.data.dtype.kind == "f" else np.zeros(csr.nnz, dtype=np.bool_)
     if hidden.any():
-        nan_pattern = sp.csr_array((hidden, csr.indices, csr.indptr), shape=csr.shape)
+        # a copy: eliminate_zeros below works in place, on arrays that the data share otherwise
+        nan_pattern = sp.csr_array((hidden, csr.indices, csr.indptr), shape=csr.shape, copy=True)
         missing = nan_pattern if missing is None else (missing + nan_pattern)
         missing = sp.csr_array(missing)
         missing.eliminate_zeros()

@@ -9,7 +9,8 @@ from pathlib import Path
 from partwise.errors import FileFormatError, InvalidInputError
 
 MEMORY_LIMIT_VARIABLE = "PARTWISE_MEMORY_LIMIT"
-_SHARE_OF_AVAILABLE = 0.8
+# What is read is copied once more when it is brought into its final form.
+_SHARE_OF_AVAILABLE = 0.5
 _WHEN_UNKNOWN = 4 * 2**30
 _UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 _AMOUNT = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([kmgt]?)(?:i?b)?", re.IGNORECASE)
@@ -22,7 +23,7 @@ def bytes_allowed(memory_limit: int | float | str | None = None) -> int:
     ----------
     memory_limit
         Bytes, or text such as ``"8 GB"`` (units are powers of 1024). None takes the environment variable
-        ``PARTWISE_MEMORY_LIMIT``, and without it 80% of the memory that the machine has available now.
+        ``PARTWISE_MEMORY_LIMIT``, and without it half of the memory that the machine has available now.
 
     Examples
     --------

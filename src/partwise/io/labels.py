@@ -1,0 +1,93 @@
+"""Names of rows and columns: given, read from a file, or found beside the data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from partwise.io.limits import refuse_above
+from partwise.io.options import LabelSource, ReadOptions
+from partwise.io.source import bad_file, check_regular, text_lines
+from partwise.io.table import Labels, Table
+
+
+def label_array(values: Sequence[str], where: object, limit: int) -> Labels:
+    """An array of str; refused when one overlong label would make it exhaust memory."""
+    # Every element of a NumPy array of str has the room of the longest, four bytes a character.
+    longest = max(map(len, values), default=0)
+    refuse_above(limit, 4 * longest * len(values), f"{where} (labels of up to {longest} characters)")
+    return np.array(values, dtype=np.str_)
+
+
+def read_label_file(path: Path, limit: int) -> Labels:
+    """One label a line, UTF-8, .gz or not."""
+    check_regular(path)
+    return label_array([line.rstrip("\r\n") for line in text_lines(path, limit)], path, limit)
+
+
+@dataclass(frozen=True)
+class Found:
+    """Labels, and where they came from."""
+
+    labels: Labels
+    origin: str
+
+
+def find_labels(
+    source: LabelSource | Literal[False] | None, option: str, path: Path, names: Iterable[str], limit: int
+) -> Found | None:
+    """Labels that the option gives or, without it, the first existing file of ``names`` beside ``path``."""
+    if source is False:
+        return None
+    if source is None:
+        beside_it = (path.parent / name for name in names)
+        return next((_from_file(file, limit) for file in beside_it if file.is_file()), None)
+    if isinstance(source, str | Path):
+        return _from_file(Path(source).expanduser(), limit)
+    return Found(label_array([str(value) for value in source], option, limit), f"the argument {option}")
+
+
+def _from_file(file: Path, limit: int) -> Found:
+    return Found(read_label_file(file, limit), str(file))
+
+
+def with_labels(
+    table: Table, path: Path, options: ReadOptions, names: Iterable[str], rows: Iterable[str] = ()
+) -> Table:
+    """Add labels to a table whose file has none, from the options or from files beside it (``names`` for columns)."""
+    columns = find_labels(options.vocabulary, "vocabulary", path, names, options.limit)
+    found_rows = find_labels(options.row_labels, "row_labels", path, rows, options.limit)
+    n_rows, n_columns = table.shape
+    return replace(
+        table,
+        row_labels=_fitting(found_rows, "row_labels", path, n_rows, "rows", table.row_labels),
+        column_labels=_fitting(columns, "vocabulary", path, n_columns, "columns", table.column_labels),
+    )
+
+
+def beside(stem: str, *endings: str) -> list[str]:
+    """File names made of a stem and each ending, plain and compressed."""
+    return [f"{stem}{ending}{gz}" for ending in endings for gz in ("", ".gz")]
+
+
+def labels_beside(table: Table, path: Path, options: ReadOptions, stem: str, *endings: str) -> Table:
+    """Add labels as `with_labels` does, from STEM.vocab.txt (or another ending) and STEM.rows.txt beside the data."""
+    return with_labels(table, path, options, beside(stem, ".vocab.txt", *endings), beside(stem, ".rows.txt"))
+
+
+def _fitting(
+    found: Found | None, option: str, path: Path, needed: int, axis: str, otherwise: Labels | None
+) -> Labels | None:
+    if found is None:
+        return otherwise
+    if len(found.labels) != needed:
+        raise bad_file(
+            path,
+            f"it has {needed} {axis} but {found.origin} has {len(found.labels)} labels",
+            f"give the matching labels as {option}=, or {option}=False for none",
+        )
+    return found.labels

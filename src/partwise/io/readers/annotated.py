@@ -1,0 +1,124 @@
+"""AnnData files: .h5ad (HDF5) and .zarr. Only the matrix that is asked for and the names are read."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import math
+import os
+import subprocess
+import sys
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import scipy.sparse as sp
+
+from partwise.errors import InvalidInputError
+from partwise.io.labels import label_array
+from partwise.io.limits import refuse_above
+from partwise.io.optional import require
+from partwise.io.options import ReadOptions
+from partwise.io.readers.layout import Plan, RefusedError, TooLargeError, UnknownLayerError, plan
+from partwise.io.source import bad_file, library
+from partwise.io.sparse import Array, from_compressed, numeric
+from partwise.io.table import Table
+
+_PROCESS = "partwise.io.readers.hdf5_process"
+
+
+def read_h5ad(path: Path, options: ReadOptions) -> Table:
+    """Read X, or a layer, of an .h5ad file, in a process of its own (a damaged file can crash the HDF5 library)."""
+    require("h5py", "anndata", "reading .h5ad files")
+    arguments = [str(path.resolve()), str(options.limit), *([] if options.layer is None else [options.layer])]
+    command = [sys.executable, "-W", "ignore", "-P", "-m", _PROCESS, *arguments]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL, env=environment
+    ) as process:
+        try:
+            found, arrays = _receive(cast(io.BufferedReader, process.stdout), path, options)
+        except BaseException:
+            process.kill()
+            raise
+    return _table(found, arrays, path, options.limit)
+
+
+def read_zarr(path: Path, options: ReadOptions) -> Table:
+    """Read X, or a layer, of an AnnData .zarr directory."""
+    if not path.is_dir():
+        raise bad_file(path, "it is not a directory", "give the .zarr directory")
+    zarr = require("zarr", "anndata", "reading .zarr directories")
+    with library(path, "an AnnData .zarr directory"), warnings.catch_warnings():
+        # Its warnings are about parts that are not read here.
+        warnings.simplefilter("ignore")
+        with _explained(path, options):
+            found = plan(zarr.open_group(str(path), mode="r"), options.layer, options.limit)
+        arrays = [np.asarray(array[...]) for array in found.arrays]
+    return _table(found, arrays, path, options.limit)
+
+
+@contextlib.contextmanager
+def _explained(path: Path, options: ReadOptions) -> Iterator[None]:
+    """Turn what the layout refuses into our errors."""
+    try:
+        yield
+    except RefusedError as error:
+        raise bad_file(path, error.what, error.remedy) from None
+    except TooLargeError as error:
+        refuse_above(options.limit, error.declared, str(path))
+    except UnknownLayerError as error:
+        known = ", ".join(error.layers) or "none"
+        raise InvalidInputError(f"layer={options.layer!r} is not in {path}; its layers are: {known}.") from None
+
+
+def _receive(stream: io.BufferedReader, path: Path, options: ReadOptions) -> tuple[Plan, list[Array]]:
+    """Take over what the process found."""
+    try:
+        answer: dict[str, Any] = json.loads(stream.readline())
+    except ValueError:
+        raise bad_file(path, "it is damaged so badly that the HDF5 library fails on it") from None
+    with _explained(path, options):
+        if "refused" in answer:
+            raise RefusedError(*answer["refused"])
+        if "too_large" in answer:
+            raise TooLargeError(answer["too_large"])
+        if "layers" in answer:
+            raise UnknownLayerError(answer["layers"])
+    with library(path, "an .h5ad file"):
+        if "failed" in answer:
+            raise ValueError(answer["failed"])
+        rows, columns = answer["shape"]
+        arrays = [_receive_array(stream, dtype, shape) for dtype, shape in answer["arrays"]]
+        return Plan(answer["kind"], (rows, columns), [], answer["rows"], answer["columns"]), arrays
+
+
+def _receive_array(stream: io.BufferedReader, dtype: str, shape: list[int]) -> Array:
+    array = np.empty(math.prod(shape), dtype=dtype)
+    target = memoryview(cast(Any, array.view(np.uint8)))
+    filled = 0
+    while filled < len(target):
+        count = stream.readinto(target[filled:])
+        if not count:
+            raise EOFError("the HDF5 library stopped in the middle of the values")
+        filled += count
+    return array.reshape(shape)
+
+
+def _table(found: Plan, arrays: list[Array], path: Path, limit: int) -> Table:
+    data = numeric(arrays[0], path, "its matrix")
+    matrix: Any = data
+    if found.kind != "dense":
+        if data.ndim != 1:
+            raise bad_file(path, f"the values of its sparse matrix have {data.ndim} axes")
+        shape = found.shape if found.kind == "csr" else found.shape[::-1]
+        matrix = from_compressed(data, arrays[1], arrays[2], shape, path)
+    return Table(
+        sp.csr_array(matrix.T) if found.kind == "csc" else matrix,
+        row_labels=label_array(found.rows, path, limit),
+        column_labels=label_array(found.columns, path, limit),
+        source=str(path),
+    )

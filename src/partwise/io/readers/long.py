@@ -1,0 +1,129 @@
+"""Long CSV and TSV: one line for each row, column and value."""
+
+from __future__ import annotations
+
+import itertools
+from array import array
+from collections import defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from partwise.errors import FileFormatError, InvalidInputError
+from partwise.io.labels import label_array
+from partwise.io.limits import refuse_above
+from partwise.io.options import ReadOptions
+from partwise.io.readers.wide import csv_rows, delimiter_of, is_number, parse_numbers
+from partwise.io.source import bad_file
+from partwise.io.sparse import from_coordinates
+from partwise.io.table import Table
+
+_BATCH = 2**14
+_BYTES_PER_LINE = 64
+
+
+def read_long(path: Path, options: ReadOptions) -> Table:
+    """Read a sparse table: absent pairs are zero, an empty value is missing; labels in order of first appearance."""
+    rows = csv_rows(path, delimiter_of(path, options), options.limit)
+    number, first = next(rows, (0, None))
+    if first is None:
+        raise bad_file(path, "it is empty", "write one line for each row, column and value")
+    width = len(first)
+    positions = column_positions(path, first if options.header else None, width, options.long_columns)
+    if not options.header:
+        rows = itertools.chain([(number, first)], rows)
+    collected = _Entries()
+    while batch := list(itertools.islice(rows, _BATCH)):
+        numbers = [number for number, _ in batch]
+        cells = [line for _, line in batch]
+        for number, line in batch:
+            if len(line) != width:
+                raise bad_file(
+                    path, f"line {number} has {len(line)} cells where {width} are expected", "correct that line"
+                )
+        collected.add(path, numbers, cells, positions)
+        refuse_above(options.limit, _BYTES_PER_LINE * len(collected.lines), f"{path} (up to line {numbers[-1]})")
+    return collected.table(path, options)
+
+
+def column_positions(
+    path: Path, header: Sequence[str] | None, width: int, wanted: Sequence[str | int] | None
+) -> list[int]:
+    """Positions of the row, column and (unless two are asked for) value columns."""
+    if wanted is None:
+        if width != 3:
+            raise bad_file(
+                path,
+                f"it has {width} columns where row, column and value are expected",
+                "say which to use with long_columns=(row, column, value)",
+            )
+        return [0, 1, 2]
+    positions = []
+    for name in wanted:
+        if isinstance(name, int):
+            if not 0 <= name < width:
+                raise InvalidInputError(f"long_columns asks for column {name}, but {path} has {width}, from 0.")
+            positions.append(name)
+        elif header is None:
+            raise InvalidInputError(f"long_columns asks for {name!r}, but header=False: give positions, from 0.")
+        elif header.count(name) != 1:
+            names = ", ".join(header[:12])
+            raise InvalidInputError(
+                f"long_columns asks for {name!r}, which {path} has {header.count(name)} times; it has: {names}."
+            )
+        else:
+            positions.append(header.index(name))
+    return positions
+
+
+class _Entries:
+    """Entries seen so far: codes of rows and columns, values, and the line of each."""
+
+    def __init__(self) -> None:
+        self.row_codes, self.column_codes, self.lines = array("q"), array("q"), array("q")
+        self.values = array("d")
+        self.row_code: defaultdict[str, int] = defaultdict()
+        self.column_code: defaultdict[str, int] = defaultdict()
+        self.row_code.default_factory = self.row_code.__len__
+        self.column_code.default_factory = self.column_code.__len__
+
+    def add(self, path: Path, numbers: list[int], cells: list[list[str]], positions: list[int]) -> None:
+        self.row_codes.extend(map(self.row_code.__getitem__, [line[positions[0]] for line in cells]))
+        self.column_codes.extend(map(self.column_code.__getitem__, [line[positions[1]] for line in cells]))
+        self.lines.extend(numbers)
+        if len(positions) == 2:
+            self.values.extend(itertools.repeat(1.0, len(cells)))
+            return
+        texts = [line[positions[2]] for line in cells]
+        try:
+            self.values.frombytes(parse_numbers(texts).tobytes())
+        except ValueError as error:
+            raise _not_a_number(path, numbers, texts, positions[2]) from error
+
+    def table(self, path: Path, options: ReadOptions) -> Table:
+        lines = self.lines
+        matrix = from_coordinates(
+            np.frombuffer(self.row_codes, dtype=np.int64),
+            np.frombuffer(self.column_codes, dtype=np.int64),
+            np.frombuffer(self.values, dtype=np.float64),
+            (len(self.row_code), len(self.column_code)),
+            path,
+            duplicates=options.duplicates,
+            place=lambda n: f"line {lines[n]}",
+        )
+        return Table(
+            matrix,
+            row_labels=label_array(list(self.row_code), path, options.limit),
+            column_labels=label_array(list(self.column_code), path, options.limit),
+            source=str(path),
+        )
+
+
+def _not_a_number(path: Path, numbers: list[int], texts: list[str], position: int) -> FileFormatError:
+    place = next((n for n, text in enumerate(texts) if not is_number(text)), 0)
+    return bad_file(
+        path,
+        f"line {numbers[place]}, column {position + 1} holds {texts[place][:40]!r}, which is no number",
+        "write a number, or leave the cell empty if it is missing",
+    )

@@ -1,0 +1,151 @@
+"""Reading any supported file into a Table."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal
+
+from partwise.errors import InvalidInputError
+from partwise.io.formats import FORMATS, Format, find_format
+from partwise.io.limits import bytes_allowed
+from partwise.io.options import Duplicates, LabelSource, ReadOptions
+from partwise.io.source import check_regular
+from partwise.io.table import Table
+
+_DIRECTORIES = frozenset(["10x", "zarr"])
+
+
+def read(
+    path: str | os.PathLike[str],
+    *,
+    format: str | None = None,
+    transpose: bool = False,
+    layer: str | None = None,
+    vocabulary: LabelSource | Literal[False] | None = None,
+    row_labels: LabelSource | Literal[False] | None = None,
+    header: bool = True,
+    index: bool = True,
+    delimiter: str | None = None,
+    long_columns: Sequence[str | int] | None = None,
+    duplicates: Duplicates = "refuse",
+    feature_column: Literal["name", "id"] = "name",
+    memory_limit: int | float | str | None = None,
+) -> Table:
+    r"""Read a matrix of samples x features from a file.
+
+    The name of the file, or ``format``, says how it is read; nothing is guessed from what it holds. Values are taken
+    as they are: whether they are counts or bits is checked by what uses them. Labels may repeat.
+
+    =========== ================================ =====================================================================
+    format      file names                       what is read
+    =========== ================================ =====================================================================
+    npz         .npz                             ``scipy.sparse.save_npz``; CSR as data, indices, indptr and shape;
+                                                 one dense array; with row_labels, column_labels if they are in it
+    npy         .npy                             one dense array
+    mtx         .mtx(.gz)                        Matrix Market
+    10x         a directory                      matrix.mtx, barcodes.tsv, features.tsv or genes.tsv (each .gz or not);
+                                                 its features x cells are turned into cells x features
+    h5ad, zarr  .h5ad, .zarr                     AnnData: X, or ``layer``
+    docword     docword.NAME.txt(.gz)            UCI bag of words; words from vocab.NAME.txt(.gz) beside it
+    ldac        .ldac(.gz), .dat(.gz)            LDA-C; terms from NAME.vocab.txt, NAME.vocab or NAME.tokens beside it
+    csv, tsv    .csv(.gz), .tsv(.gz)             wide: the first line names the columns, the first cell of each line the
+                                                 row; an empty cell, NA, NaN or null is missing
+    long        any, by ``format="long"``        a line for each row, column and value; absent pairs are zero, an empty
+                                                 value is missing; rows and columns in order of first appearance
+    parquet     .parquet                         long, a record for each row, column and value
+    =========== ================================ =====================================================================
+
+    For .npz, .npy, .mtx and LDA-C, labels are also taken from NAME.vocab.txt (columns) and NAME.rows.txt (rows), .gz
+    or not, if such a file lies beside the data.
+
+    Parameters
+    ----------
+    path
+        File, or directory for 10x and zarr.
+    format
+        Name of a format of the table above, for files whose name does not say it.
+    transpose
+        Swap rows and columns after reading, for files that hold features x samples.
+    layer
+        Layer of an AnnData file to read instead of X.
+    vocabulary, row_labels
+        Labels of the columns and of the rows as they stand in the file: a file with one label a line, or a
+        sequence. False ignores label files beside the data.
+    header, index
+        Whether the first line names the columns, and (wide only) the first cell of each line names the row.
+    delimiter
+        What separates cells; by default a comma in .csv and a tab in .tsv.
+    long_columns
+        Which columns of a long file hold row, column and value: names, or positions from 0. Two columns (row,
+        column) let every line count 1. Needed unless the file has exactly three columns.
+    duplicates
+        What to do when a text or long file gives the same row and column twice: "refuse" or "sum". (Repeats inside
+        .npz and .h5ad matrices are always summed, which is what they mean there.)
+    feature_column
+        Column of features.tsv that labels the features of a 10x directory: "name" or "id".
+    memory_limit
+        Refuse files that declare more bytes than this (or text such as "8 GB"). By default the environment variable
+        PARTWISE_MEMORY_LIMIT, else half of the memory that is available.
+
+    Returns
+    -------
+    Table
+        Matrix (SciPy CSR, or dense for dense formats) with labels; missing cells are NaN.
+
+    Raises
+    ------
+    FileFormatError
+        The file is truncated, malformed, hostile or too large; the message says where and what to do.
+    InvalidInputError
+        An option is unknown or does not apply to the format.
+    FileNotFoundError, PermissionError
+        The file is not there or may not be read.
+    MissingDependencyError
+        The format needs a package that is not installed.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> file = Path(tempfile.mkdtemp()) / "votes.csv"
+    >>> _ = file.write_text("country,call 1,call 2\nFrance,1,0\nPeru,,1\n")
+    >>> table = read(file)
+    >>> table.matrix
+    array([[ 1.,  0.],
+           [nan,  1.]])
+    >>> table.row_labels.tolist()
+    ['France', 'Peru']
+    """
+    source = Path(path).expanduser()
+    options = ReadOptions(
+        limit=bytes_allowed(memory_limit),
+        layer=layer,
+        vocabulary=vocabulary,
+        row_labels=row_labels,
+        header=header,
+        index=index,
+        delimiter=delimiter,
+        long_columns=long_columns,
+        duplicates=duplicates,
+        feature_column=feature_column,
+    )
+    options.check()
+    if not source.exists():
+        raise FileNotFoundError(f"there is no file {source}; check the name.")
+    found = find_format(source, format)
+    _check_options(found, options, source)
+    if found.name not in _DIRECTORIES:
+        check_regular(source)
+    table = found.load_reader()(source, options)
+    return table.transpose() if transpose else table
+
+
+def _check_options(found: Format, options: ReadOptions, path: Path) -> None:
+    foreign = sorted(options.given() - found.options)
+    if foreign:
+        able = ", ".join(known.name for known in FORMATS if foreign[0] in known.options)
+        raise InvalidInputError(
+            f"option {foreign[0]} does not apply to {path}, read as {found.name} ({found.description}); "
+            f"it is for: {able}."
+        )

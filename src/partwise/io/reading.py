@@ -38,6 +38,7 @@ def read(
     The name of the file, or ``format``, says how it is read; nothing is guessed from what it holds. Values are taken
     as they are: whether they are counts or bits is checked by what uses them. Labels may repeat.
 
+    ```text
     =========== ================================ =====================================================================
     format      file names                       what is read
     =========== ================================ =====================================================================
@@ -56,6 +57,7 @@ def read(
                                                  value is missing; rows and columns in order of first appearance
     parquet     .parquet                         long, a record for each row, column and value
     =========== ================================ =====================================================================
+    ```
 
     For .npz, .npy, .mtx and LDA-C, labels are also taken from NAME.vocab.txt (columns) and NAME.rows.txt (rows), .gz
     or not, if such a file lies beside the data.

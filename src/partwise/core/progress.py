@@ -7,7 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, cast
 
 from partwise.core.result import Trace
 
@@ -19,8 +19,6 @@ COMPILING = "compiling kernels (first run only, cached afterwards)…"
 _DELAY = 1.0  # seconds of fitting, or of compiling, that nobody needs to be told about
 _BAR_EVERY = 0.25
 _LINE_EVERY = 10.0
-# A terminal that went away, or a closed pipe, must not take the fit with it.
-_BROKEN_STDERR = contextlib.suppress(OSError, ValueError)
 
 _current: ProgressDisplay | None = None
 _compile_watched = False
@@ -55,7 +53,8 @@ class ProgressDisplay:
         first: int = 0,
         console: Console | None = None,
     ) -> None:
-        self.enabled = _current is None and (_stderr_is_terminal() if show is None else show)
+        wanted = _stderr_is_terminal() if show is None else show
+        self.enabled = wanted and _current is None and not (console is None and sys.stderr is None)
         self._description = description
         self._max_iter = max_iter
         self._forced = bool(show)
@@ -74,7 +73,7 @@ class ProgressDisplay:
             if self._console is None:
                 from rich.console import Console
 
-                self._console = Console(stderr=True)
+                self._console = Console(file=cast(IO[str], _Forgiving(sys.stderr)))
             self._watcher.start()
         return self
 
@@ -85,11 +84,10 @@ class ProgressDisplay:
         self._finished.set()
         self._watcher.join()
         _current = None
-        with _BROKEN_STDERR:
-            if self._bar is not None or self._forced:
-                self._show()
-            if self._bar is not None:
-                self._bar.stop()
+        if self._bar is not None or self._forced:
+            self._show()
+        if self._bar is not None:
+            self._bar.stop()
 
     def update(self, iteration: int, trace: Trace) -> None:
         """Take note of an iteration; it is shown when it is time."""
@@ -101,10 +99,6 @@ class ProgressDisplay:
             self._console.print(text, highlight=False, soft_wrap=True)
 
     def _watch(self) -> None:
-        with _BROKEN_STDERR:
-            self._look()
-
-    def _look(self) -> None:
         if self._console is not None and self._console.is_terminal:
             if self._finished.wait(0.0 if self._forced else _DELAY):
                 return
@@ -122,7 +116,9 @@ class ProgressDisplay:
             TimeElapsedColumn(),
             TextColumn("{task.fields[rate]}"),
         )
-        self._bar = Progress(*columns, console=self._console, auto_refresh=False)
+        # What callbacks print goes above the bar, unless it goes to a file or to another program.
+        redirect = sys.stdout is not None and sys.stdout.isatty()
+        self._bar = Progress(*columns, console=self._console, auto_refresh=False, redirect_stdout=redirect)
         self._bar.add_task(self._description, total=self._max_iter, reached="", rate="")
         self._bar.start()
         self._show()
@@ -138,6 +134,25 @@ class ProgressDisplay:
         else:
             at = f"iteration {self._iteration}/{self._max_iter}"
             self.say(f"{self._description}: {at}{reached}, {seconds:.1f} s{', ' if rate else ''}{rate}")
+
+
+class _Forgiving:
+    """A stream that goes on when the terminal went away or the pipe is closed: that must not take the fit with it."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        with contextlib.suppress(OSError, ValueError):
+            self._stream.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        with contextlib.suppress(OSError, ValueError):
+            self._stream.flush()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
 
 
 @contextlib.contextmanager
@@ -212,7 +227,7 @@ def _say(text: str) -> None:
     if _current is not None:
         _current.say(text)
     elif sys.stderr is not None:
-        print(text, file=sys.stderr, flush=True)  # noqa: T201 - the one place that speaks to a person
+        print(text, file=cast(IO[str], _Forgiving(sys.stderr)), flush=True)
 
 
 def _stderr_is_terminal() -> bool:

@@ -193,9 +193,7 @@ def _status(
     checkpoint: Checkpoint | None,
 ) -> Status:
     after = f"after {iteration} iteration{'' if iteration == 1 else 's'}"
-    onward = (
-        "go on with a warm start" if checkpoint is None else f"go on with resume_from={os.fspath(checkpoint.path)!r}"
-    )
+    onward = "go on with a warm start" if checkpoint is None else f"resume from {os.fspath(checkpoint.path)}"
     if interrupted:
         return Status("interrupted", f"Interrupted {after}: the fit so far is usable; to finish it, {onward}.")
     if reason is not None:

@@ -79,17 +79,21 @@ def _multinomial_by_binomials(
     rest = total
     reliable = _CANCELLATION * total
     for k in range(last):
-        if weights[k] <= 0.0:
+        weight = weights[k]
+        if weight <= 0.0:
             continue
-        count = binomial(stream, n, weights[k] / rest)
-        out[k] = count
-        n -= count
-        if n == 0:
-            return
-        rest -= weights[k]
+        rest -= weight
         if rest < reliable:
             rest = 0.0
             for j in range(k + 1, last + 1):
                 rest += weights[j]
             reliable = _CANCELLATION * rest
+        # The rarer side is drawn, as 1 - p would round the share of a tiny rest.
+        count = binomial(stream, n, min(weight, rest) / (weight + rest))
+        if weight > rest:
+            count = n - count
+        out[k] = count
+        n -= count
+        if n == 0:
+            return
     out[last] = n

@@ -27,7 +27,8 @@ def stirling_error(n: float) -> float:
         return float(_STIRLING_TABLE[int(n)])
     inverse = 1.0 / n
     square = inverse * inverse
-    return inverse * (1.0 / 12.0 - square * (1.0 / 360.0 - square * (1.0 / 1260.0 - square * (1.0 / 1680.0))))
+    series = 1.0 / 1260.0 - square * (1.0 / 1680.0 - square * (1.0 / 1188.0))
+    return inverse * (1.0 / 12.0 - square * (1.0 / 360.0 - square * series))
 
 
 @inner_kernel

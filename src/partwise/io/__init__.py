@@ -9,18 +9,43 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from partwise.io.atomic import atomic_path, write_atomically
+    from partwise.io.formats import FORMATS
     from partwise.io.reading import read
     from partwise.io.table import Table
+    from partwise.io.writers.annotated import write_h5ad
+    from partwise.io.writers.matrix import write_matrix
+    from partwise.io.writers.tables import write_columns, write_table
 
-_PUBLIC = {"Table": "partwise.io.table", "read": "partwise.io.reading"}
+_MODULES = {
+    "FORMATS": "formats",
+    "Table": "table",
+    "atomic_path": "atomic",
+    "read": "reading",
+    "write_atomically": "atomic",
+    "write_columns": "writers.tables",
+    "write_h5ad": "writers.annotated",
+    "write_matrix": "writers.matrix",
+    "write_table": "writers.tables",
+}
 
-__all__ = ["Table", "read"]
+__all__ = [
+    "FORMATS",
+    "Table",
+    "atomic_path",
+    "read",
+    "write_atomically",
+    "write_columns",
+    "write_h5ad",
+    "write_matrix",
+    "write_table",
+]
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _PUBLIC:
+    if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(_PUBLIC[name]), name)
+    return getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)
 
 
 def __dir__() -> list[str]:

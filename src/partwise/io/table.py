@@ -55,7 +55,7 @@ class Table:
     def describe(self) -> str:
         """One line that says what was read."""
         rows, columns = self.shape
-        kind = "sparse" if sp.issparse(self.matrix) else "dense"
+        kind = f"sparse, {self.matrix.nnz} stored values" if sp.issparse(self.matrix) else "dense"
         return f"{self.source}: {rows} samples x {columns} features ({kind})"
 
 

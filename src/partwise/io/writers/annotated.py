@@ -1,0 +1,148 @@
+"""Results as AnnData: activations in obsm, dictionary in varm, what was run in uns."""
+
+from __future__ import annotations
+
+import json
+import os
+import warnings
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from partwise.errors import InvalidInputError
+from partwise.io.atomic import write_atomically
+from partwise.io.optional import require
+from partwise.io.source import check_regular, library
+from partwise.io.table import Labels
+from partwise.io.writers.tables import checked_labels
+
+ACTIVATIONS_KEY, DICTIONARY_KEY, METADATA_KEY = "X_partwise", "partwise", "partwise"
+
+
+def write_h5ad(
+    path: str | os.PathLike[str],
+    *,
+    matrix: Any = None,
+    activations: Any = None,
+    dictionary: Any = None,
+    metadata: Mapping[str, Any] | None = None,
+    row_labels: Sequence[str] | Labels | None = None,
+    column_labels: Sequence[str] | Labels | None = None,
+    base: str | os.PathLike[str] | None = None,
+) -> None:
+    """Write an .h5ad file with results, whole or not at all.
+
+    Parameters
+    ----------
+    path
+        The file to write; it may be ``base`` itself.
+    matrix
+        Samples x features, dense or sparse, for X; with ``base``, X stays as it is there.
+    activations
+        Samples x components, for ``obsm["X_partwise"]``.
+    dictionary
+        Features x components, for ``varm["partwise"]``.
+    metadata
+        Plain data (numbers, text, lists, dicts) for ``uns["partwise"]``; None is left out.
+    row_labels, column_labels
+        Names of samples and features; positions from 0 where there are none. With ``base`` they must be its names.
+    base
+        An existing .h5ad file to which the results are added; everything in it is kept.
+
+    Raises
+    ------
+    InvalidInputError
+        Shapes or names do not fit each other or ``base``.
+    MissingDependencyError
+        anndata is not installed.
+    """
+    anndata = require("anndata", "anndata", "writing .h5ad files")
+    results = {"activations": _two_axes(activations, "activations"), "dictionary": _two_axes(dictionary, "dictionary")}
+    with warnings.catch_warnings():
+        # Its warnings are about names that repeat, which are ours to keep, and about its own future.
+        warnings.simplefilter("ignore")
+        if base is None:
+            data = _new(anndata, matrix, results, row_labels, column_labels)
+        else:
+            data = _opened(anndata, Path(base), row_labels, column_labels)
+        for name, size in (("activations", data.n_obs), ("dictionary", data.n_vars)):
+            if results[name] is not None and len(results[name]) != size:
+                raise InvalidInputError(f"{name} has {len(results[name])} rows where the file has {size}.")
+        if results["activations"] is not None:
+            data.obsm[ACTIVATIONS_KEY] = results["activations"]
+        if results["dictionary"] is not None:
+            data.varm[DICTIONARY_KEY] = results["dictionary"]
+        if metadata is not None:
+            data.uns[METADATA_KEY] = _storable(metadata)
+        write_atomically(path, data.write_h5ad)
+
+
+def _new(
+    anndata: Any,
+    matrix: Any,
+    results: Mapping[str, Any],
+    row_labels: Sequence[str] | Labels | None,
+    column_labels: Sequence[str] | Labels | None,
+) -> Any:
+    import pandas as pd
+    import scipy.sparse as sp
+
+    if matrix is None:
+        shape = tuple(0 if array is None else len(array) for array in (results["activations"], results["dictionary"]))
+    else:
+        shape = matrix.shape
+    obs, var = (
+        pd.DataFrame(index=pd.Index(checked_labels(labels, size, name).tolist(), dtype=object))
+        for labels, size, name in ((row_labels, shape[0], "row_labels"), (column_labels, shape[1], "column_labels"))
+    )
+    return anndata.AnnData(X=sp.csr_matrix(matrix) if sp.issparse(matrix) else matrix, obs=obs, var=var)
+
+
+def _opened(
+    anndata: Any,
+    base: Path,
+    row_labels: Sequence[str] | Labels | None,
+    column_labels: Sequence[str] | Labels | None,
+) -> Any:
+    check_regular(base)
+    with library(base, "an .h5ad file"):
+        data = anndata.read_h5ad(base)
+    for labels, own, name in (
+        (row_labels, data.obs_names, "row_labels"),
+        (column_labels, data.var_names, "column_labels"),
+    ):
+        if labels is None:
+            continue
+        given = checked_labels(labels, len(own), name)
+        different = np.flatnonzero(given != np.asarray(own, dtype=np.str_))
+        if different.size:
+            first = int(different[0])
+            raise InvalidInputError(
+                f"{name} differ from {base}, first at position {first} ({given[first]!r}, there {own[first]!r}); "
+                "give the file that the results belong to."
+            )
+    return data
+
+
+def _two_axes(values: Any, name: str) -> Any:
+    if values is None:
+        return None
+    array = np.asarray(values)
+    if array.ndim != 2:
+        raise InvalidInputError(f"{name} has {array.ndim} axes; it needs two.")
+    return array
+
+
+def _storable(value: Any) -> Any:
+    """Plain data as AnnData can store them: dicts of scalars and arrays; lists of mixed things become JSON text."""
+    if isinstance(value, Mapping):
+        kept = {str(key).replace("/", "_"): item for key, item in value.items() if item is not None}
+        return {key: _storable(item) for key, item in kept.items()}
+    if isinstance(value, list | tuple):
+        kinds = {type(item) for item in value}
+        if kinds <= {int, float} or kinds in ({bool}, {str}):
+            return np.array(value)
+        return json.dumps(value, default=str)
+    return value

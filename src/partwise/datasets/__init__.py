@@ -1,0 +1,26 @@
+"""Data to try things on: published data by name, data that every installation has, and data drawn from a model.
+
+Published data are read from the folder that the environment variable ``PARTWISE_DATA`` names; nothing is downloaded.
+"""
+
+from partwise.datasets.bundled import DIGIT_SHAPE, digits, python_topics
+from partwise.datasets.catalogue import BINARY, COUNTS, GAP
+from partwise.datasets.folder import data_folder
+from partwise.datasets.published import TrainedGap, load_binary, load_counts, load_gap
+from partwise.datasets.simulate import Simulated, simulate_poisson
+
+__all__ = [
+    "BINARY",
+    "COUNTS",
+    "DIGIT_SHAPE",
+    "GAP",
+    "Simulated",
+    "TrainedGap",
+    "data_folder",
+    "digits",
+    "load_binary",
+    "load_counts",
+    "load_gap",
+    "python_topics",
+    "simulate_poisson",
+]

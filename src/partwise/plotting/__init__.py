@@ -1,0 +1,12 @@
+"""Pictures of fits, drawn by matplotlib (the extra ``plot``) through its object interface: no display is needed.
+
+Functions that draw one picture a part return the figure and take ``fig=`` (a figure or subfigure); functions that draw
+one picture return its axes and take ``ax=``. Colours are safe for colour-blind readers, and readable in print.
+"""
+
+from partwise.plotting._figures import save_figure
+from partwise.plotting.features import plot_top_features, top_features
+from partwise.plotting.images import plot_parts_images
+from partwise.plotting.trace import plot_trace
+
+__all__ = ["plot_parts_images", "plot_top_features", "plot_trace", "save_figure", "top_features"]

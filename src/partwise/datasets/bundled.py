@@ -1,0 +1,122 @@
+"""Real data that every installation has: scikit-learn's digits, and the help texts of Python's standard library."""
+
+from __future__ import annotations
+
+import re
+import sys
+import sysconfig
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import scipy.sparse as sp
+
+from partwise.errors import InvalidInputError
+from partwise.io import Table
+
+DIGIT_SHAPE = (8, 8)
+"""Height and width of a digit's picture."""
+
+_DOCSTRING = re.compile(r'"""(.*?)"""', re.DOTALL)
+_SHORTEST_TEXT = 1500  # characters; a module that says less says nothing about its topic
+_LEFT_OUT = frozenset({"distutils", "encodings", "idlelib", "lib2to3", "turtledemo", "pydoc_data", "test", "tests"})
+# Words that any help text uses whatever it is about.
+_PYTHON_WORDS = (
+    "arg args argument arguments bool called calls class classes default def exception false function functions given "
+    "instance int method methods module name names none note object objects optional parameter parameters python "
+    "raise raised raises return returned returns self set specified str true type types use used using value values"
+)
+
+
+def digits() -> Table:
+    """Handwritten digits as counts: 1797 pictures of 8 x 8 pixels, each from 0 to 16.
+
+    The data come with scikit-learn. A pixel counts the dots of ink in a 4 x 4 square of the scanned digit.
+
+    Returns
+    -------
+    Table
+        Samples x pixels, row by row (`DIGIT_SHAPE` is the shape of a picture). Row labels are the digits written.
+
+    Examples
+    --------
+    >>> from partwise.datasets import digits
+    >>> digits().shape
+    (1797, 64)
+    """
+    from sklearn.datasets import load_digits
+
+    bunch = load_digits()
+    height, width = DIGIT_SHAPE
+    return Table(
+        sp.csr_array(bunch.data.astype(np.uint8)),
+        row_labels=np.array([str(digit) for digit in bunch.target]),
+        column_labels=np.array([f"row {row} column {column}" for row in range(height) for column in range(width)]),
+        source="scikit-learn's digits",
+    )
+
+
+def python_topics(*, min_modules: int = 3, max_share: float = 0.3) -> Table:
+    """Word counts of the help texts of Python's standard library: modules x words.
+
+    The texts are the docstrings in the library's source files, which are read, not imported. They depend on the
+    version of Python and on nothing else.
+
+    Parameters
+    ----------
+    min_modules
+        Leave out words that fewer modules use.
+    max_share
+        Leave out words that a greater share of the modules uses. English stop words, and words that are Python's own
+        ("argument", "method", ...), are left out in any case.
+
+    Returns
+    -------
+    Table
+        Sparse counts with modules and words as labels.
+
+    Examples
+    --------
+    >>> from partwise.datasets import python_topics
+    >>> "socket" in python_topics().column_labels
+    True
+    """
+    texts = {name: text for name, text in _help_texts() if len(text) >= _SHORTEST_TEXT}
+    if not texts:
+        raise InvalidInputError(
+            "the sources of Python's standard library are not installed here, so there are no help texts to count; "
+            "use another data set."
+        )
+    from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS, CountVectorizer
+
+    stop_words = sorted(ENGLISH_STOP_WORDS.union(_PYTHON_WORDS.split()))
+    counter = CountVectorizer(
+        stop_words=stop_words, token_pattern=r"\b[a-z]{3,}\b", min_df=min_modules, max_df=max_share
+    )
+    try:
+        counts = counter.fit_transform(texts.values())
+    except ValueError as error:
+        raise InvalidInputError(
+            f"min_modules={min_modules} and max_share={max_share} leave no words; lower min_modules or raise max_share."
+        ) from error
+    return Table(
+        sp.csr_array(counts),
+        row_labels=np.array(list(texts)),
+        column_labels=np.array(counter.get_feature_names_out(), dtype=np.str_),
+        source="Python's help texts",
+    )
+
+
+def _help_texts() -> Iterator[tuple[str, str]]:
+    """Names and docstrings of the public modules of the standard library, in alphabetical order."""
+    library = Path(sysconfig.get_paths()["stdlib"])
+    for name in sorted(sys.stdlib_module_names - _LEFT_OUT):
+        if name.startswith("_"):
+            continue
+        for path in [library / f"{name}.py", *sorted((library / name).rglob("*.py"))]:
+            parts = path.relative_to(library).with_suffix("").parts
+            private = any(part in _LEFT_OUT or (part.startswith("_") and part != "__init__") for part in parts)
+            if not private and path.is_file():
+                text = path.read_text(encoding="utf-8", errors="replace")
+                module = ".".join(part for part in parts if part != "__init__")
+                yield module, "\n".join(_DOCSTRING.findall(text))

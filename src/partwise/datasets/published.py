@@ -1,0 +1,170 @@
+"""Published data, read from the folder named by PARTWISE_DATA and checked against what is documented about them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from partwise.datasets.catalogue import BINARY, COUNTS, GAP
+from partwise.datasets.folder import check_documented, locate, lookup
+from partwise.errors import FileFormatError
+from partwise.io import Table, read
+
+Floats = NDArray[np.float64]
+
+
+def load_counts(name: str) -> Table:
+    """A published count matrix: documents x words, or samples x genes.
+
+    Parameters
+    ----------
+    name
+        ``"ap"``, ``"reuters395"``, ``"nips_uci7605"``, ``"nips2483"``, ``"newsgroups20"``, ``"mcf7_rnaseq"`` or
+        ``"kos"``, read from ``counts/NAME.npz`` in the folder that ``PARTWISE_DATA`` names.
+
+    Returns
+    -------
+    Table
+        Sparse counts, with the vocabulary as column labels (``kos`` has none). The rows of ``newsgroups20`` are
+        labelled with their newsgroup.
+
+    Raises
+    ------
+    InvalidInputError, FileNotFoundError
+        There is no such data set, or its file is not there; the message says where to get it.
+    FileFormatError
+        The file is damaged, or its sizes and totals are not the documented ones.
+
+    Examples
+    --------
+    >>> from partwise.datasets import load_counts
+    >>> load_counts("reuters395").shape  # doctest: +SKIP
+    (395, 4258)
+    """
+    entry = lookup(COUNTS, name)
+    path = locate(f"counts/{name}.npz", entry.origin)
+    table = read(path)
+    values = table.matrix.data
+    check_documented(path, "shape", table.shape, entry.shape)
+    check_documented(path, "nonzeros", int(np.count_nonzero(values)), entry.nonzeros)
+    check_documented(path, "total", int(values.sum(dtype=np.int64)), entry.total)
+    check_documented(path, "largest count", int(values.max()), entry.largest)
+    if name == "newsgroups20":
+        labels = _arrays(path, "label", "label_names")
+        table = replace(table, row_labels=labels["label_names"][labels["label"]])
+    return table
+
+
+def load_binary(name: str, *, transpose: bool = False) -> Table:
+    """A published 0/1 matrix, perhaps with missing cells, of the paper on nonnegative binary factorization.
+
+    Parameters
+    ----------
+    name
+        ``"animals"``, ``"lastfm"``, ``"paleo"``, ``"parliament"``, ``"unvotes"``, ``"unvotes_coldwar"``,
+        ``"unvotes_coldwar_absna"`` or one of the ``extra_`` sets, read from ``nbmf/NAME.csv.gz`` in the folder that
+        ``PARTWISE_DATA`` names.
+    transpose
+        False: as published, features x samples (F x N of the paper's Section 6.1), such as countries x roll calls.
+        True: samples x features.
+
+    Returns
+    -------
+    Table
+        Dense, with labels; a missing cell is NaN.
+
+    Raises
+    ------
+    InvalidInputError, FileNotFoundError
+        There is no such data set, or its file is not there; the message says where to get it.
+    FileFormatError
+        The file is damaged, or its sizes and totals are not the documented ones.
+
+    Examples
+    --------
+    >>> from partwise.datasets import load_binary
+    >>> load_binary("animals", transpose=True).shape  # doctest: +SKIP
+    (50, 85)
+    """
+    entry = lookup(BINARY, name)
+    path = locate(f"nbmf/{name}.csv.gz", entry.origin)
+    table = read(path)
+    check_documented(path, "shape", table.shape, entry.shape)
+    check_documented(path, "missing cells", int(np.isnan(table.matrix).sum()), entry.missing)
+    check_documented(path, "ones", int(np.nansum(table.matrix)), entry.ones)
+    return table.transpose() if transpose else table
+
+
+@dataclass(frozen=True, eq=False)
+class TrainedGap:
+    """Counts, and the Gamma-Poisson model that was trained on them.
+
+    theta_k ~ Gamma(shape_k, rate_k), x_f ~ Poisson(Σ_k theta_k dictionary_fk).
+
+    Attributes
+    ----------
+    counts
+        Documents x words.
+    dictionary
+        Features x components; columns sum to 1.
+    shape, rate
+        Of the gamma prior of each component's activations.
+    """
+
+    counts: Table
+    dictionary: Floats
+    shape: Floats
+    rate: Floats
+
+
+def load_gap(name: str) -> TrainedGap:
+    """A Gamma-Poisson model with five components over 100 words, trained by the authors of the left-to-right paper.
+
+    Parameters
+    ----------
+    name
+        ``"nips100"`` or ``"twitter100"``, read from ``gap/NAME.npz`` in the folder that ``PARTWISE_DATA`` names.
+
+    Returns
+    -------
+    TrainedGap
+        Counts, dictionary, shape and rate.
+
+    Raises
+    ------
+    InvalidInputError, FileNotFoundError
+        There is no such data set, or its file is not there; the message says where to get it.
+    FileFormatError
+        The file is damaged, or its sizes and totals are not the documented ones.
+
+    Examples
+    --------
+    >>> from partwise.datasets import load_gap
+    >>> load_gap("twitter100").dictionary.shape  # doctest: +SKIP
+    (100, 5)
+    """
+    entry = lookup(GAP, name)
+    path = locate(f"gap/{name}.npz", entry.origin)
+    table = read(path)
+    lengths = table.matrix.sum(axis=1)
+    check_documented(path, "shape", table.shape, entry.shape)
+    check_documented(path, "mean length", round(float(lengths.mean()), 3), entry.mean_length)
+    check_documented(path, "largest length", int(lengths.max()), entry.largest_length)
+    check_documented(path, "mean nonzeros", round(table.matrix.nnz / entry.shape[0], 3), entry.mean_nonzeros)
+    model = _arrays(path, "phi", "p", "r")
+    check_documented(path, "dictionary of shape", model["phi"].shape, (entry.n_components, entry.shape[1]))
+    # In (shape, rate) form: the published p is that of a scale p / (1 - p).
+    return TrainedGap(table, model["phi"].T.copy(), model["r"], (1.0 - model["p"]) / model["p"])
+
+
+def _arrays(path: Path, *keys: str) -> dict[str, Any]:
+    """Further arrays of an .npz file whose matrix was read, and so checked, before."""
+    with np.load(path, allow_pickle=False) as archive:
+        absent = [key for key in keys if key not in archive]
+        if absent:
+            raise FileFormatError(f"{path} lacks the array {absent[0]!r} of the published data: fetch it again.")
+        return {key: archive[key] for key in keys}

@@ -1,0 +1,109 @@
+"""Figures without global state: matplotlib's object interface, no pyplot, no display."""
+
+from __future__ import annotations
+
+import math
+import os
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from partwise.errors import InvalidInputError
+from partwise.io.atomic import write_atomically
+from partwise.io.optional import require
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure, FigureBase
+
+BLUE = "#0072B2"
+ORANGE = "#D55E00"
+GREY = "#666666"
+"""Colours of Okabe and Ito, told apart by colour-blind readers and, by lightness, in grey print."""
+
+INK = "Greys"
+"""Colour map of pictures: nothing is white, as on paper."""
+
+Floats = NDArray[np.float64]
+
+
+def new_figure(width: float, height: float) -> Figure:
+    """A figure in inches that no window and no pyplot knows of."""
+    figure_module = require("matplotlib.figure", "plot", "drawing")
+    figure: Figure = figure_module.Figure(figsize=(width, height), layout="constrained")
+    return figure
+
+
+def save_figure(figure: Figure, path: str | os.PathLike[str], *, dpi: int = 150) -> None:
+    """Write a figure to a file, whole or not at all; the suffix says the format (.png, .pdf, .svg).
+
+    Parameters
+    ----------
+    figure
+        What the plotting functions return, or ``ax.figure``.
+    path
+        The file.
+    dpi
+        Dots per inch of pixel formats.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from partwise.plotting import plot_parts_images, save_figure
+    >>> save_figure(plot_parts_images([[0, 1, 1, 0]], (2, 2)), tempfile.mkdtemp() + "/parts.png")
+    """
+    suffix = os.path.splitext(os.fspath(path))[1].lstrip(".").lower()  # noqa: PTH122 - also for text paths
+    known = sorted(figure.canvas.get_supported_filetypes())
+    if suffix not in known:
+        raise InvalidInputError(f"path={os.fspath(path)!r} has no suffix that says its format; known are {known}.")
+    write_atomically(path, lambda aside: figure.savefig(aside, format=suffix, dpi=dpi))
+
+
+def components_of(model: Any) -> Floats:
+    """Components x features of a fitted model or of an array, checked to be a finite matrix."""
+    components = np.asarray(getattr(model, "components_", model), dtype=np.float64)
+    if components.ndim != 2 or 0 in components.shape:
+        raise InvalidInputError(
+            f"components must be a matrix of components x features, got shape {components.shape}; "
+            "pass a fitted model or its components_."
+        )
+    if not np.all(np.isfinite(components)):
+        raise InvalidInputError("components hold NaN or infinity; pass those of a fitted model.")
+    return components
+
+
+def chosen_parts(parts: Any, n_components: int) -> list[int]:
+    """Positions of the parts to draw, all by default."""
+    if parts is None:
+        return list(range(n_components))
+    chosen = [int(part) for part in parts]
+    for part in chosen:
+        if not 0 <= part < n_components:
+            raise InvalidInputError(f"parts holds {part}, but there are only parts 0 to {n_components - 1}.")
+    if not chosen:
+        raise InvalidInputError("parts is empty; give the positions of the parts to draw.")
+    return chosen
+
+
+def part_titles(titles: Any, chosen: list[int]) -> list[str]:
+    """One title a part drawn, ``part k`` by default."""
+    if titles is None:
+        return [f"part {k}" for k in chosen]
+    given = [str(title) for title in titles]
+    if len(given) != len(chosen):
+        raise InvalidInputError(f"titles has {len(given)} entries for {len(chosen)} parts; give one each.")
+    return given
+
+
+def grid(n_panels: int, n_columns: int | None, widest: int) -> tuple[int, int]:
+    """Rows and columns of a grid of panels."""
+    columns = n_columns if n_columns is not None else min(n_panels, widest)
+    if columns < 1:
+        raise InvalidInputError(f"n_columns must be at least 1, got {columns}.")
+    return math.ceil(n_panels / columns), columns
+
+
+def panels(fig: FigureBase | None, rows: int, columns: int, width: float, height: float) -> tuple[Any, list[Any]]:
+    """A figure (the given one, or a new one with panels of this size in inches) and its axes, row by row."""
+    figure: Any = new_figure(columns * width, rows * height) if fig is None else fig
+    return figure, list(figure.subplots(rows, columns, squeeze=False).flat)

@@ -1,0 +1,144 @@
+"""Parts as bars: the features that each is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from partwise.errors import InvalidInputError
+from partwise.plotting._figures import BLUE, chosen_parts, components_of, grid, panels, part_titles
+
+if TYPE_CHECKING:
+    from matplotlib.figure import FigureBase
+
+_LONGEST_NAME = 24
+
+
+def top_features(components: Any, names: Any = None, *, n: int = 10) -> list[list[tuple[str, float]]]:
+    """The largest features of every part, in words.
+
+    Parameters
+    ----------
+    components
+        Fitted model, or components x features.
+    names
+        Names of the features; by default those of the model, else ``feature f``.
+    n
+        Features a part, at most; features of weight 0 are left out.
+
+    Returns
+    -------
+    list
+        For each part, ``(name, share)`` pairs, largest first; the shares of a whole part sum to 1.
+
+    Examples
+    --------
+    >>> from partwise.plotting import top_features
+    >>> top_features([[1, 3, 0], [0, 0, 2]], ["ape", "bear", "cat"], n=2)
+    [[('bear', 0.75), ('ape', 0.25)], [('cat', 1.0)]]
+    """
+    if n < 1:
+        raise InvalidInputError(f"n must be at least 1, got {n}.")
+    weights = components_of(components)
+    labels = _names(components, names, weights.shape[1])
+    found = []
+    for row in weights:
+        total = row.sum()
+        # Stable: features of equal weight stay in the order of the data.
+        order = np.argsort(-row, kind="stable")[:n]
+        found.append([(labels[f], float(row[f] / total)) for f in order if row[f] > 0])
+    return found
+
+
+def plot_top_features(
+    components: Any,
+    names: Any = None,
+    *,
+    n: int = 10,
+    parts: Sequence[int] | None = None,
+    titles: Sequence[str] | None = None,
+    n_columns: int | None = None,
+    fig: FigureBase | None = None,
+) -> FigureBase:
+    """A panel of bars for every part: its largest features, by their share of the part.
+
+    Parameters
+    ----------
+    components
+        Fitted model, or components x features.
+    names
+        Names of the features; by default those of the model, else ``feature f``.
+    n
+        Features a part.
+    parts
+        Which parts, in which order; all by default.
+    titles
+        One for each part drawn; ``part k`` by default.
+    n_columns
+        Panels in a row; by default up to five.
+    fig
+        Figure or subfigure to draw into; by default a new one.
+
+    Returns
+    -------
+    Figure
+        The figure drawn into.
+
+    Examples
+    --------
+    >>> from partwise.plotting import plot_top_features
+    >>> len(plot_top_features([[1, 3, 0], [0, 0, 2]], ["ape", "bear", "cat"]).axes)
+    2
+    """
+    ranked = top_features(components, names, n=n)
+    chosen = chosen_parts(parts, len(ranked))
+    headings = part_titles(titles, chosen)
+    rows, columns = grid(len(chosen), n_columns, widest=5)
+    figure, axes = panels(fig, rows, columns, 2.2, 0.45 + 0.17 * n)
+    for ax, k, title in zip(axes, chosen, headings, strict=False):
+        features = ranked[k]
+        positions = np.arange(len(features))
+        ax.barh(positions, [share for _, share in features], color=BLUE, height=0.75)
+        ax.set_yticks(positions, [_short(name) for name, _ in features], fontsize=8)
+        ax.set_ylim(n - 0.4, -0.6)
+        ax.tick_params(axis="y", length=0)
+        ax.tick_params(axis="x", labelsize=7)
+        ax.xaxis.set_major_locator(_few_ticks())
+        ax.xaxis.set_major_formatter(_percent())
+        ax.spines[["top", "right", "left"]].set_visible(False)
+        ax.set_title(title, fontsize=9, loc="left")
+    for ax in axes[len(chosen) :]:
+        ax.set_axis_off()
+    drawn: FigureBase = figure
+    return drawn
+
+
+def _names(model: Any, names: Any, n_features: int) -> list[str]:
+    if names is None:
+        names = getattr(model, "feature_names_in_", None)
+    if names is None:
+        return [f"feature {f}" for f in range(n_features)]
+    labels = [str(name) for name in names]
+    if len(labels) != n_features:
+        raise InvalidInputError(f"names has {len(labels)} entries, but the components have {n_features} features.")
+    return labels
+
+
+def _short(name: str) -> str:
+    # A dollar sign would start a formula.
+    name = name if len(name) <= _LONGEST_NAME else name[: _LONGEST_NAME - 1] + "…"
+    return name.replace("$", r"\$")
+
+
+def _few_ticks() -> Any:
+    from matplotlib.ticker import MaxNLocator
+
+    return MaxNLocator(3, steps=[1, 2, 5, 10])
+
+
+def _percent() -> Any:
+    from matplotlib.ticker import FuncFormatter
+
+    return FuncFormatter(lambda share, _: f"{100 * share:g} %")

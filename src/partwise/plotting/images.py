@@ -1,0 +1,84 @@
+"""Parts as pictures."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from partwise.errors import InvalidInputError
+from partwise.plotting._figures import INK, chosen_parts, components_of, grid, panels, part_titles
+
+if TYPE_CHECKING:
+    from matplotlib.figure import FigureBase
+
+
+def plot_parts_images(
+    components: Any,
+    shape: tuple[int, int],
+    *,
+    parts: Sequence[int] | None = None,
+    titles: Sequence[str] | None = None,
+    n_columns: int | None = None,
+    common_scale: bool = False,
+    fig: FigureBase | None = None,
+) -> FigureBase:
+    """A gallery: every part drawn as a picture, dark where it is large.
+
+    Parameters
+    ----------
+    components
+        Fitted model, or components x pixels.
+    shape
+        Height and width of a picture; pixels are numbered row by row.
+    parts
+        Which parts, in which order; all by default.
+    titles
+        One for each part drawn; ``part k`` by default, an empty text for none.
+    n_columns
+        Pictures in a row; by default up to eight.
+    common_scale
+        Whether the same grey means the same value in all pictures.
+    fig
+        Figure or subfigure to draw into; by default a new one.
+
+    Returns
+    -------
+    Figure
+        The figure drawn into.
+
+    Examples
+    --------
+    >>> from partwise.plotting import plot_parts_images
+    >>> len(plot_parts_images([[0, 1, 1, 0], [1, 0, 0, 1]], (2, 2)).axes)
+    2
+    """
+    images = components_of(components)
+    height, width = shape
+    if height < 1 or width < 1 or height * width != images.shape[1]:
+        raise InvalidInputError(
+            f"shape={tuple(shape)} has {height * width} pixels, but the components have {images.shape[1]} features."
+        )
+    chosen = chosen_parts(parts, images.shape[0])
+    names = part_titles(titles, chosen)
+    rows, columns = grid(len(chosen), n_columns, widest=8)
+    figure, axes = panels(fig, rows, columns, 1.1, 1.1 * height / width + 0.25)
+    largest = images[chosen].max()
+    for ax, k, title in zip(axes, chosen, names, strict=False):
+        draw_picture(ax, images[k], shape, top=largest if common_scale else None)
+        ax.set_title(title, fontsize=8, pad=2)
+    for ax in axes[len(chosen) :]:
+        ax.set_axis_off()
+    drawn: FigureBase = figure
+    return drawn
+
+
+def draw_picture(ax: Any, pixels: Any, shape: tuple[int, int], *, top: float | None = None) -> None:
+    """Draw one picture; `top` is the value that is black, by default the largest."""
+    values = np.asarray(pixels, dtype=np.float64).reshape(shape)
+    top = float(values.max()) if top is None else top
+    # A picture that is empty everywhere is white, not black.
+    ax.imshow(values, cmap=INK, vmin=0.0, vmax=top if top > 0 else 1.0, interpolation="nearest")
+    ax.set_xticks([])
+    ax.set_yticks([])

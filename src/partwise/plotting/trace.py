@@ -1,0 +1,75 @@
+"""How a fit went."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+from partwise.core.result import Trace
+from partwise.errors import InvalidInputError
+from partwise.plotting._figures import BLUE, GREY, new_figure
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_LABELS = {"iteration": "iteration", "elapsed": "seconds"}
+
+
+def plot_trace(
+    model: Any, *, column: str = "objective", against: Literal["iteration", "elapsed"] = "iteration", ax: Any = None
+) -> Axes:
+    """What a fit reached at each iteration, such as its log-likelihood.
+
+    Parameters
+    ----------
+    model
+        Fitted model, or its ``trace_``.
+    column
+        Column of the trace.
+    against
+        ``"iteration"`` or ``"elapsed"`` (seconds).
+    ax
+        Axes to draw into; by default those of a new figure, which is ``ax.figure``.
+
+    Returns
+    -------
+    Axes
+        The axes drawn into.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from partwise import PoissonNMF
+    >>> from partwise.plotting import plot_trace
+    >>> plot_trace(PoissonNMF(2, random_state=0).fit(np.eye(4) + 1)).get_xlabel()
+    'iteration'
+    """
+    trace = getattr(model, "trace_", model)
+    if not isinstance(trace, Trace):
+        raise InvalidInputError(f"model must be a fitted model or a Trace, got {type(model).__name__}.")
+    if against not in _LABELS:
+        raise InvalidInputError(f"against={against!r} is unknown; give 'iteration' or 'elapsed'.")
+    if column not in trace:
+        raise InvalidInputError(f"column={column!r} is not in the trace; it has {', '.join(trace)}.")
+    iterations, values = trace.evaluated(column)
+    if not len(values):
+        raise InvalidInputError(f"the trace has no values of {column!r}: there was nothing to fit.")
+    positions = iterations if against == "iteration" else trace["elapsed"][iterations - 1]
+    if ax is None:
+        ax = new_figure(6.0, 3.5).add_subplot()
+    ax.plot(positions, values, color=BLUE, linewidth=1.5, marker="o" if len(values) < 30 else "", markersize=3)
+    ax.axhline(values[-1], color=GREY, linewidth=0.8, linestyle=":")
+    ax.annotate(
+        f"{values[-1]:.6g}",
+        (positions[-1], values[-1]),
+        xytext=(0, -4),
+        textcoords="offset points",
+        ha="right",
+        va="top",
+        fontsize=8,
+        color=GREY,
+    )
+    ax.set_xlabel(_LABELS[against])
+    ax.set_ylabel(column)
+    ax.spines[["top", "right"]].set_visible(False)
+    drawn: Axes = ax
+    return drawn

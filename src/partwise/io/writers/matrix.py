@@ -29,6 +29,7 @@ def write_matrix(
 ) -> list[Path]:
     r"""Write a matrix with its labels; `partwise.io.read` reads it back.
 
+    ```text
     =========== ===================== ================================================================================
     format      file names            what is written
     =========== ===================== ================================================================================
@@ -41,6 +42,7 @@ def write_matrix(
                                       written with their zeros, so that shape and order survive
     parquet     .parquet              long
     =========== ===================== ================================================================================
+    ```
 
     Missing cells are NaN where numbers are stored and empty in CSV and TSV.
 

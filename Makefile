@@ -29,7 +29,7 @@ test-all: lint ## everything that `test` runs, and the slow statistical tests
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m ''
 
 bench: $(VENV)/.installed-bench ## measure speed and memory against named peers
-	$(BIN)/python benchmarks/run.py
+	$(BIN)/python -m benchmarks
 
 docs: $(VENV)/.installed ## build the documentation into site/, warnings being errors
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict

@@ -16,6 +16,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from partwise.io.formats import FORMATS
+
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
@@ -124,6 +126,12 @@ def test_layers_picture_is_the_contract() -> None:
 
 def is_in(module: str, package: str) -> bool:
     return module == package or module.startswith(package + ".")
+
+
+def test_every_file_format_is_on_the_data_page() -> None:
+    text = (DOCS / "data.md").read_text(encoding="utf-8")
+    for known in FORMATS:
+        assert re.search(rf"^\| .*`{known.name}`", text, re.MULTILINE), known.name
 
 
 @pytest.fixture(scope="module")

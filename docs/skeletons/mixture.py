@@ -119,12 +119,11 @@ class ExpectationMaximisation:
         shares, objective = expected_shares(data, state, self.engine)
         by_feature = data.transposed
         counts = np.empty_like(state.dictionary)
-        self.engine.for_each(
-            lambda block: feature_counts(
-                by_feature.indptr, by_feature.indices, by_feature.values, shares, *block, counts
-            ),
-            row_blocks(by_feature.indptr),
-        )
+
+        def one(block: tuple[int, int]) -> None:
+            feature_counts(by_feature.indptr, by_feature.indices, by_feature.values, shares, *block, counts)
+
+        self.engine.for_each(one, row_blocks(by_feature.indptr))
         counts += self.smoothing
         return MixtureState(shares.mean(axis=0), counts / counts.sum(axis=0)), {"objective": objective}
 
@@ -134,12 +133,11 @@ def expected_shares(data: CountMatrix, state: MixtureState, engine: Engine) -> t
     shares = np.empty((data.shape[0], state.weights.size))
     with np.errstate(divide="ignore"):
         log_dictionary, log_weights = np.log(state.dictionary), np.log(state.weights)
-    objective = engine.map_reduce(
-        lambda block: responsibilities(
-            data.indptr, data.indices, data.values, log_dictionary, log_weights, *block, shares
-        ),
-        row_blocks(data.indptr),
-    )
+
+    def one(block: tuple[int, int]) -> float:
+        return responsibilities(data.indptr, data.indices, data.values, log_dictionary, log_weights, *block, shares)
+
+    objective = engine.map_reduce(one, row_blocks(data.indptr))
     return shares, float(objective)
     # --8<-- [end:algorithm]
 
@@ -180,7 +178,7 @@ class PoissonMixture(FactorizationEstimator):
         self._check_columns(X, data, reset=reset)
         return data
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
     def fit(self, X: Any, y: Any = None) -> Self:
         """Fit the profiles."""
         data = self._data(X, reset=True)

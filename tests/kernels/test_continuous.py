@@ -63,6 +63,19 @@ def test_power_wrong_gammas_are_caught() -> None:
     assert continuous_fit(sample(gamma_without_rejection, 1.5, size=SIZE), stats.gamma(1.5).cdf) < ALARM
 
 
+def test_nan_comes_out_and_never_hangs() -> None:
+    out = np.zeros(2)
+    for values in (
+        gamma(with_bits(5), np.nan),
+        log_gamma_variate(with_bits(5), np.nan),
+        beta(with_bits(5), np.nan, 0.5),
+    ):
+        assert np.isnan(values)
+    assert np.isnan(log_beta_pair(with_bits(5), 0.5, np.nan)).all()
+    dirichlet(with_bits(5), np.array([0.5, np.nan]), out)
+    assert np.isnan(out).all()
+
+
 def test_degenerate_gammas() -> None:
     for bits in (0, 2**64 - 1, 12345 << 30):
         assert gamma(with_bits(bits), 0.0) == 0.0

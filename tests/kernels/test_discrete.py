@@ -7,7 +7,8 @@ from goodness import ALARM, continuous_fit, discrete_fit, mean_fit, sample
 from scipy import stats
 from test_streams import with_bits
 
-from partwise.kernels.distributions import binomial, gamma, negative_binomial, poisson
+from partwise.kernels.distributions import binomial, negative_binomial, poisson
+from partwise.kernels.streams import next_normal
 
 SIZE = 200_000
 
@@ -97,6 +98,16 @@ def test_degenerate_counts() -> None:
             assert 0 <= poisson(with_bits(bits), mean) < 2**62
 
 
+def test_impossible_parameters_raise_and_never_hang() -> None:
+    for mean in (np.nan, np.inf, 1.1e18):
+        with pytest.raises(OverflowError, match="mean of a Poisson draw"):
+            poisson(with_bits(5), mean)
+    with pytest.raises(OverflowError, match="mean of a Poisson draw"):
+        negative_binomial(with_bits(5), 2.0, 1.0)
+    with pytest.raises(ValueError, match="probability of a binomial draw"):
+        binomial(with_bits(5), 3, np.nan)
+
+
 @numba.njit
 def binomial_off_by_one_at_the_switch(stream: np.ndarray, n: int, p: float) -> int:
     count = binomial(stream, n, p)
@@ -105,7 +116,7 @@ def binomial_off_by_one_at_the_switch(stream: np.ndarray, n: int, p: float) -> i
 
 @numba.njit
 def poisson_as_rounded_normal(stream: np.ndarray, mean: float) -> int:
-    return int(np.floor(gamma(stream, mean) + 0.5))  # right mean and variance, wrong law
+    return int(np.floor(mean + np.sqrt(mean) * next_normal(stream) + 0.5))  # right mean and variance, wrong law
 
 
 def test_power_wrong_counts_are_caught() -> None:

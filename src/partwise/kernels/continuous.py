@@ -47,9 +47,9 @@ def gamma(stream: Stream, shape: float) -> float:
     """``rng.standard_gamma(shape)``: Gamma with rate 1. Shape 0 gives 0; small shapes may underflow to 0."""
     if shape >= 1.0:
         return _gamma_from_one(stream, shape)
-    if shape <= 0.0:
-        return 0.0
-    return _gamma_from_one(stream, shape + 1.0) * math.exp(-next_exponential(stream) / shape)
+    if shape > 0.0:
+        return _gamma_from_one(stream, shape + 1.0) * math.exp(-next_exponential(stream) / shape)
+    return 0.0 if shape <= 0.0 else math.nan  # rejection would never end with NaN
 
 
 @inner_kernel
@@ -57,15 +57,15 @@ def log_gamma_variate(stream: Stream, shape: float) -> float:
     """``np.log(rng.standard_gamma(shape))``, but finite for every shape > 0 (-inf for shape 0)."""
     if shape >= 1.0:
         return math.log(_gamma_from_one(stream, shape))
-    if shape <= 0.0:
-        return -math.inf
-    return max(math.log(_gamma_from_one(stream, shape + 1.0)) - next_exponential(stream) / shape, _LOWEST)
+    if shape > 0.0:
+        return max(math.log(_gamma_from_one(stream, shape + 1.0)) - next_exponential(stream) / shape, _LOWEST)
+    return -math.inf if shape <= 0.0 else math.nan
 
 
 @inner_kernel
 def _beta_log_odds(stream: Stream, a: float, b: float) -> float:
     # log((1 - x) / x) of a beta variate x.
-    if a >= 1.0 or b >= 1.0:
+    if not (a < 1.0 and b < 1.0):
         return log_gamma_variate(stream, b) - log_gamma_variate(stream, a)
     while True:  # Joehnk (1964)
         minus_log_left = next_exponential(stream) / a
@@ -139,5 +139,5 @@ def log_dirichlet(stream: Stream, concentration: npt.NDArray[np.float64], out: n
     log_total = math.log(total)
     for k in range(concentration.shape[0]):
         if concentration[k] > 0.0:
-            # In this order, so that the largest entry keeps its precision next to a huge common offset.
+            # The maximum also keeps the compiler from adding log_total to a huge common offset first.
             out[k] = max(out[k] - largest, _LOWEST) - log_total

@@ -13,6 +13,7 @@ from partwise.kernels.streams import Stream, next_uniform
 
 # From this mean on, rejection from a transformed uniform (valid from 10 on) is faster than inversion.
 _REJECTION_FROM = 20.0
+_LARGEST_MEAN = 1e18
 # P(count > 127) is below 1e-50 at a mean of 20: what rounding leaves over beyond it is drawn anew.
 _INVERSION_LIMIT = 127
 _RECIPROCALS = 1.0 / np.maximum(np.arange(_INVERSION_LIMIT + 1), 0.5)
@@ -23,10 +24,10 @@ _POWER_LIMIT = 1023
 @inner_kernel
 def poisson(stream: Stream, mean: float) -> int:
     """``rng.poisson(mean)``, for means up to 1e18 (beyond 2**53 counts are rounded as floats are)."""
-    if mean >= _REJECTION_FROM:
-        return _poisson_by_rejection(stream, mean)
     if mean <= 0.0:
         return 0
+    if not mean < _REJECTION_FROM:
+        return _poisson_by_rejection(stream, mean)
     start = math.exp(-mean)
     while True:
         rest = next_uniform(stream) - start
@@ -43,6 +44,8 @@ def poisson(stream: Stream, mean: float) -> int:
 @inner_kernel
 def _poisson_by_rejection(stream: Stream, mean: float) -> int:
     # PTRS (Hoermann, 1993), with the acceptance test in terms that do not cancel at large means.
+    if not mean <= _LARGEST_MEAN:
+        raise OverflowError("the mean of a Poisson draw is not a number, or above 1e18")
     b = 0.931 + 2.53 * math.sqrt(mean)
     a = -0.059 + 0.02483 * b
     squeeze = 0.9277 - 3.6224 / (b - 2.0)
@@ -69,6 +72,8 @@ def binomial(stream: Stream, n: int, p: float) -> int:
     if p >= 1.0:
         return int(n)
     small = min(p, 1.0 - p)
+    if not small > 0.0:
+        raise ValueError("the probability of a binomial draw is not a number")
     if n * small >= _REJECTION_FROM:
         count = _binomial_by_rejection(stream, float(n), small)
     else:

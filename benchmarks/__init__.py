@@ -1,0 +1,1 @@
+"""Measurements of partwise beside named peers: ``python -m benchmarks`` writes one table."""

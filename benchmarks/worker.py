@@ -1,0 +1,24 @@
+"""One benchmark in this process: ``python -m benchmarks.worker NAME REPEATS FILE`` writes its lines as they come."""
+
+from __future__ import annotations
+
+import json
+import sys
+from importlib import import_module
+from pathlib import Path
+
+from benchmarks.harness.line import Settings
+
+
+def main(name: str, repeats: int, path: Path) -> None:
+    """Write one line of JSON for each line of the table."""
+    benchmark = import_module(f"benchmarks.suite.{name}")
+    with path.open("a") as file:
+        for line in benchmark.measure(Settings(repeats)):
+            file.write(json.dumps(line.to_json()) + "\n")
+            file.flush()
+            print(f"  {line.what}, {line.data}: {line.summary}", file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]), Path(sys.argv[3]))

@@ -85,7 +85,7 @@ def test_code_of_page_runs(page: Path, reader_folder: Path) -> None:
         if block.language == "console":
             for words in commands(block):
                 run_command(words)
-        elif not block.code.startswith("--8<--"):  # skeletons are run by a test of their own
+        else:
             # as many empty lines before the code as the page has: a traceback then names the page's line
             code = "\n" * (block.line - 1) + block.code
             exec(compile(code, page, "exec", flags=0, dont_inherit=True), namespace)
@@ -155,6 +155,14 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_site_builds_without_warnings(site: Path) -> None:
     assert (site / "index.html").is_file()
+
+
+def test_site_shows_the_skeletons(site: Path) -> None:
+    text = re.sub(r"<[^>]+>", "", (site / "adding-a-model.html").read_text(encoding="utf-8"))
+    assert "--8" not in text
+    for skeleton in SKELETONS:
+        for line in re.findall(r"^(?:class|def) \w+", skeleton.read_text(encoding="utf-8"), re.MULTILINE):
+            assert line in text, line
 
 
 def test_site_loads_nothing_from_the_network(site: Path) -> None:

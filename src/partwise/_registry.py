@@ -28,8 +28,10 @@ PUBLIC: Mapping[str, str] = MappingProxyType(
         "CountMatrix": "partwise.core.data:CountMatrix",
         "Table": "partwise.io.table:Table",
         "as_table": "partwise.core.coerce:as_table",
+        "datasets": "partwise.datasets",
         "errors": "partwise.errors",
         "load": "partwise.core.persistence:load",
+        "plotting": "partwise.plotting",
         "read": "partwise.io:read",
     }
 )

@@ -17,7 +17,7 @@ from partwise.io.source import bad_file, check_entries_fit, library, open_binary
 from partwise.io.sparse import check_declared, from_coordinates
 from partwise.io.table import Table
 
-_LONGEST_HEADER = 2**24
+_LONGEST_HEADER = 2**20
 _WHOLE = {"integer", "unsigned-integer", "pattern"}
 _FIELDS = _WHOLE | {"real", "double"}
 _IN_INTEGERS = b"0123456789+- \t\r\n"

@@ -114,8 +114,8 @@ def _dictionary(dictionary: Any, n_features: int) -> Floats:
     weights = np.array(dictionary, dtype=np.float64)
     if weights.ndim != 2 or weights.shape[0] != n_features or weights.shape[1] == 0:
         raise InvalidInputError(
-            f"dictionary must be features x components with {n_features} rows as X has columns, got shape {weights.shape};"
-            " components_ has to be transposed."
+            f"dictionary must be features x components with {n_features} rows as X has columns, got shape"
+            f" {weights.shape}; components_ has to be transposed."
         )
     bad = ~(np.isfinite(weights) & (weights >= 0))
     if bad.any():

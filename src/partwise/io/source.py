@@ -46,6 +46,8 @@ def reading(path: Path) -> Iterator[None]:
     except PermissionError as error:
         raise PermissionError(f"cannot read {path}: permission denied; ask its owner for read access.") from error
     except FileNotFoundError as error:
+        if path.exists():  # then it is a part of it that is missing
+            raise bad_file(path, f"a part of it is missing ({_brief(error)})") from error
         raise FileNotFoundError(f"there is no file {path}; check the name.") from error
     except UnicodeDecodeError as error:
         place = _line_that_is_not_utf8(path)

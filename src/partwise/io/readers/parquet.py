@@ -23,9 +23,13 @@ def read_parquet(path: Path, options: ReadOptions) -> Table:
     """Read a sparse table: absent pairs are zero, a null value is missing; labels in order of first appearance."""
     parquet = require("pyarrow.parquet", "arrow", "reading Parquet files")
     with library(path, "a Parquet file"), parquet.ParquetFile(path) as file:
-        names, n_records = list(file.schema_arrow.names), _declared_records(file.metadata)
+        schema, n_records = file.schema_arrow, _declared_records(file.metadata)
+    names = list(schema.names)
     wanted = [names[position] for position in column_positions(path, names, len(names), options.long_columns)]
     refuse_above(options.limit, _BYTES_PER_RECORD * n_records, f"{path} ({n_records} records)")
+    for name in wanted[:2]:
+        if schema.field(name).type.num_fields:
+            raise bad_file(path, f"column {name!r} has labels of type {schema.field(name).type}", "save plain text")
     # Labels stay dictionary-encoded, so that a long label that repeats is held once.
     with library(path, "a Parquet file"), parquet.ParquetFile(path, read_dictionary=wanted[:2]) as file:
         table = file.read(columns=wanted)

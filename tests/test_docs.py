@@ -73,6 +73,10 @@ def reader_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         print("type", *(f"tumour{n}" for n in range(20)), sep="\t", file=file)
         for f, row in enumerate(X.T):
             print(f"type{f}", *row, sep="\t", file=file)
+    with (tmp_path / "signatures.tsv").open("w", encoding="utf-8") as file:
+        print("type", *(f"signature{k}" for k in range(4)), sep="\t", file=file)
+        for f, row in enumerate(parts.T):
+            print(f"type{f}", *row, sep="\t", file=file)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MPLBACKEND", "Agg")
     return tmp_path
@@ -132,6 +136,25 @@ def test_every_file_format_is_on_the_data_page() -> None:
     text = (DOCS / "data.md").read_text(encoding="utf-8")
     for known in FORMATS:
         assert re.search(rf"^\| .*`{known.name}`", text, re.MULTILINE), known.name
+
+
+def test_commands_and_options_on_the_pages_exist() -> None:
+    import typer
+
+    from partwise.cli.app import build
+
+    commands_there = typer.main.get_command(build()).commands  # type: ignore[attr-defined]
+    text = (DOCS / "command.md").read_text(encoding="utf-8")
+    assert set(re.findall(r"^## (\w+)$", text, re.MULTILINE)) == set(commands_there)
+    options = {
+        option
+        for command in commands_there.values()
+        for parameter in command.params
+        for option in (*parameter.opts, *parameter.secondary_opts)
+    }
+    text = "".join(page.read_text(encoding="utf-8") for page in PAGES)
+    named = set(re.findall(r"`(--[a-z][\w-]+)", text))
+    assert {"--transpose", "--seed"} <= named <= options | {"--help"}
 
 
 @pytest.fixture(scope="module")

@@ -7,10 +7,15 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.utils import check_array
 
+from partwise.core.validation import cell_name
 from partwise.errors import InvalidInputError
 from partwise.io.table import Labels, Table, as_labels
+
+# Integers whose absolute sum is below this can be summed in int64 in any order.
+_SAFE_TOTAL = 2.0**62
+# Positions within a row are stored in 32 bits.
+_MOST_COLUMNS = 2**31 - 1
 
 
 def as_table(X: Any, *, layer: str | None = None, missing: Any = None, name: str = "X") -> Table:
@@ -29,6 +34,16 @@ def as_table(X: Any, *, layer: str | None = None, missing: Any = None, name: str
     name
         What messages call the data.
 
+    Returns
+    -------
+    Table
+        Its matrix is a CSR array in canonical format, its mask a boolean one or None.
+
+    Raises
+    ------
+    InvalidInputError
+        The data are not a matrix of real numbers; ``TypeError`` where a cell holds an object.
+
     Examples
     --------
     >>> import numpy as np
@@ -38,22 +53,31 @@ def as_table(X: Any, *, layer: str | None = None, missing: Any = None, name: str
     """
     rows: Labels | None = None
     columns: Labels | None = None
-    source = name
-    matrix = X
+    matrix, masks = X, [missing]
     if layer is not None and not _is_anndata(X):
         raise InvalidInputError(f"layer={layer!r} needs an AnnData object, got {type(X).__name__}: drop layer.")
     if isinstance(X, Table):
-        rows, columns, source, matrix = X.row_labels, X.column_labels, X.source, X.matrix
-        missing = X.missing if missing is None else missing
+        rows, columns, matrix = X.row_labels, X.column_labels, X.matrix
+        name = X.source
+        masks.append(X.missing)
     elif _is_anndata(X):
         rows, columns, matrix = as_labels(X.obs_names), as_labels(X.var_names), _anndata_matrix(X, layer)
     elif hasattr(X, "columns") and hasattr(X, "to_numpy"):
         rows, columns, matrix = _frame_parts(X)
     if isinstance(matrix, np.ma.MaskedArray):
         hidden = np.ma.getmaskarray(matrix)
-        missing = hidden if missing is None else hidden | _dense_mask(missing)
-        matrix = matrix.filled(0)
-    return Table(_as_csr(matrix, name), rows, columns, _as_mask(missing, matrix, name), source)
+        matrix = np.array(matrix.data)
+        matrix[hidden] = 0
+        masks.append(hidden)
+    # A table without a matrix yet: only its labels are needed to name a cell.
+    place = Table(None, rows, columns, source=name)
+    csr = _sparse_to_csr(matrix, name) if sp.issparse(matrix) else _dense_to_csr(matrix, place)
+    for labels, size, kind in ((rows, csr.shape[0], "row"), (columns, csr.shape[1], "column")):
+        if labels is not None and len(labels) != size:
+            raise InvalidInputError(
+                f"{name} has {len(labels)} {kind} labels for {size} {kind}s: give one label for each."
+            )
+    return Table(csr, rows, columns, _joined_masks(masks, csr.shape, name), name)
 
 
 def _is_anndata(X: Any) -> bool:
@@ -80,46 +104,141 @@ def _frame_parts(frame: Any) -> tuple[Labels | None, Labels, Any]:
     if pandas is None or not isinstance(frame, pandas.DataFrame):
         return None, columns, frame.to_numpy()
     rows = None if isinstance(frame.index, pandas.RangeIndex) else as_labels(frame.index)
-    if len(frame.columns) and all(isinstance(kind, pandas.SparseDtype) for kind in frame.dtypes):
-        return rows, columns, frame.sparse.to_coo().tocsr()
-    return rows, columns, frame.to_numpy(na_value=np.nan) if frame.isna().to_numpy().any() else frame.to_numpy()
+    kinds = list(frame.dtypes)
+    if kinds and all(isinstance(kind, pandas.SparseDtype) and kind.fill_value == 0 for kind in kinds):
+        return rows, columns, frame.sparse.to_coo()
+    numbers = all(pandas.api.types.is_numeric_dtype(kind) for kind in kinds)
+    plain = all(isinstance(kind, np.dtype) for kind in kinds)
+    # Columns of pandas' own types would make an array of objects.
+    values = frame.to_numpy(dtype=np.float64, na_value=np.nan) if numbers and not plain else frame.to_numpy()
+    return rows, columns, values
 
 
-def _as_csr(matrix: Any, name: str) -> Any:
-    """A canonical CSR array with 64-bit sums of duplicates; NaN stays as a stored value."""
-    checked: Any = check_array(
-        matrix, accept_sparse=True, accept_large_sparse=True, ensure_all_finite=False, dtype="numeric", input_name=name
-    )
-    if not sp.issparse(checked):
-        # `!= 0` is true for NaN, so missing cells are kept as stored values.
-        return sp.csr_array(checked)
+def _dense_to_csr(matrix: Any, place: Table) -> Any:
+    """A CSR array of what NumPy makes of ``matrix``; NaN stays as a stored value."""
+    name = place.source
     try:
-        checked.tocsr().check_format(full_check=True)
-    except ValueError as error:
+        array = np.asarray(matrix)
+    except (ValueError, TypeError) as error:
+        raise InvalidInputError(
+            f"{name} is not a matrix, as its rows differ in length or in kind: pass samples x features."
+        ) from error
+    if array.ndim == 0:
+        hint = "read a file with partwise.read" if isinstance(matrix, str) else "pass samples x features"
+        raise InvalidInputError(f"{name} is a {type(matrix).__name__}, and a 2D array is needed: {hint}.")
+    if array.ndim != 2:
+        raise InvalidInputError(
+            f"Expected 2D array, got {array.ndim}D array of shape {array.shape} as {name}: Reshape your data to"
+            " samples x features."
+        )
+    _check_shape(array.shape, name)
+    if array.dtype.kind in "OUSTVMmc":
+        array = _numbers(array, place)
+    if array.dtype.kind == "f" and array.dtype not in (np.float32, np.float64):
+        with np.errstate(over="ignore"):  # what is too large becomes infinite, and is refused as such
+            array = array.astype(np.float64)
+    # `!= 0` is true for NaN, so missing cells are kept as stored values.
+    return sp.csr_array(array)
+
+
+def _numbers(array: Any, place: Table) -> Any:
+    """Objects as float64, None being NaN; anything that is not a real number is refused, text that looks like one too.
+
+    A column of text is more likely a column of names than one of counts.
+    """
+    if array.dtype.kind == "c":
+        _refuse_complex(place.source)
+    numbers = np.empty(array.shape)
+    for (row, column), value in np.ndenumerate(array):
+        try:
+            if isinstance(value, str | bytes | np.datetime64 | np.timedelta64):
+                raise TypeError
+            numbers[row, column] = np.nan if value is None else float(value)
+        except OverflowError:
+            raise InvalidInputError(
+                f"{cell_name(row, column, place)} is too large for float64: scale the data down or correct it."
+            ) from None
+        except (TypeError, ValueError):
+            text = isinstance(value, str | bytes)
+            what = f"{str(value)!r}, which is text" if text else f"of type {type(value).__name__}"
+            sentence = (
+                f"{cell_name(row, column, place)} is {what}: cells of the argument must be neither strings nor objects"
+                " but numbers; drop that column or convert it."
+            )
+            raise (InvalidInputError if text else TypeError)(sentence) from None
+    return numbers
+
+
+def _refuse_complex(name: str) -> None:
+    raise InvalidInputError(f"Complex data not supported: pass real numbers as {name}, such as abs({name}).")
+
+
+def _check_shape(shape: tuple[int, ...], name: str) -> None:
+    for size, kind in zip(shape, ("sample", "feature"), strict=True):
+        if size == 0:
+            raise InvalidInputError(
+                f"Check how {name} was made: Found array with 0 {kind}(s) (shape={tuple(shape)}) while a minimum of 1"
+                " is required."
+            )
+        if size > _MOST_COLUMNS:
+            raise InvalidInputError(f"{name} has {size} {kind}s, and at most {_MOST_COLUMNS} are possible: split it.")
+
+
+def _sparse_to_csr(matrix: Any, name: str) -> Any:
+    """A canonical CSR array with 64-bit sums of duplicates; NaN stays as a stored value. The original is not touched.
+
+    The structure is checked before any conversion: SciPy's conversions follow wrong positions out of their arrays.
+    """
+    if matrix.ndim != 2:
+        raise InvalidInputError(
+            f"Expected 2D array, got {matrix.ndim}D sparse array as {name}: Reshape your data to samples x features."
+        )
+    _check_shape(matrix.shape, name)
+    if matrix.dtype.kind == "c":
+        _refuse_complex(name)
+    try:
+        if matrix.format in ("csr", "csc", "bsr"):
+            flat = type(matrix)((matrix.data, matrix.indices, matrix.indptr), shape=matrix.shape, copy=False)
+            flat.check_format(full_check=True)
+        else:
+            coo = matrix.tocoo(copy=False)
+            flat = sp.coo_array((coo.data, (coo.row, coo.col)), shape=coo.shape)
+    except (ValueError, IndexError, TypeError) as error:
         raise InvalidInputError(
             f"{name} is not a valid sparse matrix ({error}): rebuild it from its entries."
-        ) from None
-    csr = sp.csr_array(checked)
-    if not csr.has_canonical_format:
-        # A copy in 64 bits: narrow integers would wrap, and the caller's matrix stays as it is.
-        csr = csr.astype(np.float64 if csr.dtype.kind == "f" else np.int64, copy=True)
-        csr.sum_duplicates()
+        ) from error
+    if flat.format == "csr" and flat.has_canonical_format and flat.dtype.itemsize <= 8:
+        return sp.csr_array(flat)
+    csr = sp.csr_array(flat.astype(_type_for_sums(flat.data), copy=flat.format == "csr"))
+    csr.sum_duplicates()
     return csr
 
 
-def _dense_mask(missing: Any) -> Any:
-    return missing.toarray() if sp.issparse(missing) else np.asarray(missing)
+def _type_for_sums(values: Any) -> Any:
+    """The type in which entries given twice are added: narrow integers would wrap. Booleans are joined."""
+    if values.dtype.kind == "b":
+        return np.bool_
+    if values.dtype.kind == "f" or np.abs(values.astype(np.float64)).sum() >= _SAFE_TOTAL:
+        return np.float64
+    return np.int64
 
 
-def _as_mask(missing: Any, matrix: Any, name: str) -> Any:
-    """A boolean CSR array of missing cells, or None."""
-    if missing is None:
-        return None
-    mask = sp.csr_array(missing if sp.issparse(missing) else np.asarray(missing))
-    shape = np.shape(matrix) if not sp.issparse(matrix) else matrix.shape
-    if mask.shape != tuple(shape):
-        raise InvalidInputError(f"missing has shape {mask.shape} but {name} has shape {tuple(shape)}: they must agree.")
-    mask = mask.astype(np.bool_, copy=True)
-    mask.sum_duplicates()
-    mask.eliminate_zeros()
-    return mask
+def _joined_masks(masks: list[Any], shape: tuple[int, int], name: str) -> Any:
+    """A boolean CSR array, true where any of the masks is; None if there is none."""
+    joined = None
+    for mask in masks:
+        if mask is None:
+            continue
+        if not sp.issparse(mask):
+            mask = np.asarray(mask)
+        if tuple(mask.shape) != tuple(shape):
+            raise InvalidInputError(
+                f"missing has shape {tuple(mask.shape)} but {name} has shape {tuple(shape)}: they must agree."
+            )
+        if mask.dtype.kind not in "biuf":
+            raise InvalidInputError(f"missing must be a boolean matrix, got one of {mask.dtype}: convert it.")
+        mask = mask.astype(np.bool_)
+        csr = _sparse_to_csr(mask, "missing") if sp.issparse(mask) else sp.csr_array(mask)
+        csr.eliminate_zeros()
+        joined = csr if joined is None else joined + csr
+    return joined

@@ -108,6 +108,13 @@ class SparseData:
             row_labels=None if self.row_labels is None else self.row_labels[start:stop],
         )
 
+    def without_entries(self, dropped: NDArray[np.bool_]) -> Self:
+        """The same data with some of the stored entries taken for zeros."""
+        kept_before = np.concatenate(([0], np.cumsum(~dropped)))
+        return replace(
+            self, indptr=kept_before[self.indptr], indices=self.indices[~dropped], values=self.values[~dropped]
+        )
+
     def with_values(self, values: Values) -> Self:
         """The same cells with other values (zeros are allowed to be stored)."""
         return replace(self, values=values)
@@ -148,8 +155,10 @@ class SparseData:
         if kind == "real":
             warn_if_normalised(csr, table, caller)
         if csr.nnz == 0 and not allow_all_zero:
+            where = "the observed cells of " if missing is not None else ""
             raise InvalidInputError(
-                f"{table.source} holds only zeros, so {caller} has nothing to factorise: check the file."
+                f"All of {where}{table.source} is zero, so {caller} has nothing to factorise: check"
+                " how the data were read."
             )
         empty = np.zeros(csr.shape[0] + 1, dtype=np.int64)
         return cls(
@@ -249,10 +258,15 @@ def _split_missing(table: Table) -> tuple[Any, Any]:
 
 def _contains(pattern: Any, csr: Any) -> NDArray[np.bool_]:
     """For each stored entry of ``csr``, whether ``pattern`` stores the same cell."""
-    width = np.int64(csr.shape[1])
+    cells, wanted = _flat_positions(csr), _flat_positions(pattern)
+    nearest = np.minimum(np.searchsorted(wanted, cells), wanted.size - 1)
+    return np.asarray(wanted[nearest] == cells)
+
+
+def _flat_positions(csr: Any) -> NDArray[np.int64]:
+    """``row * n_columns + column`` of each stored entry; increasing, as the format is canonical."""
     rows = np.repeat(np.arange(csr.shape[0], dtype=np.int64), np.diff(csr.indptr))
-    pattern_rows = np.repeat(np.arange(csr.shape[0], dtype=np.int64), np.diff(pattern.indptr))
-    return np.isin(rows * width + csr.indices, pattern_rows * width + pattern.indices)
+    return np.asarray(rows * np.int64(csr.shape[1]) + csr.indices)
 
 
 def _smallest(values: Values) -> Values:

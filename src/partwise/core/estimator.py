@@ -26,7 +26,6 @@ from partwise.core.progress import compiling_notice
 from partwise.core.result import FitResult, Status, Trace
 from partwise.core.run import Algorithm, run
 from partwise.errors import InvalidInputError
-from partwise.io.table import Table
 
 Floats = NDArray[np.float64]
 
@@ -85,17 +84,15 @@ class FactorizationEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
 
     def _check_columns(self, X: Any, data: SparseData, *, reset: bool) -> None:
         """Remember the features of the training data, or refuse data that have others."""
-        if hasattr(X, "columns") and not isinstance(X, Table):
+        labels = data.column_labels
+        if labels is None or hasattr(X, "columns"):
+            # Arrays and frames: as every estimator of scikit-learn does. Tables and AnnData it does not know.
             validate_data(self, X, reset=reset, skip_check_array=True)
             return
-        labels = data.column_labels
         n_features = data.shape[1]
         if reset:
             self.n_features_in_ = n_features
-            if labels is not None:
-                self.feature_names_in_ = labels.astype(object)
-            elif hasattr(self, "feature_names_in_"):
-                del self.feature_names_in_
+            self.feature_names_in_ = labels.astype(object)
             return
         if n_features != self.n_features_in_:
             raise InvalidInputError(
@@ -103,7 +100,7 @@ class FactorizationEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
                 " as input."
             )
         known = getattr(self, "feature_names_in_", None)
-        if labels is not None and known is not None and not np.array_equal(labels, known):
+        if known is not None and not np.array_equal(labels, known):
             at = int(np.argmax(labels.astype(object) != known))
             raise InvalidInputError(
                 f"Column {at} of X is {str(labels[at])!r}, but {type(self).__name__} was fitted with {known[at]!r}"

@@ -13,6 +13,9 @@ from partwise.io.table import Table
 
 _LARGEST_TOTAL = 2**63 - 1
 _ROWS_PROBED = 64
+_FEWEST_VALUES = 8
+_LARGEST_LOGARITHM = 30.0
+_ROUNDING = 2e-3
 
 
 def cell(csr: Any, position: int, table: Table) -> str:
@@ -61,7 +64,8 @@ def check_values(csr: Any, table: Table, *, caller: str, kind: str) -> None:
             ),
         )
     if kind == "integer" and values.dtype.kind == "f":
-        hint = "looks log-normalised: pass the raw counts layer" if looks_normalised(csr) else "pass raw counts"
+        looks = looks_normalised(csr)
+        hint = f"looks {looks}: pass the raw counts layer" if looks else "pass raw counts"
         _refuse(
             values != np.floor(values),
             csr,
@@ -84,37 +88,51 @@ def _refuse(bad: NDArray[np.bool_], csr: Any, table: Table, sentence: Any) -> No
 
 def warn_if_normalised(csr: Any, table: Table, caller: str) -> None:
     """One warning when real data look like counts that were normalised and perhaps logged."""
-    if csr.data.dtype.kind == "f" and looks_normalised(csr):
+    looks = looks_normalised(csr)
+    if looks is not None:
         warnings.warn(
-            f"{table.source} looks log-normalised: {caller} models raw counts, so pass the raw counts layer.",
+            f"{table.source} looks {looks}: {caller} models raw counts, so pass the raw counts layer.",
             LogNormalisedWarning,
             stacklevel=2,
         )
 
 
-def looks_normalised(csr: Any) -> bool:
-    """Whether rows are whole counts times a row factor, perhaps after log1p or log2(1 + x).
+def looks_normalised(csr: Any) -> str | None:
+    """``"log-normalised"`` or ``"normalised"`` if rows are whole counts times a factor of the row, perhaps logged.
 
-    In such a row all values, once the logarithm is undone, are whole multiples of the smallest one. Rows of general
-    real data are not.
+    In such a row all values, once the logarithm is undone, are whole multiples of the smallest one. A row is a witness
+    if continuous data would pass this test with a chance below 1/1000; there must be three witnesses or more, most of
+    them passing. A factor that all rows share (an image in steps of 1/255) is a unit and not a normalisation.
     """
-    for undo in (np.expm1, lambda v: np.exp2(v) - 1.0, lambda v: v):
-        rows = whole = 0
-        for row in range(csr.shape[0]):
-            values = np.asarray(csr.data[csr.indptr[row] : csr.indptr[row + 1]], dtype=np.float64)
-            values = values[values > 0]
-            if values.size < 8 or values.max() > 30 or np.all(values == np.floor(values)):
-                continue
-            counts = undo(values)
-            ratio = counts / counts.min()
-            ratio = ratio[ratio < 100]
-            # A row where everything equals the smallest value says nothing.
-            if np.unique(np.round(ratio, 2)).size < 3:
-                continue
-            rows += 1
-            whole += int(np.max(np.abs(ratio - np.round(ratio))) < 2e-3 * max(1.0, ratio.max()))
-            if rows == _ROWS_PROBED:
-                break
-        if rows >= 3 and whole > 0.5 * rows:
-            return True
-    return False
+    if csr.data.dtype.kind != "f":
+        return None
+    rows = [values for values in _probed_rows(csr) if not np.array_equal(values, np.floor(values))]
+    found, units = _share_of_whole_multiples(rows, lambda values: values)
+    if found:
+        return "normalised" if np.unique(units).size > len(units) / 2 else None
+    logged = [values for values in rows if values[-1] <= _LARGEST_LOGARITHM]
+    undoings = (np.expm1, lambda values: np.exp2(values) - 1.0)
+    return "log-normalised" if any(_share_of_whole_multiples(logged, undo)[0] for undo in undoings) else None
+
+
+def _probed_rows(csr: Any) -> list[NDArray[np.float64]]:
+    """Values of some rows that have enough of them, sorted, spread over the whole matrix."""
+    enough = np.flatnonzero(np.diff(csr.indptr) >= _FEWEST_VALUES)
+    chosen = enough[np.linspace(0, enough.size - 1, min(enough.size, _ROWS_PROBED)).astype(np.intp)]
+    return [np.sort(csr.data[csr.indptr[row] : csr.indptr[row + 1]].astype(np.float64)) for row in chosen]
+
+
+def _share_of_whole_multiples(rows: list[NDArray[np.float64]], undo: Any) -> tuple[bool, list[float]]:
+    """Whether most of the rows that can tell are whole multiples of their smallest value, and those values."""
+    witnesses = 0
+    units: list[float] = []
+    for values in rows:
+        counts = undo(values)
+        # Rounding to four digits or to float32 is allowed for; large multiples say nothing then.
+        ratios = np.unique(np.round(counts[counts < 50 * counts[0]] / counts[0], 3))[1:]
+        if np.prod(np.minimum(1.0, 2 * _ROUNDING * ratios)) > 1e-3:
+            continue
+        witnesses += 1
+        if np.all(np.abs(ratios - np.round(ratios)) <= _ROUNDING * ratios):
+            units.append(float(np.round(counts[0], 12)))
+    return witnesses >= 3 and len(units) > 0.5 * witnesses, units

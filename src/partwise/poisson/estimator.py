@@ -12,7 +12,7 @@ from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from partwise.core.convergence import SmallChange
-from partwise.core.data import CountMatrix
+from partwise.core.data import CountMatrix, SparseData
 from partwise.core.estimator import COMMON_CONSTRAINTS, FactorizationEstimator
 from partwise.core.keys import Key
 from partwise.core.result import Status, Trace
@@ -27,6 +27,7 @@ from partwise.poisson.inference.multiplicative import Multiplicative
 from partwise.poisson.inference.online import OnlineStatistics, absorb
 from partwise.poisson.inference.passes import Side
 from partwise.poisson.inference.state import Floors, PoissonState, Start, scaled, start_factors
+from partwise.poisson.inference.units import usual_size
 
 Floats = NDArray[np.float64]
 
@@ -80,10 +81,15 @@ class PoissonNMF(FactorizationEstimator):
         Components x features; each sums to 1, so activations are expected counts.
     n_components_, n_active_components_, active_components_
         Number of parts; number and positions of those that hold a share worth naming.
+    mean_activations_
+        Mean over the training samples of the expected counts of each part.
     kkt_residual_
-        Largest violation of the optimality conditions; 0 at a stationary point.
+        Largest violation of the optimality conditions; 0 at a stationary point. Only after `fit`.
+    n_samples_seen_
+        Number of training samples, those of all batches of `partial_fit` together.
     n_iter_, trace_, status_
-        Iterations, what was reached at each, and how the fit ended.
+        Iterations, what was reached at each, and how the fit ended. (If the values of X are beyond 1e60 or below 1e-60
+        on average, they are divided by a power of 2 first, and the objective is that of the divided data.)
     n_features_in_, feature_names_in_
         Features of the training data.
 
@@ -98,9 +104,10 @@ class PoissonNMF(FactorizationEstimator):
     """
 
     kkt_residual_: float
+    mean_activations_: Floats
+    n_samples_seen_: int
     online_allocations_: Floats
     online_exposure_: Floats
-    n_batches_seen_: int
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **COMMON_CONSTRAINTS,
@@ -173,6 +180,7 @@ class PoissonNMF(FactorizationEstimator):
         model.n_iter_, model.trace_ = 0, Trace()
         model.status_ = Status("converged", "The components were given; there is nothing to fit.")
         model._store_components(given.to_scipy().toarray().T.astype(np.float64), np.ones(n_components))
+        model.mean_activations_, model.n_samples_seen_ = np.ones(n_components), 0
         return model
 
     def _data(self, X: Any, *, reset: bool, caller: str) -> CountMatrix:
@@ -196,15 +204,23 @@ class PoissonNMF(FactorizationEstimator):
         """
         engine = self._engine()
         warm = self.components_ if self.warm_start and hasattr(self, "components_") else None
-        data = self._data(X, reset=True, caller="fit")
-        init = self.init if warm is None else self._warm_init(data, warm, engine)
+        data, exponent = usual_size(self._data(X, reset=True, caller="fit"))
+        init = self._given_init(exponent) if warm is None else self._warm_init(data, warm, engine)
         algorithm = _ALGORITHMS[self.inference](self.n_components, init, engine)
         rule = SmallChange(self.tol, data.total, patience=2)
         result = self._run(algorithm, data, convergence=rule)
+        self._forget_batches()
         self._store(data, result.state, engine)
+        self.mean_activations_ = np.ldexp(self.mean_activations_, exponent)
         return self
 
-    def _warm_init(self, data: CountMatrix, components: Floats, engine: Engine) -> Start:
+    def _given_init(self, exponent: int) -> Start:
+        if exponent and isinstance(self.init, tuple) and len(self.init) == 2:
+            activations, components = self.init
+            return np.ldexp(np.asarray(activations, dtype=np.float64), -exponent), components
+        return self.init
+
+    def _warm_init(self, data: SparseData, components: Floats, engine: Engine) -> Start:
         shape = (self.n_components, data.shape[1])
         if components.shape != shape:
             raise InvalidInputError(
@@ -213,7 +229,7 @@ class PoissonNMF(FactorizationEstimator):
             )
         return solve_activations(data, components.T, engine, tol=1e-3), components
 
-    def _store(self, data: CountMatrix, state: PoissonState, engine: Engine) -> None:
+    def _store(self, data: SparseData, state: PoissonState, engine: Engine) -> None:
         floors = Floors.of(data, self.n_components)
         state = scaled(state.activations, state.dictionary, floors)
         self.kkt_residual_ = max(
@@ -221,12 +237,21 @@ class PoissonNMF(FactorizationEstimator):
             Side(data.transposed, engine).kkt_residual(state.dictionary, state.activations),
         )
         # Entries at the floor stand for zeros.
-        dictionary = np.where(state.dictionary > 2 * floors.dictionary, state.dictionary, 0.0)
+        dictionary = np.where(state.dictionary > 2 * floors.dictionary[:, None], state.dictionary, 0.0)
         self._store_components(dictionary, state.activations.sum(axis=0))
+        self.mean_activations_ = state.activations.mean(axis=0)
+        self.n_samples_seen_ = data.shape[0]
+
+    def _forget_batches(self) -> None:
+        for name in ("online_allocations_", "online_exposure_", "kkt_residual_"):
+            if hasattr(self, name):
+                delattr(self, name)
 
     @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
     def partial_fit(self, X: Any, y: Any = None) -> Self:
         """Take in a batch of samples by on-line EM; call it with batch after batch.
+
+        After `fit`, it goes on from the parts that were found, which count as much as the samples they were fitted to.
 
         Parameters
         ----------
@@ -235,23 +260,35 @@ class PoissonNMF(FactorizationEstimator):
         y
             Ignored.
         """
-        first = not hasattr(self, "n_batches_seen_")
-        data = self._data(X, reset=first, caller="partial_fit")
+        data = self._data(X, reset=not hasattr(self, "components_"), caller="partial_fit")
         engine = self._engine()
         with self._compiling():
-            if first:
-                dictionary = start_factors(self._key(), data, self.n_components, self.init).dictionary
-                statistics = None
-            else:
-                statistics = OnlineStatistics(self.online_allocations_, self.online_exposure_, self.n_batches_seen_)
-                dictionary = statistics.dictionary
-            statistics = absorb(statistics, data, dictionary, engine)
+            before = self._online_statistics(data)
+            statistics = absorb(before, data, engine)
+        self.n_iter_ = 1 + (self.n_iter_ if hasattr(self, "online_exposure_") else 0)
+        self._forget_batches()
         self.online_allocations_, self.online_exposure_ = statistics.allocations, statistics.exposure
-        self.n_batches_seen_ = self.n_iter_ = statistics.n_batches
-        self._store_components(statistics.dictionary, statistics.allocations.sum(axis=0))
+        self.n_samples_seen_ = statistics.n_samples
+        self.mean_activations_ = statistics.allocations.sum(axis=0)
+        self._store_components(statistics.dictionary, self.mean_activations_)
         self.trace_ = Trace()
-        self.status_ = Status("stopped", f"Took in {statistics.n_batches} batches by partial_fit; pass more to go on.")
+        self.status_ = Status(
+            "stopped", f"Took in {statistics.n_samples} samples, the last by partial_fit; pass more to go on."
+        )
         return self
+
+    def _online_statistics(self, data: CountMatrix) -> OnlineStatistics:
+        if not hasattr(self, "components_"):
+            dictionary = start_factors(self._key(), data, self.n_components, self.init).dictionary
+            return OnlineStatistics.of_dictionary(dictionary, np.ones(self.n_components), 0)
+        if self.n_components != self.n_components_:
+            raise InvalidInputError(
+                f"n_components is {self.n_components}, but there are {self.n_components_} parts already, which"
+                " partial_fit goes on from: start with a new estimator."
+            )
+        if hasattr(self, "online_exposure_"):
+            return OnlineStatistics(self.online_allocations_, self.online_exposure_, self.n_samples_seen_)
+        return OnlineStatistics.of_dictionary(self.components_.T, self.mean_activations_, self.n_samples_seen_)
 
     def transform(self, X: Any) -> Floats:
         """Maximum-likelihood activations of samples for the fitted parts.
@@ -282,8 +319,8 @@ class PoissonNMF(FactorizationEstimator):
         Returns
         -------
         ndarray
-            Samples x components; infinite where a sample's observed cells cannot tell. At an activation of 0, which is
-            on the boundary, read it as the scale below which nothing would show.
+            Samples x components; infinite where a sample's observed cells cannot tell. For activations below one
+            expected count, read it as the scale below which nothing would show.
         """
         check_is_fitted(self, "components_")
         data = self._data(X, reset=False, caller="activation_errors")

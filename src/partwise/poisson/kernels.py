@@ -19,6 +19,10 @@ Pointer = NDArray[np.int64]
 Index = NDArray[np.int32]
 Values = NDArray[Any]
 
+_FRESH_RATES_EVERY = 16
+# Of a count, far below anything that matters: keeps squares of its reciprocal finite.
+_SMALLEST_RATE = 1e-100
+
 
 @kernel
 def expected_counts(
@@ -106,20 +110,22 @@ def coordinate_descent(
     missing_indices: Index,
     other: Floats,
     totals: Floats,
-    floor: float,
+    floors: Floats,
     max_sweeps: int,
     tol: float,
     start: int,
     stop: int,
     factor: Floats,
 ) -> float:
-    """``factor[n] = argmax over h >= floor of X[n] @ log(other @ h) - exposure[n] @ h``, by coordinate descent.
+    """``factor[n] = argmax over h >= floors[n] of X[n] @ log(other @ h) - exposure[n] @ h``, one h_k at a time.
 
-    Newton steps on one h_k at a time (Hsieh & Dhillon 2011). Each row is swept until a sweep changes no expected count
-    by more than ``tol`` of the row's total, at most ``max_sweeps`` times. Returns the objective summed over the block.
+    Each row is swept until a sweep changes no expected count by more than ``tol`` of the row's total, at most
+    ``max_sweeps`` times. Returns the objective summed over the block.
 
-    The objective is concave in h_k and its derivative convex: a Newton step upward never overshoots, and one downward
-    may. Where it would leave h_k <= 0, the derivative at 0 decides: 0 is the maximum, or a step up from 0 is safe.
+    The derivative in h_k is gain(h_k) - exposure_k, where gain is a sum of terms c / (a + h_k), so that 1 / gain is
+    concave: a Newton step on 1 / gain = 1 / exposure (Hsieh & Dhillon 2011 take one on gain = exposure, which is
+    shorter upward and longer downward) never ends above the solution. A step down may end at 0 or below. Then the
+    derivative at 0 decides: 0 is the maximum, or such a step from 0 is safe.
     """
     n_components = other.shape[1]
     widest = 0
@@ -136,20 +142,20 @@ def coordinate_descent(
         first = indptr[n]
         size = indptr[n + 1] - first
         row = factor[n]
+        floor = floors[n]
         row_exposure(missing_indices[missing_indptr[n] : missing_indptr[n + 1]], totals, other, exposure)
         row_total = 0.0
         for p in range(size):
             column = other[indices[first + p]]
-            total = 0.0
             for k in range(n_components):
                 gathered[k, p] = column[k]
-                total += column[k] * row[k]
-            rate[p] = total
-            inverse[p] = 1.0 / total
             count[p] = values[first + p]
             row_total += count[p]
-        for _ in range(max_sweeps):
+        _row_rates(gathered, row, size, rate, inverse)
+        for sweep in range(max_sweeps):
             largest_change = 0.0
+            # Rates are updated by differences, whose error shows where a large part of a rate is taken away.
+            stale = sweep % _FRESH_RATES_EVERY == _FRESH_RATES_EVERY - 1
             for k in range(n_components):
                 weight = gathered[k]
                 gain = 0.0
@@ -162,25 +168,37 @@ def coordinate_descent(
                 old = row[k]
                 if gain <= exposure[k] and old <= floor:
                     continue
-                new = old + (gain - exposure[k]) / curvature if curvature > 0.0 else 0.0
+                new = old + _reciprocal_step(gain, curvature, exposure[k]) if curvature > 0.0 else 0.0
                 if new <= 0.0:
-                    gain = 0.0
+                    gain_at_zero = 0.0
                     curvature = 0.0
+                    n_cut = 0
                     for p in range(size):
                         # Where this component alone explains a count, the derivative at 0 is infinite: cut it short.
-                        share = weight[p] / max(rate[p] - old * weight[p], 1e-3 * rate[p])
+                        rest = rate[p] - old * weight[p]
+                        least = 1e-3 * rate[p]
+                        n_cut += rest < least
+                        share = weight[p] / max(rest, least)
                         part = count[p] * share
-                        gain += part
+                        gain_at_zero += part
                         curvature += part * share
-                    new = (gain - exposure[k]) / curvature if gain > exposure[k] else 0.0
+                    if gain_at_zero > exposure[k]:
+                        new = _reciprocal_step(gain_at_zero, curvature, exposure[k])
+                    elif n_cut > 0:
+                        # Not 0 while counts depend on it alone; the EM step is short, but never too long.
+                        new = old * gain / exposure[k]
+                    else:
+                        new = 0.0
                 new = max(new, floor)
                 change = new - old
                 row[k] = new
                 for p in range(size):
-                    # Never to 0 or below by cancellation; the next pass computes the rates anew.
-                    rate[p] = max(rate[p] + change * weight[p], 1e-14 * rate[p])
+                    rate[p] = max(rate[p] + change * weight[p], 1e-14 * rate[p], _SMALLEST_RATE)
                     inverse[p] = 1.0 / rate[p]
+                stale = stale or new < 1e-4 * old
                 largest_change = max(largest_change, abs(change) * exposure[k])
+            if stale:
+                _row_rates(gathered, row, size, rate, inverse)
             if largest_change <= tol * row_total:
                 break
         for p in range(size):
@@ -188,6 +206,25 @@ def coordinate_descent(
         for k in range(n_components):
             objective -= row[k] * exposure[k]
     return objective
+
+
+@kernel
+def _row_rates(gathered: Floats, row: Floats, size: int, rate: Floats, inverse: Floats) -> None:
+    """``rate[:size] = maximum(row @ gathered[:, :size], smallest); inverse[:size] = 1 / rate[:size]``."""
+    for p in range(size):
+        rate[p] = 0.0
+    for k in range(row.size):
+        for p in range(size):
+            rate[p] += row[k] * gathered[k, p]
+    for p in range(size):
+        rate[p] = max(rate[p], _SMALLEST_RATE)
+        inverse[p] = 1.0 / rate[p]
+
+
+@kernel
+def _reciprocal_step(gain: float, curvature: float, exposure: float) -> float:
+    """``gain / curvature * (gain - exposure) / exposure``: Newton's step on 1 / gain = 1 / exposure."""
+    return gain / curvature * ((gain - exposure) / exposure)
 
 
 @kernel
@@ -200,13 +237,14 @@ def kkt_residual(
     factor: Floats,
     other: Floats,
     totals: Floats,
+    unit: float,
     start: int,
     stop: int,
 ) -> float:
     """``abs(minimum(share, gradient)).max()`` with ``gradient = 1 - (X / rates) @ other / exposure``.
 
-    ``share`` is the part of the row's expected counts that a component holds, so both are free of scale. The value is 0
-    just where the Karush-Kuhn-Tucker conditions hold.
+    ``share`` is a component's expected count in a row over the row's total (over ``unit`` if that is 0), so both are
+    free of scale. The value is 0 just where the Karush-Kuhn-Tucker conditions hold.
     """
     n_components = factor.shape[1]
     exposure = np.empty(n_components)
@@ -215,20 +253,21 @@ def kkt_residual(
     for n in range(start, stop):
         row_exposure(missing_indices[missing_indptr[n] : missing_indptr[n + 1]], totals, other, exposure)
         row = factor[n]
-        expected = 0.0
+        row_total = 0.0
         for k in range(n_components):
             gain[k] = 0.0
-            expected += row[k] * exposure[k]
         for p in range(indptr[n], indptr[n + 1]):
             column = other[indices[p]]
             rate = 0.0
             for k in range(n_components):
                 rate += row[k] * column[k]
             ratio = values[p] / rate
+            row_total += values[p]
             for k in range(n_components):
                 gain[k] += ratio * column[k]
+        scale = row_total if row_total > 0.0 else unit
         for k in range(n_components):
-            if exposure[k] > 0.0 and expected > 0.0:
-                share = row[k] * exposure[k] / expected
+            if exposure[k] > 0.0:
+                share = row[k] * exposure[k] / scale
                 worst = max(worst, abs(min(share, 1.0 - gain[k] / exposure[k])))
     return worst

@@ -17,7 +17,8 @@ class FlatPrior:
     Parameters
     ----------
     floor
-        Smallest rate: multiplicative updates cannot leave 0, and a rate of 0 under a positive count has no likelihood.
+        Smallest rate, broadcast with the counts: multiplicative updates cannot leave 0, and a rate of 0 under a positive
+        count has no likelihood.
 
     Examples
     --------
@@ -26,7 +27,7 @@ class FlatPrior:
     array([3., 0.])
     """
 
-    floor: float = 0.0
+    floor: float | Floats = 0.0
 
     def rates(self, counts: Floats, exposure: Floats) -> Floats:
         """``maximum(counts / exposure, floor)``, and the floor where nothing is exposed."""

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from partwise.core.data import SparseData
 from partwise.engines.base import Engine
 from partwise.poisson.inference.passes import Side
-from partwise.poisson.inference.state import FLOOR
+from partwise.poisson.inference.units import rows_of_usual_size
 
 Floats = NDArray[np.float64]
 
@@ -23,13 +23,14 @@ def solve_activations(
     A row's result depends on that row alone, so it is the same in any batch. Counts of features that no component
     holds are left out. Where a component cannot show in the observed cells of a row, its activation is 0.
     """
-    data = _without_dead_features(data, dictionary)
+    data, exponents = rows_of_usual_size(_without_dead_features(data, dictionary))
     n_components = dictionary.shape[1]
     activations = np.repeat(data.row_sums[:, None] / n_components, n_components, axis=1)
     sums = dictionary.sum(axis=0)
     scale = np.where(sums > 0, sums, 1.0)
-    Side(data, engine).coordinate_descent(activations, dictionary / scale, floor=0.0, max_sweeps=max_sweeps, tol=tol)
-    return np.where(sums > 0, activations / scale, 0.0)
+    samples, floors = Side(data, engine), np.zeros(data.shape[0])
+    samples.coordinate_descent(activations, dictionary / scale, floors=floors, max_sweeps=max_sweeps, tol=tol)
+    return np.where(sums > 0, np.ldexp(activations, exponents[:, None]) / scale, 0.0)
 
 
 def _without_dead_features(data: SparseData, dictionary: Floats) -> SparseData:
@@ -43,19 +44,22 @@ def _without_dead_features(data: SparseData, dictionary: Floats) -> SparseData:
 def standard_errors(data: SparseData, activations: Floats, dictionary: Floats) -> Floats:
     """Square roots of the diagonal of the inverse expected information, Σ_f w_fk w_fl / rate_f over observed cells.
 
+    Rates are taken where each component has at least one expected count: the information at 0 is infinite for a
+    component with features of its own, although nothing is known below about one count.
     Infinite where the observed cells say nothing about a component, or cannot tell it from others.
     """
     n_samples, n_components = activations.shape
     errors = np.empty((n_samples, n_components))
-    observed = np.ones(data.shape[1], dtype=np.bool_)
+    held = dictionary[np.any(dictionary > 0, axis=1)]
     for n in range(n_samples):
         hidden = data.missing_indices[data.missing_indptr[n] : data.missing_indptr[n + 1]]
-        observed[hidden] = False
-        seen = dictionary[observed]
-        observed[hidden] = True
-        # A sample without counts has rates of 0: one count's worth stands in for the scale of its uncertainty.
-        rates = seen @ np.maximum(activations[n], 1.0 / n_components if not activations[n].any() else 0.0)
-        rates = np.maximum(rates, FLOOR * max(float(rates.max(initial=0.0)), 1e-300))
+        seen = held
+        if hidden.size:
+            seen = np.delete(dictionary, hidden, axis=0)
+            seen = seen[np.any(seen > 0, axis=1)]
+        exposure = seen.sum(axis=0)
+        one_count = np.divide(1.0, exposure, out=np.zeros(n_components), where=exposure > 0)
+        rates = seen @ np.maximum(activations[n], one_count)
         errors[n] = _root_diagonal_of_inverse(seen.T @ (seen / rates[:, None]))
     return errors
 

@@ -59,10 +59,10 @@ class CoordinateDescent:
         floors = Floors.of(data, self.n_components)
         stride = 0.0 if state.rejections == 2 else state.stride
         activations = state.activations.copy()
-        samples.coordinate_descent(activations, state.dictionary_ahead, floor=floors.activations, max_sweeps=_SWEEPS)
+        samples.coordinate_descent(activations, state.dictionary_ahead, floors=floors.activations, max_sweeps=_SWEEPS)
         _extrapolate(state.activations, activations, stride)
         dictionary = state.dictionary_ahead.copy()
-        objective = features.coordinate_descent(dictionary, activations, floor=floors.dictionary, max_sweeps=_SWEEPS)
+        objective = features.coordinate_descent(dictionary, activations, floors=floors.dictionary, max_sweeps=_SWEEPS)
         if not objective >= state.objective:
             state.rejections += 1
             state.stride = 0.5 * state.stride
@@ -82,7 +82,8 @@ class CoordinateDescent:
         em = Multiplicative(self.n_components, self.init_factors, self.engine)
         moved, _ = em.step(key.at(1), data, PoissonState(state.activations, state.dictionary))
         features = Side(data.transposed, self.engine)
-        objective = features.coordinate_descent(moved.dictionary, moved.activations, floor=0.0, max_sweeps=0)
+        floors = Floors.of(data, self.n_components).dictionary
+        objective = features.coordinate_descent(moved.dictionary, moved.activations, floors=floors, max_sweeps=0)
         fresh = ExtrapolatedState(moved.activations, moved.dictionary, moved.dictionary.copy(), objective)
         return fresh, {"objective": objective}
 

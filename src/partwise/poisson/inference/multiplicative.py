@@ -37,10 +37,10 @@ class Multiplicative:
         samples, features = Side(data, self.engine), Side(data.transposed, self.engine)
         floors = Floors.of(data, self.n_components)
         counts, _ = samples.expected_counts(state.activations, state.dictionary)
-        state.activations = FlatPrior(floors.activations).rates(counts, samples.exposure(state.dictionary))
+        state.activations = FlatPrior(floors.activations[:, None]).rates(counts, samples.exposure(state.dictionary))
         due = key.iteration % OBJECTIVE_EVERY == 0
         counts, logs = features.expected_counts(state.dictionary, state.activations, with_logs=due)
         exposure = features.exposure(state.activations)
         info = {"objective": logs - float(np.sum(state.dictionary * exposure))} if due else {}
-        state.dictionary = FlatPrior(floors.dictionary).rates(counts, exposure)
+        state.dictionary = FlatPrior(floors.dictionary[:, None]).rates(counts, exposure)
         return state, info

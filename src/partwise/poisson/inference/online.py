@@ -11,48 +11,54 @@ from partwise.core.data import SparseData
 from partwise.engines.base import Engine
 from partwise.poisson.inference.activations import solve_activations
 from partwise.poisson.inference.passes import Side
-from partwise.poisson.inference.state import FLOOR
+from partwise.poisson.inference.state import FLOOR, Floors
+from partwise.priors.flat import FlatPrior
 
 Floats = NDArray[np.float64]
 
-_DELAY, _FORGETTING = 1.0, 0.7
+_FORGETTING = 0.7
 
 
 @dataclass(frozen=True)
 class OnlineStatistics:
-    """Running averages, per sample, of expected allocations (features x components) and of exposures."""
+    """Averages over the samples seen, of expected allocations (features x components) and of exposures."""
 
     allocations: Floats
     exposure: Floats
-    n_batches: int
+    n_samples: int
+
+    @classmethod
+    def of_dictionary(cls, dictionary: Floats, mean_activations: Floats, n_samples: int) -> OnlineStatistics:
+        """What a dictionary that was fitted to ``n_samples`` stands for; with 0 of them it is a start only."""
+        exposure = np.repeat(mean_activations[None, :], dictionary.shape[0], axis=0)
+        return cls(dictionary * exposure, exposure, n_samples)
 
     @property
     def dictionary(self) -> Floats:
-        """The rate of each feature in each component, columns summing to 1."""
-        rates = np.maximum(self.allocations, 0.0) / np.maximum(self.exposure, 1e-300)
-        rates = np.maximum(rates, FLOOR * rates.max(axis=0, initial=1e-300))
-        normalised: Floats = rates / rates.sum(axis=0)
+        """The rate of each feature in each component, columns summing to 1; none is 0, so that any may rise yet."""
+        rates = FlatPrior().rates(self.allocations, self.exposure)
+        rates = np.maximum(rates, FLOOR * rates.max(axis=0))
+        # A component without allocations is even, and free to become something.
+        sums = rates.sum(axis=0)
+        normalised: Floats = np.where(sums > 0, rates, 1.0) / np.where(sums > 0, sums, rates.shape[0])
         return normalised
 
 
-def absorb(
-    statistics: OnlineStatistics | None, data: SparseData, dictionary: Floats, engine: Engine
-) -> OnlineStatistics:
+def absorb(statistics: OnlineStatistics, data: SparseData, engine: Engine) -> OnlineStatistics:
     """Take in a batch: solve its activations under the present dictionary, then move the averages towards it.
 
-    The weight of batch t is (t + 1)^-0.7 (Cappé & Moulines 2009), the first one's 1.
+    The weight of batch t is t^-0.7 (Cappé & Moulines 2009), where t - 1 is the number of samples seen before in units
+    of this batch.
     """
-    activations = np.maximum(solve_activations(data, dictionary, engine, tol=1e-4), FLOOR)
+    n_samples = data.shape[0]
+    dictionary = statistics.dictionary
+    activations = solve_activations(data, dictionary, engine, tol=1e-4)
+    activations = np.maximum(activations, Floors.of(data, dictionary.shape[1]).activations[:, None])
     features = Side(data.transposed, engine)
     counts, _ = features.expected_counts(dictionary, activations)
-    n_samples = data.shape[0]
-    allocations = counts / n_samples
-    exposure = np.broadcast_to(features.exposure(activations), counts.shape) / n_samples
-    if statistics is None:
-        return OnlineStatistics(allocations, exposure, 1)
-    weight = (statistics.n_batches + _DELAY) ** -_FORGETTING
+    weight = (1.0 + statistics.n_samples / n_samples) ** -_FORGETTING
     return OnlineStatistics(
-        (1.0 - weight) * statistics.allocations + weight * allocations,
-        (1.0 - weight) * statistics.exposure + weight * exposure,
-        statistics.n_batches + 1,
+        (1.0 - weight) * statistics.allocations + weight * (counts / n_samples),
+        (1.0 - weight) * statistics.exposure + weight * (features.exposure(activations) / n_samples),
+        statistics.n_samples + n_samples,
     )

@@ -65,15 +65,18 @@ class Side:
         return out
 
     def coordinate_descent(
-        self, factor: Floats, other: Floats, *, floor: float, max_sweeps: int, tol: float = 0.0
+        self, factor: Floats, other: Floats, *, floors: Floats, max_sweeps: int, tol: float = 0.0
     ) -> float:
-        """Improve ``factor`` in place; returns the log-likelihood (without the log x! terms) that it reaches."""
+        """Improve ``factor`` in place; returns the log-likelihood (without the log x! terms) that it reaches.
+
+        ``floors`` holds the smallest value allowed in each row. Without sweeps, only the value is computed.
+        """
         totals = other.sum(axis=0)
 
         def one(block: tuple[int, int]) -> float:
             start, stop = block
             return kernels.coordinate_descent(
-                *self._cells, *self._missing, other, totals, floor, max_sweeps, tol, start, stop, factor
+                *self._cells, *self._missing, other, totals, floors, max_sweeps, tol, start, stop, factor
             )
 
         return float(self.engine.map_reduce(one, self.blocks))
@@ -82,10 +85,11 @@ class Side:
         """Largest violation of the optimality conditions of this side."""
         totals = other.sum(axis=0)
         worst = np.zeros(len(self.blocks))
+        unit = self.data.total / self.data.shape[0]
 
         def one(numbered: tuple[int, tuple[int, int]]) -> None:
             at, (start, stop) = numbered
-            worst[at] = kernels.kkt_residual(*self._cells, *self._missing, factor, other, totals, start, stop)
+            worst[at] = kernels.kkt_residual(*self._cells, *self._missing, factor, other, totals, unit, start, stop)
 
         self.engine.for_each(one, list(enumerate(self.blocks)))
         return float(worst.max(initial=0.0))

@@ -15,7 +15,8 @@ from partwise.errors import InvalidInputError
 Floats = NDArray[np.float64]
 Start = str | tuple[Any, Any]
 
-# Relative to the average entry: factors never reach 0, where logarithms end and multiplicative updates cannot leave.
+# Relative to what independence of rows and columns would give: factors never reach 0 where there are counts, as there
+# logarithms end, and multiplicative updates cannot leave.
 FLOOR = 1e-10
 
 
@@ -29,17 +30,16 @@ class PoissonState:
 
 @dataclass(frozen=True)
 class Floors:
-    """Smallest activation and smallest dictionary entry for some data, relative to their averages."""
+    """Smallest activation in each row, and smallest dictionary entry in each feature; 0 where all counts are 0."""
 
-    activations: float
-    dictionary: float
+    activations: Floats
+    dictionary: Floats
 
     @classmethod
     def of(cls, data: SparseData, n_components: int) -> Floors:
         """A dictionary column sums to about 1, so a row's activations sum to about its total."""
-        n_rows, n_columns = data.shape
-        average = data.total / (n_rows * n_components)
-        return cls(FLOOR * (average if average > 0 else 1.0), FLOOR / n_columns)
+        total = data.total if data.total > 0 else 1.0
+        return cls(FLOOR / n_components * data.row_sums, FLOOR / total * data.column_sums)
 
 
 def start_factors(key: Key, data: SparseData, n_components: int, init: Start) -> PoissonState:
@@ -61,7 +61,8 @@ def scaled(activations: Floats, dictionary: Floats, floors: Floors) -> PoissonSt
     sums = dictionary.sum(axis=0)
     sums = np.where(sums > 0, sums, 1.0)
     return PoissonState(
-        np.maximum(activations * sums, floors.activations), np.maximum(dictionary / sums, floors.dictionary)
+        np.maximum(activations * sums, floors.activations[:, None]),
+        np.maximum(dictionary / sums, floors.dictionary[:, None]),
     )
 
 

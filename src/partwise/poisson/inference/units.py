@@ -1,0 +1,29 @@
+"""Data of extreme size, brought to a usual one by powers of 2, which change no digit: squares of 1e200 overflow."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from partwise.core.data import SparseData
+
+# Counts never need it: 2**63 is the largest sum that is accepted for them.
+_USUAL = 200
+
+
+def usual_size(data: SparseData) -> tuple[SparseData, int]:
+    """The data divided by a power of 2, whose exponent comes with it: 0 unless the values are extreme."""
+    _, exponent = np.frexp(data.total / max(data.nnz, 1))
+    if abs(exponent) <= _USUAL:
+        return data, 0
+    return data.with_values(np.ldexp(data.values, -exponent)), int(exponent)
+
+
+def rows_of_usual_size(data: SparseData) -> tuple[SparseData, NDArray[np.int32]]:
+    """The data with each row of extreme size divided by a power of 2 of its own, and the exponents of all rows."""
+    _, exponents = np.frexp(data.row_sums)
+    exponents = np.where(np.abs(exponents) > _USUAL, exponents, 0)
+    if not exponents.any():
+        return data, exponents
+    values = np.ldexp(np.asarray(data.values, dtype=np.float64), -np.repeat(exponents, np.diff(data.indptr)))
+    return data.with_values(values), exponents

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
-from partwise.kernels.streams import new_stream, seek
+from partwise.kernels.streams import new_stream, next_uint64, seek
 
 ALARM = 1e-6
 Floats = npt.NDArray[np.float64]
@@ -110,3 +110,12 @@ def mean_fit(values: Floats, mean: float, variance: float) -> float:
     """Two-sided test of the mean, the variance being known."""
     z = (float(np.mean(values)) - mean) / np.sqrt(variance / len(values))
     return float(2.0 * stats.norm.sf(abs(z)))
+
+
+def with_bits(bits: int) -> npt.NDArray[np.uint64]:
+    """A stream whose next eight words are given."""
+    stream = new_stream()
+    seek(stream, np.uint64(0), np.uint64(0), np.uint64(0), 0)
+    next_uint64(stream)
+    stream[6:14] = bits
+    return stream

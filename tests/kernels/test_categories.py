@@ -5,12 +5,11 @@ import itertools
 import numba
 import numpy as np
 import pytest
-from goodness import ALARM, chi_square, discrete_fit, mean_fit, sample, sample_rows
+from goodness import ALARM, chi_square, discrete_fit, mean_fit, sample, sample_rows, with_bits
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy import stats
-from test_streams import with_bits
 
 from partwise.kernels.distributions import binomial, categorical, multinomial
 

@@ -3,9 +3,8 @@ from __future__ import annotations
 import numba
 import numpy as np
 import pytest
-from goodness import ALARM, chi_square, continuous_fit, mean_fit, sample, sample_rows, uniform_fit
+from goodness import ALARM, chi_square, continuous_fit, mean_fit, sample, sample_rows, uniform_fit, with_bits
 from scipy import special, stats
-from test_streams import with_bits
 
 from partwise.kernels.distributions import beta, dirichlet, gamma, log_beta_pair, log_dirichlet, log_gamma_variate
 from partwise.kernels.streams import next_normal, next_uniform

@@ -3,9 +3,8 @@ from __future__ import annotations
 import numba
 import numpy as np
 import pytest
-from goodness import ALARM, continuous_fit, discrete_fit, mean_fit, sample
+from goodness import ALARM, continuous_fit, discrete_fit, mean_fit, sample, with_bits
 from scipy import stats
-from test_streams import with_bits
 
 from partwise.kernels.distributions import binomial, negative_binomial, poisson
 from partwise.kernels.streams import next_normal

@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numba
 import numpy as np
 import pytest
-from goodness import ALARM, chi_square, continuous_fit, mean_fit, sample, uniform_fit
+from goodness import ALARM, chi_square, continuous_fit, mean_fit, sample, uniform_fit, with_bits
 from scipy import stats
 
 from partwise.core.keys import Key
@@ -39,15 +39,6 @@ def words(seed: int, stage_chain: int, iteration: int, row: int, size: int) -> n
     stream = new_stream()
     seek(stream, np.uint64(seed), np.uint64(stage_chain), np.uint64(iteration), row)
     return np.array([next_uint64(stream) for _ in range(size)], np.uint64)
-
-
-def with_bits(bits: int) -> np.ndarray:
-    """A stream whose next eight words are given."""
-    stream = new_stream()
-    seek(stream, np.uint64(0), np.uint64(0), np.uint64(0), 0)
-    next_uint64(stream)
-    stream[6:14] = bits
-    return stream
 
 
 @pytest.mark.parametrize(("counter", "key", "answer"), PUBLISHED)

@@ -16,6 +16,7 @@ from partwise.engines.base import Engine
 from partwise.engines.blocks import row_blocks
 from partwise.engines.resolve import resolve_engine
 from partwise.errors import InvalidInputError
+from partwise.likelihood.result import LogLikelihood
 
 Floats = NDArray[np.float64]
 
@@ -40,8 +41,8 @@ class Problem:
         a_k and b_k, one a component.
     inverse_rates
         1 / (b_k + e_nk): rows x components, or a single row for all where nothing is missing.
-    constants
-        constant_n.
+    log_zero, constants
+        log p(no counts in the observed cells), and constant_n.
     impossible
         Rows with a count of a feature that no component holds: p(x) = 0.
     """
@@ -51,6 +52,7 @@ class Problem:
     shape: Floats
     rate: Floats
     inverse_rates: Floats
+    log_zero: Floats
     constants: Floats
     impossible: NDArray[np.bool_]
     engine: Engine
@@ -70,7 +72,7 @@ class Problem:
         if data.n_missing:
             hidden = data.missing_matrix()
             exposure = np.maximum(exposure - np.asarray(hidden.astype(np.float64) @ weights), 0.0)
-        log_zero = np.atleast_2d(-np.log1p(exposure / rates)) @ shapes
+        log_zero = np.broadcast_to(-np.log1p(exposure / rates) @ shapes, (data.shape[0],))
         log_factorials = np.zeros(data.shape[0])
         np.add.at(
             log_factorials,
@@ -82,12 +84,15 @@ class Problem:
         if dead.any():
             rows = np.repeat(np.arange(data.shape[0]), np.diff(data.indptr))
             impossible[rows[dead[data.indices]]] = True
+            # Estimators see an empty row in their place, `result` sets their value.
+            data = data.without_entries(impossible[rows])
         return cls(
             data=data,
             dictionary=weights,
             shape=shapes,
             rate=rates,
             inverse_rates=1.0 / (rates + exposure),
+            log_zero=log_zero,
             constants=log_zero - log_factorials,
             impossible=impossible,
             engine=resolve_engine(None, n_jobs),
@@ -95,9 +100,21 @@ class Problem:
         )
 
     @property
+    def arrays(self) -> tuple[Any, Any, Any, Floats, Floats, Floats]:
+        """What all kernels take first: CSR arrays, dictionary, inverse rates, shape."""
+        data = self.data
+        return data.indptr, data.indices, data.values, self.dictionary, self.inverse_rates, self.shape
+
+    @property
     def n_rows(self) -> int:
         """Number of rows."""
         return self.data.shape[0]
+
+    def result(self, logs: Floats, std_errors: Floats, ess: Floats) -> LogLikelihood:
+        """The answer, from log T[...] of each row: constants added, impossible rows at -inf."""
+        return LogLikelihood(
+            np.where(self.impossible, -np.inf, self.constants + logs), np.where(self.impossible, 0.0, std_errors), ess
+        )
 
     def for_each_block(
         self, function: Callable[[int, int], object], blocks: list[tuple[int, int]] | None = None

@@ -37,3 +37,17 @@ class LogLikelihood:
     def total_std_error(self) -> float:
         """Standard error of `total`: rows have independent streams."""
         return float(np.sqrt(np.sum(np.square(self.std_errors))))
+
+
+def log_mean(logs: Floats) -> tuple[Floats, Floats, Floats]:
+    """Log of the mean of each row's exponentials, its standard error, and the effective number of terms.
+
+    The terms of a row are independent and of equal expectation: draws, annealed runs or islands.
+    """
+    n_terms = logs.shape[1]
+    top = logs.max(axis=1, keepdims=True)
+    terms = np.exp(logs - top)
+    mean = terms.mean(axis=1)
+    errors = terms.std(axis=1, ddof=1) / (mean * np.sqrt(n_terms))
+    ess = n_terms * mean**2 / np.square(terms).mean(axis=1)
+    return top[:, 0] + np.log(mean), errors, ess

@@ -11,7 +11,7 @@ from partwise.core.keys import RandomState
 from partwise.errors import InvalidInputError
 from partwise.likelihood.kernels.smc import smc_rows
 from partwise.likelihood.problem import Problem
-from partwise.likelihood.result import LogLikelihood
+from partwise.likelihood.result import LogLikelihood, log_mean
 
 Floats = NDArray[np.float64]
 
@@ -106,19 +106,13 @@ def smc_islands(
     resample_below: float = RESAMPLE_BELOW,
 ) -> tuple[Floats, Floats]:
     """Log estimates of independent islands, rows x islands, and their effective sample sizes."""
-    data = problem.data
     out = np.full((problem.n_rows, n_islands), -np.inf)
     ess = np.full((problem.n_rows, n_islands), float(n_particles))
     seed, stage_chain, _ = problem.key.for_stage("smc").words
 
     def one(start: int, stop: int) -> None:
         smc_rows(
-            data.indptr,
-            data.indices,
-            data.values,
-            problem.dictionary,
-            problem.inverse_rates,
-            problem.shape,
+            *problem.arrays,
             n_particles,
             n_stages,
             lookahead,
@@ -138,17 +132,5 @@ def smc_islands(
 
 def combine_islands(problem: Problem, islands: Floats, ess: Floats) -> LogLikelihood:
     """The mean of the islands on the scale of the likelihood, and its standard error from their spread."""
-    top = islands.max(axis=1, keepdims=True)
-    top = np.where(np.isfinite(top), top, 0.0)
-    likelihoods = np.exp(islands - top)
-    mean = likelihoods.mean(axis=1)
-    n_islands = islands.shape[1]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        values = problem.constants + top[:, 0] + np.log(mean)
-        errors = likelihoods.std(axis=1, ddof=1) / np.sqrt(n_islands) / mean
-    impossible = problem.impossible
-    return LogLikelihood(
-        np.where(impossible, -np.inf, values),
-        np.where(impossible, 0.0, errors),
-        np.where(impossible, 0.0, ess.sum(axis=1)),
-    )
+    values, errors, _ = log_mean(islands)
+    return problem.result(values, errors, ess.sum(axis=1))

@@ -1,0 +1,176 @@
+"""The left-to-right estimator: features in turn, each predicted from allocations of those before it."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from partwise.kernels.categories import multinomial
+from partwise.kernels.continuous import gamma
+from partwise.kernels.jit import kernel
+from partwise.kernels.streams import Stream, new_stream, seek
+from partwise.likelihood.kernels.sampling import allocate, gather_row, widest_row
+
+Floats = NDArray[np.float64]
+Counts = NDArray[np.int64]
+
+
+@kernel
+def exact_conditional(count: int, shapes: Floats, odds: Floats, series: Floats) -> float:
+    """``log of sum over c with c.sum() == count of prod_k NB(c_k; shapes_k, odds_k)`` (L2R, Eq. 17), in O(count²).
+
+    The sum is the coefficient of t^count in prod_k ((1 - p_k) / (1 - p_k t))^a_k, by the recurrence of its logarithm's
+    derivative: m g_m = sum_j g_(m - j) sum_k a_k p_k^j. The paper takes it for exponential in K.
+    """
+    largest = odds.max()
+    for m in range(1, count + 1):
+        power = 0.0
+        for k in range(shapes.size):
+            power += shapes[k] * (odds[k] / largest) ** m
+        series[count + m] = power
+    series[0] = 1.0
+    scale = 0.0
+    for m in range(1, count + 1):
+        total = 0.0
+        for j in range(1, m + 1):
+            total += series[m - j] * series[count + j]
+        series[m] = total / m
+        if series[m] > 1e100:
+            for j in range(m + 1):
+                series[j] *= 1e-100
+            scale += 100.0 * math.log(10.0)
+    log_value = math.log(series[count]) + scale + count * math.log(largest)
+    for k in range(shapes.size):
+        log_value += shapes[k] * math.log1p(-odds[k])
+    return log_value
+
+
+@kernel
+def sampled_conditional(
+    stream: Stream, count: int, shapes: Floats, odds: Floats, n_inner: int, weights: Floats, drawn: Counts, logs: Floats
+) -> float:
+    """``log of mean over c ~ Multinomial(count, ∝ shapes * odds) of prod NB(c) / Multinomial(c)`` (L2R, Eq. 20 and 21).
+
+    The proposal has the feature itself in its denominator, which makes a count of one exact.
+    """
+    total = 0.0
+    fixed = -math.lgamma(count + 1.0)
+    for k in range(shapes.size):
+        weights[k] = shapes[k] * odds[k]
+        total += weights[k]
+        fixed += shapes[k] * math.log1p(-odds[k])
+    fixed += count * math.log(total)
+    top = -np.inf
+    for s in range(n_inner):
+        multinomial(stream, count, weights, total, drawn)
+        log_weight = 0.0
+        for k in range(shapes.size):
+            if drawn[k] > 1:
+                # Rising factorial over power: for small counts a product is exact where lgamma differences cancel.
+                for i in range(1, drawn[k]):
+                    log_weight += math.log1p(i / shapes[k])
+        logs[s] = log_weight
+        top = max(top, log_weight)
+    mean = 0.0
+    for s in range(n_inner):
+        mean += math.exp(logs[s] - top) / n_inner
+    return fixed + top + math.log(mean)
+
+
+@kernel
+def left_to_right_rows(
+    indptr: NDArray[np.int64],
+    indices: NDArray[np.int32],
+    values: NDArray[Any],
+    dictionary: Floats,
+    inverse_rates: Floats,
+    shape: Floats,
+    rate: Floats,
+    n_draws: int,
+    n_inner: int,
+    seed: np.uint64,
+    stage_chain: np.uint64,
+    iteration: np.uint64,
+    start: int,
+    stop: int,
+    out: Floats,
+    variances: Floats,
+) -> None:
+    """``out[n]``: log of the product over features of averages of conditionals (L2R, Algorithm 1).
+
+    The draws of a feature are successive sweeps of one Gibbs chain over the allocations of those on its left, which a
+    feature joins with a draw from its proposal. ``n_inner = 0`` takes the conditionals exactly. ``variances[n]`` sums
+    the squared relative standard errors of the averages, as if sweeps were independent.
+    """
+    n_components = shape.size
+    widest = widest_row(indptr, start, stop)
+    largest = 1
+    for p in range(indptr[start], indptr[stop]):
+        largest = max(largest, values[p])
+    token_weights = np.empty((widest, n_components))
+    totals = np.empty(n_components)
+    point = np.empty(n_components)
+    weights = np.empty(n_components)
+    shapes = np.empty(n_components)
+    odds = np.empty(n_components)
+    left = np.empty(n_components)
+    drawn = np.empty(n_components, np.int64)
+    series = np.empty(2 * largest + 1)
+    inner_logs = np.empty(max(n_inner, 1))
+    logs = np.empty(n_draws)
+    ones = np.ones(n_components)
+    stream = new_stream()
+    for n in range(start, stop):
+        first = indptr[n]
+        size = indptr[n + 1] - first
+        scale = inverse_rates[min(n, inverse_rates.shape[0] - 1)]
+        gather_row(indices, dictionary, ones, first, size, token_weights)
+        seek(stream, seed, stage_chain, iteration, n)
+        out[n] = 0.0
+        variances[n] = 0.0
+        totals[:] = 0.0
+        for k in range(n_components):
+            left[k] = rate[k]
+        for w in range(size + 1):
+            top = -np.inf
+            for s in range(n_draws):
+                if w > 0:
+                    for k in range(n_components):
+                        point[k] = max(gamma(stream, shape[k] + totals[k]) / left[k], 1e-300)
+                    allocate(stream, values, first, w, token_weights, point, weights, drawn, totals)
+                if w < size:
+                    for k in range(n_components):
+                        shapes[k] = shape[k] + totals[k]
+                        odds[k] = token_weights[w, k] / (left[k] + token_weights[w, k])
+                    if n_inner == 0:
+                        logs[s] = exact_conditional(values[first + w], shapes, odds, series)
+                    else:
+                        logs[s] = sampled_conditional(
+                            stream, values[first + w], shapes, odds, n_inner, weights, drawn, inner_logs
+                        )
+                else:
+                    # All features without counts at once (Eq. 22).
+                    logs[s] = 0.0
+                    for k in range(n_components):
+                        logs[s] += (shape[k] + totals[k]) * math.log(left[k] * scale[k])
+                top = max(top, logs[s])
+            mean, squares = 0.0, 0.0
+            for s in range(n_draws):
+                weight = math.exp(logs[s] - top)
+                mean += weight / n_draws
+                squares += weight * weight / n_draws
+            out[n] += top + math.log(mean)
+            if n_draws > 1:
+                variances[n] += max(squares / (mean * mean) - 1.0, 0.0) / (n_draws - 1)
+            if w < size:
+                total = 0.0
+                for k in range(n_components):
+                    left[k] += token_weights[w, k]
+                    weights[k] = (shape[k] + totals[k]) * token_weights[w, k] / left[k]
+                    total += weights[k]
+                multinomial(stream, values[first + w], weights, total, drawn)
+                for k in range(n_components):
+                    totals[k] += drawn[k]

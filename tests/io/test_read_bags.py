@@ -66,7 +66,7 @@ def test_docword_bomb(tmp_path: Path) -> None:
     (tmp_path / "docword.bomb.txt.gz").write_bytes(gzip.compress(b"3\n3\n100000\n" + b"1 1 1\n" * 100_000))
     with pytest.raises(FileFormatError, match=r"declares 6\.1 MB, more than the 1 MB"):
         read(tmp_path / "docword.bomb.txt.gz", memory_limit="1 MB")
-    (tmp_path / "docword.line.txt.gz").write_bytes(gzip.compress(b"3\n3\n1\n" + b" " * 2**24 + 2**21))
+    (tmp_path / "docword.line.txt.gz").write_bytes(gzip.compress(b"3\n3\n1\n" + b" " * (2**24 + 2**21)))
     with pytest.raises(FileFormatError, match="longer than 1 MB"):
         read(tmp_path / "docword.line.txt.gz", memory_limit="1 MB")
 

@@ -50,7 +50,8 @@ def reading(path: Path) -> Iterator[None]:
             raise bad_file(path, f"a part of it is missing ({_brief(error)})") from error
         raise FileNotFoundError(f"there is no file {path}; check the name.") from error
     except UnicodeDecodeError as error:
-        place = _line_that_is_not_utf8(path)
+        with reading(path):  # the compressed data may turn out to be damaged further on
+            place = _line_that_is_not_utf8(path)
         raise bad_file(path, f"{place} is not UTF-8 text", "save it with UTF-8 encoding") from error
 
 

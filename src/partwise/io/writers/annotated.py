@@ -120,7 +120,7 @@ def _opened(
         if different.size:
             first = int(different[0])
             raise InvalidInputError(
-                f"{name} differ from {base}, first at position {first} ({given[first]!r}, there {own[first]!r}); "
+                f"{name} differ from {base}, first at position {first} ({str(given[first])!r}, there {own[first]!r}); "
                 "give the file that the results belong to."
             )
     return data

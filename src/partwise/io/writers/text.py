@@ -67,10 +67,20 @@ def binary_file(path: Path) -> Iterator[Any]:
             yield compressed
 
 
+class _UnixLines:
+    """Ends lines with a line feed alone: told so directly, the csv module would leave carriage returns unquoted."""
+
+    def __init__(self, file: TextIO) -> None:
+        self.file = file
+
+    def write(self, line: str) -> int:
+        return self.file.write(line[:-2] + "\n")
+
+
 def write_rows(path: str | os.PathLike[str], delimiter: str, rows: Iterable[Sequence[str]]) -> None:
     """Write lines of cells."""
     with text_file(path) as file:
-        csv.writer(file, delimiter=delimiter, lineterminator="\n").writerows(rows)
+        csv.writer(_UnixLines(file), delimiter=delimiter, lineterminator="\r\n").writerows(rows)
 
 
 def write_labels(path: Path, labels: Iterable[str]) -> None:

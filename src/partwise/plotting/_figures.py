@@ -27,10 +27,10 @@ INK = "Greys"
 Floats = NDArray[np.float64]
 
 
-def new_figure(width: float, height: float) -> Figure:
-    """A figure in inches that no window and no pyplot knows of."""
+def new_figure(width: float, height: float, *, layout: str | None = "constrained") -> Figure:
+    """A figure in inches that no window and no pyplot knows of; `layout` is what arranges its axes."""
     figure_module = require("matplotlib.figure", "plot", "drawing")
-    figure: Figure = figure_module.Figure(figsize=(width, height), layout="constrained")
+    figure: Figure = figure_module.Figure(figsize=(width, height), layout=layout)
     return figure
 
 

@@ -1,0 +1,60 @@
+"""``partwise convert``: any readable matrix to another format."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from partwise.cli.output import show, show_json
+from partwise.cli.parameters import DataFile, Json
+from partwise.cli.reading import ReadArguments, cell_counts
+
+EXAMPLES = (
+    "partwise convert counts.npz counts.mtx.gz",
+    "partwise convert catalogue.tsv catalogue.npz --transpose",
+    "partwise convert counts.npz counts.csv --write-format long",
+)
+
+
+def command(
+    data: DataFile,
+    output: Annotated[Path, typer.Argument(metavar="OUTPUT", help="The file to write; its name says the format.")],
+    write_format: Annotated[
+        str | None,
+        typer.Option(
+            "--write-format", metavar="NAME", help="Format to write, where the name does not say it; long for triples."
+        ),
+    ] = None,
+    as_json: Json = False,
+    *,
+    reading: ReadArguments,
+) -> None:
+    """Write a matrix in another format.
+
+    Any file that can be read, to .npz, .npy, .mtx (.gz), .h5ad, .csv or .tsv (.gz, wide or long), or .parquet.
+    """
+    from partwise.cli.files import check_outputs
+    from partwise.io import write_matrix
+
+    check_outputs({"OUTPUT": output}, [data])
+    table = reading.read(data)
+    written = write_matrix(output, table, format=write_format)
+    if as_json:
+        nonzeros, missing = cell_counts(table)
+        n_samples, n_features = table.shape
+        show_json(
+            {
+                "command": "convert",
+                "data": str(data),
+                "n_samples": n_samples,
+                "n_features": n_features,
+                "n_nonzeros": nonzeros,
+                "n_missing": missing,
+                "written": [str(path) for path in written],
+            }
+        )
+        return
+    for path in written:
+        show(f"wrote {path}")

@@ -1,0 +1,97 @@
+"""``partwise info``: what a model file, a checkpoint or a data file holds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from partwise.cli.output import show, show_json
+from partwise.cli.parameters import Json
+from partwise.cli.reading import ReadArguments
+
+EXAMPLES = (
+    "partwise info counts.npz",
+    "partwise info topics.partwise --top 5",
+    "partwise info catalogue.tsv --transpose --json",
+)
+
+
+def command(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A model file, a checkpoint, or data.")],
+    top: Annotated[int, typer.Option("--top", metavar="N", min=1, help="Features shown of each part of a model.")] = 8,
+    as_json: Json = False,
+    *,
+    reading: ReadArguments,
+) -> None:
+    """Say what a file of data, a model or a checkpoint holds.
+
+    Data are read whole, and checked as a fit would check them.
+    """
+    from partwise.cli.sniff import is_safetensors
+
+    if is_safetensors(file):
+        facts, lines = _stored(file, top)
+    else:
+        facts, lines = _data(file, reading)
+    if as_json:
+        show_json({"command": "info", "file": str(file), **facts})
+        return
+    for line in lines:
+        show(line)
+
+
+def _stored(path: Path, top: int) -> tuple[dict[str, Any], list[str]]:
+    from partwise.io.arrays import load_arrays
+
+    _, metadata = load_arrays(path)
+    return _checkpoint(path) if metadata.get("kind") == "partwise checkpoint" else _model(path, top)
+
+
+def _model(path: Path, top: int) -> tuple[dict[str, Any], list[str]]:
+    from partwise.cli.describe import fit_line, model_facts, part_lines
+    from partwise.core.persistence import load
+    from partwise.plotting import top_features
+
+    model = load(path)
+    facts = model_facts(model)
+    ranked = [[{"feature": name, "share": share} for name, share in part] for part in top_features(model, n=top)]
+    names = "with names" if facts["has_feature_names"] else "without names"
+    lines = [
+        f"{path}: {facts['model']} with {facts['n_components']} components of {facts['n_features']} features ({names})",
+        "parameters: " + ", ".join(f"{name}={value}" for name, value in facts["parameters"].items()),
+        f"status: {model.status_}",
+        f"fit: {fit_line(facts)}",
+        *part_lines(model, n=top),
+    ]
+    return {"kind": "model", **facts, "top_features": ranked}, lines
+
+
+def _checkpoint(path: Path) -> tuple[dict[str, Any], list[str]]:
+    from partwise.core.checkpoint import read_checkpoint
+
+    stored = read_checkpoint(path)
+    latest = stored.trace.latest("objective")
+    identity = stored.identity
+    facts = {
+        "kind": "checkpoint",
+        "algorithm": identity.algorithm,
+        "data": identity.data_summary,
+        "n_iter": len(stored.trace),
+        "objective": latest[0][1] if latest else None,
+        "seed": identity.key.seed,
+    }
+    lines = [
+        f"{path}: checkpoint of {identity.algorithm.rpartition('.')[2]} after {len(stored.trace)} iterations",
+        f"data: {identity.data_summary}; seed {identity.key.seed}",
+        *([f"objective: {latest[0][1]:.8g}"] if latest else []),
+    ]
+    return facts, lines
+
+
+def _data(path: Path, reading: ReadArguments) -> tuple[dict[str, Any], list[str]]:
+    from partwise.cli.facts import data_facts, data_lines
+
+    facts = data_facts(reading.read(path))
+    return {"kind": "data", **facts}, data_lines(str(path), facts)

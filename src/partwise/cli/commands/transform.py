@@ -1,0 +1,105 @@
+"""``partwise transform``: activations of data for the parts of a model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from partwise.cli.output import show, show_json
+from partwise.cli.parameters import DataFile, Json, ProgressBar, Threads
+from partwise.cli.reading import ReadArguments
+
+if TYPE_CHECKING:
+    from partwise.io import Table
+
+EXAMPLES = (
+    "partwise transform topics.partwise new_counts.npz -o activations.csv",
+    "partwise transform topics.partwise new_counts.npz -o new.h5ad --errors errors.csv",
+)
+
+
+def command(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A file that `partwise fit` wrote.")],
+    data: DataFile,
+    output: Annotated[
+        Path,
+        typer.Option("--output", "-o", metavar="FILE", help="Table to write: .csv, .tsv (.gz), .parquet or .h5ad."),
+    ],
+    errors: Annotated[
+        Path | None, typer.Option("--errors", metavar="FILE", help="Write standard errors of the activations, too.")
+    ] = None,
+    threads: Threads = 1,
+    progress: ProgressBar = None,
+    as_json: Json = False,
+    *,
+    reading: ReadArguments,
+) -> None:
+    """Find how much of each part of a model is in each sample.
+
+    The parts stay as they are. A line of the table is a sample, a column a part. An .h5ad file gets them in obsm
+    (X_partwise), the parts in varm (partwise), and keeps the rest if DATA is one.
+    """
+    from partwise.cli.files import check_outputs, check_table_name, part_names, write_activations
+    from partwise.cli.models import require_method
+    from partwise.core.persistence import load
+
+    as_anndata = output.suffix.lower() == ".h5ad"
+    if not as_anndata:
+        check_table_name("--output", output)
+    check_table_name("--errors", errors)
+    check_outputs({"--output": output, "--errors": errors}, [model, None if as_anndata else data])
+    fitted = load(model)
+    if errors is not None:
+        require_method(fitted, "activation_errors", "--errors")
+    fitted.set_params(n_jobs=threads, progress=progress)
+    table = reading.read(data)
+    activations = fitted.transform(table)
+    parts = part_names(fitted)
+    if as_anndata:
+        _write_h5ad(output, fitted, table, activations, data if _is_base(data, reading) else None)
+    else:
+        write_activations(output, activations, table, parts)
+    if errors is not None:
+        write_activations(errors, fitted.activation_errors(table), table, parts)
+    if as_json:
+        n_samples, n_components = activations.shape
+        show_json(
+            {
+                "command": "transform",
+                "model": str(model),
+                "data": str(data),
+                "n_samples": n_samples,
+                "n_components": n_components,
+                "output": str(output),
+                "errors": None if errors is None else str(errors),
+            }
+        )
+        return
+    for path in (output, errors):
+        if path is not None:
+            show(f"wrote {path}")
+
+
+def _is_base(data: Path, reading: ReadArguments) -> bool:
+    """Whether results can be added to the data file itself: its rows are the samples that were read."""
+    named = reading.format == "h5ad" or (reading.format is None and data.suffix.lower() == ".h5ad")
+    return named and not reading.transpose
+
+
+def _write_h5ad(path: Path, model: Any, table: Table, activations: Any, base: Path | None) -> None:
+    from partwise.cli.describe import model_facts
+    from partwise.io import write_h5ad
+
+    own = {} if base is not None else {"matrix": table.matrix}
+    write_h5ad(
+        path,
+        activations=activations,
+        dictionary=model.components_.T,
+        metadata=model_facts(model),
+        row_labels=table.row_labels,
+        column_labels=table.column_labels,
+        base=base,
+        **own,
+    )

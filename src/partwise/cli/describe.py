@@ -1,0 +1,61 @@
+"""Models in words and in JSON."""
+
+from __future__ import annotations
+
+from typing import Any
+
+_FEATURES_SHOWN = 8
+_PARTS_SHOWN = 30
+
+
+def model_facts(model: Any) -> dict[str, Any]:
+    """What there is to know about a fitted model, apart from its parts."""
+    objective = model.trace_.latest("objective")
+    # Where and how a fit ran is not part of a model file.
+    running = {"n_jobs", "engine", "progress", "callbacks", "checkpoint", "resume"}
+    parameters = {name: value for name, value in model.get_params(deep=False).items() if name not in running}
+    return {
+        "model": type(model).__name__,
+        "parameters": {name: _short(value) for name, value in parameters.items()},
+        "n_components": model.n_components_,
+        "n_active_components": model.n_active_components_,
+        "active_components": model.active_components_.tolist(),
+        "n_features": model.n_features_in_,
+        "has_feature_names": hasattr(model, "feature_names_in_"),
+        "n_iter": model.n_iter_,
+        "objective": objective[0][1] if objective else None,
+        "kkt_residual": getattr(model, "kkt_residual_", None),
+        "status": {"code": model.status_.code, "message": model.status_.message},
+    }
+
+
+def _short(value: Any) -> Any:
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    return "given arrays" if isinstance(value, tuple) else str(value)
+
+
+def part_lines(model: Any, *, n: int = _FEATURES_SHOWN, titles: list[str] | None = None) -> list[str]:
+    """A line a part: its largest features."""
+    from partwise.plotting import top_features
+
+    ranked = top_features(model, n=n)
+    names = titles or [f"part {k}" for k in range(len(ranked))]
+    width = max(map(len, names))
+    lines = [
+        f"{name:<{width}}  {' '.join(feature for feature, _ in features) or '(empty)'}"
+        for name, features in zip(names[:_PARTS_SHOWN], ranked, strict=False)
+    ]
+    if len(ranked) > _PARTS_SHOWN:
+        lines.append(f"… and {len(ranked) - _PARTS_SHOWN} more")
+    return lines
+
+
+def fit_line(facts: dict[str, Any]) -> str:
+    """Numbers of a fit in one line."""
+    numbers = [f"{facts['n_active_components']} of {facts['n_components']} components active"]
+    if facts["objective"] is not None:
+        numbers.append(f"objective {facts['objective']:.8g}")
+    if facts["kkt_residual"] is not None:
+        numbers.append(f"KKT residual {facts['kkt_residual']:.2g}")
+    return ", ".join(numbers)

@@ -1,0 +1,72 @@
+"""Files that a command writes: checked before the work, written whole or not at all after it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from partwise.io import Table
+
+
+class _WritableError(Exception):
+    """Ends the trial write of `check_outputs`."""
+
+
+def check_outputs(outputs: dict[str, Path | None], inputs: list[Path | None]) -> None:
+    """Refuse outputs that cannot be written, that repeat, or that would replace an input; before hours of work.
+
+    Parameters
+    ----------
+    outputs
+        Options and the files that they name; None is not written.
+    inputs
+        Files that are read.
+    """
+    from partwise.io import atomic_path
+
+    wanted = {option: path for option, path in outputs.items() if path is not None}
+    taken = {path.resolve(): f"is read as {path}" for path in inputs if path is not None}
+    for option, path in wanted.items():
+        place = path.resolve()
+        if place in taken:
+            raise typer.BadParameter(f"{path} {taken[place]}; give another name.", param_hint=option)
+        taken[place] = f"is the file of {option}, too"
+        try:
+            with atomic_path(path):
+                raise _WritableError
+        except _WritableError:
+            pass
+
+
+def check_table_name(option: str, path: Path | None) -> None:
+    """Refuse a name from which the format of a table cannot be told."""
+    from partwise.errors import InvalidInputError
+    from partwise.io.writers.tables import table_suffix
+
+    if path is not None:
+        try:
+            table_suffix(path)
+        except InvalidInputError as error:
+            raise typer.BadParameter(str(error), param_hint=option) from error
+
+
+def part_names(model: Any) -> list[str]:
+    """Names of the parts in tables: those that scikit-learn gives to the model's output columns."""
+    return [str(name) for name in model.get_feature_names_out()]
+
+
+def write_activations(path: Path, activations: Any, table: Table, parts: list[str]) -> None:
+    """Samples x parts as a table."""
+    from partwise.io import write_table
+
+    write_table(path, activations, table.row_labels, parts, corner="sample")
+
+
+def write_parts(path: Path, components: Any, feature_names: Any, parts: list[str]) -> None:
+    """Features x parts as a table: a line a feature, as catalogues of signatures have it."""
+    from partwise.io import write_table
+
+    write_table(path, components.T, feature_names, parts, corner="feature")

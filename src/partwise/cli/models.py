@@ -1,0 +1,89 @@
+"""Models by the names that the command has for them, and estimators built from options."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import typer
+
+from partwise._registry import ESTIMATORS, find_estimator
+
+
+def model_names() -> dict[str, str]:
+    """Names on the command line, and the classes they stand for: every estimator that a model file may name.
+
+    Examples
+    --------
+    >>> model_names()["poisson"]
+    'PoissonNMF'
+    """
+    return {_command_name(name): name for name in ESTIMATORS}
+
+
+def _command_name(class_name: str) -> str:
+    """``GammaPoissonNMF`` is ``gamma-poisson``, ``LogisticPCA`` is ``logistic-pca``."""
+    words = re.findall(r"[A-Z]+(?![a-z])|[A-Z][a-z0-9]*", class_name.removesuffix("NMF"))
+    return "-".join(words).lower()
+
+
+def find_model(name: str) -> Any:
+    """The estimator class of a model's name, or of its own."""
+    known = model_names()
+    if name not in known and name not in ESTIMATORS:
+        raise typer.BadParameter(f"{name!r} is not one of {', '.join(known)}.", param_hint="--model")
+    return find_estimator(known.get(name, name))
+
+
+def build_estimator(cls: Any, options: Mapping[str, Any], settings: Iterable[str]) -> Any:
+    """An estimator with the options that were given (not None) and further settings ``NAME=VALUE``, all checked.
+
+    Parameters
+    ----------
+    cls
+        Its class.
+    options
+        Parameters and values; None leaves the default of the class.
+    settings
+        Any other parameters as text; a value is read as JSON, else taken as text.
+    """
+    parameters = {name: value for name, value in options.items() if value is not None}
+    known = set(inspect.signature(cls).parameters)
+    for name in parameters:
+        if name not in known:
+            raise typer.BadParameter(f"{cls.__name__} has no parameter {name}.")
+    parameters |= _parsed(settings, known - set(options), cls.__name__)
+    estimator = cls(**parameters)
+    try:
+        estimator._validate_params()
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from error
+    return estimator
+
+
+def require_method(model: Any, method: str, option: str) -> None:
+    """Refuse an option that the model cannot serve."""
+    if not hasattr(model, method):
+        name = model.__name__ if isinstance(model, type) else type(model).__name__
+        raise typer.BadParameter(f"{name} does not offer this.", param_hint=option)
+
+
+def _parsed(settings: Iterable[str], allowed: set[str], model: str) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for setting in settings:
+        name, equals, text = setting.partition("=")
+        if not equals:
+            raise typer.BadParameter(f"{setting!r} is not of the form NAME=VALUE.", param_hint="--set")
+        if name not in allowed:
+            raise typer.BadParameter(
+                f"{model} has no parameter {name!r} that is set this way; it has {', '.join(sorted(allowed))}.",
+                param_hint="--set",
+            )
+        try:
+            found[name] = json.loads(text)
+        except json.JSONDecodeError:
+            found[name] = text
+    return found

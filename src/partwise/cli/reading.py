@@ -1,0 +1,135 @@
+"""Reading data as the options of a command ask."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from partwise.cli.output import say
+
+if TYPE_CHECKING:
+    from partwise.io import Table
+
+
+class Duplicates(StrEnum):
+    """What to do with repeated entries."""
+
+    refuse = "refuse"
+    sum = "sum"
+
+
+class FeatureColumn(StrEnum):
+    """Columns of the features.tsv of a 10x directory."""
+
+    name = "name"
+    id = "id"
+
+
+def _format_names() -> list[str]:
+    from partwise.io import FORMATS
+
+    return [known.name for known in FORMATS]
+
+
+def _check_format(name: str | None) -> str | None:
+    if name is not None and name not in _format_names():
+        raise typer.BadParameter(f"{name!r} is not one of {', '.join(_format_names())}.")
+    return name
+
+
+@dataclass(frozen=True)
+class ReadArguments:
+    """Options of `partwise.read`, with the same names and meanings."""
+
+    transpose: Annotated[
+        bool, typer.Option("--transpose", help="The file holds features x samples: swap rows and columns.")
+    ] = False
+    format: Annotated[
+        str | None,
+        typer.Option(
+            "--format",
+            metavar="NAME",
+            callback=_check_format,
+            autocompletion=_format_names,
+            help="Format, where the file name does not say it: npz, npy, mtx, 10x, h5ad, zarr, docword, ldac, csv, "
+            "tsv, long, parquet.",
+        ),
+    ] = None
+    layer: Annotated[
+        str | None, typer.Option("--layer", metavar="NAME", help="Layer of an AnnData file to read instead of X.")
+    ] = None
+    vocabulary: Annotated[
+        str | None, typer.Option("--vocabulary", metavar="FILE", help="Names of the columns, one a line.")
+    ] = None
+    row_labels: Annotated[
+        str | None, typer.Option("--row-labels", metavar="FILE", help="Names of the rows, one a line.")
+    ] = None
+    header: Annotated[
+        bool, typer.Option("--header/--no-header", help="Whether the first line of a text file names the columns.")
+    ] = True
+    index: Annotated[
+        bool, typer.Option("--index/--no-index", help="Whether the first cell of a line of a wide file names the row.")
+    ] = True
+    delimiter: Annotated[
+        str | None,
+        typer.Option("--delimiter", metavar="C", help="What separates the cells of a text file, where it is unusual."),
+    ] = None
+    long_columns: Annotated[
+        str | None,
+        typer.Option(
+            "--long-columns",
+            metavar="ROW,COLUMN,VALUE",
+            help="Columns of a long file that hold row, column and value: names, or positions from 0. Two "
+            "columns let every line count 1.",
+        ),
+    ] = None
+    duplicates: Annotated[
+        Duplicates, typer.Option("--duplicates", help="What to do when a text file gives the same cell twice.")
+    ] = Duplicates.refuse
+    feature_column: Annotated[
+        FeatureColumn, typer.Option("--feature-column", help="What names the features of a 10x directory.")
+    ] = FeatureColumn.name
+    memory_limit: Annotated[
+        str | None,
+        typer.Option("--memory-limit", metavar="SIZE", help="Refuse files that declare more than this, such as 8GB."),
+    ] = None
+
+    def read(self, path: Path) -> Table:
+        """Read a file as these options say, and echo the shape that was read."""
+        from partwise.io import read
+
+        given: dict[str, Any] = {field.name: getattr(self, field.name) for field in fields(self)}
+        # The reader tells options that were given from defaults by identity.
+        given["duplicates"] = "sum" if self.duplicates is Duplicates.sum else "refuse"
+        given["feature_column"] = "id" if self.feature_column is FeatureColumn.id else "name"
+        given["long_columns"] = None if self.long_columns is None else _columns(self.long_columns)
+        table = read(path, **given)
+        say(read_sentence(table))
+        return table
+
+
+def _columns(text: str) -> list[str | int]:
+    return [int(name) if name.isdecimal() else name for name in text.split(",")]
+
+
+def read_sentence(table: Table) -> str:
+    """What was read, in one line."""
+    n_samples, n_features = table.shape
+    nonzeros, missing = cell_counts(table)
+    return (
+        f"read {n_samples} samples x {n_features} features, {nonzeros} nonzeros, {missing} missing from {table.source}"
+    )
+
+
+def cell_counts(table: Table) -> tuple[int, int]:
+    """Observed nonzeros, and missing cells, of a table."""
+    import numpy as np
+    import scipy.sparse as sp
+
+    stored = table.matrix.data if sp.issparse(table.matrix) else np.asarray(table.matrix)
+    missing = int(np.isnan(stored).sum()) if stored.dtype.kind == "f" else 0
+    return int(np.count_nonzero(stored)) - missing, missing

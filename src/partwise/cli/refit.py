@@ -1,0 +1,98 @@
+"""Parts that are given in a file, brought into the order of the data's features."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from partwise.io import Table
+
+
+@dataclass(frozen=True, eq=False)
+class GivenParts:
+    """Components x features, the names of the parts, and the names of the features if there are any."""
+
+    components: Any
+    part_names: list[str] | None
+    feature_names: Any
+
+
+def read_parts(path: Path) -> GivenParts:
+    """Parts from a model file, or from a table of features x parts such as ``--parts`` writes.
+
+    Parameters
+    ----------
+    path
+        A model file of partwise, or any file that `partwise.read` reads: a row a feature, a column a part.
+    """
+    import numpy as np
+
+    from partwise.cli.sniff import is_safetensors
+    from partwise.core.coerce import as_table
+    from partwise.core.persistence import load
+    from partwise.io import read
+
+    if is_safetensors(path):
+        model = load(path)
+        return GivenParts(model.components_, None, getattr(model, "feature_names_in_", None))
+    table = read(path)
+    components = as_table(table).matrix.toarray().T.astype(np.float64)
+    names = None if table.column_labels is None else [str(name) for name in table.column_labels]
+    return GivenParts(components, names, table.row_labels)
+
+
+def in_order_of(parts: GivenParts, table: Table, path: Path) -> Any:
+    """The components with their features in the order of the data, by name where both have names.
+
+    Parameters
+    ----------
+    parts
+        What was read.
+    table
+        The data.
+    path
+        Where the parts came from, for messages.
+    """
+    import numpy as np
+
+    from partwise.errors import InvalidInputError
+
+    n_features = table.shape[1]
+    if parts.feature_names is None or table.column_labels is None:
+        if parts.components.shape[1] != n_features:
+            raise InvalidInputError(
+                f"{path} has parts of {parts.components.shape[1]} features, but the data have {n_features}; give parts "
+                "of the same features (a row a feature), or --transpose the data."
+            )
+        return parts.components
+    positions = _positions(parts.feature_names, path)
+    wanted = [str(name) for name in table.column_labels]
+    absent = [name for name in wanted if name not in positions]
+    if absent:
+        raise InvalidInputError(
+            f"{path} has no feature {absent[0]!r}, which the data have ({len(absent)} such features in all); give "
+            "parts of the same features, or --transpose the data."
+        )
+    if len(positions) > n_features:
+        surplus = sorted(set(positions) - set(wanted))
+        raise InvalidInputError(
+            f"{path} has a feature {surplus[0]!r} that the data lack ({len(surplus)} such features in all); give parts "
+            "of the same features, or add them to the data, as zeros if they were observed."
+        )
+    return np.ascontiguousarray(parts.components[:, [positions[name] for name in wanted]])
+
+
+def _positions(names: Any, path: Path) -> dict[str, int]:
+    from partwise.errors import InvalidInputError
+    from partwise.io.writers.text import neutralised
+
+    positions: dict[str, int] = {}
+    for position, name in enumerate(str(name) for name in names):
+        # Our own tables have an apostrophe before names that a spreadsheet would run.
+        original = name[1:] if name.startswith("'") and neutralised(name[1:]) == name else name
+        if original in positions:
+            raise InvalidInputError(f"{path} has the feature {original!r} twice; remove one of the rows.")
+        positions[original] = position
+    return positions

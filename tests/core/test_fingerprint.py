@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import itertools
-import os
 import subprocess
 import sys
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from toys import DATA, RandomWalk
+from toys import DATA, RandomWalk, environment
 
 from partwise.core.data import CountMatrix
 from partwise.core.fingerprint import fingerprint
@@ -87,8 +85,9 @@ def test_what_changes_no_result_changes_no_fingerprint(left: object, right: obje
 def test_a_fingerprint_does_not_change_from_process_to_process() -> None:
     """Checkpoints outlive processes: neither hash seeds nor addresses may be in it."""
     program = "from toys import *; from partwise.core.fingerprint import *; print(fingerprint([RandomWalk(), DATA]))"
-    environment = os.environ | {"PYTHONHASHSEED": "1", "PYTHONPATH": str(Path(__file__).parent)}
-    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=environment(PYTHONHASHSEED="1"), capture_output=True, text=True, check=True
+    )
     assert done.stdout.strip() == fingerprint([RandomWalk(), DATA])
 
 

@@ -10,11 +10,10 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from rich.console import Console
-from toys import TwoHalves
+from toys import TwoHalves, environment
 
 from partwise.core import progress
 from partwise.core.keys import Key
@@ -193,8 +192,7 @@ run(TwoHalves(between=lambda iteration: time.sleep(0.1)), None, key=Key(0), max_
 @pytest.mark.parametrize("terminal", [True, False])
 def test_a_bar_only_if_standard_error_is_a_terminal(terminal: bool) -> None:
     ours, theirs = os.openpty() if terminal else os.pipe()
-    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parent), "TERM": "xterm"}
-    with subprocess.Popen([sys.executable, "-c", PROGRAM], env=environment, stderr=theirs) as process:
+    with subprocess.Popen([sys.executable, "-c", PROGRAM], env=environment(TERM="xterm"), stderr=theirs) as process:
         os.close(theirs)
         shown = b""
         try:

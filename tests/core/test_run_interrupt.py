@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -15,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from toys import Report, TwoHalves
+from toys import Report, TwoHalves, environment
 
 from partwise.core.checkpoint import Checkpoint, read_checkpoint
 from partwise.core.convergence import RelativeChange
@@ -60,9 +59,8 @@ print(json.dumps({
 
 
 def start(where: str, n_jobs: int, path: Path) -> subprocess.Popen[str]:
-    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parent)}
     command = [sys.executable, "-c", PROGRAM, where, str(n_jobs), str(path)]
-    process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(command, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stdout is not None
     assert process.stdout.readline() == "here\n"
     time.sleep(0.05)

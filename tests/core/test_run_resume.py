@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
@@ -12,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from toys import DATA, RandomWalk, Report, WalkState
+from toys import DATA, RandomWalk, Report, WalkState, environment
 
 from partwise.core.checkpoint import Checkpoint, read_checkpoint
 from partwise.core.convergence import RelativeChange
@@ -173,9 +172,8 @@ def test_a_killed_process_is_resumed(tmp_path: Path) -> None:
     reached = 0
     for lines in (10, 15):
         program = KILLED if reached == 0 else KILLED.replace("callbacks=", "resume_from=sys.argv[1], callbacks=")
-        environment = os.environ | {"PYTHONPATH": str(Path(__file__).parent)}
         command = [sys.executable, "-c", program, str(path)]
-        with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as process:
+        with subprocess.Popen(command, env=environment(), stdout=subprocess.PIPE, text=True) as process:
             assert process.stdout is not None
             for _ in range(lines):
                 assert process.stdout.readline()

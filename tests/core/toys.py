@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import time
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -44,7 +46,9 @@ class RandomWalk:
         self.seen.append(key)
         generator = key.generator()
         momentum = np.asfortranarray(generator.normal(size=(37, 11)) * 10.0 ** generator.integers(-8, 8, size=(37, 11)))
-        return WalkState(generator.normal(size=data.shape), momentum, 0.1, 0, np.float32(0.3), False, None, Tail(0.7, "é"))
+        return WalkState(
+            generator.normal(size=data.shape), momentum, 0.1, 0, np.float32(0.3), False, None, Tail(0.7, "é")
+        )
 
     def step(self, key: Key, data: np.ndarray, state: WalkState) -> tuple[WalkState, dict[str, float]]:
         self.seen.append(key)
@@ -74,7 +78,7 @@ class Twins:
 
 @dataclass(frozen=True)
 class TwoHalves:
-    """Updates one half of its state, calls `between`, and updates the other half: an interrupt must not fall between."""
+    """Updates half of its state, calls `between`, and updates the other half: an interrupt must not fall between."""
 
     during_init: Any = field(default=None, compare=False)
     between: Any = field(default=None, compare=False)
@@ -114,3 +118,9 @@ class Report:
 
 
 DATA = np.arange(12.0).reshape(4, 3)
+
+
+def environment(**more: str) -> dict[str, str]:
+    """The environment of a process that imports this module."""
+    path = os.pathsep.join(filter(None, [str(Path(__file__).parent), os.environ.get("PYTHONPATH")]))
+    return os.environ | {"PYTHONPATH": path} | more

@@ -10,6 +10,7 @@ from io_samples import COLUMNS, ROWS, compress, counts, dense, frame, long_frame
 
 from partwise.errors import FileFormatError, InvalidInputError
 from partwise.io import read
+from partwise.io.readers.cells import parse_numbers
 
 
 def save(folder: Path, text: str, name: str = "x.csv") -> Path:
@@ -94,10 +95,10 @@ def test_bytes_that_are_no_text(tmp_path: Path) -> None:
 
 def test_text_bombs(tmp_path: Path) -> None:
     (tmp_path / "line.csv.gz").write_bytes(gzip.compress(b"id,a\n" + b"1" * 2**22))
-    with pytest.raises(FileFormatError, match="line 2 is longer than 1 MB"):
+    with pytest.raises(FileFormatError, match="it has a line longer than 1 MB"):
         read(tmp_path / "line.csv.gz", memory_limit="4 MB")
     (tmp_path / "cells.csv.gz").write_bytes(gzip.compress(b"id,a\n" + b"r,1\n" * 2**17))
-    with pytest.raises(FileFormatError, match=r"cells\.csv\.gz \(up to line 65538\) declares 512 kB"):
+    with pytest.raises(FileFormatError, match=r"cells\.csv\.gz \(up to line 131073\) declares 1 MB"):
         read(tmp_path / "cells.csv.gz", memory_limit="512 kB")
     (tmp_path / "label.csv").write_text("id,a\n" + "r,1\n" * 2**10 + "r" * 100_000 + ",1\n")
     with pytest.raises(FileFormatError, match="labels of up to 100000 characters"):
@@ -135,6 +136,30 @@ def test_long_missing_values_and_events(tmp_path: Path) -> None:
         read(events, format="long", long_columns=("user", "item"))
     summed = read(events, format="long", long_columns=("user", "item"), duplicates="sum")
     assert dense(summed.matrix).tolist() == [[2], [1]]
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        ["1", "-2", "0", "9007199254740993"],
+        ["", "1", "", "", "2", ""],
+        [""],
+        ["-9223372036854775807", ""],
+        ["9223372036854775808", "-9223372036854775809", "99999999999999999999999"],
+        ["1.5", "-2e-3", "NA", " ", " 4 ", "inf"],
+        [],
+    ],
+)
+def test_numbers_are_those_of_python(cells: list[str]) -> None:
+    expected = [float("nan") if cell.strip() in {"", "NA"} else float(cell) for cell in cells]
+    np.testing.assert_array_equal(parse_numbers(cells), expected)
+
+
+@pytest.mark.parametrize("cell", ["-", "+", "--1", "1-2", "1,2", "1 2", "0x10", "1_0", "one", "1\n2", "+-1", "-,"])
+def test_what_is_no_number(cell: str) -> None:
+    for others in ([], ["1", "", "2"]):
+        with pytest.raises(ValueError):
+            parse_numbers([*others, cell, *others])
 
 
 def test_many_lines(tmp_path: Path) -> None:

@@ -12,23 +12,26 @@ from partwise.io.source import bad_file
 from partwise.io.sparse import Array
 
 _LARGEST = np.iinfo(np.int64).max
+_LONE_SIGN = re.compile(rb"[+-](?![0-9])")
 _INTEGER = re.compile(rb"[+-]?[0-9]{1,18}")
 
 
-def flat_integers(text: bytes) -> Array | None:
-    """All integers of a text separated by white space; None if anything else is in it, or a number beyond 64 bits."""
+def flat_integers(text: bytes, separator: str = " ") -> Array | None:
+    """All integers of a text, separated by white space or a comma; None if it holds anything else or beyond 64 bits."""
     text = text.strip()
     if not text:
         return np.zeros(0, dtype=np.int64)
+    if _LONE_SIGN.search(text):  # NumPy takes one at the end for zero
+        return None
     with warnings.catch_warnings():
         # Older NumPy only warns when it meets something that is no number.
         warnings.simplefilter("error", DeprecationWarning)
         try:
-            values = np.fromstring(text, dtype=np.int64, sep=" ")
+            values = np.fromstring(text, dtype=np.int64, sep=separator)
         except (ValueError, DeprecationWarning):
             return None
     # Numbers beyond the range are cut to its ends.
-    return None if np.abs(values).max() >= _LARGEST or values.min() == -_LARGEST - 1 else values
+    return None if values.max() == _LARGEST or values.min() == -_LARGEST - 1 else values
 
 
 def parse_integers(path: Path, chunk: bytes, lines_before: int, columns: int) -> Array:

@@ -14,36 +14,26 @@ from partwise.errors import FileFormatError, InvalidInputError
 from partwise.io.labels import label_array
 from partwise.io.limits import refuse_above
 from partwise.io.options import ReadOptions
-from partwise.io.readers.wide import csv_rows, delimiter_of, is_number, parse_numbers
+from partwise.io.readers.cells import Block, CellReader, delimiter_of, first_that_is_no_number, parse_numbers
 from partwise.io.source import bad_file
 from partwise.io.sparse import from_coordinates
 from partwise.io.table import Table
 
-_BATCH = 2**14
 _BYTES_PER_LINE = 64
 
 
 def read_long(path: Path, options: ReadOptions) -> Table:
     """Read a sparse table: absent pairs are zero, an empty value is missing; labels in order of first appearance."""
-    rows = csv_rows(path, delimiter_of(path, options), options.limit)
-    number, first = next(rows, (0, None))
-    if first is None:
+    reader = CellReader(path, delimiter_of(path, options), options.limit, _ragged)
+    if reader.first is None:
         raise bad_file(path, "it is empty", "write one line for each row, column and value")
-    width = len(first)
-    positions = column_positions(path, first if options.header else None, width, options.long_columns)
-    if not options.header:
-        rows = itertools.chain([(number, first)], rows)
+    first = reader.first[1]
+    positions = column_positions(path, first if options.header else None, len(first), options.long_columns)
     collected = _Entries()
-    while batch := list(itertools.islice(rows, _BATCH)):
-        numbers = [number for number, _ in batch]
-        cells = [line for _, line in batch]
-        for number, line in batch:
-            if len(line) != width:
-                raise bad_file(
-                    path, f"line {number} has {len(line)} cells where {width} are expected", "correct that line"
-                )
-        collected.add(path, numbers, cells, positions)
-        refuse_above(options.limit, _BYTES_PER_LINE * len(collected.lines), f"{path} (up to line {numbers[-1]})")
+    for block in reader.blocks(with_first=not options.header):
+        collected.add(path, block, positions, len(first))
+        used = _BYTES_PER_LINE * len(collected.lines)
+        refuse_above(options.limit, used, f"{path} (up to line {block.numbers[-1]})")
     return collected.table(path, options)
 
 
@@ -88,18 +78,18 @@ class _Entries:
         self.row_code.default_factory = self.row_code.__len__
         self.column_code.default_factory = self.column_code.__len__
 
-    def add(self, path: Path, numbers: list[int], cells: list[list[str]], positions: list[int]) -> None:
-        self.row_codes.extend(map(self.row_code.__getitem__, [line[positions[0]] for line in cells]))
-        self.column_codes.extend(map(self.column_code.__getitem__, [line[positions[1]] for line in cells]))
-        self.lines.extend(numbers)
+    def add(self, path: Path, block: Block, positions: list[int], width: int) -> None:
+        self.row_codes.extend(map(self.row_code.__getitem__, block.cells[positions[0] :: width]))
+        self.column_codes.extend(map(self.column_code.__getitem__, block.cells[positions[1] :: width]))
+        self.lines.extend(block.numbers)
         if len(positions) == 2:
-            self.values.extend(itertools.repeat(1.0, len(cells)))
+            self.values.extend(itertools.repeat(1.0, len(block.numbers)))
             return
-        texts = [line[positions[2]] for line in cells]
+        texts = block.cells[positions[2] :: width]
         try:
             self.values.frombytes(parse_numbers(texts).tobytes())
         except ValueError as error:
-            raise _not_a_number(path, numbers, texts, positions[2]) from error
+            raise _not_a_number(path, block, texts, positions[2]) from error
 
     def table(self, path: Path, options: ReadOptions) -> Table:
         lines = self.lines
@@ -120,10 +110,14 @@ class _Entries:
         )
 
 
-def _not_a_number(path: Path, numbers: list[int], texts: list[str], position: int) -> FileFormatError:
-    place = next((n for n, text in enumerate(texts) if not is_number(text)), 0)
+def _ragged(path: Path, line: int, found: int, expected: int) -> FileFormatError:
+    return bad_file(path, f"line {line} has {found} cells where {expected} are expected", "correct that line")
+
+
+def _not_a_number(path: Path, block: Block, texts: list[str], position: int) -> FileFormatError:
+    place = first_that_is_no_number(texts)
     return bad_file(
         path,
-        f"line {numbers[place]}, column {position + 1} holds {texts[place][:40]!r}, which is no number",
+        f"line {block.numbers[place]}, column {position + 1} holds {texts[place][:40]!r}, which is no number",
         "write a number, or leave the cell empty if it is missing",
     )

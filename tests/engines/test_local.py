@@ -180,13 +180,30 @@ def test_nobody_works_on_after_an_interrupt(n_jobs: int) -> None:
     assert working == 1  # the interrupted block itself
 
 
-def test_an_error_other_than_an_exception_comes_out_of_threads_too() -> None:
-    def function(index: int) -> float:
-        time.sleep(0.001)
-        raise SystemExit(3)
+@pytest.mark.parametrize("kind", [ValueError, SystemExit, KeyboardInterrupt])
+@pytest.mark.parametrize("method", ["map_reduce", "for_each"])
+def test_an_error_in_a_helping_thread_comes_out_and_nobody_waits_for_ever(kind: type, method: str) -> None:
+    caught: list[BaseException] = []
 
-    with pytest.raises(SystemExit):
-        LocalEngine(4).map_reduce(function, range(8))
+    def call() -> None:
+        caller = threading.get_ident()
+
+        def function(index: int) -> float:
+            time.sleep(0.001)
+            if threading.get_ident() != caller:
+                raise kind("in a helping thread")
+            return 1.0
+
+        try:
+            getattr(LocalEngine(2), method)(function, range(100))
+        except BaseException as error:
+            caught.append(error)
+
+    thread = threading.Thread(target=call, daemon=True)
+    thread.start()
+    thread.join(timeout=10)
+    assert not thread.is_alive()
+    assert [type(error) for error in caught] == [kind]
 
 
 def test_an_engine_may_be_used_inside_a_block_and_from_many_threads() -> None:
@@ -250,12 +267,18 @@ def test_an_engine_is_a_value() -> None:
 @pytest.mark.skipif(not hasattr(__import__("os"), "fork"), reason="no fork on this system")
 def test_a_forked_child_has_threads_of_its_own() -> None:
     program = """
-import os, sys
+import os, sys, threading, time
 from partwise.engines import LocalEngine
-assert LocalEngine(3).map_reduce(float, range(100)) == 4950.0
+
+def threads_used():
+    seen = set()
+    LocalEngine(3).for_each(lambda block: (time.sleep(0.002), seen.add(threading.get_ident())), range(30))
+    return len(seen)
+
+assert threads_used() == 3
 child = os.fork()
 if child == 0:
-    os._exit(0 if LocalEngine(3).map_reduce(float, range(100)) == 4950.0 else 1)
+    os._exit(0 if threads_used() == 3 else 1)
 sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """
     done = subprocess.run([sys.executable, "-W", "ignore", "-c", program], timeout=20, check=False)

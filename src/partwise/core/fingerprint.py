@@ -71,7 +71,7 @@ def _feed_attributes(digest: hashlib.blake2b, value: Any, names: list[str]) -> N
 
 
 def _feed_sequence(digest: hashlib.blake2b, kind: str, parts: Any) -> None:
-    digest.update(f"{kind} {len(parts)}(".encode("utf-8", "surrogatepass"))
+    digest.update(f"{kind}(".encode("utf-8", "surrogatepass"))
     for part in parts:
         _feed(digest, part)
     digest.update(b")")

@@ -67,8 +67,9 @@ def as_table(X: Any, *, layer: str | None = None, missing: Any = None, name: str
     if isinstance(matrix, np.ma.MaskedArray):
         hidden = np.ma.getmaskarray(matrix)
         matrix = np.array(matrix.data)
-        matrix[hidden] = 0
-        masks.append(hidden)
+        if hidden.dtype == np.bool_:  # records have a mask of records, and are refused below
+            matrix[hidden] = 0
+            masks.append(hidden)
     # A table without a matrix yet: only its labels are needed to name a cell.
     place = Table(None, rows, columns, source=name)
     csr = _sparse_to_csr(matrix, name) if sp.issparse(matrix) else _dense_to_csr(matrix, place)
@@ -137,6 +138,7 @@ def _dense_to_csr(matrix: Any, place: Table) -> Any:
     if array.dtype.kind == "f" and array.dtype not in (np.float32, np.float64):
         with np.errstate(over="ignore"):  # what is too large becomes infinite, and is refused as such
             array = array.astype(np.float64)
+    array = array.astype(array.dtype.newbyteorder("="), copy=False)
     # `!= 0` is true for NaN, so missing cells are kept as stored values.
     return sp.csr_array(array)
 

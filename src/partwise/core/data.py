@@ -119,6 +119,13 @@ class SparseData:
         """The same cells with other values (zeros are allowed to be stored)."""
         return replace(self, values=values)
 
+    def only(self, kept: NDArray[np.bool_]) -> Self:
+        """Some of the stored cells; the others are zeros from now on."""
+        if kept.all():
+            return self
+        kept_before = np.concatenate(([0], np.cumsum(kept)))
+        return replace(self, indptr=kept_before[self.indptr], indices=self.indices[kept], values=self.values[kept])
+
     def to_scipy(self) -> Any:
         """A SciPy CSR array of the observed values; missing cells are absent from it."""
         return sp.csr_array((self.values, self.indices, self.indptr), shape=self.shape)

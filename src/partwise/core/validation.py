@@ -27,12 +27,12 @@ def cell(csr: Any, position: int, table: Table) -> str:
 def cell_name(row: int, column: int, table: Table) -> str:
     """``X[3, 7]``, with the labels where there are any."""
     labels = [
-        f"{kind} {names[index]!r}"
+        f"{kind} {str(names[index])!r}"
         for kind, names, index in (("row", table.row_labels, row), ("column", table.column_labels, column))
-        if names is not None
+        if names is not None and index < len(names)
     ]
     place = f"{table.source}[{row}, {column}]"
-    return f"{place} ({', '.join(str(label) for label in labels)})" if labels else place
+    return f"{place} ({', '.join(labels)})" if labels else place
 
 
 def check_values(csr: Any, table: Table, *, caller: str, kind: str) -> None:
@@ -72,7 +72,8 @@ def check_values(csr: Any, table: Table, *, caller: str, kind: str) -> None:
             table,
             lambda at: f"{cell(csr, at, table)} = {values[at]:g} is not a whole number, which {caller} needs; {hint}.",
         )
-    total = float(np.sum(values, dtype=np.float64))
+    with np.errstate(over="ignore"):
+        total = float(np.sum(values, dtype=np.float64))
     whole = kind == "integer" or values.dtype.kind in "iu"
     if not np.isfinite(total) or (whole and total > _LARGEST_TOTAL):
         raise InvalidInputError(

@@ -8,6 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from partwise.core.data import SparseData
+from partwise.engines.base import Engine
+from partwise.engines.blocks import row_blocks
+from partwise.engines.local import LocalEngine
+from partwise.likelihood.kernels.completion import predict_rows
 
 Floats = NDArray[np.float64]
 
@@ -18,41 +22,48 @@ SMOOTHING = 1e-3
 
 @dataclass(frozen=True)
 class Completion:
-    """Log probability of the held-out tokens of each row, in nats, and how many there were."""
+    """Mean log probability, in nats, of a held-out token of each row (0 where there is none), and their numbers."""
 
-    values: Floats
+    means: Floats
     tokens: Floats
+
+    @property
+    def values(self) -> Floats:
+        """Log probability of all held-out tokens of each row."""
+        return self.means * self.tokens
 
     @property
     def per_token(self) -> float:
         """Mean log probability of a held-out token; 0 if there was none."""
-        total = float(self.tokens.sum())
-        return float(self.values.sum()) / total if total > 0 else 0.0
+        largest = float(self.tokens.max(initial=0.0))
+        # Weights between 0 and 1: the tokens' own sum may be infinite where X is extreme.
+        return float(np.average(self.means, weights=self.tokens / largest)) if largest > 0 else 0.0
 
 
-def predict_tokens(held_out: SparseData, activations: Floats, dictionary: Floats) -> Completion:
+def predict_tokens(
+    held_out: SparseData, activations: Floats, dictionary: Floats, *, engine: Engine | None = None
+) -> Completion:
     """Log probability of each row's held-out tokens under the rates fitted to the other half.
 
     The probability of a token of feature f in row n is rate_nf over the sum of the row's rates in observed cells, mixed
     with ``SMOOTHING`` of the even distribution over these cells. A row whose given half is empty is predicted evenly.
+
+    Parameters
+    ----------
+    held_out
+        The tokens to predict.
+    activations, dictionary
+        Samples x components, fitted to the other tokens, and features x components.
+    engine
+        Where rows are worked on; None = this thread.
     """
-    n_rows, n_features = held_out.shape
+    means = np.empty(held_out.shape[0])
+    dictionary = np.ascontiguousarray(dictionary)
     totals = dictionary.sum(axis=0)
-    values = np.zeros(n_rows)
-    tokens = np.zeros(n_rows)
-    for n in range(n_rows):
-        cells = slice(held_out.indptr[n], held_out.indptr[n + 1])
-        hidden = held_out.missing_indices[held_out.missing_indptr[n] : held_out.missing_indptr[n + 1]]
-        counts = np.asarray(held_out.values[cells], dtype=np.float64)
-        tokens[n] = counts.sum()
-        if tokens[n] == 0:
-            continue
-        expected = float(totals @ activations[n])
-        if hidden.size:
-            expected -= float((dictionary[hidden] @ activations[n]).sum())
-        rates = dictionary[held_out.indices[cells]] @ activations[n]
-        expected = max(expected, float(rates.sum()))
-        even = 1.0 / (n_features - hidden.size)
-        share = rates / expected if expected > 0 else np.full(counts.size, even)
-        values[n] = float(counts @ np.log((1.0 - SMOOTHING) * share + SMOOTHING * even))
-    return Completion(values, tokens)
+    cells = held_out.indptr, held_out.indices, held_out.values, held_out.missing_indptr, held_out.missing_indices
+
+    def one(block: tuple[int, int]) -> None:
+        predict_rows(*cells, activations, dictionary, totals, SMOOTHING, *block, means)
+
+    (engine or LocalEngine()).for_each(one, row_blocks(held_out.indptr))
+    return Completion(means, held_out.row_sums)

@@ -340,11 +340,11 @@ class PoissonNMF(FactorizationEstimator):
         """
         check_is_fitted(self, "components_")
         data = self._data(X, reset=False, caller="score")
-        given, held_out = split_tokens(data, Key(0) if key is None else key)
-        dictionary = self.components_.T
+        engine, dictionary = self._engine(), self.components_.T
         with self._compiling():
-            activations = solve_activations(given, dictionary, self._engine())
-        return predict_tokens(held_out, activations, dictionary)
+            given, held_out = split_tokens(data, Key(0) if key is None else key, engine=engine)
+            activations = solve_activations(given, dictionary, engine)
+            return predict_tokens(held_out, activations, dictionary, engine=engine)
 
     def score(self, X: Any, y: Any = None) -> float:
         """Mean log probability, in nats, of a held-out token when half of each row's tokens are given.

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -23,7 +21,8 @@ def solve_activations(
     A row's result depends on that row alone, so it is the same in any batch. Counts of features that no component
     holds are left out. Where a component cannot show in the observed cells of a row, its activation is 0.
     """
-    data, exponents = rows_of_usual_size(_without_dead_features(data, dictionary))
+    held = np.any(dictionary > 0, axis=1)
+    data, exponents = rows_of_usual_size(data.only(held[data.indices]))
     n_components = dictionary.shape[1]
     activations = np.repeat(data.row_sums[:, None] / n_components, n_components, axis=1)
     sums = dictionary.sum(axis=0)
@@ -31,14 +30,6 @@ def solve_activations(
     samples, floors = Side(data, engine), np.zeros(data.shape[0])
     samples.coordinate_descent(activations, dictionary / scale, floors=floors, max_sweeps=max_sweeps, tol=tol)
     return np.where(sums > 0, np.ldexp(activations, exponents[:, None]) / scale, 0.0)
-
-
-def _without_dead_features(data: SparseData, dictionary: Floats) -> SparseData:
-    kept = np.any(dictionary > 0, axis=1)[data.indices]
-    if kept.all():
-        return data
-    kept_before = np.concatenate(([0], np.cumsum(kept)))
-    return replace(data, indptr=kept_before[data.indptr], indices=data.indices[kept], values=data.values[kept])
 
 
 def standard_errors(data: SparseData, activations: Floats, dictionary: Floats) -> Floats:

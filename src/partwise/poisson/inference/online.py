@@ -12,6 +12,7 @@ from partwise.engines.base import Engine
 from partwise.poisson.inference.activations import solve_activations
 from partwise.poisson.inference.passes import Side
 from partwise.poisson.inference.state import FLOOR, Floors
+from partwise.poisson.inference.units import usual_size
 from partwise.priors.flat import FlatPrior
 
 Floats = NDArray[np.float64]
@@ -51,14 +52,16 @@ def absorb(statistics: OnlineStatistics, data: SparseData, engine: Engine) -> On
     of this batch.
     """
     n_samples = data.shape[0]
+    data, exponent = usual_size(data)
     dictionary = statistics.dictionary
     activations = solve_activations(data, dictionary, engine, tol=1e-4)
     activations = np.maximum(activations, Floors.of(data, dictionary.shape[1]).activations[:, None])
     features = Side(data.transposed, engine)
     counts, _ = features.expected_counts(dictionary, activations)
+    exposure = features.exposure(activations)
     weight = (1.0 + statistics.n_samples / n_samples) ** -_FORGETTING
     return OnlineStatistics(
-        (1.0 - weight) * statistics.allocations + weight * (counts / n_samples),
-        (1.0 - weight) * statistics.exposure + weight * (features.exposure(activations) / n_samples),
+        (1.0 - weight) * statistics.allocations + weight * np.ldexp(counts / n_samples, exponent),
+        (1.0 - weight) * statistics.exposure + weight * np.ldexp(exposure / n_samples, exponent),
         statistics.n_samples + n_samples,
     )

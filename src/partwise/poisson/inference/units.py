@@ -9,11 +9,19 @@ from partwise.core.data import SparseData
 
 # Counts never need it: 2**63 is the largest sum that is accepted for them.
 _USUAL = 200
+_NOTHING = 1e-100
 
 
 def usual_size(data: SparseData) -> tuple[SparseData, int]:
-    """The data divided by a power of 2, whose exponent comes with it: 0 unless the values are extreme."""
-    _, exponent = np.frexp(data.total / max(data.nnz, 1))
+    """The data divided by a power of 2, whose exponent comes with it: 0 unless the values are extreme.
+
+    Values that are nothing beside the average one are left out: products of such factors underflow.
+    """
+    if data.is_integer or not data.nnz:
+        return data, 0
+    average = data.total / data.nnz
+    data = data.only(data.values >= _NOTHING * average)
+    _, exponent = np.frexp(average)
     if abs(exponent) <= _USUAL:
         return data, 0
     return data.with_values(np.ldexp(data.values, -exponent)), int(exponent)

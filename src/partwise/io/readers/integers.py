@@ -21,7 +21,7 @@ def flat_integers(text: bytes, separator: str = " ") -> Array | None:
     text = text.strip()
     if not text:
         return np.zeros(0, dtype=np.int64)
-    if _LONE_SIGN.search(text):  # NumPy takes one at the end for zero
+    if (b"-" in text or b"+" in text) and _LONE_SIGN.search(text):  # NumPy takes one at the end for zero
         return None
     with warnings.catch_warnings():
         # Older NumPy only warns when it meets something that is no number.

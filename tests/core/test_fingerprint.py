@@ -53,6 +53,8 @@ def test_different_things_have_different_fingerprints() -> None:
             ((),),
             ([], []),
             [[], [[]]],
+            [[], 0],
+            [[0]],
             {"a": 0},
             {0: "a"},
         ),

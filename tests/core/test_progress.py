@@ -100,13 +100,15 @@ def test_a_fit_that_is_forced_is_shown_however_quick(terminal: bool) -> None:
 
 def test_a_quick_fit_shows_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(progress, "_stderr_is_terminal", lambda: True)
+    monkeypatch.setattr(progress, "_DELAY", 5.0)
     where, text = console(terminal=True)
     with ProgressDisplay("fitting", 5, console=where) as display:
         assert display.enabled
         display.update(5, trace_of(5))
     assert text.getvalue() == ""
+    monkeypatch.setattr(progress, "_DELAY", 0.05)
     with ProgressDisplay("fitting", 5, console=where):
-        time.sleep(0.2)
+        time.sleep(0.3)
     assert "fitting" in text.getvalue()
 
 
@@ -232,13 +234,16 @@ def test_a_run_announces_compiling(capsys: pytest.CaptureFixture[str], monkeypat
     assert capsys.readouterr().err == ""
 
 
-def test_neither_quick_compiling_nor_slow_work_is_announced(capsys: pytest.CaptureFixture[str]) -> None:
+def test_neither_quick_compiling_nor_slow_work_is_announced(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     from numba.core import event
 
+    monkeypatch.setattr(progress, "_DELAY", 0.5)
     with compiling_notice():
         with event.trigger_event("numba:compile"):
             time.sleep(0.01)
-        time.sleep(0.2)
+        time.sleep(0.6)
     assert capsys.readouterr().err == ""
 
 

@@ -175,12 +175,12 @@ def test_bad_arguments() -> None:
 
 
 def test_the_loop_costs_little() -> None:
-    """Below 20 µs an iteration (about 3 measured); the best of five, as other work may run at the same time."""
+    """Below 20 µs of processor time an iteration (3 to 4 measured), the best of five."""
     n_iter = 2000
     values = tuple(-1.0 - 1.0 / iteration for iteration in range(1, n_iter + 1))
     best = math.inf
     for _ in range(5):
-        started = time.perf_counter()
+        started = time.process_time()
         run(Report(values), None, key=KEY, max_iter=n_iter, convergence=RelativeChange(0.0))
-        best = min(best, time.perf_counter() - started)
+        best = min(best, time.process_time() - started)
     assert best / n_iter < 20e-6

@@ -8,7 +8,7 @@ import inspect
 import os
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any, NoReturn
 
 import typer
@@ -56,7 +56,7 @@ def guarded(function: Callable[..., Any]) -> Callable[..., Any]:
         except MemoryError:
             fail("there is not enough memory for this; use a machine with more, or fewer components or samples.")
         except (PartwiseError, OSError, ValueError) as error:
-            fail(in_options(_sentence(error), values))
+            fail(in_options(_sentence(error), {name: "--" + name.replace("_", "-") for name in values}))
         except Exception as error:
             fail(f"{type(error).__name__}: {_sentence(error)} (this should not happen: --debug shows where it did)")
 
@@ -69,23 +69,22 @@ def fail(sentence: str) -> NoReturn:
     raise typer.Exit(1)
 
 
-def in_options(sentence: str, names: Any) -> str:
+def in_options(sentence: str, options: Mapping[str, str]) -> str:
     """A message that speaks of Python arguments, in the words of the command.
 
     Parameters
     ----------
     sentence
         Such as "pass duplicates='sum'".
-    names
-        Names of the parameters that the command has; only those are translated.
+    options
+        Arguments, and the options that stand for them; only those are translated.
 
     Examples
     --------
-    >>> in_options("add them up with duplicates='sum', or layer=.", ["duplicates", "layer"])
-    'add them up with --duplicates sum, or --layer.'
+    >>> in_options("add them up with duplicates='sum'.", {"duplicates": "--duplicates"})
+    'add them up with --duplicates sum.'
     """
-    for name in names:
-        option = "--" + name.replace("_", "-")
+    for name, option in options.items():
         sentence = re.sub(rf"\b{name}=True\b", option, sentence)
         sentence = re.sub(rf"\b{name}=(['\"])(.*?)\1", rf"{option} \2", sentence)
         sentence = re.sub(rf"\b{name}=(?=[\s.,;:)]|$)", option, sentence)

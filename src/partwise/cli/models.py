@@ -55,7 +55,8 @@ def build_estimator(cls: Any, options: Mapping[str, Any], settings: Iterable[str
     for name in parameters:
         if name not in known:
             raise typer.BadParameter(f"{cls.__name__} has no parameter {name}.")
-    parameters |= _parsed(settings, known - set(options), cls.__name__)
+    # Callbacks are functions, which no text stands for.
+    parameters |= _parsed(settings, known - set(options) - {"callbacks"}, cls.__name__)
     estimator = cls(**parameters)
     try:
         estimator._validate_params()

@@ -11,6 +11,13 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
+
+def _check_threads(threads: int) -> int:
+    if threads < 1 and threads != -1:
+        raise typer.BadParameter(f"{threads} is neither a number of threads nor -1 for all cores.")
+    return threads
+
+
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output, and nothing else there.")]
 Seed = Annotated[
     int, typer.Option("--seed", metavar="N", min=0, help="Seed of all random numbers: same seed, same result.")
@@ -18,7 +25,10 @@ Seed = Annotated[
 Threads = Annotated[
     int,
     typer.Option(
-        "--threads", metavar="N", min=-1, help="Threads; the result is the same for any number. -1: all cores."
+        "--threads",
+        metavar="N",
+        callback=_check_threads,
+        help="Threads; the result is the same for any number. -1: all cores.",
     ),
 ]
 ProgressBar = Annotated[

@@ -11,11 +11,17 @@ from partwise.plotting._figures import BLUE, GREY, new_figure
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+_FEW = 30
 _LABELS = {"iteration": "iteration", "elapsed": "seconds"}
 
 
 def plot_trace(
-    model: Any, *, column: str = "objective", against: Literal["iteration", "elapsed"] = "iteration", ax: Any = None
+    model: Any,
+    *,
+    column: str = "objective",
+    against: Literal["iteration", "elapsed"] = "iteration",
+    gap: bool = False,
+    ax: Any = None,
 ) -> Axes:
     """What a fit reached at each iteration, such as its log-likelihood.
 
@@ -27,6 +33,8 @@ def plot_trace(
         Column of the trace.
     against
         ``"iteration"`` or ``"elapsed"`` (seconds).
+    gap
+        Draw how far below the best value each value is, on a logarithmic scale, where the last steps can be seen.
     ax
         Axes to draw into; by default those of a new figure, which is ``ax.figure``.
 
@@ -56,7 +64,19 @@ def plot_trace(
     positions = iterations if against == "iteration" else trace["elapsed"][iterations - 1]
     if ax is None:
         ax = new_figure(6.0, 3.5).add_subplot()
-    ax.plot(positions, values, color=BLUE, linewidth=1.5, marker="o" if len(values) < 30 else "", markersize=3)
+    if gap:
+        _draw_gap(ax, positions, values)
+    else:
+        _draw_values(ax, positions, values)
+    ax.set_xlabel(_LABELS[against])
+    ax.set_ylabel(f"{column}, below its best" if gap else column)
+    ax.spines[["top", "right"]].set_visible(False)
+    drawn: Axes = ax
+    return drawn
+
+
+def _draw_values(ax: Any, positions: Any, values: Any) -> None:
+    ax.plot(positions, values, color=BLUE, linewidth=1.5, marker="o" if len(values) < _FEW else "", markersize=3)
     ax.axhline(values[-1], color=GREY, linewidth=0.8, linestyle=":")
     ax.annotate(
         f"{values[-1]:.6g}",
@@ -68,8 +88,11 @@ def plot_trace(
         fontsize=8,
         color=GREY,
     )
-    ax.set_xlabel(_LABELS[against])
-    ax.set_ylabel(column)
-    ax.spines[["top", "right"]].set_visible(False)
-    drawn: Axes = ax
-    return drawn
+
+
+def _draw_gap(ax: Any, positions: Any, values: Any) -> None:
+    distance = values.max() - values
+    below = distance > 0  # the best value itself is not on a logarithmic scale
+    if not below.any():
+        raise InvalidInputError("gap=True needs values that differ; there is only one.")
+    ax.semilogy(positions[below], distance[below], color=BLUE, linewidth=1.5, marker="o", markersize=2)

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from partwise.cli.guard import in_options
 from partwise.cli.output import show, show_json
 from partwise.cli.parameters import DataFile, Json
 from partwise.cli.reading import ReadArguments, cell_counts
@@ -38,6 +39,7 @@ def command(
     from partwise.cli.files import check_outputs
     from partwise.io import write_matrix
 
+    _check_format(output, write_format)
     check_outputs({"OUTPUT": output}, [data])
     table = reading.read(data)
     written = write_matrix(output, table, format=write_format)
@@ -58,3 +60,13 @@ def command(
         return
     for path in written:
         show(f"wrote {path}")
+
+
+def _check_format(output: Path, name: str | None) -> None:
+    from partwise.errors import InvalidInputError
+    from partwise.io.formats import find_format
+
+    try:
+        find_format(output, name)
+    except InvalidInputError as error:
+        raise typer.BadParameter(in_options(str(error), {"format": "--write-format"}), param_hint="OUTPUT") from error

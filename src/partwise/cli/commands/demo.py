@@ -10,10 +10,7 @@ import typer
 from partwise.cli.output import say, show, show_json
 from partwise.cli.parameters import Json, Seed, Threads
 
-EXAMPLES = (
-    "partwise demo",
-    "partwise demo -o pictures --seed 3",
-)
+EXAMPLES = ("partwise demo",)
 
 
 def command(

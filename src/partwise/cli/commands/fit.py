@@ -69,8 +69,11 @@ def command(
         Path | None, typer.Option("--parts", metavar="FILE", help="Write the table of features x parts.")
     ] = None,
     checkpoint: Annotated[
-        Path | None, typer.Option("--checkpoint", metavar="FILE", help="Write the running fit here every minute.")
+        Path | None, typer.Option("--checkpoint", metavar="FILE", help="Write the running fit here now and then.")
     ] = None,
+    checkpoint_every: Annotated[
+        float, typer.Option("--checkpoint-every", metavar="SECONDS", min=0.0, help="How often.")
+    ] = 60.0,
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on from the checkpoint if it is there: same bits as without a stop.")
     ] = False,
@@ -100,7 +103,7 @@ def command(
         "random_state": seed,
         "n_jobs": threads,
         "progress": progress,
-        "checkpoint": checkpoint,
+        "checkpoint": None if checkpoint is None else _checkpoint(checkpoint, checkpoint_every),
         "resume": resume or None,
     }
     if components_file is not None:
@@ -130,6 +133,12 @@ def command(
         _show(fitted, names, seconds, written)
     if interrupted:
         fail(_interrupted_sentence(fitted.n_iter_, output, checkpoint, activations))
+
+
+def _checkpoint(path: Path, seconds: float) -> Any:
+    from partwise import Checkpoint
+
+    return Checkpoint(path, seconds=seconds)
 
 
 def _check_refit(cls: Any, options: dict[str, Any]) -> None:

@@ -1,0 +1,165 @@
+"""Whatever goes wrong: one sentence, the right exit code, and no half-written files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from partwise.cli.guard import in_options
+from partwise.cli.output import printable
+from partwise.io import write_table
+
+FIT = ["fit", "counts.npz", "-o", "m.partwise"]
+
+
+@pytest.fixture
+def bad_files(folder: Path) -> Path:
+    """Files with faults, and a model of the good ones."""
+    write_table("negative.csv", np.array([[1, -2], [3, 4]]), ["x", "y"], ["a", "b"])
+    write_table("zeros.csv", np.zeros((3, 2)))
+    Path("junk.npz").write_bytes(b"junk")
+    Path("junk.partwise").write_bytes(b"\x10\x00\x00\x00\x00\x00\x00\x00{not json at all")
+    Path("folder").mkdir()
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["fit", "absent.npz", "-o", "m"], "there is no file absent.npz"),
+        (["fit", "negative.csv", "-o", "m"], "negative.csv[0, 1] (row 'x', column 'b') = -2"),
+        (["fit", "zeros.csv", "-o", "m"], "zeros.csv"),
+        (["fit", "junk.npz", "-o", "m"], "cannot read junk.npz"),
+        (["fit", "counts.npz", "-o", "absent/m"], "there is no directory"),
+        (["fit", "counts.npz", "-o", "folder"], "it is a directory"),
+        ([*FIT, "--layer", "raw"], "option layer does not apply"),
+        ([*FIT, "--memory-limit", "1k"], "counts.npz"),
+        ([*FIT, "--components-file", "absent.csv"], "there is no file absent.csv"),
+        ([*FIT, "--components-file", "junk.partwise"], "junk.partwise"),
+        ([*FIT, "--components-file", "negative.csv"], "parts of 2 features, but the data have 30"),
+        (["fit", "negative.csv", "-o", "m", "--components-file", "signatures.tsv"], "has no feature 'a'"),
+        (["transform", "absent", "counts.npz", "-o", "a.csv"], "absent"),
+        (["transform", "junk.partwise", "counts.npz", "-o", "a.csv"], "junk.partwise"),
+        (["transform", "counts.npz", "counts.npz", "-o", "a.csv"], "counts.npz"),
+        (["info", "absent"], "there is no file absent"),
+        (["info", "junk.partwise"], "junk.partwise"),
+        (["info", "folder"], "folder"),
+        (["convert", "absent.npz", "x.mtx"], "there is no file absent.npz"),
+        (["convert", "counts.npz", "absent/x.mtx"], "there is no directory"),
+        (["demo", "-o", "junk.npz"], "junk.npz"),
+    ],
+    ids=lambda value: "_".join(value) if isinstance(value, list) else "",
+)
+def test_failure_is_one_sentence(words, sentence, partwise, bad_files) -> None:
+    before = sorted(Path().rglob("*"))
+    assert sentence in partwise.fails(*words)
+    assert sorted(Path().rglob("*")) == before
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["fit", "counts.npz"], "Missing option '--output'"),
+        (["fit", "counts.npz", "-o", "counts.npz"], "--output: counts.npz is read as counts.npz"),
+        ([*FIT, "--parts", "./m.partwise"], "--parts"),
+        ([*FIT, "--parts", "p.csv", "--activations", "p.csv"], "is the file of --activations, too"),
+        ([*FIT, "--model", "gauss"], "'gauss' is not one of poisson"),
+        ([*FIT, "--set", "gamma=1"], "PoissonNMF has no parameter 'gamma'"),
+        ([*FIT, "--set", "callbacks=1"], "no parameter 'callbacks'"),
+        ([*FIT, "--set", "n_components=3"], "no parameter 'n_components'"),
+        ([*FIT, "--set", "active_threshold"], "is not of the form NAME=VALUE"),
+        ([*FIT, "--set", "active_threshold=7"], "'active_threshold' parameter of PoissonNMF must be"),
+        ([*FIT, "--inference", "magic"], "'inference' parameter of PoissonNMF must be"),
+        ([*FIT, "--init", "zeros"], "'init' parameter of PoissonNMF must be"),
+        ([*FIT, "-k", "0"], "--components"),
+        ([*FIT, "--seed", "-1"], "--seed"),
+        ([*FIT, "--threads", "0"], "--threads"),
+        ([*FIT, "--format", "word"], "'word' is not one of npz"),
+        ([*FIT, "--resume"], "it needs --checkpoint FILE"),
+        ([*FIT, "--activations", "a.xls"], "--activations: cannot tell from the name a.xls"),
+        ([*FIT, "--components-file", "signatures.tsv", "-k", "3"], "--components: with --components-file"),
+        ([*FIT, "--components-file", "signatures.tsv", "--max-iter", "3"], "--max-iter: with --components-file"),
+        (["transform", "m", "counts.npz", "-o", "a.xls"], "--output: cannot tell from the name a.xls"),
+        (["transform", "m", "counts.npz", "-o", "counts.npz"], "--output"),
+        (["convert", "counts.npz", "counts.xls"], "pass --write-format"),
+        (["convert", "counts.npz", "counts.npz"], "OUTPUT: counts.npz is read as counts.npz"),
+        (["info", "counts.npz", "--duplicates", "drop"], "--duplicates"),
+        (["reproduce", "nothing"], "there is nothing to reproduce called 'nothing'"),
+        (["bogus"], "No such command 'bogus'"),
+    ],
+    ids=lambda value: "_".join(value) if isinstance(value, list) else "",
+)  # fmt: skip
+def test_wrong_usage(words, sentence, partwise, bad_files) -> None:
+    assert sentence in partwise.misused(*words)
+
+
+def test_failed_fit_leaves_the_old_model(partwise, bad_files) -> None:
+    partwise("fit", "counts.npz", "-o", "m.partwise", "-k", 2)
+    before = Path("m.partwise").read_bytes()
+    partwise.fails("fit", "negative.csv", "-o", "m.partwise")
+    assert Path("m.partwise").read_bytes() == before
+
+
+def test_parts_with_a_feature_too_many(partwise, folder) -> None:
+    write_table("wide.csv", np.ones((2, 2)), ["x", "y"], ["a", "b"])
+    write_table("parts.csv", np.ones((3, 1)), ["b", "c", "a"], ["p"])
+    assert "a feature 'c' that the data lack" in partwise.fails(
+        "fit", "wide.csv", "-o", "m", "--components-file", "parts.csv"
+    )
+    write_table("parts.csv", np.ones((3, 1)), ["b", "a", "a"], ["p"])
+    assert "'a' twice" in partwise.fails("fit", "wide.csv", "-o", "m", "--components-file", "parts.csv")
+
+
+@pytest.mark.parametrize("how", ["option", "variable"])
+def test_debug_shows_the_error_itself(how, partwise, folder, monkeypatch) -> None:
+    if how == "variable":
+        monkeypatch.setenv("PARTWISE_DEBUG", "1")
+    result = partwise("info", "absent", *(["--debug"] if how == "option" else []), code=1)
+    assert isinstance(result.exception, FileNotFoundError)
+
+
+def test_fault_of_ours_is_said_to_be_one(partwise, folder, monkeypatch) -> None:
+    def broken(*unused: object, **also: object) -> None:
+        raise TypeError("two lines\nof nonsense")
+
+    monkeypatch.setattr("partwise.cli.facts.data_facts", broken)
+    result = partwise("info", "counts.npz", code=1)
+    last = result.stderr.splitlines()[-1]
+    assert last == "partwise: TypeError: two lines of nonsense (this should not happen: --debug shows where it did)"
+
+
+@pytest.mark.parametrize(
+    ("error", "sentence"),
+    [(KeyboardInterrupt(), "interrupted; nothing was written"), (MemoryError(), "there is not enough memory")],
+)
+def test_other_ends(error, sentence, partwise, folder, monkeypatch) -> None:
+    def ending(*unused: object, **also: object) -> None:
+        raise error
+
+    monkeypatch.setattr("partwise.io.reading.read", ending)
+    assert sentence in partwise.fails("info", "counts.npz")
+
+
+def test_labels_cannot_steer_the_terminal(partwise, folder) -> None:
+    hostile = "\x1b]0;title\x07"
+    write_table("hostile.csv", np.array([[3, 1], [0, 2]]), ["x", "y"], [hostile, "b"])
+    shown = partwise("fit", "hostile.csv", "-o", "m.partwise", "-k", 1).stdout
+    shown += partwise("info", "m.partwise").stdout
+    assert "\x1b" not in shown
+    assert shown.count(r"\x1b]0;title\x07") == 2
+    assert partwise.json("info", "m.partwise")["top_features"][0][0]["feature"] == hostile
+
+
+def test_printable_keeps_letters() -> None:
+    assert printable("Łódź 北京 – µ") == "Łódź 北京 – µ"
+    assert printable("a\nb\u202e") == "a\\nb\\u202e"
+
+
+def test_messages_speak_of_options() -> None:
+    options = {"transpose": "--transpose", "format": "--format", "memory_limit": "--memory-limit"}
+    assert in_options("say transpose=True, format= or memory_limit='8 GB'.", options) == (
+        "say --transpose, --format or --memory-limit 8 GB."
+    )
+    assert in_options("layer=None and informat=3 stay", options) == "layer=None and informat=3 stay"

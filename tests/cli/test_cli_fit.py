@@ -1,0 +1,204 @@
+"""`partwise fit` and `partwise transform`: the same numbers as Python, whole files, one JSON object."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from partwise import PoissonNMF, load, read
+from partwise.cli.models import model_names
+from partwise.io import write_matrix, write_table
+
+
+def table_of(path: str) -> tuple[list[str], list[str], np.ndarray]:
+    """Columns, rows and values of a table."""
+    with Path(path).open(newline="", encoding="utf-8") as file:
+        header, *lines = csv.reader(file, delimiter="\t" if path.endswith(".tsv") else ",")
+    return header[1:], [line[0] for line in lines], np.array([line[1:] for line in lines], dtype=float)
+
+
+@pytest.mark.parametrize(
+    ("words", "parameters"),
+    [
+        ([], {}),
+        (["--inference", "multiplicative", "--max-iter", "30", "--tol", "0"],
+         {"inference": "multiplicative", "max_iter": 30, "tol": 0.0}),
+        (["--init", "nndsvd", "--threads", "2", "--set", "active_threshold=0.3"],
+         {"init": "nndsvd", "active_threshold": 0.3}),
+    ],
+)  # fmt: skip
+def test_fit_gives_the_numbers_of_python(words, parameters, partwise, folder, counts) -> None:
+    outputs = ["-o", "m.partwise", "--activations", "a.csv", "--parts", "p.tsv"]
+    partwise("fit", "counts.npz", "-k", 4, "--seed", 7, *words, *outputs)
+    expected = PoissonNMF(4, random_state=7, **parameters).fit(read("counts.npz"))
+    fitted = load("m.partwise")
+    np.testing.assert_array_equal(fitted.components_, expected.components_)
+    assert fitted.get_params() == expected.get_params()
+    assert fitted.active_components_.tolist() == expected.active_components_.tolist()
+    columns, rows, values = table_of("a.csv")
+    assert columns == list(expected.get_feature_names_out())
+    assert rows == [str(n) for n in range(60)]
+    np.testing.assert_array_equal(values, expected.transform(counts))
+    columns, rows, values = table_of("p.tsv")
+    assert columns == list(expected.get_feature_names_out())
+    np.testing.assert_array_equal(values, expected.components_.T)
+
+
+def test_fit_says_what_it_read_and_did(partwise, folder, counts) -> None:
+    result = partwise("fit", "catalogue.tsv", "--transpose", "-o", "m.partwise", "-k", 3)
+    nonzeros = np.count_nonzero(counts)
+    assert result.stderr == f"read 60 samples x 30 features, {nonzeros} nonzeros, 0 missing from catalogue.tsv\n"
+    lines = result.stdout.splitlines()
+    assert lines[0].startswith("PoissonNMF: Converged after ")
+    assert lines[1].startswith("3 of 3 components active, objective ")
+    assert [line.split()[:2] for line in lines[2:5]] == [["part", "0"], ["part", "1"], ["part", "2"]]
+    assert all(word.startswith("feature") for word in lines[2].split()[2:])
+    assert lines[5:] == ["wrote m.partwise"]
+
+
+def test_fit_json(partwise, folder, counts) -> None:
+    content = partwise.json("fit", "counts.npz", "-o", "m.partwise", "-k", 3, "--max-iter", 2)
+    fitted = load("m.partwise")
+    assert content["model"] == "PoissonNMF"
+    assert content["data"] == {
+        "source": "counts.npz",
+        "n_samples": 60,
+        "n_features": 30,
+        "n_nonzeros": np.count_nonzero(counts),
+        "n_missing": 0,
+    }
+    assert content["parameters"]["n_components"] == content["n_components"] == 3
+    assert content["parameters"]["random_state"] == 0
+    assert content["objective"] == fitted.trace_["objective"][-1]
+    assert content["status"]["code"] == "max_iter"
+    assert content["written"] == ["m.partwise"]
+    (warning,) = content["warnings"]
+    assert warning.startswith("Ended after 2 iterations without convergence")
+
+
+def test_missing_cells_are_counted_and_left_out(partwise, folder, counts) -> None:
+    holed = counts.astype(float)
+    holed[0, :5] = np.nan
+    write_table("holed.csv", holed)
+    content = partwise.json("fit", "holed.csv", "-o", "m.partwise", "-k", 2)
+    assert content["data"]["n_missing"] == 5
+    assert content["data"]["n_nonzeros"] == np.count_nonzero(np.nan_to_num(holed))
+    expected = PoissonNMF(2, random_state=0).fit(holed)
+    np.testing.assert_array_equal(load("m.partwise").components_, expected.components_)
+
+
+def test_warning_is_a_line(partwise, folder, counts) -> None:
+    totals = counts.sum(axis=1, keepdims=True) + 1
+    write_table("logged.csv", np.log1p(10 * counts / totals))
+    result = partwise("fit", "logged.csv", "-o", "m.partwise", "-k", 2)
+    assert result.stderr.count("looks log-normalised") == 1
+    assert "\nwarning: " in result.stderr
+
+
+def test_refit_to_given_parts(partwise, folder, counts) -> None:
+    words = ["--components-file", "signatures.tsv", "--activations", "a.csv"]
+    content = partwise.json("fit", "catalogue.tsv", "--transpose", "-o", "m.partwise", *words)
+    assert content["n_components"] == 4
+    assert content["n_iter"] == 0
+    signatures = read("signatures.tsv")
+    columns, rows, values = table_of("a.csv")
+    assert columns == signatures.column_labels.tolist() == ["SBS1", "SBS2", "SBS3", "SBS4"]
+    assert rows[:2] == ["sample0", "sample1"]
+    np.testing.assert_array_equal(values, PoissonNMF.from_components(signatures.matrix.T).transform(counts))
+
+
+def test_refit_matches_features_by_name(partwise, folder) -> None:
+    signatures = read("signatures.tsv")
+    order = np.random.default_rng(0).permutation(30)
+    write_table("shuffled.csv", signatures.matrix[order], signatures.row_labels[order], signatures.column_labels)
+    for name in ("signatures.tsv", "shuffled.csv"):
+        words = ["--components-file", name, "--activations", f"a.{name}.csv"]
+        partwise("fit", "catalogue.tsv", "--transpose", "-o", "m.partwise", *words)
+    np.testing.assert_array_equal(table_of("a.signatures.tsv.csv")[2], table_of("a.shuffled.csv.csv")[2])
+
+
+def test_refit_knows_names_that_our_tables_quote(partwise, folder) -> None:
+    names = ["@ann", "=bob", "'cat"]
+    write_table("data.csv", np.array([[1, 2, 3], [4, 0, 6]]), ["x", "y"], names, neutralise=False)
+    partwise("fit", "data.csv", "-k", 1, "-o", "m.partwise", "--parts", "parts.csv")
+    assert Path("parts.csv").read_text().splitlines()[1].startswith("'@ann,")
+    partwise("fit", "data.csv", "-o", "again.partwise", "--components-file", "parts.csv")
+    np.testing.assert_array_equal(load("again.partwise").components_, load("m.partwise").components_)
+
+
+def test_refit_from_a_model_file(partwise, folder) -> None:
+    partwise("fit", "counts.npz", "-o", "m.partwise", "-k", 3)
+    partwise("fit", "new_counts.npz", "-o", "again.partwise", "--components-file", "m.partwise")
+    np.testing.assert_array_equal(load("again.partwise").components_, load("m.partwise").components_)
+
+
+def test_checkpoint_and_resume(partwise, folder) -> None:
+    words = ["counts.npz", "-k", 4, "--tol", 0, "--checkpoint", "fit.checkpoint", "--resume"]
+    first = partwise("fit", *words, "-o", "a.partwise", "--max-iter", 10)
+    assert "there is no checkpoint fit.checkpoint yet: starting anew" in first.stderr
+    content = partwise.json("fit", *words, "-o", "b.partwise", "--max-iter", 25)
+    assert content["n_iter"] == 25
+    partwise("fit", "counts.npz", "-k", 4, "--tol", 0, "-o", "c.partwise", "--max-iter", 25)
+    np.testing.assert_array_equal(load("b.partwise").components_, load("c.partwise").components_)
+
+
+def test_transform_is_that_of_python(partwise, folder, counts) -> None:
+    partwise("fit", "counts.npz", "-o", "m.partwise", "-k", 4)
+    words = ["-o", "a.csv", "--errors", "e.csv", "--threads", 2]
+    content = partwise.json("transform", "m.partwise", "new_counts.npz", *words)
+    assert (content["n_samples"], content["n_components"]) == (20, 4)
+    model = load("m.partwise")
+    np.testing.assert_array_equal(table_of("a.csv")[2], model.transform(counts[:20]))
+    np.testing.assert_array_equal(table_of("e.csv")[2], model.activation_errors(counts[:20]))
+
+
+def test_transform_to_parquet(partwise, folder) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")
+    partwise("fit", "catalogue.tsv", "--transpose", "-o", "m.partwise", "-k", 4)
+    partwise("transform", "m.partwise", "catalogue.tsv", "--transpose", "-o", "a.parquet")
+    columns = parquet.read_table("a.parquet").to_pydict()
+    assert columns["sample"][:2] == ["sample0", "sample1"]
+    expected = load("m.partwise").transform(read("catalogue.tsv", transpose=True))
+    np.testing.assert_array_equal(columns["poissonnmf2"], expected[:, 2])
+
+
+def test_transform_to_anndata_keeps_what_is_there(partwise, folder, counts) -> None:
+    anndata = pytest.importorskip("anndata")
+    adata = anndata.AnnData(counts.astype(np.float32))
+    adata.obs["batch"] = np.arange(60) % 3
+    adata.layers["counts"] = counts
+    adata.write_h5ad("cells.h5ad")
+    partwise("fit", "cells.h5ad", "--layer", "counts", "-o", "m.partwise", "-k", 4)
+    partwise("transform", "m.partwise", "cells.h5ad", "--layer", "counts", "-o", "cells.h5ad")
+    result = anndata.read_h5ad("cells.h5ad")
+    assert result.obs["batch"].tolist() == (np.arange(60) % 3).tolist()
+    model = load("m.partwise")
+    np.testing.assert_array_equal(result.obsm["X_partwise"], model.transform(read("cells.h5ad", layer="counts")))
+    np.testing.assert_array_equal(result.varm["partwise"], model.components_.T)
+    assert result.uns["partwise"]["model"] == "PoissonNMF"
+
+
+def test_models_are_named_after_the_estimators() -> None:
+    from partwise.cli.models import _command_name
+
+    assert model_names()["poisson"] == "PoissonNMF"
+    names = {
+        "GammaPoissonNMF": "gamma-poisson",
+        "EmpiricalBayesPoissonNMF": "empirical-bayes-poisson",
+        "BetaGammaPFA": "beta-gamma-pfa",
+        "LogisticPCA": "logistic-pca",
+    }
+    assert {name: _command_name(name) for name in names} == names
+
+
+def test_model_may_be_given_by_class(partwise, folder) -> None:
+    partwise("fit", "counts.npz", "-o", "m.partwise", "--model", "PoissonNMF", "-k", 2)
+    assert type(load("m.partwise")) is PoissonNMF
+
+
+def test_unnamed_data_get_numbered_names(partwise, folder) -> None:
+    write_matrix("x.npz", read("counts.npz"))
+    assert "feature " in partwise("fit", "x.npz", "-o", "m.partwise", "-k", 2).stdout

@@ -1,0 +1,101 @@
+"""Help: fast, complete, with examples that run."""
+
+from __future__ import annotations
+
+import pkgutil
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import partwise.cli.commands
+from partwise._version import __version__
+
+COMMANDS = [module.name for module in pkgutil.iter_modules(partwise.cli.commands.__path__)]
+HEAVY = ["numpy", "scipy", "numba", "sklearn", "pandas", "matplotlib", "anndata", "pyarrow", "polars"]
+
+
+def test_commands_are_the_files(partwise) -> None:
+    text = partwise("--help").stdout
+    listed = re.findall(r"^  (\w+)  +\S", text.partition("Commands:")[2].partition("Examples:")[0], re.MULTILINE)
+    assert listed == COMMANDS
+    assert {"fit", "transform", "info", "demo", "convert", "reproduce"} <= set(COMMANDS)
+
+
+def test_no_arguments_show_help(partwise) -> None:
+    result = partwise(code=2)
+    assert "Commands:" in result.stdout + result.stderr
+
+
+def test_version(partwise) -> None:
+    assert partwise("--version").stdout == f"partwise {__version__}\n"
+
+
+def examples(text: str) -> list[list[str]]:
+    """The command lines under "Examples:" of a help text."""
+    lines = text.partition("Examples:")[2].splitlines()
+    return [shlex.split(line.strip().removeprefix("$ ")) for line in lines if line.strip().startswith("$ ")]
+
+
+def test_first_examples_are_those_of_commands(partwise) -> None:
+    found = examples(partwise("--help").stdout)
+    assert found
+    for words in found:
+        assert words in examples(partwise(words[1], "--help").stdout)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_examples_of_help_run(name: str, partwise, folder: Path) -> None:
+    found = examples(partwise(name, "--help").stdout)
+    assert found
+    if name in {"transform", "info"}:
+        partwise("fit", "counts.npz", "-o", "topics.partwise", "-k", "4")
+    for words in found:
+        assert words[:2] == ["partwise", name]
+        partwise(*words[1:])
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_of_command_says_all(name: str, partwise) -> None:
+    text = partwise(name, "-h").stdout
+    assert "--json" in text
+    assert "--debug" in text
+    assert "PARTWISE_DEBUG" in text
+    lines = text.partition("Options:")[2].partition("Examples:")[0]
+    # every option has a text of its own, on its line or on the next
+    for option, after in re.findall(r"^  (-\S.*?)(?:  +(\S.*))?$", lines, re.MULTILINE):
+        assert after or re.search(rf"^  {re.escape(option)}\n {{20,}}\S", lines, re.MULTILINE), option
+
+
+@pytest.mark.parametrize("words", [["--help"], ["fit", "--help"], ["--version"]])
+def test_help_imports_nothing_heavy(words: list[str]) -> None:
+    code = (
+        f"import sys; sys.argv = ['partwise', *{words}]\n"
+        "from partwise.cli.main import main\n"
+        "try:\n    main()\nfinally:\n"
+        f"    print('LOADED', *[name for name in {HEAVY} if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1].split() == ["LOADED"]
+
+
+def test_completion_is_offered() -> None:
+    program = Path(sys.executable).with_name("partwise")
+    done = subprocess.run(
+        [program],
+        env={
+            "_PARTWISE_COMPLETE": "complete_bash",
+            "COMP_WORDS": "partwise tra",
+            "COMP_CWORD": "1",
+            "PATH": "/usr/bin",
+        },
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.stdout.split() == ["transform"], done.stderr

@@ -1,0 +1,82 @@
+"""The command as a process of its own: exit codes, signals, closed pipes."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from partwise import PoissonNMF, load, read
+
+PROGRAM = str(Path(sys.executable).with_name("partwise"))
+
+
+def run(*words: str) -> subprocess.CompletedProcess[str]:
+    """Run the command to its end."""
+    return subprocess.run([PROGRAM, *words], capture_output=True, text=True, timeout=120, check=False)
+
+
+def test_exit_codes(folder: Path) -> None:
+    done = run("info", "counts.npz", "--json")
+    assert done.returncode == 0
+    assert json.loads(done.stdout)["n_samples"] == 60
+    failed = run("info", "absent.npz")
+    assert (failed.returncode, failed.stdout) == (1, "")
+    assert failed.stderr == "partwise: there is no file absent.npz; check the name.\n"
+    misused = run("info")
+    assert misused.returncode == 2
+    assert "Missing argument" in misused.stderr
+
+
+def test_ctrl_c_leaves_a_usable_model(folder: Path) -> None:
+    words = ["fit", "counts.npz", "-k", "4", "--tol", "0", "--checkpoint", "c", "--checkpoint-every", "0.05"]
+    outputs = ["-o", "m.partwise", "--activations", "a.csv", "--max-iter", "100000000", "--no-progress"]
+    process = subprocess.Popen([PROGRAM, *words, *outputs], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 90
+    while not Path("c").exists():  # the first checkpoint shows that the fit is under way
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    stdout, stderr = process.communicate(timeout=60)
+    assert process.returncode == 1, stderr
+    assert "Traceback" not in stderr
+    last = stderr.splitlines()[-1]
+    model = load("m.partwise")
+    assert model.status_.code == "interrupted"
+    plural = "" if model.n_iter_ == 1 else "s"
+    assert last == (
+        f"partwise: interrupted after {model.n_iter_} iteration{plural}: m.partwise holds the model so far "
+        "(a.csv was not written); run the same command with --resume to finish it."
+    )
+    assert not Path("a.csv").exists()
+    assert "wrote m.partwise" in stdout
+    expected = PoissonNMF(4, tol=0, max_iter=model.n_iter_, random_state=0).fit(read("counts.npz"))
+    np.testing.assert_array_equal(model.components_, expected.components_)
+    more = model.n_iter_ + 5
+    assert run(*words, "-o", "m.partwise", "--resume", "--max-iter", str(more)).returncode == 0
+    resumed = load("m.partwise")
+    expected = PoissonNMF(4, tol=0, max_iter=more, random_state=0).fit(read("counts.npz"))
+    assert resumed.n_iter_ == more
+    np.testing.assert_array_equal(resumed.components_, expected.components_)
+
+
+@pytest.mark.parametrize("words", [["info", "counts.npz", "--json"], ["info", "counts.npz"]])
+def test_reader_that_left_is_no_traceback(words: list[str], folder: Path) -> None:
+    read_end, write_end = os.pipe()
+    os.close(read_end)
+    try:
+        done = subprocess.run(
+            [PROGRAM, *words], stdout=write_end, stderr=subprocess.PIPE, text=True, timeout=120, check=False
+        )
+    finally:
+        os.close(write_end)
+    assert done.returncode == 1
+    assert done.stderr.splitlines() == [line for line in done.stderr.splitlines() if line.startswith("read ")]

@@ -17,8 +17,8 @@ class FlatPrior:
     Parameters
     ----------
     floor
-        Smallest rate, broadcast with the counts: multiplicative updates cannot leave 0, and a rate of 0 under a positive
-        count has no likelihood.
+        Smallest rate, broadcast with the counts: multiplicative updates cannot leave 0, and a rate of 0 under a
+        positive count has no likelihood.
 
     Examples
     --------

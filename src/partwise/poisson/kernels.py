@@ -19,6 +19,7 @@ Pointer = NDArray[np.int64]
 Index = NDArray[np.int32]
 Values = NDArray[Any]
 
+_CELLS_AT_ONCE = 16
 _FRESH_RATES_EVERY = 16
 # Of a count, far below anything that matters: keeps squares of its reciprocal finite.
 _SMALLEST_RATE = 1e-100
@@ -41,22 +42,41 @@ def expected_counts(
     Returns ``(X * log(factor @ other.T)).sum()`` over the block if ``with_logs``, else 0.
     """
     n_components = factor.shape[1]
+    # The rates of a few cells first, then what these cells add, four at a time: cell by cell, every sum would wait for
+    # a division, and `counts` be read and written for each of them.
+    ratio = np.empty(_CELLS_AT_ONCE + 3)
     total = 0.0
     for n in range(start, stop):
         row = factor[n]
         counts = out[n]
         for k in range(n_components):
             counts[k] = 0.0
-        for p in range(indptr[n], indptr[n + 1]):
-            column = other[indices[p]]
-            rate = 0.0
-            for k in range(n_components):
-                rate += row[k] * column[k]
-            ratio = values[p] / rate
-            for k in range(n_components):
-                counts[k] += ratio * column[k]
+        for first in range(indptr[n], indptr[n + 1], _CELLS_AT_ONCE):
+            size = min(_CELLS_AT_ONCE, indptr[n + 1] - first)
+            for p in range(size):
+                column = other[indices[first + p]]
+                rate = 0.0
+                for k in range(n_components):
+                    rate += row[k] * column[k]
+                ratio[p] = rate
             if with_logs:
-                total += values[p] * math.log(rate)
+                for p in range(size):
+                    total += values[first + p] * math.log(ratio[p])
+            for p in range(size):
+                ratio[p] = values[first + p] / ratio[p]
+            # A rest of fewer than four is filled up with the last cell, taken 0 times.
+            ratio[size : size + 3] = 0.0
+            last = first + size - 1
+            for p in range(0, size, 4):
+                column = other[indices[first + p]]
+                column_1 = other[indices[min(first + p + 1, last)]]
+                column_2 = other[indices[min(first + p + 2, last)]]
+                column_3 = other[indices[min(first + p + 3, last)]]
+                ratio_0, ratio_1, ratio_2, ratio_3 = ratio[p], ratio[p + 1], ratio[p + 2], ratio[p + 3]
+                for k in range(n_components):
+                    counts[k] += (
+                        ratio_0 * column[k] + ratio_1 * column_1[k] + ratio_2 * column_2[k] + ratio_3 * column_3[k]
+                    )
         for k in range(n_components):
             counts[k] *= row[k]
     return total

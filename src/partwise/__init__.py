@@ -17,11 +17,13 @@ if TYPE_CHECKING:  # and __all__: the same names for type checkers and editors; 
     from partwise.core.coerce import as_table
     from partwise.core.data import BinaryMatrix, CountMatrix
     from partwise.core.persistence import load
+    from partwise.gamma_poisson.beta_gamma import BetaGammaPFA
     from partwise.io import read
     from partwise.io.table import Table
     from partwise.poisson.estimator import PoissonNMF
 
 __all__ = [
+    "BetaGammaPFA",
     "BinaryMatrix",
     "Checkpoint",
     "CountMatrix",

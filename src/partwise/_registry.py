@@ -15,6 +15,7 @@ from partwise.errors import InvalidInputError
 
 ESTIMATORS: Mapping[str, str] = MappingProxyType(
     {
+        "BetaGammaPFA": "partwise.gamma_poisson.beta_gamma:BetaGammaPFA",
         "PoissonNMF": "partwise.poisson.estimator:PoissonNMF",
     }
 )

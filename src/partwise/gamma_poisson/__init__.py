@@ -1,0 +1,1 @@
+"""Gamma-Poisson factorization: activations have gamma priors, so they can be integrated out."""

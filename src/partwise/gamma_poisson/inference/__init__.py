@@ -1,0 +1,1 @@
+"""Algorithms for Gamma-Poisson factorization, one file each."""

@@ -1,0 +1,94 @@
+"""Activations given the dictionary: posterior means and draws by Gibbs sampling."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from partwise.core.data import SparseData
+from partwise.core.keys import Key
+from partwise.engines.base import Engine
+from partwise.engines.blocks import row_blocks
+from partwise.gamma_poisson.inference.sweeps import Sweeps
+from partwise.gamma_poisson.kernels import posterior_mean_rows
+from partwise.poisson.inference.passes import Side
+
+Floats = NDArray[np.float64]
+
+BURN_IN, N_DRAWS = 50, 200
+
+
+def inverse_rates(data: SparseData, dictionary: Floats, rate: Floats, engine: Engine) -> Floats:
+    """1 / (rate_k + Σ over observed f of w_fk): one row for all where nothing is missing."""
+    return 1.0 / (rate + Side(data, engine).exposure(dictionary))
+
+
+def explained(data: SparseData, dictionary: Floats) -> SparseData:
+    """The counts of features that some component holds; the others say nothing about activations."""
+    return data.only(np.any(dictionary > 0, axis=1)[data.indices])
+
+
+def posterior_mean(
+    data: SparseData,
+    dictionary: Floats,
+    shape: Floats,
+    rate: Floats,
+    engine: Engine,
+    *,
+    burn_in: int = BURN_IN,
+    n_draws: int = N_DRAWS,
+) -> Floats:
+    """E[h_nk | x_n], Rao-Blackwellised over the allocations; the same stream for every row."""
+    dictionary = np.ascontiguousarray(dictionary)
+    data = explained(data, dictionary)
+    inverse = inverse_rates(data, dictionary, rate, engine)
+    out = np.empty((data.shape[0], dictionary.shape[1]))
+    seed, stage_chain, _ = Key(0).for_stage("posterior mean").words
+
+    def one(block: tuple[int, int]) -> None:
+        start, stop = block
+        posterior_mean_rows(
+            data.indptr,
+            data.indices,
+            data.values,
+            dictionary,
+            inverse,
+            shape,
+            burn_in,
+            n_draws,
+            seed,
+            stage_chain,
+            start,
+            stop,
+            out,
+        )
+
+    engine.for_each(one, row_blocks(data.indptr, 2**12))
+    return out
+
+
+def posterior_draws(
+    key: Key,
+    data: SparseData,
+    dictionary: Floats,
+    shape: Floats,
+    rate: Floats,
+    engine: Engine,
+    *,
+    n_draws: int,
+    burn_in: int = BURN_IN,
+) -> Floats:
+    """Draws x samples x components from successive sweeps of a Gibbs chain."""
+    dictionary = np.ascontiguousarray(dictionary)
+    data = explained(data, dictionary)
+    sweeps = Sweeps(data, engine)
+    inverse = inverse_rates(data, dictionary, rate, engine)
+    counts = np.repeat(data.row_sums[:, None] / shape.size, shape.size, axis=1)
+    out = np.empty((n_draws, data.shape[0], shape.size))
+    for s in range(-burn_in, n_draws):
+        at = key.at(burn_in + s)
+        activations = sweeps.activations(at, counts, shape, inverse)
+        counts, _ = sweeps.allocations(at, activations, dictionary)
+        if s >= 0:
+            out[s] = activations
+    return out

@@ -1,0 +1,81 @@
+"""Gibbs sampler of beta-Gamma Poisson factor analysis (Zhou, Hannah, Dunson & Carin 2012)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from partwise.core.data import SparseData
+from partwise.core.keys import Key
+from partwise.engines.base import Engine
+from partwise.gamma_poisson.inference.sweeps import Sweeps
+
+Floats = NDArray[np.float64]
+
+
+@dataclass
+class BetaGammaState:
+    """The last draw, and sums over the kept draws."""
+
+    sample_counts: Floats
+    dictionary: Floats
+    probability: Floats
+    dictionary_sum: Floats
+    probability_sum: Floats
+    counts_sum: Floats
+    n_kept: int = 0
+
+
+@dataclass
+class BetaGammaGibbs:
+    """φ_k ~ Dirichlet(η), h_nk ~ Gamma(r, scale p_k / (1 - p_k)), p_k ~ Beta(κ ε, κ (1 - ε)) (MATH 2).
+
+    A step draws h, then the allocations, then φ, then p with h integrated out: p comes right before the next h.
+    Missing cells are drawn too, so that the conditionals of φ and p keep their form.
+    """
+
+    n_components: int
+    dictionary_concentration: float
+    shape: float
+    concentration: float
+    base_probability: float
+    burn_in: int
+    engine: Engine = field(compare=False)
+
+    def init(self, key: Key, data: SparseData) -> BetaGammaState:
+        """Dictionary columns near the features' frequencies, and each row's total spread evenly."""
+        generator = key.for_stage("init").generator()
+        noise = generator.exponential(size=(data.shape[1], self.n_components))
+        dictionary = (data.column_sums[:, None] + 1.0) * (noise + 0.1)
+        dictionary /= dictionary.sum(axis=0)
+        counts = np.repeat(data.row_sums[:, None] / self.n_components, self.n_components, axis=1)
+        probability = self._draw_probability(key, counts.sum(axis=0), data.shape[0])
+        zeros = np.zeros(self.n_components)
+        return BetaGammaState(counts, dictionary, probability, np.zeros_like(dictionary), zeros, zeros.copy())
+
+    def step(self, key: Key, data: SparseData, state: BetaGammaState) -> tuple[BetaGammaState, Mapping[str, float]]:
+        """One sweep; after the burn-in the draws are summed."""
+        sweeps = Sweeps(data, self.engine)
+        shapes = np.full(self.n_components, self.shape)
+        # 1 / (rate + 1) with rate = (1 - p) / p and columns that sum to 1.
+        activations = sweeps.activations(key, state.sample_counts, shapes, state.probability[None, :])
+        state.sample_counts, feature_counts = sweeps.allocations(key, activations, state.dictionary, impute=True)
+        state.dictionary = sweeps.dirichlet_dictionary(key, feature_counts, self.dictionary_concentration)
+        totals = feature_counts.sum(axis=0)
+        state.probability = self._draw_probability(key, totals, data.shape[0])
+        if key.iteration > self.burn_in:
+            state.dictionary_sum += state.dictionary
+            state.probability_sum += state.probability
+            state.counts_sum += totals
+            state.n_kept += 1
+        return state, {"n_used": float(np.count_nonzero(totals))}
+
+    def _draw_probability(self, key: Key, totals: Floats, n_samples: int) -> Floats:
+        successes = self.concentration * self.base_probability + totals
+        failures = self.concentration * (1.0 - self.base_probability) + n_samples * self.shape
+        drawn = key.for_stage("probability").generator().beta(successes, failures)
+        # Beta draws of tiny first parameters underflow to 0, where the rate would be infinite.
+        return np.clip(drawn, 1e-12, 1.0 - 1e-12)

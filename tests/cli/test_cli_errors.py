@@ -65,7 +65,7 @@ def test_failure_is_one_sentence(words, sentence, partwise, bad_files) -> None:
         (["fit", "counts.npz", "-o", "counts.npz"], "--output: counts.npz is read as counts.npz"),
         ([*FIT, "--parts", "./m.partwise"], "--parts"),
         ([*FIT, "--parts", "p.csv", "--activations", "p.csv"], "is the file of --activations, too"),
-        ([*FIT, "--model", "gauss"], "'gauss' is not one of poisson"),
+        ([*FIT, "--model", "gauss"], "--model: 'gauss' is not one of "),
         ([*FIT, "--set", "gamma=1"], "PoissonNMF has no parameter 'gamma'"),
         ([*FIT, "--set", "callbacks=1"], "no parameter 'callbacks'"),
         ([*FIT, "--set", "n_components=3"], "no parameter 'n_components'"),

@@ -115,9 +115,10 @@ def test_reproduce_lists_and_runs_modules(partwise, folder, monkeypatch) -> None
         "    (output / 'result.txt').write_text(f'quick={quick}')\n"
     )
     (modules / "_helper.py").write_text("raise SystemError('helpers are not for listing')\n")
+    monkeypatch.setattr(reproduce, "__path__", [])
     assert "has no papers to reproduce yet" in partwise("reproduce").stdout
     assert partwise.json("reproduce")["available"] == {}
-    monkeypatch.setattr(reproduce, "__path__", [*reproduce.__path__, str(modules)])
+    monkeypatch.setattr(reproduce, "__path__", [str(modules)])
     assert partwise("reproduce").stdout == "toy  Redo the toy figure.\n"
     assert partwise("reproduce", "toy", "-o", "results").stdout == "wrote results/toy\n"
     assert Path("results/toy/result.txt").read_text() == "quick=True"

@@ -74,11 +74,19 @@ def plot_parts_images(
     return drawn
 
 
-def draw_picture(ax: Any, pixels: Any, shape: tuple[int, int], *, top: float | None = None) -> None:
-    """Draw one picture; `top` is the value that is black, by default the largest."""
+def draw_picture(
+    ax: Any,
+    pixels: Any,
+    shape: tuple[int, int],
+    *,
+    top: float | None = None,
+    extent: tuple[float, float, float, float] | None = None,
+) -> None:
+    """Draw one picture; `top` is the value that is black, by default the largest, `extent` its place in the axes."""
     values = np.asarray(pixels, dtype=np.float64).reshape(shape)
     top = float(values.max()) if top is None else top
     # A picture that is empty everywhere is white, not black.
-    ax.imshow(values, cmap=INK, vmin=0.0, vmax=top if top > 0 else 1.0, interpolation="nearest")
+    limits = {"vmin": 0.0, "vmax": top if top > 0 else 1.0}
+    ax.imshow(values, cmap=INK, interpolation="nearest", extent=extent, **limits)
     ax.set_xticks([])
     ax.set_yticks([])

@@ -21,10 +21,10 @@ def command(
     threads: Threads = 1,
     as_json: Json = False,
 ) -> None:
-    """Find the strokes of handwritten digits and the topics of Python's help.
+    """Try it out on handwritten digits and on texts.
 
-    Prints the parts in words, and draws them to demo.png. The digits come with scikit-learn, the help texts with
-    Python; nothing is downloaded.
+    Finds the strokes of digits and the topics of Python's help, prints them in words, and draws them to demo.png. The
+    digits come with scikit-learn, the help texts with Python; nothing is downloaded.
     """
     import time
 

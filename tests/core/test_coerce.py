@@ -382,6 +382,8 @@ def broken(fmt: str, **arrays: Any) -> Any:
         lambda: broken("csr", indptr=[0, 2, 1, 4]),
         lambda: broken("csr", indptr=[1, 2, 2, 4]),
         lambda: broken("csr", indptr=[0, 2, 2, 9]),
+        lambda: broken("csr", indptr=[0, 2, 2, 0]),
+        lambda: broken("csc", indptr=[0, 2, 3, 4, 0]),
         lambda: broken("csc", indices=[0, 2, 99, 0]),
         lambda: broken("csc", indices=[0, 2, 2_000_000_000, 0]),
         lambda: broken("bsr", indices=[0] * 3 + [77]),

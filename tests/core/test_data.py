@@ -48,6 +48,7 @@ def test_sums_are_taken_in_64_bits() -> None:
         (2**32 - 1, np.uint32),
         (2**32, np.int64),
         (0.5, np.float64),
+        (2.0**63, np.float64),
         (1e25, np.float64),
     ],
 )

@@ -200,8 +200,8 @@ def _sparse_to_csr(matrix: Any, name: str) -> Any:
         _refuse_complex(name)
     try:
         if matrix.format in ("csr", "csc", "bsr"):
+            _check_positions(matrix)
             flat = type(matrix)((matrix.data, matrix.indices, matrix.indptr), shape=matrix.shape, copy=False)
-            flat.check_format(full_check=True)
         else:
             coo = matrix.tocoo(copy=False)
             flat = sp.coo_array((coo.data, (coo.row, coo.col)), shape=coo.shape)
@@ -214,6 +214,20 @@ def _sparse_to_csr(matrix: Any, name: str) -> Any:
     csr = sp.csr_array(flat.astype(_type_for_sums(flat.data), copy=flat.format == "csr"))
     csr.sum_duplicates()
     return csr
+
+
+def _check_positions(matrix: Any) -> None:
+    """Refuse compressed formats whose arrays do not fit together; SciPy's own check skips some of them."""
+    shape = np.array(matrix.shape) // (matrix.blocksize if matrix.format == "bsr" else 1)
+    n_rows, n_columns = shape[::-1] if matrix.format == "csc" else shape
+    indptr, indices = np.asarray(matrix.indptr), np.asarray(matrix.indices)
+    if indptr.shape != (n_rows + 1,) or indptr[0] != 0 or np.any(indptr[1:] < indptr[:-1]):
+        raise ValueError("its index pointers do not rise from 0, one step a row")
+    if indices.ndim != 1 or indptr[-1] > min(len(indices), len(matrix.data)):
+        raise ValueError("its index pointers go beyond its entries")
+    stored = indices[: indptr[-1]]
+    if stored.size and (stored.min() < 0 or stored.max() >= n_columns):
+        raise ValueError("a position is out of range")
 
 
 def _type_for_sums(values: Any) -> Any:

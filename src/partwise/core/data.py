@@ -280,7 +280,7 @@ def _smallest(values: Values) -> Values:
     """The values in the smallest type that holds them: unsigned 16 or 32 bits, int64, or float64 for reals."""
     if values.dtype.kind == "f" and not np.all(values == np.floor(values)):
         return values.astype(np.float64)
-    largest = values.max(initial=0)
+    largest = int(values.max(initial=0))  # exact: the float 2**63 equals the largest int64 to NumPy
     for kind in (np.uint16, np.uint32, np.int64):
         if largest <= np.iinfo(kind).max:
             return values.astype(kind)

@@ -72,7 +72,8 @@ def predict_rows(
 ) -> None:
     """``out = (X * log((1 - smoothing) * rates / rates.sum() + smoothing / n_observed)).sum() / X.sum()``, row by row.
 
-    Rates are those of observed cells. ``totals`` is ``dictionary.sum(axis=0)``. Where all rates are 0, they count as equal; rows without counts get 0.
+    Rates are those of observed cells. ``totals`` is ``dictionary.sum(axis=0)``. Where all rates are 0, they count as
+    equal; rows without counts get 0.
     """
     n_features, n_components = dictionary.shape
     for n in range(start, stop):

@@ -18,6 +18,7 @@ from partwise.poisson.inference.state import Floors, PoissonState, Start, start_
 Floats = NDArray[np.float64]
 
 _SWEEPS = 2
+_EM_STEPS = 10
 _FIRST_STRIDE, _STRIDE_GROWTH, _LIMIT_GROWTH, _SHORTEST_LIMIT = 0.5, 1.1, 1.05, 0.1
 
 
@@ -37,7 +38,8 @@ class CoordinateDescent:
     """Newton steps on single coordinates (Hsieh & Dhillon 2011) from points extrapolated as by Ang & Gillis (2019).
 
     A step that would lower the log-likelihood is rejected, and the next one extrapolates less; after two rejections
-    in a row one EM step is taken, which cannot lower it.
+    in a row one EM step is taken, which cannot lower it. The first steps are EM too: they are cheap, and the large
+    steps of coordinate descent, taken from a random start, end in worse optima.
     """
 
     n_components: int
@@ -53,14 +55,14 @@ class CoordinateDescent:
         self, key: Key, data: SparseData, state: ExtrapolatedState
     ) -> tuple[ExtrapolatedState, Mapping[str, float]]:
         """Improve activations, then dictionary; reports the log-likelihood (without log x! terms)."""
-        if state.rejections > 2:
+        if state.rejections > 2 or key.iteration <= _EM_STEPS:
             return self._em_step(key, data, state)
         samples, features = Side(data, self.engine), Side(data.transposed, self.engine)
         floors = Floors.of(data, self.n_components)
         stride = 0.0 if state.rejections == 2 else state.stride
         activations = state.activations.copy()
         samples.coordinate_descent(activations, state.dictionary_ahead, floors=floors.activations, max_sweeps=_SWEEPS)
-        _extrapolate(state.activations, activations, stride)
+        _extrapolate(state.activations, activations, stride, floors.activations)
         dictionary = state.dictionary_ahead.copy()
         objective = features.coordinate_descent(dictionary, activations, floors=floors.dictionary, max_sweeps=_SWEEPS)
         if not objective >= state.objective:
@@ -71,7 +73,7 @@ class CoordinateDescent:
             # Nothing changed, so there is nothing to report: an unchanged objective would look like convergence.
             return state, {}
         ahead = dictionary.copy()
-        _extrapolate(state.dictionary, ahead, stride)
+        _extrapolate(state.dictionary, ahead, stride, floors.dictionary)
         limit = min(1.0, _LIMIT_GROWTH * state.stride_limit)
         longer = min(limit, _STRIDE_GROWTH * max(state.stride, _SHORTEST_LIMIT))
         return ExtrapolatedState(activations, dictionary, ahead, objective, longer, limit), {"objective": objective}
@@ -81,15 +83,17 @@ class CoordinateDescent:
     ) -> tuple[ExtrapolatedState, Mapping[str, float]]:
         em = Multiplicative(self.n_components, self.init_factors, self.engine)
         moved, _ = em.step(key.at(1), data, PoissonState(state.activations, state.dictionary))
+        fresh = ExtrapolatedState(moved.activations, moved.dictionary, moved.dictionary.copy())
+        if key.iteration < _EM_STEPS:
+            return fresh, {}
         features = Side(data.transposed, self.engine)
         floors = Floors.of(data, self.n_components).dictionary
-        objective = features.coordinate_descent(moved.dictionary, moved.activations, floors=floors, max_sweeps=0)
-        fresh = ExtrapolatedState(moved.activations, moved.dictionary, moved.dictionary.copy(), objective)
-        return fresh, {"objective": objective}
+        fresh.objective = features.coordinate_descent(fresh.dictionary, fresh.activations, floors=floors, max_sweeps=0)
+        return fresh, {"objective": fresh.objective}
 
 
-def _extrapolate(old: Floats, new: Floats, stride: float) -> None:
-    """``new += stride * (new - old)`` in place, keeping at least a tenth of each entry, so that none becomes 0."""
-    tenth = 0.1 * new
+def _extrapolate(old: Floats, new: Floats, stride: float, floors: Floats) -> None:
+    """``new += stride * (new - old)`` in place, keeping at least a tenth of each entry, and the floor of its row."""
+    least = np.maximum(0.1 * new, floors[:, None])
     new += stride * (new - old)
-    np.maximum(new, tenth, out=new)
+    np.maximum(new, least, out=new)

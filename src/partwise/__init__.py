@@ -12,7 +12,7 @@ from partwise._registry import PUBLIC, resolve
 from partwise._version import __version__
 
 if TYPE_CHECKING:  # and __all__: the same names for type checkers and editors; a test keeps them equal to the table
-    from partwise import datasets, errors, plotting
+    from partwise import datasets, errors, gamma_poisson, plotting
     from partwise.core.checkpoint import Checkpoint
     from partwise.core.coerce import as_table
     from partwise.core.data import BinaryMatrix, CountMatrix
@@ -33,6 +33,7 @@ __all__ = [
     "as_table",
     "datasets",
     "errors",
+    "gamma_poisson",
     "load",
     "plotting",
     "read",

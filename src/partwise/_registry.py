@@ -31,6 +31,7 @@ PUBLIC: Mapping[str, str] = MappingProxyType(
         "as_table": "partwise.core.coerce:as_table",
         "datasets": "partwise.datasets",
         "errors": "partwise.errors",
+        "gamma_poisson": "partwise.gamma_poisson",
         "load": "partwise.core.persistence:load",
         "plotting": "partwise.plotting",
         "read": "partwise.io:read",

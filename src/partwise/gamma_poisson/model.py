@@ -1,0 +1,111 @@
+"""Gamma-Poisson factorization as a model, with three equivalent ways to draw data from it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from scipy.special import gammaln, xlogy
+
+from partwise.core.data import SparseData
+from partwise.core.keys import Key
+from partwise.errors import InvalidInputError
+from partwise.gamma_poisson.negative_multinomial import NegativeMultinomial
+from partwise.poisson.model import PoissonModel
+
+Floats = NDArray[np.float64]
+
+GENERATORS = ("gamma-poisson", "negative-multinomial", "negative-binomial-multinomial")
+
+
+@dataclass(frozen=True, eq=False)
+class GammaPoissonModel:
+    """h_nk ~ Gamma(a_k, rate b_k), x_nf ~ Poisson(Σ_k w_fk h_nk), with the dictionary w a free parameter (GaP, 1-2).
+
+    Parameters
+    ----------
+    dictionary
+        Features x components, nonnegative.
+    shape, rate
+        a_k and b_k: numbers, or one a component.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from partwise.core.keys import Key
+    >>> model = GammaPoissonModel(np.array([[3.0, 0.0], [1.0, 5.0]]), shape=1.0, rate=1.0)
+    >>> model.mean()
+    array([3., 6.])
+    >>> model.simulate(Key(0), 4).shape
+    (4, 2)
+    """
+
+    dictionary: Floats
+    shape: Any = 1.0
+    rate: Any = 1.0
+
+    def __post_init__(self) -> None:
+        n_components = self.dictionary.shape[1]
+        for name in ("shape", "rate"):
+            values = np.broadcast_to(np.asarray(getattr(self, name), dtype=np.float64), (n_components,))
+            object.__setattr__(self, name, np.ascontiguousarray(values))
+
+    def mean(self) -> Floats:
+        """E[x_f] = Σ_k (a_k / b_k) w_fk (GaP, Eq. 21)."""
+        mean: Floats = self.dictionary @ (self.shape / self.rate)
+        return mean
+
+    def component(self, k: int) -> NegativeMultinomial:
+        """The distribution of the counts c_n.k that component k adds to a sample (GaP, Theorem 1)."""
+        return NegativeMultinomial.of_rates(float(self.shape[k]), self.dictionary[:, k], float(self.rate[k]))
+
+    def simulate(self, key: Key, n_samples: int, *, generator: str = "gamma-poisson") -> Any:
+        """Counts of new samples, as a CSR array.
+
+        Parameters
+        ----------
+        key
+            Address of the random numbers.
+        n_samples
+            Number of samples.
+        generator
+            One of three ways that give the same distribution: ``"gamma-poisson"`` (Eq. 1-2), ``"negative-multinomial"``
+            (Theorem 1) or ``"negative-binomial-multinomial"`` (Theorem 2).
+        """
+        # Not the stage of the Poisson model's own draws.
+        rng = key.for_stage("simulate activations").generator()
+        if generator == "gamma-poisson":
+            activations = rng.gamma(self.shape, 1.0 / self.rate, size=(n_samples, self.shape.size))
+            return PoissonModel(activations, self.dictionary).simulate(key)
+        draw = {
+            "negative-multinomial": self._negative_multinomial_part,
+            "negative-binomial-multinomial": self._multinomial_part,
+        }.get(generator)
+        if draw is None:
+            raise InvalidInputError(f"generator must be one of {', '.join(GENERATORS)}, got {generator!r}.")
+        counts = np.zeros((n_samples, self.dictionary.shape[0]), dtype=np.int64)
+        for k in range(self.shape.size):
+            counts += draw(rng, k, n_samples)
+        return sp.csr_array(counts)
+
+    def _negative_multinomial_part(self, rng: np.random.Generator, k: int, n_samples: int) -> NDArray[np.int64]:
+        return self.component(k).rvs(n_samples, random_state=rng)
+
+    def _multinomial_part(self, rng: np.random.Generator, k: int, n_samples: int) -> NDArray[np.int64]:
+        weights = self.dictionary[:, k]
+        total = weights.sum()
+        if total == 0:
+            return np.zeros((n_samples, weights.size), dtype=np.int64)
+        # NumPy's p is the probability of what is counted to `n`: 1 - p of Eq. 22.
+        lengths = rng.negative_binomial(self.shape[k], self.rate[k] / (total + self.rate[k]), size=n_samples)
+        return rng.multinomial(lengths, weights / total)
+
+    def log_joint(self, data: SparseData, activations: Floats) -> float:
+        """Log p(X, h | w), the log x! terms included; -inf where a count has rate 0."""
+        prior = xlogy(self.shape, self.rate) - gammaln(self.shape)
+        with np.errstate(divide="ignore"):
+            logs = xlogy(self.shape - 1.0, activations) - self.rate * activations + prior
+        return PoissonModel(activations, self.dictionary).log_likelihood(data) + float(logs.sum())

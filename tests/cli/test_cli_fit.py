@@ -60,7 +60,7 @@ def test_fit_says_what_it_read_and_did(partwise, folder, counts) -> None:
 
 
 def test_fit_json(partwise, folder, counts) -> None:
-    content = partwise.json("fit", "counts.npz", "-o", "m.partwise", "-k", 3, "--max-iter", 2)
+    content = partwise.json("fit", "counts.npz", "-o", "m.partwise", "-k", 3)
     fitted = load("m.partwise")
     assert content["model"] == "PoissonNMF"
     assert content["data"] == {
@@ -72,9 +72,16 @@ def test_fit_json(partwise, folder, counts) -> None:
     }
     assert content["parameters"]["n_components"] == content["n_components"] == 3
     assert content["parameters"]["random_state"] == 0
-    assert content["objective"] == fitted.trace_["objective"][-1]
-    assert content["status"]["code"] == "max_iter"
+    assert content["objective"] == fitted.trace_.evaluated("objective")[1][-1]
+    assert content["kkt_residual"] == fitted.kkt_residual_
+    assert content["status"] == {"code": "converged", "message": str(fitted.status_)}
     assert content["written"] == ["m.partwise"]
+    assert content["warnings"] == []
+
+
+def test_warnings_are_in_json(partwise, folder) -> None:
+    content = partwise.json("fit", "counts.npz", "-o", "m.partwise", "-k", 3, "--max-iter", 2)
+    assert content["status"]["code"] == "max_iter"
     (warning,) = content["warnings"]
     assert warning.startswith("Ended after 2 iterations without convergence")
 
@@ -202,3 +209,13 @@ def test_model_may_be_given_by_class(partwise, folder) -> None:
 def test_unnamed_data_get_numbered_names(partwise, folder) -> None:
     write_matrix("x.npz", read("counts.npz"))
     assert "feature " in partwise("fit", "x.npz", "-o", "m.partwise", "-k", 2).stdout
+
+
+def test_parameter_that_a_model_lacks(partwise, folder, monkeypatch) -> None:
+    class Bare(PoissonNMF):
+        def __init__(self, n_components: int = 10, *, random_state=None, n_jobs=None) -> None:
+            super().__init__(n_components, random_state=random_state, n_jobs=n_jobs)
+
+    monkeypatch.setattr("partwise.cli.commands.fit.find_model", lambda name: Bare)
+    refused = partwise.misused("fit", "counts.npz", "-o", "m.partwise", "--max-iter", 3)
+    assert refused == "Error: Invalid value for --max-iter: Bare has no parameter max_iter."

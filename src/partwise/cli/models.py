@@ -54,7 +54,7 @@ def build_estimator(cls: Any, options: Mapping[str, Any], settings: Iterable[str
     known = set(inspect.signature(cls).parameters)
     for name in parameters:
         if name not in known:
-            raise typer.BadParameter(f"{cls.__name__} has no parameter {name}.")
+            raise typer.BadParameter(f"{cls.__name__} has no parameter {name}.", param_hint=option_name(name))
     # Callbacks are functions, which no text stands for.
     parameters |= _parsed(settings, known - set(options) - {"callbacks"}, cls.__name__)
     estimator = cls(**parameters)
@@ -63,6 +63,12 @@ def build_estimator(cls: Any, options: Mapping[str, Any], settings: Iterable[str
     except ValueError as error:
         raise typer.BadParameter(str(error)) from error
     return estimator
+
+
+def option_name(parameter: str) -> str:
+    """The option that stands for a parameter of an estimator."""
+    named = {"n_components": "components", "random_state": "seed", "n_jobs": "threads"}
+    return "--" + named.get(parameter, parameter).replace("_", "-")
 
 
 def require_method(model: Any, method: str, option: str) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from partwise.cli.guard import fail
-from partwise.cli.models import build_estimator, find_model, model_names, require_method
+from partwise.cli.models import build_estimator, find_model, model_names, option_name, require_method
 from partwise.cli.output import say, show, show_json
 from partwise.cli.parameters import DataFile, Json, ProgressBar, Seed, Threads
 from partwise.cli.reading import ReadArguments, cell_counts
@@ -34,7 +34,14 @@ def command(
         typer.Option("--model", metavar="NAME", autocompletion=lambda: list(model_names()), help="Which model to fit."),
     ] = "poisson",
     components: Annotated[
-        int | None, typer.Option("--components", "-k", metavar="K", min=1, help="Number of parts; by default 10.")
+        int | None,
+        typer.Option(
+            "--components",
+            "-k",
+            metavar="K",
+            min=1,
+            help="Number of parts; by default that of the model (poisson: 10).",
+        ),
     ] = None,
     inference: Annotated[
         str | None,
@@ -146,8 +153,9 @@ def _check_refit(cls: Any, options: dict[str, Any]) -> None:
     idle = ("n_components", "inference", "init", "max_iter", "tol", "checkpoint")
     for name in idle:
         if options[name] is not None:
-            option = "--components" if name == "n_components" else "--" + name.replace("_", "-")
-            raise typer.BadParameter("with --components-file there are no parts to fit: drop it.", param_hint=option)
+            raise typer.BadParameter(
+                "with --components-file there are no parts to fit: drop it.", param_hint=option_name(name)
+            )
 
 
 def _fit(estimator: Any, table: Table) -> Any:

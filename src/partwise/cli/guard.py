@@ -52,7 +52,7 @@ def guarded(function: Callable[..., Any]) -> Callable[..., Any]:
         except BrokenPipeError:
             _reader_left()
         except KeyboardInterrupt:
-            fail("interrupted; nothing was written.")
+            fail("interrupted; no file was left half-written.")
         except MemoryError:
             fail("there is not enough memory for this; use a machine with more, or fewer components or samples.")
         except (PartwiseError, OSError, ValueError) as error:

@@ -18,6 +18,8 @@ from partwise.poisson.inference.state import Floors, PoissonState, Start, start_
 Floats = NDArray[np.float64]
 
 _SWEEPS = 2
+# A few rows at a time need no arrays of the size of a factor beside the factors.
+_ROWS_AT_ONCE = 1024
 _EM_STEPS = 10
 _FIRST_STRIDE, _STRIDE_GROWTH, _LIMIT_GROWTH, _SHORTEST_LIMIT = 0.5, 1.1, 1.05, 0.1
 
@@ -69,10 +71,11 @@ class CoordinateDescent:
             state.rejections += 1
             state.stride = 0.5 * state.stride
             state.stride_limit = max(_SHORTEST_LIMIT, 1.5 * state.stride)
-            state.dictionary_ahead = state.dictionary.copy()
+            state.dictionary_ahead[...] = state.dictionary
             # Nothing changed, so there is nothing to report: an unchanged objective would look like convergence.
             return state, {}
-        ahead = dictionary.copy()
+        ahead = state.dictionary_ahead
+        ahead[...] = dictionary
         _extrapolate(state.dictionary, ahead, stride, floors.dictionary)
         limit = min(1.0, _LIMIT_GROWTH * state.stride_limit)
         longer = min(limit, _STRIDE_GROWTH * max(state.stride, _SHORTEST_LIMIT))
@@ -94,6 +97,8 @@ class CoordinateDescent:
 
 def _extrapolate(old: Floats, new: Floats, stride: float, floors: Floats) -> None:
     """``new += stride * (new - old)`` in place, keeping at least a tenth of each entry, and the floor of its row."""
-    least = np.maximum(0.1 * new, floors[:, None])
-    new += stride * (new - old)
-    np.maximum(new, least, out=new)
+    for start in range(0, new.shape[0], _ROWS_AT_ONCE):
+        rows = slice(start, start + _ROWS_AT_ONCE)
+        least = np.maximum(0.1 * new[rows], floors[rows, None])
+        new[rows] += stride * (new[rows] - old[rows])
+        np.maximum(new[rows], least, out=new[rows])

@@ -60,10 +60,12 @@ def scaled(activations: Floats, dictionary: Floats, floors: Floors) -> PoissonSt
     """Move the scale of each component into the activations, so that dictionary columns sum to 1, and floor both."""
     sums = dictionary.sum(axis=0)
     sums = np.where(sums > 0, sums, 1.0)
-    return PoissonState(
-        np.maximum(activations * sums, floors.activations[:, None]),
-        np.maximum(dictionary / sums, floors.dictionary[:, None]),
-    )
+    # Given components come transposed, and kernels are compiled for rows that lie together.
+    activations = np.multiply(activations, sums, order="C")
+    dictionary = np.divide(dictionary, sums, order="C")
+    np.maximum(activations, floors.activations[:, None], out=activations)
+    np.maximum(dictionary, floors.dictionary[:, None], out=dictionary)
+    return PoissonState(activations, dictionary)
 
 
 def _given(data: SparseData, n_components: int, init: tuple[Any, Any]) -> tuple[Floats, Floats]:

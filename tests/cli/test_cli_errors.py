@@ -132,7 +132,10 @@ def test_fault_of_ours_is_said_to_be_one(partwise, folder, monkeypatch) -> None:
 
 @pytest.mark.parametrize(
     ("error", "sentence"),
-    [(KeyboardInterrupt(), "interrupted; no file was left half-written"), (MemoryError(), "there is not enough memory")],
+    [
+        (KeyboardInterrupt(), "interrupted; no file was left half-written"),
+        (MemoryError(), "there is not enough memory"),
+    ],
 )
 def test_other_ends(error, sentence, partwise, folder, monkeypatch) -> None:
     def ending(*unused: object, **also: object) -> None:

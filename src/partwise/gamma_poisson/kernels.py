@@ -7,15 +7,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from partwise.kernels.categories import categorical, multinomial
+from partwise.kernels.categories import multinomial
 from partwise.kernels.continuous import gamma
 from partwise.kernels.discrete import poisson
+from partwise.kernels.inner import inner_kernel
 from partwise.kernels.jit import kernel
-from partwise.kernels.streams import new_stream, seek
+from partwise.kernels.streams import new_stream, next_uniform, seek
 
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
 
+# Groups of components in a draw of allocations, a multiple of the numbers that the processor adds at once.
+LANES = 8
 # Gamma draws of tiny shapes underflow; a positive number keeps every weight of a cell from vanishing.
 _SMALLEST_ACTIVATION = 1e-200
 
@@ -47,75 +50,128 @@ def draw_allocations(
     indptr: NDArray[np.int64],
     indices: NDArray[np.int32],
     values: NDArray[Any],
-    activations: Floats,
-    dictionary: Floats,
+    factor: Floats,
+    other: Floats,
     seed: np.uint64,
     stage_chain: np.uint64,
     iteration: np.uint64,
     start: int,
     stop: int,
-    sample_counts: Floats,
-    feature_counts: Floats,
+    own_counts: Counts,
+    other_counts: Counts,
 ) -> None:
-    """``c[n, f] = rng.multinomial(X[n, f], normalise(activations[n] * dictionary[f]))``, summed over f and over n.
+    """``c[n, f] = rng.multinomial(X[n, f], normalise(factor[n] * other[f]))``, summed over f and over n.
 
-    ``sample_counts[n]`` is set to the sum over features, ``feature_counts[f]`` grows by that over the block's rows.
+    ``own_counts[n]`` is set to the sum over columns, ``other_counts[f]`` grows by that over the block's rows. Both
+    factors have zeros appended up to a multiple of ``LANES`` components.
+
+    A component is found in two steps. The components are dealt out to ``LANES`` groups like cards, so that the running
+    sums inside all groups are made by the same additions, in the lanes of the processor, as the total.
     """
-    n_components = dictionary.shape[1]
+    n_components = own_counts.shape[1]
+    n_levels = factor.shape[1] // LANES
     # Up to about here drawing token by token is faster than a multinomial, which visits all components.
-    most_single = 8 + n_components // 2
+    most_single = 16 + 2 * n_components
+    running = np.empty((n_levels, LANES))
+    before = np.empty(LANES)
     weights = np.empty(n_components)
     drawn = np.empty(n_components, np.int64)
     stream = new_stream()
     for n in range(start, stop):
         seek(stream, seed, stage_chain, iteration, n)
-        row = activations[n]
-        counts = sample_counts[n]
         for k in range(n_components):
-            counts[k] = 0.0
+            own_counts[n, k] = 0
         for p in range(indptr[n], indptr[n + 1]):
             f = indices[p]
-            total = 0.0
-            for k in range(n_components):
-                weights[k] = row[k] * dictionary[f, k]
-                total += weights[k]
             count = values[p]
-            if count <= most_single:
-                for _ in range(count):
-                    k = categorical(stream, weights, total)
-                    counts[k] += 1.0
-                    feature_counts[f, k] += 1.0
-            else:
+            # Eight names and not an array: sums that wait for memory would cost more than all the rest.
+            a = b = c = d = e = g = h = i = 0.0
+            for j in range(n_levels):
+                k = LANES * j
+                a += factor[n, k] * other[f, k]
+                b += factor[n, k + 1] * other[f, k + 1]
+                c += factor[n, k + 2] * other[f, k + 2]
+                d += factor[n, k + 3] * other[f, k + 3]
+                e += factor[n, k + 4] * other[f, k + 4]
+                g += factor[n, k + 5] * other[f, k + 5]
+                h += factor[n, k + 6] * other[f, k + 6]
+                i += factor[n, k + 7] * other[f, k + 7]
+                running[j, 0] = a
+                running[j, 1] = b
+                running[j, 2] = c
+                running[j, 3] = d
+                running[j, 4] = e
+                running[j, 5] = g
+                running[j, 6] = h
+                running[j, 7] = i
+            half = (a + b) + (c + d)
+            before[0] = 0.0
+            before[1] = a
+            before[2] = a + b
+            before[3] = (a + b) + c
+            before[4] = half
+            before[5] = half + e
+            before[6] = half + (e + g)
+            before[7] = half + ((e + g) + h)
+            total = half + ((e + g) + (h + i))
+            if count > most_single:
+                for k in range(n_components):
+                    weights[k] = factor[n, k] * other[f, k]
                 multinomial(stream, count, weights, total, drawn)
                 for k in range(n_components):
-                    counts[k] += drawn[k]
-                    feature_counts[f, k] += drawn[k]
+                    own_counts[n, k] += drawn[k]
+                    other_counts[f, k] += drawn[k]
+                continue
+            for _ in range(count):
+                rest = next_uniform(stream) * total
+                # Counting costs less than leaving a loop early, which the processor cannot foresee.
+                group = -1
+                for lane in range(LANES):
+                    group += before[lane] <= rest
+                rest -= before[group]
+                level = 0
+                for j in range(n_levels):
+                    level += running[j, group] <= rest
+                k = LANES * level + group
+                if level == n_levels:
+                    k = last_positive(factor, n, other, f)  # rounding let the draw slip past
+                own_counts[n, k] += 1
+                other_counts[f, k] += 1
+
+
+@inner_kernel
+def last_positive(factor: Floats, n: int, other: Floats, f: int) -> int:
+    """``np.flatnonzero(factor[n] * other[f])[-1]``, or 0 without any."""
+    for k in range(factor.shape[1] - 1, -1, -1):
+        if factor[n, k] * other[f, k] > 0.0:
+            return k
+    return 0
 
 
 @kernel
 def draw_missing(
     missing_indptr: NDArray[np.int64],
     missing_indices: NDArray[np.int32],
-    activations: Floats,
-    dictionary: Floats,
+    factor: Floats,
+    other: Floats,
     seed: np.uint64,
     stage_chain: np.uint64,
     iteration: np.uint64,
     start: int,
     stop: int,
-    sample_counts: Floats,
-    feature_counts: Floats,
+    own_counts: Counts,
+    other_counts: Counts,
 ) -> None:
-    """``c[n, f] = rng.poisson(activations[n] * dictionary[f])`` in the missing cells, added to both sums."""
+    """``c[n, f] = rng.poisson(factor[n] * other[f])`` in the missing cells, added to both sums."""
     stream = new_stream()
     for n in range(start, stop):
         seek(stream, seed, stage_chain, iteration, n)
         for p in range(missing_indptr[n], missing_indptr[n + 1]):
             f = missing_indices[p]
-            for k in range(dictionary.shape[1]):
-                count = poisson(stream, activations[n, k] * dictionary[f, k])
-                sample_counts[n, k] += count
-                feature_counts[f, k] += count
+            for k in range(own_counts.shape[1]):
+                count = poisson(stream, factor[n, k] * other[f, k])
+                own_counts[n, k] += count
+                other_counts[f, k] += count
 
 
 @kernel

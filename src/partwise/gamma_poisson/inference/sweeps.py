@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,17 +25,15 @@ class Sweeps:
     engine: Engine
 
     @cached_property
+    def _long_side(self) -> SparseData:
+        # Loops run over the longer side of the data, so that what they jump about in is the smaller factor.
+        n_samples, n_features = self.data.shape
+        return self.data.transposed if n_features > n_samples else self.data
+
+    @cached_property
     def _blocks(self) -> list[tuple[int, int]]:
-        # Each block sums into features x components of its own: blocks so large that this costs little.
-        return row_blocks(self.data.indptr, max(TARGET_NONZEROS, 8 * self.data.shape[1]))
-
-    @property
-    def _cells(self) -> tuple[Any, Any, Any]:
-        return self.data.indptr, self.data.indices, self.data.values
-
-    @property
-    def _missing(self) -> tuple[Any, Any]:
-        return self.data.missing_indptr, self.data.missing_indices
+        # Each block sums into an array of its own for the shorter side: blocks so large that this costs little.
+        return row_blocks(self._long_side.indptr, max(TARGET_NONZEROS, 8 * self._long_side.shape[1]))
 
     def activations(self, key: Key, sample_counts: Floats, shape: Floats, inverse_rates: Floats) -> Floats:
         """h_nk ~ Gamma(shape_k + c_n+k) x inverse rate."""
@@ -47,7 +44,7 @@ class Sweeps:
             start, stop = block
             kernels.draw_activations(sample_counts, shape, inverse_rates, *words, start, stop, out)
 
-        self.engine.for_each(one, self._blocks)
+        self.engine.for_each(one, row_blocks(np.arange(out.shape[0] + 1), 2**18 // shape.size + 1))
         return out
 
     def allocations(
@@ -57,23 +54,46 @@ class Sweeps:
 
         With ``impute``, the missing cells have c_nfk ~ Poisson(h_nk w_fk), as if they had been observed.
         """
-        sample_counts = np.empty_like(activations)
+        side = self._long_side
+        by_features = side is not self.data
+        factor, other = (dictionary, activations) if by_features else (activations, dictionary)
+        padded_factor, padded_other = _padded(factor), _padded(other)
+        own_counts = np.empty(factor.shape, dtype=np.int64)
         words = key.for_stage("allocations").words
-        missing_words = key.for_stage("missing cells").words if impute and self.data.n_missing else None
+        missing_words = key.for_stage("missing cells").words if impute and side.n_missing else None
 
-        def one(block: tuple[int, int]) -> Floats:
+        def one(block: tuple[int, int]) -> NDArray[np.int64]:
             start, stop = block
-            feature_counts = np.zeros_like(dictionary)
+            counts = np.zeros(other.shape, dtype=np.int64)
             kernels.draw_allocations(
-                *self._cells, activations, dictionary, *words, start, stop, sample_counts, feature_counts
+                side.indptr,
+                side.indices,
+                side.values,
+                padded_factor,
+                padded_other,
+                *words,
+                start,
+                stop,
+                own_counts,
+                counts,
             )
             if missing_words is not None:
                 kernels.draw_missing(
-                    *self._missing, activations, dictionary, *missing_words, start, stop, sample_counts, feature_counts
+                    side.missing_indptr,
+                    side.missing_indices,
+                    padded_factor,
+                    padded_other,
+                    *missing_words,
+                    start,
+                    stop,
+                    own_counts,
+                    counts,
                 )
-            return feature_counts
+            return counts
 
-        return sample_counts, self.engine.map_reduce(one, self._blocks)
+        other_counts = self.engine.map_reduce(one, self._blocks)
+        sums = own_counts.astype(np.float64), other_counts.astype(np.float64)
+        return (sums[1], sums[0]) if by_features else sums
 
     def dirichlet_dictionary(self, key: Key, feature_counts: Floats, concentration: float) -> Floats:
         """w_.k ~ Dirichlet(concentration + c_+.k)."""
@@ -86,3 +106,14 @@ class Sweeps:
 
         self.engine.for_each(one, row_blocks(np.arange(out.shape[0] + 1)))
         return np.asarray(out / out.sum(axis=0))
+
+
+def _padded(factor: Floats) -> Floats:
+    """With zeros appended to a multiple of the lanes of a draw."""
+    n_rows, n_components = factor.shape
+    width = -(-n_components // kernels.LANES) * kernels.LANES
+    if width == n_components:
+        return np.ascontiguousarray(factor)
+    padded = np.zeros((n_rows, width))
+    padded[:, :n_components] = factor
+    return padded

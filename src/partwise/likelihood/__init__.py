@@ -2,9 +2,24 @@
 
 from partwise.likelihood.annealed import annealed
 from partwise.likelihood.direct_sampling import direct_sampling
+from partwise.likelihood.exact import exact, exact_cost
 from partwise.likelihood.harmonic_mean import harmonic_mean
 from partwise.likelihood.left_to_right import left_to_right
+from partwise.likelihood.moments import PosteriorMoments, posterior_moments
+from partwise.likelihood.plan import ExactCost
 from partwise.likelihood.result import LogLikelihood
 from partwise.likelihood.smc import smc
 
-__all__ = ["LogLikelihood", "annealed", "direct_sampling", "harmonic_mean", "left_to_right", "smc"]
+__all__ = [
+    "ExactCost",
+    "LogLikelihood",
+    "PosteriorMoments",
+    "annealed",
+    "direct_sampling",
+    "exact",
+    "exact_cost",
+    "harmonic_mean",
+    "left_to_right",
+    "posterior_moments",
+    "smc",
+]

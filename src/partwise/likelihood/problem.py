@@ -17,6 +17,7 @@ from partwise.engines.blocks import row_blocks
 from partwise.engines.resolve import resolve_engine
 from partwise.errors import InvalidInputError
 from partwise.likelihood.result import LogLikelihood
+from partwise.poisson.kernels import exposures
 
 Floats = NDArray[np.float64]
 
@@ -70,9 +71,13 @@ class Problem:
         rates = _per_component(rate, "rate", n_components)
         exposure = np.atleast_2d(weights.sum(axis=0))
         if data.n_missing:
-            hidden = data.missing_matrix()
-            exposure = np.maximum(exposure - np.asarray(hidden.astype(np.float64) @ weights), 0.0)
-        log_zero = np.broadcast_to(-np.log1p(exposure / rates) @ shapes, (data.shape[0],))
+            observed = np.empty((data.shape[0], n_components))
+            exposures(data.missing_indptr, data.missing_indices, exposure[0], weights, 0, data.shape[0], observed)
+            exposure = observed
+        with np.errstate(over="ignore"):
+            ratio = exposure / rates
+        log_ratio = np.where(ratio < np.inf, np.log1p(ratio), np.log(np.maximum(exposure, 1.0)) - np.log(rates))
+        log_zero = np.broadcast_to(-log_ratio @ shapes, (data.shape[0],))
         log_factorials = np.zeros(data.shape[0])
         np.add.at(
             log_factorials,

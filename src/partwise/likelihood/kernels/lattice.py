@@ -1,0 +1,168 @@
+"""Lattice recursion (MATH 1.1): T[Π_i q_i·y], one token after the other over the allocation totals, in one buffer.
+
+Tokens have q_f / max_k q_fk for q_f, and the step after m tokens divides by A + m: then the sum over states never
+grows. It starts at 2^900, and is scaled up to there again before it can come near the lower end of the doubles.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from partwise.kernels.inner import inner_kernel
+from partwise.kernels.jit import kernel
+from partwise.likelihood.kernels.lattice_range import nothing_lost, nothing_lost_on_the_way, wide_lattice_sum
+from partwise.likelihood.kernels.lattice_walk import (
+    Walk,
+    fill_tables,
+    first_line,
+    make_walk,
+    next_line,
+    present_states,
+)
+from partwise.likelihood.kernels.rows import Floats, Integers, RowModel, gather_row, log_rising, row_buffers
+from partwise.likelihood.kernels.token_order import in_turn, interleave
+
+START = 900
+_RESCALE_BELOW = 2.0**300
+_SHORT = 64  # tokens, up to which their order does not matter
+
+
+@inner_kernel
+def forward_step(states: Floats, n_components: int, n_tokens: int, m: int, walk: Walk) -> None:
+    """``new[c] = sum(tables[k, c[k]] * old[c - e_k] for k)``: one more token after m out of ``n_tokens``, in place.
+
+    What lies beyond the old states must be finite: it is multiplied by zeros of the tables.
+    """
+    tables, sums, shifts = walk.tables, walk.sums, walk.shifts
+    # Unsigned addresses: signed ones could count from the end, which keeps the compiler from using vectors.
+    one = np.uint64(1)
+    if n_components == 2:
+        low = np.uint64(n_tokens - m - 1)
+        for c in range(np.uint64(m + 2)):
+            states[low + c] = tables[0, c] * states[low + c] + tables[2, c] * states[low + c + one]
+        return
+    first_line(walk, n_components, m + 1)
+    while True:
+        most = sums[3] if n_components > 3 else m + 1
+        for s2 in range(most, -1, -1):
+            last = sums[n_components - 1] if n_components > 3 else s2
+            implied = tables[n_components - 1, m + 1 - last]
+            address = walk.bases[3] + (s2 * (s2 + 1)) // 2
+            line = np.uint64(address)
+            below = np.uint64(address - shifts[3] - s2)
+            back = np.uint64(m + 1 - s2)
+            end = np.uint64(s2)
+            if s2 == 0:
+                states[line] = implied * states[line]
+            else:
+                states[line] = implied * states[line] + tables[n_components, back] * states[below]
+                for c in range(one, end):
+                    states[line + c] = (
+                        implied * states[line + c]
+                        + tables[0, c] * states[below + c - one]
+                        + tables[n_components, back + c] * states[below + c]
+                    )
+                states[line + end] = implied * states[line + end] + tables[0, end] * states[below + end - one]
+            for i in range(3, n_components, 2):
+                left = np.uint64(address - shifts[i])
+                left_weight = tables[i - 1, sums[i] - (s2 if i == 3 else sums[i - 1])]
+                right = left
+                right_weight = 0.0
+                if i + 1 < n_components:
+                    right = np.uint64(address - shifts[i + 1])
+                    right_weight = tables[i, sums[i + 1] - sums[i]]
+                for c in range(end + one):
+                    states[line + c] += left_weight * states[left + c] + right_weight * states[right + c]
+        if not next_line(walk, n_components):
+            return
+
+
+@inner_kernel
+def scale_up(states: Floats, n_components: int, n_tokens: int, m: int, walk: Walk) -> float:
+    """Scale the states of m tokens so that their sum is near 2^900; returns the sum, 0 if all states are."""
+    first, number = present_states(walk, n_components, n_tokens, m)
+    total = 0.0
+    for i in range(first, first + number):
+        total += states[i]
+    if total == 0.0:
+        return 0.0
+    shift = START - math.frexp(total)[1]
+    # In two halves: 2^shift itself may be too large for a double.
+    half = math.ldexp(1.0, shift // 2)
+    rest = math.ldexp(1.0, shift - shift // 2)
+    for i in range(first, first + number):
+        states[i] = states[i] * half * rest
+    walk.scales[m] += shift
+    return total * half * rest
+
+
+@inner_kernel
+def _least_share(weights: Floats, shapes: Floats, feature: int, n_components: int, total: float, m: int) -> float:
+    """A lower bound of what a step keeps of the sum over states: Σ_k q_k (a_k + c_k) / (A + m) at the worst state."""
+    share = 0.0
+    smallest = math.inf
+    for k in range(n_components):
+        share += weights[feature, k] * shapes[k]
+        smallest = min(smallest, weights[feature, k])
+    return (share + m * smallest) / (total + m)
+
+
+@inner_kernel
+def run_lattice(
+    weights: Floats, shapes: Floats, n_components: int, n_tokens: int, start: int, stop: int, walk: Walk, states: Floats
+) -> bool:
+    """Take tokens ``start`` to ``stop`` of ``walk.order``; False if all states fell below the range of doubles."""
+    total = 0.0
+    for k in range(n_components):
+        total += shapes[k]
+    if start == 0:
+        walk.scales[0] = START
+        states[present_states(walk, n_components, n_tokens, 0)[0]] = math.ldexp(1.0, START)
+    lower = 0.0
+    for m in range(start, stop):
+        feature = walk.order[m]
+        share = _least_share(weights, shapes, feature, n_components, total, m)
+        if lower * share < _RESCALE_BELOW:
+            lower = scale_up(states, n_components, n_tokens, m, walk)
+            if lower == 0.0:
+                return False
+        lower *= share
+        fill_tables(weights, shapes, feature, n_components, total, m, walk)
+        forward_step(states, n_components, n_tokens, m, walk)
+        walk.scales[m + 1] = walk.scales[m]
+    return scale_up(states, n_components, n_tokens, stop, walk) > 0.0
+
+
+@kernel
+def lattice_rows(model: RowModel, rows: Integers, most_tokens: int, most_states: int, out: Floats) -> None:
+    """``out[rows] = log(T[Π_f (q_f·y)^x_f])``, for rows of up to so many open tokens and states."""
+    buffers = row_buffers(model.indptr, rows, model.dictionary.shape[1])
+    weights, counts, shapes = buffers.weights, buffers.counts, buffers.shapes
+    walk = make_walk(model.dictionary.shape[1], most_tokens)
+    states = np.zeros(most_states + 2)
+    for n in rows:
+        n_features, n_components, n_tokens, log_value = gather_row(model, n, buffers)
+        if n_tokens > 0:
+            if n_tokens <= _SHORT:
+                in_turn(counts, n_features, walk.order)
+            else:
+                interleave(weights, counts, n_features, n_components, n_tokens, walk.order)
+            log_sum = -math.inf
+            if run_lattice(weights, shapes, n_components, n_tokens, 0, n_tokens, walk, states):
+                first, number = present_states(walk, n_components, n_tokens, n_tokens)
+                value = 0.0
+                for i in range(first, first + number):
+                    value += states[i]
+                mantissa, exponent = math.frexp(value)
+                log_sum = math.log(mantissa) + (exponent - walk.scales[n_tokens]) * math.log(2.0)
+            if not nothing_lost(n_components, n_tokens, walk, log_sum) and not nothing_lost_on_the_way(
+                weights, counts, n_features, n_components, n_tokens, walk, log_sum
+            ):
+                log_sum = wide_lattice_sum(weights, shapes, n_components, n_tokens, walk, states)
+            total = 0.0
+            for k in range(n_components):
+                total += shapes[k]
+            log_value += log_rising(total, n_tokens) + log_sum
+        out[n] = log_value

@@ -1,0 +1,192 @@
+"""What exact algorithms need of one row: its tokens, the components that can explain them, and what is settled."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from partwise.kernels.inner import inner_kernel
+from partwise.kernels.jit import kernel
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+_LARGE_SHAPE = 16.0
+_SMALL = 1e-290  # well above the smallest double with all its digits, 2.2e-308
+
+
+class RowModel(NamedTuple):
+    """Rows of counts (CSR) and the model: w_fk, 1 / (b_k + e_nk) (one row for all where nothing is missing) and a_k."""
+
+    indptr: Integers
+    indices: NDArray[np.int32]
+    values: NDArray[Any]
+    dictionary: Floats
+    inverse_rates: Floats
+    shape: Floats
+
+
+class RowBuffers(NamedTuple):
+    """What `gather_row` finds out about a row; only the first entries are of the row at hand.
+
+    Attributes
+    ----------
+    weights
+        q'_fk: open features x open components.
+    counts, positions
+        x_f of the open features, and where they stand in the CSR arrays.
+    shapes, components
+        Shapes of the open components, settled tokens included, and which components these are.
+    settled
+        Tokens that can only belong to a component, for all components.
+    owners
+        The component of each stored entry of the row that is settled, -1 for open ones.
+    """
+
+    weights: Floats
+    counts: Integers
+    positions: Integers
+    shapes: Floats
+    components: Integers
+    settled: Integers
+    owners: Integers
+
+
+@inner_kernel
+def log_rising(shape: float, count: float) -> float:
+    """``gammaln(shape + count) - gammaln(shape)`` for a whole count, without the cancellation at large shapes."""
+    log_value = 0.0
+    product = 1.0
+    i = 0.0
+    while i < count and (shape + i < _LARGE_SHAPE or count - i < _LARGE_SHAPE):
+        product *= shape + i
+        if product < 1e-150 or product > 1e150:
+            log_value += math.log(product)
+            product = 1.0
+        i += 1.0
+    log_value += math.log(product)
+    if i < count:
+        # Stirling's series from both ends; what is large in both is taken out by log1p.
+        low, n = shape + i, count - i
+        high = low + n
+        log_value += (low - 0.5) * math.log1p(n / low) + n * (math.log(high) - 1.0)
+        log_value += _stirling_rest(high) - _stirling_rest(low)
+    return log_value
+
+
+@inner_kernel
+def _stirling_rest(x: float) -> float:
+    inverse = 1.0 / x
+    square = inverse * inverse
+    terms = 1.0 / 1680.0 - square * (1.0 / 1188.0 - square * (691.0 / 360360.0))
+    return inverse * (1.0 / 12.0 - square * (1.0 / 360.0 - square * (1.0 / 1260.0 - square * terms)))
+
+
+@inner_kernel
+def _token_weights(model: RowModel, feature: int, rate_row: int, out: Floats, out_row: int) -> float:
+    """``q = dictionary[feature] * inverse_rates[rate_row]; out[out_row] = q / q.max()``; returns ``log(q.max())``.
+
+    Where a product leaves the range of doubles, mantissas and exponents are multiplied apart.
+    """
+    dictionary, inverse_rates = model.dictionary, model.inverse_rates
+    n_components = dictionary.shape[1]
+    largest = 0.0
+    smallest = math.inf
+    for k in range(n_components):
+        weight = dictionary[feature, k] * inverse_rates[rate_row, k]
+        out[out_row, k] = weight
+        largest = max(largest, weight)
+        if dictionary[feature, k] > 0.0:
+            smallest = min(smallest, weight)
+    if largest < math.inf and smallest > _SMALL:
+        for k in range(n_components):
+            out[out_row, k] /= largest
+        return math.log(largest)
+    most = -(1 << 40)
+    for k in range(n_components):
+        if dictionary[feature, k] > 0.0:
+            exponent = math.frexp(dictionary[feature, k])[1] + math.frexp(inverse_rates[rate_row, k])[1]
+            most = max(most, exponent)
+    largest = 0.0
+    for k in range(n_components):
+        left, left_exponent = math.frexp(dictionary[feature, k])
+        right, right_exponent = math.frexp(inverse_rates[rate_row, k])
+        out[out_row, k] = math.ldexp(left * right, max(left_exponent + right_exponent - most, -2000))
+        largest = max(largest, out[out_row, k])
+    for k in range(n_components):
+        out[out_row, k] /= largest
+    return math.log(largest) + most * math.log(2.0)
+
+
+@kernel
+def row_buffers(indptr: Integers, rows: Integers, n_components: int) -> RowBuffers:
+    """Buffers for the longest of some rows."""
+    longest = 1
+    for n in rows:
+        longest = max(longest, indptr[n + 1] - indptr[n])
+    return RowBuffers(
+        np.zeros((longest, n_components)),
+        np.zeros(longest, np.int64),
+        np.zeros(longest, np.int64),
+        np.zeros(n_components),
+        np.zeros(n_components, np.int64),
+        np.zeros(n_components, np.int64),
+        np.zeros(longest, np.int64),
+    )
+
+
+@inner_kernel
+def gather_row(model: RowModel, n: int, row: RowBuffers) -> tuple[int, int, int, float]:
+    """Reduce row n to the tokens and the components whose allocation is open, and write these to ``row``.
+
+    With q_fk = w_fk / (b_k + e_nk), a token of a feature with a single positive q_fk belongs to that component: it
+    leaves the document, and a_k grows by one. Components that no open token can belong to leave as well. What is left
+    has
+
+        log T[Π_f (q_f·y)^x_f] = log_factor + log T'[Π_{open f} (q'_f·y)^x_f],  q'_f = q_f / max_k q_fk
+
+    Returns the numbers of open features, components (0 or at least 2) and tokens, and log_factor.
+    """
+    n_components = model.dictionary.shape[1]
+    rate_row = n if model.inverse_rates.shape[0] > 1 else 0
+    log_factor = 0.0
+    n_features = 0
+    n_tokens = 0
+    for k in range(n_components):
+        row.settled[k] = 0
+        row.components[k] = 0
+    for position in range(model.indptr[n], model.indptr[n + 1]):
+        count = int(model.values[position])
+        log_factor += count * _token_weights(model, model.indices[position], rate_row, row.weights, n_features)
+        n_positive = 0
+        last = 0
+        for k in range(n_components):
+            if row.weights[n_features, k] > 0.0:
+                n_positive += 1
+                last = k
+        if n_positive == 1:
+            row.settled[last] += count
+            row.owners[position - model.indptr[n]] = last
+            continue
+        row.owners[position - model.indptr[n]] = -1
+        for k in range(n_components):
+            if row.weights[n_features, k] > 0.0:
+                row.components[k] = 1
+        row.counts[n_features] = count
+        row.positions[n_features] = position
+        n_tokens += count
+        n_features += 1
+    n_open = 0
+    for k in range(n_components):
+        if row.settled[k] > 0:
+            log_factor += log_rising(model.shape[k], row.settled[k])
+        if row.components[k] == 1:
+            for f in range(n_features):
+                row.weights[f, n_open] = row.weights[f, k]
+            row.shapes[n_open] = model.shape[k] + row.settled[k]
+            row.components[n_open] = k
+            n_open += 1
+    return n_features, n_open, n_tokens, log_factor

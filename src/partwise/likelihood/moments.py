@@ -1,0 +1,148 @@
+"""Exact posterior moments of activations and allocations: ground truth for Monte Carlo, E-step of an exact EM."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+from scipy.special import psi
+
+from partwise.errors import InvalidInputError
+from partwise.likelihood.kernels.lattice_moments import lattice_moment_rows
+from partwise.likelihood.kernels.moments import Moments
+from partwise.likelihood.kernels.subcount_moments import subcount_moment_rows
+from partwise.likelihood.plan import LATTICE, MAX_COST, SUBCOUNT, ExactCost, Floats, Integers, count_costs, row_model
+from partwise.likelihood.problem import Problem
+
+# Forward, forward again and backward passes over the lattice; all sub-counts instead of those that the last one needs.
+_LATTICE_PASSES = 4.0
+_SUBCOUNT_PASSES = 3.0
+
+
+@dataclass(frozen=True)
+class PosteriorMoments:
+    """Exact expectations given the counts of each row.
+
+    Attributes
+    ----------
+    activations, variances
+        E[h_nk | x_n] and Var[h_nk | x_n]: rows x components.
+    log_activations
+        E[log h_nk | x_n].
+    totals
+        E[L_nk | x_n], the expected number of tokens of each component.
+    allocations
+        E[c_nfk | x_n] of the stored nonzeros of X, row by row in ascending order of features: nonzeros x components.
+    log_likelihood
+        log p(x_n).
+    """
+
+    activations: Floats
+    variances: Floats
+    log_activations: Floats
+    totals: Floats
+    allocations: Floats
+    log_likelihood: Floats
+
+
+def posterior_moments(
+    X: Any,
+    dictionary: Any,
+    shape: Any,
+    rate: Any,
+    *,
+    method: str = "auto",
+    max_cost: float = MAX_COST,
+    n_jobs: int | None = 1,
+) -> PosteriorMoments:
+    """Exact posterior moments of the activations and of the allocation of every count (MATH 1.1).
+
+    Parameters
+    ----------
+    X
+        Rows of counts, of any accepted kind; missing cells are left out.
+    dictionary
+        Features x components.
+    shape, rate
+        Of the gamma prior of activations: numbers, or one a component.
+    method
+        ``"lattice"``: forward and backward recursions over the totals; ``"subcount"``: derivatives of the recurrence
+        over smaller counts, for few distinct features or many components; ``"auto"``: the cheaper for each row.
+    max_cost
+        Most multiply-adds for one row, counted beforehand; half a nanosecond each, roughly.
+    n_jobs
+        Threads; the result is the same for any number.
+
+    Returns
+    -------
+    PosteriorMoments
+        Means, variances and mean logarithms of activations, expected totals and allocations, log-likelihood.
+
+    Raises
+    ------
+    InvalidInputError
+        If a row would cost more than ``max_cost``, or has probability 0 and thus no posterior.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from partwise.likelihood import posterior_moments
+    >>> moments = posterior_moments([[2, 1, 0]], np.array([[0.5, 0.1], [0.3, 0.2], [0.2, 0.7]]), 1.0, 0.5)
+    >>> moments.allocations.sum(axis=1)
+    array([2., 1.])
+    """
+    problem = Problem.build(X, dictionary, shape, rate, n_jobs=n_jobs)
+    if method not in ("auto", "lattice", "subcount"):
+        raise InvalidInputError(f"method must be 'auto', 'lattice' or 'subcount', got {method!r}.")
+    if problem.impossible.any():
+        n = int(np.argmax(problem.impossible))
+        raise InvalidInputError(
+            f"Row {n} of X has a count of a feature that no component holds, so it has no posterior: drop the feature,"
+            " or give its row of dictionary a positive entry."
+        )
+    cost = count_costs(problem)
+    cost = replace(cost, costs=cost.costs[:, [LATTICE, SUBCOUNT]] * (_LATTICE_PASSES, _SUBCOUNT_PASSES))
+    chosen = cost.choose(method)
+    cost.check(chosen, max_cost)
+    moments = _moments(problem, cost, chosen)
+    lost = np.isnan(moments.log_values)
+    if lost.any():
+        n = int(np.argmax(lost))
+        raise InvalidInputError(
+            f"The exact moments of row {n} of X span more than the range of floating-point numbers: shorten the row."
+        )
+    mean = problem.shape + moments.means
+    return PosteriorMoments(
+        activations=mean * problem.inverse_rates,
+        variances=(moments.variances + mean) * np.square(problem.inverse_rates),
+        log_activations=psi(problem.shape + 1.0) + moments.digammas + np.log(problem.inverse_rates),
+        totals=moments.means,
+        allocations=moments.allocations,
+        log_likelihood=problem.constants + moments.log_values,
+    )
+
+
+def _moments(problem: Problem, cost: ExactCost, chosen: Integers) -> Moments:
+    rows = np.arange(problem.n_rows)
+    by_row = (problem.n_rows, problem.dictionary.shape[1])
+    out = Moments(
+        np.zeros(problem.n_rows),
+        np.zeros(by_row),
+        np.zeros(by_row),
+        np.zeros(by_row),
+        np.zeros((problem.data.nnz, by_row[1])),
+    )
+    model = row_model(problem)
+    tasks: list[Callable[[], None]] = [
+        partial(lattice_moment_rows, model, part, *cost.lattice_size(part), out)
+        for part in cost.parts(rows[chosen == LATTICE], LATTICE)
+    ]
+    tasks += [
+        partial(subcount_moment_rows, model, part, *cost.subcount_size(part), out)
+        for part in cost.parts(rows[chosen == SUBCOUNT], SUBCOUNT)
+    ]
+    problem.engine.for_each(lambda task: task(), tasks)
+    return out

@@ -279,7 +279,7 @@ class PoissonNMF(FactorizationEstimator):
 
     def _online_statistics(self, data: CountMatrix) -> OnlineStatistics:
         if not hasattr(self, "components_"):
-            dictionary = start_factors(self._key(), data, self.n_components, self.init).dictionary
+            dictionary = start_factors(self._key(), usual_size(data)[0], self.n_components, self.init).dictionary
             return OnlineStatistics.of_dictionary(dictionary, np.ones(self.n_components), 0)
         if self.n_components != self.n_components_:
             raise InvalidInputError(

@@ -18,6 +18,7 @@ from partwise.priors.flat import FlatPrior
 Floats = NDArray[np.float64]
 
 _FORGETTING = 0.7
+_PASSES = 30
 
 
 @dataclass(frozen=True)
@@ -46,22 +47,28 @@ class OnlineStatistics:
 
 
 def absorb(statistics: OnlineStatistics, data: SparseData, engine: Engine) -> OnlineStatistics:
-    """Take in a batch: solve its activations under the present dictionary, then move the averages towards it.
+    """Take in a batch: move the averages towards it, and the dictionary and the batch's activations with them.
 
     The weight of batch t is t^-0.7 (Cappé & Moulines 2009), where t - 1 is the number of samples seen before in units
-    of this batch.
+    of this batch. The averages from before are held while the batch is gone through several times, so that they and
+    the batch's own agree on one dictionary; with a single pass, few large batches would give few steps of EM.
     """
     n_samples = data.shape[0]
-    data, exponent = usual_size(data)
-    dictionary = statistics.dictionary
-    activations = solve_activations(data, dictionary, engine, tol=1e-4)
-    activations = np.maximum(activations, Floors.of(data, dictionary.shape[1]).activations[:, None])
-    features = Side(data.transposed, engine)
-    counts, _ = features.expected_counts(dictionary, activations)
-    exposure = features.exposure(activations)
     weight = (1.0 + statistics.n_samples / n_samples) ** -_FORGETTING
-    return OnlineStatistics(
-        (1.0 - weight) * statistics.allocations + weight * np.ldexp(counts / n_samples, exponent),
-        (1.0 - weight) * statistics.exposure + weight * np.ldexp(exposure / n_samples, exponent),
-        statistics.n_samples + n_samples,
-    )
+    data, exponent = usual_size(data)
+    samples, features = Side(data, engine), Side(data.transposed, engine)
+    floors = Floors.of(data, statistics.allocations.shape[1]).activations
+    moved, dictionary = statistics, statistics.dictionary
+    activations = np.maximum(solve_activations(data, dictionary, engine, tol=1e-4), floors[:, None])
+    for number in range(_PASSES):
+        if number > 0:
+            samples.coordinate_descent(activations, dictionary, floors=floors, max_sweeps=1)
+        counts, _ = features.expected_counts(dictionary, activations)
+        exposure = features.exposure(activations)
+        moved = OnlineStatistics(
+            (1.0 - weight) * statistics.allocations + weight * np.ldexp(counts / n_samples, exponent),
+            (1.0 - weight) * statistics.exposure + weight * np.ldexp(exposure / n_samples, exponent),
+            statistics.n_samples + n_samples,
+        )
+        dictionary = moved.dictionary
+    return moved

@@ -154,6 +154,23 @@ class FactorizationEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         self.active_components_ = np.flatnonzero(share >= threshold)
         self.n_active_components_ = int(self.active_components_.size)
 
+    def _check_loaded(self) -> None:
+        """Raise ``ValueError`` (or ``AttributeError``) if what a model file held is not what a fit leaves."""
+        shape = (self.n_components_, self.n_features_in_)
+        numbers = (*shape, self.n_iter_, self.n_active_components_)
+        if not all(type(number) is int and number >= 0 for number in numbers):
+            raise ValueError(f"its numbers of components, features and iterations are {numbers}")
+        check_array_is(self.components_, "components_", shape)
+        active = self.active_components_
+        if active.dtype.kind != "i" or active.shape != (self.n_active_components_,):
+            raise ValueError("its active components are not a list of their positions")
+        if not np.all((active >= 0) & (active < self.n_components_)):
+            raise ValueError("its active components are beyond their number")
+        if hasattr(self, "feature_names_in_") and self.feature_names_in_.shape != (self.n_features_in_,):
+            raise ValueError(f"it has {self.feature_names_in_.size} names for {self.n_features_in_} features")
+        if not isinstance(self.trace_, Trace) or not isinstance(self.status_, Status):
+            raise ValueError("its trace or its status is of another kind")
+
     def inverse_transform(self, X: Any) -> Floats:
         """Expected data of given activations.
 
@@ -190,3 +207,11 @@ class FactorizationEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         check_is_fitted(self)
         save(self, path)
         return self
+
+
+def check_array_is(array: Any, name: str, shape: tuple[int, ...]) -> None:
+    """Raise ``ValueError`` unless it is a float64 array of this shape, finite and nonnegative."""
+    if not isinstance(array, np.ndarray) or array.dtype != np.float64 or array.shape != shape:
+        raise ValueError(f"its {name} is not an array of float64 of shape {shape}")
+    if not np.all(np.isfinite(array) & (array >= 0)):
+        raise ValueError(f"its {name} holds numbers that are negative or not finite")

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import inspect
+import json
 import os
 from dataclasses import asdict
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
 from partwise._registry import ESTIMATORS, find_estimator
 from partwise._version import __version__
-from partwise.core.result import Status, Trace
+from partwise.core.fingerprint import fingerprint
+from partwise.core.result import Status, StatusCode, Trace
 from partwise.errors import FileFormatError, InvalidInputError
 from partwise.io.arrays import load_arrays, save_arrays
 
@@ -49,13 +52,19 @@ def save(estimator: Any, path: str | os.PathLike[str]) -> None:
     for key, value in vars(estimator).items():
         if key.endswith("_") and not key.startswith("_"):
             metadata["attributes"][key] = _pack(f"attribute/{key}", value, arrays)
-    save_arrays(path, arrays, metadata)
+    save_arrays(path, arrays, {**metadata, "checksum": _checksum(metadata, arrays)})
+
+
+def _checksum(metadata: dict[str, Any], arrays: dict[str, Any]) -> str:
+    return fingerprint([json.dumps(metadata, sort_keys=True), {name: arrays[name] for name in sorted(arrays)}])
 
 
 def _pack(name: str, value: Any, arrays: dict[str, Any]) -> Any:
     """What JSON can hold of a value, with a note of its kind; arrays go to ``arrays`` under ``name``."""
-    if isinstance(value, np.ndarray) and value.ndim:
-        labels = value.dtype.kind in "OU"
+    if isinstance(value, np.generic) or (isinstance(value, np.ndarray) and not value.ndim):
+        value = value.item()
+    if isinstance(value, np.ndarray):
+        labels = value.dtype.kind in "OU" and value.ndim == 1
         arrays[name] = np.asarray([str(item) for item in value], dtype=np.str_) if labels else value
         return {"kind": "labels" if labels else "array"}
     if isinstance(value, Trace):
@@ -66,10 +75,10 @@ def _pack(name: str, value: Any, arrays: dict[str, Any]) -> Any:
         return {"kind": "status", "value": asdict(value)}
     if isinstance(value, tuple):
         return {"kind": "tuple", "items": [_pack(f"{name}/{at}", item, arrays) for at, item in enumerate(value)]}
+    if isinstance(value, list) or hasattr(value, "__array__"):
+        return _pack(name, np.asarray(value), arrays)
     if isinstance(value, np.random.Generator | np.random.RandomState):
         return {"kind": "value", "value": None}
-    if isinstance(value, np.generic):
-        value = value.item()
     if value is None or isinstance(value, bool | int | float | str):
         return {"kind": "value", "value": value}
     raise InvalidInputError(f"{name.replace('/', ' ')} is a {type(value).__name__}, which a model file cannot hold.")
@@ -113,35 +122,55 @@ def load(path: str | os.PathLike[str]) -> Any:
             f"{where} has model format {version!r}, and this partwise reads 1 to {_VERSION}: upgrade partwise."
         )
     try:
+        if metadata.pop("checksum", None) != _checksum(metadata, arrays):
+            raise ValueError("its checksum is not that of its content")
         cls = find_estimator(metadata["class"])
         parameters = {
             key: _unpack(f"parameter/{key}", note, arrays) for key, note in dict(metadata["parameters"]).items()
         }
         estimator = cls(**parameters)
+        estimator._validate_params()
         for key, note in dict(metadata["attributes"]).items():
-            if not key.endswith("_") or key.startswith("_"):
-                raise ValueError(f"{key!r} is not a fitted attribute")
+            if key not in _attributes_of(cls):
+                raise ValueError(f"{key!r} is not a fitted attribute of {cls.__name__}")
             setattr(estimator, key, _unpack(f"attribute/{key}", note, arrays))
         estimator._check_loaded()
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
         raise FileFormatError(
             f"{where} is a damaged model file ({error}): fit the model again, or use a copy."
         ) from error
     return estimator
 
 
+def _attributes_of(cls: type) -> set[str]:
+    """Names of the fitted attributes, which every estimator annotates in its body."""
+    annotated = {name for base in cls.__mro__ for name in inspect.get_annotations(base)}
+    return {name for name in annotated if name.endswith("_") and not name.startswith("_")}
+
+
 def _unpack(name: str, note: Any, arrays: dict[str, Any]) -> Any:
     kind = note["kind"]
     if kind == "array":
-        return arrays[name]
+        return _array(name, arrays, "biuf")
     if kind == "labels":
-        return arrays[name].astype(object)
+        return _array(name, arrays, "U").astype(object)
     if kind == "trace":
-        return Trace.from_arrays({column: arrays[f"{name}/{_TRACE}{column}"] for column in note["columns"]})
+        return Trace.from_arrays(
+            {column: _array(f"{name}/{_TRACE}{column}", arrays, "if") for column in note["columns"]}
+        )
     if kind == "status":
-        return Status(**note["value"])
+        status = Status(**note["value"])
+        if status.code not in get_args(StatusCode) or not isinstance(status.message, str):
+            raise ValueError(f"unknown status {status.code!r}")
+        return status
     if kind == "tuple":
         return tuple(_unpack(f"{name}/{at}", item, arrays) for at, item in enumerate(note["items"]))
-    if kind == "value":
+    if kind == "value" and (note["value"] is None or isinstance(note["value"], bool | int | float | str)):
         return note["value"]
     raise ValueError(f"unknown kind {kind!r} of {name}")
+
+
+def _array(name: str, arrays: dict[str, Any], kinds: str) -> Any:
+    if arrays[name].dtype.kind not in kinds:
+        raise ValueError(f"{name} is an array of {arrays[name].dtype}")
+    return arrays[name]

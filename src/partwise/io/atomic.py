@@ -49,6 +49,9 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
     target = Path(os.path.realpath(path))
     mode = _existing_mode(target)
     aside = _reserve(target)
+    if mode is None:
+        # Some writers replace the file that is theirs to write by one that only its owner may read.
+        mode = stat.S_IMODE(aside.stat().st_mode)
     try:
         yield aside
         _settle(aside, target, mode)
@@ -103,10 +106,9 @@ def _reserve(target: Path) -> Path:
     return aside
 
 
-def _settle(aside: Path, target: Path, mode: int | None) -> None:
+def _settle(aside: Path, target: Path, mode: int) -> None:
     try:
-        if mode is not None:
-            aside.chmod(mode)
+        aside.chmod(mode)
         _flush(aside, os.O_RDWR)
         aside.replace(target)
     except OSError as error:

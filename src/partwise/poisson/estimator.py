@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from partwise.core.convergence import SmallChange
 from partwise.core.data import CountMatrix, SparseData
-from partwise.core.estimator import COMMON_CONSTRAINTS, FactorizationEstimator
+from partwise.core.estimator import COMMON_CONSTRAINTS, FactorizationEstimator, check_array_is
 from partwise.core.keys import Key
 from partwise.core.result import Status, Trace
 from partwise.engines.base import Engine
@@ -354,9 +354,16 @@ class PoissonNMF(FactorizationEstimator):
         return self.completion(X).per_token
 
     def _check_loaded(self) -> None:
-        shape = (self.n_components_, self.n_features_in_)
-        if self.components_.shape != shape or not np.all(np.isfinite(self.components_) & (self.components_ >= 0)):
-            raise ValueError(f"its components are not a nonnegative array of shape {shape}")
+        super()._check_loaded()
+        check_array_is(self.mean_activations_, "mean_activations_", (self.n_components_,))
+        if type(self.n_samples_seen_) is not int or self.n_samples_seen_ < 0:
+            raise ValueError("its number of samples is not a number")
+        if not isinstance(getattr(self, "kkt_residual_", 0.0), float):
+            raise ValueError("its kkt_residual_ is not a number")
+        if hasattr(self, "online_exposure_") or hasattr(self, "online_allocations_"):
+            shape = (self.n_features_in_, self.n_components_)
+            check_array_is(self.online_allocations_, "online_allocations_", shape)
+            check_array_is(self.online_exposure_, "online_exposure_", shape)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -38,8 +38,8 @@ def value(model: PoissonNMF, X: Floats) -> float:
     return PoissonModel(model.transform(X), model.components_.T + 1e-12).log_likelihood(data) / data.total
 
 
-# Measured gaps after one pass: 0.0005 to 0.0013 nats per count; that of the true dictionary is 0.0006 to 0.0008. One step
-# of EM a batch, instead of 30, leaves 0.02 to 0.11.
+# Measured gaps after one pass: 0.0005 to 0.0013 nats per count; that of the true dictionary is 0.0006 to 0.0008. One
+# step of EM a batch, instead of 30, leaves 0.02 to 0.11.
 @pytest.mark.parametrize("missing", [0.0, 0.2])
 @pytest.mark.parametrize("size", [50, 250, 1000])
 def test_batches_approach_the_optimum_of_all_the_data(

@@ -160,7 +160,7 @@ class FactorizationEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         numbers = (*shape, self.n_iter_, self.n_active_components_)
         if not all(type(number) is int and number >= 0 for number in numbers):
             raise ValueError(f"its numbers of components, features and iterations are {numbers}")
-        check_array_is(self.components_, "components_", shape)
+        check_array_is(self.components_, "components_", shape, signed=True)
         active = self.active_components_
         if active.dtype.kind != "i" or active.shape != (self.n_active_components_,):
             raise ValueError("its active components are not a list of their positions")
@@ -209,9 +209,9 @@ class FactorizationEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         return self
 
 
-def check_array_is(array: Any, name: str, shape: tuple[int, ...]) -> None:
-    """Raise ``ValueError`` unless it is a float64 array of this shape, finite and nonnegative."""
+def check_array_is(array: Any, name: str, shape: tuple[int, ...], *, signed: bool = False) -> None:
+    """Raise ``ValueError`` unless it is a float64 array of this shape, finite and (if not ``signed``) nonnegative."""
     if not isinstance(array, np.ndarray) or array.dtype != np.float64 or array.shape != shape:
         raise ValueError(f"its {name} is not an array of float64 of shape {shape}")
-    if not np.all(np.isfinite(array) & (array >= 0)):
+    if not np.all(np.isfinite(array)) or (np.any(array < 0) and not signed):
         raise ValueError(f"its {name} holds numbers that are negative or not finite")

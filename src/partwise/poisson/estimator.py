@@ -26,7 +26,7 @@ from partwise.poisson.inference.coordinate import CoordinateDescent
 from partwise.poisson.inference.multiplicative import Multiplicative
 from partwise.poisson.inference.online import OnlineStatistics, absorb
 from partwise.poisson.inference.passes import Side
-from partwise.poisson.inference.state import Floors, PoissonState, Start, scaled, start_factors
+from partwise.poisson.inference.state import Floors, PoissonState, Start, checked_start, scaled, start_factors
 from partwise.poisson.inference.units import usual_size
 
 Floats = NDArray[np.float64]
@@ -205,7 +205,7 @@ class PoissonNMF(FactorizationEstimator):
         engine = self._engine()
         warm = self.components_ if self.warm_start and hasattr(self, "components_") else None
         data, exponent = usual_size(self._data(X, reset=True, caller="fit"))
-        init = self._given_init(exponent) if warm is None else self._warm_init(data, warm, engine)
+        init = self._init(data.shape, exponent) if warm is None else self._warm_init(data, warm, engine)
         algorithm = _ALGORITHMS[self.inference](self.n_components, init, engine)
         rule = SmallChange(self.tol, data.total, patience=2)
         result = self._run(algorithm, data, convergence=rule)
@@ -214,11 +214,11 @@ class PoissonNMF(FactorizationEstimator):
         self.mean_activations_ = np.ldexp(self.mean_activations_, exponent)
         return self
 
-    def _given_init(self, exponent: int) -> Start:
-        if exponent and isinstance(self.init, tuple) and len(self.init) == 2:
-            activations, components = self.init
-            return np.ldexp(np.asarray(activations, dtype=np.float64), -exponent), components
-        return self.init
+    def _init(self, shape: tuple[int, int], exponent: int) -> Start:
+        if not isinstance(self.init, tuple):
+            return self.init
+        activations, components = checked_start(self.init, shape, self.n_components)
+        return np.ldexp(activations, -exponent), components
 
     def _warm_init(self, data: SparseData, components: Floats, engine: Engine) -> Start:
         shape = (self.n_components, data.shape[1])
@@ -279,7 +279,9 @@ class PoissonNMF(FactorizationEstimator):
 
     def _online_statistics(self, data: CountMatrix) -> OnlineStatistics:
         if not hasattr(self, "components_"):
-            dictionary = start_factors(self._key(), usual_size(data)[0], self.n_components, self.init).dictionary
+            scaled_data, exponent = usual_size(data)
+            init = self._init(data.shape, exponent)
+            dictionary = start_factors(self._key(), scaled_data, self.n_components, init).dictionary
             return OnlineStatistics.of_dictionary(dictionary, np.ones(self.n_components), 0)
         if self.n_components != self.n_components_:
             raise InvalidInputError(
@@ -355,6 +357,7 @@ class PoissonNMF(FactorizationEstimator):
 
     def _check_loaded(self) -> None:
         super()._check_loaded()
+        check_array_is(self.components_, "components_", (self.n_components_, self.n_features_in_))
         check_array_is(self.mean_activations_, "mean_activations_", (self.n_components_,))
         if type(self.n_samples_seen_) is not int or self.n_samples_seen_ < 0:
             raise ValueError("its number of samples is not a number")

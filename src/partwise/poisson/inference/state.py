@@ -13,7 +13,7 @@ from partwise.core.keys import Key
 from partwise.errors import InvalidInputError
 
 Floats = NDArray[np.float64]
-Start = str | tuple[Any, Any]
+Start = str | tuple[Floats, Floats]
 
 # Relative to what independence of rows and columns would give: factors never reach 0 where there are counts, as there
 # logarithms end, and multiplicative updates cannot leave.
@@ -45,13 +45,14 @@ class Floors:
 def start_factors(key: Key, data: SparseData, n_components: int, init: Start) -> PoissonState:
     """The first factors, by ``init``: ``"random"``, ``"nndsvd"`` or a pair (activations, components) of arrays."""
     if isinstance(init, tuple):
-        activations, dictionary = _given(data, n_components, init)
+        activations, dictionary = init[0], init[1].T
     elif init == "nndsvd":
         activations, dictionary = _nndsvd(key, data, n_components)
     else:
         # The features' own frequencies with exponential noise, and each row's total spread evenly.
         noise = key.for_stage("init").generator().exponential(size=(data.shape[1], n_components))
         dictionary = (data.column_sums[:, None] + 1e-3 * data.total / data.shape[1]) * (noise + 0.1)
+        dictionary /= dictionary.sum(axis=0)
         activations = np.repeat(data.row_sums[:, None] / n_components, n_components, axis=1)
     return scaled(activations, dictionary, Floors.of(data, n_components))
 
@@ -68,15 +69,19 @@ def scaled(activations: Floats, dictionary: Floats, floors: Floors) -> PoissonSt
     return PoissonState(activations, dictionary)
 
 
-def _given(data: SparseData, n_components: int, init: tuple[Any, Any]) -> tuple[Floats, Floats]:
+def checked_start(init: tuple[Any, ...], shape: tuple[int, int], n_components: int) -> tuple[Floats, Floats]:
+    """Copies of the arrays (activations, components) that a user starts from, refused if they do not fit the data."""
     if len(init) != 2:
         raise InvalidInputError(f"init must be a pair (activations, components), got {len(init)} items.")
-    shapes = {"activations": (data.shape[0], n_components), "components": (n_components, data.shape[1])}
+    shapes = {"activations": (shape[0], n_components), "components": (n_components, shape[1])}
     checked = []
-    for value, (name, shape) in zip(init, shapes.items(), strict=True):
-        array = np.array(value, dtype=np.float64)
-        if array.shape != shape:
-            raise InvalidInputError(f"init: {name} must have shape {shape}, got {array.shape}.")
+    for value, (name, needed) in zip(init, shapes.items(), strict=True):
+        array = np.asarray(value)
+        if array.dtype.kind not in "biuf":
+            raise InvalidInputError(f"init: {name} must be an array of numbers, got {type(value).__name__}.")
+        array = array.astype(np.float64)
+        if array.shape != needed:
+            raise InvalidInputError(f"init: {name} must have shape {needed}, got {array.shape}.")
         bad = ~(np.isfinite(array) & (array >= 0))
         if bad.any():
             row, column = np.argwhere(bad)[0]
@@ -84,7 +89,7 @@ def _given(data: SparseData, n_components: int, init: tuple[Any, Any]) -> tuple[
                 f"init: {name}[{row}, {column}] = {array[row, column]} must be a finite nonnegative number."
             )
         checked.append(array)
-    return checked[0], checked[1].T
+    return checked[0], checked[1]
 
 
 def _nndsvd(key: Key, data: SparseData, n_components: int) -> tuple[Floats, Floats]:

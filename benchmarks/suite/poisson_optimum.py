@@ -16,7 +16,7 @@ from benchmarks.harness.line import Line, Sample, Settings, skipped
 from benchmarks.harness.measuring import compile_kernels, fit_until, random_start
 
 _RESIDUAL = 1e-3
-_MOST_ITERATIONS = 2000
+_MOST_ITERATIONS = 1000
 
 
 def measure(settings: Settings) -> Iterator[Line]:

@@ -1,0 +1,126 @@
+"""The harness of the benchmarks: what it may say, and what it may not."""
+
+import json
+import statistics
+
+import numpy as np
+import pytest
+from benchmarks.__main__ import available
+from benchmarks.harness.data import poisson_counts
+from benchmarks.harness.line import Goal, Line, Sample, skipped
+from benchmarks.harness.measuring import StoppedClock, fit_until, log_likelihood, random_start
+from benchmarks.harness.table import markdown
+
+
+def line(ours: list[float | None], peer: list[float | None] | None = None, **parameters: object) -> Line:
+    peers = None if peer is None else Sample.of(peer, "s")
+    return Line("fit", "data", Sample.of(ours, "s"), peers, "peer", **parameters)  # type: ignore[arg-type]
+
+
+def table(*lines: Line, others: float = 0.0) -> str:
+    environment = {
+        "date": "today",
+        "commit": "abc",
+        "processor": "cpu",
+        "cores": 2,
+        "memory_gb": 1.0,
+        "system": "system",
+        "python": "3",
+        "versions": {"numpy": "2"},
+        "repeats": 3,
+    }
+    stored = [json.loads(json.dumps(each.to_json())) for each in lines]
+    result = {
+        "name": "some",
+        "title": "Some",
+        "lines": stored,
+        "failed": False,
+        "seconds": 1.0,
+        "others_cores": others,
+    }
+    return markdown(environment, [result])
+
+
+def test_ratio_is_the_median_of_the_ratios_of_pairs() -> None:
+    measured = line([1.0, 2.0, 4.0], [30.0, 20.0, 20.0])
+    assert measured.ratio == statistics.median([30.0, 10.0, 5.0])
+    assert measured.reached is None
+    assert line([1.0], [20.0], goal=Goal(20, "at least")).reached
+    assert not line([1.0], [19.0], goal=Goal(20, "at least")).reached
+    assert line([3.0], [1.0], peer_over_ours=False, goal=Goal(3, "below")).reached is False
+
+
+@pytest.mark.parametrize("peer", [[None, None], [3.0, None]])
+def test_a_peer_that_never_reaches_a_value_gives_no_ratio(peer: list[float | None]) -> None:
+    measured = line([1.0, 1.0], peer, goal=Goal(2, "at least"))
+    assert measured.ratio is None
+    assert not measured.reached
+    row = next(row for row in table(measured).splitlines() if row.startswith("| fit"))
+    assert "not reached" in row
+    assert row.split("|")[6].strip() == ""
+
+
+def test_goal_on_our_own_value_where_there_is_no_peer() -> None:
+    assert line([0.1, 0.2, 9.0], goal=Goal(0.5, "below")).reached
+    assert line([None, 0.1], goal=Goal(0.5, "below")).reached is False
+    missing = skipped("fit", "data", "PARTWISE_DATA is not set", Goal(2, "at least"))
+    assert missing.reached is None
+    assert "not measured: PARTWISE_DATA is not set" in table(missing)
+
+
+def test_lines_survive_json() -> None:
+    measured = line([1.0, 2.0], [3.0, None], goal=Goal(2, "at least"), note="a | b")
+    assert Line.from_json(json.loads(json.dumps(measured.to_json()))) == measured
+    assert r"a \| b" in table(measured)
+
+
+def test_a_table_measured_under_load_says_so() -> None:
+    assert "Measured under load" in table(line([1.0]), others=0.5)
+    assert "Measured under load" not in table(line([1.0]), others=0.01)
+
+
+def test_every_file_of_the_suite_is_a_benchmark_with_a_title() -> None:
+    titles = available()
+    assert {"poisson_target", "poisson_iteration", "poisson_threads", "poisson_memory", "start_up"} <= titles.keys()
+    assert all(title and title != name for name, title in titles.items())
+
+
+def test_synthetic_data_are_sparse_as_asked_and_the_same_by_seed() -> None:
+    counts = poisson_counts(300, 200, 5, 0.05, seed=3)
+    # The expected share of nonzeros is exact; with 60000 cells its standard deviation is below 0.001.
+    assert abs(counts.nnz / 60000 - 0.05) < 0.005
+    assert (counts != poisson_counts(300, 200, 5, 0.05, seed=3)).nnz == 0
+
+
+def test_clock_stands_still_while_a_callback_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 100.0
+    monkeypatch.setattr("time.perf_counter", lambda: now)
+    looks = iter([False, False, True])
+
+    def done(state: object, trace: object) -> bool:
+        nonlocal now
+        now += 50.0
+        return next(looks)
+
+    clock = StoppedClock(done)
+    for iteration in (1, 2, 3):
+        now += 2.0
+        assert clock(iteration, None, None) is (iteration == 3)
+    assert clock.seconds == 6.0
+    assert clock.iterations == 3
+
+
+def test_what_is_never_reached_has_no_seconds() -> None:
+    counts = poisson_counts(60, 50, 3, 0.3, seed=1)
+    start = random_start(counts, 3, seed=0)
+    assert fit_until(lambda state, trace: False, counts, 3, max_iter=2, init=start).seconds is None
+    assert fit_until(lambda state, trace: True, counts, 3, max_iter=2, init=start).seconds is not None
+
+
+def test_log_likelihood_is_that_of_the_dense_formula() -> None:
+    counts = poisson_counts(20, 30, 3, 0.3, seed=1)
+    activations, components = random_start(counts, 3, seed=0)
+    rates = activations @ components
+    dense = counts.toarray()
+    expected = float(np.sum(dense * np.log(rates) - rates))
+    np.testing.assert_allclose(log_likelihood(counts, activations, components), expected, rtol=1e-12)

@@ -12,7 +12,7 @@ _HEAD = ("measured", "data", "threads", "partwise", "peer", "ratio (least, most)
 
 def markdown(environment: dict[str, Any], results: list[dict[str, Any]]) -> str:
     """The whole table; one section for each benchmark."""
-    parts = ["# Benchmarks", "", *_header(environment, results)]
+    parts = _header(environment, results)
     for result in results:
         parts += ["", f"## {result['title']}", ""]
         if result["lines"]:
@@ -32,9 +32,9 @@ def _header(environment: dict[str, Any], results: list[dict[str, Any]]) -> list[
         f"Measured {environment['date']}, commit {environment['commit']}.",
         f"{environment['processor']}, {environment['cores']} cores, {environment['memory_gb']} GB,"
         f" {environment['system']}. Python {environment['python']}, {versions}.",
-        f"Every figure is the median of {environment['repeats']} measurements, every ratio the median of the ratios of"
-        f" {environment['repeats']} pairs of measurements taken one after the other, with the least and the most of"
-        " them. One thread each unless said.",
+        f"Repeats: {environment['repeats']}. Every figure is the median of the repeats, and every ratio the median of"
+        " the ratios of pairs of measurements taken one after the other, with the least and the most of them. One"
+        " thread each unless said.",
     ]
     busiest = max((result["others_cores"] or 0.0 for result in results), default=0.0)
     if busiest > BUSY:

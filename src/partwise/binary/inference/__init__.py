@@ -1,0 +1,1 @@
+"""Algorithms of binary factorization, one file each."""

@@ -1,0 +1,161 @@
+"""Collapsed Gibbs samplers of the three models: labels of cells, both factors integrated out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import gammaln
+
+from partwise.binary.inference.cells import Cells
+from partwise.binary.inference.draws import Draws, keep
+from partwise.binary.inference.moments import dirichlet_moments, row_moments
+from partwise.binary.inference.starts import Start, start_labels
+from partwise.binary.kernels.cells import count_labels
+from partwise.binary.kernels.collapsed import sweep_beta_dirichlet
+from partwise.binary.kernels.collapsed_pair import sweep_dirichlet_dirichlet
+from partwise.binary.kernels.counts import beta_terms, sum_of_table
+from partwise.binary.model import BinaryModel
+from partwise.core.keys import Key
+from partwise.engines.base import Engine
+
+Floats = NDArray[np.float64]
+Counts = NDArray[np.int32]
+
+
+@dataclass
+class GibbsState:
+    """Labels of all cells and their counts, chain by chain, and what was kept.
+
+    ``labels`` are ordered by columns; ``row_labels``, of Dir-Dir alone, by rows.
+    """
+
+    labels: NDArray[Any]
+    row_labels: NDArray[Any]
+    row_counts: Counts
+    column_counts: Counts
+    draws: Draws
+
+
+@dataclass
+class CollapsedGibbs:
+    """Algorithm 1 (Beta-Dir, Dir-Beta) and Algorithm 2 (Dir-Dir) of the paper, the second with joint draws.
+
+    A step is a sweep of every chain. Within a chain cells come one after the other, as each changes the counts that the
+    next is drawn by; chains run in parallel.
+    """
+
+    model: BinaryModel
+    burn_in: int
+    n_draws: int
+    thin: int
+    n_chains: int
+    start: Start
+    active_threshold: float
+    engine: Engine = field(compare=False)
+
+    @property
+    def n_sweeps(self) -> int:
+        """Sweeps of a whole run."""
+        return self.burn_in + self.n_draws * self.thin
+
+    def init(self, key: Key, data: Cells) -> GibbsState:
+        """Labels at random, or drawn from a variational fit."""
+        pair = self.model.kind == "dir-dir"
+        chains = [start_labels(key.for_chain(c), data, self.model, self.start) for c in range(self.n_chains)]
+        labels, row_labels = (np.stack(parts) for parts in zip(*chains, strict=True))
+        n_components = self.model.n_components
+        (n_rows, n_columns), n_chains = data.shape, self.n_chains
+        row_counts = np.zeros((n_chains, n_rows, n_components, 2), np.int32)
+        column_counts = np.zeros((n_chains, n_columns, n_components), np.int32)
+        for c in range(n_chains):
+            count_labels(data.row_starts, data.codes, data.column_starts, labels[c], row_counts[c], column_counts[c])
+        if pair:
+            row_counts = _count_row_labels(data, row_labels, n_components)
+        return GibbsState(
+            labels, row_labels, row_counts, column_counts, Draws.empty(data, n_components, n_chains, self.n_draws)
+        )
+
+    def step(self, key: Key, data: Cells, state: GibbsState) -> tuple[GibbsState, Mapping[str, float]]:
+        """One sweep; after the burn-in every ``thin``-th is kept."""
+        self._sweeps(key, data, state)
+        after = key.iteration - self.burn_in
+        if after <= 0 or after % self.thin or state.draws.n_kept == self.n_draws:
+            return state, {}
+        self._keep(data, state)
+        at = state.draws.n_kept - 1
+        draws = state.draws
+        return state, {
+            "log_joint": float(draws.log_joint[:, at].mean()),
+            "log_likelihood": float(draws.log_likelihood[:, at].mean()),
+            "n_active": float(draws.n_active[:, at].mean()),
+        }
+
+    @property
+    def attempts(self) -> int:
+        """Proposals after which a label is drawn from all weights, where sixteen of these cost about one proposal."""
+        return 4 + self.model.n_components // 16
+
+    def _sweeps(self, key: Key, data: Cells, state: GibbsState) -> None:
+        self.engine.for_each(lambda chain: self._sweep(key.for_chain(chain), data, state, chain), range(self.n_chains))
+
+    def _sweep(self, key: Key, data: Cells, state: GibbsState, chain: int) -> None:
+        model, attempts = self.model, self.attempts
+        words = key.for_stage("gibbs").words
+        cells = data.row_starts, data.codes, data.column_starts
+        counts = state.row_counts[chain], state.column_counts[chain]
+        if model.kind == "dir-dir":
+            concentrations = model.concentration, model.activation_concentration
+            labels = state.labels[chain], state.row_labels[chain]
+            sweep_dirichlet_dirichlet(*cells, *concentrations, attempts, *words, *labels, *counts)
+        else:
+            priors = model.alpha, model.beta, model.concentration
+            sweep_beta_dirichlet(*cells, *priors, attempts, *words, state.labels[chain], *counts)
+
+    def _keep(self, data: Cells, state: GibbsState) -> None:
+        chains = range(self.n_chains)
+        moments = [
+            (
+                row_moments(self.model, state.row_counts[c]),
+                dirichlet_moments(state.column_counts[c], self.model.concentration),
+            )
+            for c in chains
+        ]
+        joint = [log_joint_of_counts(self.model, state.row_counts[c], state.column_counts[c]) for c in chains]
+        component_cells = state.column_counts.sum(axis=1, dtype=np.int64)
+        keep(state.draws, data, moments, component_cells, joint, self.active_threshold, self.engine)
+
+
+def log_joint_of_counts(model: BinaryModel, row_counts: Counts, column_counts: Counts) -> float:
+    """The logarithm of p(X, Z), both factors integrated out (Eq. 23, 24; for Dir-Dir 54, 55), by tables."""
+    total = _log_dirichlet_counts(column_counts, model.concentration)
+    if model.kind == "dir-dir":
+        return total + _log_dirichlet_counts(row_counts, model.activation_concentration)
+    both = row_counts.sum(axis=2)
+    tables = [_rising(prior, int(both.max(initial=0))) for prior in (model.alpha, model.beta, model.alpha + model.beta)]
+    return total + beta_terms(row_counts, *tables)
+
+
+def _log_dirichlet_counts(counts: Counts, concentration: float) -> float:
+    sizes = counts.sum(axis=1)
+    whole = _rising(concentration * counts.shape[1], int(sizes.max(initial=0)))
+    one = _rising(concentration, int(counts.max(initial=0)))
+    return sum_of_table(counts, one) - float(whole[sizes].sum())
+
+
+def _rising(base: float, largest: int) -> Floats:
+    """Differences log Γ(base + c) - log Γ(base) for c = 0, 1, ..., largest."""
+    table: Floats = gammaln(base + np.arange(largest + 1)) - gammaln(base)
+    return table
+
+
+def _count_row_labels(data: Cells, row_labels: NDArray[Any], n_components: int) -> Counts:
+    rows = np.repeat(np.arange(data.shape[0]), data.row_sizes)
+    counts = np.empty((row_labels.shape[0], data.shape[0], n_components), np.int32)
+    for chain, labels in enumerate(row_labels):
+        flat = np.bincount(rows * n_components + labels, minlength=data.shape[0] * n_components)
+        counts[chain] = flat.reshape(counts[chain].shape)
+    return counts

@@ -1,0 +1,120 @@
+"""Mean-field variational Bayes of the augmented models; of Beta-Dir it is binary ICA (Kabán & Bingham 2008)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import betaln, digamma, gammaln
+
+from partwise.binary.inference.cells import Cells
+from partwise.binary.inference.passes import ExpectedCounts, RowWeights, expected_counts, expected_pair_counts
+from partwise.binary.model import BinaryModel
+from partwise.core.keys import Key
+from partwise.engines.base import Engine
+
+Floats = NDArray[np.float64]
+
+# Products of two weights must not underflow; what is smaller has no share in anything.
+_SMALLEST = 1e-140
+
+
+@dataclass
+class VariationalState:
+    """Expected counts of labels, which are the parameters of the factors' distributions up to the priors.
+
+    ``row_counts``: rows x components x bit; for Dir-Dir rows x components.
+    """
+
+    row_counts: Floats
+    column_counts: Floats
+
+
+@dataclass
+class VariationalBayes:
+    """q(Z) q(w) q(h), updated in turn; the evidence lower bound never falls.
+
+    A step computes q(Z) for all cells from the factors (r proportional to exp(E log w + x E log h + (1 - x) E log(1 -
+    h))), and both factors from it. Dir-Dir has a q for each pair of labels.
+    """
+
+    model: BinaryModel
+    engine: Engine = field(compare=False)
+
+    def init(self, key: Key, data: Cells) -> VariationalState:
+        """Counts that random factors would give: equal factors would stay equal for ever."""
+        generator = key.for_stage("start").generator()
+        n_components = self.model.n_components
+        (n_rows, n_columns) = data.shape
+        columns = generator.dirichlet(np.ones(n_components), size=n_columns)
+        if self.model.kind == "dir-dir":
+            rows = generator.dirichlet(np.ones(n_components), size=n_rows)
+            return VariationalState(rows * data.row_sizes[:, None], columns * data.column_sizes[:, None])
+        probability = generator.random((n_rows, n_components))
+        share = (data.row_sizes / n_components)[:, None, None]
+        rows = np.stack((1.0 - probability, probability), axis=2) * share
+        return VariationalState(rows, columns * data.column_sizes[:, None])
+
+    def step(self, key: Key, data: Cells, state: VariationalState) -> tuple[VariationalState, Mapping[str, float]]:
+        """One update of everything; the objective is the bound at the state that came in."""
+        counts, log_scale = expected_under(self.model, data, state, self.engine)
+        bound = counts.log_normaliser + log_scale - divergence(self.model, state)
+        return VariationalState(counts.rows, counts.columns), {"objective": bound}
+
+
+def expected_under(
+    model: BinaryModel, data: Cells, state: VariationalState, engine: Engine
+) -> tuple[ExpectedCounts, float]:
+    """Expected counts under the factors' distributions, and the logarithm of what their weights were scaled by."""
+    columns, scales = _weights(log_dirichlet_means(model.concentration + state.column_counts))
+    log_scale = float(scales @ data.column_sizes)
+    if model.kind == "dir-dir":
+        rows, row_scales = _weights(log_dirichlet_means(model.activation_concentration + state.row_counts))
+        return expected_pair_counts(data, rows, columns, engine), log_scale + float(row_scales @ data.row_sizes)
+    return expected_counts(data, row_weights(model, state.row_counts), columns, engine), log_scale
+
+
+def row_weights(model: BinaryModel, row_counts: Floats) -> RowWeights:
+    """Weights exp E log h and exp E log(1 - h)."""
+    ones, zeros = model.alpha + row_counts[..., 1], model.beta + row_counts[..., 0]
+    both = digamma(ones + zeros)
+    return RowWeights(
+        np.maximum(np.exp(digamma(ones) - both), _SMALLEST), np.maximum(np.exp(digamma(zeros) - both), _SMALLEST)
+    )
+
+
+def log_dirichlet_means(parameters: Floats) -> Floats:
+    """E log w of Dirichlet rows."""
+    means: Floats = digamma(parameters) - digamma(parameters.sum(axis=1, keepdims=True))
+    return means
+
+
+def _weights(logs: Floats) -> tuple[Floats, Floats]:
+    """Exponentials of each row, scaled so that its largest is 1, and the logarithms of the scales."""
+    largest = logs.max(axis=1)
+    return np.maximum(np.exp(logs - largest[:, None]), _SMALLEST), largest
+
+
+def divergence(model: BinaryModel, state: VariationalState) -> float:
+    """KL(q || prior) of both factors."""
+    total = _dirichlet_divergence(state.column_counts, model.concentration)
+    if model.kind == "dir-dir":
+        return total + _dirichlet_divergence(state.row_counts, model.activation_concentration)
+    return total + _beta_divergence(state.row_counts, model.alpha, model.beta)
+
+
+def _dirichlet_divergence(counts: Floats, concentration: float) -> float:
+    n_rows, n_components = counts.shape
+    parameters = concentration + counts
+    prior = n_rows * (gammaln(n_components * concentration) - n_components * gammaln(concentration))
+    posterior = gammaln(parameters.sum(axis=1)).sum() - gammaln(parameters).sum()
+    return float(posterior - prior + (counts * log_dirichlet_means(parameters)).sum())
+
+
+def _beta_divergence(counts: Floats, alpha: float, beta: float) -> float:
+    ones, zeros = alpha + counts[..., 1], beta + counts[..., 0]
+    both = digamma(ones + zeros)
+    logs = counts[..., 1] * (digamma(ones) - both) + counts[..., 0] * (digamma(zeros) - both)
+    return float((logs - betaln(ones, zeros) + betaln(alpha, beta)).sum())

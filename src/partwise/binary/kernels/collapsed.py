@@ -1,0 +1,144 @@
+"""Collapsed Gibbs sweeps of Beta-Dir: a cell's label is proposed by its column and accepted by its row."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from partwise.kernels.categories import categorical
+from partwise.kernels.inner import inline_kernel
+from partwise.kernels.jit import kernel
+from partwise.kernels.streams import Stream, new_stream, next_uniform, seek
+
+Floats = NDArray[np.float64]
+Codes = NDArray[np.int32]
+Counts = NDArray[np.int32]
+Starts = NDArray[np.int64]
+
+
+@inline_kernel
+def propose(
+    stream: Stream, labels: NDArray[Any], start: int, at: int, n_others: float, concentration: float, n_components: int
+) -> tuple[int, float]:
+    """``k = rng.choice(K, p=normalise(concentration + others)), rng.random()``, where ``others`` counts other labels.
+
+    A label drawn with probability proportional to its count is the label of another cell drawn at random: no count is
+    looked at, and the cost does not depend on K. One uniform serves both draws: once it has chosen, what is left of it
+    is uniform again.
+    """
+    t = next_uniform(stream) * (n_others + concentration * n_components)
+    if t < n_others:
+        chosen = int(t)
+        rest = t - chosen
+        chosen += start
+        chosen += chosen >= at  # the cell itself is not among the others
+        return int(labels[chosen]), rest
+    t = (t - n_others) / concentration
+    k = min(int(t), n_components - 1)
+    return k, t - k
+
+
+@kernel
+def sweep_beta_dirichlet(
+    row_starts: Starts,
+    codes: Codes,
+    column_starts: Starts,
+    alpha: float,
+    beta: float,
+    concentration: float,
+    attempts: int,
+    seed: np.uint64,
+    stage_chain: np.uint64,
+    iteration: np.uint64,
+    labels: NDArray[Any],
+    row_counts: Counts,
+    column_counts: Counts,
+) -> None:
+    """For each cell: ``k = rng.choice(K, p=normalise((concentration + column_counts[f]) * share))`` (Eq. 25).
+
+    ``share = (prior[x] + row_counts[n, :, x]) / (alpha + beta + row_counts[n].sum(axis=1))`` with ``prior = (beta,
+    alpha)``; counts without the cell. Labels are ordered by columns.
+
+    The first factor proposes, the second accepts, relative to an upper bound of the row's shares, which makes a draw
+    from their product. After some attempts the label is drawn from all weights instead; whichever comes first, its
+    distribution is the same. In a row all cells are of different columns, so the first proposals of a row do not
+    depend on what the row changes, and are made together.
+    """
+    n_components = column_counts.shape[1]
+    stream = new_stream()
+    cursor = column_starts[:-1].copy()
+    counts = np.empty((n_components, 2))
+    weights = np.empty(n_components)
+    longest = 0
+    for n in range(row_starts.size - 1):
+        longest = max(longest, row_starts[n + 1] - row_starts[n])
+    proposals = np.empty(longest, np.uint32)
+    present = np.empty(longest, np.uint32)
+    rests = np.empty(longest)
+    prior = np.array([beta, alpha])
+    both = alpha + beta
+    bounds = np.empty(2)
+    for n in range(row_starts.size - 1):
+        seek(stream, seed, stage_chain, iteration, n)
+        bounds[0], bounds[1] = 0.0, 0.0
+        for k in range(n_components):
+            zeros, ones = float(row_counts[n, k, 0]), float(row_counts[n, k, 1])
+            counts[k, 0], counts[k, 1] = zeros, ones
+            inverse = 1.0 / (both + zeros + ones)
+            bounds[0] = max(bounds[0], (beta + zeros) * inverse)
+            bounds[1] = max(bounds[1], (alpha + ones) * inverse)
+        first = row_starts[n]
+        n_cells = row_starts[n + 1] - first
+        for i in range(n_cells):
+            f = codes[first + i] >> 1
+            start, at = column_starts[f], cursor[f]
+            cursor[f] = at + 1
+            present[i] = labels[at]
+            n_others = float(column_starts[f + 1] - start - 1)
+            proposals[i], rests[i] = propose(stream, labels, start, at, n_others, concentration, n_components)
+        for i in range(n_cells):
+            x = np.uint32(codes[first + i] & 1)
+            old = int(present[i])
+            new = int(proposals[i])
+            own = 1.0 if new == old else 0.0
+            scaled = rests[i] * bounds[x]
+            accepted = scaled * (both + counts[new, 0] + counts[new, 1] - own) < prior[x] + counts[new, x] - own
+            if accepted and new == old:
+                continue
+            f = codes[first + i] >> 1
+            at = cursor[f] - 1
+            counts[old, x] -= 1.0
+            if not accepted:
+                start = column_starts[f]
+                n_others = float(column_starts[f + 1] - start - 1)
+                for _ in range(attempts):
+                    new, rest = propose(stream, labels, start, at, n_others, concentration, n_components)
+                    scaled = rest * bounds[x]
+                    accepted = scaled * (both + counts[new, 0] + counts[new, 1]) < prior[x] + counts[new, x]
+                    if accepted:
+                        break
+                if not accepted:
+                    column_counts[f, old] -= 1
+                    total = 0.0
+                    for k in range(n_components):
+                        share = (prior[x] + counts[k, x]) / (both + counts[k, 0] + counts[k, 1])
+                        weights[k] = (concentration + column_counts[f, k]) * share
+                        total += weights[k]
+                    new = categorical(stream, weights, total)
+                    column_counts[f, old] += 1
+            counts[new, x] += 1.0
+            if new != old:
+                labels[at] = new
+                column_counts[f, old] -= 1
+                column_counts[f, new] += 1
+                # What has risen: the share of the other bit where a cell was taken out, of this bit where it came in.
+                y = np.uint32(1) - x
+                left = (prior[y] + counts[old, y]) / (both + counts[old, 0] + counts[old, 1])
+                bounds[y] = max(bounds[y], left)
+                right = (prior[x] + counts[new, x]) / (both + counts[new, 0] + counts[new, 1])
+                bounds[x] = max(bounds[x], right)
+        for k in range(n_components):
+            row_counts[n, k, 0] = np.int32(counts[k, 0])
+            row_counts[n, k, 1] = np.int32(counts[k, 1])

@@ -1,0 +1,121 @@
+"""Passes of collapsed variational Bayes: every cell's responsibilities from expected counts without its own."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from partwise.kernels.jit import kernel
+
+Floats = NDArray[np.float64]
+Shares = NDArray[np.float32]
+Starts = NDArray[np.int64]
+Codes = NDArray[np.int32]
+
+
+@kernel
+def pass_zero_order(
+    row_starts: Starts,
+    codes: Codes,
+    alpha: float,
+    beta: float,
+    concentration: float,
+    shares: Shares,
+    row_counts: Floats,
+    column_counts: Floats,
+) -> float:
+    """For each cell: ``r = normalise((concentration + column_counts[f]) * (prior[x] + row_counts[n, x]) / total)``.
+
+    CVB0, Eq. 36: ``total = alpha + beta + row_counts[n].sum(axis=0)``, ``prior = (beta, alpha)``, all counts without
+    the cell's own responsibilities. ``row_counts`` are rows x bit x components. Returns the sum of absolute changes.
+    """
+    n_components = column_counts.shape[1]
+    weights = np.empty(n_components)
+    both = alpha + beta
+    change = 0.0
+    for n in range(row_starts.size - 1):
+        for p in range(row_starts[n], row_starts[n + 1]):
+            x = codes[p] & 1
+            column = column_counts[codes[p] >> 1]
+            mine, others = row_counts[n, x], row_counts[n, 1 - x]
+            own = shares[p]
+            prior = alpha if x == 1 else beta
+            total = 0.0
+            for k in range(n_components):
+                # Rounding may leave a count slightly below what is taken out of it.
+                left = max(column[k] - own[k], 0.0)
+                here = max(mine[k] - own[k], 0.0)
+                weights[k] = (concentration + left) * (prior + here) / (both + here + others[k])
+                total += weights[k]
+            scale = 1.0 / total
+            for k in range(n_components):
+                new = np.float32(weights[k] * scale)
+                step = np.float64(new) - np.float64(own[k])
+                own[k] = new
+                column[k] += step
+                mine[k] += step
+                change += abs(step)
+    return change
+
+
+@kernel
+def pass_second_order(
+    row_starts: Starts,
+    codes: Codes,
+    alpha: float,
+    beta: float,
+    concentration: float,
+    shares: Shares,
+    row_counts: Floats,
+    column_counts: Floats,
+    row_variances: Floats,
+    column_variances: Floats,
+) -> float:
+    """``log r = E log(concentration + M) + E log(prior[x] + A_x) - E log(alpha + beta + A_0 + A_1)``, up to a constant.
+
+    CVB, Eq. 35 with a sum of expected logarithms, each to second order: ``E log(c + N) = log(c + E N) - Var N / (2 (c +
+    E N)**2)``; means and variances (sums of r (1 - r)) without the cell's own. Returns the sum of absolute changes.
+    """
+    n_components = column_counts.shape[1]
+    weights = np.empty(n_components)
+    both = alpha + beta
+    change = 0.0
+    for n in range(row_starts.size - 1):
+        for p in range(row_starts[n], row_starts[n + 1]):
+            x = codes[p] & 1
+            f = codes[p] >> 1
+            column, column_variance = column_counts[f], column_variances[f]
+            mine, others = row_counts[n, x], row_counts[n, 1 - x]
+            mine_variance, others_variance = row_variances[n, x], row_variances[n, 1 - x]
+            own = shares[p]
+            prior = alpha if x == 1 else beta
+            largest = -math.inf
+            for k in range(n_components):
+                r = np.float64(own[k])
+                spread = r * (1.0 - r)
+                left = concentration + max(column[k] - r, 0.0)
+                here = max(mine[k] - r, 0.0)
+                bit, whole = prior + here, both + here + others[k]
+                left_spread = max(column_variance[k] - spread, 0.0) / (left * left)
+                bit_variance = max(mine_variance[k] - spread, 0.0)
+                bit_spread = bit_variance / (bit * bit)
+                whole_spread = (bit_variance + others_variance[k]) / (whole * whole)
+                weights[k] = math.log(left * bit / whole) - 0.5 * (left_spread + bit_spread - whole_spread)
+                largest = max(largest, weights[k])
+            total = 0.0
+            for k in range(n_components):
+                weights[k] = math.exp(weights[k] - largest)
+                total += weights[k]
+            scale = 1.0 / total
+            for k in range(n_components):
+                old, new = np.float64(own[k]), np.float64(np.float32(weights[k] * scale))
+                own[k] = np.float32(new)
+                step, spread_step = new - old, new * (1.0 - new) - old * (1.0 - old)
+                column[k] += step
+                mine[k] += step
+                column_variance[k] += spread_step
+                mine_variance[k] += spread_step
+                change += abs(step)
+    return change

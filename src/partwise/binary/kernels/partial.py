@@ -1,0 +1,156 @@
+"""Partially collapsed Gibbs sweeps of Beta-Dir: with the Dirichlet factor drawn, rows are independent."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from partwise.binary.kernels.collapsed import Codes, Counts, Floats, Starts
+from partwise.kernels.categories import categorical
+from partwise.kernels.continuous import dirichlet
+from partwise.kernels.inner import inline_kernel
+from partwise.kernels.jit import kernel
+from partwise.kernels.streams import Stream, new_stream, next_uniform, seek
+
+
+@kernel
+def draw_columns(
+    column_counts: Counts,
+    concentration: float,
+    seed: np.uint64,
+    stage_chain: np.uint64,
+    iteration: np.uint64,
+    start: int,
+    stop: int,
+    out: Floats,
+) -> None:
+    """``out[f] = rng.dirichlet(concentration + column_counts[f])`` (Eq. 26) for columns ``start`` to ``stop``."""
+    stream = new_stream()
+    parameters = np.empty(column_counts.shape[1])
+    for f in range(start, stop):
+        seek(stream, seed, stage_chain, iteration, f)
+        for k in range(parameters.size):
+            parameters[k] = concentration + column_counts[f, k]
+        dirichlet(stream, parameters, out[f])
+
+
+@kernel
+def build_tables(weights: Floats, start: int, stop: int, thresholds: Floats, aliases: NDArray[np.int32]) -> None:
+    """Alias tables (Walker 1977; Vose 1991) of rows of ``weights``, each summing to 1.
+
+    ``(thresholds + bincount(aliases, 1 - thresholds, minlength=K)) / K`` is the row again.
+    """
+    n_components = weights.shape[1]
+    small, large = np.empty(n_components, np.int32), np.empty(n_components, np.int32)
+    for f in range(start, stop):
+        n_small, n_large = 0, 0
+        for k in range(n_components):
+            thresholds[f, k] = weights[f, k] * n_components
+            aliases[f, k] = k
+            if thresholds[f, k] < 1.0:
+                small[n_small] = k
+                n_small += 1
+            else:
+                large[n_large] = k
+                n_large += 1
+        while n_small > 0 and n_large > 0:
+            n_small -= 1
+            poor, rich = small[n_small], large[n_large - 1]
+            aliases[f, poor] = rich
+            thresholds[f, rich] -= 1.0 - thresholds[f, poor]
+            if thresholds[f, rich] < 1.0:
+                n_large -= 1
+                small[n_small] = rich
+                n_small += 1
+        # What rounding has left over has as much as it needs.
+        for i in range(n_small):
+            thresholds[f, small[i]] = 1.0
+        for i in range(n_large):
+            thresholds[f, large[i]] = 1.0
+
+
+@inline_kernel
+def draw_from_table(stream: Stream, thresholds: Floats, aliases: NDArray[np.int32], f: int) -> tuple[int, float]:
+    """``rng.choice(K, p=weights[f]), rng.random()``: one uniform serves both, as what is left of it is uniform."""
+    t = next_uniform(stream) * thresholds.shape[1]
+    k = min(int(t), thresholds.shape[1] - 1)
+    rest = t - k
+    threshold = float(thresholds[f, k])
+    if rest < threshold:
+        return k, rest / threshold
+    return int(aliases[f, k]), (rest - threshold) / (1.0 - threshold)
+
+
+@kernel
+def sweep_rows(
+    row_starts: Starts,
+    codes: Codes,
+    alpha: float,
+    beta: float,
+    columns: Floats,
+    thresholds: Floats,
+    aliases: NDArray[np.int32],
+    attempts: int,
+    seed: np.uint64,
+    stage_chain: np.uint64,
+    iteration: np.uint64,
+    start: int,
+    stop: int,
+    labels: NDArray[Any],
+    row_counts: Counts,
+    column_counts: Counts,
+) -> None:
+    """For each cell of some rows: ``k = rng.choice(K, p=normalise(columns[f] * share))``.
+
+    ``share`` as in `partwise.binary.kernels.collapsed.sweep_beta_dirichlet`, from counts without the cell. The
+    column's weights propose by an alias table, the row's share accepts; after some attempts the label is drawn from all
+    weights. Labels are ordered by rows. ``column_counts`` grows by the new labels of these rows.
+    """
+    n_components = columns.shape[1]
+    stream = new_stream()
+    counts = np.empty((n_components, 2))
+    weights = np.empty(n_components)
+    prior = np.array([beta, alpha])
+    both = alpha + beta
+    bounds = np.empty(2)
+    for n in range(start, stop):
+        seek(stream, seed, stage_chain, iteration, n)
+        bounds[0], bounds[1] = 0.0, 0.0
+        for k in range(n_components):
+            zeros, ones = float(row_counts[n, k, 0]), float(row_counts[n, k, 1])
+            counts[k, 0], counts[k, 1] = zeros, ones
+            inverse = 1.0 / (both + zeros + ones)
+            bounds[0] = max(bounds[0], (beta + zeros) * inverse)
+            bounds[1] = max(bounds[1], (alpha + ones) * inverse)
+        for p in range(row_starts[n], row_starts[n + 1]):
+            f, x = codes[p] >> 1, np.uint32(codes[p] & 1)
+            y = np.uint32(1) - x
+            old = int(labels[p])
+            counts[old, x] -= 1.0
+            left = (prior[y] + counts[old, y]) / (both + counts[old, 0] + counts[old, 1])
+            new = old
+            accepted = False
+            for _ in range(attempts):
+                new, rest = draw_from_table(stream, thresholds, aliases, f)
+                accepted = rest * bounds[x] * (both + counts[new, 0] + counts[new, 1]) < prior[x] + counts[new, x]
+                if accepted:
+                    break
+            if not accepted:
+                total = 0.0
+                for k in range(n_components):
+                    share = (prior[x] + counts[k, x]) / (both + counts[k, 0] + counts[k, 1])
+                    weights[k] = columns[f, k] * share
+                    total += weights[k]
+                new = categorical(stream, weights, total)
+            counts[new, x] += 1.0
+            if new != old:
+                labels[p] = new
+                bounds[y] = max(bounds[y], left)
+                right = (prior[x] + counts[new, x]) / (both + counts[new, 0] + counts[new, 1])
+                bounds[x] = max(bounds[x], right)
+            column_counts[f, new] += 1
+        for k in range(n_components):
+            row_counts[n, k, 0] = np.int32(counts[k, 0])
+            row_counts[n, k, 1] = np.int32(counts[k, 1])

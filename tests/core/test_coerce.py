@@ -251,6 +251,10 @@ class TestPandas:
         with pytest.raises(InvalidInputError, match=rf"^X\[1, 2\] \(row 'y', column 'c'\) is '{text}'.*drop"):
             CountMatrix.build(frame)
 
+    def test_na_among_objects(self) -> None:
+        frame = self.pd.DataFrame({"a": [1, 2], "b": self.pd.array([self.pd.NA, 3], dtype=object)})
+        assert_same(CountMatrix.build(frame), CountMatrix.build([[1, np.nan], [2, 3]]))
+
     def test_dates_and_categories(self) -> None:
         with pytest.raises(TypeError, match=r"X\[0, 0\] \(column 'when'\) is of type .*drop that column"):
             CountMatrix.build(self.pd.DataFrame({"when": self.pd.to_datetime(["2020-01-01"])}))
@@ -279,6 +283,10 @@ class TestPolars:
     def test_null_booleans(self) -> None:
         frame = self.pl.DataFrame({"a": [True, None], "b": [False, True]})
         assert_same(BinaryMatrix.build(frame), BinaryMatrix.build([[1, 0], [np.nan, 1]]))
+
+    def test_lazy_frames(self) -> None:
+        with pytest.raises(InvalidInputError, match="X is a LazyFrame, and a 2D array is needed"):
+            as_table(self.pl.LazyFrame({"a": [1]}))
 
     def test_text_is_refused_by_name(self) -> None:
         with pytest.raises(InvalidInputError, match=r"X\[0, 0\] \(column 'id'\) is 's1', which is text"):

@@ -57,6 +57,12 @@ class TestColumns:
         with pytest.raises(ValueError, match="feature names should match"):
             named.transform(pd.DataFrame(small_counts, columns=swapped))
 
+    def test_names_given_twice_are_refused(self, small_counts: np.ndarray) -> None:
+        pd = pytest.importorskip("pandas")
+        frame = pd.DataFrame(small_counts, columns=[*NAMES[:24], "f3"])
+        with pytest.raises(InvalidInputError, match=r"^2 columns of X are called 'f3': give each feature a name"):
+            PoissonNMF(2).fit(frame)
+
     def test_other_number_is_refused(self, named: PoissonNMF, nameless: PoissonNMF, small_counts: np.ndarray) -> None:
         message = "X has 24 features, but PoissonNMF is expecting 25 features"
         for X in (small_counts[:, :24], sp.csr_array(small_counts[:, :24])):

@@ -62,7 +62,7 @@ def as_table(X: Any, *, layer: str | None = None, missing: Any = None, name: str
         masks.append(X.missing)
     elif _is_anndata(X):
         rows, columns, matrix = as_labels(X.obs_names), as_labels(X.var_names), _anndata_matrix(X, layer)
-    elif hasattr(X, "columns") and hasattr(X, "to_numpy"):
+    elif hasattr(X, "to_numpy") and hasattr(X, "columns"):
         rows, columns, matrix = _frame_parts(X)
     if isinstance(matrix, np.ma.MaskedArray):
         hidden = np.ma.getmaskarray(matrix)
@@ -144,18 +144,19 @@ def _dense_to_csr(matrix: Any, place: Table) -> Any:
 
 
 def _numbers(array: Any, place: Table) -> Any:
-    """Objects as float64, None being NaN; anything that is not a real number is refused, text that looks like one too.
+    """Objects as float64, None and pandas' NA being NaN; what is no real number is refused.
 
-    A column of text is more likely a column of names than one of counts.
+    So is text that looks like a number: a column of text is more likely a column of names than one of counts.
     """
     if array.dtype.kind == "c":
         _refuse_complex(place.source)
     numbers = np.empty(array.shape)
+    nothing = (None, getattr(sys.modules.get("pandas"), "NA", None))
     for (row, column), value in np.ndenumerate(array):
         try:
             if isinstance(value, str | bytes | np.datetime64 | np.timedelta64):
                 raise TypeError
-            numbers[row, column] = np.nan if value is None else float(value)
+            numbers[row, column] = np.nan if any(value is known for known in nothing) else float(value)
         except OverflowError:
             raise InvalidInputError(
                 f"{cell_name(row, column, place)} is too large for float64: scale the data down or correct it."

@@ -86,6 +86,12 @@ class FactorizationEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         """Remember the features of the training data, or refuse data that have others."""
         labels = data.column_labels
         if labels is None or hasattr(X, "columns"):
+            names, counts = np.unique([] if labels is None else labels, return_counts=True)
+            if np.any(counts > 1):
+                name = str(names[np.argmax(counts)])
+                raise InvalidInputError(
+                    f"{int(counts.max())} columns of X are called {name!r}: give each feature a name of its own."
+                )
             # Arrays and frames: as every estimator of scikit-learn does. Tables and AnnData it does not know.
             validate_data(self, X, reset=reset, skip_check_array=True)
             return

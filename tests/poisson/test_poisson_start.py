@@ -12,6 +12,7 @@ from poisson_reference import example, log_likelihood
 from partwise import CountMatrix, PoissonNMF, Table
 from partwise.core.keys import Key
 from partwise.errors import InvalidInputError
+from partwise.poisson import kernels
 from partwise.poisson.inference.state import start_factors
 
 
@@ -109,3 +110,30 @@ def test_warm_start_of_given_components_and_batches() -> None:
     assert np.isfinite(model.kkt_residual_)
     model = PoissonNMF(3, warm_start=True, max_iter=50, tol=0.0, random_state=0).partial_fit(X).fit(X)
     assert not hasattr(model, "online_exposure_")
+
+
+def test_kernels_see_one_layout_of_arrays() -> None:
+    """Each further layout would be compiled anew, and rows that are not contiguous are slow."""
+    X = example(0, missing=0.0).X
+    arguments: dict[str, Any] = {"max_iter": 12, "tol": 0.0, "random_state": 0}
+    given = np.asfortranarray(np.ones((23, 3))), np.asfortranarray(np.ones((3, 17)))
+    before = {name: set(compiled(name)) for name in KERNELS}
+    model = PoissonNMF(3, **arguments).fit(X)
+    model.transform(X)
+    model.score(X)
+    model.partial_fit(X)
+    for init in (given, "nndsvd"):
+        PoissonNMF(3, init=init, **arguments).fit(X)
+    PoissonNMF(3, init=given, inference="multiplicative", **arguments).fit(X)
+    PoissonNMF.from_components(given[1], warm_start=True, **arguments).partial_fit(X).fit(X)
+    for name in KERNELS:
+        new = [signature for signature in compiled(name) if signature not in before[name]]
+        layouts = {kind.layout for signature in new for kind in signature if hasattr(kind, "layout")}
+        assert layouts <= {"C"}
+
+
+KERNELS = ["expected_counts", "coordinate_descent", "kkt_residual"]
+
+
+def compiled(name: str) -> list[Any]:
+    return list(getattr(kernels, name).signatures)

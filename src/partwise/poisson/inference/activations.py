@@ -21,6 +21,7 @@ def solve_activations(
     A row's result depends on that row alone, so it is the same in any batch. Counts of features that no component
     holds are left out. Where a component cannot show in the observed cells of a row, its activation is 0.
     """
+    dictionary = np.ascontiguousarray(dictionary)
     held = np.any(dictionary > 0, axis=1)
     data, exponents = rows_of_usual_size(data.only(held[data.indices]))
     n_components = dictionary.shape[1]

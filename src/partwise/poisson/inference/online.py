@@ -32,6 +32,7 @@ class OnlineStatistics:
     @classmethod
     def of_dictionary(cls, dictionary: Floats, mean_activations: Floats, n_samples: int) -> OnlineStatistics:
         """What a dictionary that was fitted to ``n_samples`` stands for; with 0 of them it is a start only."""
+        dictionary = np.ascontiguousarray(dictionary)
         exposure = np.repeat(mean_activations[None, :], dictionary.shape[0], axis=0)
         return cls(dictionary * exposure, exposure, n_samples)
 

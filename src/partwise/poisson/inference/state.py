@@ -59,6 +59,7 @@ def start_factors(key: Key, data: SparseData, n_components: int, init: Start) ->
 
 def scaled(activations: Floats, dictionary: Floats, floors: Floors) -> PoissonState:
     """Move the scale of each component into the activations, so that dictionary columns sum to 1, and floor both."""
+    dictionary = np.ascontiguousarray(dictionary)
     sums = dictionary.sum(axis=0)
     sums = np.where(sums > 0, sums, 1.0)
     # Given components come transposed, and kernels are compiled for rows that lie together.
@@ -79,7 +80,7 @@ def checked_start(init: tuple[Any, ...], shape: tuple[int, int], n_components: i
         array = np.asarray(value)
         if array.dtype.kind not in "biuf":
             raise InvalidInputError(f"init: {name} must be an array of numbers, got {type(value).__name__}.")
-        array = array.astype(np.float64)
+        array = array.astype(np.float64, order="C")
         if array.shape != needed:
             raise InvalidInputError(f"init: {name} must have shape {needed}, got {array.shape}.")
         bad = ~(np.isfinite(array) & (array >= 0))

@@ -152,6 +152,8 @@ def test_names_and_shapes_of_given_parts() -> None:
         PoissonNMF.from_components(np.eye(3), feature_names=["a", "b"])
     with pytest.raises(InvalidInputError, match=r"Negative values in data passed to from_components: X\[0, 1\] = -1"):
         PoissonNMF.from_components([[1, -1]])
+    with pytest.raises(InvalidInputError, match="Component 1 sums to 1e-300: scale it to between 1e-250 and 1e250"):
+        PoissonNMF.from_components([[1, 0], [0, 1e-300]])
     with pytest.raises(InvalidInputError, match=r"X\[0, 0\] is NaN or missing, which from_components does not support"):
         PoissonNMF.from_components([[np.nan, 1]])
 

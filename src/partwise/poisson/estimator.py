@@ -170,6 +170,12 @@ class PoissonNMF(FactorizationEstimator):
         """
         given = CountMatrix.build(components, integers=False, allow_missing=False, caller="from_components")
         n_components, n_features = given.shape
+        extreme = (given.row_sums > 0) & ~((given.row_sums > 1e-250) & (given.row_sums < 1e250))
+        if extreme.any():
+            k = int(np.argmax(extreme))
+            raise InvalidInputError(
+                f"Component {k} sums to {given.row_sums[k]:g}: scale it to between 1e-250 and 1e250."
+            )
         model = cls(n_components, **parameters)
         model.n_features_in_ = n_features
         if feature_names is not None:
@@ -326,9 +332,9 @@ class PoissonNMF(FactorizationEstimator):
         """
         check_is_fitted(self, "components_")
         data = self._data(X, reset=False, caller="activation_errors")
-        dictionary = self.components_.T
+        engine, dictionary = self._engine(), self.components_.T
         with self._compiling():
-            return standard_errors(data, solve_activations(data, dictionary, self._engine()), dictionary)
+            return standard_errors(data, solve_activations(data, dictionary, engine), dictionary, engine)
 
     def completion(self, X: Any, *, key: Key | None = None) -> Completion:
         """Document completion, row by row: half of each row's tokens are given, the others predicted.

@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from partwise.core.blas import one_blas_thread
 from partwise.core.data import SparseData
 from partwise.engines.base import Engine
+from partwise.engines.blocks import row_blocks
 from partwise.poisson.inference.passes import Side
 from partwise.poisson.inference.units import rows_of_usual_size
 
@@ -33,26 +35,31 @@ def solve_activations(
     return np.where(sums > 0, np.ldexp(activations, exponents[:, None]) / scale, 0.0)
 
 
-def standard_errors(data: SparseData, activations: Floats, dictionary: Floats) -> Floats:
+def standard_errors(data: SparseData, activations: Floats, dictionary: Floats, engine: Engine) -> Floats:
     """Square roots of the diagonal of the inverse expected information, Σ_f w_fk w_fl / rate_f over observed cells.
 
     Rates are taken where each component has at least one expected count: the information at 0 is infinite for a
     component with features of its own, although nothing is known below about one count.
     Infinite where the observed cells say nothing about a component, or cannot tell it from others.
     """
-    n_samples, n_components = activations.shape
-    errors = np.empty((n_samples, n_components))
+    errors = np.empty(activations.shape)
+    dictionary = np.ascontiguousarray(dictionary)
     held = dictionary[np.any(dictionary > 0, axis=1)]
-    for n in range(n_samples):
-        hidden = data.missing_indices[data.missing_indptr[n] : data.missing_indptr[n + 1]]
-        seen = held
-        if hidden.size:
-            seen = np.delete(dictionary, hidden, axis=0)
-            seen = seen[np.any(seen > 0, axis=1)]
-        exposure = seen.sum(axis=0)
-        one_count = np.divide(1.0, exposure, out=np.zeros(n_components), where=exposure > 0)
-        rates = seen @ np.maximum(activations[n], one_count)
-        errors[n] = _root_diagonal_of_inverse(seen.T @ (seen / rates[:, None]))
+
+    def one(block: tuple[int, int]) -> None:
+        for n in range(*block):
+            hidden = data.missing_indices[data.missing_indptr[n] : data.missing_indptr[n + 1]]
+            seen = held
+            if hidden.size:
+                seen = np.delete(dictionary, hidden, axis=0)
+                seen = seen[np.any(seen > 0, axis=1)]
+            exposure = seen.sum(axis=0)
+            one_count = np.divide(1.0, exposure, out=np.zeros(exposure.size), where=exposure > 0)
+            weighted = seen / np.sqrt(seen @ np.maximum(activations[n], one_count))[:, None]
+            errors[n] = _root_diagonal_of_inverse(weighted.T @ weighted)
+
+    with one_blas_thread():
+        engine.for_each(one, row_blocks(data.indptr, most_rows=64))
     return errors
 
 

@@ -3,241 +3,265 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from partwise.kernels.categories import categorical
-from partwise.kernels.jit import kernel
-from partwise.kernels.streams import Stream, new_stream, next_uniform, seek
-from partwise.likelihood.kernels.variational import variational_counts
+from partwise.kernels.inner import inner_kernel
+from partwise.kernels.streams import Stream, seek
+from partwise.likelihood.kernels.expected import look_ahead
+from partwise.likelihood.kernels.lanes import GROUP, draw_components, log_gamma_sums, stratified_uniforms
+from partwise.likelihood.kernels.particles import (
+    Labels,
+    Places,
+    choose_parents,
+    copy_lanes,
+    lattice_multiplier,
+    log_mean_weight,
+    spread_tokens,
+)
+from partwise.likelihood.kernels.rows import Floats, Integers, RowBuffers, RowModel, gather_row
 
-Floats = NDArray[np.float64]
-Tokens = NDArray[np.int32]
+# Particles that share their loops: enough for long vectors, few enough for the first cache at 50 components.
+N_LANES = 64
 
-
-@kernel
-def shuffled_tokens(stream: Stream, values: NDArray[Any], tokens: Tokens) -> None:
-    """``tokens[:] = rng.permutation(np.repeat(np.arange(len(values)), values))``: the cell of each token."""
-    at = 0
-    for p in range(values.size):
-        for _ in range(values[p]):
-            tokens[at] = p
-            at += 1
-    for i in range(tokens.size - 1, 0, -1):
-        j = int(next_uniform(stream) * (i + 1))
-        tokens[i], tokens[j] = tokens[j], tokens[i]
-
-
-@kernel
-def _log_gammas(concentration: Floats) -> float:
-    total = 0.0
-    for k in range(concentration.size):
-        total += math.lgamma(concentration[k])
-    return total
+_TABLE_SIZE = 1024
+# A look at the weights costs about as much as this many tokens.
+_TOKENS_PER_STAGE = 16
+_RANDOM = np.uint64(0)  # as a multiplier of `stratified_uniforms`
+_LARGE = 1e150
 
 
-@kernel
-def _extend(
+class Settings(NamedTuple):
+    """How particles are run: see `partwise.likelihood.smc`; a negative look-ahead is one that suits the row."""
+
+    n_particles: int
+    n_stages: int
+    lookahead: float
+    resample_below: float
+
+
+class Systems(NamedTuple):
+    """Room for particle systems (islands) that take in the same tokens side by side; each particle is a lane.
+
+    Attributes
+    ----------
+    weights, concentration
+        q'_fk of the open features and components, and a_k with what is expected of tokens to come; both padded with
+        zeros to a multiple of ``GROUP`` components.
+    expected, ahead
+        What a token of each feature counts while it is still to come, and the sum of that over those to come.
+    counts, labels, tokens
+        Tokens of each component in each lane; the component of each token in each lane; the feature of each token.
+    log_weights, log_gammas, products
+        Of each lane: log weight since the last resampling; gamma functions of the target; factors not in it yet.
+    uniforms, rests, totals, drawn
+        What `draw_components` needs and finds for one token.
+    means, sizes
+        Of each island: log mean weight, effective sample size.
+    parents, copied
+        From which lane each lane is copied, and room for copying labels.
+    places, starts, table
+        Room for ordering tokens, and for logarithms.
+    """
+
+    weights: Floats
+    concentration: Floats
+    expected: Floats
+    ahead: Floats
+    counts: Floats
+    labels: Labels
+    tokens: Places
+    log_weights: Floats
+    log_gammas: Floats
+    products: Floats
+    uniforms: Floats
+    rests: Floats
+    totals: Floats
+    drawn: Floats
+    means: Floats
+    sizes: Floats
+    parents: Integers
+    copied: Labels
+    places: Places
+    starts: Places
+    table: Floats
+
+
+def new_systems(n_features: int, n_components: int, n_tokens: int, n_lanes: int) -> Systems:
+    """Room for rows of at most so many nonzeros and tokens."""
+    padded = -(-n_components // GROUP) * GROUP
+    log_weights, log_gammas, products, uniforms, rests, totals, drawn, means, sizes = np.zeros((9, n_lanes))
+    return Systems(
+        np.zeros((n_features, padded)),
+        np.zeros(padded),
+        np.zeros((n_features, n_components)),
+        np.zeros(n_components),
+        np.zeros((padded, n_lanes)),
+        np.zeros((n_tokens, n_lanes), np.uint16),
+        np.zeros(n_tokens, np.int32),
+        log_weights,
+        log_gammas,
+        products,
+        uniforms,
+        rests,
+        totals,
+        drawn,
+        means,
+        sizes,
+        np.zeros(n_lanes, np.int64),
+        np.zeros(n_lanes, np.uint16),
+        np.zeros(n_tokens, np.int32),
+        np.zeros(n_tokens + 1, np.int32),
+        np.zeros(_TABLE_SIZE),
+    )
+
+
+@inner_kernel
+def _begin(stream: Stream, row: RowBuffers, n_features: int, n_open: int, n_tokens: int, room: Systems) -> None:
+    """Order the tokens and empty all lanes. The first target is known: over no tokens it is its gamma functions."""
+    spread_tokens(stream, row.counts, n_features, n_tokens, room.places, room.starts, room.tokens)
+    for k in range(n_open):
+        room.ahead[k] = 0.0
+        for f in range(n_features):
+            room.ahead[k] += row.counts[f] * room.expected[f, k]
+    for k in range(room.concentration.size):
+        room.concentration[k] = 0.0
+        for s in range(room.drawn.size):
+            room.counts[k, s] = 0.0
+    log_gamma_sums(row.shapes, room.ahead, room.counts, n_open, room.table, room.log_gammas)
+    for s in range(room.drawn.size):
+        room.log_weights[s] = room.log_gammas[s]
+        room.products[s] = 1.0
+
+
+@inner_kernel
+def _take_in(
     stream: Stream,
-    tokens: Tokens,
     first: int,
     last: int,
-    token_weights: Floats,
-    expected: Floats,
-    lookahead: float,
-    shape: Floats,
-    weights: Floats,
-    concentration: Floats,
-    labels: Tokens,
-) -> float:
-    """Draw the labels of tokens ``first`` to ``last`` of a particle; returns the log weight but for gamma functions."""
-    n_components = shape.size
-    log_weight = 0.0
-    for i in range(first, last):
-        p = tokens[i]
-        total = 0.0
-        for k in range(n_components):
-            # The expected allocation of this token makes way for a real one.
-            concentration[k] = max(concentration[k] - lookahead * expected[p, k], shape[k])
-            weights[k] = token_weights[p, k] * concentration[k]
-            total += weights[k]
-        k = categorical(stream, weights, total)
-        log_weight += math.log(total / concentration[k])
-        concentration[k] += 1.0
-        labels[i] = k
-    return log_weight
-
-
-@kernel
-def _sweep(
-    stream: Stream,
-    tokens: Tokens,
-    last: int,
-    token_weights: Floats,
-    weights: Floats,
-    concentration: Floats,
-    labels: Tokens,
-) -> None:
-    """One collapsed Gibbs sweep over the labels of the first ``last`` tokens of a particle."""
-    n_components = weights.size
-    for i in range(last):
-        p = tokens[i]
-        concentration[labels[i]] -= 1.0
-        total = 0.0
-        for k in range(n_components):
-            weights[k] = token_weights[p, k] * concentration[k]
-            total += weights[k]
-        k = categorical(stream, weights, total)
-        concentration[k] += 1.0
-        labels[i] = k
-
-
-@kernel
-def _resample(
-    stream: Stream,
-    log_weights: Floats,
-    top: float,
-    total: float,
-    n_labels: int,
-    concentrations: Floats,
-    labels: Tokens,
-    new_concentrations: Floats,
-    new_labels: Tokens,
-) -> None:
-    """Systematic resampling: particle s of the new ones is a copy of the one at quantile (s + u) / S of the weights."""
-    n_particles = log_weights.size
-    offset = next_uniform(stream)
-    parent = -1
-    reached = 0.0
-    for s in range(n_particles):
-        quantile = (s + offset) / n_particles * total
-        while reached <= quantile and parent < n_particles - 1:
-            parent += 1
-            reached += math.exp(log_weights[parent] - top)
-        new_concentrations[s] = concentrations[parent]
-        new_labels[s, :n_labels] = labels[parent, :n_labels]
-
-
-@kernel
-def smc_rows(
-    indptr: NDArray[np.int64],
-    indices: NDArray[np.int32],
-    values: NDArray[Any],
-    dictionary: Floats,
-    inverse_rates: Floats,
-    shape: Floats,
+    n_tokens: int,
+    row: RowBuffers,
+    n_open: int,
     n_particles: int,
-    n_stages: int,
-    lookahead: float,
-    resample_below: float,
-    first_island: int,
+    room: Systems,
+) -> None:
+    """Draw the components of tokens ``first`` to ``last`` in all lanes, and bring the log weights up to date."""
+    counts, concentration, ahead, products = room.counts, room.concentration, room.ahead, room.products
+    n_padded = -(-n_open // GROUP) * GROUP
+    for i in range(first, last):
+        f = room.tokens[i]
+        for k in range(n_open):
+            # The expected allocation of this token makes way for a real one; none may be left in the end.
+            ahead[k] = max(ahead[k] - room.expected[f, k], 0.0) if i + 1 < n_tokens else 0.0
+            concentration[k] = row.shapes[k] + ahead[k]
+        stratified_uniforms(stream, lattice_multiplier(i, n_particles), n_particles, room.uniforms)
+        draw_components(
+            room.weights, f, concentration, counts, n_padded, room.uniforms, room.rests, room.totals, room.drawn
+        )
+        for s in range(products.size):
+            k = int(room.drawn[s])
+            products[s] *= room.totals[s] / (concentration[k] + counts[k, s])
+            if not 1.0 / _LARGE < products[s] < _LARGE:
+                room.log_weights[s] += math.log(products[s])
+                products[s] = 1.0
+            counts[k, s] += 1.0
+            room.labels[i, s] = k
+    log_gamma_sums(row.shapes, ahead, counts, n_open, room.table, room.rests)
+    for s in range(products.size):
+        room.log_weights[s] += math.log(products[s]) + room.rests[s] - room.log_gammas[s]
+        room.log_gammas[s] = room.rests[s]
+        products[s] = 1.0
+
+
+@inner_kernel
+def _move(stream: Stream, n_done: int, row: RowBuffers, n_open: int, n_particles: int, room: Systems) -> None:
+    """One collapsed Gibbs sweep over the first ``n_done`` tokens in all lanes, which then have equal weights."""
+    counts, labels = room.counts, room.labels
+    n_padded = -(-n_open // GROUP) * GROUP
+    for i in range(n_done):
+        for s in range(room.drawn.size):
+            counts[labels[i, s], s] -= 1.0
+        stratified_uniforms(stream, _RANDOM, n_particles, room.uniforms)
+        draw_components(
+            room.weights,
+            room.tokens[i],
+            room.concentration,
+            counts,
+            n_padded,
+            room.uniforms,
+            room.rests,
+            room.totals,
+            room.drawn,
+        )
+        for s in range(room.drawn.size):
+            k = int(room.drawn[s])
+            counts[k, s] += 1.0
+            labels[i, s] = k
+    log_gamma_sums(row.shapes, room.ahead, counts, n_open, room.table, room.log_gammas)
+    for s in range(room.drawn.size):
+        room.log_weights[s] = 0.0
+
+
+@inner_kernel
+def smc_rows(
+    model: RowModel,
+    settings: Settings,
+    islands_per_batch: int,
+    first_batch: int,
     seed: np.uint64,
     stage_chain: np.uint64,
     start: int,
     stop: int,
+    stream: Stream,
+    row: RowBuffers,
+    room: Systems,
     out: Floats,
     ess: Floats,
 ) -> None:
     """``out[n, i] = log T[prod_f (q_f . y)^x_f]`` of each row, estimated by independent particle systems (islands) i.
 
-    The target after t tokens is prod of their q times the Dirichlet-multinomial of their labels with concentration
-    ``shape + lookahead * (expected allocations of the other tokens)``, so its first is known and its last is what is
-    asked for; any expected allocations leave the estimate unbiased, good ones make its variance small.
+    The target after t tokens is the product of their q times prod_k Γ(c_k + L_k) / Γ(a_k), with L_k those of component
+    k and concentration c_k = a_k + what is expected of the tokens still to come. So the first is known and the last is
+    what is asked for; any expectations leave the estimate unbiased, good ones make its variance small. Islands of a
+    batch share the order of tokens and the times of resampling; given these, and so at all, they are uncorrelated.
     """
-    n_components = shape.size
-    longest, widest = 0, 0
+    n_particles = settings.n_particles
     for n in range(start, stop):
-        length = 0
-        for p in range(indptr[n], indptr[n + 1]):
-            length += values[p]
-        longest = max(longest, length)
-        widest = max(widest, indptr[n + 1] - indptr[n])
-    token_weights = np.empty((widest, n_components))
-    expected = np.empty((widest, n_components))
-    expected_total = np.empty(n_components)
-    weights = np.empty(n_components)
-    tokens_buffer = np.empty(longest, np.int32)
-    concentrations = np.empty((n_particles, n_components))
-    new_concentrations = np.empty((n_particles, n_components))
-    labels = np.empty((n_particles, longest), np.int32)
-    new_labels = np.empty((n_particles, longest), np.int32)
-    log_weights = np.empty(n_particles)
-    log_gammas = np.empty(n_particles)
-    stream = new_stream()
-    for n in range(start, stop):
-        first = indptr[n]
-        size = indptr[n + 1] - first
-        scale = inverse_rates[min(n, inverse_rates.shape[0] - 1)]
-        length = 0
-        for p in range(size):
-            length += values[first + p]
-            for k in range(n_components):
-                token_weights[p, k] = dictionary[indices[first + p], k] * scale[k]
-        tokens = tokens_buffer[:length]
-        counts = values[first : first + size]
-        if lookahead > 0.0:
-            variational_counts(counts, token_weights[:size], shape, expected[:size], expected_total)
-        else:
-            expected[:size] = 0.0
-            expected_total[:] = 0.0
+        n_features, n_open, n_tokens, log_factor = gather_row(model, n, row)
         for island in range(out.shape[1]):
-            seek(stream, seed, stage_chain, np.uint64(first_island + island), n)
-            shuffled_tokens(stream, counts, tokens)
-            log_z = 0.0
-            for k in range(n_components):
-                weights[k] = shape[k] + lookahead * expected_total[k]
-                log_z -= math.lgamma(shape[k])
-            log_z += _log_gammas(weights)
-            for s in range(n_particles):
-                concentrations[s] = weights
-                log_weights[s] = 0.0
-                log_gammas[s] = _log_gammas(weights)
-            done = 0
-            stages = min(length, n_stages)
-            for stage in range(1, stages + 1):
-                last = length * stage // stages
-                top = -np.inf
-                for s in range(n_particles):
-                    gain = _extend(
-                        stream,
-                        tokens,
-                        done,
-                        last,
-                        token_weights,
-                        expected,
-                        lookahead,
-                        shape,
-                        weights,
-                        concentrations[s],
-                        labels[s],
+            out[n, island] = log_factor
+        if n_tokens == 0:
+            continue
+        for f in range(n_features):
+            for k in range(room.concentration.size):
+                room.weights[f, k] = row.weights[f, k] if k < n_open else 0.0
+        look_ahead(
+            row.weights, row.counts, row.shapes, n_features, n_open, settings.lookahead, room.ahead, room.expected
+        )
+        n_stages = max(1, min(settings.n_stages, n_tokens // _TOKENS_PER_STAGE))
+        for batch in range(out.shape[1] // islands_per_batch):
+            seek(stream, seed, stage_chain, np.uint64(first_batch + batch), n)
+            _begin(stream, row, n_features, n_open, n_tokens, room)
+            for stage in range(n_stages):
+                first, last = n_tokens * stage // n_stages, n_tokens * (stage + 1) // n_stages
+                _take_in(stream, first, last, n_tokens, row, n_open, n_particles, room)
+                effective = 0.0
+                for island in range(islands_per_batch):
+                    room.means[island], room.sizes[island] = log_mean_weight(
+                        room.log_weights, island * n_particles, n_particles
                     )
-                    after = _log_gammas(concentrations[s])
-                    log_weights[s] += gain + after - log_gammas[s]
-                    log_gammas[s] = after
-                    top = max(top, log_weights[s])
-                done = last
-                total, squares = 0.0, 0.0
-                for s in range(n_particles):
-                    weight = math.exp(log_weights[s] - top)
-                    total += weight
-                    squares += weight * weight
-                ess[n, island] = total * total / squares
-                if stage == stages or ess[n, island] > resample_below * n_particles:
+                    effective += room.sizes[island] / room.drawn.size
+                if last < n_tokens and effective >= settings.resample_below:
                     continue
-                log_z += top + math.log(total / n_particles)
-                _resample(stream, log_weights, top, total, done, concentrations, labels, new_concentrations, new_labels)
-                concentrations, new_concentrations = new_concentrations, concentrations
-                labels, new_labels = new_labels, labels
-                for s in range(n_particles):
-                    log_weights[s] = 0.0
-                    _sweep(stream, tokens, done, token_weights, weights, concentrations[s], labels[s])
-                    log_gammas[s] = _log_gammas(concentrations[s])
-            top = -np.inf
-            for s in range(n_particles):
-                top = max(top, log_weights[s])
-            total = 0.0
-            for s in range(n_particles):
-                total += math.exp(log_weights[s] - top)
-            out[n, island] = log_z + top + math.log(total / n_particles)
+                for island in range(islands_per_batch):
+                    out[n, batch * islands_per_batch + island] += room.means[island]
+                    ess[n, batch * islands_per_batch + island] = room.sizes[island]
+                if last == n_tokens:
+                    continue
+                for island in range(islands_per_batch):
+                    choose_parents(
+                        stream, room.log_weights, room.means[island], island * n_particles, n_particles, room.parents
+                    )
+                copy_lanes(room.parents, n_open, last, room.rests, room.copied, room.counts, room.labels)
+                _move(stream, last, row, n_open, n_particles, room)

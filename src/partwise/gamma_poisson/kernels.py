@@ -1,4 +1,9 @@
-"""Kernels of Gamma-Poisson factorization over one block of rows."""
+"""Kernels of Gamma-Poisson factorization over one block of rows.
+
+Sums are taken in loops that store nothing. In a loop that also stores, the compiler asks at run time whether the arrays
+overlap, and takes one of two loops that add in different orders; how it asks depends on the addresses of the arrays, so
+that the same sum could have other bits on another thread.
+"""
 
 from __future__ import annotations
 
@@ -236,9 +241,11 @@ def posterior_mean_rows(
                 expected[k] = 0.0
             for p in range(indptr[n], indptr[n + 1]):
                 column = dictionary[indices[p]]
-                total = 0.0
                 for k in range(n_components):
                     weights[k] = point[k] * column[k]
+                # A sum in a loop that also stores may have other bits at other addresses (see the module's note).
+                total = 0.0
+                for k in range(n_components):
                     total += weights[k]
                 share = values[p] / total
                 multinomial(stream, values[p], weights, total, drawn)

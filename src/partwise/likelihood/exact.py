@@ -13,6 +13,7 @@ from partwise.likelihood.kernels.lattice import lattice_rows
 from partwise.likelihood.kernels.quadrature import Rules, quadrature_rows
 from partwise.likelihood.kernels.rows import RowModel
 from partwise.likelihood.kernels.subcount import subcount_rows
+from partwise.likelihood.kernels.wide_lattice import wide_lattice_rows
 from partwise.likelihood.plan import (
     LATTICE,
     MAX_COST,
@@ -76,7 +77,7 @@ def exact(
     >>> import numpy as np
     >>> from partwise.likelihood import exact
     >>> exact([[2, 1, 0]], np.array([[0.5, 0.1], [0.3, 0.2], [0.2, 0.7]]), 1.0, 0.5).values.round(6)
-    array([-4.507612])
+    array([-4.510234])
     """
     problem = Problem.build(X, dictionary, shape, rate, n_jobs=n_jobs)
     cost = count_costs(problem)
@@ -116,8 +117,7 @@ def exact_logs(problem: Problem, cost: ExactCost, chosen: Integers, rows: Intege
     # A row without open tokens needs none of them; the lattice kernel returns it as it is.
     methods = np.where(cost.sizes[rows, 2] == 0, LATTICE, chosen[rows])
     tasks: list[Callable[[], None]] = [
-        partial(lattice_rows, model, part, *cost.lattice_size(part), out)
-        for part in cost.parts(rows[methods == LATTICE], LATTICE)
+        partial(_lattice, model, cost, part, out) for part in cost.parts(rows[methods == LATTICE], LATTICE)
     ]
     tasks += [
         partial(subcount_rows, model, part, *cost.subcount_size(part), out)
@@ -127,6 +127,13 @@ def exact_logs(problem: Problem, cost: ExactCost, chosen: Integers, rows: Intege
         tasks += [partial(_quadrature, model, cost, part, out) for part in cost.parts(group, QUADRATURE)]
     problem.engine.for_each(lambda task: task(), tasks)
     return out
+
+
+def _lattice(model: RowModel, cost: ExactCost, rows: Integers, out: Floats) -> None:
+    lattice_rows(model, rows, *cost.lattice_size(rows), out)
+    wide = rows[np.isnan(out[rows])]
+    if wide.size:
+        wide_lattice_rows(model, wide, *cost.lattice_size(wide), out)
 
 
 def _quadrature(model: RowModel, cost: ExactCost, rows: Integers, out: Floats) -> None:

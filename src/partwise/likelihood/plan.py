@@ -32,7 +32,7 @@ class ExactCost:
     Attributes
     ----------
     costs
-        Rows x methods, in the order of ``METHODS``; inf where a number is too large, or would not fit into memory.
+        Rows x methods, in the order of ``METHODS``; inf where a row is beyond the memory or the range of a method.
     sizes
         Of each row: features, components and tokens whose allocation the zeros of the dictionary leave open, states of
         the lattice, sub-counts.
@@ -68,11 +68,16 @@ class ExactCost:
         too_much = np.flatnonzero(~(needed <= max_cost))
         if too_much.size:
             n = int(too_much[0])
-            number = f"{needed[n]:.2g}" if np.isfinite(needed[n]) else "too many"
+            row = f"Row {n} of X ({self.sizes[n, 2]} tokens among {self.sizes[n, 1]} components)"
+            method = METHODS[chosen[n]]
+            if needed[n] == np.inf:
+                raise InvalidInputError(
+                    f"{row} is beyond the memory or the range of numbers of {method}: let method be 'auto', or estimate"
+                    " with partwise.likelihood.smc."
+                )
             raise InvalidInputError(
-                f"Row {n} of X ({self.sizes[n, 2]} tokens among {self.sizes[n, 1]} components) would take {number}"
-                f" multiply-adds by {METHODS[chosen[n]]}, above max_cost = {max_cost:.2g}: raise max_cost, or estimate"
-                " with partwise.likelihood.smc."
+                f"{row} would take {needed[n]:.2g} multiply-adds by {method}, above max_cost = {max_cost:.2g}: raise"
+                " max_cost, or estimate with partwise.likelihood.smc."
             )
 
     def lattice_size(self, rows: Integers) -> tuple[int, int]:
@@ -90,8 +95,9 @@ class ExactCost:
 
 
 def row_model(problem: Problem) -> RowModel:
-    """The problem as the kernels of exact algorithms take it."""
-    return RowModel(*problem.arrays)
+    """The problem as the kernels of exact algorithms take it: counts in one type, so that they compile once."""
+    indptr, indices, values, *model = problem.arrays
+    return RowModel(indptr, indices, values.astype(np.int64), *model)
 
 
 def count_costs(problem: Problem) -> ExactCost:

@@ -17,9 +17,11 @@ from partwise.engines.blocks import row_blocks
 from partwise.engines.resolve import resolve_engine
 from partwise.errors import InvalidInputError
 from partwise.likelihood.result import LogLikelihood
-from partwise.poisson.kernels import exposures
 
 Floats = NDArray[np.float64]
+
+_EXACT_SHARE = 0.1
+_ROWS_AT_ONCE = 1024
 
 
 @dataclass(frozen=True)
@@ -71,9 +73,7 @@ class Problem:
         rates = _per_component(rate, "rate", n_components)
         exposure = np.atleast_2d(weights.sum(axis=0))
         if data.n_missing:
-            observed = np.empty((data.shape[0], n_components))
-            exposures(data.missing_indptr, data.missing_indices, exposure[0], weights, 0, data.shape[0], observed)
-            exposure = observed
+            exposure = _observed_exposure(data, weights)
         with np.errstate(over="ignore"):
             ratio = exposure / rates
         log_ratio = np.where(ratio < np.inf, np.log1p(ratio), np.log(np.maximum(exposure, 1.0)) - np.log(rates))
@@ -130,6 +130,18 @@ class Problem:
     def row_blocks(self, tokens: int = 4096) -> list[tuple[int, int]]:
         """Blocks of about so many tokens: work on a row grows with its tokens, not with its nonzeros."""
         return row_blocks(np.concatenate(([0], np.cumsum(self.data.row_sums))).astype(np.int64), tokens)
+
+
+def _observed_exposure(data: CountMatrix, weights: Floats) -> Floats:
+    """Σ over observed f of w_fk of each row, to full precision."""
+    totals = weights.sum(axis=0)
+    exposure: Floats = totals - np.asarray(data.missing_matrix().astype(np.float64) @ weights)
+    # Where little is left of the total, the difference has few digits: what is observed is summed instead.
+    inexact = np.flatnonzero((exposure < _EXACT_SHARE * totals).any(axis=1))
+    for start in range(0, inexact.size, _ROWS_AT_ONCE):
+        rows = inexact[start : start + _ROWS_AT_ONCE]
+        exposure[rows] = ~data.missing_matrix()[rows].toarray() @ weights
+    return exposure
 
 
 def _dictionary(dictionary: Any, n_features: int) -> Floats:

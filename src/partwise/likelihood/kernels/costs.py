@@ -21,6 +21,8 @@ _RULE = 3e5
 _RULE_NODE_PAIR = 20.0
 _SHARED_NODES = 64
 _SHARED_RULE = 0.002
+# Shapes for which the rules have been tried; the other algorithms know no such limits.
+_LEAST_SHAPE, _MOST_SHAPE = 1e-30, 1e30
 
 
 @inner_kernel
@@ -81,21 +83,20 @@ def row_costs(
 ) -> None:
     """Costs of the methods for some rows, what they need, and the shapes of their open components.
 
-    ``out_costs[i] = lattice, sub-count, quadrature`` (0 for a row without open tokens); ``out_sizes[i] = open features,
-    components, tokens, states, sub-counts``; ``out_shapes[i]`` has the shapes of the open components first, then zeros.
+    ``out_costs[i] = lattice, sub-count, quadrature``; ``out_sizes[i] = open features, components, tokens, states,
+    sub-counts``; ``out_shapes[i]`` has the shapes of the open components first. All start as zeros, which is what rows
+    without open tokens keep.
     """
     buffers = row_buffers(model.indptr, rows, model.dictionary.shape[1])
     for i in range(rows.size):
         n_features, n_components, n_tokens, _ = gather_row(model, rows[i], buffers)
-        out_shapes[i, :] = 0.0
-        out_costs[i, :] = 0.0
-        out_sizes[i, :] = 0
         if n_tokens == 0:
             continue
-        shared = n_components == model.dictionary.shape[1]
+        shared, has_rules = n_components == model.dictionary.shape[1], True
         for k in range(n_components):
             out_shapes[i, k] = buffers.shapes[k]
             shared = shared and buffers.settled[k] == 0
+            has_rules = has_rules and _LEAST_SHAPE <= buffers.shapes[k] <= _MOST_SHAPE
         states = count_states(n_components, n_tokens)
         subcounts = count_subcounts(buffers.counts, n_features)
         out_sizes[i, 0], out_sizes[i, 1], out_sizes[i, 2] = n_features, n_components, n_tokens
@@ -104,4 +105,5 @@ def row_costs(
         subcount = _ROW + _SUBCOUNT_TERM * _subcount_cost(buffers.counts, n_features, n_components)
         out_costs[i, 0] = lattice if states < most_states else np.inf
         out_costs[i, 1] = subcount if subcounts < most_states else np.inf
-        out_costs[i, 2] = _ROW + _quadrature_cost(buffers.counts, n_features, n_components, n_tokens, shared)
+        quadrature = _ROW + _quadrature_cost(buffers.counts, n_features, n_components, n_tokens, shared)
+        out_costs[i, 2] = quadrature if has_rules else np.inf

@@ -19,8 +19,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from partwise.kernels.gamma_functions import log_gamma_difference
 from partwise.kernels.jit import kernel
-from partwise.likelihood.kernels.rows import Floats, log_rising
+from partwise.likelihood.kernels.rows import Floats
 
 _NEWTON_STEPS = 3  # from eigenvalues, which are right to 1e-16 of the largest; checked against 50 digits in the tests
 _ROUNDS = 8
@@ -45,8 +46,8 @@ def _polynomial(nodes: Floats, n: int, p: float, r: float, values: Floats, steps
     for i in range(n):
         up, down = p / total, 0.0
         if i > 0:
-            up = (i + p) * ((i - 1) + total) / (((2 * i - 1) + total) * (2 * i + total))
-            down = i * ((i - 1) + r) / (((2 * i - 2) + total) * ((2 * i - 1) + total))
+            up = (i + p) / ((2 * i - 1) + total) * (((i - 1) + total) / (2 * i + total))
+            down = i / ((2 * i - 2) + total) * (((i - 1) + r) / ((2 * i - 1) + total))
         inverse = 1.0 / up
         ratio = down * inverse
         for j in range(nodes.size):
@@ -93,8 +94,8 @@ def beta_rule(n: int, p: float, r: float) -> Rule:
         )
     total = p + r
     i = np.arange(1.0, n)
-    up = np.concatenate(([p / total], (i + p) * ((i - 1) + total) / (((2 * i - 1) + total) * (2 * i + total))))
-    down = np.concatenate(([0.0], i * ((i - 1) + r) / (((2 * i - 2) + total) * ((2 * i - 1) + total))))
+    up = np.concatenate(([p / total], (i + p) / ((2 * i - 1) + total) * (((i - 1) + total) / (2 * i + total))))
+    down = np.concatenate(([0.0], i / ((2 * i - 2) + total) * (((i - 1) + r) / ((2 * i - 1) + total))))
     guesses = eigvalsh_tridiagonal(up + down, np.sqrt(up[:-1] * down[1:])) if n > 1 else up
     low = guesses[guesses < 0.5]
     high = 1.0 - guesses[guesses >= 0.5][::-1]
@@ -105,7 +106,7 @@ def beta_rule(n: int, p: float, r: float) -> Rule:
     refine(n, p, r, low, log_low)
     refine(n, r, p, high, log_high)
     # y_n(1) brings the polynomials that are one at either end to the same scale.
-    log_high += 2.0 * (log_rising(p, n) - log_rising(r, n))
+    log_high += 2.0 * (log_gamma_difference(p, n) - log_gamma_difference(r, n))
     log_weights = np.concatenate((log_low, log_high[::-1]))
     log_weights -= np.logaddexp.reduce(log_weights)
     return Rule(np.concatenate((low, 1.0 - high[::-1])), np.concatenate((1.0 - low, high[::-1])), log_weights)

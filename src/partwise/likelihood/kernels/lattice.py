@@ -10,9 +10,10 @@ import math
 
 import numpy as np
 
+from partwise.kernels.gamma_functions import log_gamma_difference
 from partwise.kernels.inner import inner_kernel
 from partwise.kernels.jit import kernel
-from partwise.likelihood.kernels.lattice_range import nothing_lost, nothing_lost_on_the_way, wide_lattice_sum
+from partwise.likelihood.kernels.lattice_range import nothing_lost, nothing_lost_on_the_way, tables_hold
 from partwise.likelihood.kernels.lattice_walk import (
     Walk,
     fill_tables,
@@ -21,7 +22,7 @@ from partwise.likelihood.kernels.lattice_walk import (
     next_line,
     present_states,
 )
-from partwise.likelihood.kernels.rows import Floats, Integers, RowModel, gather_row, log_rising, row_buffers
+from partwise.likelihood.kernels.rows import Floats, Integers, RowModel, gather_row, row_buffers
 from partwise.likelihood.kernels.token_order import in_turn, interleave
 
 START = 900
@@ -137,7 +138,10 @@ def run_lattice(
 
 @kernel
 def lattice_rows(model: RowModel, rows: Integers, most_tokens: int, most_states: int, out: Floats) -> None:
-    """``out[rows] = log(T[Π_f (q_f·y)^x_f])``, for rows of up to so many open tokens and states."""
+    """``out[rows] = log(T[Π_f (q_f·y)^x_f])``, for rows of up to so many open tokens and states.
+
+    NaN where states that matter may have fallen below the range of doubles on the way.
+    """
     buffers = row_buffers(model.indptr, rows, model.dictionary.shape[1])
     weights, counts, shapes = buffers.weights, buffers.counts, buffers.shapes
     walk = make_walk(model.dictionary.shape[1], most_tokens)
@@ -148,9 +152,11 @@ def lattice_rows(model: RowModel, rows: Integers, most_tokens: int, most_states:
             if n_tokens <= _SHORT:
                 in_turn(counts, n_features, walk.order)
             else:
-                interleave(weights, counts, n_features, n_components, n_tokens, walk.order)
+                interleave(weights, counts, n_features, n_components, 0, walk.order)
             log_sum = -math.inf
-            if run_lattice(weights, shapes, n_components, n_tokens, 0, n_tokens, walk, states):
+            if tables_hold(weights, shapes, n_features, n_components, n_tokens) and run_lattice(
+                weights, shapes, n_components, n_tokens, 0, n_tokens, walk, states
+            ):
                 first, number = present_states(walk, n_components, n_tokens, n_tokens)
                 value = 0.0
                 for i in range(first, first + number):
@@ -158,11 +164,11 @@ def lattice_rows(model: RowModel, rows: Integers, most_tokens: int, most_states:
                 mantissa, exponent = math.frexp(value)
                 log_sum = math.log(mantissa) + (exponent - walk.scales[n_tokens]) * math.log(2.0)
             if not nothing_lost(n_components, n_tokens, walk, log_sum) and not nothing_lost_on_the_way(
-                weights, counts, n_features, n_components, n_tokens, walk, log_sum
+                weights, counts, shapes, n_features, n_components, n_tokens, walk, log_sum
             ):
-                log_sum = wide_lattice_sum(weights, shapes, n_components, n_tokens, walk, states)
+                log_sum = math.nan
             total = 0.0
             for k in range(n_components):
                 total += shapes[k]
-            log_value += log_rising(total, n_tokens) + log_sum
+            log_value += log_gamma_difference(total, n_tokens) + log_sum
         out[n] = log_value

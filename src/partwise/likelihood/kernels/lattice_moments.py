@@ -12,10 +12,11 @@ import math
 
 import numpy as np
 
+from partwise.kernels.gamma_functions import log_gamma_difference
 from partwise.kernels.inner import inner_kernel
 from partwise.kernels.jit import kernel
 from partwise.likelihood.kernels.lattice import run_lattice
-from partwise.likelihood.kernels.lattice_range import nothing_lost, nothing_lost_on_the_way
+from partwise.likelihood.kernels.lattice_range import nothing_lost, nothing_lost_on_the_way, tables_hold
 from partwise.likelihood.kernels.lattice_walk import (
     Walk,
     fill_tables,
@@ -25,13 +26,13 @@ from partwise.likelihood.kernels.lattice_walk import (
     present_states,
 )
 from partwise.likelihood.kernels.moments import Moments, close_row, store_total
-from partwise.likelihood.kernels.rows import Floats, Integers, RowBuffers, RowModel, gather_row, log_rising, row_buffers
+from partwise.likelihood.kernels.rows import Floats, Integers, RowBuffers, RowModel, gather_row, row_buffers
 from partwise.likelihood.kernels.token_order import interleave
 
 # Forward states are scaled to a sum below 2^900, backward ones to at most 2^100: their products fit.
-_FORWARD_SUM = 2.0**900
-_BACKWARD_START = 2.0**100
-_LOST = 2.0**-967  # below 2^-1022 digits are lost, of which one part in 2^55 may be
+_BACKWARD_TOP = 100
+# Backward states below 2^-1022 lose digits; times the forward states, that may be one part in 2^55 of the whole.
+_LEAST_SHARE = 2.0 ** (900 - 1022 + 55)
 _MOST_KEPT = (
     2**25
 )  # states of a row that are kept at once; from there on, only some levels are, and the others made anew
@@ -40,19 +41,29 @@ _MOST_KEPT = (
 @kernel
 def _order_tokens(row: RowBuffers, n_features: int, n_components: int, n_tokens: int, out: Integers) -> None:
     """Interleave all tokens but one of each feature, then these."""
-    counts = row.counts[:n_features] - 1
+    counts = np.empty(n_features, np.int64)
+    for f in range(n_features):
+        counts[f] = row.counts[f] - 1
+    interleave(row.weights, counts, n_features, n_components, 0, out)
+    for f in range(n_features):
+        counts[f] = 1
     interleave(row.weights, counts, n_features, n_components, n_tokens - n_features, out)
-    counts[:] = 1
-    interleave(row.weights, counts, n_features, n_components, n_features, out[n_tokens - n_features :])
 
 
 @inner_kernel
 def _backward_step(
-    forward: Floats, backward: Floats, n_components: int, m: int, walk: Walk, out: Floats, out_shares: Floats
+    forward: Floats,
+    level: int,
+    backward: Floats,
+    n_components: int,
+    m: int,
+    walk: Walk,
+    out: Floats,
+    out_shares: Floats,
 ) -> None:
     """``out[c] = sum(tables[k, c[k] + 1] * backward[c + e_k] for k)``, over the states of m tokens.
 
-    Also ``out_shares[k] = sum(forward[c] * tables[k, c[k] + 1] * backward[c + e_k] for c)``.
+    Also ``out_shares[k] = sum(forward[level, c] * tables[k, c[k] + 1] * backward[c + e_k] for c)``.
     """
     tables, sums = walk.tables, walk.sums
     for k in range(n_components):
@@ -62,8 +73,8 @@ def _backward_step(
             first = tables[0, c + 1] * backward[c + 1]
             second = tables[1, m - c + 1] * backward[c]
             out[c] = first + second
-            out_shares[0] += forward[c] * first
-            out_shares[1] += forward[c] * second
+            out_shares[0] += forward[level, c] * first
+            out_shares[1] += forward[level, c] * second
         return
     first_line(walk, n_components, m)
     while True:
@@ -82,9 +93,9 @@ def _backward_step(
                 second = tables[1, s2 - c + 1] * backward[up + c]
                 implied = weight * backward[line + c]
                 out[line + c] = first + second + implied
-                first_share += forward[line + c] * first
-                second_share += forward[line + c] * second
-                last_share += forward[line + c] * implied
+                first_share += forward[level, line + c] * first
+                second_share += forward[level, line + c] * second
+                last_share += forward[level, line + c] * implied
             out_shares[0] += first_share
             out_shares[1] += second_share
             out_shares[n_components - 1] += last_share
@@ -95,7 +106,7 @@ def _backward_step(
                 for c in range(s2 + 1):
                     added = weight * backward[up + c]
                     out[line + c] += added
-                    share += forward[line + c] * added
+                    share += forward[level, line + c] * added
                 out_shares[i - 1] += share
                 up -= walk.binomials[i - 1, sums[i] + 1]
         if not next_line(walk, n_components):
@@ -136,7 +147,18 @@ def _marginals(states: Floats, n_components: int, n_tokens: int, walk: Walk, out
             return total
 
 
-@kernel
+@inner_kernel
+def _refresh(backward: Floats, size: int) -> None:
+    """Scale backward states up so that the largest is near 2^100."""
+    largest = 0.0
+    for i in range(size):
+        largest = max(largest, backward[i])
+    scale = math.ldexp(1.0, _BACKWARD_TOP - math.frexp(largest)[1])
+    for i in range(size):
+        backward[i] *= scale
+
+
+@inner_kernel
 def _allocate(
     row: RowBuffers,
     n_features: int,
@@ -146,39 +168,48 @@ def _allocate(
     levels: Floats,
     walk: Walk,
     states: Floats,
+    backward: Floats,
+    shares: Floats,
     out: Floats,
 ) -> bool:
     """Backward pass over the last token of each feature; ``starts`` has the states before every so many of them.
 
     Writes E[c_fk] to ``out`` (stored entries x components); False if that leaves the range of doubles.
     """
-    total = row.shapes[:n_components].sum()
+    total = 0.0
+    for k in range(n_components):
+        total += row.shapes[k]
     number = present_states(walk, n_components, n_tokens, n_tokens)[1]
-    backward, earlier = np.full(number + 1, _BACKWARD_START), np.zeros(number + 1)
-    shares = np.empty(n_components)
+    for i in range(number):
+        backward[i] = math.ldexp(1.0, _BACKWARD_TOP)
     for segment in range(starts.shape[0] - 1, -1, -1):
         low = n_tokens - n_features + segment * levels.shape[0]
         high = min(low + levels.shape[0], n_tokens)
-        states[: starts.shape[1]] = starts[segment]
+        for i in range(starts.shape[1]):
+            states[i] = starts[segment, i]
         for m in range(low, high):
-            address, size = present_states(walk, n_components, n_tokens, m)
-            levels[m - low, :size] = states[address : address + size]
+            first, size = present_states(walk, n_components, n_tokens, m)
+            for i in range(size):
+                levels[m - low, i] = states[first + i]
             if m + 1 < high:
                 run_lattice(row.weights, row.shapes, n_components, n_tokens, m, m + 1, walk, states)
         for m in range(high - 1, low - 1, -1):
             feature = walk.order[m]
             fill_tables(row.weights, row.shapes, feature, n_components, total, m, walk)
-            _backward_step(levels[m - low], backward, n_components, m, walk, earlier, shares)
-            all_shares = shares.sum()
+            _backward_step(levels, m - low, backward, n_components, m, walk, states, shares)
+            size = present_states(walk, n_components, n_tokens, m)[1]
+            for i in range(size):
+                backward[i] = states[i]
+            _refresh(backward, size)
+            all_shares = 0.0
+            for k in range(n_components):
+                all_shares += shares[k]
             # Whatever is lost of the backward states counts at most as much as all forward states together.
-            if all_shares < _FORWARD_SUM * _LOST * number * n_components * n_features:
+            if all_shares < _LEAST_SHARE * number * n_components * n_features:
                 return False
             for k in range(n_components):
                 share = row.counts[feature] * shares[k] / all_shares
                 out[row.positions[feature], row.components[k]] = share
-            size = present_states(walk, n_components, n_tokens, m)[1]
-            backward, earlier = earlier, backward
-            backward[:size] *= math.ldexp(1.0, math.frexp(_BACKWARD_START / backward[:size].max())[1] - 1)
     return True
 
 
@@ -187,40 +218,42 @@ def lattice_moment_rows(model: RowModel, rows: Integers, most_tokens: int, most_
     """Posterior moments of some rows of up to so many open tokens and states."""
     row = row_buffers(model.indptr, rows, model.dictionary.shape[1])
     walk = make_walk(model.dictionary.shape[1], most_tokens)
-    states = np.zeros(most_states + 2)
-    marginals = np.zeros((model.dictionary.shape[1], most_tokens + 1))
+    states, backward = np.zeros(most_states + 2), np.zeros(most_states + 2)
+    marginals, shares = np.zeros((model.dictionary.shape[1], most_tokens + 1)), np.zeros(model.dictionary.shape[1])
     for n in rows:
-        n_features, n_components, n_tokens, log_value = gather_row(model, n, row)
+        n_features, n_components, n_tokens, out.log_values[n] = gather_row(model, n, row)
         close_row(model, n, row, out)
-        out.log_values[n] = log_value
         if n_tokens == 0:
             continue
         number = present_states(walk, n_components, n_tokens, n_tokens)[1]
         n_kept = n_features
         if n_features * number > _MOST_KEPT:
             n_kept = math.ceil(math.sqrt(n_features))
-        starts, levels = np.zeros(((n_features - 1) // n_kept + 1, number + 2)), np.zeros((n_kept, number))
+        starts, levels = np.empty(((n_features - 1) // n_kept + 1, number + 2)), np.empty((n_kept, number))
         _order_tokens(row, n_features, n_components, n_tokens, walk.order)
         done = 0
         for segment in range(starts.shape[0]):
-            next_start = n_tokens - n_features + segment * n_kept
-            run_lattice(row.weights, row.shapes, n_components, n_tokens, done, next_start, walk, states)
-            starts[segment] = states[: number + 2]
-            done = next_start
+            start = n_tokens - n_features + segment * n_kept
+            run_lattice(row.weights, row.shapes, n_components, n_tokens, done, start, walk, states)
+            for i in range(number + 2):
+                starts[segment, i] = states[i]
+            done = start
         in_range = run_lattice(row.weights, row.shapes, n_components, n_tokens, done, n_tokens, walk, states)
-        value = _marginals(states, n_components, n_tokens, walk, marginals)
-        mantissa, exponent = math.frexp(value)
-        log_sum = math.log(mantissa) + (exponent - walk.scales[n_tokens]) * math.log(2.0)
+        value, exponent = math.frexp(_marginals(states, n_components, n_tokens, walk, marginals))
+        log_sum = math.log(value) + (exponent - walk.scales[n_tokens]) * math.log(2.0)
+        in_range = in_range and tables_hold(row.weights, row.shapes, n_features, n_components, n_tokens)
         in_range = in_range and (
             nothing_lost(n_components, n_tokens, walk, log_sum)
-            or nothing_lost_on_the_way(row.weights, row.counts, n_features, n_components, n_tokens, walk, log_sum)
+            or nothing_lost_on_the_way(
+                row.weights, row.counts, row.shapes, n_features, n_components, n_tokens, walk, log_sum
+            )
         )
+        total = 0.0
         for k in range(n_components):
             component = row.components[k]
             store_total(n, component, model.shape[component], row.settled[component], n_tokens, marginals, k, out)
-        if not in_range or not _allocate(
-            row, n_features, n_components, n_tokens, starts, levels, walk, states, out.allocations
-        ):
-            out.log_values[n] = math.nan
-            continue
-        out.log_values[n] = log_value + log_rising(row.shapes[:n_components].sum(), n_tokens) + log_sum
+            total += row.shapes[k]
+        in_range = in_range and _allocate(
+            row, n_features, n_components, n_tokens, starts, levels, walk, states, backward, shares, out.allocations
+        )
+        out.log_values[n] += log_gamma_difference(total, n_tokens) + log_sum if in_range else math.nan

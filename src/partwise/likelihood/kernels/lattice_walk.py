@@ -52,7 +52,8 @@ class Walk(NamedTuple):
 def make_walk(n_components: int, n_tokens: int) -> Walk:
     """Buffers for documents of up to so many components and tokens."""
     binomials = np.zeros((n_components + 1, n_tokens + 3), np.int64)
-    binomials[0, 1:] = 1
+    for s in range(1, n_tokens + 3):
+        binomials[0, s] = 1
     for i in range(1, n_components + 1):
         for s in range(1, n_tokens + 3):
             binomials[i, s] = min(binomials[i, s - 1] + binomials[i - 1, s], _SATURATED)
@@ -116,9 +117,8 @@ def fill_tables(
     tables = walk.tables
     scale = 1.0 / (total + m)
     for k in range(n_components):
-        weight = weights[feature, k] * scale
         tables[k, 0] = 0.0
         for c in range(1, m + 2):
-            tables[k, c] = weight * (shapes[k] + (c - 1))
+            tables[k, c] = weights[feature, k] * ((shapes[k] + (c - 1)) * scale)
     for c in range(m + 2):
         tables[n_components, c] = tables[1, m + 1 - c]

@@ -14,9 +14,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from partwise.kernels.gamma_functions import log_gamma_difference
 from partwise.kernels.inner import inline_kernel, inner_kernel
 from partwise.kernels.jit import kernel
-from partwise.likelihood.kernels.rows import Floats, Integers, RowModel, gather_row, log_rising, row_buffers
+from partwise.likelihood.kernels.rows import Floats, Integers, RowModel, gather_row, row_buffers
 
 MANY_POINTS = 64  # the inner sticks make at least so many points where there are so many
 _BLOCK_NUMBERS = 4096  # of a block of points: 32 kB
@@ -85,10 +86,13 @@ def make_points(rules: Rules, block: int) -> Points:
     n_blocks = (n_points + block - 1) // block
     weights, block_weights, spreads = np.empty(n_points), np.empty(n_blocks), np.empty(n_blocks)
     for i in range(n_blocks):
-        inside = log_weights[i * block : (i + 1) * block]
-        block_weights[i] = inside.max()
-        spreads[i] = (inside.min() - block_weights[i]) / math.log(2.0)
-        weights[i * block : (i + 1) * block] = np.exp(inside - block_weights[i])
+        block_weights[i], smallest = -math.inf, math.inf
+        for j in range(i * block, min((i + 1) * block, n_points)):
+            block_weights[i] = max(block_weights[i], log_weights[j])
+            smallest = min(smallest, log_weights[j])
+        spreads[i] = (smallest - block_weights[i]) / math.log(2.0)
+        for j in range(i * block, min((i + 1) * block, n_points)):
+            weights[j] = math.exp(log_weights[j] - block_weights[i])
     return Points(shares, log_weights, weights, block_weights, spreads)
 
 
@@ -286,7 +290,8 @@ def quadrature_rows(model: RowModel, rows: Integers, rules: Rules, out: Floats) 
             n_points = min(block, points.log_weights.size - start)
             _fill_forms(weights, n_features, points.shares, n_outer, start, n_points, forms, smallest)
             level = 0
-            outer.positions[:] = 0
+            for i in range(n_outer):
+                outer.positions[i] = 0
             while level >= 0:
                 _move_outer(level, rules, weights, n_features, outer)
                 base, rest = outer.bases[n_outer], outer.rests[n_outer]
@@ -318,4 +323,4 @@ def quadrature_rows(model: RowModel, rows: Integers, rules: Rules, out: Floats) 
         shape_total = 0.0
         for k in range(n_components):
             shape_total += shapes[k]
-        out[n] = log_value + log_rising(shape_total, n_tokens) + largest + math.log(total)
+        out[n] = log_value + log_gamma_difference(shape_total, n_tokens) + largest + math.log(total)

@@ -8,13 +8,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from partwise.kernels.gamma_functions import log_gamma_difference
 from partwise.kernels.inner import inner_kernel
 from partwise.kernels.jit import kernel
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
-_LARGE_SHAPE = 16.0
 _SMALL = 1e-290  # well above the smallest double with all its digits, 2.2e-308
 
 
@@ -53,36 +53,6 @@ class RowBuffers(NamedTuple):
     components: Integers
     settled: Integers
     owners: Integers
-
-
-@inner_kernel
-def log_rising(shape: float, count: float) -> float:
-    """``gammaln(shape + count) - gammaln(shape)`` for a whole count, without the cancellation at large shapes."""
-    log_value = 0.0
-    product = 1.0
-    i = 0.0
-    while i < count and (shape + i < _LARGE_SHAPE or count - i < _LARGE_SHAPE):
-        product *= shape + i
-        if product < 1e-150 or product > 1e150:
-            log_value += math.log(product)
-            product = 1.0
-        i += 1.0
-    log_value += math.log(product)
-    if i < count:
-        # Stirling's series from both ends; what is large in both is taken out by log1p.
-        low, n = shape + i, count - i
-        high = low + n
-        log_value += (low - 0.5) * math.log1p(n / low) + n * (math.log(high) - 1.0)
-        log_value += _stirling_rest(high) - _stirling_rest(low)
-    return log_value
-
-
-@inner_kernel
-def _stirling_rest(x: float) -> float:
-    inverse = 1.0 / x
-    square = inverse * inverse
-    terms = 1.0 / 1680.0 - square * (1.0 / 1188.0 - square * (691.0 / 360360.0))
-    return inverse * (1.0 / 12.0 - square * (1.0 / 360.0 - square * (1.0 / 1260.0 - square * terms)))
 
 
 @inner_kernel
@@ -182,7 +152,7 @@ def gather_row(model: RowModel, n: int, row: RowBuffers) -> tuple[int, int, int,
     n_open = 0
     for k in range(n_components):
         if row.settled[k] > 0:
-            log_factor += log_rising(model.shape[k], row.settled[k])
+            log_factor += log_gamma_difference(model.shape[k], row.settled[k])
         if row.components[k] == 1:
             for f in range(n_features):
                 row.weights[f, n_open] = row.weights[f, k]

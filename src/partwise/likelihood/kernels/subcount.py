@@ -19,7 +19,10 @@ from partwise.kernels.inner import inner_kernel
 from partwise.kernels.jit import kernel
 from partwise.likelihood.kernels.rows import Floats, Integers, RowBuffers, RowModel, gather_row, row_buffers
 
-_SAFE = 400.0  # exponents of two within which all g_y must lie to be computed as plain numbers
+# Exponents of two within which all g_y must lie to be computed as plain numbers, and how small scales s may be for q s
+# not to be lost where a is as large as 1 / s.
+_SAFE = 400.0
+_LEAST_SCALE = 1e-150
 
 
 class Digits(NamedTuple):
@@ -84,7 +87,7 @@ def _in_range(
     Scaled, Σ_f q_fk s_f <= L / (A + L), so that g_y <= G(1) <= exp(L). From below, g_y is at least the coefficient of
     exp(Σ_f c_f z_f), and at least the term of any one component in c_y.
     """
-    if n_tokens > _SAFE * math.log(2.0):
+    if n_tokens > _SAFE * math.log(2.0) or digits.scales[0] < _LEAST_SCALE:
         return False
     allocated_apart = 0.0
     for f in range(n_features):
@@ -125,14 +128,13 @@ def fill_terms(
         total += 1
         top = max(top, i)
         f = digits.features[top]
-        weight = weights[f, k] * digits.scales[f]
-        if total > 1:
-            weight *= (total - 1.0) / digits.part[top]
+        ratio = (total - 1.0) / digits.part[top] if total > 1 else 1.0
         smaller = address - digits.strides[top]
         if logs:
-            out[address] = math.log(weight) + (out[smaller] if total > 1 else math.log(shape))
+            log_weight = math.log(weights[f, k]) + math.log(digits.scales[f] * ratio)
+            out[address] = log_weight + (out[smaller] if total > 1 else math.log(shape))
         else:
-            out[address] = weight * (out[smaller] if total > 1 else 1.0)
+            out[address] = weights[f, k] * digits.scales[f] * ratio * (out[smaller] if total > 1 else 1.0)
 
 
 @inner_kernel

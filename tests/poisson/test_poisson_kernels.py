@@ -144,6 +144,30 @@ def test_objective_of_coordinate_descent(given: Example, factors: Any, max_sweep
     assert objective >= before - 1e-12 * abs(before)
 
 
+def test_a_component_that_collapses_leaves_no_error(given: Example, factors: Any) -> None:
+    """Most of every rate is taken away in the first sweep: the rest must have all its digits."""
+    factor, other = factors
+    factor[:, 0] = 1e14
+    other[:, 0] = 1e-3 * other.sum(axis=1)
+    args = (*cells(given.data), *missing(given.data), other, other.sum(axis=0), np.zeros(len(factor)))
+    objective = kernels.coordinate_descent(*args, 2, 0.0, 0, len(factor), factor)
+    assert objective == pytest.approx(log_likelihood(given, factor, other), rel=1e-12)
+
+
+def test_counts_that_depend_on_one_component_are_not_given_up() -> None:
+    """A component a million times too large, that one count depends on alone, comes down without passing 0."""
+    given = Example(np.array([[1.0, 1000.0]]), np.ones((1, 2), dtype=bool))
+    other = np.array([[1.0, 0.0], [1e-5, 1.0]])
+    factor = np.array([[1e6, 1000.0]])
+    args = (*cells(given.data), *missing(given.data), other, other.sum(axis=0), np.zeros(1))
+    values = [log_likelihood(given, factor, other)]
+    for _ in range(10):
+        kernels.coordinate_descent(*args, 1, 0.0, 0, 1, factor)
+        values.append(log_likelihood(given, factor, other))
+    assert np.all(np.diff(values) >= -1e-12 * abs(values[-1]))
+    assert factor[0, 0] == pytest.approx(1.0, rel=1e-4)
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_no_sweep_lowers_the_objective_from_far_away(seed: int) -> None:
     """Starts and dictionaries whose entries range over 24 powers of ten, many counts held by one component alone."""
@@ -174,6 +198,16 @@ def test_kkt_residual(given: Example, factors: Any, cuts: tuple[int, ...]) -> No
     other_side = kernels.kkt_residual(*args, 0, data.shape[1])
     assert max(one_side, other_side) == pytest.approx(kkt_residual(given, factor, other), rel=1e-12)
     assert kkt_residual(transposed(given), other, factor) == kkt_residual(given, factor, other)
+
+
+def test_kkt_residual_of_a_row_without_counts() -> None:
+    """Its expected counts are measured by an average row, and are to be 0."""
+    data = CountMatrix.build([[3, 1], [0, 0]])
+    other = np.array([[0.75], [0.25]])
+    for expected in (0.0, 0.5, 1.0, 2.0):
+        factor = np.array([[4.0], [expected]])
+        args = (*cells(data), *missing(data), factor, other, other.sum(axis=0), 2.0, 0, 2)
+        assert kernels.kkt_residual(*args) == pytest.approx(min(expected / 2.0, 1.0))
 
 
 class TestPlantedBugs:

@@ -152,7 +152,7 @@ def test_ctrl_c_leaves_a_loadable_model(tmp_path: Path) -> None:
     try:
         wait_for_line(process, "3")
         process.send_signal(signal.SIGINT)
-        output, errors = process.communicate(timeout=60)
+        output, errors = process.communicate(timeout=300)
     finally:
         process.kill()
         process.wait()
@@ -170,7 +170,7 @@ def test_ctrl_c_leaves_a_loadable_model(tmp_path: Path) -> None:
     np.testing.assert_array_equal(loaded.components_, same.components_)
 
 
-def wait_for_line(process: subprocess.Popen[str], line: str, seconds: float = 120.0) -> None:
+def wait_for_line(process: subprocess.Popen[str], line: str, seconds: float = 300.0) -> None:
     assert process.stdout is not None
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:

@@ -125,11 +125,18 @@ def test_rows_do_not_depend_on_each_other() -> None:
     dictionary = rng.random((8, 4)) * (rng.random((8, 4)) < 0.7) + 0.01 * np.eye(8, 4)
     dictionary[dictionary.sum(axis=1) == 0] = 0.5
     counts = rng.poisson(rng.gamma(1.0, 1.0, (30, 1)) * 3.0, (30, 8))
+    # Rows of one length share their rules, also where one has more features than another.
+    counts = np.vstack((counts, [[60, 0, 0, 0, 0, 0, 0, 4], [8] * 8, [30, 30, 4, 0, 0, 0, 0, 0]]))
     together = exact(counts, dictionary, 0.6, 0.4)
     for n in range(counts.shape[0]):
         assert exact(counts[[n]], dictionary, 0.6, 0.4).values[0] == together.values[n]
     threaded = exact(sp.csr_array(counts), dictionary, 0.6, 0.4, n_jobs=3)
     np.testing.assert_array_equal(threaded.values, together.values)
+    for method in METHODS:
+        cheap = np.flatnonzero(exact_cost(counts, dictionary).costs[:, METHODS.index(method)] < 1e7)
+        together = exact(counts[cheap], dictionary, 0.6, 0.4, method=method)
+        for n in range(cheap.size):
+            assert exact(counts[cheap[[n]]], dictionary, 0.6, 0.4, method=method).values[0] == together.values[n]
 
 
 def test_one_component_is_negative_multinomial() -> None:

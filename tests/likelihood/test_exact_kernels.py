@@ -10,10 +10,10 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from partwise.likelihood.kernels import quadrature
 from partwise.likelihood.kernels.jacobi import beta_rule
 from partwise.likelihood.kernels.lattice import forward_step
 from partwise.likelihood.kernels.lattice_walk import fill_tables, make_walk, present_states
+from partwise.likelihood.kernels.products import exponent_sum, list_bits, log_products, plain_products
 from partwise.likelihood.kernels.rows import RowModel, gather_row, row_buffers
 from partwise.likelihood.kernels.token_order import in_turn, interleave
 
@@ -163,11 +163,13 @@ def test_products_of_powers(largest: int) -> None:
     forms, base, rest = rng.random((9, 70)), rng.random(9), 0.3
     wanted = (counts[:, None] * np.log(base[:, None] + rest * forms)).sum(axis=0)
     bit_ends, bit_features = np.empty(64, np.int64), np.empty(64 * 9, np.int64)
-    n_bits = quadrature._list_bits(counts, 9, bit_ends, bit_features)
+    n_bits = list_bits(counts, 9, bit_ends, bit_features)
     out, powers, products = np.zeros(70), np.empty(70), np.empty(70)
-    low_bits = (base + rest * forms.min(axis=1)).view(np.int64)
-    quadrature._log_products(forms, base, rest, low_bits, counts, 9, 70, powers, products, out)
+    low = base + rest * forms.min(axis=1)
+    low_bits = low.view(np.int64)
+    assert exponent_sum(low_bits, counts, 9) == (counts * np.floor(np.log2(low))).sum()
+    log_products(forms, base, rest, low_bits, counts, 9, 70, powers, products, out)
     np.testing.assert_allclose(out, wanted, rtol=1e-14)
     if largest < 200:
-        quadrature._plain_products(forms, base, rest, bit_ends, n_bits, bit_features, 70, out)
+        plain_products(forms, base, rest, bit_ends, n_bits, bit_features, 70, out)
         np.testing.assert_allclose(out, np.exp(wanted), rtol=1e-13)

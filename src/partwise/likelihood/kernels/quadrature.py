@@ -17,11 +17,11 @@ import numpy as np
 from partwise.kernels.gamma_functions import log_gamma_difference
 from partwise.kernels.inner import inline_kernel, inner_kernel
 from partwise.kernels.jit import kernel
+from partwise.likelihood.kernels.products import SMALLEST, exponent_sum, list_bits, log_products, plain_products
 from partwise.likelihood.kernels.rows import Floats, Integers, RowModel, gather_row, row_buffers
 
 MANY_POINTS = 64  # the inner sticks make at least so many points where there are so many
-_BLOCK_NUMBERS = 4096  # of a block of points: 32 kB
-_SMALLEST = -1000  # exponent of two down to which products are taken without looking
+_BLOCK = 128  # points that are worked on at once; the same for all rows, so that a row's sum does not depend on others
 
 
 class Rules(NamedTuple):
@@ -62,7 +62,7 @@ class Outer(NamedTuple):
 
 
 @kernel
-def make_points(rules: Rules, block: int) -> Points:
+def make_points(rules: Rules) -> Points:
     """The inner points: as few of the last sticks as give many points."""
     n_sticks, n_nodes = rules.nodes.shape
     n_inner = 1
@@ -83,15 +83,15 @@ def make_points(rules: Rules, block: int) -> Points:
             rest *= rules.complements[stick, node]
             log_weights[point] += rules.log_weights[stick, node]
         shares[n_inner, point] = rest
-    n_blocks = (n_points + block - 1) // block
+    n_blocks = (n_points + _BLOCK - 1) // _BLOCK
     weights, block_weights, spreads = np.empty(n_points), np.empty(n_blocks), np.empty(n_blocks)
     for i in range(n_blocks):
         block_weights[i], smallest = -math.inf, math.inf
-        for j in range(i * block, min((i + 1) * block, n_points)):
+        for j in range(i * _BLOCK, min((i + 1) * _BLOCK, n_points)):
             block_weights[i] = max(block_weights[i], log_weights[j])
             smallest = min(smallest, log_weights[j])
         spreads[i] = (smallest - block_weights[i]) / math.log(2.0)
-        for j in range(i * block, min((i + 1) * block, n_points)):
+        for j in range(i * _BLOCK, min((i + 1) * _BLOCK, n_points)):
             weights[j] = math.exp(log_weights[j] - block_weights[i])
     return Points(shares, log_weights, weights, block_weights, spreads)
 
@@ -106,122 +106,6 @@ def _move_outer(first: int, rules: Rules, weights: Floats, n_features: int, oute
         outer.log_weights[i + 1] = outer.log_weights[i] + rules.log_weights[i, node]
         for f in range(n_features):
             outer.bases[i + 1, f] = outer.bases[i, f] + weights[f, i] * share
-
-
-@inner_kernel
-def _exponent_sum(bits: Integers, counts: Integers, n_features: int) -> int:
-    """``sum(counts * floor(log2(x)))`` of positive doubles, from their bits."""
-    total = 0
-    for f in range(n_features):
-        total += ((bits[f] >> 52) - 1023) * counts[f]
-    return total
-
-
-@inner_kernel
-def _plain_products(
-    forms: Floats,
-    base: Floats,
-    rest: float,
-    bit_ends: Integers,
-    n_bits: int,
-    bit_features: Integers,
-    n_points: int,
-    out: Floats,
-) -> None:
-    """``out = prod((base[:, None] + rest * forms) ** counts[:, None], axis=0)``.
-
-    ``bit_features`` lists the features whose count has the highest bit, then those with the next one, and so on.
-    """
-    for j in range(n_points):
-        out[j] = 1.0
-    start = 0
-    for bit in range(n_bits):
-        if bit > 0:
-            for j in range(n_points):
-                out[j] *= out[j]
-        i = start
-        while i + 4 <= bit_ends[bit]:
-            f0, f1, f2, f3 = bit_features[i], bit_features[i + 1], bit_features[i + 2], bit_features[i + 3]
-            b0, b1, b2, b3 = base[f0], base[f1], base[f2], base[f3]
-            for j in range(n_points):
-                left = (b0 + rest * forms[f0, j]) * (b1 + rest * forms[f1, j])
-                out[j] *= left * ((b2 + rest * forms[f2, j]) * (b3 + rest * forms[f3, j]))
-            i += 4
-        while i < bit_ends[bit]:
-            f0 = bit_features[i]
-            b0 = base[f0]
-            for j in range(n_points):
-                out[j] *= b0 + rest * forms[f0, j]
-            i += 1
-        start = bit_ends[bit]
-
-
-@inner_kernel
-def _log_products(
-    forms: Floats,
-    base: Floats,
-    rest: float,
-    low_bits: Integers,
-    counts: Integers,
-    n_features: int,
-    n_points: int,
-    powers: Floats,
-    products: Floats,
-    out: Floats,
-) -> None:
-    """``out += log(what _plain_products gives)``: products move to ``out`` before they can leave the range of doubles.
-
-    ``low_bits`` are the bits of the smallest form of each feature over the points.
-    """
-    for j in range(n_points):
-        products[j] = 1.0
-    room = _SMALLEST
-    for f in range(n_features):
-        b0 = base[f]
-        need = ((low_bits[f] >> 52) - 1023) * counts[f]
-        if need < _SMALLEST:
-            for j in range(n_points):
-                out[j] += counts[f] * math.log(b0 + rest * forms[f, j])
-            continue
-        if need < room:
-            for j in range(n_points):
-                out[j] += math.log(products[j])
-                products[j] = 1.0
-            room = _SMALLEST
-        room -= need
-        for j in range(n_points):
-            powers[j] = b0 + rest * forms[f, j]
-        bits = counts[f]
-        while True:
-            if bits & 1:
-                for j in range(n_points):
-                    products[j] *= powers[j]
-            bits >>= 1
-            if bits == 0:
-                break
-            for j in range(n_points):
-                powers[j] *= powers[j]
-    for j in range(n_points):
-        out[j] += math.log(products[j])
-
-
-@inner_kernel
-def _list_bits(counts: Integers, n_features: int, bit_ends: Integers, bit_features: Integers) -> int:
-    """List the features by the bits of their counts, the highest bit first; returns the number of bits."""
-    largest = 0
-    for f in range(n_features):
-        largest = max(largest, counts[f])
-    n_bits = 0
-    while largest >> n_bits:
-        n_bits += 1
-    end = 0
-    for bit in range(n_bits):
-        for f in range(n_features):
-            if (counts[f] >> (n_bits - 1 - bit)) & 1:
-                bit_features[end] = f
-                end += 1
-        bit_ends[bit] = end
-    return n_bits
 
 
 @inner_kernel
@@ -268,26 +152,25 @@ def quadrature_rows(model: RowModel, rows: Integers, rules: Rules, out: Floats) 
     weights, counts, shapes = buffers.weights, buffers.counts, buffers.shapes
     most_features = counts.size
     n_sticks, n_nodes = rules.nodes.shape
-    block = min(max(_BLOCK_NUMBERS // most_features, 64), 512)
-    points = make_points(rules, block)
+    points = make_points(rules)
     n_inner = points.shares.shape[0] - 1
     n_outer = n_sticks - n_inner
     outer = Outer(
         np.zeros(n_outer, np.int64), np.ones(n_outer + 1), np.zeros(n_outer + 1), np.zeros((n_outer + 1, most_features))
     )
-    forms = np.empty((most_features, block))
+    forms = np.empty((most_features, _BLOCK))
     smallest, lows = np.empty(most_features), np.empty(most_features)
     low_bits = lows.view(np.int64)
-    products, powers, logs = np.empty(block), np.empty(block), np.empty(block)
+    products, powers, logs = np.empty(_BLOCK), np.empty(_BLOCK), np.empty(_BLOCK)
     bit_ends, bit_features = np.empty(64, np.int64), np.empty(64 * most_features, np.int64)
     for n in rows:
         n_features, n_components, n_tokens, log_value = gather_row(model, n, buffers)
-        n_bits = _list_bits(counts, n_features, bit_ends, bit_features)
+        n_bits = list_bits(counts, n_features, bit_ends, bit_features)
         largest = -math.inf
         total = 0.0
         for number in range(points.spreads.size):
-            start = number * block
-            n_points = min(block, points.log_weights.size - start)
+            start = number * _BLOCK
+            n_points = min(_BLOCK, points.log_weights.size - start)
             _fill_forms(weights, n_features, points.shares, n_outer, start, n_points, forms, smallest)
             level = 0
             for i in range(n_outer):
@@ -298,15 +181,15 @@ def quadrature_rows(model: RowModel, rows: Integers, rules: Rules, out: Floats) 
                 for f in range(n_features):
                     lows[f] = base[f] + rest * smallest[f]
                 value = 0.0
-                if _exponent_sum(low_bits, counts, n_features) + points.spreads[number] > _SMALLEST:
-                    _plain_products(forms, base, rest, bit_ends, n_bits, bit_features, n_points, products)
+                if exponent_sum(low_bits, counts, n_features) + points.spreads[number] > SMALLEST:
+                    plain_products(forms, base, rest, bit_ends, n_bits, bit_features, n_points, products)
                     for j in range(n_points):
                         value += products[j] * points.weights[start + j]
                     log_term = points.block_weights[number] + math.log(value)
                 else:
                     for j in range(n_points):
                         logs[j] = points.log_weights[start + j]
-                    _log_products(forms, base, rest, low_bits, counts, n_features, n_points, powers, products, logs)
+                    log_products(forms, base, rest, low_bits, counts, n_features, n_points, powers, products, logs)
                     log_term = -math.inf
                     for j in range(n_points):
                         log_term = max(log_term, logs[j])

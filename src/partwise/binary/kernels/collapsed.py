@@ -121,10 +121,11 @@ def sweep_beta_dirichlet(
                         break
                 if not accepted:
                     column_counts[f, old] -= 1
-                    total = 0.0
                     for k in range(n_components):
                         share = (prior[x] + counts[k, x]) / (both + counts[k, 0] + counts[k, 1])
                         weights[k] = (concentration + column_counts[f, k]) * share
+                    total = 0.0
+                    for k in range(n_components):
                         total += weights[k]
                     new = categorical(stream, weights, total)
                     column_counts[f, old] += 1

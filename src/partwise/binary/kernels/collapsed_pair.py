@@ -66,6 +66,7 @@ def sweep_dirichlet_dirichlet(
                 if is_one:
                     for k in range(n_components):
                         weights[k] = (concentration + column_counts[f, k]) * (row_concentration + row_counts[n, k])
+                    for k in range(n_components):
                         total += weights[k]
                     z = categorical(stream, weights, total)
                     c = z
@@ -74,11 +75,13 @@ def sweep_dirichlet_dirichlet(
                         # what the row gives to all others; nonnegative terms, so that no difference rounds to 0
                         rest_of_row = row_others - row_counts[n, k] + row_concentration * (n_components - 1)
                         weights[k] = (concentration + column_counts[f, k]) * rest_of_row
+                    for k in range(n_components):
                         total += weights[k]
                     z = categorical(stream, weights, total)
-                    total = 0.0
                     for k in range(n_components):
                         weights[k] = 0.0 if k == z else row_concentration + row_counts[n, k]
+                    total = 0.0
+                    for k in range(n_components):
                         total += weights[k]
                     c = categorical(stream, weights, total)
             labels[at] = z

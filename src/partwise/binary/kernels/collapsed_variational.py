@@ -42,21 +42,23 @@ def pass_zero_order(
             mine, others = row_counts[n, x], row_counts[n, 1 - x]
             own = shares[p]
             prior = alpha if x == 1 else beta
-            total = 0.0
             for k in range(n_components):
                 # Rounding may leave a count slightly below what is taken out of it.
                 left = max(column[k] - own[k], 0.0)
                 here = max(mine[k] - own[k], 0.0)
                 weights[k] = (concentration + left) * (prior + here) / (both + here + others[k])
+            total = 0.0
+            for k in range(n_components):
                 total += weights[k]
             scale = 1.0 / total
+            for k in range(n_components):
+                change += abs(np.float64(np.float32(weights[k] * scale)) - np.float64(own[k]))
             for k in range(n_components):
                 new = np.float32(weights[k] * scale)
                 step = np.float64(new) - np.float64(own[k])
                 own[k] = new
                 column[k] += step
                 mine[k] += step
-                change += abs(step)
     return change
 
 

@@ -138,10 +138,11 @@ def sweep_rows(
                 if accepted:
                     break
             if not accepted:
-                total = 0.0
                 for k in range(n_components):
                     share = (prior[x] + counts[k, x]) / (both + counts[k, 0] + counts[k, 1])
                     weights[k] = columns[f, k] * share
+                total = 0.0
+                for k in range(n_components):
                     total += weights[k]
                 new = categorical(stream, weights, total)
             counts[new, x] += 1.0

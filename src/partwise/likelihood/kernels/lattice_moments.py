@@ -104,9 +104,9 @@ def _backward_step(
                 weight = tables[i - 1, sums[i] - (s2 if i == 3 else sums[i - 1]) + 1]
                 share = 0.0
                 for c in range(s2 + 1):
-                    added = weight * backward[up + c]
-                    out[line + c] += added
-                    share += forward[level, line + c] * added
+                    out[line + c] += weight * backward[up + c]
+                for c in range(s2 + 1):
+                    share += forward[level, line + c] * (weight * backward[up + c])
                 out_shares[i - 1] += share
                 up -= walk.binomials[i - 1, sums[i] + 1]
         if not next_line(walk, n_components):
@@ -125,6 +125,7 @@ def _marginals(states: Floats, n_components: int, n_tokens: int, walk: Walk, out
         for c in range(n_tokens + 1):
             out[0, c] = states[c]
             out[1, n_tokens - c] = states[c]
+        for c in range(n_tokens + 1):
             total += states[c]
         return total
     first_line(walk, n_components, n_tokens)
@@ -136,6 +137,7 @@ def _marginals(states: Floats, n_components: int, n_tokens: int, walk: Walk, out
             for c in range(s2 + 1):
                 out[0, c] += states[line + c]
                 out[1, s2 - c] += states[line + c]
+            for c in range(s2 + 1):
                 share += states[line + c]
             below = s2
             for i in range(3, n_components):

@@ -168,6 +168,16 @@ def test_counts_that_depend_on_one_component_are_not_given_up() -> None:
     assert factor[0, 0] == pytest.approx(1.0, rel=1e-4)
 
 
+def test_rates_next_to_nothing() -> None:
+    """A count that had a rate of 1e-200 is taken over by a component that starts at 0: squares of 1e200 overflow."""
+    given = Example(np.array([[5.0, 3.0]]), np.ones((1, 2), dtype=bool))
+    other = np.array([[1e-200, 1.0], [1.0, 0.0]])
+    factor = np.array([[1.0, 0.0]])
+    args = (*cells(given.data), *missing(given.data), other, other.sum(axis=0), np.zeros(1))
+    kernels.coordinate_descent(*args, 10, 0.0, 0, 1, factor)
+    np.testing.assert_allclose(factor, [[3.0, 5.0]], rtol=1e-9)
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_no_sweep_lowers_the_objective_from_far_away(seed: int) -> None:
     """Starts and dictionaries whose entries range over 24 powers of ten, many counts held by one component alone."""

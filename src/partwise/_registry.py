@@ -30,6 +30,7 @@ PUBLIC: Mapping[str, str] = MappingProxyType(
         "Table": "partwise.io.table:Table",
         "as_table": "partwise.core.coerce:as_table",
         "datasets": "partwise.datasets",
+        "ebpm": "partwise.empirical_bayes.means:ebpm",
         "errors": "partwise.errors",
         "gamma_poisson": "partwise.gamma_poisson",
         "load": "partwise.core.persistence:load",

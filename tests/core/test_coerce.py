@@ -112,6 +112,7 @@ def objects_with_none() -> Any:
         lambda: np.ma.masked_array(COUNTS, MISSING),
         lambda: np.ma.masked_array(np.where(MISSING, -5, COUNTS), MISSING),
         lambda: np.ma.masked_invalid(WITH_NAN),
+        lambda: np.ma.masked_array(np.where(MISSING, "n/a", COUNTS.astype(object)), MISSING),
         lambda: Table(COUNTS, missing=MISSING),
         lambda: Table(COUNTS, missing=MISSING.astype(int)),
         lambda: Table(sp.csc_array(COUNTS), missing=sp.coo_array(MISSING)),

@@ -133,6 +133,18 @@ def test_small_shapes_and_many_parts(shape: tuple[int, int], n_components: int, 
 
 
 @BOTH
+def test_entries_at_the_floor_are_zeros(inference: str) -> None:
+    """Samples of two kinds that share no feature: each part is exactly 0 in the features of the other."""
+    rng = np.random.default_rng(0)
+    X = np.kron(np.eye(2), rng.poisson(9.0, size=(10, 6)) + 1)
+    model = PoissonNMF(2, inference=inference, random_state=0, tol=1e-9, max_iter=3000).fit(X)
+    zeros = model.components_ == 0
+    assert sorted(zeros.sum(axis=1).tolist()) == [6, 6]
+    assert np.all(zeros[:, :6].any(axis=0))
+    np.testing.assert_allclose(model.components_.sum(axis=1), 1, rtol=1e-9)
+
+
+@BOTH
 def test_empty_rows_and_columns(inference: str) -> None:
     given = example(0, missing=0.0)
     model = PoissonNMF(3, inference=inference, random_state=0, max_iter=200, tol=1e-6).fit(given.X)

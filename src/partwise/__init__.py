@@ -13,6 +13,8 @@ from partwise._version import __version__
 
 if TYPE_CHECKING:  # and __all__: the same names for type checkers and editors; a test keeps them equal to the table
     from partwise import datasets, errors, gamma_poisson, plotting
+    from partwise.binary.estimator import BinaryNMF
+    from partwise.binary.logistic_pca import LogisticPCA
     from partwise.core.checkpoint import Checkpoint
     from partwise.core.coerce import as_table
     from partwise.core.data import BinaryMatrix, CountMatrix
@@ -26,8 +28,10 @@ if TYPE_CHECKING:  # and __all__: the same names for type checkers and editors; 
 __all__ = [
     "BetaGammaPFA",
     "BinaryMatrix",
+    "BinaryNMF",
     "Checkpoint",
     "CountMatrix",
+    "LogisticPCA",
     "PoissonNMF",
     "Table",
     "__version__",

@@ -16,6 +16,8 @@ from partwise.errors import InvalidInputError
 ESTIMATORS: Mapping[str, str] = MappingProxyType(
     {
         "BetaGammaPFA": "partwise.gamma_poisson.beta_gamma:BetaGammaPFA",
+        "BinaryNMF": "partwise.binary.estimator:BinaryNMF",
+        "LogisticPCA": "partwise.binary.logistic_pca:LogisticPCA",
         "PoissonNMF": "partwise.poisson.estimator:PoissonNMF",
     }
 )

@@ -116,7 +116,7 @@ class FactorizationEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
     def _run(
         self,
         algorithm: Algorithm[Any],
-        data: SparseData,
+        data: Any,
         *,
         convergence: Rule | None,
         max_iter: int | None = None,

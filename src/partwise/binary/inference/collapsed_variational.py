@@ -54,8 +54,10 @@ class CollapsedVariational:
         n_components = self.model.n_components
         shares = np.zeros((data.n_cells, n_components), np.float32)
         shares[np.arange(data.n_cells), labels] = 1.0
-        rows = np.repeat(np.arange(data.shape[0]), data.row_sizes)
-        row_counts = _tally((data.shape[0], 2, n_components), (rows * 2 + (data.codes & 1)) * n_components + labels)
+        positions = data.rows_of_cells()
+        row_counts = _tally(
+            (data.shape[0], 2, n_components), (positions * 2 + (data.codes & 1)) * n_components + labels
+        )
         column_counts = _tally((data.shape[1], n_components), (data.codes >> 1) * np.int64(n_components) + labels)
         wanted = self.order == 2
         return CollapsedState(

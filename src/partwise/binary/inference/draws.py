@@ -33,6 +33,7 @@ class Draws:
     log_joint: Floats
     log_likelihood: Floats
     n_active: Floats
+    missing_probability: Floats
     n_kept: int = 0
 
     @classmethod
@@ -52,6 +53,7 @@ class Draws:
             log_joint=np.full(per_draw, np.nan),
             log_likelihood=np.full(per_draw, np.nan),
             n_active=np.full(per_draw, np.nan),
+            missing_probability=np.full(per_draw, np.nan),
         )
 
     @property
@@ -76,16 +78,21 @@ def keep(
 
     def one(block: tuple[int, int]) -> Floats:
         start, stop = block
-        found = np.empty(draws.n_chains)
+        found = np.empty((draws.n_chains, 2))
         for chain, (rows, columns) in enumerate(moments):
             first, second = cell_moments(rows.rows(start, stop), columns)
             draws.probability[start:stop] += first
             draws.probability_square[start:stop] += second
-            found[chain] = log_likelihood_of_block(cells.row_starts, cells.codes, first, start, stop)
+            log_likelihood, observed = log_likelihood_of_block(cells.row_starts, cells.codes, first, start, stop)
+            found[chain] = log_likelihood, first.sum() - observed
         return found
 
     at = draws.n_kept
-    draws.log_likelihood[:, at] = engine.map_reduce(one, cells.blocks)
+    found = engine.map_reduce(one, cells.blocks)
+    n_missing = cells.shape[0] * cells.shape[1] - cells.n_cells
+    draws.log_likelihood[:, at] = found[:, 0]
+    if n_missing:
+        draws.missing_probability[:, at] = found[:, 1] / n_missing
     draws.log_joint[:, at] = log_joint
     draws.n_active[:, at] = (component_cells >= active_threshold * cells.n_cells).sum(axis=1)
     draws.component_cells += component_cells

@@ -85,7 +85,7 @@ class CollapsedGibbs:
         after = key.iteration - self.burn_in
         if after <= 0 or after % self.thin or state.draws.n_kept == self.n_draws:
             return state, {}
-        self._keep(data, state)
+        self.keep(data, state)
         at = state.draws.n_kept - 1
         draws = state.draws
         return state, {
@@ -115,7 +115,8 @@ class CollapsedGibbs:
             priors = model.alpha, model.beta, model.concentration
             sweep_beta_dirichlet(*cells, *priors, attempts, *words, state.labels[chain], *counts)
 
-    def _keep(self, data: Cells, state: GibbsState) -> None:
+    def keep(self, data: Cells, state: GibbsState) -> None:
+        """Add the present labels of every chain to what is kept."""
         chains = range(self.n_chains)
         moments = [
             (
@@ -153,7 +154,7 @@ def _rising(base: float, largest: int) -> Floats:
 
 
 def _count_row_labels(data: Cells, row_labels: NDArray[Any], n_components: int) -> Counts:
-    rows = np.repeat(np.arange(data.shape[0]), data.row_sizes)
+    rows = data.rows_of_cells()
     counts = np.empty((row_labels.shape[0], data.shape[0], n_components), np.int32)
     for chain, labels in enumerate(row_labels):
         flat = np.bincount(rows * n_components + labels, minlength=data.shape[0] * n_components)

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from partwise.binary.inference.cells import Cells
+from partwise.binary.inference.passes import sum_of_others
+from partwise.binary.inference.variational import VariationalBayes, column_weights, pair_row_weights, row_weights
 from partwise.binary.kernels.cells import to_row_order
+from partwise.binary.kernels.start import draw_labels
 from partwise.binary.model import BinaryModel
 from partwise.core.keys import Key
+from partwise.engines.local import LocalEngine
 
-Start = Literal["random"]
+Start = Literal["random", "vb"]
+
+# As the authors' code starts its samplers.
+_VB_COMPONENTS, _VB_PASSES = 10, 100
 
 
 def label_type(n_components: int) -> type[np.unsignedinteger[Any]]:
@@ -23,10 +31,17 @@ def label_type(n_components: int) -> type[np.unsignedinteger[Any]]:
 
 
 def start_labels(key: Key, data: Cells, model: BinaryModel, start: Start) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Labels of all cells by columns and, for Dir-Dir, second labels by rows (otherwise empty)."""
+    """Labels of all cells by columns and, for Dir-Dir, second labels by rows (otherwise empty).
+
+    ``"random"``: any component with the same probability. ``"vb"``: drawn from the responsibilities of a short
+    variational fit with at most ten components.
+    """
     generator = key.for_stage("start").generator()
     n_components, kind = model.n_components, label_type(model.n_components)
-    labels = generator.integers(n_components, size=data.n_cells, dtype=kind)
+    if start == "random":
+        labels = generator.integers(n_components, size=data.n_cells, dtype=kind)
+    else:
+        labels = _variational_labels(key, data, model).astype(kind)
     if model.kind != "dir-dir":
         return labels, np.empty(0, kind)
     row_labels = np.empty_like(labels)
@@ -35,3 +50,27 @@ def start_labels(key: Key, data: Cells, model: BinaryModel, start: Start) -> tup
     steps = generator.integers(1, n_components, size=data.n_cells)
     other = (row_labels + steps) % n_components
     return labels, np.where(data.codes & 1, row_labels, other).astype(kind)
+
+
+def _variational_labels(key: Key, data: Cells, model: BinaryModel) -> NDArray[Any]:
+    few = replace(
+        model,
+        n_components=min(model.n_components, _VB_COMPONENTS),
+        concentration=1.0,
+        activation_concentration=1.0,
+    )
+    algorithm = VariationalBayes(few, LocalEngine(1))
+    state = algorithm.init(key, data)
+    for _ in range(_VB_PASSES):
+        state, _info = algorithm.step(key, data, state)
+    if few.kind == "dir-dir":
+        ones, _ = pair_row_weights(few, state.row_counts)
+        zeros = sum_of_others(ones)
+    else:
+        weights = row_weights(few, state.row_counts)
+        ones, zeros = weights.ones, weights.zeros
+    columns, _ = column_weights(few, state.column_counts)
+    labels = np.empty(data.n_cells, np.int64)
+    seed, stage_chain, _iteration = key.for_stage("start labels").words
+    draw_labels(data.row_starts, data.codes, data.column_starts, zeros, ones, columns, seed, stage_chain, labels)
+    return labels

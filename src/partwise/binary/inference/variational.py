@@ -68,12 +68,22 @@ def expected_under(
     model: BinaryModel, data: Cells, state: VariationalState, engine: Engine
 ) -> tuple[ExpectedCounts, float]:
     """Expected counts under the factors' distributions, and the logarithm of what their weights were scaled by."""
-    columns, scales = _weights(log_dirichlet_means(model.concentration + state.column_counts))
+    columns, scales = column_weights(model, state.column_counts)
     log_scale = float(scales @ data.column_sizes)
     if model.kind == "dir-dir":
-        rows, row_scales = _weights(log_dirichlet_means(model.activation_concentration + state.row_counts))
+        rows, row_scales = pair_row_weights(model, state.row_counts)
         return expected_pair_counts(data, rows, columns, engine), log_scale + float(row_scales @ data.row_sizes)
     return expected_counts(data, row_weights(model, state.row_counts), columns, engine), log_scale
+
+
+def column_weights(model: BinaryModel, column_counts: Floats) -> tuple[Floats, Floats]:
+    """Weights exp E log w, scaled so that the largest of each column is 1, and the logarithms of the scales."""
+    return _weights(log_dirichlet_means(model.concentration + column_counts))
+
+
+def pair_row_weights(model: BinaryModel, row_counts: Floats) -> tuple[Floats, Floats]:
+    """The same of the rows of Dir-Dir."""
+    return _weights(log_dirichlet_means(model.activation_concentration + row_counts))
 
 
 def row_weights(model: BinaryModel, row_counts: Floats) -> RowWeights:

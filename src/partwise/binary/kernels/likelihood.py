@@ -13,24 +13,25 @@ from partwise.kernels.jit import kernel
 @kernel
 def log_likelihood_of_block(
     row_starts: NDArray[np.int64], codes: NDArray[np.int32], probability: NDArray[np.float64], start: int, stop: int
-) -> float:
-    """``np.log(np.where(X == 1, probability, 1 - probability))[observed].sum()`` over rows ``start`` to ``stop``.
+) -> tuple[float, float]:
+    """``np.log(np.where(X == 1, probability, 1 - probability))[observed].sum(), probability[observed].sum()``.
 
-    ``probability`` holds those rows alone.
+    Over rows ``start`` to ``stop``, which alone ``probability`` holds.
     """
-    total = 0.0
+    total, observed = 0.0, 0.0
     for n in range(start, stop):
         # logarithms of products: a quarter of the calls, and far from underflow
         part = 0.0
         product = 1.0
         for p in range(row_starts[n], row_starts[n + 1]):
             one = probability[n - start, codes[p] >> 1]
+            observed += one
             product *= one if codes[p] & 1 else 1.0 - one
             if product < 1e-100:
                 part += math.log(product)
                 product = 1.0
         total += part + math.log(product)
-    return total
+    return total, observed
 
 
 @kernel

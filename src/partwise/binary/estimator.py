@@ -1,0 +1,406 @@
+"""``BinaryNMF``: nonnegative factorization of bits without a link function, with priors that switch off spare parts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from numbers import Integral, Real
+from typing import Any, ClassVar, Self, cast
+
+import numpy as np
+from sklearn.base import _fit_context
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.metaestimators import available_if
+
+from partwise.binary.fitted import Floats
+from partwise.binary.inference.cells import Cells
+from partwise.binary.inference.collapsed_variational import CollapsedVariational
+from partwise.binary.inference.em import ExpectationMaximisation
+from partwise.binary.inference.gibbs import CollapsedGibbs, GibbsState
+from partwise.binary.inference.memory import needed_bytes, refuse_beyond
+from partwise.binary.inference.moments import beta_moments, dirichlet_moments
+from partwise.binary.inference.partial import PartialGibbs
+from partwise.binary.inference.posterior import (
+    Posterior,
+    posterior_of_counts,
+    posterior_of_draws,
+    posterior_of_factors,
+)
+from partwise.binary.inference.rows import Way, activations_of
+from partwise.binary.inference.stochastic import StochasticVariational, absorb, random_averages
+from partwise.binary.inference.variational import VariationalBayes
+from partwise.binary.model import KINDS, BinaryModel
+from partwise.binary.uncertain import UncertainEstimator
+from partwise.core.convergence import SmallChange, Threshold
+from partwise.core.data import BinaryMatrix
+from partwise.core.estimator import COMMON_CONSTRAINTS
+from partwise.core.result import Status, Trace
+from partwise.errors import InvalidInputError
+
+_SAMPLERS = {"gibbs": CollapsedGibbs, "gibbs-partial": PartialGibbs}
+_INFERENCE = {*_SAMPLERS, "cvb0", "cvb", "vb", "em", "map"}
+_POSITIVE = Interval(Real, 0, None, closed="neither")
+_WAYS: dict[str, Way] = {"gibbs": "sample", "gibbs-partial": "sample", "em": "mode", "map": "mode"}
+_ACTIVE = 0.01
+# The mean change of responsibilities is compared with this many times tol: it is no objective, and shrinks slowly.
+_CHANGE_PER_TOL = 100.0
+
+
+def _takes_batches(estimator: Any) -> bool:
+    if estimator.inference != "vb":
+        raise AttributeError(f"partial_fit is for inference='vb', not for {estimator.inference!r}.")
+    return True
+
+
+class BinaryNMF(UncertainEstimator):
+    """Find parts of 0/1 data, perhaps with missing cells: P(x_nf = 1) = Σ_k w_fk h_nk, no link function.
+
+    The models of Lumbreras, Filstroff & Févotte (2020). One factor's rows sum to 1 and the other's entries are
+    probabilities, or both sum to 1, so that every prediction is a probability and every part can be read as one.
+
+    Parameters
+    ----------
+    n_components
+        Most parts.
+    model
+        ``"beta-dir"``: each feature is spread over parts (w_f. ~ Dirichlet), a sample has each part with a probability
+        of its own (h_nk ~ Beta). ``"dir-beta"``: each sample is spread over parts, a part has each feature with some
+        probability. ``"dir-dir"``: both are spread.
+    inference
+        ``"gibbs"``: collapsed Gibbs sampling, exact. ``"gibbs-partial"``: the Dirichlet factor drawn, rows in parallel.
+        ``"cvb0"``, ``"cvb"``: collapsed variational Bayes, of zeroth and second order. ``"vb"``: variational Bayes (of
+        Beta-Dir: binary ICA). ``"em"``: maximum likelihood (Aspect Bernoulli). ``"map"``: maximum a posteriori. The two
+        ``cvb`` and ``"gibbs-partial"`` are for the two models with a beta factor.
+    beta_prior
+        α and β of the beta prior.
+    concentration
+        Of the Dirichlet prior (for Dir-Dir that of the dictionary), of all parts together if ``nonparametric``, else of
+        each.
+    activation_concentration
+        Of the second Dirichlet prior of Dir-Dir, for each part; None = 1 / n_components, which predicts best. The paper
+        has 1.0.
+    nonparametric
+        Divide ``concentration`` by ``n_components``: parts that are not needed empty out, so take more than you expect.
+    init
+        Labels that samplers and ``cvb`` start from: ``"random"``, or ``"vb"``, drawn from a variational fit with ten
+        parts.
+    n_draws, burn_in, thin
+        Draws that each chain keeps, sweeps that it throws away before, and sweeps for each draw that is kept.
+    n_chains
+        Independent chains; predictions are averaged over them, and the dictionary is that of the likeliest.
+    max_iter
+        Most iterations, where inference is not sampling.
+    tol
+        Stop when the objective grows by less than this many nats per observed cell and iteration; of ``cvb0`` and
+        ``cvb``, when responsibilities change by less than 100 times this on average. 0: run to ``max_iter``.
+    batch_size
+        Samples in a batch of stochastic variational Bayes (``inference="vb"``); None = all at once.
+    max_memory
+        Refuse fits that would need more bytes.
+    active_threshold
+        Share of the observed cells from which a part counts as active; None = 0.01.
+    random_state
+        Seed of all random numbers: int, Generator, RandomState or None.
+    n_jobs
+        Threads for chains, or for blocks of rows; the result is the same for any number. None = 1, -1 = all cores.
+    engine, progress, callbacks, checkpoint, resume
+        As for `PoissonNMF`.
+
+    Attributes
+    ----------
+    components_, components_std_
+        Components x features: posterior means and standard deviations of w (those of one chain).
+    activations_, activations_std_
+        Samples x components, the same of h.
+    probabilities_, probabilities_std_
+        Samples x features, of P(x = 1), over all chains.
+    component_cells_
+        Observed cells that each part explains, on average.
+    n_components_, n_active_components_, active_components_
+        Number of parts; number and positions of those that hold a share worth naming.
+    log_joint_draws_, log_likelihood_draws_, n_active_draws_, missing_probability_draws_
+        Chains x draws, of samplers: log p(X, labels); log-likelihood of the observed cells; active parts; mean
+        probability of the missing cells (NaN if there are none).
+    missing_cells_
+        Missing cells of the training matrix, as row x n_features + column.
+    n_iter_, trace_, status_
+        Sweeps or iterations, what was reached at each, and how the fit ended.
+    n_features_in_, feature_names_in_
+        Features of the training data.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from partwise import BinaryNMF
+    >>> votes = np.array([[1, 1, 0, 0], [1, 1, 0, np.nan], [0, 0, 1, 1], [0, np.nan, 1, 1]] * 5)
+    >>> model = BinaryNMF(5, n_draws=50, burn_in=50, thin=2, random_state=0).fit(votes)
+    >>> bool(model.predict_proba(cells=([1], [3]))[0] < 0.5 < model.predict_proba()[2, 2])
+    True
+    """
+
+    components_std_: Floats
+    activations_: Floats
+    activations_std_: Floats
+    component_cells_: Floats
+    online_averages_: Floats
+    n_samples_seen_: int
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **COMMON_CONSTRAINTS,
+        "model": [StrOptions(set(KINDS))],
+        "inference": [StrOptions(_INFERENCE)],
+        "beta_prior": [tuple, list],
+        "concentration": [_POSITIVE],
+        "activation_concentration": [_POSITIVE, None],
+        "nonparametric": ["boolean"],
+        "init": [StrOptions({"random", "vb"})],
+        "n_draws": [Interval(Integral, 1, None, closed="left")],
+        "burn_in": [Interval(Integral, 0, None, closed="left")],
+        "thin": [Interval(Integral, 1, None, closed="left")],
+        "n_chains": [Interval(Integral, 1, None, closed="left")],
+        "batch_size": [Interval(Integral, 1, None, closed="left"), None],
+        "max_memory": [_POSITIVE],
+    }
+
+    def __init__(
+        self,
+        n_components: int = 100,
+        *,
+        model: str = "beta-dir",
+        inference: str = "gibbs",
+        beta_prior: Sequence[float] = (1.0, 1.0),
+        concentration: float = 1.0,
+        activation_concentration: float | None = None,
+        nonparametric: bool = True,
+        init: str = "random",
+        n_draws: int = 100,
+        burn_in: int = 500,
+        thin: int = 5,
+        n_chains: int = 2,
+        max_iter: int = 500,
+        tol: float = 1e-6,
+        batch_size: int | None = None,
+        max_memory: float = 4e9,
+        active_threshold: float | None = None,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        engine: Any = None,
+        progress: bool | None = None,
+        callbacks: Sequence[Any] = (),
+        checkpoint: Any = None,
+        resume: bool = False,
+    ) -> None:
+        self.n_components = n_components
+        self.model = model
+        self.inference = inference
+        self.beta_prior = beta_prior
+        self.concentration = concentration
+        self.activation_concentration = activation_concentration
+        self.nonparametric = nonparametric
+        self.init = init
+        self.n_draws = n_draws
+        self.burn_in = burn_in
+        self.thin = thin
+        self.n_chains = n_chains
+        self.max_iter = max_iter
+        self.tol = tol
+        self.batch_size = batch_size
+        self.max_memory = max_memory
+        self.active_threshold = active_threshold
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.engine = engine
+        self.progress = progress
+        self.callbacks = callbacks
+        self.checkpoint = checkpoint
+        self.resume = resume
+
+    def _binary_model(self) -> BinaryModel:
+        prior = tuple(self.beta_prior)
+        if len(prior) != 2 or not all(isinstance(part, Real) and 0 < part < np.inf for part in prior):
+            raise InvalidInputError(f"beta_prior must be two positive numbers (alpha, beta), got {self.beta_prior!r}.")
+        if self.model == "dir-dir" and self.inference in ("cvb0", "cvb", "gibbs-partial"):
+            raise InvalidInputError(
+                f"inference={self.inference!r} needs a beta factor, which model='dir-dir' has not: use 'gibbs', 'vb' or"
+                " 'em', or another model."
+            )
+        if self.batch_size is not None and self.inference != "vb":
+            raise InvalidInputError(f"batch_size is for inference='vb', not for {self.inference!r}: leave it None.")
+        own = self.activation_concentration
+        return BinaryModel(
+            cast(Any, self.model),
+            int(self.n_components),
+            float(prior[0]),
+            float(prior[1]),
+            self.concentration / (self.n_components if self.nonparametric else 1),
+            1.0 / self.n_components if own is None else own,
+        )
+
+    def _activation_model(self) -> BinaryModel:
+        """The model that activations of new samples are found under: maximum likelihood has flat priors."""
+        model = self._binary_model()
+        if self.inference != "em":
+            return model
+        return replace(model, alpha=1.0, beta=1.0, concentration=1.0, activation_concentration=1.0)
+
+    @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Fit the parts.
+
+        Parameters
+        ----------
+        X
+            Zeros and ones, samples x features: array, sparse matrix, frame, AnnData or `Table`. NaN, or a mask in a
+            `Table`, is missing.
+        y
+            Ignored.
+        """
+        model = self._binary_model()
+        data = self._data(X, reset=True, caller="fit")
+        n_cells = data.shape[0] * data.shape[1] - data.n_missing
+        pair = model.kind == "dir-dir"
+        needed = needed_bytes(self.inference, data.shape, n_cells, model.n_components, self.n_chains, pair=pair)
+        refuse_beyond(self.max_memory, needed, self.inference)
+        self._forget()
+        with self._compiling():
+            if self.batch_size is not None:
+                self._fit_in_batches(model, data)
+            elif self.inference in _SAMPLERS:
+                self._fit_by_sampling(model, data)
+            elif self.inference in ("em", "map"):
+                self._fit_modes(model, data)
+            else:
+                self._fit_variational(model, data)
+        self.n_samples_seen_ = data.shape[0]
+        return self
+
+    def _fit_by_sampling(self, model: BinaryModel, data: BinaryMatrix) -> None:
+        cells = Cells.of(data, model.kind)
+        algorithm = _SAMPLERS[self.inference](
+            model,
+            int(self.burn_in),
+            int(self.n_draws),
+            int(self.thin),
+            int(self.n_chains),
+            cast(Any, self.init),
+            self._active_share(),
+            self._engine(),
+        )
+        state: GibbsState = self._run(algorithm, cells, convergence=None, max_iter=algorithm.n_sweeps).state
+        if state.draws.n_kept == 0:
+            # Interrupted in its burn-in: the last labels are what there is.
+            algorithm.keep(cells, state)
+        self._store(data, posterior_of_draws(model, state.draws))
+        draws, kept = state.draws, state.draws.n_kept
+        self.log_joint_draws_ = draws.log_joint[:, :kept].copy()
+        self.log_likelihood_draws_ = draws.log_likelihood[:, :kept].copy()
+        self.n_active_draws_ = draws.n_active[:, :kept].copy()
+        self.missing_probability_draws_ = draws.missing_probability[:, :kept].copy()
+
+    def _fit_variational(self, model: BinaryModel, data: BinaryMatrix) -> None:
+        cells = Cells.of(data, model.kind)
+        if self.inference == "vb":
+            state = self._run(
+                VariationalBayes(model, self._engine()), cells, convergence=self._small_change(cells)
+            ).state
+            row_counts = state.row_counts
+        else:
+            rule = Threshold("change", _CHANGE_PER_TOL * self.tol) if self.tol > 0 else None
+            algorithm = CollapsedVariational(model, 0 if self.inference == "cvb0" else 2, cast(Any, self.init))
+            state = self._run(algorithm, cells, convergence=rule).state
+            row_counts = np.moveaxis(state.row_counts, 1, 2)
+        self._store(data, posterior_of_counts(model, row_counts, state.column_counts))
+
+    def _fit_modes(self, model: BinaryModel, data: BinaryMatrix) -> None:
+        cells = Cells.of(data, model.kind)
+        algorithm = ExpectationMaximisation(model, self.inference == "map", self._engine())
+        state = self._run(algorithm, cells, convergence=self._small_change(cells)).state
+        self._store(data, posterior_of_factors(model, cells, state))
+
+    def _fit_in_batches(self, model: BinaryModel, data: BinaryMatrix) -> None:
+        algorithm = StochasticVariational(model, int(cast(int, self.batch_size)), self._engine())
+        state = self._run(algorithm, data, convergence=None).state
+        self._store_online(model, state.averages, data.shape[0])
+        self.activations_ = self._activations(data)
+        self._store_cells(data, self._probabilities(self.activations_))
+
+    @available_if(_takes_batches)  # type: ignore[untyped-decorator]
+    @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
+    def partial_fit(self, X: Any, y: Any = None) -> Self:
+        """Take in a batch of samples by stochastic variational Bayes (``inference="vb"``); call it batch after batch.
+
+        Parameters
+        ----------
+        X
+            Some samples, with the same features in every call.
+        y
+            Ignored.
+        """
+        model = self._binary_model()
+        first = not hasattr(self, "online_averages_")
+        data = self._data(X, reset=first, caller="partial_fit")
+        with self._compiling():
+            seen = 0 if first else self.n_samples_seen_
+            before = random_averages(self._key(), model, data.shape[1]) if first else self.online_averages_
+            averages = absorb(model, before, seen, data, self._engine())
+        iterations = 1 if first else self.n_iter_ + 1
+        self._forget()
+        self._store_online(model, averages, seen + data.shape[0])
+        self.n_iter_, self.trace_ = iterations, Trace()
+        self.status_ = Status(
+            "stopped", f"Took in {self.n_samples_seen_} samples, the last by partial_fit; pass more to go on."
+        )
+        return self
+
+    def _store_online(self, model: BinaryModel, averages: Floats, n_seen: int) -> None:
+        self.online_averages_, self.n_samples_seen_ = averages, n_seen
+        counts = averages * n_seen
+        if model.kind == "dir-beta":
+            moments, shares = beta_moments(counts, model.alpha, model.beta), counts.sum(axis=(0, 2))
+        else:
+            moments, shares = dirichlet_moments(counts, model.concentration), counts.sum(axis=0)
+        self._store_dictionary(moments.mean, np.sqrt(moments.variance), shares)
+
+    def _store(self, data: BinaryMatrix, posterior: Posterior) -> None:
+        self._store_cells(data, posterior.probability)
+        self._store_dictionary(posterior.dictionary, posterior.dictionary_std, posterior.component_cells)
+        self.activations_ = posterior.activations
+        if posterior.activations_std is not None and posterior.probability_std is not None:
+            self.activations_std_, self.probabilities_std_ = posterior.activations_std, posterior.probability_std
+
+    def _store_dictionary(self, dictionary: Floats, std: Floats | None, component_cells: Floats) -> None:
+        self._store_components(dictionary, component_cells)
+        if std is not None:
+            self.components_std_ = np.ascontiguousarray(std.T)
+        self.component_cells_ = component_cells
+        active = component_cells >= self._active_share() * max(float(component_cells.sum()), 1e-300)
+        self.active_components_ = np.flatnonzero(active)
+        self.n_active_components_ = int(self.active_components_.size)
+
+    def _active_share(self) -> float:
+        return _ACTIVE if self.active_threshold is None else float(self.active_threshold)
+
+    def _small_change(self, cells: Cells) -> SmallChange:
+        return SmallChange(self.tol, max(cells.n_cells, 1), patience=2)
+
+    def _forget(self) -> None:
+        """Drop what another kind of fit may have left."""
+        kept = {"n_features_in_", "feature_names_in_"}
+        for name in [name for name in vars(self) if name.endswith("_") and name not in kept]:
+            delattr(self, name)
+
+    def _activations(self, data: BinaryMatrix) -> Floats:
+        way = _WAYS.get(self.inference, "variational")
+        return activations_of(data, self._activation_model(), self.components_.T.copy(), way, self._engine())
+
+    def _probabilities(self, activations: Floats, columns: Any = slice(None)) -> Floats:
+        found: Floats = activations @ self.components_[:, columns]
+        return found
+
+    def _check_loaded(self) -> None:
+        shape = (self.n_components_, self.n_features_in_)
+        if self.components_.shape != shape or not np.all((self.components_ >= 0) & (self.components_ <= 1)):
+            raise ValueError(f"its components are not probabilities of shape {shape}")
+        stored = getattr(self, "probabilities_", None)
+        if stored is not None and (stored.ndim != 2 or stored.shape[1] != shape[1]):
+            raise ValueError(f"its probabilities do not have {shape[1]} features")

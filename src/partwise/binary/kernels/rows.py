@@ -1,0 +1,185 @@
+"""The factor of rows for given weights of the columns: each row on its own, so that it has one answer in any batch.
+
+``weights[x, f, k]`` is the weight of component k where column f shows bit x: w_fk for both bits if the rows have a beta
+factor, w_fk and 1 - w_fk if they have a Dirichlet factor (given its second label, a cell of Dir-Dir is a cell of
+Dir-Beta).
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from partwise.kernels.categories import categorical
+from partwise.kernels.gamma_functions import digamma
+from partwise.kernels.inner import inner_kernel
+from partwise.kernels.jit import kernel
+from partwise.kernels.streams import new_stream, seek
+
+Floats = NDArray[np.float64]
+Starts = NDArray[np.int64]
+Codes = NDArray[np.int32]
+
+# Products of two weights must not underflow.
+_SMALLEST = 1e-140
+
+
+@inner_kernel
+def _mean_logs(counts: Floats, is_dirichlet: bool, alpha: float, beta: float, out: Floats) -> None:
+    # exp E log of the factor, for each bit; counts are bit x components
+    n_components = counts.shape[1]
+    if is_dirichlet:
+        total = 0.0
+        for k in range(n_components):
+            total += alpha + counts[0, k] + counts[1, k]
+        log_total = digamma(total)
+        for k in range(n_components):
+            weight = math.exp(digamma(alpha + counts[0, k] + counts[1, k]) - log_total)
+            out[0, k] = out[1, k] = max(weight, _SMALLEST)
+        return
+    for k in range(n_components):
+        both = digamma(alpha + beta + counts[0, k] + counts[1, k])
+        out[0, k] = max(math.exp(digamma(beta + counts[0, k]) - both), _SMALLEST)
+        out[1, k] = max(math.exp(digamma(alpha + counts[1, k]) - both), _SMALLEST)
+
+
+@inner_kernel
+def _means(counts: Floats, is_dirichlet: bool, alpha: float, beta: float, out: Floats) -> None:
+    # the factor's mean for each bit: h and 1 - h of a beta factor, h twice of a Dirichlet factor
+    n_components = counts.shape[1]
+    if is_dirichlet:
+        total = 0.0
+        for k in range(n_components):
+            total += alpha + counts[0, k] + counts[1, k]
+        for k in range(n_components):
+            if total > 0.0:
+                out[0, k] = out[1, k] = (alpha + counts[0, k] + counts[1, k]) / total
+        return
+    for k in range(n_components):
+        both = alpha + beta + counts[0, k] + counts[1, k]
+        if both > 0.0:
+            out[0, k] = (beta + counts[0, k]) / both
+            out[1, k] = (alpha + counts[1, k]) / both
+
+
+@kernel
+def fit_rows(
+    row_starts: Starts,
+    codes: Codes,
+    weights: Floats,
+    is_dirichlet: bool,
+    alpha: float,
+    beta: float,
+    by_mean_logs: bool,
+    max_iter: int,
+    tol: float,
+    start: int,
+    stop: int,
+    out: Floats,
+) -> None:
+    """Iterate ``r = normalise(weights[x, f] * local[x]); counts[x] = sum of r`` until the counts stand still.
+
+    ``local`` is exp E log of the factor (variational Bayes), or its mean (EM, priors 0). A Dirichlet factor has
+    concentration ``alpha``. ``out[n, k, x]`` are the counts.
+    """
+    n_components = weights.shape[2]
+    counts, fresh, local = np.empty((2, n_components)), np.empty((2, n_components)), np.empty((2, n_components))
+    shares = np.empty(n_components)
+    for n in range(start, stop):
+        counts[:] = 0.0
+        local[:] = 1.0 / n_components if is_dirichlet else 0.5
+        size = row_starts[n + 1] - row_starts[n]
+        for p in range(row_starts[n], row_starts[n + 1]):
+            counts[codes[p] & 1] += 1.0 / n_components
+        for _ in range(max_iter if size > 0 else 0):
+            if by_mean_logs:
+                _mean_logs(counts, is_dirichlet, alpha, beta, local)
+            else:
+                _means(counts, is_dirichlet, alpha, beta, local)
+            fresh[:] = 0.0
+            for p in range(row_starts[n], row_starts[n + 1]):
+                f, x = codes[p] >> 1, codes[p] & 1
+                for k in range(n_components):
+                    shares[k] = weights[x, f, k] * local[x, k]
+                total = 0.0
+                for k in range(n_components):
+                    total += shares[k]
+                if total > 0.0:
+                    scale = 1.0 / total
+                    for k in range(n_components):
+                        fresh[x, k] += shares[k] * scale
+            change = 0.0
+            for x in range(2):
+                for k in range(n_components):
+                    change = max(change, abs(fresh[x, k] - counts[x, k]))
+                    counts[x, k] = fresh[x, k]
+            if change <= tol * size:
+                break
+        for k in range(n_components):
+            out[n, k, 0] = counts[0, k]
+            out[n, k, 1] = counts[1, k]
+
+
+@kernel
+def sample_rows(
+    row_starts: Starts,
+    codes: Codes,
+    weights: Floats,
+    is_dirichlet: bool,
+    alpha: float,
+    beta: float,
+    burn_in: int,
+    n_draws: int,
+    seed: np.uint64,
+    stage_chain: np.uint64,
+    start: int,
+    stop: int,
+    out: Floats,
+) -> None:
+    """``out[n] = E[factor | row n]``, by Gibbs sampling of labels with the factor integrated out.
+
+    The average over draws of the factor's mean given the labels. All rows use one stream, so that a row's answer does
+    not depend on where it stands.
+    """
+    n_components = weights.shape[2]
+    longest = 0
+    for n in range(start, stop):
+        longest = max(longest, row_starts[n + 1] - row_starts[n])
+    labels = np.empty(longest, np.int64)
+    counts, local = np.empty((2, n_components)), np.empty((2, n_components))
+    shares = np.empty(n_components)
+    stream = new_stream()
+    for n in range(start, stop):
+        seek(stream, seed, stage_chain, np.uint64(0), 0)
+        counts[:] = 0.0
+        for k in range(n_components):
+            out[n, k] = 0.0
+        first = row_starts[n]
+        # The first sweep places cells one after the other, given those before.
+        for sweep in range(burn_in + n_draws + 1):
+            for p in range(first, row_starts[n + 1]):
+                f, x = codes[p] >> 1, codes[p] & 1
+                if sweep > 0:
+                    counts[x, labels[p - first]] -= 1.0
+                for k in range(n_components):
+                    both = counts[0, k] + counts[1, k]
+                    if is_dirichlet:
+                        factor = alpha + both
+                    else:
+                        factor = ((alpha if x == 1 else beta) + counts[x, k]) / (alpha + beta + both)
+                    shares[k] = weights[x, f, k] * factor
+                total = 0.0
+                for k in range(n_components):
+                    total += shares[k]
+                # Where no component can show the bit, all are as good.
+                new = categorical(stream, shares, total) if total > 0.0 else 0
+                labels[p - first] = new
+                counts[x, new] += 1.0
+            if sweep > burn_in:
+                _means(counts, is_dirichlet, alpha, beta, local)
+                for k in range(n_components):
+                    out[n, k] += local[1, k]
+        for k in range(n_components):
+            out[n, k] /= n_draws

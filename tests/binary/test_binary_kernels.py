@@ -1,0 +1,201 @@
+"""Kernels against the plain NumPy that their docstrings open with."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from binary_samples import cells_of, planted
+
+from partwise.binary.inference.cells import hide
+from partwise.binary.inference.moments import beta_moments, cell_moments, dirichlet_moments
+from partwise.binary.kernels.cells import count_labels, fill_indicators, to_row_order
+from partwise.binary.kernels.collapsed import sweep_beta_dirichlet
+from partwise.binary.kernels.collapsed_variational import pass_second_order, pass_zero_order
+from partwise.binary.kernels.counts import beta_terms, sum_of_table
+from partwise.binary.kernels.likelihood import log_likelihood_of_block, reciprocals_of_cells
+from partwise.binary.kernels.partial import build_tables, draw_columns
+from partwise.core.data import BinaryMatrix
+from partwise.core.keys import Key
+
+X = planted()
+SEEN = ~np.isnan(X)
+ROWS, COLUMNS = np.nonzero(SEEN)
+BITS = X[ROWS, COLUMNS].astype(int)
+CELLS = cells_of(X)
+LISTED = CELLS.row_starts, CELLS.codes
+
+
+def test_cells_are_listed() -> None:
+    np.testing.assert_array_equal(CELLS.codes, 2 * COLUMNS + BITS)
+    np.testing.assert_array_equal(CELLS.row_sizes, SEEN.sum(axis=1))
+    np.testing.assert_array_equal(CELLS.column_sizes, SEEN.sum(axis=0))
+    mirrored = cells_of(X, "dir-beta")
+    np.testing.assert_array_equal(mirrored.codes, cells_of(X.T).codes)
+    assert mirrored.shape == X.T.shape
+
+
+def test_cells_are_hidden() -> None:
+    hidden = np.random.default_rng(0).random(CELLS.n_cells) < 0.3
+    less = X.copy()
+    less[ROWS[hidden], COLUMNS[hidden]] = np.nan
+    found, expected = hide(BinaryMatrix.build(X), hidden), BinaryMatrix.build(less)
+    for name in ("indptr", "indices", "values", "missing_indptr", "missing_indices"):
+        np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
+
+
+def test_labels_are_counted() -> None:
+    labels = np.random.default_rng(0).integers(4, size=CELLS.n_cells).astype(np.uint8)
+    by_row = np.empty_like(labels)
+    to_row_order(*LISTED, CELLS.column_starts, labels, by_row)
+    grid = np.full(X.shape, -1)
+    columns, rows = np.nonzero(SEEN.T)
+    grid[rows, columns] = labels
+    np.testing.assert_array_equal(by_row, grid[ROWS, COLUMNS])
+    row_counts, column_counts = np.zeros((40, 4, 2), np.int32), np.zeros((25, 4), np.int32)
+    count_labels(*LISTED, CELLS.column_starts, labels, row_counts, column_counts)
+    expected_rows, expected_columns = np.zeros_like(row_counts), np.zeros_like(column_counts)
+    np.add.at(expected_rows, (ROWS, by_row, BITS), 1)
+    np.add.at(expected_columns, (COLUMNS, by_row), 1)
+    np.testing.assert_array_equal(row_counts, expected_rows)
+    np.testing.assert_array_equal(column_counts, expected_columns)
+
+
+def test_sweep_keeps_counts_true() -> None:
+    labels = np.random.default_rng(0).integers(30, size=CELLS.n_cells).astype(np.uint8)
+    row_counts, column_counts = np.zeros((40, 30, 2), np.int32), np.zeros((25, 30), np.int32)
+    count_labels(*LISTED, CELLS.column_starts, labels, row_counts, column_counts)
+    before = labels.copy()
+    for attempts in (0, 1, 20):
+        words = Key(attempts).words
+        sweep_beta_dirichlet(
+            *LISTED, CELLS.column_starts, 0.5, 0.5, 0.01, attempts, *words, labels, row_counts, column_counts
+        )
+    again = np.zeros_like(row_counts), np.zeros_like(column_counts)
+    count_labels(*LISTED, CELLS.column_starts, labels, *again)
+    np.testing.assert_array_equal(row_counts, again[0])
+    np.testing.assert_array_equal(column_counts, again[1])
+    assert (labels != before).mean() > 0.5
+
+
+def test_indicators() -> None:
+    zeros, ones = np.empty((10, 25)), np.empty((10, 25))
+    fill_indicators(*LISTED, 5, 15, zeros, ones)
+    np.testing.assert_array_equal(ones, X[5:15] == 1)
+    np.testing.assert_array_equal(zeros, X[5:15] == 0)
+
+
+def test_likelihood_and_reciprocals() -> None:
+    rng = np.random.default_rng(0)
+    p, q = rng.random((10, 25)), rng.random((10, 25)) * 1e-60
+    part, seen = X[5:15], SEEN[5:15]
+    found, observed = log_likelihood_of_block(*LISTED, p, 5, 15)
+    assert np.isclose(found, np.log(np.where(part == 1, p, 1 - p))[seen].sum())
+    assert np.isclose(observed, p[seen].sum())
+    ones, zeros = p.copy(), q.copy()
+    total = reciprocals_of_cells(*LISTED, 5, 15, zeros, ones)
+    assert np.isclose(total, np.log(np.where(part == 1, p, q))[seen].sum())
+    np.testing.assert_allclose(ones, np.where(part == 1, 1 / p, 0))
+    np.testing.assert_allclose(zeros, np.where(part == 0, 1 / q, 0))
+
+
+def test_tables_of_counts() -> None:
+    rng = np.random.default_rng(0)
+    counts = rng.integers(5, size=(6, 3, 2)).astype(np.int32)
+    tables = rng.normal(size=(3, 9))
+    one, zero, both = tables
+    expected = (one[counts[..., 1]] + zero[counts[..., 0]] - both[counts.sum(axis=-1)]).sum()
+    assert np.isclose(beta_terms(counts, one, zero, both), expected)
+    assert np.isclose(sum_of_table(counts[..., 0], one), one[counts[..., 0]].sum())
+
+
+@pytest.mark.parametrize("concentration", [1e-3, 1.0, 50.0])
+def test_alias_tables_hold_the_weights(concentration: float) -> None:
+    weights = np.random.default_rng(0).dirichlet(np.full(13, concentration), size=20)
+    thresholds, aliases = np.empty_like(weights), np.empty(weights.shape, np.int32)
+    build_tables(weights, 0, 20, thresholds, aliases)
+    for row, threshold, alias in zip(weights, thresholds, aliases, strict=True):
+        held = (threshold + np.bincount(alias, 1 - threshold, minlength=13)) / 13
+        np.testing.assert_allclose(held, row, atol=1e-15)
+
+
+def test_columns_are_dirichlet_draws() -> None:
+    counts = np.repeat(np.array([[0, 3, 7]], np.int32), 4000, axis=0)
+    out = np.empty((4000, 3))
+    draw_columns(counts, 0.5, *Key(0).words, 0, 4000, out)
+    moments = dirichlet_moments(counts, 0.5)
+    # 4.5 standard errors for 6 numbers: a false alarm in 1 of 25,000 seeds
+    assert np.all(np.abs(out.mean(axis=0) - moments.mean[0]) < 4.5 * np.sqrt(moments.variance[0] / 4000))
+    spread = out.var(axis=0)
+    error = np.sqrt(((out - out.mean(axis=0)) ** 2).var(axis=0) / 4000)
+    assert np.all(np.abs(spread - moments.variance[0]) < 4.5 * error)
+
+
+def test_moments_of_cells_are_those_of_draws() -> None:
+    rng = np.random.default_rng(0)
+    columns = dirichlet_moments(np.array([[2.0, 0.0, 1.0]]), 0.7)
+    w = rng.dirichlet([2.7, 0.7, 1.7], size=200_000)
+    beta_counts = np.array([[[1.0, 2.0], [0.0, 0.0], [3.0, 1.0]]])
+    h_beta = rng.beta(beta_counts[0, :, 1] + 1.3, beta_counts[0, :, 0] + 0.6, size=w.shape)
+    dirichlet_counts = np.array([[1.0, 2.0, 0.0]])
+    h_dirichlet = rng.dirichlet([1.4, 2.4, 0.4], size=200_000)
+    cases = [
+        (beta_moments(beta_counts, 1.3, 0.6), h_beta),
+        (dirichlet_moments(dirichlet_counts, 0.4), h_dirichlet),
+    ]
+    for rows, h in cases:
+        first, second = cell_moments(rows, columns)
+        p = (w * h).sum(axis=1)
+        # 4.5 standard errors for 4 numbers
+        assert abs(p.mean() - first[0, 0]) < 4.5 * p.std() / np.sqrt(p.size)
+        assert abs((p**2).mean() - second[0, 0]) < 4.5 * (p**2).std() / np.sqrt(p.size)
+
+
+def naive_pass(order: int, shares: np.ndarray, alpha: float, beta: float, gamma: float) -> np.ndarray:
+    """Cell by cell, every sum taken anew."""
+    shares = shares.copy()
+    for p in range(len(shares)):
+        n, f, x = ROWS[p], COLUMNS[p], BITS[p]
+        others = np.arange(len(shares)) != p
+
+        def total(chosen: np.ndarray, others: np.ndarray = others) -> tuple[np.ndarray, np.ndarray]:
+            r = shares[chosen & others].astype(np.float64)
+            return r.sum(axis=0), (r * (1 - r)).sum(axis=0)
+
+        column, bit, whole = total(f == COLUMNS), total((n == ROWS) & (x == BITS)), total(n == ROWS)
+        logs = np.zeros(shares.shape[1])
+        for sign, prior, (mean, variance) in (
+            (1, gamma, column),
+            (1, alpha if x else beta, bit),
+            (-1, alpha + beta, whole),
+        ):
+            logs += sign * (np.log(prior + mean) - (order == 2) * variance / (2 * (prior + mean) ** 2))
+        weights = np.exp(logs - logs.max())
+        shares[p] = (weights / weights.sum()).astype(np.float32)
+    return shares
+
+
+@pytest.mark.parametrize("order", [0, 2])
+def test_collapsed_variational_pass(order: int) -> None:
+    rng = np.random.default_rng(0)
+    shares = rng.dirichlet(np.full(3, 0.5), size=CELLS.n_cells).astype(np.float32)
+    expected = naive_pass(order, shares, 1.3, 0.6, 0.4)
+    r = shares.astype(np.float64)
+    sums = []
+    for values in (r, r * (1 - r)):
+        rows, columns = np.zeros((40, 2, 3)), np.zeros((25, 3))
+        np.add.at(rows, (ROWS, BITS), values)
+        np.add.at(columns, COLUMNS, values)
+        sums.append((rows, columns))
+    (row_counts, column_counts), (row_variances, column_variances) = sums
+    found = shares.copy()
+    if order == 0:
+        change = pass_zero_order(*LISTED, 1.3, 0.6, 0.4, found, row_counts, column_counts)
+    else:
+        change = pass_second_order(
+            *LISTED, 1.3, 0.6, 0.4, found, row_counts, column_counts, row_variances, column_variances
+        )
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-7)
+    assert np.isclose(change, np.abs(found.astype(np.float64) - shares).sum(), rtol=1e-6)
+    again = np.zeros_like(column_counts)
+    np.add.at(again, COLUMNS, found.astype(np.float64))
+    np.testing.assert_allclose(column_counts, again, rtol=1e-12)

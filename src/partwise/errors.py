@@ -26,6 +26,10 @@ class DivergedError(PartwiseError, ArithmeticError):
     """A fit went numerically wrong: its objective is not a number."""
 
 
+class AllComponentsPrunedError(PartwiseError, ValueError):
+    """A fit switched off every component; the message says what to change."""
+
+
 class LogNormalisedWarning(UserWarning):
     """The data look log-normalised, where raw counts are expected."""
 
@@ -36,3 +40,7 @@ class InterruptedFitWarning(UserWarning):
 
 class CheckpointWarning(UserWarning):
     """A checkpoint could not be written; the fit goes on without it."""
+
+
+class InaccurateWarning(UserWarning):
+    """An estimate did not reach the standard error that was asked for; the message names the first such row."""

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-from scipy.special import gammaln
-
 from partwise.core.keys import RandomState
 from partwise.errors import InvalidInputError
-from partwise.likelihood.kernels.sampling import annealed_draws
-from partwise.likelihood.problem import Problem
-from partwise.likelihood.result import LogLikelihood, log_mean
+from partwise.likelihood.averages import average_draws
+from partwise.likelihood.kernels.annealed import annealed_draws
+from partwise.likelihood.kernels.rows import RowModel
+from partwise.likelihood.problem import Floats, Problem
+from partwise.likelihood.result import LogLikelihood
 
 
 def annealed(
@@ -66,13 +65,10 @@ def annealed(
             f"n_draws must be at least 2 and n_temperatures at least 1, got {n_draws} and {n_temperatures}."
         )
     problem = Problem.build(X, dictionary, shape, rate, rng=rng, n_jobs=n_jobs)
-    logs = np.empty((problem.n_rows, n_draws))
     words = problem.key.for_stage("annealed").words
+    model = RowModel(*problem.arrays)
 
-    def one(start: int, stop: int) -> None:
-        annealed_draws(*problem.arrays, n_temperatures, *words, start, stop, logs)
+    def fill(start: int, stop: int, logs: Floats) -> None:
+        annealed_draws(model, n_temperatures, *words, start, stop, logs)
 
-    problem.for_each_block(one)
-    total = problem.shape.sum()
-    values, errors, ess = log_mean(logs)
-    return problem.result(values + gammaln(total + problem.data.row_sums) - gammaln(total), errors, ess)
+    return problem.result(*average_draws(problem, n_draws, fill))

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from partwise.core.keys import RandomState
 from partwise.errors import InvalidInputError
+from partwise.likelihood.averages import average_draws
 from partwise.likelihood.kernels.sampling import prior_draws
-from partwise.likelihood.problem import Problem
-from partwise.likelihood.result import LogLikelihood, log_mean
+from partwise.likelihood.problem import Floats, Problem
+from partwise.likelihood.result import LogLikelihood
 
 
 def direct_sampling(
@@ -59,11 +58,10 @@ def direct_sampling(
     if n_draws < 2:
         raise InvalidInputError(f"n_draws must be at least 2, got {n_draws}.")
     problem = Problem.build(X, dictionary, shape, rate, rng=rng, n_jobs=n_jobs)
-    logs = np.empty((problem.n_rows, n_draws))
     words = problem.key.for_stage("direct sampling").words
 
-    def one(start: int, stop: int) -> None:
+    def fill(start: int, stop: int, logs: Floats) -> None:
         prior_draws(*problem.arrays, problem.rate, *words, start, stop, logs)
 
-    problem.for_each_block(one)
-    return problem.result(*log_mean(logs - problem.log_zero[:, None]))
+    values, errors, ess = average_draws(problem, n_draws, fill)
+    return problem.result(values - problem.log_zero, errors, ess)

@@ -8,9 +8,10 @@ import numpy as np
 
 from partwise.core.keys import RandomState
 from partwise.errors import InvalidInputError
+from partwise.likelihood.averages import average_draws
 from partwise.likelihood.kernels.sampling import posterior_draws
-from partwise.likelihood.problem import Problem
-from partwise.likelihood.result import LogLikelihood, log_mean
+from partwise.likelihood.problem import Floats, Problem
+from partwise.likelihood.result import LogLikelihood
 
 
 def harmonic_mean(
@@ -60,12 +61,11 @@ def harmonic_mean(
     if n_draws < 2 or burn_in < 0:
         raise InvalidInputError(f"n_draws must be at least 2 and burn_in at least 0, got {n_draws} and {burn_in}.")
     problem = Problem.build(X, dictionary, shape, rate, rng=rng, n_jobs=n_jobs)
-    logs = np.empty((problem.n_rows, n_draws))
     words = problem.key.for_stage("harmonic mean").words
 
-    def one(start: int, stop: int) -> None:
+    def fill(start: int, stop: int, logs: Floats) -> None:
         posterior_draws(*problem.arrays, problem.rate, burn_in, *words, start, stop, logs)
+        np.negative(logs, out=logs)
 
-    problem.for_each_block(one)
-    inverse, errors, ess = log_mean(problem.log_zero[:, None] - logs)
-    return problem.result(-inverse, errors, ess)
+    inverse, errors, ess = average_draws(problem, n_draws, fill)
+    return problem.result(-inverse - problem.log_zero, errors, ess)

@@ -19,7 +19,7 @@ class LogLikelihood:
     values
         Log-likelihood of each row; -inf where a row has a count that the model makes impossible.
     std_errors
-        Standard error of each value; 0 where it is exact.
+        Standard error of each value; 0 where it is exact, infinite where nothing could be learnt.
     ess
         Effective sample size of the particles or draws behind each value; inf where it is exact.
     """
@@ -42,12 +42,14 @@ class LogLikelihood:
 def log_mean(logs: Floats) -> tuple[Floats, Floats, Floats]:
     """Log of the mean of each row's exponentials, its standard error, and the effective number of terms.
 
-    The terms of a row are independent and of equal expectation: draws, annealed runs or islands.
+    The terms of a row are independent and of equal expectation: draws, annealed runs or islands. Where all of them are
+    zero, nothing is known: the error is infinite.
     """
     n_terms = logs.shape[1]
     top = logs.max(axis=1, keepdims=True)
-    terms = np.exp(logs - top)
-    mean = terms.mean(axis=1)
+    known = top[:, 0] > -np.inf
+    terms = np.exp(logs - np.where(known[:, None], top, 0.0))
+    mean = np.where(known, terms.mean(axis=1), 1.0)
     errors = terms.std(axis=1, ddof=1) / (mean * np.sqrt(n_terms))
-    ess = n_terms * mean**2 / np.square(terms).mean(axis=1)
-    return top[:, 0] + np.log(mean), errors, ess
+    ess = np.where(known, n_terms * mean**2, 0.0) / np.where(known, np.square(terms).mean(axis=1), 1.0)
+    return top[:, 0] + np.log(mean), np.where(known, errors, np.inf), ess

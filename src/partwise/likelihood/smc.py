@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from partwise.core.keys import RandomState
+from partwise.engines.blocks import row_blocks
 from partwise.errors import InvalidInputError
 from partwise.kernels.streams import new_stream
 from partwise.likelihood.kernels.rows import RowModel, row_buffers
@@ -16,12 +17,14 @@ from partwise.likelihood.problem import Problem
 from partwise.likelihood.result import LogLikelihood, log_mean
 
 Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
 
 # Variance x time is flat around these.
 N_STAGES = 40
 RESAMPLE_BELOW = 0.9
 
 _MOST_COMPONENTS = 2**16
+_TOKENS_AT_ONCE = 4096
 
 
 def smc(
@@ -42,8 +45,9 @@ def smc(
 
     Not in the papers. A particle draws the component of each token from its exact conditional, given those so far and,
     as look-ahead, a share of where collapsed variational inference expects the later ones. Draws are stratified across
-    particles. When the weights become uneven, particles are resampled and moved by a collapsed Gibbs sweep. The
-    estimate of p(x) is unbiased for any settings; its logarithm is low by half its squared standard error.
+    particles. When the weights become uneven, particles are resampled and moved by a collapsed Gibbs sweep. Shapes
+    below 1/K are reached in steps, after the last token. The estimate of p(x) is unbiased for any settings; its
+    logarithm is low by half its squared standard error.
 
     Time and memory grow with tokens, not with nonzeros: about 0.3 ns a token, particle, component and sweep, and two
     bytes a token and particle of 64.
@@ -98,40 +102,38 @@ def smc(
         )
     problem = Problem.build(X, dictionary, shape, rate, rng=rng, n_jobs=n_jobs)
     settings = Settings(n_draws // n_islands, n_stages, -1.0 if lookahead is None else lookahead, resample_below)
-    islands, ess = smc_islands(problem, n_islands, settings)
-    return combine_islands(problem, islands, ess)
-
-
-def smc_islands(problem: Problem, n_islands: int, settings: Settings, *, first_batch: int = 0) -> tuple[Floats, Floats]:
-    """Log estimates of independent islands, rows x islands, and their effective sample sizes."""
-    if problem.shape.size > _MOST_COMPONENTS:
-        raise InvalidInputError(f"smc holds {_MOST_COMPONENTS} components at most, got {problem.shape.size}.")
-    out = np.empty((problem.n_rows, n_islands))
-    ess = np.full((problem.n_rows, n_islands), float(settings.n_particles))
-    seed, stage_chain, _ = problem.key.for_stage("smc").words
-    model = RowModel(*problem.arrays)
-    together = islands_together(n_islands, settings.n_particles)
-    n_components, n_lanes = problem.shape.size, together * settings.n_particles
-
-    def one(start: int, stop: int) -> None:
-        row = row_buffers(problem.data.indptr, np.arange(start, stop), n_components)
-        n_tokens = int(problem.data.row_sums[start:stop].max(initial=1.0))
-        systems = new_systems(row.counts.size, n_components, n_tokens, n_lanes)
-        smc_rows(
-            model, settings, together, first_batch, seed, stage_chain, start, stop, new_stream(), row, systems, out, ess
-        )
-
-    problem.for_each_block(one)
-    return out, ess
-
-
-def islands_together(n_islands: int, n_particles: int) -> int:
-    """How many islands share their loops: a divisor of their number, and at least one."""
-    fitting = [size for size in range(1, n_islands + 1) if n_islands % size == 0 and size * n_particles <= N_LANES]
-    return max(fitting, default=1)
-
-
-def combine_islands(problem: Problem, islands: Floats, ess: Floats) -> LogLikelihood:
-    """The mean of the islands on the scale of the likelihood, and its standard error from their spread."""
+    islands, ess = smc_islands(problem, np.arange(problem.n_rows), n_islands, settings)
     values, errors, _ = log_mean(islands)
     return problem.result(values, errors, ess.sum(axis=1))
+
+
+def smc_islands(
+    problem: Problem, rows: Integers, n_islands: int, settings: Settings, *, first_island: int = 0
+) -> tuple[Floats, Floats]:
+    """Log estimates of independent islands, rows x islands, and their effective sample sizes.
+
+    Islands that share their loops share a stream: ``first_island`` must be a multiple of their number, which is the
+    largest divisor of ``n_islands`` with no more than 64 particles.
+    """
+    if problem.shape.size > _MOST_COMPONENTS:
+        raise InvalidInputError(f"smc holds {_MOST_COMPONENTS} components at most, got {problem.shape.size}.")
+    out, ess = np.empty((2, rows.size, n_islands))
+    seed, stage_chain, _ = problem.key.for_stage("smc").words
+    model = RowModel(*problem.arrays)
+    sizes = [
+        size for size in range(1, n_islands + 1) if n_islands % size == 0 and size * settings.n_particles <= N_LANES
+    ]
+    together = max(sizes, default=1)
+    n_components, n_lanes = problem.shape.size, together * settings.n_particles
+    lengths = problem.data.row_sums[rows].astype(np.int64)
+
+    def one(start: int, stop: int) -> None:
+        part = rows[start:stop]
+        row = row_buffers(problem.data.indptr, part, n_components)
+        room = new_systems(row.counts.size, n_components, int(lengths[start:stop].max()), n_lanes)
+        where = seed, stage_chain, new_stream()
+        first_batch = first_island // together
+        smc_rows(model, part, settings, together, first_batch, *where, row, room, out[start:stop], ess[start:stop])
+
+    problem.for_each_block(one, row_blocks(np.concatenate(([0], np.cumsum(lengths))), _TOKENS_AT_ONCE))
+    return out, ess

@@ -40,9 +40,10 @@ def expected_allocations(
             scale = 1.0 / total
             for k in range(n_components):
                 share = weights[f, k] * (shapes[k] + max(totals[k] - out[f, k], 0.0)) * scale
-                moved = counts[f] * (share - out[f, k])
-                totals[k] += moved
-                change += abs(moved)
+                change += counts[f] * abs(share - out[f, k])
+            for k in range(n_components):
+                share = weights[f, k] * (shapes[k] + max(totals[k] - out[f, k], 0.0)) * scale
+                totals[k] += counts[f] * (share - out[f, k])
                 out[f, k] = share
         if change < _TOLERANCE * n_tokens:
             break

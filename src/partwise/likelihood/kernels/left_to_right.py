@@ -10,26 +10,27 @@ from numpy.typing import NDArray
 
 from partwise.kernels.categories import multinomial
 from partwise.kernels.continuous import gamma
+from partwise.kernels.gamma_functions import log_gamma_difference
 from partwise.kernels.jit import kernel
 from partwise.kernels.streams import Stream, new_stream, seek
-from partwise.likelihood.kernels.sampling import allocate, gather_row, widest_row
+from partwise.likelihood.kernels.sampling import SMALLEST, allocate, gather_weights, widest_row
 
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
 
 
 @kernel
-def exact_conditional(count: int, shapes: Floats, odds: Floats, series: Floats) -> float:
-    """``log of sum over c with c.sum() == count of prod_k NB(c_k; shapes_k, odds_k)`` (L2R, Eq. 17), in O(count²).
+def exact_conditional(count: int, shapes: Floats, ratios: Floats, series: Floats) -> float:
+    """``log of sum over c with c.sum() == count of prod_k NB(c_k; shapes_k, p_k)``, p = ratios / (1 + ratios) (Eq. 17).
 
     The sum is the coefficient of t^count in prod_k ((1 - p_k) / (1 - p_k t))^a_k, by the recurrence of its logarithm's
-    derivative: m g_m = sum_j g_(m - j) sum_k a_k p_k^j. The paper takes it for exponential in K.
+    derivative: m g_m = sum_j g_(m - j) sum_k a_k p_k^j. O(count²), where the paper takes it for exponential in K.
     """
-    largest = odds.max()
+    largest = ratios.max() / (1.0 + ratios.max())
     for m in range(1, count + 1):
         power = 0.0
         for k in range(shapes.size):
-            power += shapes[k] * (odds[k] / largest) ** m
+            power += shapes[k] * (ratios[k] / (1.0 + ratios[k]) / largest) ** m
         series[count + m] = power
     series[0] = 1.0
     scale = 0.0
@@ -44,24 +45,31 @@ def exact_conditional(count: int, shapes: Floats, odds: Floats, series: Floats) 
             scale += 100.0 * math.log(10.0)
     log_value = math.log(series[count]) + scale + count * math.log(largest)
     for k in range(shapes.size):
-        log_value += shapes[k] * math.log1p(-odds[k])
+        log_value -= shapes[k] * math.log1p(ratios[k])
     return log_value
 
 
 @kernel
 def sampled_conditional(
-    stream: Stream, count: int, shapes: Floats, odds: Floats, n_inner: int, weights: Floats, drawn: Counts, logs: Floats
+    stream: Stream,
+    count: int,
+    shapes: Floats,
+    ratios: Floats,
+    n_inner: int,
+    weights: Floats,
+    drawn: Counts,
+    logs: Floats,
 ) -> float:
-    """``log of mean over c ~ Multinomial(count, ∝ shapes * odds) of prod NB(c) / Multinomial(c)`` (L2R, Eq. 20 and 21).
+    """``log of mean over c ~ Multinomial(count, ∝ shapes * p) of prod NB(c; shapes, p) / Multinomial(c)`` (Eq. 20, 21).
 
-    The proposal has the feature itself in its denominator, which makes a count of one exact.
+    p = ratios / (1 + ratios): the proposal has the feature itself in its denominator, which makes a count of one exact.
     """
     total = 0.0
     fixed = -math.lgamma(count + 1.0)
     for k in range(shapes.size):
-        weights[k] = shapes[k] * odds[k]
+        weights[k] = shapes[k] * ratios[k] / (1.0 + ratios[k])
         total += weights[k]
-        fixed += shapes[k] * math.log1p(-odds[k])
+        fixed -= shapes[k] * math.log1p(ratios[k])
     fixed += count * math.log(total)
     top = -np.inf
     for s in range(n_inner):
@@ -69,9 +77,7 @@ def sampled_conditional(
         log_weight = 0.0
         for k in range(shapes.size):
             if drawn[k] > 1:
-                # Rising factorial over power: for small counts a product is exact where lgamma differences cancel.
-                for i in range(1, drawn[k]):
-                    log_weight += math.log1p(i / shapes[k])
+                log_weight += log_gamma_difference(shapes[k], drawn[k]) - drawn[k] * math.log(shapes[k])
         logs[s] = log_weight
         top = max(top, log_weight)
     mean = 0.0
@@ -115,19 +121,18 @@ def left_to_right_rows(
     point = np.empty(n_components)
     weights = np.empty(n_components)
     shapes = np.empty(n_components)
-    odds = np.empty(n_components)
+    ratios = np.empty(n_components)
     left = np.empty(n_components)
     drawn = np.empty(n_components, np.int64)
     series = np.empty(2 * largest + 1)
     inner_logs = np.empty(max(n_inner, 1))
     logs = np.empty(n_draws)
-    ones = np.ones(n_components)
     stream = new_stream()
     for n in range(start, stop):
         first = indptr[n]
         size = indptr[n + 1] - first
         scale = inverse_rates[min(n, inverse_rates.shape[0] - 1)]
-        gather_row(indices, dictionary, ones, first, size, token_weights)
+        gather_weights(indices, dictionary, first, size, token_weights)
         seek(stream, seed, stage_chain, iteration, n)
         out[n] = 0.0
         variances[n] = 0.0
@@ -139,17 +144,17 @@ def left_to_right_rows(
             for s in range(n_draws):
                 if w > 0:
                     for k in range(n_components):
-                        point[k] = max(gamma(stream, shape[k] + totals[k]) / left[k], 1e-300)
+                        point[k] = max(gamma(stream, shape[k] + totals[k]) / left[k], SMALLEST)
                     allocate(stream, values, first, w, token_weights, point, weights, drawn, totals)
                 if w < size:
                     for k in range(n_components):
                         shapes[k] = shape[k] + totals[k]
-                        odds[k] = token_weights[w, k] / (left[k] + token_weights[w, k])
+                        ratios[k] = token_weights[w, k] / left[k]
                     if n_inner == 0:
-                        logs[s] = exact_conditional(values[first + w], shapes, odds, series)
+                        logs[s] = exact_conditional(values[first + w], shapes, ratios, series)
                     else:
                         logs[s] = sampled_conditional(
-                            stream, values[first + w], shapes, odds, n_inner, weights, drawn, inner_logs
+                            stream, values[first + w], shapes, ratios, n_inner, weights, drawn, inner_logs
                         )
                 else:
                     # All features without counts at once (Eq. 22).
@@ -166,10 +171,11 @@ def left_to_right_rows(
             if n_draws > 1:
                 variances[n] += max(squares / (mean * mean) - 1.0, 0.0) / (n_draws - 1)
             if w < size:
-                total = 0.0
                 for k in range(n_components):
                     left[k] += token_weights[w, k]
                     weights[k] = (shape[k] + totals[k]) * token_weights[w, k] / left[k]
+                total = 0.0
+                for k in range(n_components):
                     total += weights[k]
                 multinomial(stream, values[first + w], weights, total, drawn)
                 for k in range(n_components):

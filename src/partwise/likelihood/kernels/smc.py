@@ -28,6 +28,10 @@ N_LANES = 64
 _TABLE_SIZE = 1024
 # A look at the weights costs about as much as this many tokens.
 _TOKENS_PER_STAGE = 16
+# With look-ahead, shapes are at least this over the number of components until all tokens are in, and are then lowered
+# by steps: tiny shapes leave few components in a row, and between these no particle could find its way.
+_LEAST_CONCENTRATION = 1.0
+_SHAPE_STEP = 0.5
 _RANDOM = np.uint64(0)  # as a multiplier of `stratified_uniforms`
 _LARGE = 1e150
 
@@ -118,11 +122,13 @@ def new_systems(n_features: int, n_components: int, n_tokens: int, n_lanes: int)
 
 
 @inner_kernel
-def _begin(stream: Stream, row: RowBuffers, n_features: int, n_open: int, n_tokens: int, room: Systems) -> None:
+def _begin(
+    stream: Stream, row: RowBuffers, n_features: int, n_open: int, n_tokens: int, least_shape: float, room: Systems
+) -> None:
     """Order the tokens and empty all lanes. The first target is known: over no tokens it is its gamma functions."""
     spread_tokens(stream, row.counts, n_features, n_tokens, room.places, room.starts, room.tokens)
     for k in range(n_open):
-        room.ahead[k] = 0.0
+        room.ahead[k] = max(least_shape - row.shapes[k], 0.0)
         for f in range(n_features):
             room.ahead[k] += row.counts[f] * room.expected[f, k]
     for k in range(room.concentration.size):
@@ -144,16 +150,21 @@ def _take_in(
     row: RowBuffers,
     n_open: int,
     n_particles: int,
+    least_shape: float,
     room: Systems,
 ) -> None:
-    """Draw the components of tokens ``first`` to ``last`` in all lanes, and bring the log weights up to date."""
+    """Draw the components of tokens ``first`` to ``last`` in all lanes, and bring the log weights up to date.
+
+    Expected allocations of tokens make way for real ones; with the last token, shapes below ``least_shape`` are raised
+    to it and nothing else is left ahead.
+    """
     counts, concentration, ahead, products = room.counts, room.concentration, room.ahead, room.products
     n_padded = -(-n_open // GROUP) * GROUP
     for i in range(first, last):
         f = room.tokens[i]
         for k in range(n_open):
-            # The expected allocation of this token makes way for a real one; none may be left in the end.
-            ahead[k] = max(ahead[k] - room.expected[f, k], 0.0) if i + 1 < n_tokens else 0.0
+            least = max(least_shape - row.shapes[k], 0.0)
+            ahead[k] = max(ahead[k] - room.expected[f, k], least) if i + 1 < n_tokens else least
             concentration[k] = row.shapes[k] + ahead[k]
         stratified_uniforms(stream, lattice_multiplier(i, n_particles), n_particles, room.uniforms)
         draw_components(
@@ -167,6 +178,10 @@ def _take_in(
                 products[s] = 1.0
             counts[k, s] += 1.0
             room.labels[i, s] = k
+    if last == n_tokens:
+        for k in range(n_open):
+            ahead[k] = max(least_shape - row.shapes[k], 0.0)
+            concentration[k] = row.shapes[k] + ahead[k]
     log_gamma_sums(row.shapes, ahead, counts, n_open, room.table, room.rests)
     for s in range(products.size):
         room.log_weights[s] += math.log(products[s]) + room.rests[s] - room.log_gammas[s]
@@ -204,22 +219,30 @@ def _move(stream: Stream, n_done: int, row: RowBuffers, n_open: int, n_particles
 
 
 @inner_kernel
+def _count_shape_steps(shapes: Floats, n_open: int) -> int:
+    """``max(0, ceil(log(n_open * shapes[:n_open].min() / _LEAST_CONCENTRATION) / log(_SHAPE_STEP)))``."""
+    smallest = _LEAST_CONCENTRATION / n_open
+    for k in range(n_open):
+        smallest = min(smallest, shapes[k])
+    return math.ceil(math.log(n_open * smallest / _LEAST_CONCENTRATION) / math.log(_SHAPE_STEP))
+
+
+@inner_kernel
 def smc_rows(
     model: RowModel,
+    rows: Integers,
     settings: Settings,
     islands_per_batch: int,
     first_batch: int,
     seed: np.uint64,
     stage_chain: np.uint64,
-    start: int,
-    stop: int,
     stream: Stream,
     row: RowBuffers,
     room: Systems,
     out: Floats,
     ess: Floats,
 ) -> None:
-    """``out[n, i] = log T[prod_f (q_f . y)^x_f]`` of each row, estimated by independent particle systems (islands) i.
+    """``out[i, j] = log T[prod_f (q_f . y)^x_f]`` of row ``rows[i]``, estimated by the particle system (island) j.
 
     The target after t tokens is the product of their q times prod_k Γ(c_k + L_k) / Γ(a_k), with L_k those of component
     k and concentration c_k = a_k + what is expected of the tokens still to come. So the first is known and the last is
@@ -227,10 +250,11 @@ def smc_rows(
     batch share the order of tokens and the times of resampling; given these, and so at all, they are uncorrelated.
     """
     n_particles = settings.n_particles
-    for n in range(start, stop):
-        n_features, n_open, n_tokens, log_factor = gather_row(model, n, row)
+    for i in range(rows.size):
+        n_features, n_open, n_tokens, log_factor = gather_row(model, rows[i], row)
         for island in range(out.shape[1]):
-            out[n, island] = log_factor
+            out[i, island] = log_factor
+            ess[i, island] = n_particles
         if n_tokens == 0:
             continue
         for f in range(n_features):
@@ -239,25 +263,32 @@ def smc_rows(
         look_ahead(
             row.weights, row.counts, row.shapes, n_features, n_open, settings.lookahead, room.ahead, room.expected
         )
-        n_stages = max(1, min(settings.n_stages, n_tokens // _TOKENS_PER_STAGE))
+        n_steps = _count_shape_steps(row.shapes, n_open) if settings.lookahead != 0.0 else 0
+        n_token_stages = max(1, min(settings.n_stages, n_tokens // _TOKENS_PER_STAGE))
+        n_stages = n_token_stages + n_steps
         for batch in range(out.shape[1] // islands_per_batch):
-            seek(stream, seed, stage_chain, np.uint64(first_batch + batch), n)
-            _begin(stream, row, n_features, n_open, n_tokens, room)
-            for stage in range(n_stages):
-                first, last = n_tokens * stage // n_stages, n_tokens * (stage + 1) // n_stages
-                _take_in(stream, first, last, n_tokens, row, n_open, n_particles, room)
+            first_island = batch * islands_per_batch
+            least_shape = _LEAST_CONCENTRATION / n_open if n_steps > 0 else 0.0
+            seek(stream, seed, stage_chain, np.uint64(first_batch + batch), rows[i])
+            _begin(stream, row, n_features, n_open, n_tokens, least_shape, room)
+            for stage in range(1, n_stages + 1):
+                if stage > n_token_stages:
+                    least_shape = least_shape * _SHAPE_STEP if stage < n_stages else 0.0
+                first = n_tokens * min(stage - 1, n_token_stages) // n_token_stages
+                last = n_tokens * min(stage, n_token_stages) // n_token_stages
+                _take_in(stream, first, last, n_tokens, row, n_open, n_particles, least_shape, room)
                 effective = 0.0
                 for island in range(islands_per_batch):
                     room.means[island], room.sizes[island] = log_mean_weight(
                         room.log_weights, island * n_particles, n_particles
                     )
                     effective += room.sizes[island] / room.drawn.size
-                if last < n_tokens and effective >= settings.resample_below:
+                if stage < n_stages and effective >= settings.resample_below:
                     continue
                 for island in range(islands_per_batch):
-                    out[n, batch * islands_per_batch + island] += room.means[island]
-                    ess[n, batch * islands_per_batch + island] = room.sizes[island]
-                if last == n_tokens:
+                    out[i, first_island + island] += room.means[island]
+                    ess[i, first_island + island] = room.sizes[island]
+                if stage == n_stages:
                     continue
                 for island in range(islands_per_batch):
                     choose_parents(

@@ -1,0 +1,187 @@
+"""Scores of unseen data: perplexity, held-out cells, and the second half of documents given the first."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from scipy.special import gammaln
+
+from partwise.core.data import CountMatrix
+from partwise.core.keys import RandomState, key_from
+from partwise.engines.resolve import resolve_engine
+from partwise.errors import InvalidInputError
+from partwise.io.table import Table
+from partwise.likelihood.auto import auto
+from partwise.likelihood.completion import Completion, predict_tokens
+from partwise.likelihood.result import LogLikelihood
+from partwise.likelihood.split import split_tokens
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Perplexity:
+    """A perplexity with its standard error, and what it is made of.
+
+    Attributes
+    ----------
+    value, std_error
+        The perplexity, and its standard error (of the estimated likelihoods; not of the choice of rows).
+    log_likelihood
+        Log p(x) of each row of counts.
+    log_orders
+        Log of the number of orders of each row's tokens, Σ_n log(L_n! / Π_f x_nf!).
+    tokens
+        Tokens of each row.
+    """
+
+    value: float
+    std_error: float
+    log_likelihood: LogLikelihood
+    log_orders: Floats
+    tokens: Floats
+
+
+def perplexity(X: Any, dictionary: Any, shape: Any, rate: Any, **settings: Any) -> Perplexity:
+    """Perplexity per token of rows of counts: exp(-Σ_n log p(tokens of row n in their order) / Σ_n L_n).
+
+    p is the marginal likelihood, with the activations integrated out, of all tokens of a row; nothing of the row is
+    fitted. A row of counts stands for L! / Π_f x_f! equally likely orders of its tokens, so the probability of one
+    order is p(x) over that number. The number of tokens is part of what is predicted, as it is part of the model. The
+    smaller, the better.
+
+    Parameters
+    ----------
+    X
+        Rows of counts, of any accepted kind, that the model was not fitted to; missing cells are left out.
+    dictionary
+        Features x components. Of models with a prior on the dictionary, the point estimate.
+    shape, rate
+        Of the gamma prior of activations: numbers, or one a component.
+    settings
+        Arguments of `partwise.likelihood.auto`: ``rng``, ``std_error``, ``max_cost``, ``max_draws``, ``n_jobs``.
+
+    Returns
+    -------
+    Perplexity
+        Infinite where a row is impossible.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from partwise.likelihood import perplexity
+    >>> dictionary = np.array([[0.5, 0.1], [0.3, 0.2], [0.2, 0.7]])
+    >>> round(perplexity([[2, 1, 0], [0, 1, 5]], dictionary, 1.0, 0.5).value, 4)
+    4.2615
+    """
+    data = CountMatrix.build(X, integers=True, caller="perplexity")
+    tokens = data.row_sums
+    if not tokens.any():
+        raise InvalidInputError("X has no tokens, so it has no perplexity: pass rows with counts.")
+    likelihood = auto(data, dictionary, shape, rate, **settings)
+    factorials = np.zeros(data.shape[0])
+    rows = np.repeat(np.arange(data.shape[0]), np.diff(data.indptr))
+    np.add.at(factorials, rows, gammaln(data.values + 1.0))
+    log_orders = gammaln(tokens + 1.0) - factorials
+    with np.errstate(over="ignore"):
+        value = float(np.exp(-(likelihood.values - log_orders).sum() / tokens.sum()))
+    error = value * likelihood.total_std_error / float(tokens.sum()) if value < np.inf else 0.0
+    return Perplexity(value, error, likelihood, log_orders, tokens)
+
+
+def word_prediction(X: Any, held_out: Any, dictionary: Any, shape: Any, rate: Any, **settings: Any) -> LogLikelihood:
+    """Log p(held-out cells | the other cells) of each row, activations integrated out.
+
+    The difference of two marginal likelihoods: of all observed cells, and of those that are not held out.
+
+    Parameters
+    ----------
+    X
+        Rows of counts, of any accepted kind; missing cells are left out of both.
+    held_out
+        Which cells are to be predicted: booleans of the shape of X, dense or sparse.
+    dictionary, shape, rate
+        As for `perplexity`.
+    settings
+        Arguments of `partwise.likelihood.auto`; each of the two likelihoods has the standard error that is asked for.
+
+    Returns
+    -------
+    LogLikelihood
+        Values, standard errors and, of the two likelihoods, the smaller effective sample size; 0 for rows without
+        held-out cells, -inf where the held-out cells are impossible.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from partwise.likelihood import word_prediction
+    >>> dictionary = np.array([[0.5, 0.1], [0.3, 0.2], [0.2, 0.7]])
+    >>> word_prediction([[2, 1, 0]], [[False, False, True]], dictionary, 1.0, 0.5).values.round(4)
+    array([-1.48])
+    """
+    data = CountMatrix.build(X, integers=True, caller="word_prediction")
+    hidden = sp.csr_array(held_out)
+    if hidden.shape != data.shape or hidden.dtype != np.bool_:
+        raise InvalidInputError(
+            f"held_out must be booleans of the shape {data.shape} of X, got {hidden.dtype} of shape {hidden.shape}."
+        )
+    given = Table(data.to_scipy(), data.row_labels, data.column_labels, data.missing_matrix() + hidden)
+    everything = auto(data, dictionary, shape, rate, **settings)
+    rest = auto(given, dictionary, shape, rate, **settings)
+    possible = rest.values > -np.inf
+    touched = np.diff(hidden.indptr) > 0
+    values = np.where(possible, everything.values, 0.0) - np.where(possible, rest.values, 0.0)
+    errors = np.hypot(everything.std_errors, rest.std_errors)
+    return LogLikelihood(
+        np.where(touched, values, 0.0), np.where(touched, errors, 0.0), np.minimum(everything.ess, rest.ess)
+    )
+
+
+def document_completion(
+    model: Any, X: Any, *, rng: RandomState = 0, share: float = 0.5, n_jobs: int | None = 1
+) -> Completion:
+    """Document completion: log probability of the second half of each row's tokens, given the first.
+
+    Each token goes to one half or the other by a keyed coin; ``model.transform`` of the given half says which parts the
+    row is made of, and the other half is predicted with the rates of these parts. For all count models, with or without
+    a prior: what is scored is how well the parts fit, not the prior.
+
+    Parameters
+    ----------
+    model
+        A fitted count model: ``transform`` and ``components_``.
+    X
+        Rows of counts that the model was not fitted to; missing cells are left out.
+    rng
+        Seed of the split. The same for all models that are to be compared.
+    share
+        Share of the tokens that is given.
+    n_jobs
+        Threads; the result is the same for any number.
+
+    Returns
+    -------
+    Completion
+        Mean log probability of a held-out token of each row, and their numbers; ``per_token`` for all rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from partwise import PoissonNMF
+    >>> from partwise.likelihood import document_completion
+    >>> X = np.outer([10, 20, 30, 0], [4, 0, 2]) + np.outer([0, 10, 0, 50], [0, 3, 1])
+    >>> model = PoissonNMF(2, random_state=0).fit(X)
+    >>> round(document_completion(model, X).per_token, 2)
+    -0.73
+    """
+    if not 0.0 < share < 1.0:
+        raise InvalidInputError(f"share must be between 0 and 1, got {share}.")
+    data = CountMatrix.build(X, integers=False, caller="document_completion")
+    engine = resolve_engine(None, n_jobs)
+    given, rest = split_tokens(data, key_from(rng), share, engine=engine)
+    activations = np.asarray(model.transform(given), dtype=np.float64)
+    return predict_tokens(rest, activations, np.ascontiguousarray(model.components_.T), engine=engine)

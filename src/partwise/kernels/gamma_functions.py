@@ -96,7 +96,7 @@ def log_gamma_difference(shape: float, count: float) -> float:
 
 @inner_kernel
 def digamma_difference(shape: float, count: float) -> float:
-    """``digamma(shape + count) - digamma(shape)`` for any count >= 0, to full relative precision."""
+    """``digamma(shape + count) - digamma(shape)`` for any count >= 0, without cancellation at large shapes."""
     shift = 0.0
     while shape < ASYMPTOTIC:
         shift += count / (shape * (shape + count))
@@ -108,7 +108,7 @@ def digamma_difference(shape: float, count: float) -> float:
 
 @inner_kernel
 def trigamma_difference(shape: float, count: float) -> float:
-    """``polygamma(1, shape + count) - polygamma(1, shape)`` for any count >= 0, to full relative precision."""
+    """``polygamma(1, shape + count) - polygamma(1, shape)`` for count >= 0, without cancellation at large shapes."""
     shift = 0.0
     while shape < ASYMPTOTIC:
         high = shape + count

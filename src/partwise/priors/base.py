@@ -1,9 +1,9 @@
-"""What every rate prior offers."""
+"""What every rate prior offers, and every family of them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,8 +23,32 @@ class RatePosterior:
     log_evidence: float
 
 
+@runtime_checkable
 class RatePrior(Protocol):
-    """A prior g of rates λ with counts x ~ Poisson(s λ); EB, section 2."""
+    """A prior g of rates λ with counts x ~ Poisson(s λ); EB, section 3."""
 
     def posterior(self, counts: Floats, exposure: Floats) -> RatePosterior:
         """The posterior of each rate, given its expected count x and its exposure s (broadcast together)."""
+
+
+@runtime_checkable
+class PriorFamily(Protocol):
+    """A set of priors from which the data choose one (empirical Bayes): ĝ = argmax over g of log p(x | g, s)."""
+
+    def fit(self, counts: Floats, exposure: Floats, start: Any = None) -> RatePrior:
+        """The prior of the family that makes the counts most probable.
+
+        Parameters
+        ----------
+        counts, exposure
+            One-dimensional; ``exposure`` has as many entries as ``counts``, or one for all.
+        start
+            A prior of the family to start from. What comes back is at least as good, and what the start keeps fixed,
+            such as a grid, stays: a loop that calls ``fit`` again and again never goes down.
+        """
+
+    def pack(self, prior: Any) -> Floats:
+        """A prior of the family as numbers, for checkpoints and model files."""
+
+    def unpack(self, numbers: Floats) -> RatePrior:
+        """The prior whose `pack` these are."""

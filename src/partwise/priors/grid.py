@@ -1,0 +1,130 @@
+"""Families whose components lie on a grid and whose weights are fitted."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from partwise.priors.base import Floats
+from partwise.priors.kernels.columns import shape_column
+from partwise.priors.mixture import GammaMixture, MixtureFamily
+from partwise.priors.observations import Observations
+from partwise.priors.weights import Weights, solve_weights
+
+# Entries of a Gram matrix times rows, from which a cold start first looks at some of the rows.
+_LARGE = 1e8
+_SAMPLE = 2000
+
+
+@dataclass(frozen=True)
+class GridFamily(MixtureFamily, ABC):
+    """Mixtures of components on a grid that the first data lay out; later fits keep it, or add to it.
+
+    Parameters
+    ----------
+    tol
+        Duality gap per observation, in nats, at which the weights are good enough.
+    """
+
+    tol: float = 1e-9
+
+    @abstractmethod
+    def grid(self, lowest: float, highest: float, data: Observations) -> tuple[Floats, Floats]:
+        """Shapes and means of the components, for rates from ``lowest`` to ``highest`` behind such data."""
+
+    def fit(self, counts: Floats, exposure: Floats, start: Any = None) -> GammaMixture:
+        """The grid's mixture that makes the counts most probable."""
+        return self.solve(Observations.of(counts, exposure), start)[0]
+
+    def solve(self, data: Observations, start: GammaMixture | None = None) -> tuple[GammaMixture, Weights]:
+        """The same with what the solver says of it; likelihoods there are relative to the best on the grid."""
+        grid = self._grid_for(data, start)
+        large = data.counts.size * grid.weights.size**2 > _LARGE
+        if large:
+            data = data.by_rate()
+        likelihood = likelihood_columns(data, grid.shapes, grid.means)
+        repeats = None if data.repeats.size == 1 else data.repeats
+        weights = grid.weights
+        if start is None and large and data.counts.size > _SAMPLE:
+            some = np.linspace(0, data.counts.size - 1, _SAMPLE).astype(np.intp)
+            counted = None if repeats is None else repeats[some]
+            weights = solve_weights(np.asfortranarray(likelihood[some]), counted, weights, 1e-6).weights
+        found = solve_weights(likelihood, repeats, weights, self.tol)
+        return GammaMixture(found.weights, grid.shapes, grid.means), found
+
+    def _grid_for(self, data: Observations, start: GammaMixture | None) -> GammaMixture:
+        lowest, highest = rate_range(data)
+        if start is None:
+            shapes, means = self.grid(lowest, highest, data)
+            return GammaMixture(np.ones(means.size), shapes, means)
+        if lowest >= 0.5 * start.means.min() and highest <= 2.0 * start.means.max():
+            return start
+        # The range has grown: add what a grid for it has outside of the old one.
+        shapes, means = self.grid(lowest, highest, data)
+        new = (means < start.means.min()) | (means > start.means.max())
+        return GammaMixture(
+            np.concatenate((start.weights, np.zeros(new.sum()))),
+            np.concatenate((start.shapes, shapes[new])),
+            np.concatenate((start.means, means[new])),
+        )
+
+
+def rate_range(data: Observations) -> tuple[float, float]:
+    """Means of the lowest and the highest component worth having.
+
+    From a twentieth of the smallest positive rate x / s to twice the largest. But a component whose expected count over
+    all observations is a hundredth cannot be told from 0, so there is no need to go below that.
+    """
+    if data.total_exposure <= 0:
+        return 1.0, 1.0
+    nothing = 0.01 / data.total_exposure
+    positive = data.rates[data.rates > 0]
+    if not positive.size:
+        return nothing, nothing
+    lowest = max(0.05 * float(positive.min()), nothing)
+    return lowest, max(2.0 * float(positive.max()), lowest)
+
+
+def ratio_grid(lowest: float, highest: float, ratio: float) -> Floats:
+    """Means from lowest to highest (or just above), each ``ratio`` times the one before."""
+    steps = int(np.ceil(np.log(highest / lowest) / np.log(ratio) - 1e-9))
+    grid: Floats = lowest * ratio ** np.arange(steps + 1, dtype=np.float64)
+    return grid
+
+
+def likelihood_columns(data: Observations, shapes: Floats, means: Floats) -> Floats:
+    """L_ij = p(x_i | component j), divided by the largest of its row; Fortran order. Shapes up to 1e3, or infinite."""
+    columns = log_columns(data, shapes, means)
+    columns -= columns.max(axis=1)[:, None]
+    np.exp(columns, out=columns)
+    return columns
+
+
+def log_columns(data: Observations, shapes: Floats, means: Floats) -> Floats:
+    """Log evidence of each count under each component, relative to its best rate. Shapes up to 1e3, or infinite."""
+    counts, exposure = data.counts, data.exposure
+    columns = np.empty((counts.size, means.size), order="F")
+    # x - x log x: what a component of any shape is relative to
+    common = counts - counts * np.log(np.where(counts > 0, counts, 1.0))
+    shape, shared = -1.0, np.empty(counts.size)
+    for j in range(means.size):
+        if shapes[j] != shape:
+            shape = float(shapes[j])
+            if shape == np.inf:
+                shared[:] = common
+            else:
+                shape_column(counts, shape, shared)
+        expected = exposure * means[j]
+        if shape == np.inf:
+            log_share, constant = np.log(np.where(expected > 0, expected, 1.0)), expected
+        else:
+            log_share = np.log(np.where(expected > 0, expected, 1.0) / (shape + expected))
+            constant = shape * np.log(1.0 + expected / shape)
+        column = columns[:, j]
+        np.multiply(counts, log_share, out=column)
+        column += shared
+        column -= constant
+    return columns

@@ -1,0 +1,156 @@
+"""Posterior of rates under a mixture of gamma distributions and points, one observation after the other."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from partwise.kernels.gamma_functions import ASYMPTOTIC, HALF_LOG_TWO_PI, digamma_rest, stirling_rest
+from partwise.kernels.inner import inner_kernel
+from partwise.kernels.jit import kernel
+from partwise.priors.kernels.evidence import Shape, log_evidence, shape_constants
+
+Floats = NDArray[np.float64]
+
+# Below it, the evidence may be put together from terms in (a, x), (a, s) and x alone: they hardly cancel.
+_PLAIN_SHAPE = 1e3
+
+
+@inner_kernel
+def gamma_terms(x: float, shape: Shape) -> tuple[float, float]:
+    """``gammaln(a + x) - gammaln(a) - xlogy(x, x) + x, digamma(a + x)``."""
+    moved = shape.value + x
+    product = 1.0
+    inverse_sum = 0.0
+    while moved < ASYMPTOTIC:
+        product *= moved
+        inverse_sum += 1.0 / moved
+        moved += 1.0
+    log_moved = math.log(moved)
+    log_gamma = (moved - 0.5) * log_moved - moved + stirling_rest(moved) + HALF_LOG_TWO_PI
+    if inverse_sum > 0.0:
+        log_gamma -= math.log(product)
+    a = shape.value
+    value = log_gamma + shape.stirling - HALF_LOG_TWO_PI + a - a * math.log(a) + x
+    if x > 0.0:
+        value -= x * math.log(x)
+    return value, log_moved - 0.5 / moved - digamma_rest(moved) - inverse_sum
+
+
+@kernel
+def mixture_posterior(
+    counts: Floats,
+    exposure: Floats,
+    weights: Floats,
+    shapes: Floats,
+    means: Floats,
+    out_mean: Floats,
+    out_mean_log: Floats,
+    out_evidence: Floats,
+) -> None:
+    """``r = softmax(log(weights) + log_evidence(counts, exposure * means, shapes))``, then means over r.
+
+    ``out_mean = r @ ((shapes + counts) / rate)`` and ``out_mean_log = r @ (digamma(shapes + counts) - log(rate))`` with
+    ``rate = shapes / means + exposure``; ``out_evidence`` is the log of the softmax's normaliser, which is relative to
+    the best rate of each count. A component of mean 0 is a point at 0, one of infinite shape a point at its mean.
+    Components of one shape that follow each other share the costly part.
+    """
+    n_parts = weights.size
+    constants = [shape_constants(shapes[g]) for g in range(n_parts)]
+    log_weight = np.empty(n_parts)
+    slope = np.empty(n_parts)
+    intercept = np.empty(n_parts)
+    inverse_rate = np.empty(n_parts)
+    log_rate = np.empty(n_parts)
+    score = np.empty(n_parts)
+    mean_of = np.empty(n_parts)
+    mean_log_of = np.empty(n_parts)
+    for g in range(n_parts):
+        log_weight[g] = math.log(weights[g]) if weights[g] > 0.0 else -math.inf
+    previous = -1.0
+    for i in range(counts.size):
+        x = counts[i]
+        s = exposure[i] if exposure.size > 1 else exposure[0]
+        if s != previous:
+            previous = s
+            for g in range(n_parts):
+                if means[g] > 0.0 and shapes[g] < math.inf:
+                    rate = shapes[g] / means[g] + s
+                    inverse_rate[g] = 1.0 / rate
+                    log_rate[g] = math.log(rate)
+                    slope[g] = math.log(s * inverse_rate[g]) if s > 0.0 else -math.inf
+                    intercept[g] = log_weight[g] - shapes[g] * math.log1p(s * means[g] / shapes[g])
+        largest = -math.inf
+        shape = -1.0
+        gamma_part = 0.0
+        digamma_part = 0.0
+        for g in range(n_parts):
+            a = shapes[g]
+            if means[g] == 0.0:
+                score[g] = log_weight[g] if x == 0.0 else -math.inf
+                mean_of[g] = 0.0
+                mean_log_of[g] = -math.inf
+            elif a == math.inf:
+                score[g] = log_weight[g] + (log_evidence(x, s * means[g], constants[g]) if s > 0.0 else 0.0)
+                mean_of[g] = means[g]
+                mean_log_of[g] = math.log(means[g])
+            else:
+                if a != shape:
+                    shape = a
+                    gamma_part, digamma_part = gamma_terms(x, constants[g])
+                if s == 0.0:
+                    score[g] = log_weight[g]
+                elif a > _PLAIN_SHAPE:
+                    score[g] = log_weight[g] + log_evidence(x, s * means[g], constants[g])
+                else:
+                    score[g] = gamma_part + intercept[g] + (x * slope[g] if x > 0.0 else 0.0)
+                mean_of[g] = (a + x) * inverse_rate[g]
+                mean_log_of[g] = digamma_part - log_rate[g]
+            largest = max(largest, score[g])
+        if largest == -math.inf:
+            # A positive count, and all prior mass at 0.
+            out_mean[i], out_mean_log[i], out_evidence[i] = 0.0, -math.inf, -math.inf
+            continue
+        total = 0.0
+        mean = 0.0
+        mean_log = 0.0
+        for g in range(n_parts):
+            share = math.exp(score[g] - largest)
+            if share > 0.0:
+                total += share
+                mean += share * mean_of[g]
+                mean_log += share * mean_log_of[g]
+        out_mean[i] = mean / total
+        out_mean_log[i] = mean_log / total
+        out_evidence[i] = largest + math.log(total)
+
+
+@kernel
+def mixture_shares(
+    counts: Floats, exposure: Floats, weights: Floats, shapes: Floats, means: Floats, out: Floats
+) -> None:
+    """``out = softmax(log(weights) + log_evidence(counts, exposure * means, shapes), axis=1)``.
+
+    A row whose count is impossible under every component is 0.
+    """
+    n_parts = weights.size
+    constants = [shape_constants(shapes[g]) for g in range(n_parts)]
+    for i in range(counts.size):
+        s = exposure[i] if exposure.size > 1 else exposure[0]
+        largest = -math.inf
+        for g in range(n_parts):
+            score = math.log(weights[g]) if weights[g] > 0.0 else -math.inf
+            if means[g] == 0.0:
+                score = score if counts[i] == 0.0 else -math.inf
+            elif s > 0.0:
+                score += log_evidence(counts[i], s * means[g], constants[g])
+            out[i, g] = score
+            largest = max(largest, score)
+        total = 0.0
+        for g in range(n_parts):
+            out[i, g] = math.exp(out[i, g] - largest) if largest > -math.inf else 0.0
+            total += out[i, g]
+        for g in range(n_parts):
+            out[i, g] /= max(total, 1e-300)

@@ -1,0 +1,159 @@
+"""Mixtures of gamma distributions and points: every prior that the families of this package give."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import gammaln, xlogy
+
+from partwise.errors import InvalidInputError
+from partwise.priors.base import Floats, RatePosterior
+from partwise.priors.components import PosteriorComponents
+from partwise.priors.kernels.posterior import mixture_posterior, mixture_shares
+
+
+@dataclass(frozen=True, eq=False)
+class GammaMixture:
+    """g = Σ_j weights_j Gamma(shapes_j, mean means_j).
+
+    Parameters
+    ----------
+    weights
+        Nonnegative; they are divided by their sum.
+    shapes
+        Positive; an infinite shape is a point mass at the mean.
+    means
+        Nonnegative; a mean of 0 is a point mass at 0. (The rate parameter is shape / mean.)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> prior = GammaMixture([0.3, 0.7], [1.0, np.inf], [5.0, 0.0])
+    >>> prior.posterior(np.array([0.0, 2.0]), np.array([1.0])).mean.round(3)
+    array([0.056, 2.5  ])
+    """
+
+    weights: Floats
+    shapes: Floats
+    means: Floats
+
+    def __post_init__(self) -> None:
+        for name in ("weights", "shapes", "means"):
+            value = np.atleast_1d(np.asarray(getattr(self, name), dtype=np.float64))
+            if value.ndim != 1 or np.isnan(value).any() or (value < 0).any():
+                raise InvalidInputError(f"{name} of a prior must be nonnegative numbers in a row, got {value}.")
+            object.__setattr__(self, name, value)
+        if not self.weights.size == self.shapes.size == self.means.size > 0:
+            raise InvalidInputError(
+                f"a prior needs as many weights as shapes and means, got {self.weights.size}, {self.shapes.size} and"
+                f" {self.means.size}."
+            )
+        if not np.isfinite(self.means).all() or (self.shapes == 0).any():
+            raise InvalidInputError("a prior needs finite means and positive shapes.")
+        total = float(self.weights.sum())
+        if not 0.0 < total < np.inf:
+            raise InvalidInputError(f"the weights of a prior must have a positive, finite sum, got {total}.")
+        if abs(total - 1.0) > 1e-15 * self.weights.size:
+            object.__setattr__(self, "weights", self.weights / total)
+
+    @classmethod
+    def gamma(cls, shape: float, rate: float) -> GammaMixture:
+        """One gamma distribution by its shape and rate, whose mean is shape / rate.
+
+        Examples
+        --------
+        >>> GammaMixture.gamma(2.0, 4.0).mean
+        0.5
+        """
+        return cls(np.ones(1), np.array([shape]), np.array([shape / rate]))
+
+    @classmethod
+    def points(cls, rates: Floats, weights: Floats | None = None) -> GammaMixture:
+        """Point masses, by default of equal weight."""
+        places = np.atleast_1d(np.asarray(rates, dtype=np.float64))
+        given = np.ones(places.size) if weights is None else np.asarray(weights, dtype=np.float64)
+        return cls(given, np.full(places.size, np.inf), places)
+
+    @property
+    def mean(self) -> float:
+        """E[λ] under the prior."""
+        return float(self.weights @ self.means)
+
+    @property
+    def support(self) -> GammaMixture:
+        """The components that have any weight."""
+        kept = self.weights > 0
+        return self if kept.all() else GammaMixture(self.weights[kept], self.shapes[kept], self.means[kept])
+
+    def scaled(self, factor: float) -> GammaMixture:
+        """The prior of factor times λ."""
+        return GammaMixture(self.weights, self.shapes, self.means * factor)
+
+    def posterior(self, counts: Floats, exposure: Floats) -> RatePosterior:
+        """Mean and mean logarithm of each rate, and the log evidence (continuous in the counts)."""
+        x, s = _flat(counts, exposure)
+        mean, mean_log, relative = np.empty(x.size), np.empty(x.size), np.empty(x.size)
+        used = self.support
+        mixture_posterior(x, s, used.weights, used.shapes, used.means, mean, mean_log, relative)
+        shape = np.broadcast_shapes(np.shape(counts), np.shape(exposure))
+        evidence = float(np.sum(relative + saturated(x)))
+        return RatePosterior(mean.reshape(shape), mean_log.reshape(shape), evidence)
+
+    def components(self, counts: Floats, exposure: Floats) -> PosteriorComponents:
+        """The posterior of each rate as the mixture that it is: variances, quantiles and draws come from it."""
+        x, s = _flat(counts, exposure)
+        used = self.support
+        shares = np.empty((x.size, used.weights.size))
+        mixture_shares(x, s, used.weights, used.shapes, used.means, shares)
+        s = np.broadcast_to(s, x.shape)[:, None]
+        points = np.isinf(used.shapes) | (used.means == 0)
+        shapes = np.where(points, np.inf, used.shapes + x[:, None])
+        rates = np.where(points, 1.0, used.shapes / np.where(points, 1.0, used.means) + s)
+        means = np.where(points, used.means, shapes / rates)
+        return PosteriorComponents(shares, shapes, rates, means)
+
+    def log_evidence(self, counts: Floats, exposure: Floats) -> float:
+        """Log evidence log p(x | g, s), summed over the counts."""
+        return self.posterior(counts, exposure).log_evidence
+
+    def pack(self) -> Floats:
+        """Weights, shapes and means in one array."""
+        return np.concatenate((self.weights, self.shapes, self.means))
+
+    @classmethod
+    def unpack(cls, numbers: Floats) -> GammaMixture:
+        """The prior whose `pack` these are, to the bit."""
+        weights, shapes, means = np.split(numbers, 3)
+        return cls(weights.copy(), shapes.copy(), means.copy())
+
+
+class MixtureFamily:
+    """What families of such priors have in common."""
+
+    def pack(self, prior: GammaMixture) -> Floats:
+        """Weights, shapes and means."""
+        return prior.pack()
+
+    def unpack(self, numbers: Floats) -> GammaMixture:
+        """The prior of these numbers."""
+        return GammaMixture.unpack(numbers)
+
+
+def saturated(counts: Floats) -> Floats:
+    """``x log x - x - log x!``: the log-likelihood of each count under the rate that fits it best."""
+    large = np.maximum(counts, 16.0)
+    square = 1.0 / (large * large)
+    # log x! by Stirling's series, whose large terms are those that x log x - x takes away
+    rest = (1.0 / 12.0 - square * (1.0 / 360.0 - square * (1.0 / 1260.0 - square * (1.0 / 1680.0)))) / large
+    series = -0.5 * np.log(2.0 * np.pi * large) - rest
+    plain: Floats = np.where(counts < 16.0, xlogy(counts, counts) - counts - gammaln(counts + 1.0), series)
+    return plain
+
+
+def _flat(counts: Floats, exposure: Floats) -> tuple[Floats, Floats]:
+    """Counts in a row, and exposures either as many or one for all."""
+    x, s = np.asarray(counts, dtype=np.float64), np.atleast_1d(np.asarray(exposure, dtype=np.float64))
+    if s.size > 1 or x.size == 1:
+        x, s = np.broadcast_arrays(x, s)
+    return np.ascontiguousarray(x).ravel(), np.ascontiguousarray(s).ravel()

@@ -1,0 +1,97 @@
+"""Counts with their exposures, as the families look at them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from partwise.priors.base import Floats
+
+# Expected count over all observations that stands for none: a rate of 0 would have no logarithm.
+_NOTHING = 1e-10
+
+
+@dataclass(frozen=True, eq=False)
+class Observations:
+    """x_i ~ Poisson(s_i λ_i), i = 1, 2, ...: equal ones are kept once, with how often they occur.
+
+    Attributes
+    ----------
+    counts
+        x, one-dimensional.
+    exposure, repeats
+        s, and how often each occurs; as many as counts, or one for all.
+    """
+
+    counts: Floats
+    exposure: Floats
+    repeats: Floats
+
+    @classmethod
+    def of(cls, counts: Floats, exposure: Floats) -> Observations:
+        """Observations, counted where that is worth it: whole numbers of one exposure."""
+        once = np.ones(1)
+        if exposure.size == 1 and counts.size > 100 and np.array_equal(counts, np.floor(counts)):
+            distinct, repeats = np.unique(counts, return_counts=True)
+            if 2 * distinct.size <= counts.size:
+                return cls(distinct, exposure, repeats.astype(np.float64))
+        return cls(counts, exposure, once)
+
+    @cached_property
+    def number(self) -> float:
+        """How many observations there are, repeated ones counted as often as they occur."""
+        return self._sum(np.ones(1))
+
+    @cached_property
+    def total_count(self) -> float:
+        """Σ x."""
+        return self._sum(self.counts)
+
+    @cached_property
+    def total_exposure(self) -> float:
+        """Σ s."""
+        return self._sum(self.exposure)
+
+    @cached_property
+    def rates(self) -> Floats:
+        """``x / s``, and 0 where nothing is exposed."""
+        exposed = np.broadcast_to(self.exposure > 0, self.counts.shape)
+        return np.divide(self.counts, self.exposure, out=np.zeros(self.counts.size), where=exposed)
+
+    @cached_property
+    def overall_rate(self) -> float:
+        """Σ x / Σ s, the best single rate; not quite 0 where all counts are."""
+        return max(self.total_count, _NOTHING) / self.total_exposure if self.total_exposure > 0 else 1.0
+
+    def excess_variance(self, rate: float) -> float:
+        """Σ (x - s λ)² - x, twice the slope of the log evidence in 1 / shape at the point mass λ."""
+        return self._sum((self.counts - self.exposure * rate) ** 2 - self.counts)
+
+    def moment_shape(self, rate: float) -> float:
+        """The shape under which counts of this mean rate vary as much as they do, between 1e-3 and 1e3."""
+        excess = self.excess_variance(rate)
+        return float(np.clip(self._sum((self.exposure * rate) ** 2) / excess, 1e-3, 1e3)) if excess > 0 else 10.0
+
+    def by_rate(self) -> Observations:
+        """The same in the order of their rates."""
+        return self.some(np.argsort(self.rates, kind="stable"))
+
+    def sample(self, size: int) -> Observations:
+        """At most so many of them, evenly spread over the order of their rates; not for repeated ones."""
+        if self.counts.size <= size or self.repeats.size > 1:
+            return self
+        order = np.argsort(self.rates, kind="stable")
+        return self.some(order[np.linspace(0, order.size - 1, size).astype(np.intp)])
+
+    def some(self, which: np.ndarray) -> Observations:
+        """Those at some positions."""
+        exposure = self.exposure if self.exposure.size == 1 else self.exposure[which]
+        repeats = self.repeats if self.repeats.size == 1 else self.repeats[which]
+        return Observations(self.counts[which], exposure, repeats)
+
+    def _sum(self, values: Floats) -> float:
+        if self.repeats.size > 1:
+            return float(np.sum(values * self.repeats))
+        return float(values.sum()) * (self.counts.size if values.size == 1 else 1)

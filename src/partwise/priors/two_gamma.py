@@ -1,0 +1,100 @@
+"""The family of mixtures of two gamma distributions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from partwise.priors.base import Floats
+from partwise.priors.gamma import GammaFamily, gamma_value
+from partwise.priors.gamma_mixture import GammaMixtureFamily
+from partwise.priors.grid import log_columns, rate_range, ratio_grid
+from partwise.priors.kernels.posterior import mixture_posterior
+from partwise.priors.mixture import GammaMixture, MixtureFamily
+from partwise.priors.observations import Observations
+from partwise.priors.pair import Pair, best_pair, enough
+
+
+@dataclass(frozen=True)
+class TwoGammaFamily(MixtureFamily):
+    """(1 - w) Gamma(shape_1, mean_1) + w Gamma(shape_2, mean_2), each with the point mass as its limit.
+
+    The likelihood has several maxima: what is found is the best from some dozens of starts.
+
+    Parameters
+    ----------
+    tol
+        Nats that are left to gain when Newton's method stops.
+    """
+
+    tol: float = 1e-8
+
+    def fit(self, counts: Floats, exposure: Floats, start: Any = None) -> GammaMixture:
+        """The prior of this kind that makes the counts most probable."""
+        data = Observations.of(counts, exposure)
+        tol = enough(self.tol, data)
+        if data.total_count <= 0:
+            return GammaMixture.points(np.full(2, data.overall_rate))
+        if start is not None:
+            return Pair.of(start).refined(data, tol).prior()
+        one = GammaFamily(self.tol).fit_to(data)
+        rare = _rare(data, one)
+        found = best_pair(_starts(data) + rare, data, tol, 8)
+        candidates = [Pair(0.0, np.repeat(one.shapes, 2), np.repeat(one.means, 2), gamma_value(data, one))]
+        candidates += [pair.refined(data, tol) for pair in rare[:1]]
+        candidates += [] if found is None else [found]
+        return max(candidates, key=lambda pair: pair.value).prior()
+
+
+def _starts(data: Observations) -> list[Pair]:
+    """Two halves of the ordered rates, and of a gamma mixture on a grid, each half made into one gamma or one point.
+
+    One narrow component of the grid against all others is tried too: it may be worth most to fit a cluster of counts
+    well.
+    """
+    starts = []
+    order = np.argsort(data.rates, kind="stable")
+    below = np.cumsum(np.broadcast_to(data.repeats, order.shape)[order]) / data.number
+    for share in (0.1, 0.3, 0.5, 0.7, 0.9, 0.97):
+        cut = int(np.searchsorted(below, share)) + 1
+        if cut >= order.size:
+            continue
+        halves = [data.some(order[:cut]), data.some(order[cut:])]
+        means = np.array([max(half.overall_rate, 1e-3 * data.overall_rate) for half in halves])
+        shapes = np.array([half.moment_shape(mean) for half, mean in zip(halves, means, strict=True)])
+        log_odds = float(np.log(halves[1].number / halves[0].number))
+        starts += [Pair(log_odds, shapes, means), Pair(log_odds, np.full(2, np.inf), means)]
+    grid = GammaMixtureFamily(tol=1e-4).solve(data.sample(1000))[0].support
+    by_mean = np.argsort(grid.means, kind="stable")
+    parts = [by_mean[cut:] for cut in range(1, by_mean.size)] + [by_mean[[j]] for j in range(by_mean.size)]
+    return starts + [_halved(grid, part) for part in parts if part.size < by_mean.size]
+
+
+def _rare(data: Observations, one: GammaMixture) -> list[Pair]:
+    """The gamma that fits best, with a little weight on a point where that helps most, the best point first."""
+    lowest, highest = rate_range(data)
+    points = np.append(1e-3 * lowest, ratio_grid(lowest, highest, 3.0))
+    logs = log_columns(data, np.full(points.size, np.inf), points)
+    mean, mean_log, relative = np.empty((3, data.counts.size))
+    mixture_posterior(data.counts, data.exposure, one.weights, one.shapes, one.means, mean, mean_log, relative)
+    # The slope of the log evidence in the weight of a point, per observation: at most its likelihood's mean ratio - 1.
+    ratios = np.exp(np.minimum(logs - relative[:, None], 300.0))
+    slopes = (np.broadcast_to(data.repeats, data.counts.shape) @ ratios) / data.number - 1.0
+    best = np.argsort(-slopes, kind="stable")[:4]
+    return [
+        Pair(-4.0, np.append(one.shapes, np.inf), np.append(one.means, points[j])) for j in best if slopes[j] > 1e-6
+    ]
+
+
+def _halved(grid: GammaMixture, part: np.ndarray) -> Pair:
+    """Some components against the others, each group as the gamma of the same mean and variance."""
+    others = np.setdiff1d(np.arange(grid.means.size), part)
+    shapes, means = np.empty(2), np.empty(2)
+    for k, group in enumerate((others, part)):
+        weights = grid.weights[group] / grid.weights[group].sum()
+        means[k] = weights @ grid.means[group]
+        variance = weights @ (grid.means[group] ** 2 * (1.0 + 1.0 / grid.shapes[group])) - means[k] ** 2
+        shapes[k] = np.clip(means[k] ** 2 / max(variance, 1e-300), 1e-3, 1e3)
+    return Pair(float(np.log(grid.weights[part].sum() / grid.weights[others].sum())), shapes, means)

@@ -49,8 +49,8 @@ def test_empirical_bayes_beats_maximum_likelihood(rng: np.random.Generator) -> N
 
 
 def test_intervals_cover(rng: np.random.Generator) -> None:
-    # The prior is learnt from 5000 rates, so coverage is 0.9 to within 5 binomial errors of 0.0042. (Families with narrow
-    # components learn priors with spikes, whose intervals are too short.)
+    # The prior is learnt from 5000 rates, so coverage is 0.9 to within 5 binomial errors of 0.0042. (Families with
+    # narrow components learn priors with spikes, whose intervals are too short.)
     rates = rng.gamma(0.8, 4.0, size=5000)
     for kind in ("gamma", "exponential-mixture"):
         ends = ebpm(rng.poisson(rates), prior=kind).interval(0.9)

@@ -125,6 +125,9 @@ def test_features_that_no_part_holds_are_left_out() -> None:
     found = model.transform([[3, 5, 10**12, 7], [0, 0, 5, 0]])
     np.testing.assert_allclose(found, [[8, 7], [0, 0]], atol=1e-6)
     assert np.isfinite(model.score([[3, 5, 10**12, 7], [0, 0, 5, 0]]))
+    overlapping = PoissonNMF.from_components([[0.5, 0.3, 0.0, 0.2], [0.1, 0.3, 0.0, 0.6]])
+    with_dead, without = overlapping.transform([[3, 5, 10**12, 7], [3, 5, 0, 7]])
+    np.testing.assert_array_equal(with_dead, without)
 
 
 def test_scale_of_the_parts_is_kept() -> None:

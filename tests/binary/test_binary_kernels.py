@@ -8,14 +8,16 @@ from binary_samples import cells_of, planted
 
 from partwise.binary.inference.cells import hide
 from partwise.binary.inference.moments import beta_moments, cell_moments, dirichlet_moments
+from partwise.binary.inference.passes import RowWeights, expected_counts
 from partwise.binary.kernels.cells import count_labels, fill_indicators, to_row_order
 from partwise.binary.kernels.collapsed import sweep_beta_dirichlet
 from partwise.binary.kernels.collapsed_variational import pass_second_order, pass_zero_order
 from partwise.binary.kernels.counts import beta_terms, sum_of_table
-from partwise.binary.kernels.likelihood import log_likelihood_of_block, reciprocals_of_cells
+from partwise.binary.kernels.likelihood import log_likelihood_of_block, reciprocals_of_cells, sums_of_rare_bit
 from partwise.binary.kernels.partial import build_tables, draw_columns
 from partwise.core.data import BinaryMatrix
 from partwise.core.keys import Key
+from partwise.engines import resolve_engine
 
 X = planted()
 SEEN = ~np.isnan(X)
@@ -91,11 +93,42 @@ def test_likelihood_and_reciprocals() -> None:
     found, observed = log_likelihood_of_block(*LISTED, p, 5, 15)
     assert np.isclose(found, np.log(np.where(part == 1, p, 1 - p))[seen].sum())
     assert np.isclose(observed, p[seen].sum())
-    ones, zeros = p.copy(), q.copy()
-    total = reciprocals_of_cells(*LISTED, 5, 15, zeros, ones)
-    assert np.isclose(total, np.log(np.where(part == 1, p, q))[seen].sum())
-    np.testing.assert_allclose(ones, np.where(part == 1, 1 / p, 0))
-    np.testing.assert_allclose(zeros, np.where(part == 0, 1 / q, 0))
+    for bit, weights in ((0, q), (1, p)):
+        inverse = weights.copy()
+        total = reciprocals_of_cells(*LISTED, bit, 5, 15, inverse)
+        assert np.isclose(total, np.log(weights)[part == bit].sum())
+        np.testing.assert_allclose(inverse, np.where(part == bit, 1 / weights, 0))
+
+
+@pytest.mark.parametrize("bit", [0, 1])
+def test_sums_of_rare_bit(bit: int) -> None:
+    rng = np.random.default_rng(0)
+    rows, columns, back = rng.random((40, 3)), rng.random((25, 3)), rng.random((25, 3))
+    out_rows, out_columns = np.empty((10, 3)), np.ones((25, 3))
+    total = sums_of_rare_bit(*LISTED, bit, rows, columns, back, 5, 15, out_rows, out_columns)
+    product = (rows @ columns.T)[5:15]
+    inverse = np.where(X[5:15] == bit, 1 / product, 0)
+    np.testing.assert_allclose(out_rows, inverse @ back)
+    np.testing.assert_allclose(out_columns, 1 + inverse.T @ rows[5:15])
+    assert np.isclose(total, np.log(product)[X[5:15] == bit].sum())
+
+
+@pytest.mark.parametrize("density", [0.05, 0.5, 0.95])
+def test_rare_bits_take_a_short_cut_to_the_same_counts(density: float) -> None:
+    rng = np.random.default_rng(1)
+    table = (rng.random((30, 20)) < density).astype(float)
+    table[rng.random(table.shape) < 0.1] = np.nan
+    cells = cells_of(table)
+    h, w = rng.random((30, 3)), rng.dirichlet(np.ones(3), size=20)
+    found = expected_counts(cells, RowWeights(h, 1 - h), w, resolve_engine())
+    as_bit = np.stack((1 - h, h))[np.nan_to_num(table).astype(int), np.arange(30)[:, None]]
+    shares = as_bit * w
+    normalisers = shares.sum(axis=2, keepdims=True)
+    shares = np.where(np.isnan(table)[..., None], 0, shares / normalisers)
+    np.testing.assert_allclose(found.columns, shares.sum(axis=0))
+    for bit in (0, 1):
+        np.testing.assert_allclose(found.rows[..., bit], (shares * (table == bit)[..., None]).sum(axis=1))
+    assert np.isclose(found.log_normaliser, np.log(normalisers[..., 0])[~np.isnan(table)].sum())
 
 
 def test_tables_of_counts() -> None:

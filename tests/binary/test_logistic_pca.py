@@ -69,7 +69,7 @@ def test_unpenalised_fit_gets_further_than_a_curvature_of_a_quarter() -> None:
         u, s, v = np.linalg.svd(working - mu, full_matrices=False)
         theta = mu + u[:, :3] * s[:3] @ v[:3]
     published = -np.logaddexp(0, -(2 * X - 1) * theta).sum()
-    ours = LogisticPCA(3, max_iter=n_iter, tol=0, random_state=0).fit(X)
+    ours = LogisticPCA(3, penalty=0.0, max_iter=n_iter, tol=0, random_state=0).fit(X)
     assert objective(X, ours.activations_, ours.components_.T, ours.intercept_, 0.0) > published
 
 
@@ -109,6 +109,6 @@ def test_more_components_than_the_data_have() -> None:
 
 def test_unpenalised_components_stay_finite() -> None:
     X = np.kron(np.eye(2), np.ones((4, 4)))
-    model = LogisticPCA(2, max_iter=300, tol=0, random_state=0).fit(X)
+    model = LogisticPCA(2, penalty=0.0, max_iter=300, tol=0, random_state=0).fit(X)
     assert np.all(np.isfinite(model.components_))
     assert np.all(np.isfinite(model.transform(X)))

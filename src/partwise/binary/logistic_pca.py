@@ -40,7 +40,8 @@ class LogisticPCA(BinaryEstimator):
     intercept
         Whether every feature has a logit μ_f of its own.
     penalty
-        λ of the penalty λ/2 (|activations|² + |dictionary|²), in nats. 0 is maximum likelihood.
+        λ of the penalty λ/2 (|activations|² + |dictionary|²), in nats, which makes predictions of missing cells far
+        better. 0 is maximum likelihood, as published.
     max_iter
         Most iterations.
     tol
@@ -77,7 +78,7 @@ class LogisticPCA(BinaryEstimator):
     >>> import numpy as np
     >>> from partwise import LogisticPCA
     >>> X = np.kron([[1, 0], [0, 1]], np.ones((5, 4)))
-    >>> model = LogisticPCA(1, penalty=0.1, random_state=0).fit(X)
+    >>> model = LogisticPCA(1, random_state=0).fit(X)
     >>> bool(np.all((model.predict_proba() > 0.5) == X))
     True
     """
@@ -96,7 +97,7 @@ class LogisticPCA(BinaryEstimator):
         n_components: int = 2,
         *,
         intercept: bool = True,
-        penalty: float = 0.0,
+        penalty: float = 1.0,
         max_iter: int = 1000,
         tol: float = 1e-6,
         active_threshold: float | None = None,

@@ -65,6 +65,11 @@ class Cells:
         return int(self.codes.size)
 
     @cached_property
+    def share_of_ones(self) -> float:
+        """Of the observed cells."""
+        return self.matrix.nnz / max(self.n_cells, 1)
+
+    @cached_property
     def row_sizes(self) -> NDArray[np.int64]:
         """Observed cells of each row."""
         return np.diff(self.row_starts)

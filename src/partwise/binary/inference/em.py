@@ -17,13 +17,25 @@ from partwise.errors import InvalidInputError
 
 Floats = NDArray[np.float64]
 
+_FIRST_STRIDE, _GROWTH, _SLOW_GROWTH = 1.0, 1.1, 1.02
+_NOTHING = 1e-12
+
 
 @dataclass
 class FactorState:
-    """The factors themselves: rows x components and columns x components."""
+    """The factors: rows x components and columns x components, those of the iteration before, and how to go on.
+
+    ``stride`` is how far the next E-step goes beyond the factors along their last change, ``longest`` how far it may,
+    and ``reached`` the objective of the last point that was not rejected.
+    """
 
     rows: Floats
     columns: Floats
+    last_rows: Floats
+    last_columns: Floats
+    stride: float = 0.0
+    longest: float = 1.0
+    reached: float = -np.inf
 
 
 @dataclass
@@ -31,6 +43,10 @@ class ExpectationMaximisation:
     """E-step: r proportional to w h for a one, w (1 - h) for a zero. M-step: shares of the expected counts.
 
     With ``use_priors`` the M-step takes the modes of the posteriors, which exist if no prior parameter is below 1.
+
+    EM is slow, so each E-step is taken some way beyond the factors, along their last change in logarithms and log odds,
+    which stays among probabilities. A point whose objective is below that of the point before is rejected, and the next
+    E-step is taken at the factors themselves: those that are not rejected never fall, as EM itself never does.
     """
 
     model: BinaryModel
@@ -53,37 +69,76 @@ class ExpectationMaximisation:
         (n_rows, n_columns), n_components = data.shape, self.model.n_components
         columns = generator.dirichlet(np.ones(n_components), size=n_columns)
         if self.model.kind == "dir-dir":
-            return FactorState(generator.dirichlet(np.ones(n_components), size=n_rows), columns)
-        return FactorState(generator.uniform(0.01, 0.99, size=(n_rows, n_components)), columns)
+            rows = generator.dirichlet(np.ones(n_components), size=n_rows)
+        else:
+            rows = generator.uniform(0.01, 0.99, size=(n_rows, n_components))
+        return FactorState(rows, columns, rows.copy(), columns.copy())
 
     def step(self, key: Key, data: Cells, state: FactorState) -> tuple[FactorState, Mapping[str, float]]:
-        """One iteration; the objective is that of the factors that came in, which EM never lowers."""
+        """One iteration; the objective is that of the point of its E-step, left out if that was rejected."""
         model = self.model
-        objective = self._log_prior(state)
+        rows, columns = state.rows, state.columns
+        if state.stride > 0.0:
+            columns = _beyond_on_simplex(columns, state.last_columns, state.stride)
+            beyond = _beyond_on_simplex if model.kind == "dir-dir" else _beyond_between_0_and_1
+            rows = beyond(rows, state.last_rows, state.stride)
         if model.kind == "dir-dir":
-            counts = expected_pair_counts(data, state.rows, state.columns, self.engine)
-            rows = self._simplex(counts.rows, state.rows, model.activation_concentration)
+            counts = expected_pair_counts(data, rows, columns, self.engine)
         else:
-            weights = RowWeights(state.rows, 1.0 - state.rows)
-            counts = expected_counts(data, weights, state.columns, self.engine)
-            alpha, beta = (model.alpha - 1.0, model.beta - 1.0) if self.use_priors else (0.0, 0.0)
-            ones, zeros = counts.rows[..., 1] + alpha, counts.rows[..., 0] + beta
-            rows = _shares(ones, ones + zeros, state.rows)
-        columns = self._simplex(counts.columns, state.columns, model.concentration)
-        return FactorState(rows, columns), {"objective": counts.log_normaliser + objective}
+            counts = expected_counts(data, RowWeights(rows, 1.0 - rows), columns, self.engine)
+        objective = counts.log_normaliser + self._log_prior(rows, columns)
+        if state.stride > 0.0 and not objective >= state.reached:
+            state.longest = max(0.5 * state.stride, 0.1)
+            state.stride = 0.0
+            return state, {}
+        fresh = FactorState(
+            self._new_rows(counts.rows, rows),
+            self._simplex(counts.columns, columns, model.concentration),
+            state.rows,
+            state.columns,
+            min(max(_GROWTH * state.stride, _FIRST_STRIDE), state.longest),
+            _SLOW_GROWTH * state.longest,
+            objective,
+        )
+        return fresh, {"objective": objective}
+
+    def _new_rows(self, counts: Floats, old: Floats) -> Floats:
+        model = self.model
+        if model.kind == "dir-dir":
+            return self._simplex(counts, old, model.activation_concentration)
+        alpha, beta = (model.alpha - 1.0, model.beta - 1.0) if self.use_priors else (0.0, 0.0)
+        ones, zeros = counts[..., 1] + alpha, counts[..., 0] + beta
+        return _shares(ones, ones + zeros, old)
 
     def _simplex(self, counts: Floats, old: Floats, concentration: float) -> Floats:
         counts = counts + (concentration - 1.0) if self.use_priors else counts
         return _shares(counts, counts.sum(axis=1, keepdims=True), old)
 
-    def _log_prior(self, state: FactorState) -> float:
+    def _log_prior(self, rows: Floats, columns: Floats) -> float:
         if not self.use_priors:
             return 0.0
-        factors = (state.columns, state.rows) if self.model.kind == "dir-beta" else (state.rows, state.columns)
-        return self.model.log_prior(*factors)
+        return self.model.log_prior(*((columns, rows) if self.model.kind == "dir-beta" else (rows, columns)))
 
 
 def _shares(part: Floats, whole: Floats, old: Floats) -> Floats:
     """``part / whole``, and what was there before where nothing was observed."""
     whole = np.broadcast_to(whole, part.shape)
     return np.divide(part, whole, out=old.copy(), where=whole > 0)
+
+
+def _beyond_on_simplex(now: Floats, before: Floats, stride: float) -> Floats:
+    """``normalise(now * (now / before) ** stride)``; what was or is next to nothing stays as it is."""
+    safe = (now > _NOTHING) & (before > _NOTHING)
+    ratio = np.divide(now, before, out=np.ones_like(now), where=safe)
+    lifted = now * ratio**stride
+    moved: Floats = lifted / lifted.sum(axis=1, keepdims=True)
+    return moved
+
+
+def _beyond_between_0_and_1(now: Floats, before: Floats, stride: float) -> Floats:
+    """The same for odds."""
+    safe = (np.minimum(now, before) > _NOTHING) & (np.maximum(now, before) < 1.0 - _NOTHING)
+    odds = np.divide(now * (1.0 - before), before * (1.0 - now), out=np.ones_like(now), where=safe)
+    lifted = now * odds**stride
+    moved: Floats = np.where(safe, lifted / (lifted + (1.0 - now)), now)
+    return moved

@@ -38,33 +38,69 @@ def log_likelihood_of_block(
 def reciprocals_of_cells(
     row_starts: NDArray[np.int64],
     codes: NDArray[np.int32],
+    bit: int,
     start: int,
     stop: int,
-    zeros: NDArray[np.float64],
-    ones: NDArray[np.float64],
+    normalisers: NDArray[np.float64],
 ) -> float:
-    """``ones[:], zeros[:] = np.where(X == 1, 1 / ones, 0), np.where(X == 0, 1 / zeros, 0)``, and the sum of logarithms.
+    """``normalisers[:] = np.where(X == bit, 1 / normalisers, 0)``, and the sum of the logarithms of those.
 
-    Takes the normalisers that each cell of a block of rows would have as a one and as a zero. Missing cells give 0.
+    Of a block of rows; missing cells give 0.
     """
-    n_columns = ones.shape[1]
-    bits = np.empty(n_columns, np.int8)
+    n_columns = normalisers.shape[1]
+    is_it = np.empty(n_columns, np.bool_)
     total = 0.0
     for n in range(start, stop):
-        bits[:] = -1
+        is_it[:] = False
         for p in range(row_starts[n], row_starts[n + 1]):
-            bits[codes[p] >> 1] = codes[p] & 1
+            is_it[codes[p] >> 1] = codes[p] & 1 == bit
         product = 1.0
         part = 0.0
         for f in range(n_columns):
-            one, zero = ones[n - start, f], zeros[n - start, f]
-            seen = one if bits[f] == 1 else (zero if bits[f] == 0 else 1.0)
-            inverse = 1.0 / seen
-            ones[n - start, f] = inverse if bits[f] == 1 else 0.0
-            zeros[n - start, f] = inverse if bits[f] == 0 else 0.0
+            seen = normalisers[n - start, f] if is_it[f] else 1.0
+            normalisers[n - start, f] = 1.0 / seen if is_it[f] else 0.0
             product *= seen
             if product < 1e-100:
                 part += math.log(product)
                 product = 1.0
         total += part + math.log(product)
+    return total
+
+
+@kernel
+def sums_of_rare_bit(
+    row_starts: NDArray[np.int64],
+    codes: NDArray[np.int32],
+    bit: int,
+    rows: NDArray[np.float64],
+    columns: NDArray[np.float64],
+    back: NDArray[np.float64],
+    start: int,
+    stop: int,
+    out_rows: NDArray[np.float64],
+    out_columns: NDArray[np.float64],
+) -> float:
+    """``G = np.where(X == bit, 1 / (rows @ columns.T), 0); out_rows[:] = G @ back; out_columns += G.T @ rows``.
+
+    Cell by cell, for a bit that few cells of the block show; returns the sum of the logarithms of their normalisers.
+    ``out_rows`` holds the rows of the block alone.
+    """
+    n_components = columns.shape[1]
+    total = 0.0
+    for n in range(start, stop):
+        here = out_rows[n - start]
+        here[:] = 0.0
+        own = rows[n]
+        for p in range(row_starts[n], row_starts[n + 1]):
+            if codes[p] & 1 != bit:
+                continue
+            f = codes[p] >> 1
+            normaliser = 0.0
+            for k in range(n_components):
+                normaliser += own[k] * columns[f, k]
+            inverse = 1.0 / normaliser
+            total += math.log(normaliser)
+            for k in range(n_components):
+                here[k] += inverse * back[f, k]
+                out_columns[f, k] += inverse * own[k]
     return total

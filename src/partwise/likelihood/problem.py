@@ -69,8 +69,8 @@ class Problem:
         data = CountMatrix.build(X, integers=True, caller="likelihood")
         weights = _dictionary(dictionary, data.shape[1])
         n_components = weights.shape[1]
-        shapes = _per_component(shape, "shape", n_components)
-        rates = _per_component(rate, "rate", n_components)
+        shapes = per_component(shape, "shape", n_components)
+        rates = per_component(rate, "rate", n_components)
         exposure = np.atleast_2d(weights.sum(axis=0))
         if data.n_missing:
             exposure = _observed_exposure(data, weights)
@@ -158,7 +158,8 @@ def _dictionary(dictionary: Any, n_features: int) -> Floats:
     return np.ascontiguousarray(weights)
 
 
-def _per_component(value: Any, name: str, n_components: int) -> Floats:
+def per_component(value: Any, name: str, n_components: int) -> Floats:
+    """A prior's parameter as one positive number a component; ``name`` is for the sentence that a bad one gets."""
     values = np.array(value, dtype=np.float64)
     if values.shape not in ((), (n_components,)):
         raise InvalidInputError(

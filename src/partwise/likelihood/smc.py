@@ -130,7 +130,7 @@ def smc_islands(
     def one(start: int, stop: int) -> None:
         part = rows[start:stop]
         row = row_buffers(problem.data.indptr, part, n_components)
-        room = new_systems(row.counts.size, n_components, int(lengths[start:stop].max()), n_lanes)
+        room = new_systems(row.counts.size, n_components, int(lengths[start:stop].max()), n_lanes, settings.n_stages)
         where = seed, stage_chain, new_stream()
         first_batch = first_island // together
         smc_rows(model, part, settings, together, first_batch, *where, row, room, out[start:stop], ess[start:stop])

@@ -6,6 +6,7 @@ import math
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from partwise.kernels.inner import inner_kernel
 from partwise.kernels.streams import Stream, seek
@@ -32,6 +33,8 @@ _TOKENS_PER_STAGE = 16
 # by steps: tiny shapes leave few components in a row, and between these no particle could find its way.
 _LEAST_CONCENTRATION = 1.0
 _SHAPE_STEP = 0.5
+_MOST_SHAPE_STEPS = 1100  # from 1 to the smallest double
+_PILOT = np.uint64(2**64 - 1)  # a batch that no estimate uses
 _RANDOM = np.uint64(0)  # as a multiplier of `stratified_uniforms`
 _LARGE = 1e150
 
@@ -67,6 +70,8 @@ class Systems(NamedTuple):
         From which lane each lane is copied, and room for copying labels.
     places, starts, table
         Room for ordering tokens, and for logarithms.
+    schedule
+        After which stages particles are resampled and moved.
     """
 
     weights: Floats
@@ -90,9 +95,10 @@ class Systems(NamedTuple):
     places: Places
     starts: Places
     table: Floats
+    schedule: NDArray[np.bool_]
 
 
-def new_systems(n_features: int, n_components: int, n_tokens: int, n_lanes: int) -> Systems:
+def new_systems(n_features: int, n_components: int, n_tokens: int, n_lanes: int, n_stages: int) -> Systems:
     """Room for rows of at most so many nonzeros and tokens."""
     padded = -(-n_components // GROUP) * GROUP
     log_weights, log_gammas, products, uniforms, rests, totals, drawn, means, sizes = np.zeros((9, n_lanes))
@@ -118,6 +124,7 @@ def new_systems(n_features: int, n_components: int, n_tokens: int, n_lanes: int)
         np.zeros(n_tokens, np.int32),
         np.zeros(n_tokens + 1, np.int32),
         np.zeros(_TABLE_SIZE),
+        np.zeros(n_stages + _MOST_SHAPE_STEPS, np.bool_),
     )
 
 
@@ -246,8 +253,10 @@ def smc_rows(
 
     The target after t tokens is the product of their q times prod_k Γ(c_k + L_k) / Γ(a_k), with L_k those of component
     k and concentration c_k = a_k + what is expected of the tokens still to come. So the first is known and the last is
-    what is asked for; any expectations leave the estimate unbiased, good ones make its variance small. Islands of a
-    batch share the order of tokens and the times of resampling; given these, and so at all, they are uncorrelated.
+    what is asked for; any expectations leave the estimate unbiased, good ones make its variance small. When to resample
+    and move is found by a first batch of islands, which is then thrown away: moves at times that depend on the very
+    particles that are moved would make the estimate biased. Islands of a batch share the order of their tokens; given
+    that, and so at all, they are uncorrelated.
     """
     n_particles = settings.n_particles
     for i in range(rows.size):
@@ -266,10 +275,11 @@ def smc_rows(
         n_steps = _count_shape_steps(row.shapes, n_open) if settings.lookahead != 0.0 else 0
         n_token_stages = max(1, min(settings.n_stages, n_tokens // _TOKENS_PER_STAGE))
         n_stages = n_token_stages + n_steps
-        for batch in range(out.shape[1] // islands_per_batch):
+        for batch in range(-1 if n_stages > 1 else 0, out.shape[1] // islands_per_batch):
             first_island = batch * islands_per_batch
             least_shape = _LEAST_CONCENTRATION / n_open if n_steps > 0 else 0.0
-            seek(stream, seed, stage_chain, np.uint64(first_batch + batch), rows[i])
+            address = np.uint64(first_batch + batch) if batch >= 0 else _PILOT
+            seek(stream, seed, stage_chain, address, rows[i])
             _begin(stream, row, n_features, n_open, n_tokens, least_shape, room)
             for stage in range(1, n_stages + 1):
                 if stage > n_token_stages:
@@ -283,16 +293,17 @@ def smc_rows(
                         room.log_weights, island * n_particles, n_particles
                     )
                     effective += room.sizes[island] / room.drawn.size
-                if stage < n_stages and effective >= settings.resample_below:
+                if batch < 0:
+                    room.schedule[stage] = effective < settings.resample_below
+                if stage < n_stages and not room.schedule[stage]:
                     continue
                 for island in range(islands_per_batch):
-                    out[i, first_island + island] += room.means[island]
-                    ess[i, first_island + island] = room.sizes[island]
-                if stage == n_stages:
-                    continue
-                for island in range(islands_per_batch):
+                    if batch >= 0:
+                        out[i, first_island + island] += room.means[island]
+                        ess[i, first_island + island] = room.sizes[island]
                     choose_parents(
                         stream, room.log_weights, room.means[island], island * n_particles, n_particles, room.parents
                     )
-                copy_lanes(room.parents, n_open, last, room.rests, room.copied, room.counts, room.labels)
-                _move(stream, last, row, n_open, n_particles, room)
+                if stage < n_stages:
+                    copy_lanes(room.parents, n_open, last, room.rests, room.copied, room.counts, room.labels)
+                    _move(stream, last, row, n_open, n_particles, room)

@@ -214,7 +214,7 @@ class _CompileWatch:
 
     def _speak(self) -> None:
         self._remaining = -1.0
-        _say(COMPILING)
+        say(COMPILING)
 
 
 def _listener(base: Any, watch: _CompileWatch) -> Any:
@@ -223,7 +223,8 @@ def _listener(base: Any, watch: _CompileWatch) -> Any:
     return type("CompileListener", (base,), methods)()
 
 
-def _say(text: str) -> None:
+def say(text: str) -> None:
+    """Write a line to standard error, above the bar if one is shown."""
     if _current is not None:
         _current.say(text)
     elif sys.stderr is not None:

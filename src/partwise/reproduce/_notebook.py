@@ -1,0 +1,119 @@
+"""The folder that a reproduction writes to: results by step, so that a run that was cut off goes on, and figures."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from partwise._version import __version__
+from partwise.core.progress import say
+from partwise.errors import InvalidInputError
+from partwise.io.atomic import write_atomically
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+class Notebook:
+    """Steps that are computed once and kept in ``results.json``, and figures as PNG and PDF.
+
+    Parameters
+    ----------
+    folder
+        Where to write; what an earlier run of the same kind and version left there is taken over.
+    quick
+        Whether the short version is made. The two versions do not mix in one folder.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> Notebook(folder, quick=True).step("sum", lambda: 1 + 1)
+    2
+    >>> Notebook(folder, quick=True).step("sum", lambda: 1 / 0)  # known from the first run
+    2
+    """
+
+    def __init__(self, folder: Path, quick: bool) -> None:
+        self.folder = folder
+        self.quick = quick
+        folder.mkdir(parents=True, exist_ok=True)
+        self._file = folder / "results.json"
+        self._head = {"version": __version__, "quick": quick}
+        self._steps: dict[str, Any] = self._earlier()
+
+    def step(self, name: str, compute: Callable[[], Any]) -> Any:
+        """The result of a step: read if an earlier run had it, else computed and written.
+
+        Parameters
+        ----------
+        name
+            Unique in this notebook; change it when what is computed changes.
+        compute
+            Returns numbers, texts, lists and dictionaries with texts as keys (NumPy's are converted).
+        """
+        if name not in self._steps:
+            say(f"{name} …")
+            began = time.perf_counter()
+            result = _plain(compute())
+            seconds = round(time.perf_counter() - began, 3)
+            self._steps[name] = {"result": result, "seconds": seconds}
+            self._write()
+            say(f"{name}: {seconds:.1f} s")
+        return self._steps[name]["result"]
+
+    def seconds(self, name: str) -> float:
+        """How long a step took, in the run that computed it."""
+        return float(self._steps[name]["seconds"])
+
+    def figure(self, name: str, figure: Figure) -> None:
+        """Write a figure as ``name.png`` and ``name.pdf``."""
+        from partwise.plotting import save_figure
+
+        for suffix in ("png", "pdf"):
+            save_figure(figure, self.folder / f"{name}.{suffix}")
+
+    def text(self, name: str, content: str) -> None:
+        """Write a text, for example a table in Markdown, to the file ``name``."""
+        write_atomically(self.folder / name, lambda aside: aside.write_text(content, encoding="utf-8"))
+
+    def _earlier(self) -> dict[str, Any]:
+        if not self._file.exists():
+            return {}
+        try:
+            kept = json.loads(self._file.read_text(encoding="utf-8"))
+            head, steps = {key: kept[key] for key in self._head}, dict(kept["steps"])
+        except (ValueError, KeyError, TypeError) as error:
+            raise InvalidInputError(
+                f"{self._file} is not a file of results; move it away or choose another folder."
+            ) from error
+        if head != self._head:
+            raise InvalidInputError(
+                f"{self._file} holds results of another kind ({_described(head)}) than wanted "
+                f"({_described(self._head)}); choose another folder."
+            )
+        return steps
+
+    def _write(self) -> None:
+        self.text(self._file.name, json.dumps({**self._head, "steps": self._steps}, indent=1, allow_nan=False) + "\n")
+
+
+def _described(head: dict[str, Any]) -> str:
+    return f"{'quick' if head['quick'] else 'full'}, version {head['version']}"
+
+
+def _plain(value: Any) -> Any:
+    """The same in types that JSON has; what is not finite becomes a text that ``float`` reads back."""
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return value

@@ -89,7 +89,7 @@ def test_same_bits_for_any_number_of_threads(n_jobs: int, monkeypatch: pytest.Mo
         np.testing.assert_array_equal(getattr(one, name), getattr(many, name))
 
 
-def small_blocks(indptr: Any) -> Any:
+def small_blocks(indptr: Any, size: int) -> Any:
     from partwise.engines.blocks import row_blocks
 
     return row_blocks(indptr, 100)

@@ -43,7 +43,7 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Cut the test's data into many blocks; the numbers of blocks that were made."""
     made: list[int] = []
 
-    def cut(indptr: Any) -> list[tuple[int, int]]:
+    def cut(indptr: Any, *unused: int) -> list[tuple[int, int]]:
         blocks = row_blocks(indptr, 300)
         made.append(len(blocks))
         return blocks

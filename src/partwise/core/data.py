@@ -19,6 +19,9 @@ Values = NDArray[Any]
 Index = NDArray[np.int32]
 Pointer = NDArray[np.int64]
 
+# Entries that are summed at once: NumPy converts what it sums to 64 bits, which for all data would take more than they.
+_PIECE = 2**16
+
 
 @dataclass(frozen=True, eq=False)
 class SparseData:
@@ -73,22 +76,26 @@ class SparseData:
     @cached_property
     def column_sums(self) -> NDArray[np.float64]:
         """Sum of the observed values of each feature."""
-        return np.bincount(self.indices, weights=self.values, minlength=self.shape[1]).astype(np.float64)
+        sums = np.zeros(self.shape[1])
+        for start in range(0, self.nnz, _PIECE):
+            piece = slice(start, start + _PIECE)
+            sums += np.bincount(self.indices[piece], weights=self.values[piece], minlength=self.shape[1])
+        return sums
 
     @cached_property
     def transposed(self) -> Self:
         """The same data by columns: features take the place of samples, so one kernel serves both sides."""
         n_rows, n_columns = self.shape
-        csc = sp.csr_array((self.values, self.indices, self.indptr), shape=self.shape).tocsc()
+        csc = self.to_scipy().tocsc()
         missing = self.missing_matrix().tocsc()
         return replace(
             self,
             shape=(n_columns, n_rows),
             indptr=csc.indptr.astype(np.int64),
-            indices=csc.indices.astype(np.int32),
+            indices=csc.indices.astype(np.int32, copy=False),
             values=csc.data,
             missing_indptr=missing.indptr.astype(np.int64),
-            missing_indices=missing.indices.astype(np.int32),
+            missing_indices=missing.indices.astype(np.int32, copy=False),
             row_labels=self.column_labels,
             column_labels=self.row_labels,
         )
@@ -128,12 +135,12 @@ class SparseData:
 
     def to_scipy(self) -> Any:
         """A SciPy CSR array of the observed values; missing cells are absent from it."""
-        return sp.csr_array((self.values, self.indices, self.indptr), shape=self.shape)
+        return _csr_array(self.values, self.indices, self.indptr, self.shape)
 
     def missing_matrix(self) -> Any:
         """A SciPy CSR array of booleans, true in the missing cells."""
         pattern = np.ones(self.n_missing, dtype=np.bool_)
-        return sp.csr_array((pattern, self.missing_indices, self.missing_indptr), shape=self.shape)
+        return _csr_array(pattern, self.missing_indices, self.missing_indptr, self.shape)
 
     def fingerprint(self) -> str:
         """A checksum of values, positions, missing cells and shape, by which a checkpoint knows its data."""
@@ -234,12 +241,21 @@ class BinaryMatrix(SparseData):
         return cls._build(X, kind="binary", caller=caller, allow_missing=allow_missing, allow_all_zero=allow_all_zero)
 
 
+def _csr_array(values: Values, indices: Index, indptr: Pointer, shape: tuple[int, int]) -> Any:
+    """SciPy gives both index arrays the wider type of the two: a narrow pointer saves a wide copy of the positions."""
+    narrow = indices.size <= np.iinfo(np.int32).max
+    return sp.csr_array((values, indices, indptr.astype(np.int32) if narrow else indptr), shape=shape)
+
+
 def _row_sums(indptr: Pointer, values: Values) -> NDArray[np.float64]:
     # reduceat over the rows that have entries: cumulative sums would lose digits on long data.
     sums = np.zeros(indptr.size - 1)
     filled = np.flatnonzero(np.diff(indptr))
-    if filled.size:
-        sums[filled] = np.add.reduceat(values, indptr[filled], dtype=np.float64)
+    cuts = np.searchsorted(indptr[filled], np.arange(_PIECE, values.size, _PIECE))
+    for rows in np.split(filled, np.unique(cuts)):
+        if rows.size:
+            first, last = indptr[rows[0]], indptr[rows[-1] + 1]
+            sums[rows] = np.add.reduceat(values[first:last], indptr[rows] - first, dtype=np.float64)
     return sums
 
 

@@ -194,6 +194,7 @@ class _CompileWatch:
         self._remaining = _DELAY
         self._began = 0.0
         self._timer: threading.Timer | None = None
+        self._unsaid = threading.Semaphore()
 
     def start(self) -> None:
         """A compilation begins, maybe within another; the compiler's own lock keeps threads from doing so at once."""
@@ -211,10 +212,12 @@ class _CompileWatch:
             self._timer.cancel()
             self._timer = None
             self._remaining -= time.monotonic() - self._began
+            if self._remaining <= 0:  # on a busy machine, the timer may not have had its turn
+                self._speak()
 
     def _speak(self) -> None:
-        self._remaining = -1.0
-        say(COMPILING)
+        if self._unsaid.acquire(blocking=False):
+            say(COMPILING)
 
 
 def _listener(base: Any, watch: _CompileWatch) -> Any:

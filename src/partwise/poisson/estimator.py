@@ -243,8 +243,8 @@ class PoissonNMF(FactorizationEstimator):
             Side(data.transposed, engine).kkt_residual(state.dictionary, state.activations),
         )
         # Entries at the floor stand for zeros.
-        dictionary = np.where(state.dictionary > 2 * floors.dictionary[:, None], state.dictionary, 0.0)
-        self._store_components(dictionary, state.activations.sum(axis=0))
+        state.dictionary[state.dictionary <= 2 * floors.dictionary[:, None]] = 0.0
+        self._store_components(state.dictionary, state.activations.sum(axis=0))
         self.mean_activations_ = state.activations.mean(axis=0)
         self.n_samples_seen_ = data.shape[0]
 

@@ -50,8 +50,9 @@ def start_factors(key: Key, data: SparseData, n_components: int, init: Start) ->
         activations, dictionary = _nndsvd(key, data, n_components)
     else:
         # The features' own frequencies with exponential noise, and each row's total spread evenly.
-        noise = key.for_stage("init").generator().exponential(size=(data.shape[1], n_components))
-        dictionary = (data.column_sums[:, None] + 1e-3 * data.total / data.shape[1]) * (noise + 0.1)
+        dictionary = key.for_stage("init").generator().exponential(size=(data.shape[1], n_components))
+        dictionary += 0.1
+        dictionary *= data.column_sums[:, None] + 1e-3 * data.total / data.shape[1]
         dictionary /= dictionary.sum(axis=0)
         activations = np.repeat(data.row_sums[:, None] / n_components, n_components, axis=1)
     return scaled(activations, dictionary, Floors.of(data, n_components))

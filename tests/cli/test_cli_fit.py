@@ -115,6 +115,9 @@ def test_refit_to_given_parts(partwise, folder, counts) -> None:
     assert columns == signatures.column_labels.tolist() == ["SBS1", "SBS2", "SBS3", "SBS4"]
     assert rows[:2] == ["sample0", "sample1"]
     np.testing.assert_array_equal(values, PoissonNMF.from_components(signatures.matrix.T).transform(counts))
+    partwise("transform", "m.partwise", "catalogue.tsv", "--transpose", "-o", "again.csv")
+    assert table_of("again.csv")[0] == columns
+    assert "\nSBS2  " in partwise("info", "m.partwise").stdout
 
 
 def test_refit_matches_features_by_name(partwise, folder) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 from poisson_reference import em_activations, example, log_likelihood
 from scipy.optimize import minimize
 
-from partwise import PoissonNMF, Table
+from partwise import PoissonNMF, Table, load
 from partwise.errors import InvalidInputError
 
 Floats = NDArray[np.float64]
@@ -155,6 +156,8 @@ def test_names_and_shapes_of_given_parts() -> None:
         model.transform(table)
     with pytest.raises(InvalidInputError, match="feature_names has 2 names for 3 features"):
         PoissonNMF.from_components(np.eye(3), feature_names=["a", "b"])
+    with pytest.raises(InvalidInputError, match="component_names has 4 names for 3 components"):
+        PoissonNMF.from_components(np.eye(3), component_names=list("abcd"))
     with pytest.raises(InvalidInputError, match=r"Negative values in data passed to from_components: X\[0, 1\] = -1"):
         PoissonNMF.from_components([[1, -1]])
     with pytest.raises(InvalidInputError, match="Component 1 sums to 1e-300: scale it to between 1e-250 and 1e250"):
@@ -235,3 +238,12 @@ def test_planted_bug_missing_taken_for_zeros() -> None:
     table = Table(given.X, missing=~given.observed)
     right = PoissonNMF.from_components(components).transform(table)
     assert log_likelihood(given, right, components.T) > log_likelihood(given, wrong, components.T) + 1
+
+
+def test_given_parts_keep_their_names_until_others_are_fitted(tmp_path: Path) -> None:
+    model = PoissonNMF.from_components(np.eye(2, 3), component_names=["SBS1", "SBS5"])
+    model.save(tmp_path / "model")
+    loaded = load(tmp_path / "model")
+    assert loaded.get_feature_names_out().tolist() == ["SBS1", "SBS5"]
+    assert loaded.set_output(transform="pandas").transform([[1, 2, 0]]).columns.tolist() == ["SBS1", "SBS5"]
+    assert loaded.fit([[1, 2, 0], [3, 1, 1]]).get_feature_names_out().tolist() == ["poissonnmf0", "poissonnmf1"]

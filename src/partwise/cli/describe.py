@@ -35,12 +35,12 @@ def _short(value: Any) -> Any:
     return "given arrays" if isinstance(value, tuple) else str(value)
 
 
-def part_lines(model: Any, *, n: int = _FEATURES_SHOWN, titles: list[str] | None = None) -> list[str]:
+def part_lines(model: Any, *, n: int = _FEATURES_SHOWN) -> list[str]:
     """A line a part: its largest features."""
     from partwise.plotting import top_features
 
     ranked = top_features(model, n=n)
-    names = titles or [f"part {k}" for k in range(len(ranked))]
+    names = getattr(model, "component_names_", [f"part {k}" for k in range(len(ranked))])
     width = max(map(len, names))
     lines = [
         f"{name:<{width}}  {' '.join(feature for feature, _ in features) or '(empty)'}"

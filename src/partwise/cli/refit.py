@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class GivenParts:
-    """Components x features, the names of the parts, and the names of the features if there are any."""
+    """Components x features, and the names of parts and features if there are any."""
 
     components: Any
-    part_names: list[str] | None
+    part_names: Any
     feature_names: Any
 
 
@@ -36,7 +36,8 @@ def read_parts(path: Path) -> GivenParts:
 
     if is_safetensors(path):
         model = load(path)
-        return GivenParts(model.components_, None, getattr(model, "feature_names_in_", None))
+        names = getattr(model, "component_names_", None)
+        return GivenParts(model.components_, names, getattr(model, "feature_names_in_", None))
     table = read(path)
     components = as_table(table).matrix.toarray().T.astype(np.float64)
     names = None if table.column_labels is None else [str(name) for name in table.column_labels]

@@ -69,12 +69,24 @@ class FactorizationEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
     status_: Status
     n_features_in_: int
     feature_names_in_: NDArray[Any]
+    component_names_: NDArray[Any]
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = COMMON_CONSTRAINTS
 
     @property
     def _n_features_out(self) -> int:
         return self.n_components_
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
+        """Names of the parts: those that they were given with, otherwise the estimator's name and a number.
+
+        Parameters
+        ----------
+        input_features
+            Not used; scikit-learn asks for it.
+        """
+        names: NDArray[Any] | None = getattr(self, "component_names_", None)
+        return super().get_feature_names_out(input_features) if names is None else names.copy()
 
     def _key(self) -> Key:
         return key_from(self.random_state)
@@ -85,6 +97,8 @@ class FactorizationEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
     def _check_columns(self, X: Any, data: SparseData, *, reset: bool) -> None:
         """Remember the features of the training data, or refuse data that have others."""
         labels = data.column_labels
+        if reset:
+            vars(self).pop("component_names_", None)
         if labels is None or hasattr(X, "columns"):
             names, counts = np.unique([] if labels is None else labels, return_counts=True)
             if np.any(counts > 1):
@@ -112,6 +126,19 @@ class FactorizationEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
                 f"Column {at} of X is {str(labels[at])!r}, but {type(self).__name__} was fitted with {known[at]!r}"
                 " there: bring the columns into the order of feature_names_in_."
             )
+
+    def _remember_names(self, feature_names: Any, component_names: Any) -> None:
+        """Keep the names of features and parts that come with given components."""
+        given = (
+            ("feature_names", "feature_names_in_", feature_names, self.n_features_in_, "features"),
+            ("component_names", "component_names_", component_names, self.n_components, "components"),
+        )
+        for argument, attribute, names, wanted, what in given:
+            if names is not None:
+                array = np.asarray([str(name) for name in names], dtype=object)
+                if array.shape != (wanted,):
+                    raise InvalidInputError(f"{argument} has {array.size} names for {wanted} {what}.")
+                setattr(self, attribute, array)
 
     def _run(
         self,
@@ -174,6 +201,8 @@ class FactorizationEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
             raise ValueError("its active components are beyond their number")
         if hasattr(self, "feature_names_in_") and self.feature_names_in_.shape != (self.n_features_in_,):
             raise ValueError(f"it has {self.feature_names_in_.size} names for {self.n_features_in_} features")
+        if hasattr(self, "component_names_") and self.component_names_.shape != (self.n_components_,):
+            raise ValueError(f"it has {self.component_names_.size} names for {self.n_components_} components")
         if not isinstance(self.trace_, Trace) or not isinstance(self.status_, Status):
             raise ValueError("its trace or its status is of another kind")
 

@@ -75,7 +75,7 @@ def _pack(name: str, value: Any, arrays: dict[str, Any]) -> Any:
         return {"kind": "status", "value": asdict(value)}
     if isinstance(value, tuple | list):
         return {"kind": "tuple", "items": [_pack(f"{name}/{at}", item, arrays) for at, item in enumerate(value)]}
-    if isinstance(value, list) or hasattr(value, "__array__"):
+    if hasattr(value, "__array__"):
         return _pack(name, np.asarray(value), arrays)
     if isinstance(value, np.random.Generator | np.random.RandomState):
         return {"kind": "value", "value": None}

@@ -85,10 +85,11 @@ def chosen_parts(parts: Any, n_components: int) -> list[int]:
     return chosen
 
 
-def part_titles(titles: Any, chosen: list[int]) -> list[str]:
-    """One title a part drawn, ``part k`` by default."""
+def part_titles(titles: Any, model: Any, chosen: list[int]) -> list[str]:
+    """One title a part drawn: by default the names of the model's parts if they have some, else ``part k``."""
     if titles is None:
-        return [f"part {k}" for k in chosen]
+        names = getattr(model, "component_names_", None)
+        return [f"part {k}" if names is None else str(names[k]) for k in chosen]
     given = [str(title) for title in titles]
     if len(given) != len(chosen):
         raise InvalidInputError(f"titles has {len(given)} entries for {len(chosen)} parts; give one each.")

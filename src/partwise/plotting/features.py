@@ -75,7 +75,7 @@ def plot_top_features(
     parts
         Which parts, in which order; all by default.
     titles
-        One for each part drawn; ``part k`` by default.
+        One for each part drawn; by default its name, else ``part k``.
     n_columns
         Panels in a row; by default up to five.
     fig
@@ -94,7 +94,7 @@ def plot_top_features(
     """
     ranked = top_features(components, names, n=n)
     chosen = chosen_parts(parts, len(ranked))
-    headings = part_titles(titles, chosen)
+    headings = part_titles(titles, components, chosen)
     rows, columns = grid(len(chosen), n_columns, widest=5)
     figure, axes = panels(fig, rows, columns, 2.2, 0.45 + 0.17 * n)
     for ax, k, title in zip(axes, chosen, headings, strict=False):

@@ -35,7 +35,7 @@ def plot_parts_images(
     parts
         Which parts, in which order; all by default.
     titles
-        One for each part drawn; ``part k`` by default, an empty text for none.
+        One for each part drawn; by default its name, else ``part k``; an empty text for none.
     n_columns
         Pictures in a row; by default up to eight.
     common_scale
@@ -61,7 +61,7 @@ def plot_parts_images(
             f"shape={tuple(shape)} has {height * width} pixels, but the components have {images.shape[1]} features."
         )
     chosen = chosen_parts(parts, images.shape[0])
-    names = part_titles(titles, chosen)
+    names = part_titles(titles, components, chosen)
     rows, columns = grid(len(chosen), n_columns, widest=8)
     figure, axes = panels(fig, rows, columns, 1.1, 1.1 * height / width + 0.25)
     largest = images[chosen].max()

@@ -150,7 +150,9 @@ class PoissonNMF(FactorizationEstimator):
         self.resume = resume
 
     @classmethod
-    def from_components(cls, components: Any, *, feature_names: Any = None, **parameters: Any) -> Self:
+    def from_components(
+        cls, components: Any, *, feature_names: Any = None, component_names: Any = None, **parameters: Any
+    ) -> Self:
         """An estimator that counts as fitted, with given parts: `transform` refits activations to them.
 
         Parameters
@@ -159,6 +161,8 @@ class PoissonNMF(FactorizationEstimator):
             Components x features, nonnegative; kept as they are, on their own scale.
         feature_names
             Names of the features, checked against the data where these have names.
+        component_names
+            Names of the parts, which `get_feature_names_out` and the command's tables then show.
         parameters
             Parameters of the estimator.
 
@@ -178,11 +182,7 @@ class PoissonNMF(FactorizationEstimator):
             )
         model = cls(n_components, **parameters)
         model.n_features_in_ = n_features
-        if feature_names is not None:
-            names = np.asarray([str(name) for name in feature_names], dtype=object)
-            if names.shape != (n_features,):
-                raise InvalidInputError(f"feature_names has {names.size} names for {n_features} features.")
-            model.feature_names_in_ = names
+        model._remember_names(feature_names, component_names)
         model.n_iter_, model.trace_ = 0, Trace()
         model.status_ = Status("converged", "The components were given; there is nothing to fit.")
         model._store_components(given.to_scipy().toarray().T.astype(np.float64), np.ones(n_components))

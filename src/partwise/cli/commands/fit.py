@@ -124,20 +124,17 @@ def command(
     if resume and checkpoint is not None and not checkpoint.exists():
         say(f"there is no checkpoint {checkpoint} yet: starting anew")
     start = time.perf_counter()
-    if components_file is None:
-        fitted, names = _fit(estimator, table), None
-    else:
-        fitted, names = _refit(estimator, table, components_file)
+    fitted = _fit(estimator, table) if components_file is None else _refit(estimator, table, components_file)
     seconds = time.perf_counter() - start
     interrupted = fitted.status_.code == "interrupted"
     fitted.save(output)
     tables = {"--parts": parts, "--activations": None if interrupted else activations}
-    _write_tables(tables, fitted, table, names)
+    _write_tables(tables, fitted, table)
     written = [path for path in (output, *tables.values()) if path is not None]
     if as_json:
         show_json({"command": "fit", **_facts(fitted, table, seconds), "written": [str(path) for path in written]})
     else:
-        _show(fitted, names, seconds, written)
+        _show(fitted, seconds, written)
     if interrupted:
         fail(_interrupted_sentence(fitted.n_iter_, output, checkpoint, activations))
 
@@ -167,20 +164,22 @@ def _fit(estimator: Any, table: Table) -> Any:
         return estimator.fit(table)
 
 
-def _refit(estimator: Any, table: Table, path: Path) -> tuple[Any, list[str] | None]:
+def _refit(estimator: Any, table: Table, path: Path) -> Any:
     from partwise.cli.refit import in_order_of, read_parts
 
     given = read_parts(path)
     components = in_order_of(given, table, path)
     parameters = {name: value for name, value in estimator.get_params(deep=False).items() if name != "n_components"}
     names = table.column_labels if table.column_labels is not None else given.feature_names
-    return type(estimator).from_components(components, feature_names=names, **parameters), given.part_names
+    return type(estimator).from_components(
+        components, feature_names=names, component_names=given.part_names, **parameters
+    )
 
 
-def _write_tables(tables: dict[str, Path | None], model: Any, table: Table, names: list[str] | None) -> None:
+def _write_tables(tables: dict[str, Path | None], model: Any, table: Table) -> None:
     from partwise.cli.files import part_names, write_activations, write_parts
 
-    columns = names or part_names(model)
+    columns = part_names(model)
     parts, activations = tables["--parts"], tables["--activations"]
     if parts is not None:
         write_parts(parts, model.components_, getattr(model, "feature_names_in_", None), columns)
@@ -203,12 +202,12 @@ def _facts(model: Any, table: Table, seconds: float) -> dict[str, Any]:
     return {"data": read, **model_facts(model), "seconds": seconds}
 
 
-def _show(model: Any, names: list[str] | None, seconds: float, written: list[Path]) -> None:
+def _show(model: Any, seconds: float, written: list[Path]) -> None:
     from partwise.cli.describe import fit_line, model_facts, part_lines
 
     show(f"{type(model).__name__}: {model.status_}")
     show(f"{fit_line(model_facts(model))}, {seconds:.1f} s")
-    for line in part_lines(model, titles=names):
+    for line in part_lines(model):
         show(line)
     for path in written:
         show(f"wrote {path}")

@@ -29,8 +29,6 @@ class GammaFamily(MixtureFamily):
         Nats that are left to gain when Newton's method stops.
     """
 
-    tol: float = 1e-9
-
     def fit(self, counts: Floats, exposure: Floats, start: Any = None) -> GammaMixture:
         """The gamma distribution, or point mass, that makes the counts most probable."""
         return self.fit_to(Observations.of(counts, exposure), start)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 import numpy as np
 
@@ -29,7 +29,9 @@ class GridFamily(MixtureFamily, ABC):
         Duality gap per observation, in nats, at which the weights are good enough.
     """
 
-    tol: float = 1e-9
+    def eased(self, nats: float, n_observations: int) -> Self:
+        """The same with a gap of so many nats in all: for fits that are soon repeated with other counts."""
+        return replace(self, tol=max(self.tol, nats / max(n_observations, 1)))
 
     @abstractmethod
     def grid(self, lowest: float, highest: float, data: Observations) -> tuple[Floats, Floats]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 from scipy.special import gammaln, xlogy
@@ -93,12 +94,25 @@ class GammaMixture:
     def posterior(self, counts: Floats, exposure: Floats) -> RatePosterior:
         """Mean and mean logarithm of each rate, and the log evidence (continuous in the counts)."""
         x, s = _flat(counts, exposure)
-        mean, mean_log, relative = np.empty(x.size), np.empty(x.size), np.empty(x.size)
-        used = self.support
-        mixture_posterior(x, s, used.weights, used.shapes, used.means, mean, mean_log, relative)
+        mean, mean_log, relative = self.moments(x, s)
         shape = np.broadcast_shapes(np.shape(counts), np.shape(exposure))
         evidence = float(np.sum(relative + saturated(x)))
         return RatePosterior(mean.reshape(shape), mean_log.reshape(shape), evidence)
+
+    def moments(self, counts: Floats, exposure: Floats) -> tuple[Floats, Floats, Floats]:
+        """Mean, mean logarithm, and log evidence relative to the best rate of each count; all one-dimensional.
+
+        ``exposure`` has as many entries as ``counts``, or one.
+        """
+        mean, mean_log, relative = np.empty((3, counts.size))
+        used = self.support
+        mixture_posterior(counts, exposure, used.weights, used.shapes, used.means, mean, mean_log, relative)
+        return mean, mean_log, relative
+
+    def draw(self, size: int, generator: np.random.Generator) -> Floats:
+        """Rates drawn from the prior."""
+        none = np.zeros(size)
+        return self.components(none, none).draw(1, generator)[0]
 
     def components(self, counts: Floats, exposure: Floats) -> PosteriorComponents:
         """The posterior of each rate as the mixture that it is: variances, quantiles and draws come from it."""
@@ -128,8 +142,21 @@ class GammaMixture:
         return cls(weights.copy(), shapes.copy(), means.copy())
 
 
+@dataclass(frozen=True)
 class MixtureFamily:
-    """What families of such priors have in common."""
+    """What families of such priors have in common.
+
+    Parameters
+    ----------
+    tol
+        When a fit is good enough, in nats.
+    """
+
+    tol: float = 1e-9
+
+    def eased(self, nats: float, n_observations: int) -> Self:
+        """The same with a tolerance of so many nats in all: for fits that are soon repeated with other counts."""
+        return replace(self, tol=max(self.tol, nats))
 
     def pack(self, prior: GammaMixture) -> Floats:
         """Weights, shapes and means."""

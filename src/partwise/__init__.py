@@ -21,6 +21,7 @@ if TYPE_CHECKING:  # and __all__: the same names for type checkers and editors; 
     from partwise.core.persistence import load
     from partwise.empirical_bayes.means import ebpm
     from partwise.gamma_poisson.beta_gamma import BetaGammaPFA
+    from partwise.gamma_poisson.estimator import GammaPoissonNMF
     from partwise.io import read
     from partwise.io.table import Table
     from partwise.poisson.estimator import PoissonNMF
@@ -31,6 +32,7 @@ __all__ = [
     "BinaryNMF",
     "Checkpoint",
     "CountMatrix",
+    "GammaPoissonNMF",
     "LogisticPCA",
     "PoissonNMF",
     "Table",

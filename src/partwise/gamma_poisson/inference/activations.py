@@ -10,7 +10,7 @@ from partwise.core.keys import Key
 from partwise.engines.base import Engine
 from partwise.engines.blocks import row_blocks
 from partwise.gamma_poisson.inference.sweeps import Sweeps
-from partwise.gamma_poisson.kernels import posterior_mean_rows
+from partwise.gamma_poisson.kernels.posterior import posterior_mean_rows, variational_mean_rows
 from partwise.poisson.inference.passes import Side
 
 Floats = NDArray[np.float64]
@@ -61,6 +61,22 @@ def posterior_mean(
             start,
             stop,
             out,
+        )
+
+    engine.for_each(one, row_blocks(data.indptr, 2**12))
+    return out
+
+
+def variational_mean(data: SparseData, dictionary: Floats, shape: Floats, rate: Floats, engine: Engine) -> Floats:
+    """E[h_nk] of each row's variational posterior, for nonnegative data that are no counts."""
+    dictionary = np.ascontiguousarray(dictionary)
+    data = explained(data, dictionary)
+    inverse = inverse_rates(data, dictionary, rate, engine)
+    out = np.empty((data.shape[0], dictionary.shape[1]))
+
+    def one(block: tuple[int, int]) -> None:
+        variational_mean_rows(
+            data.indptr, data.indices, data.values, dictionary, inverse, shape, 1e-8, 1000, *block, out
         )
 
     engine.for_each(one, row_blocks(data.indptr, 2**12))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +13,7 @@ from partwise.core.data import SparseData
 from partwise.core.keys import Key
 from partwise.engines.base import Engine
 from partwise.engines.blocks import TARGET_NONZEROS, row_blocks
-from partwise.gamma_poisson import kernels
+from partwise.gamma_poisson.kernels import allocations, rates
 
 Floats = NDArray[np.float64]
 
@@ -42,7 +43,7 @@ class Sweeps:
 
         def one(block: tuple[int, int]) -> None:
             start, stop = block
-            kernels.draw_activations(sample_counts, shape, inverse_rates, *words, start, stop, out)
+            rates.draw_activations(sample_counts, shape, inverse_rates, *words, start, stop, out)
 
         self.engine.for_each(one, row_blocks(np.arange(out.shape[0] + 1), 2**18 // shape.size + 1))
         return out
@@ -65,7 +66,7 @@ class Sweeps:
         def one(block: tuple[int, int]) -> NDArray[np.int64]:
             start, stop = block
             counts = np.zeros(other.shape, dtype=np.int64)
-            kernels.draw_allocations(
+            allocations.draw_allocations(
                 side.indptr,
                 side.indices,
                 side.values,
@@ -78,7 +79,7 @@ class Sweeps:
                 counts,
             )
             if missing_words is not None:
-                kernels.draw_missing(
+                allocations.draw_missing(
                     side.missing_indptr,
                     side.missing_indices,
                     padded_factor,
@@ -95,6 +96,42 @@ class Sweeps:
         sums = own_counts.astype(np.float64), other_counts.astype(np.float64)
         return (sums[1], sums[0]) if by_features else sums
 
+    def labels(
+        self, key: Key, labels: NDArray[Any], dictionary: Floats, shape: Floats, inverse_rates: Floats
+    ) -> tuple[Floats, Floats]:
+        """Collapsed: each token takes k with probability ∝ q_fk (a_k + L_nk without it); labels change in place.
+
+        Gives sample counts and feature counts, as `allocations` does.
+        """
+        data = self.data
+        first_tokens = np.concatenate(([0], np.cumsum(data.row_sums))).astype(np.int64)
+        sample_counts = np.empty((data.shape[0], shape.size))
+        dictionary = np.ascontiguousarray(dictionary)
+        words = key.for_stage("labels").words
+
+        def one(block: tuple[int, int]) -> NDArray[np.int64]:
+            start, stop = block
+            counts = np.zeros(dictionary.shape, dtype=np.int64)
+            allocations.draw_labels(
+                data.indptr,
+                data.indices,
+                data.values,
+                first_tokens,
+                dictionary,
+                inverse_rates,
+                shape,
+                *words,
+                start,
+                stop,
+                labels,
+                sample_counts,
+                counts,
+            )
+            return counts
+
+        blocks = row_blocks(data.indptr, max(TARGET_NONZEROS, 8 * data.shape[1]))
+        return sample_counts, self.engine.map_reduce(one, blocks).astype(np.float64)
+
     def dirichlet_dictionary(self, key: Key, feature_counts: Floats, concentration: float) -> Floats:
         """w_.k ~ Dirichlet(concentration + c_+.k)."""
         out = np.empty_like(feature_counts)
@@ -102,7 +139,7 @@ class Sweeps:
 
         def one(block: tuple[int, int]) -> None:
             start, stop = block
-            kernels.draw_dictionary(feature_counts, concentration, *words, start, stop, out)
+            rates.draw_dictionary(feature_counts, concentration, *words, start, stop, out)
 
         self.engine.for_each(one, row_blocks(np.arange(out.shape[0] + 1)))
         return np.asarray(out / out.sum(axis=0))
@@ -111,7 +148,7 @@ class Sweeps:
 def _padded(factor: Floats) -> Floats:
     """With zeros appended to a multiple of the lanes of a draw."""
     n_rows, n_components = factor.shape
-    width = -(-n_components // kernels.LANES) * kernels.LANES
+    width = -(-n_components // allocations.LANES) * allocations.LANES
     if width == n_components:
         return np.ascontiguousarray(factor)
     padded = np.zeros((n_rows, width))

@@ -1,9 +1,4 @@
-"""Kernels of Gamma-Poisson factorization over one block of rows.
-
-Sums are taken in loops that store nothing. In a loop that also stores, the compiler asks at run time whether the arrays
-overlap, and takes one of two loops that add in different orders; how it asks depends on the addresses of the arrays, so
-that the same sum could have other bits on another thread.
-"""
+"""Draws of allocations given activations, or given each other."""
 
 from __future__ import annotations
 
@@ -12,8 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from partwise.kernels.categories import multinomial
-from partwise.kernels.continuous import gamma
+from partwise.kernels.categories import categorical, multinomial
 from partwise.kernels.discrete import poisson
 from partwise.kernels.inner import inner_kernel
 from partwise.kernels.jit import kernel
@@ -24,30 +18,6 @@ Counts = NDArray[np.int64]
 
 # Groups of components in a draw of allocations, a multiple of the numbers that the processor adds at once.
 LANES = 8
-# Gamma draws of tiny shapes underflow; a positive number keeps every weight of a cell from vanishing.
-_SMALLEST_ACTIVATION = 1e-200
-
-
-@kernel
-def draw_activations(
-    sample_counts: Floats,
-    shape: Floats,
-    inverse_rates: Floats,
-    seed: np.uint64,
-    stage_chain: np.uint64,
-    iteration: np.uint64,
-    start: int,
-    stop: int,
-    out: Floats,
-) -> None:
-    """``out = rng.gamma(shape + sample_counts) * inverse_rates``: activations given allocation totals."""
-    stream = new_stream()
-    for n in range(start, stop):
-        seek(stream, seed, stage_chain, iteration, n)
-        inverse = inverse_rates[min(n, inverse_rates.shape[0] - 1)]
-        for k in range(shape.size):
-            draw = gamma(stream, shape[k] + sample_counts[n, k]) * inverse[k]
-            out[n, k] = max(draw, _SMALLEST_ACTIVATION)
 
 
 @kernel
@@ -180,80 +150,58 @@ def draw_missing(
 
 
 @kernel
-def draw_dictionary(
-    feature_counts: Floats,
-    concentration: float,
+def draw_labels(
+    indptr: NDArray[np.int64],
+    indices: NDArray[np.int32],
+    values: NDArray[Any],
+    first_tokens: NDArray[np.int64],
+    dictionary: Floats,
+    inverse_rates: Floats,
+    shape: Floats,
     seed: np.uint64,
     stage_chain: np.uint64,
     iteration: np.uint64,
     start: int,
     stop: int,
-    out: Floats,
+    labels: NDArray[Any],
+    sample_counts: Floats,
+    feature_counts: Counts,
 ) -> None:
-    """``out = rng.gamma(concentration + feature_counts)``: Dirichlet draws, up to the sums of their columns."""
-    stream = new_stream()
-    for f in range(start, stop):
-        seek(stream, seed, stage_chain, iteration, f)
-        for k in range(out.shape[1]):
-            out[f, k] = max(gamma(stream, concentration + feature_counts[f, k]), _SMALLEST_ACTIVATION)
+    """``p = dictionary[f] * inverse_rates[n] * (shape + L_n); labels[i] = rng.choice(K, p=p / p.sum())``, L without i.
 
-
-@kernel
-def posterior_mean_rows(
-    indptr: NDArray[np.int64],
-    indices: NDArray[np.int32],
-    values: NDArray[Any],
-    dictionary: Floats,
-    inverse_rates: Floats,
-    shape: Floats,
-    burn_in: int,
-    n_draws: int,
-    seed: np.uint64,
-    stage_chain: np.uint64,
-    start: int,
-    stop: int,
-    out: Floats,
-) -> None:
-    """``out[n] = (shape + mean over draws of E[c_n+k | h]) * inverse_rates``: posterior mean of activations by Gibbs.
-
-    All rows use the same stream, so that a row's result does not depend on where in a batch it stands.
+    Each token in turn takes a component given all others of its row, activations integrated out. A token whose label
+    is K has none yet. ``sample_counts[n]`` is set to L_n, ``feature_counts[f]`` grows by the labels of the block.
     """
     n_components = shape.size
     weights = np.empty(n_components)
-    point = np.empty(n_components)
-    counts = np.empty(n_components)
-    expected = np.empty(n_components)
-    drawn = np.empty(n_components, np.int64)
+    cell = np.empty(n_components)
+    concentration = np.empty(n_components)
     stream = new_stream()
     for n in range(start, stop):
-        seek(stream, seed, stage_chain, np.uint64(0), 0)
+        seek(stream, seed, stage_chain, iteration, n)
         inverse = inverse_rates[min(n, inverse_rates.shape[0] - 1)]
-        length = 0.0
-        for p in range(indptr[n], indptr[n + 1]):
-            length += values[p]
         for k in range(n_components):
-            counts[k] = length / n_components
-            out[n, k] = 0.0
-        for s in range(-burn_in, n_draws):
+            concentration[k] = shape[k]
+        for i in range(first_tokens[n], first_tokens[n + 1]):
+            if labels[i] < n_components:
+                concentration[labels[i]] += 1.0
+        i = first_tokens[n]
+        for p in range(indptr[n], indptr[n + 1]):
+            f = indices[p]
             for k in range(n_components):
-                point[k] = max(gamma(stream, shape[k] + counts[k]) * inverse[k], _SMALLEST_ACTIVATION)
-                counts[k] = 0.0
-                expected[k] = 0.0
-            for p in range(indptr[n], indptr[n + 1]):
-                column = dictionary[indices[p]]
+                cell[k] = dictionary[f, k] * inverse[k]
+            for _ in range(values[p]):
+                if labels[i] < n_components:
+                    concentration[labels[i]] -= 1.0
                 for k in range(n_components):
-                    weights[k] = point[k] * column[k]
-                # A sum in a loop that also stores may have other bits at other addresses (see the module's note).
+                    weights[k] = cell[k] * concentration[k]
                 total = 0.0
                 for k in range(n_components):
                     total += weights[k]
-                share = values[p] / total
-                multinomial(stream, values[p], weights, total, drawn)
-                for k in range(n_components):
-                    expected[k] += share * weights[k]
-                    counts[k] += drawn[k]
-            if s >= 0:
-                for k in range(n_components):
-                    out[n, k] += expected[k]
+                k = categorical(stream, weights, total)
+                concentration[k] += 1.0
+                labels[i] = k
+                feature_counts[f, k] += 1
+                i += 1
         for k in range(n_components):
-            out[n, k] = (shape[k] + out[n, k] / n_draws) * inverse[k]
+            sample_counts[n, k] = concentration[k] - shape[k]

@@ -1,0 +1,129 @@
+"""Monte Carlo EM for the marginal likelihood, as published (Filstroff, Lumbreras & Févotte 2018)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from partwise.core.data import SparseData
+from partwise.core.keys import Key
+from partwise.engines.base import Engine
+from partwise.gamma_poisson.inference import m_steps
+from partwise.gamma_poisson.inference.gain import Ledger, expected_gain
+from partwise.gamma_poisson.inference.gibbs import Averages, Chain, GibbsEStep
+from partwise.gamma_poisson.inference.report import column_norms
+from partwise.gamma_poisson.inference.shapes import profile_shapes
+from partwise.gamma_poisson.inference.starts import even_dictionary
+from partwise.gamma_poisson.inference.variational import GammaPosterior, MeanField
+from partwise.gamma_poisson.model import GammaPoissonModel
+from partwise.poisson.inference.passes import Side
+
+Floats = NDArray[np.float64]
+
+
+@dataclass
+class MonteCarloState:
+    """Parameters, those before the last update, their statistic, where the sampler stands, and what was gained."""
+
+    dictionary: Floats
+    shape: Floats
+    old_dictionary: Floats
+    old_shape: Floats
+    statistic: Floats
+    chain: Chain
+    ledger: Ledger
+
+
+@dataclass
+class MonteCarloEM:
+    """Gibbs sampling given the dictionary, then a new dictionary from averages over the draws.
+
+    Parameters
+    ----------
+    m_step
+        ``"c"``: w = (b / a) mean c (Eq. 48), activations integrated out. ``"ch"``: Σ c / Σ h (Eq. 41). ``"h"``: the
+        same with expected allocations (Eq. 42).
+    e_step
+        ``"sampled"``: averages of the draws. ``"rao-blackwell"``: of conditional expectations. ``"collapsed"``:
+        activations integrated out of the sampler too; each token is drawn given all others.
+    draws, burn_in
+        Sweeps of an iteration that are averaged over, and those before. The sampler is never restarted.
+    """
+
+    shape: Floats
+    rate: Floats
+    estimate_shape: bool
+    start: Floats | None
+    m_step: str
+    e_step: str
+    draws: int
+    burn_in: int
+    engine: Engine = field(compare=False)
+
+    def init(self, key: Key, data: SparseData) -> MonteCarloState:
+        """The even dictionary of Eq. 51, and the variational bound there, from which gains are counted."""
+        dictionary = even_dictionary(data, self.shape, self.rate) if self.start is None else self.start.copy()
+        chain = Chain.start(data, self.shape.size, collapsed=self.e_step == "collapsed")
+        model = GammaPoissonModel(dictionary, self.shape, self.rate)
+        mean_field = MeanField(data, self.engine)
+        posterior = GammaPosterior(self.shape + chain.sample_counts, mean_field.rates(model))
+        _, bound = mean_field.fit(model, posterior)
+        return MonteCarloState(
+            dictionary,
+            self.shape.copy(),
+            dictionary.copy(),
+            self.shape.copy(),
+            np.zeros_like(dictionary),
+            chain,
+            Ledger(bound),
+        )
+
+    def step(self, key: Key, data: SparseData, state: MonteCarloState) -> tuple[MonteCarloState, Mapping[str, float]]:
+        """One E-step and one M-step; reports the objective of the dictionary that it started from."""
+        old = GammaPoissonModel(state.old_dictionary, state.old_shape, self.rate)
+        present = GammaPoissonModel(state.dictionary, state.shape, self.rate)
+        smooth = self.e_step == "rao-blackwell"
+        sampler = GibbsEStep(data, self.engine, expected=smooth or self.m_step == "h", smooth=smooth)
+        averages = sampler.run(
+            key, state.chain, present, n_draws=self.draws, burn_in=self.burn_in, with_totals=self.estimate_shape
+        )
+        if averages.before is not None:
+            state.ledger.close(self._gain(data, old, present, averages.before))
+        weight = self._weight(key.iteration)
+        shape = state.shape
+        if averages.totals is not None:
+            # Of logarithms, as shapes are positive; with weight 1 it is the new value.
+            shape = shape ** (1.0 - weight) * profile_shapes(averages.totals, shape) ** weight
+        fresh = averages.feature_counts
+        if self.m_step == "c":
+            fresh = fresh + m_steps.expected_missing(data, present.dictionary, averages.activations, self.engine)
+        state.statistic = fresh if weight == 1.0 else (1.0 - weight) * state.statistic + weight * fresh
+        dictionary = self._dictionary(data, averages, state.statistic, shape)
+        new = GammaPoissonModel(dictionary, shape, self.rate)
+        if averages.before is not None:
+            state.ledger.lower = self._gain(data, present, new, averages.before)
+        state.old_dictionary, state.old_shape = state.dictionary, state.shape
+        state.dictionary, state.shape = dictionary, shape
+        return state, {**(state.ledger.info if averages.before is not None else {}), **column_norms(dictionary)}
+
+    def model(self, state: MonteCarloState) -> GammaPoissonModel:
+        """Dictionary, shapes and rates of a state."""
+        return GammaPoissonModel(state.dictionary, state.shape, self.rate)
+
+    def _gain(self, data: SparseData, old: GammaPoissonModel, new: GammaPoissonModel, averages: Averages) -> float:
+        return expected_gain(
+            data, self.engine, old, new, averages.feature_counts, averages.sample_counts, averages.totals
+        )
+
+    def _dictionary(self, data: SparseData, averages: Averages, counts: Floats, shape: Floats) -> Floats:
+        if self.m_step == "c":
+            return m_steps.marginal_step(counts, data.shape[0], shape, self.rate)
+        exposure = Side(data.transposed, self.engine).exposure(averages.activations)
+        return m_steps.conditional_step(counts, exposure)
+
+    def _weight(self, iteration: int) -> float:
+        """Of the new draws against those before: plain Monte Carlo EM forgets the latter."""
+        return 1.0

@@ -1,0 +1,124 @@
+"""On-line EM: the dictionary from a running average over batches of samples."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from partwise.core.data import SparseData
+from partwise.core.keys import Key
+from partwise.engines.base import Engine
+from partwise.gamma_poisson.inference import m_steps
+from partwise.gamma_poisson.inference.gibbs import Chain, GibbsEStep
+from partwise.gamma_poisson.inference.report import column_norms
+from partwise.gamma_poisson.inference.shapes import profile_shapes
+from partwise.gamma_poisson.inference.starts import even_counts, perturbed_dictionary
+from partwise.gamma_poisson.inference.variational import GammaPosterior, MeanField
+from partwise.gamma_poisson.model import GammaPoissonModel
+
+Floats = NDArray[np.float64]
+
+_FORGETTING = 0.7
+
+
+@dataclass
+class OnlineState:
+    """Shapes, the average of c_nfk over the samples seen (features x components), and how many these were."""
+
+    shape: Floats
+    statistic: Floats
+    n_seen: int
+
+
+@dataclass
+class OnlineEM:
+    """On-line EM (Cappé & Moulines 2009): w = (b / a) x a running average of the allocations of a sample.
+
+    A batch's chain starts from its variational posterior, so that no sample is remembered between its visits. Batches
+    are cut from a new permutation of the samples in every pass.
+    """
+
+    shape: Floats
+    rate: Floats
+    estimate_shape: bool
+    start: Floats | None
+    batch_size: int
+    draws: int
+    burn_in: int
+    engine: Engine = field(compare=False)
+
+    def init(self, key: Key, data: SparseData) -> OnlineState:
+        """The statistic that a perturbed dictionary stands for, which the first batch replaces for the greater part."""
+        dictionary = perturbed_dictionary(key, data, self.shape, self.rate) if self.start is None else self.start
+        return OnlineState(self.shape.copy(), dictionary * (self.shape / self.rate), 0)
+
+    def step(self, key: Key, data: SparseData, state: OnlineState) -> tuple[OnlineState, Mapping[str, float]]:
+        """Take in the next batch; reports the bound of all data as the batch suggests it."""
+        n_samples = data.shape[0]
+        n_batches = -(-n_samples // self.batch_size)
+        number, batch = divmod(key.iteration - 1, n_batches)
+        order = key.for_stage("batches").at(number).generator().permutation(n_samples)
+        rows = np.sort(np.array_split(order, n_batches)[batch])
+        bound = self.absorb(key, take_rows(data, rows), state)
+        return state, {"objective": bound * n_samples / rows.size, **column_norms(self.model(state).dictionary)}
+
+    def absorb(self, key: Key, batch: SparseData, state: OnlineState) -> float:
+        """Move the state towards a batch; the variational bound of the batch before that.
+
+        The weight of batch t is t^-0.7, where t - 1 is the number of samples seen before in units of this batch.
+        """
+        model = self.model(state)
+        model = replace(model, dictionary=np.maximum(model.dictionary, m_steps.SMALLEST_ENTRY))
+        mean_field = MeanField(batch, self.engine)
+        start = GammaPosterior(model.shape + even_counts(batch, model.shape.size), mean_field.rates(model))
+        posterior, bound = mean_field.fit(model, start)
+        sampler = GibbsEStep(batch, self.engine, expected=True, smooth=True)
+        averages = sampler.run(
+            key,
+            Chain(posterior.shape - model.shape),
+            model,
+            n_draws=self.draws,
+            burn_in=self.burn_in,
+            with_totals=self.estimate_shape,
+        )
+        n_samples = batch.shape[0]
+        weight = (1.0 + state.n_seen / n_samples) ** -_FORGETTING
+        missing = m_steps.expected_missing(batch, model.dictionary, averages.activations, self.engine)
+        fresh = (averages.feature_counts + missing) / n_samples
+        state.statistic = (1.0 - weight) * state.statistic + weight * fresh
+        if averages.totals is not None:
+            found = profile_shapes(averages.totals, state.shape)
+            state.shape = state.shape ** (1.0 - weight) * found**weight
+        state.n_seen += n_samples
+        return bound
+
+    def model(self, state: OnlineState) -> GammaPoissonModel:
+        """Dictionary, shapes and rates of a state."""
+        return GammaPoissonModel(state.statistic * (self.rate / state.shape), state.shape, self.rate)
+
+
+def take_rows(data: SparseData, rows: NDArray[np.intp]) -> SparseData:
+    """Some samples, in the order given, as data of their own."""
+    indptr, cells = _taken(data.indptr, rows)
+    missing_indptr, hidden = _taken(data.missing_indptr, rows)
+    return replace(
+        data,
+        shape=(rows.size, data.shape[1]),
+        indptr=indptr,
+        indices=data.indices[cells],
+        values=data.values[cells],
+        missing_indptr=missing_indptr,
+        missing_indices=data.missing_indices[hidden],
+        row_labels=None if data.row_labels is None else data.row_labels[rows],
+    )
+
+
+def _taken(indptr: NDArray[np.int64], rows: NDArray[np.intp]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Row pointers of some rows, and where their entries are."""
+    sizes = np.diff(indptr)[rows]
+    taken = np.concatenate(([0], np.cumsum(sizes)))
+    positions = np.arange(taken[-1]) + np.repeat(indptr[rows] - taken[:-1], sizes)
+    return taken, positions

@@ -1,0 +1,132 @@
+"""Posterior means of activations given the dictionary, row by row."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from partwise.gamma_poisson.kernels.rates import SMALLEST
+from partwise.kernels.categories import multinomial
+from partwise.kernels.continuous import gamma
+from partwise.kernels.gamma_functions import digamma
+from partwise.kernels.jit import kernel
+from partwise.kernels.streams import new_stream, seek
+
+Floats = NDArray[np.float64]
+
+
+@kernel
+def posterior_mean_rows(
+    indptr: NDArray[np.int64],
+    indices: NDArray[np.int32],
+    values: NDArray[Any],
+    dictionary: Floats,
+    inverse_rates: Floats,
+    shape: Floats,
+    burn_in: int,
+    n_draws: int,
+    seed: np.uint64,
+    stage_chain: np.uint64,
+    start: int,
+    stop: int,
+    out: Floats,
+) -> None:
+    """``out[n] = (shape + mean over draws of E[c_n+k | h]) * inverse_rates``: posterior mean of activations by Gibbs.
+
+    All rows use the same stream, so that a row's result does not depend on where in a batch it stands.
+    """
+    n_components = shape.size
+    weights = np.empty(n_components)
+    point = np.empty(n_components)
+    counts = np.empty(n_components)
+    expected = np.empty(n_components)
+    drawn = np.empty(n_components, np.int64)
+    stream = new_stream()
+    for n in range(start, stop):
+        seek(stream, seed, stage_chain, np.uint64(0), 0)
+        inverse = inverse_rates[min(n, inverse_rates.shape[0] - 1)]
+        length = 0.0
+        for p in range(indptr[n], indptr[n + 1]):
+            length += values[p]
+        for k in range(n_components):
+            counts[k] = length / n_components
+            out[n, k] = 0.0
+        for s in range(-burn_in, n_draws):
+            for k in range(n_components):
+                point[k] = max(gamma(stream, shape[k] + counts[k]) * inverse[k], SMALLEST)
+                counts[k] = 0.0
+                expected[k] = 0.0
+            for p in range(indptr[n], indptr[n + 1]):
+                column = dictionary[indices[p]]
+                for k in range(n_components):
+                    weights[k] = point[k] * column[k]
+                # A sum in a loop that also stores may have other bits at other addresses (see the package's note).
+                total = 0.0
+                for k in range(n_components):
+                    total += weights[k]
+                share = values[p] / total
+                multinomial(stream, values[p], weights, total, drawn)
+                for k in range(n_components):
+                    expected[k] += share * weights[k]
+                    counts[k] += drawn[k]
+            if s >= 0:
+                for k in range(n_components):
+                    out[n, k] += expected[k]
+        for k in range(n_components):
+            out[n, k] = (shape[k] + out[n, k] / n_draws) * inverse[k]
+
+
+@kernel
+def variational_mean_rows(
+    indptr: NDArray[np.int64],
+    indices: NDArray[np.int32],
+    values: NDArray[Any],
+    dictionary: Floats,
+    inverse_rates: Floats,
+    shape: Floats,
+    tol: float,
+    max_updates: int,
+    start: int,
+    stop: int,
+    out: Floats,
+) -> None:
+    """``h = exp(digamma(shape + counts)); counts = h * ((X / (h @ dictionary.T)) @ dictionary)``, repeated.
+
+    ``out[n] = (shape + counts) * inverse_rates``, the mean of the variational posterior: for data that are no counts.
+    Rows are updated until none of their counts moves by more than ``tol`` of the row's total.
+    """
+    n_components = shape.size
+    point = np.empty(n_components)
+    counts = np.empty(n_components)
+    fresh = np.empty(n_components)
+    for n in range(start, stop):
+        inverse = inverse_rates[min(n, inverse_rates.shape[0] - 1)]
+        length = 0.0
+        for p in range(indptr[n], indptr[n + 1]):
+            length += values[p]
+        for k in range(n_components):
+            counts[k] = length / n_components
+        for _ in range(max_updates):
+            for k in range(n_components):
+                point[k] = max(math.exp(digamma(shape[k] + counts[k])) * inverse[k], SMALLEST)
+                fresh[k] = 0.0
+            for p in range(indptr[n], indptr[n + 1]):
+                column = dictionary[indices[p]]
+                total = 0.0
+                for k in range(n_components):
+                    total += point[k] * column[k]
+                share = values[p] / total
+                for k in range(n_components):
+                    fresh[k] += share * column[k]
+            change = 0.0
+            for k in range(n_components):
+                fresh[k] *= point[k]
+                change = max(change, abs(fresh[k] - counts[k]))
+                counts[k] = fresh[k]
+            if change <= tol * length:
+                break
+        for k in range(n_components):
+            out[n, k] = (shape[k] + counts[k]) * inverse[k]

@@ -97,6 +97,7 @@ def left_to_right_rows(
     rate: Floats,
     n_draws: int,
     n_inner: int,
+    n_chains: int,
     seed: np.uint64,
     stage_chain: np.uint64,
     iteration: np.uint64,
@@ -107,9 +108,9 @@ def left_to_right_rows(
 ) -> None:
     """``out[n]``: log of the product over features of averages of conditionals (L2R, Algorithm 1).
 
-    The draws of a feature are successive sweeps of one Gibbs chain over the allocations of those on its left, which a
-    feature joins with a draw from its proposal. ``n_inner = 0`` takes the conditionals exactly. ``variances[n]`` sums
-    the squared relative standard errors of the averages, as if sweeps were independent.
+    The draws of a feature are sweeps of Gibbs chains over the allocations of those on its left, the chains in turn; the
+    feature then joins each chain with a draw from its proposal. ``n_inner = 0`` takes the conditionals exactly.
+    ``variances[n]`` sums the squared relative standard errors of the averages, as if sweeps were independent.
     """
     n_components = shape.size
     widest = widest_row(indptr, start, stop)
@@ -117,7 +118,7 @@ def left_to_right_rows(
     for p in range(indptr[start], indptr[stop]):
         largest = max(largest, values[p])
     token_weights = np.empty((widest, n_components))
-    totals = np.empty(n_components)
+    totals = np.empty((n_chains, n_components))
     point = np.empty(n_components)
     weights = np.empty(n_components)
     shapes = np.empty(n_components)
@@ -136,19 +137,20 @@ def left_to_right_rows(
         seek(stream, seed, stage_chain, iteration, n)
         out[n] = 0.0
         variances[n] = 0.0
-        totals[:] = 0.0
+        totals[:, :] = 0.0
         for k in range(n_components):
             left[k] = rate[k]
         for w in range(size + 1):
             top = -np.inf
             for s in range(n_draws):
+                chain = totals[s % n_chains]
                 if w > 0:
                     for k in range(n_components):
-                        point[k] = max(gamma(stream, shape[k] + totals[k]) / left[k], SMALLEST)
-                    allocate(stream, values, first, w, token_weights, point, weights, drawn, totals)
+                        point[k] = max(gamma(stream, shape[k] + chain[k]) / left[k], SMALLEST)
+                    allocate(stream, values, first, w, token_weights, point, weights, drawn, chain)
                 if w < size:
                     for k in range(n_components):
-                        shapes[k] = shape[k] + totals[k]
+                        shapes[k] = shape[k] + chain[k]
                         ratios[k] = token_weights[w, k] / left[k]
                     if n_inner == 0:
                         logs[s] = exact_conditional(values[first + w], shapes, ratios, series)
@@ -160,7 +162,7 @@ def left_to_right_rows(
                     # All features without counts at once (Eq. 22).
                     logs[s] = 0.0
                     for k in range(n_components):
-                        logs[s] += (shape[k] + totals[k]) * math.log(left[k] * scale[k])
+                        logs[s] += (shape[k] + chain[k]) * math.log(left[k] * scale[k])
                 top = max(top, logs[s])
             mean, squares = 0.0, 0.0
             for s in range(n_draws):
@@ -173,10 +175,11 @@ def left_to_right_rows(
             if w < size:
                 for k in range(n_components):
                     left[k] += token_weights[w, k]
-                    weights[k] = (shape[k] + totals[k]) * token_weights[w, k] / left[k]
-                total = 0.0
-                for k in range(n_components):
-                    total += weights[k]
-                multinomial(stream, values[first + w], weights, total, drawn)
-                for k in range(n_components):
-                    totals[k] += drawn[k]
+                for chain in totals:
+                    total = 0.0
+                    for k in range(n_components):
+                        weights[k] = (shape[k] + chain[k]) * token_weights[w, k] / left[k]
+                        total += weights[k]
+                    multinomial(stream, values[first + w], weights, total, drawn)
+                    for k in range(n_components):
+                        chain[k] += drawn[k]

@@ -5,8 +5,23 @@ one picture return its axes and take ``ax=``. Colours are safe for colour-blind 
 """
 
 from partwise.plotting._figures import save_figure
+from partwise.plotting.boxes import plot_box_panels, plot_boxes
 from partwise.plotting.features import plot_top_features, top_features
+from partwise.plotting.heatmap import cluster_order, group_order, largest_parts, plot_dictionary, plot_matrix
 from partwise.plotting.images import plot_parts_images
 from partwise.plotting.trace import plot_trace
 
-__all__ = ["plot_parts_images", "plot_top_features", "plot_trace", "save_figure", "top_features"]
+__all__ = [
+    "cluster_order",
+    "group_order",
+    "largest_parts",
+    "plot_box_panels",
+    "plot_boxes",
+    "plot_dictionary",
+    "plot_matrix",
+    "plot_parts_images",
+    "plot_top_features",
+    "plot_trace",
+    "save_figure",
+    "top_features",
+]

@@ -42,7 +42,7 @@ def top_features(components: Any, names: Any = None, *, n: int = 10) -> list[lis
     if n < 1:
         raise InvalidInputError(f"n must be at least 1, got {n}.")
     weights = components_of(components)
-    labels = _names(components, names, weights.shape[1])
+    labels = feature_names(components, names, weights.shape[1])
     found = []
     for row in weights:
         total = row.sum()
@@ -101,7 +101,7 @@ def plot_top_features(
         features = ranked[k]
         positions = np.arange(len(features))
         ax.barh(positions, [share for _, share in features], color=BLUE, height=0.75)
-        ax.set_yticks(positions, [_short(name) for name, _ in features], fontsize=8)
+        ax.set_yticks(positions, [shortened(name) for name, _ in features], fontsize=8)
         ax.set_ylim(n - 0.4, -0.6)
         ax.tick_params(axis="y", length=0)
         ax.tick_params(axis="x", labelsize=7)
@@ -115,7 +115,8 @@ def plot_top_features(
     return drawn
 
 
-def _names(model: Any, names: Any, n_features: int) -> list[str]:
+def feature_names(model: Any, names: Any, n_features: int) -> list[str]:
+    """Names of the features: those given, those of the model, or numbers."""
     if names is None:
         names = getattr(model, "feature_names_in_", None)
     if names is None:
@@ -126,7 +127,8 @@ def _names(model: Any, names: Any, n_features: int) -> list[str]:
     return labels
 
 
-def _short(name: str) -> str:
+def shortened(name: str) -> str:
+    """A name that fits beside a picture."""
     # A dollar sign would start a formula.
     name = name if len(name) <= _LONGEST_NAME else name[: _LONGEST_NAME - 1] + "…"
     return name.replace("$", r"\$")

@@ -22,6 +22,7 @@ Floats = NDArray[np.float64]
 
 _EXACT_SHARE = 0.1
 _ROWS_AT_ONCE = 1024
+_MOST_LABELS = 2**16
 
 
 @dataclass(frozen=True)
@@ -114,6 +115,11 @@ class Problem:
     def n_rows(self) -> int:
         """Number of rows."""
         return self.data.shape[0]
+
+    def check_labels(self, caller: str) -> None:
+        """Refuse more components than the labels of tokens can tell apart."""
+        if self.shape.size > _MOST_LABELS:
+            raise InvalidInputError(f"{caller} holds {_MOST_LABELS} components at most, got {self.shape.size}.")
 
     def result(self, logs: Floats, std_errors: Floats, ess: Floats) -> LogLikelihood:
         """The answer, from log T[...] of each row: constants added, impossible rows at -inf."""

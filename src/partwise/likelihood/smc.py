@@ -23,7 +23,6 @@ Integers = NDArray[np.int64]
 N_STAGES = 40
 RESAMPLE_BELOW = 0.9
 
-_MOST_COMPONENTS = 2**16
 _TOKENS_AT_ONCE = 4096
 
 
@@ -115,8 +114,7 @@ def smc_islands(
     Islands that share their loops share a stream: ``first_island`` must be a multiple of their number, which is the
     largest divisor of ``n_islands`` with no more than 64 particles.
     """
-    if problem.shape.size > _MOST_COMPONENTS:
-        raise InvalidInputError(f"smc holds {_MOST_COMPONENTS} components at most, got {problem.shape.size}.")
+    problem.check_labels("smc")
     out, ess = np.empty((2, rows.size, n_islands))
     seed, stage_chain, _ = problem.key.for_stage("smc").words
     model = RowModel(*problem.arrays)

@@ -13,6 +13,7 @@ from partwise.likelihood.kernels.rows import Floats
 
 # Components are padded to a multiple of this: fewer, longer steps of the inner loops.
 GROUP = 4
+TABLE_SIZE = 1024  # of logarithms
 
 _ZERO = np.uint64(0)
 _ONE = np.uint64(1)

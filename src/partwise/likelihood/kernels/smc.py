@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from partwise.kernels.inner import inner_kernel
 from partwise.kernels.streams import Stream, seek
 from partwise.likelihood.kernels.expected import look_ahead
-from partwise.likelihood.kernels.lanes import GROUP, draw_components, log_gamma_sums, stratified_uniforms
+from partwise.likelihood.kernels.lanes import GROUP, TABLE_SIZE, draw_components, log_gamma_sums, stratified_uniforms
 from partwise.likelihood.kernels.particles import (
     Labels,
     Places,
@@ -26,7 +26,6 @@ from partwise.likelihood.kernels.rows import Floats, Integers, RowBuffers, RowMo
 # Particles that share their loops: enough for long vectors, few enough for the first cache at 50 components.
 N_LANES = 64
 
-_TABLE_SIZE = 1024
 # A look at the weights costs about as much as this many tokens.
 _TOKENS_PER_STAGE = 16
 # With look-ahead, shapes are at least this over the number of components until all tokens are in, and are then lowered
@@ -123,7 +122,7 @@ def new_systems(n_features: int, n_components: int, n_tokens: int, n_lanes: int,
         np.zeros(n_lanes, np.uint16),
         np.zeros(n_tokens, np.int32),
         np.zeros(n_tokens + 1, np.int32),
-        np.zeros(_TABLE_SIZE),
+        np.zeros(TABLE_SIZE),
         np.zeros(n_stages + _MOST_SHAPE_STEPS, np.bool_),
     )
 

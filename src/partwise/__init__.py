@@ -19,6 +19,7 @@ if TYPE_CHECKING:  # and __all__: the same names for type checkers and editors; 
     from partwise.core.coerce import as_table
     from partwise.core.data import BinaryMatrix, CountMatrix
     from partwise.core.persistence import load
+    from partwise.empirical_bayes.estimator import EmpiricalBayesPoissonNMF
     from partwise.empirical_bayes.means import ebpm
     from partwise.gamma_poisson.beta_gamma import BetaGammaPFA
     from partwise.gamma_poisson.estimator import GammaPoissonNMF
@@ -32,6 +33,7 @@ __all__ = [
     "BinaryNMF",
     "Checkpoint",
     "CountMatrix",
+    "EmpiricalBayesPoissonNMF",
     "GammaPoissonNMF",
     "LogisticPCA",
     "PoissonNMF",

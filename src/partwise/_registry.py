@@ -18,6 +18,7 @@ ESTIMATORS: Mapping[str, str] = MappingProxyType(
         "BetaGammaPFA": "partwise.gamma_poisson.beta_gamma:BetaGammaPFA",
         "BinaryNMF": "partwise.binary.estimator:BinaryNMF",
         "LogisticPCA": "partwise.binary.logistic_pca:LogisticPCA",
+        "EmpiricalBayesPoissonNMF": "partwise.empirical_bayes.estimator:EmpiricalBayesPoissonNMF",
         "GammaPoissonNMF": "partwise.gamma_poisson.estimator:GammaPoissonNMF",
         "PoissonNMF": "partwise.poisson.estimator:PoissonNMF",
     }

@@ -15,7 +15,7 @@ from partwise.priors.base import RatePrior
 from partwise.priors.components import PosteriorComponents
 from partwise.priors.families import resolve_family
 from partwise.priors.grid import GridFamily
-from partwise.priors.mixture import GammaMixture
+from partwise.priors.mixture import posterior_components
 from partwise.priors.observations import Observations
 
 Floats = NDArray[np.float64]
@@ -61,8 +61,6 @@ class EBPMResult:
         level
             Between 0 and 1.
         """
-        if not 0.0 < level < 1.0:
-            raise InvalidInputError(f"level must be between 0 and 1, got {level}.")
         return self._components().quantile(level)
 
     def interval(self, level: float = 0.9) -> Floats:
@@ -73,11 +71,7 @@ class EBPMResult:
         level
             Posterior probability of the interval.
         """
-        if not 0.0 < level < 1.0:
-            raise InvalidInputError(f"level must be between 0 and 1, got {level}.")
-        components = self._components()
-        ends = [components.quantile(0.5 - 0.5 * level), components.quantile(0.5 + 0.5 * level)]
-        return np.stack(ends, axis=-1)
+        return self._components().interval(level)
 
     def sample(self, n_draws: int, *, random_state: Any = 0) -> Floats:
         """Draws of the rates from their posterior, draws x observations.
@@ -89,17 +83,10 @@ class EBPMResult:
         random_state
             Seed: int, Generator or None.
         """
-        if n_draws < 1:
-            raise InvalidInputError(f"n_draws must be at least 1, got {n_draws}.")
         return self._components().draw(n_draws, key_from(random_state).for_stage("rates").generator())
 
     def _components(self) -> PosteriorComponents:
-        if not isinstance(self.prior, GammaMixture):
-            raise InvalidInputError(
-                f"a {type(self.prior).__name__} gives posterior means only: use one of the families by name for"
-                " variances, quantiles and draws."
-            )
-        return self.prior.components(self.counts, self.exposure)
+        return posterior_components(self.prior, self.counts, self.exposure)
 
 
 def ebpm(x: Any, s: Any = 1.0, prior: Any = "exponential-mixture") -> EBPMResult:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import gammainc, gammaincinv, gammaln, xlogy
 
+from partwise.errors import InvalidInputError
 from partwise.priors.base import Floats
 
 # Shares below it do not show in any quantile.
@@ -38,6 +39,8 @@ class PosteriorComponents:
 
     def draw(self, n_draws: int, generator: np.random.Generator) -> Floats:
         """Draws x observations."""
+        if n_draws < 1:
+            raise InvalidInputError(f"n_draws must be at least 1, got {n_draws}.")
         n = self.shares.shape[0]
         bounds = np.cumsum(self.shares, axis=1)
         chosen = np.array(
@@ -55,6 +58,7 @@ class PosteriorComponents:
 
         Newton's steps on log λ, and bisection where they leave the bracket: at points the function jumps.
         """
+        _check_level(level)
         lowest, highest = self._bracket(level)
         at_zero = np.sum(self.shares * (self.means == 0), axis=1) >= level
         low, high = np.log(np.maximum(lowest, 1e-300)) - 1e-9, np.log(np.maximum(highest, 1e-300)) + 1e-9
@@ -77,6 +81,11 @@ class PosteriorComponents:
             if not active.size:
                 break
         return self._snapped(np.where(at_zero, 0.0, np.exp(point)))
+
+    def interval(self, level: float) -> Floats:
+        """Ends of the central intervals of this probability, observations x 2."""
+        _check_level(level)
+        return np.stack([self.quantile(0.5 - 0.5 * level), self.quantile(0.5 + 0.5 * level)], axis=-1)
 
     def distribution(self, rates: Floats) -> tuple[Floats, Floats]:
         """The distribution function of each λ_i at a rate, and its derivative in the logarithm of the rate."""
@@ -102,3 +111,8 @@ class PosteriorComponents:
 
     def _rows(self, rows: np.ndarray) -> PosteriorComponents:
         return PosteriorComponents(self.shares[rows], self.shapes[rows], self.rates[rows], self.means[rows])
+
+
+def _check_level(level: float) -> None:
+    if not 0.0 < level < 1.0:
+        raise InvalidInputError(f"level must be between 0 and 1, got {level}.")

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
+import numpy as np
+
 from partwise.errors import InvalidInputError
 from partwise.priors.base import PriorFamily, RatePrior
 from partwise.priors.exponential_mixture import ExponentialMixture
@@ -13,6 +15,7 @@ from partwise.priors.fixed import Fixed
 from partwise.priors.flat import FlatPrior
 from partwise.priors.gamma import GammaFamily
 from partwise.priors.gamma_mixture import GammaMixtureFamily
+from partwise.priors.mixture import GammaMixture
 from partwise.priors.nonparametric import Nonparametric
 from partwise.priors.point_gamma import PointGammaFamily
 from partwise.priors.two_gamma import TwoGammaFamily
@@ -37,7 +40,8 @@ def resolve_family(prior: Any, argument: str = "prior") -> PriorFamily:
     Parameters
     ----------
     prior
-        A name of `FAMILIES`, an object with ``fit``, ``pack`` and ``unpack``, or one with ``posterior``.
+        A name of `FAMILIES`, an object with ``fit``, ``pack`` and ``unpack``, or one with ``posterior``; or an array
+        whose rows are the weights, shapes and means of a `GammaMixture`.
     argument
         What messages call it.
 
@@ -53,6 +57,8 @@ def resolve_family(prior: Any, argument: str = "prior") -> PriorFamily:
                 " family or a prior."
             )
         return FAMILIES[prior]
+    if isinstance(prior, np.ndarray) and prior.ndim == 2 and prior.shape[0] == 3:
+        return Fixed(GammaMixture(*prior))
     if isinstance(prior, type) or not isinstance(prior, PriorFamily | RatePrior):
         raise InvalidInputError(
             f"{argument} must be the name of a family of priors, a family (with fit, pack and unpack) or a prior (with"

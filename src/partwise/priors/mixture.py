@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
-from scipy.special import gammaln, xlogy
+from numpy.typing import NDArray
+from scipy.special import gammaln, polygamma, psi, xlogy
 
 from partwise.errors import InvalidInputError
-from partwise.priors.base import Floats, RatePosterior
+from partwise.priors.base import Floats, RatePosterior, RatePrior
 from partwise.priors.components import PosteriorComponents
-from partwise.priors.kernels.posterior import mixture_posterior, mixture_shares
+from partwise.priors.kernels.gamma_posterior import gamma_posterior
+from partwise.priors.kernels.posterior import PLAIN_SHAPE, mixture_posterior, mixture_shares
+
+# Beside the largest of all rates, what stands for exp(-inf): far too small to matter, and its square is not 0.
+_SMALLEST = 1e-150
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,6 +92,10 @@ class GammaMixture:
         kept = self.weights > 0
         return self if kept.all() else GammaMixture(self.weights[kept], self.shapes[kept], self.means[kept])
 
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        """Weights, shapes and means as the rows of an array: how model files keep a prior that was given."""
+        return np.array([self.weights, self.shapes, self.means], dtype=dtype)
+
     def scaled(self, factor: float) -> GammaMixture:
         """The prior of factor times λ."""
         return GammaMixture(self.weights, self.shapes, self.means * factor)
@@ -94,16 +103,35 @@ class GammaMixture:
     def posterior(self, counts: Floats, exposure: Floats) -> RatePosterior:
         """Mean and mean logarithm of each rate, and the log evidence (continuous in the counts)."""
         x, s = _flat(counts, exposure)
-        mean, mean_log, relative = self.moments(x, s)
+        mean, mean_log, relative = self._moments(x, s)
         shape = np.broadcast_shapes(np.shape(counts), np.shape(exposure))
         evidence = float(np.sum(relative + saturated(x)))
         return RatePosterior(mean.reshape(shape), mean_log.reshape(shape), evidence)
 
-    def moments(self, counts: Floats, exposure: Floats) -> tuple[Floats, Floats, Floats]:
-        """Mean, mean logarithm, and log evidence relative to the best rate of each count; all one-dimensional.
+    def summary(self, counts: Floats, exposure: Floats) -> tuple[Floats, Floats, float]:
+        """Mean and geometric mean exp(E[log λ]) of each rate, and KL(posterior || prior), summed.
 
-        ``exposure`` has as many entries as ``counts``, or one.
+        KL = Σ [x log s + x E[log λ] - s E[λ] - log x!] - log p(x), where 0 E[log λ] is 0 also if that is -inf. No
+        geometric mean is quite 0. All is one-dimensional; ``exposure`` has as many entries as ``counts``, or one.
         """
+        used = self.support
+        mean, geometric = np.empty((2, counts.size))
+        shape, level = float(used.shapes[0]), float(used.means[0])
+        if used.weights.size == 1 and shape <= PLAIN_SHAPE and level > 0:
+            series = np.array([psi(shape), *polygamma([1, 2, 3], shape)])
+            constants = float(gammaln(shape)), series
+            divergence = gamma_posterior(counts, exposure, shape, level, *constants, mean, geometric)
+        else:
+            mean, mean_log, relative = self._moments(counts, exposure)
+            with np.errstate(invalid="ignore", divide="ignore", under="ignore"):
+                np.exp(mean_log, out=geometric)
+                logs = counts * (mean_log + np.log(exposure) - np.log(counts) + 1.0)
+            logs[counts == 0] = 0.0
+            divergence = float(np.sum(logs - exposure * mean - relative))
+        return mean, np.maximum(geometric, _SMALLEST * geometric.max(initial=0.0), out=geometric), divergence
+
+    def _moments(self, counts: Floats, exposure: Floats) -> tuple[Floats, Floats, Floats]:
+        """Mean, mean logarithm, and log evidence relative to the best rate of each count."""
         mean, mean_log, relative = np.empty((3, counts.size))
         used = self.support
         mixture_posterior(counts, exposure, used.weights, used.shapes, used.means, mean, mean_log, relative)
@@ -112,7 +140,8 @@ class GammaMixture:
     def draw(self, size: int, generator: np.random.Generator) -> Floats:
         """Rates drawn from the prior."""
         none = np.zeros(size)
-        return self.components(none, none).draw(1, generator)[0]
+        drawn: Floats = self.components(none, none).draw(1, generator)[0]
+        return drawn
 
     def components(self, counts: Floats, exposure: Floats) -> PosteriorComponents:
         """The posterior of each rate as the mixture that it is: variances, quantiles and draws come from it."""
@@ -165,6 +194,16 @@ class MixtureFamily:
     def unpack(self, numbers: Floats) -> GammaMixture:
         """The prior of these numbers."""
         return GammaMixture.unpack(numbers)
+
+
+def posterior_components(prior: RatePrior, counts: Floats, exposure: Floats) -> PosteriorComponents:
+    """The posterior of each rate as a mixture, or one sentence if the prior does not give that."""
+    if not isinstance(prior, GammaMixture):
+        raise InvalidInputError(
+            f"a {type(prior).__name__} gives posterior means only: use one of the families by name for variances,"
+            " quantiles and draws."
+        )
+    return prior.components(counts, exposure)
 
 
 def saturated(counts: Floats) -> Floats:

@@ -15,7 +15,7 @@ from partwise.priors.kernels.evidence import Shape, log_evidence, shape_constant
 Floats = NDArray[np.float64]
 
 # Below it, the evidence may be put together from terms in (a, x), (a, s) and x alone: they hardly cancel.
-_PLAIN_SHAPE = 1e3
+PLAIN_SHAPE = 1e3
 
 
 @inner_kernel
@@ -102,7 +102,7 @@ def mixture_posterior(
                     gamma_part, digamma_part = gamma_terms(x, constants[g])
                 if s == 0.0:
                     score[g] = log_weight[g]
-                elif a > _PLAIN_SHAPE:
+                elif a > PLAIN_SHAPE:
                     score[g] = log_weight[g] + log_evidence(x, s * means[g], constants[g])
                 else:
                     score[g] = gamma_part + intercept[g] + (x * slope[g] if x > 0.0 else 0.0)

@@ -1,0 +1,376 @@
+"""``EmpiricalBayesPoissonNMF``: Poisson factorization whose priors are learnt from the data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from numbers import Integral
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import _fit_context, clone
+from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted
+
+from partwise.core.convergence import SmallChange
+from partwise.core.data import CountMatrix
+from partwise.core.estimator import COMMON_CONSTRAINTS, FactorizationEstimator, check_array_is
+from partwise.core.keys import Key
+from partwise.empirical_bayes.inference.activations import expected_counts
+from partwise.empirical_bayes.inference.component import ComponentSweeps
+from partwise.empirical_bayes.inference.fitted import Fitted
+from partwise.empirical_bayes.inference.problem import Problem, Settings, size_factors
+from partwise.empirical_bayes.inference.rates import posteriors
+from partwise.empirical_bayes.inference.starts import FirstState
+from partwise.empirical_bayes.inference.sweep import Sweeps
+from partwise.empirical_bayes.posterior import FactorPosterior
+from partwise.engines.base import Engine
+from partwise.engines.resolve import resolve_engine
+from partwise.errors import InvalidInputError
+from partwise.likelihood.completion import Completion, predict_tokens
+from partwise.likelihood.split import split_tokens
+from partwise.poisson.inference.passes import Side
+from partwise.poisson.inference.state import Start, checked_start
+from partwise.priors.base import RatePrior
+from partwise.priors.families import FAMILIES, resolve_family
+
+Floats = NDArray[np.float64]
+
+_ALGORITHMS: dict[str, type[Sweeps]] = {"sweep": Sweeps, "component": ComponentSweeps}
+_LARGEST_AVERAGE = 1e60
+_PRIOR = [StrOptions(set(FAMILIES)), HasMethods(["fit", "pack", "unpack"]), HasMethods(["posterior"]), np.ndarray]
+
+
+class EmpiricalBayesPoissonNMF(FactorizationEstimator):
+    """Find nonnegative parts of counts, with priors that are learnt: h_nk ~ g_k, w_fk ~ g'_k, x_nf ~ Poisson(Σ h w).
+
+    Each part has a prior for its activations and one for its dictionary column, and both are chosen from a family by
+    the data (empirical Bayes). Entries for which there is little evidence are shrunk, so that too many parts do far
+    less harm than with maximum likelihood. Any nonnegative data are accepted, sparse or dense, with missing cells (NaN,
+    or a mask in a `Table`), which are left out and not taken for zeros.
+
+    Parameters
+    ----------
+    n_components
+        Number of parts; with ``init="greedy"`` the largest number.
+    activation_prior, dictionary_prior
+        Family of the priors: ``"gamma"``, ``"point-gamma"``, ``"two-gamma"``, ``"exponential-mixture"``,
+        ``"gamma-mixture"``, ``"nonparametric"``, or ``"flat"`` (maximum likelihood); or a family of your own; or a
+        prior such as a `GammaMixture`, which is then kept as it is. (A point at 0 has nothing to hold on to with more
+        than one part, as expected counts never are 0.)
+    inference
+        ``"sweep"``: the allocations are refreshed once for each factor. ``"component"``: after each part, which takes
+        longer for the same bound.
+    init
+        ``"poisson"``: maximum likelihood; ``"greedy"``: parts are added as long as the bound rises; ``"random"``,
+        ``"nndsvd"``, or a pair of arrays (activations, components).
+    size_factors
+        Whether the priors are of activations relative to each sample's total (for samples of very unequal depth).
+    background
+        The same for features: priors of the dictionary are relative to each feature's overall frequency.
+    prune
+        Whether parts that come to hold less than half a count are taken out.
+    max_iter
+        Most sweeps.
+    tol
+        Stop when the bound grows by less than this many nats per count and sweep, twice. 0: run to ``max_iter``.
+    active_threshold
+        Share of the expected counts from which a component counts as active; None = min(0.01, 0.1 / n_components).
+    random_state
+        Seed of all random numbers: int, Generator, RandomState or None.
+    n_jobs
+        Threads; the result is the same for any number. None = 1, -1 = all cores.
+    engine
+        Where blocks of rows are worked on; None = threads on this machine.
+    progress
+        None: a progress bar on a terminal; True: always; False: never.
+    callbacks
+        Functions called after each iteration with (iteration, state, trace); returning True stops the fit.
+    checkpoint
+        File (or `Checkpoint`) to write the running fit to.
+    resume
+        Go on from ``checkpoint`` if that file exists; the result is that of a fit that was never stopped.
+
+    Attributes
+    ----------
+    components_
+        Posterior means, components x features. Each sums to 1, so activations are expected counts, unless a prior that
+        was given sets the scale.
+    geometric_components_
+        exp(E[log w_fk]), on the same scale.
+    n_components_, n_active_components_, active_components_
+        Number of parts that are left; number and positions of those that hold a share worth naming.
+    elbo_
+        The evidence lower bound: what is maximised, with log x! and all other constants.
+    greedy_elbo_
+        The bound with 1, 2, ... parts, the last being the one that did not help; empty unless ``init="greedy"``.
+    mean_activations_
+        Mean over the training samples of each part's activation.
+    n_iter_, trace_, status_
+        Sweeps, what was reached at each, and how the fit ended.
+    n_features_in_, feature_names_in_
+        Features of the training data.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from partwise import EmpiricalBayesPoissonNMF
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.poisson(rng.gamma(0.3, 10, (60, 3)) @ rng.gamma(0.3, 1, (3, 40)))
+    >>> model = EmpiricalBayesPoissonNMF(8, init="greedy", random_state=0).fit(X)
+    >>> model.n_components_
+    3
+    >>> model.dictionary_posterior().interval(0.9).shape  # ends of credible intervals
+    (40, 3, 2)
+    """
+
+    geometric_components_: Floats
+    dictionary_counts_: Floats
+    dictionary_exposure_: Floats
+    background_: Floats
+    feature_shares_: Floats
+    size_unit_: float
+    activation_prior_numbers_: Floats
+    activation_prior_sizes_: NDArray[np.int64]
+    dictionary_prior_numbers_: Floats
+    dictionary_prior_sizes_: NDArray[np.int64]
+    elbo_: float
+    greedy_elbo_: Floats
+    mean_activations_: Floats
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **COMMON_CONSTRAINTS,
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "activation_prior": _PRIOR,
+        "dictionary_prior": _PRIOR,
+        "inference": [StrOptions(set(_ALGORITHMS))],
+        "init": [StrOptions({"poisson", "greedy", "random", "nndsvd"}), tuple],
+        "size_factors": ["boolean"],
+        "background": ["boolean"],
+        "prune": ["boolean"],
+    }
+
+    def __init__(
+        self,
+        n_components: int = 10,
+        *,
+        activation_prior: Any = "exponential-mixture",
+        dictionary_prior: Any = "exponential-mixture",
+        inference: str = "sweep",
+        init: Start = "poisson",
+        size_factors: bool = False,
+        background: bool = False,
+        prune: bool = True,
+        max_iter: int = 1000,
+        tol: float = 1e-6,
+        active_threshold: float | None = None,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        engine: Any = None,
+        progress: bool | None = None,
+        callbacks: Sequence[Any] = (),
+        checkpoint: Any = None,
+        resume: bool = False,
+    ) -> None:
+        self.n_components = n_components
+        self.activation_prior = activation_prior
+        self.dictionary_prior = dictionary_prior
+        self.inference = inference
+        self.init = init
+        self.size_factors = size_factors
+        self.background = background
+        self.prune = prune
+        self.max_iter = max_iter
+        self.tol = tol
+        self.active_threshold = active_threshold
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.engine = engine
+        self.progress = progress
+        self.callbacks = callbacks
+        self.checkpoint = checkpoint
+        self.resume = resume
+
+    def _data(self, X: Any, *, reset: bool, caller: str) -> CountMatrix:
+        data = CountMatrix.build(X, integers=False, caller=f"{type(self).__name__}.{caller}", allow_all_zero=not reset)
+        self._check_columns(X, data, reset=reset)
+        average = data.total / max(data.nnz, 1)
+        if average > _LARGEST_AVERAGE or 0 < average < 1.0 / _LARGEST_AVERAGE:
+            raise InvalidInputError(
+                f"the nonzeros of X are {average:.3g} on average, far from any count: give X in units of counts."
+            )
+        return data
+
+    def _engine(self) -> Engine:
+        return resolve_engine(self.engine, self.n_jobs)
+
+    def _settings(self) -> Settings:
+        return Settings(
+            resolve_family(self.activation_prior, "activation_prior"),
+            resolve_family(self.dictionary_prior, "dictionary_prior"),
+            self.size_factors,
+            self.background,
+            self.prune,
+        )
+
+    @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Fit parts and priors.
+
+        Parameters
+        ----------
+        X
+            Nonnegative data, samples x features: array, sparse matrix, frame, AnnData or `Table`. NaN is missing.
+        y
+            Ignored.
+        """
+        engine, settings = self._engine(), self._settings()
+        data = self._data(X, reset=True, caller="fit")
+        init = checked_start(self.init, data.shape, self.n_components) if isinstance(self.init, tuple) else self.init
+        first = FirstState(settings, self.n_components, init, engine)
+        algorithm = _ALGORITHMS[self.inference](settings, first, engine)
+        rule = SmallChange(self.tol, data.total, patience=2)
+        state = self._run(algorithm, data, convergence=rule).state
+        problem = Problem.of(data, settings, state.n_components, engine)
+        self.elbo_ = problem.elbo(state)
+        self.greedy_elbo_ = state.grown
+        self._store(Fitted.of(problem, state, settings))
+        return self
+
+    def _store(self, fitted: Fitted) -> None:
+        self._store_components(fitted.dictionary, fitted.component_counts)
+        self.geometric_components_ = np.ascontiguousarray(fitted.geometric.T)
+        self.dictionary_counts_, self.dictionary_exposure_ = fitted.dictionary_counts, fitted.dictionary_exposure
+        self.background_, self.feature_shares_ = fitted.background, fitted.feature_shares
+        self.size_unit_, self.mean_activations_ = fitted.size_unit, fitted.mean_activations
+        self.activation_prior_numbers_, self.activation_prior_sizes_ = fitted.activation_priors
+        self.dictionary_prior_numbers_, self.dictionary_prior_sizes_ = fitted.dictionary_priors
+
+    @property
+    def activation_priors_(self) -> list[RatePrior]:
+        """The prior of each part's activations (relative to size factors, where these are used)."""
+        check_is_fitted(self, "components_")
+        family = resolve_family(self.activation_prior, "activation_prior")
+        parts = np.split(self.activation_prior_numbers_, np.cumsum(self.activation_prior_sizes_)[:-1])
+        return [family.unpack(numbers) for numbers in parts]
+
+    @property
+    def dictionary_priors_(self) -> list[RatePrior]:
+        """The prior of each part's dictionary column (relative to the background, where this is used)."""
+        check_is_fitted(self, "components_")
+        family = resolve_family(self.dictionary_prior, "dictionary_prior")
+        parts = np.split(self.dictionary_prior_numbers_, np.cumsum(self.dictionary_prior_sizes_)[:-1])
+        return [family.unpack(numbers) for numbers in parts]
+
+    def dictionary_posterior(self) -> FactorPosterior:
+        """Variances, quantiles, credible intervals and draws of the dictionary (features x components)."""
+        check_is_fitted(self, "components_")
+        counts, exposure = self.dictionary_counts_, self.dictionary_exposure_
+        return FactorPosterior(self.components_.T, counts, exposure, self.dictionary_priors_, self.background_)
+
+    def activation_posterior(self, X: Any) -> FactorPosterior:
+        """The posterior of the activations of samples, with the dictionary's posterior and all priors held fixed.
+
+        Parameters
+        ----------
+        X
+            Data as for `fit`.
+
+        Returns
+        -------
+        FactorPosterior
+            Means, variances, quantiles, credible intervals and draws, samples x components.
+        """
+        check_is_fitted(self, "components_")
+        data = self._data(X, reset=False, caller="transform")
+        with self._compiling():
+            return self._activations(data, self._engine())
+
+    def _activations(self, data: CountMatrix, engine: Engine) -> FactorPosterior:
+        sizes = np.ones(data.shape[0])
+        exposure = Side(data, engine).exposure(np.ascontiguousarray(self.components_.T))
+        if self.size_factors:
+            sizes = size_factors(data, self.feature_shares_[:, None], engine) / self.size_unit_
+            exposure = exposure * sizes[:, None]
+        priors = self.activation_priors_
+        geometric = np.ascontiguousarray(self.geometric_components_.T)
+        counts = expected_counts(data, geometric, exposure, priors, engine)
+        mean, _, _ = posteriors(counts, exposure, priors, engine)
+        return FactorPosterior(mean * sizes[:, None], counts, exposure, priors, sizes)
+
+    def transform(self, X: Any) -> Floats:
+        """Posterior means of the activations of samples, with dictionary and priors held fixed.
+
+        Parameters
+        ----------
+        X
+            Data as for `fit`.
+
+        Returns
+        -------
+        ndarray
+            Samples x components: expected counts, where components sum to 1. A row does not depend on other rows.
+        """
+        return self.activation_posterior(X).mean
+
+    def completion(self, X: Any, *, key: Key | None = None) -> Completion:
+        """Document completion, row by row: half of each row's tokens are given, the others predicted.
+
+        Parameters
+        ----------
+        X
+            Data as for `fit`; best data that the model was not fitted to.
+        key
+            Key of the split; by default that of seed 0, so that scores of different models use the same split.
+        """
+        check_is_fitted(self, "components_")
+        data = self._data(X, reset=False, caller="score")
+        engine = self._engine()
+        with self._compiling():
+            given, held_out = split_tokens(data, Key(0) if key is None else key, engine=engine)
+            activations = self._activations(given, engine).mean
+            return predict_tokens(held_out, activations, self.components_.T, engine=engine)
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Mean log probability, in nats, of a held-out token when half of each row's tokens are given.
+
+        Never the likelihood of tokens that the activations were fitted to; greater is better. See `completion`.
+        """
+        return self.completion(X).per_token
+
+    def elbo_by_size(self, X: Any, sizes: Sequence[int]) -> Floats:
+        """The bound that fits with other numbers of parts reach; the best number is where it is highest.
+
+        Parameters
+        ----------
+        X
+            Data as for `fit`.
+        sizes
+            Numbers of parts.
+        """
+        return np.array([clone(self).set_params(n_components=int(size)).fit(X).elbo_ for size in sizes])
+
+    def _check_loaded(self) -> None:
+        super()._check_loaded()
+        shape = (self.n_components_, self.n_features_in_)
+        check_array_is(self.components_, "components_", shape)
+        check_array_is(self.geometric_components_, "geometric_components_", shape)
+        check_array_is(self.dictionary_counts_, "dictionary_counts_", shape[::-1])
+        check_array_is(self.dictionary_exposure_, "dictionary_exposure_", (len(self.dictionary_exposure_), shape[0]))
+        if len(self.dictionary_exposure_) not in (1, shape[1]):
+            raise ValueError("its dictionary_exposure_ has neither one row nor one for each feature")
+        check_array_is(self.background_, "background_", shape[1:])
+        check_array_is(self.feature_shares_, "feature_shares_", shape[1:])
+        check_array_is(self.mean_activations_, "mean_activations_", shape[:1])
+        if not all(isinstance(number, float) and np.isfinite(number) for number in (self.elbo_, self.size_unit_)):
+            raise ValueError("its elbo_ or its size_unit_ is not a number")
+        if len(self.activation_priors_) != shape[0] or len(self.dictionary_priors_) != shape[0]:
+            raise ValueError("it has not one prior for each component")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.input_tags.positive_only = True
+        tags.input_tags.allow_nan = True
+        tags.transformer_tags.preserves_dtype = ["float64"]
+        return tags

@@ -1,0 +1,1 @@
+"""Algorithms of empirical Bayes Poisson factorization."""

@@ -1,0 +1,90 @@
+"""Algorithm 6.1 as it is written: q(Z) is refreshed after each component."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from partwise.empirical_bayes import kernels
+from partwise.empirical_bayes.inference.problem import Problem
+from partwise.empirical_bayes.inference.rates import RateSide
+from partwise.empirical_bayes.inference.state import EmpiricalBayesState, Factor
+from partwise.empirical_bayes.inference.sweep import Sweeps
+
+Floats = NDArray[np.float64]
+
+
+@dataclass
+class ComponentSweeps(Sweeps):
+    """For each component the rank-1 problem (Algorithm 5.1: dictionary, then activations), then q(Z) anew."""
+
+    def sweep(self, problem: Problem, state: EmpiricalBayesState) -> tuple[EmpiricalBayesState, float]:
+        """Every component once, and the ELBO after that."""
+        samples, features = problem.samples, problem.features
+        by_rows, by_columns = CellRates(samples), CellRates(features)
+        # Kept by differences within a sweep, and computed anew for the next: errors cannot add up.
+        by_rows.fill(state.activations.geometric, state.dictionary.geometric)
+        by_columns.fill(state.dictionary.geometric, state.activations.geometric)
+        n_components = state.n_components
+        activations = [state.activations.only(np.array([k])) for k in range(n_components)]
+        dictionary = [state.dictionary.only(np.array([k])) for k in range(n_components)]
+        for k in range(n_components):
+            old_row, old_column = activations[k].geometric[:, 0], dictionary[k].geometric[:, 0]
+            row_counts = by_rows.counts(old_row, old_column)
+            column_counts = by_columns.counts(old_column, old_row)
+            dictionary[k] = features.solve(column_counts, features.exposure(activations[k].mean), dictionary[k])
+            activations[k] = samples.solve(row_counts, samples.exposure(dictionary[k].mean), activations[k])
+            row, column = activations[k].geometric[:, 0], dictionary[k].geometric[:, 0]
+            by_rows.replace(old_row, old_column, row, column)
+            by_columns.replace(old_column, old_row, column, row)
+        state = EmpiricalBayesState(Factor.joined(activations), Factor.joined(dictionary), state.constant, state.grown)
+        return state, problem.elbo(state)
+
+
+class CellRates:
+    """The rate of every nonzero of one side of the data, Σ_k of products of both factors.
+
+    Parameters
+    ----------
+    side
+        The side.
+    """
+
+    def __init__(self, side: RateSide) -> None:
+        self._data, self._engine, self._blocks = side.data, side.engine, side.passes.blocks
+        self.values: Floats = np.empty(side.data.nnz)
+
+    def fill(self, factor: Floats, other: Floats) -> None:
+        """All of them, from both factors."""
+        data = self._data
+
+        def one(block: tuple[int, int]) -> None:
+            kernels.cell_rates(data.indptr, data.indices, factor, other, *block, self.values)
+
+        self._engine.for_each(one, self._blocks)
+
+    def counts(self, row_part: Floats, column_part: Floats) -> Floats:
+        """Expected counts of a component in each row, as a column."""
+        data = self._data
+        out = np.empty((data.shape[0], 1))
+
+        def one(block: tuple[int, int]) -> None:
+            kernels.component_counts(
+                data.indptr, data.indices, data.values, self.values, row_part, column_part, *block, out[:, 0]
+            )
+
+        self._engine.for_each(one, self._blocks)
+        return out
+
+    def replace(self, old_row: Floats, old_column: Floats, new_row: Floats, new_column: Floats) -> None:
+        """Take a component out of the rates and put its new version in."""
+        data = self._data
+
+        def one(block: tuple[int, int]) -> None:
+            kernels.replace_component(
+                data.indptr, data.indices, old_row, old_column, new_row, new_column, *block, self.values
+            )
+
+        self._engine.for_each(one, self._blocks)

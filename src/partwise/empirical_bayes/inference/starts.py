@@ -1,0 +1,138 @@
+"""How a factorization starts: from maximum likelihood, or one component after the other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from partwise.core.convergence import SmallChange
+from partwise.core.data import SparseData
+from partwise.core.keys import Key
+from partwise.core.run import run
+from partwise.empirical_bayes.inference.component import CellRates
+from partwise.empirical_bayes.inference.problem import Problem, Settings
+from partwise.empirical_bayes.inference.state import EmpiricalBayesState, Factor
+from partwise.empirical_bayes.inference.sweep import Sweeps, sweep
+from partwise.engines.base import Engine
+from partwise.poisson.inference.coordinate import CoordinateDescent
+from partwise.poisson.inference.state import PoissonState, Start, start_factors
+
+Floats = NDArray[np.float64]
+
+_TOL, _MOST_ITERATIONS = 1e-5, 200
+_GROWTH_SWEEPS = 30
+
+
+@dataclass(frozen=True)
+class FirstState:
+    """Makes the state before the first sweep.
+
+    Attributes
+    ----------
+    n_components
+        Components; for a greedy start, at most.
+    init
+        ``"poisson"``: a Poisson factorization by maximum likelihood; ``"greedy"``: components are added as long as the
+        ELBO rises; or a start of Poisson factorization, which is then taken as it is.
+    """
+
+    settings: Settings
+    n_components: int
+    init: Start
+    engine: Engine = field(compare=False)
+
+    def make(self, key: Key, data: SparseData) -> EmpiricalBayesState:
+        """The factors of the start, and priors for them."""
+        if isinstance(self.init, str) and self.init == "greedy":
+            return self._grown(key, data)
+        if isinstance(self.init, str) and self.init == "poisson":
+            found = maximum_likelihood(key, data, self.n_components, self.engine)
+        else:
+            found = start_factors(key, data, self.n_components, self.init)
+        return self._with_priors(data, found)
+
+    def _grown(self, key: Key, data: SparseData) -> EmpiricalBayesState:
+        """Add components, each from the counts that are more than the others expect, until the ELBO does not rise."""
+        state = self._with_priors(data, maximum_likelihood(key, data, 1, self.engine))
+        state, elbo = self._swept(key, data, state)
+        grown = [elbo]
+        while state.n_components < self.n_components:
+            problem = Problem.of(data, self.settings, state.n_components, self.engine)
+            excess = _excess(problem, state)
+            if excess.nnz == 0:
+                break
+            new = maximum_likelihood(key.at(state.n_components), excess, 1, self.engine)
+            activations, dictionary = _without_scales(problem, new)
+            joined = EmpiricalBayesState(
+                Factor.joined([state.activations, activations]),
+                Factor.joined([state.dictionary, dictionary]),
+                state.constant,
+                state.grown,
+            )
+            larger, elbo = self._swept(key, data, joined)
+            grown.append(elbo)
+            if elbo <= grown[-2]:
+                break
+            grew = larger.n_components > state.n_components
+            state = larger
+            if not grew:
+                break
+        state.grown = np.array(grown)
+        return state
+
+    def _with_priors(self, data: SparseData, found: PoissonState) -> EmpiricalBayesState:
+        problem = Problem.of(data, self.settings, found.activations.shape[1], self.engine)
+        activations, dictionary = _without_scales(problem, found)
+        return sweep(problem, EmpiricalBayesState(activations, dictionary, problem.constant(), np.zeros(0)))[0]
+
+    def _swept(self, key: Key, data: SparseData, state: EmpiricalBayesState) -> tuple[EmpiricalBayesState, float]:
+        """The state after some sweeps, and its ELBO."""
+        swept: EmpiricalBayesState = run(
+            Sweeps(self.settings, self, self.engine),
+            data,
+            key=key,
+            max_iter=_GROWTH_SWEEPS,
+            convergence=SmallChange(_TOL, data.total),
+            progress=False,
+            initial_state=state,
+        ).state
+        return swept, Problem.of(data, self.settings, swept.n_components, self.engine).elbo(swept)
+
+
+def maximum_likelihood(key: Key, data: SparseData, n_components: int, engine: Engine) -> PoissonState:
+    """Poisson factorization without priors, to a tolerance that is enough for a start."""
+    found: PoissonState = run(
+        CoordinateDescent(n_components, "random", engine),
+        data,
+        key=key.for_stage("start"),
+        max_iter=_MOST_ITERATIONS,
+        convergence=SmallChange(_TOL, data.total, patience=2),
+        progress=False,
+    ).state
+    return found
+
+
+def _without_scales(problem: Problem, found: PoissonState) -> tuple[Factor, Factor]:
+    """Both factors with what is known of their rows taken out."""
+    return (
+        Factor.given(_divided(found.activations, problem.samples.scales)),
+        Factor.given(_divided(found.dictionary, problem.features.scales)),
+    )
+
+
+def _divided(values: Floats, scales: Floats | None) -> Floats:
+    return values if scales is None else values / np.where(scales > 0, scales, 1.0)[:, None]
+
+
+def _excess(problem: Problem, state: EmpiricalBayesState) -> SparseData:
+    """What the counts have beyond their expectation under a state, where it is positive."""
+    rates = CellRates(problem.samples)
+    means = [
+        factor.mean if side.scales is None else factor.mean * side.scales[:, None]
+        for side, factor in ((problem.samples, state.activations), (problem.features, state.dictionary))
+    ]
+    rates.fill(means[0], means[1])
+    excess = problem.samples.data.values - rates.values
+    return problem.samples.data.with_values(excess).only(excess > 0)

@@ -1,0 +1,137 @@
+"""The figures, in the paper's layout: one panel a collection, one line a method."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from partwise.plotting._figures import GREY, grid, new_figure
+from partwise.reproduce.l2r._methods import EXACT_CONDITIONALS, sampled
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+# Colours of Okabe and Ito; a method has the same in all figures.
+_STYLES: dict[str, tuple[str, str]] = {
+    "DS": ("#999999", "v"),
+    "HM": ("#CC79A7", "^"),
+    sampled(1): ("#D55E00", "o"),
+    sampled(10): ("#E69F00", "s"),
+    sampled(100): ("#C8B400", "D"),
+    EXACT_CONDITIONALS: ("#000000", "x"),
+    "annealed": ("#009E73", "P"),
+    "smc": ("#0072B2", "*"),
+}
+_PANEL = 2.7, 2.3
+
+
+def curves_by_draws(results: Mapping[str, Any], measure: str, y_label: str) -> Figure:
+    """Figure 2: mean and standard error over the repetitions against draws."""
+    figure, axes = _panels(list(results), "number of draws S", y_label)
+    for ax, curves in zip(axes, results.values(), strict=False):
+        for name, points in curves.items():
+            draws = [int(n_draws) for n_draws in points]
+            values = np.array([np.asarray(point[measure], dtype=np.float64) for point in points.values()])
+            _line(ax, name, draws, values)
+        ax.set_xscale("log")
+        ax.set_yscale("log")
+    return _legend(figure, axes[0])
+
+
+def left_to_right_beside_direct(results: Mapping[str, Any], lengths: Mapping[str, float], n_draws: int) -> Figure:
+    """Figure 1: divergence of direct sampling over that of the left-to-right algorithm against the mean length."""
+    figure = new_figure(4.6, 3.2)
+    ax = figure.add_subplot()
+    rivals = (sampled(1), EXACT_CONDITIONALS, "smc")
+    for rival in rivals:
+        color, marker = _STYLES[rival]
+        for name, curves in results.items():
+            ours, direct = (np.mean(curves[key][str(n_draws)]["divergence"]) for key in (rival, "DS"))
+            ax.plot(lengths[name], direct / ours, marker, color=color, label=rival, markersize=7)
+    top = ax.get_ylim()[1]
+    for name, length in lengths.items():
+        ax.annotate(name, (length, top), xytext=(0, 3), textcoords="offset points", fontsize=7, rotation=40, color=GREY)
+    ax.axhline(1.0, color=GREY, linewidth=0.8, linestyle=":")
+    ax.set_xscale("log")
+    ax.set_yscale("log")
+    ax.set_xlabel("mean length of the documents evaluated", fontsize=9)
+    ax.set_ylabel(f"divergence of DS over method's, S = {n_draws}", fontsize=9)
+    ax.spines[["top", "right"]].set_visible(False)
+    return _legend(figure, ax)
+
+
+def errors_by_length(results: Mapping[str, Any]) -> Figure:
+    """Error of log p against the length of documents."""
+    n_draws = next(iter(results.values()))["n_draws"]
+    figure, axes = _panels(list(results), "length of the document", f"RMS error of log p, S = {n_draws}")
+    for ax, result in zip(axes, results.values(), strict=False):
+        for name, errors in result["errors"].items():
+            _line(ax, name, result["lengths"], np.asarray(errors, dtype=np.float64)[:, None])
+        ax.set_xscale("log", base=2)
+        ax.set_yscale("log")
+    return _legend(figure, axes[0])
+
+
+def totals_by_draws(results: Mapping[str, Any]) -> Figure:
+    """Figure 3: log-likelihood of a token against draws, with what `auto` says as a line."""
+    figure, axes = _panels(list(results), "number of draws S", "log-likelihood a token (nats)")
+    for ax, result in zip(axes, results.values(), strict=False):
+        reference, tokens = result["reference"], result["reference"]["tokens"]
+        level = reference["total"] / tokens
+        ax.axhline(level, color=GREY, linewidth=1.0, linestyle=":")
+        lowest = level
+        for name, points in result["totals"].items():
+            values = np.array([np.mean(totals) for totals in points.values()]) / tokens
+            _line(ax, name, [int(n_draws) for n_draws in points], values[:, None])
+            if name != "DS":
+                lowest = min(lowest, values.min())
+        ax.set_xscale("log")
+        # Direct sampling is so far below that it would hide all the others.
+        high = ax.get_ylim()[1]
+        ax.set_ylim(lowest - 0.15 * (high - lowest), high)
+    return _legend(figure, axes[0])
+
+
+def completion(results: Mapping[str, Any]) -> Figure:
+    """Document completion against the exact predictive probability, one point a document."""
+    figure, axes = _panels(list(results), "exact log p a held-out token", "document completion")
+    for ax, result in zip(axes, results.values(), strict=False):
+        exact, plugged = np.array(result["exact"]), np.array(result["completion"])
+        ax.scatter(exact, plugged, s=6, color="#0072B2", alpha=0.5, linewidths=0)
+        ends = min(exact.min(), plugged.min()), max(exact.max(), plugged.max())
+        ax.plot(ends, ends, color=GREY, linewidth=0.8, linestyle=":")
+    return figure
+
+
+def _line(ax: Any, name: str, positions: Sequence[float], values: Any) -> None:
+    """A line through the means over repetitions, with standard errors where there are several."""
+    color, marker = _STYLES[name]
+    mean = values.mean(axis=1)
+    bars = values.std(axis=1, ddof=1) / np.sqrt(values.shape[1]) if values.shape[1] > 1 else None
+    style = {"color": color, "marker": marker, "markersize": 4.5, "linewidth": 1.2, "label": name}
+    ax.errorbar(positions, mean, bars, capsize=2, elinewidth=0.8, **style)
+
+
+def _panels(names: list[str], x_label: str, y_label: str) -> tuple[Figure, list[Any]]:
+    rows, columns = grid(len(names), None, 3)
+    figure = new_figure(max(columns, 2) * _PANEL[0], rows * _PANEL[1] + 0.5)
+    axes = list(figure.subplots(rows, columns, squeeze=False).flat)
+    for ax, name in zip(axes, names, strict=False):
+        ax.set_title(name, fontsize=9)
+        ax.tick_params(labelsize=7)
+        ax.spines[["top", "right"]].set_visible(False)
+        ax.grid(visible=True, which="major", linewidth=0.3)
+    for ax in axes[len(names) :]:
+        ax.set_visible(False)
+    figure.supxlabel(x_label, fontsize=9)
+    figure.supylabel(y_label, fontsize=9)
+    return figure, axes
+
+
+def _legend(figure: Figure, ax: Any) -> Figure:
+    handles, labels = ax.get_legend_handles_labels()
+    unique = dict(zip(labels, handles, strict=True))
+    figure.legend(unique.values(), unique.keys(), loc="outside lower center", ncols=4, fontsize=7, frameon=False)
+    return figure

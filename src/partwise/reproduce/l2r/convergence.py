@@ -1,0 +1,45 @@
+"""Figure 3: log-likelihood of documents in full vocabularies against draws."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from partwise.likelihood import auto
+from partwise.reproduce._notebook import Notebook
+from partwise.reproduce.l2r._corpora import Corpus, draw_rows
+from partwise.reproduce.l2r._methods import Method
+from partwise.reproduce.l2r._protocol import Protocol
+
+_STD_ERROR = 0.1
+
+
+def totals(notebook: Notebook, corpus: Corpus, methods: list[Method], protocol: Protocol) -> dict[str, Any]:
+    """Log-likelihood of all documents: of each repetition, and what `auto` says with its standard error."""
+    occupied = np.flatnonzero(np.diff(corpus.counts.indptr) > 1)
+    chosen = corpus.rows(draw_rows(occupied, protocol.large_documents))
+    name = f"{corpus.name}, {protocol.large_documents} documents, all words"
+
+    def reference() -> dict[str, float]:
+        result = auto(chosen.counts, *chosen.model, rng=0, std_error=_STD_ERROR)
+        return {"total": result.total, "std_error": result.total_std_error, "tokens": float(chosen.lengths.sum())}
+
+    def evaluate(method: Method, n_draws: int, repeats: int) -> list[float]:
+        return [method.estimate(chosen, n_draws, seed).total for seed in range(repeats)]
+
+    return {
+        "reference": notebook.step(f"{name}, auto", reference),
+        "totals": {
+            method.name: {
+                str(n_draws): notebook.step(
+                    f"{name}, {method.name}, {n_draws} draws, {repeats} times",
+                    partial(evaluate, method, n_draws, repeats),
+                )
+                for n_draws, repeats in protocol.large_repeats.items()
+                if n_draws <= method.most_draws
+            }
+            for method in methods
+        },
+    }

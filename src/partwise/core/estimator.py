@@ -98,7 +98,7 @@ class FactorizationEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         """Remember the features of the training data, or refuse data that have others."""
         labels = data.column_labels
         if reset:
-            vars(self).pop("component_names_", None)
+            self.__dict__.pop("component_names_", None)
         if labels is None or hasattr(X, "columns"):
             names, counts = np.unique([] if labels is None else labels, return_counts=True)
             if np.any(counts > 1):

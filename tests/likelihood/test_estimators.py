@@ -214,7 +214,7 @@ def test_mistakes_get_one_sentence(estimator: Any, arguments: Any, words: str) -
         (auto, {"max_draws": 100}),
         (smc, {"rng": -1}),
     ],
-    ids=str,
+    ids=lambda value: getattr(value, "__name__", str(value)),
 )
 def test_bad_settings_get_one_sentence(estimator: Any, settings: dict[str, Any]) -> None:
     with pytest.raises(InvalidInputError) as caught:

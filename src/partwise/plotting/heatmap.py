@@ -83,8 +83,8 @@ def group_order(groups: Sequence[Any], names: Sequence[Any] | None = None) -> Po
 def plot_matrix(
     matrix: Any,
     *,
-    rows: Sequence[int] | None = None,
-    columns: Sequence[int] | None = None,
+    rows: Sequence[int] | Positions | None = None,
+    columns: Sequence[int] | Positions | None = None,
     row_groups: Sequence[Any] | None = None,
     column_groups: Sequence[Any] | None = None,
     title: str = "",
@@ -146,7 +146,7 @@ def plot_dictionary(
     *,
     groups: Sequence[Any] | None = None,
     order: Literal["given", "parts"] = "given",
-    features: Sequence[int] | None = None,
+    features: Sequence[int] | Positions | None = None,
     parts: Sequence[int] | None = None,
     n_parts: int | None = None,
     titles: Sequence[str] | None = None,
@@ -297,7 +297,7 @@ def _matrix(matrix: Any) -> Floats:
     return values
 
 
-def _order(positions: Sequence[int] | None, size: int, argument: str) -> Positions:
+def _order(positions: Sequence[int] | Positions | None, size: int, argument: str) -> Positions:
     if positions is None:
         return np.arange(size)
     order = np.asarray(positions, dtype=np.int64)

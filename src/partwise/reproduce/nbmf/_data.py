@@ -74,6 +74,12 @@ def reference_split(name: str, number: int) -> Split:
     return Split.of(truth, held_out)
 
 
+def feature_labels(name: str) -> list[str]:
+    """Names of the features of a data set."""
+    labels = load_binary(name).row_labels
+    return [] if labels is None else [str(label) for label in labels]
+
+
 def parties() -> list[str]:
     """The party of each member of parliament, in the order of the data."""
     path = data_folder() / "nbmf" / "parliament_labels.csv"

@@ -20,6 +20,8 @@ class Protocol:
         Iterations of the variational methods.
     n_splits
         Repetitions of the prediction experiment.
+    n_repeats
+        Repetitions of the others.
     datasets
         Data of the prediction experiment, smallest first.
     few
@@ -38,6 +40,7 @@ class Protocol:
     thin: int
     max_iter: int
     n_splits: int
+    n_repeats: int
     datasets: Sequence[str]
     few: Sequence[int]
     fewer: Sequence[int]
@@ -53,6 +56,7 @@ FULL = Protocol(
     thin=10,
     max_iter=500,
     n_splits=10,
+    n_repeats=3,
     datasets=("animals", "parliament", "paleo", "lastfm", "unvotes"),
     few=(2, 3, 4, 5, 6, 7, 8),
     fewer=(2, 3, 4),
@@ -66,6 +70,7 @@ QUICK = Protocol(
     thin=2,
     max_iter=40,
     n_splits=2,
+    n_repeats=1,
     datasets=("animals", "parliament"),
     few=(2, 5),
     fewer=(2,),

@@ -8,8 +8,20 @@ from pathlib import Path
 from sklearn.exceptions import ConvergenceWarning
 
 from partwise.reproduce._notebook import Notebook
-from partwise.reproduce.nbmf import prediction
-from partwise.reproduce.nbmf._protocol import protocol
+from partwise.reproduce.nbmf import (
+    concentration,
+    convergence,
+    dictionaries,
+    dir_dir,
+    links,
+    originals,
+    parliament,
+    prediction,
+    references,
+    synthetic,
+)
+from partwise.reproduce.nbmf._protocol import Protocol, protocol
+from partwise.reproduce.nbmf.report import Results, markdown
 
 
 def run(output: Path, quick: bool) -> None:
@@ -26,4 +38,32 @@ def run(output: Path, quick: bool) -> None:
     with warnings.catch_warnings():
         # The paper's numbers of iterations are what is asked for, converged or not.
         warnings.simplefilter("ignore", ConvergenceWarning)
-        prediction.score_all(notebook, lengths)
+        _figures_of_definitions(notebook)
+        notebook.text("tables.md", markdown(_results(notebook, lengths)))
+        convergence.draw(notebook, lengths)
+
+
+def _figures_of_definitions(notebook: Notebook) -> None:
+    links.draw(notebook)
+    synthetic.draw(notebook)
+    originals.draw(notebook)
+
+
+def _results(notebook: Notebook, lengths: Protocol) -> Results:
+    found_parliament = parliament.draw(notebook, lengths)
+    found_references = references.compare(notebook, lengths)
+    found_dictionaries = dictionaries.draw(notebook, lengths)
+    found_dir_dir = dir_dir.compare(notebook, lengths)
+    found_concentration = concentration.draw(notebook, lengths)
+    scores = prediction.score_all(notebook, lengths)
+    prediction.draw(notebook, scores)
+    return Results(
+        parliament=found_parliament,
+        dictionaries=found_dictionaries,
+        references=found_references,
+        dir_dir=found_dir_dir,
+        concentration=found_concentration,
+        concentrations=lengths.concentrations,
+        scores=scores,
+        seconds=prediction.processor_seconds(notebook, lengths),
+    )

@@ -1,0 +1,89 @@
+"""Figure 11: perplexity of held-out cells along the iterations of the variational methods."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from partwise.binary.estimator import BinaryNMF
+from partwise.binary.inference.posterior import posterior_of_counts
+from partwise.binary.model import BinaryModel
+from partwise.plotting._figures import BLUE, GREY, ORANGE, grid, panels
+from partwise.reproduce._notebook import Notebook
+from partwise.reproduce.nbmf._data import Split, bits, random_split
+from partwise.reproduce.nbmf._methods import beta_dir_vb, bica, collapsed_bica
+from partwise.reproduce.nbmf._protocol import Protocol
+
+_COMPONENTS = 5
+_MAKERS: dict[str, tuple[Callable[..., BinaryNMF], str, str]] = {
+    "Beta-Dir VB": (beta_dir_vb, ORANGE, "-"),
+    f"c-bICA-{_COMPONENTS}": (partial(collapsed_bica, _COMPONENTS), BLUE, "--"),
+    f"bICA-{_COMPONENTS}": (partial(bica, _COMPONENTS), GREY, "-."),
+}
+
+
+def draw(notebook: Notebook, protocol: Protocol) -> None:
+    """A panel a data set, averages over some splits."""
+    rows, columns = grid(len(protocol.datasets), None, widest=3)
+    figure, axes = panels(None, rows, columns, 2.6, 2.2)
+    for ax, dataset in zip(axes, protocol.datasets, strict=False):
+        for method, (_, colour, style) in _MAKERS.items():
+            runs = [
+                notebook.step(
+                    f"fig11, {dataset}, {method}, split {number}", partial(_run, method, dataset, number, protocol)
+                )
+                for number in range(protocol.n_repeats)
+            ]
+            mean = np.mean([run["perplexity"] for run in runs], axis=0)
+            ax.semilogx(runs[0]["iteration"], mean, color=colour, linestyle=style, label=method)
+        ax.set_title(dataset, fontsize=9)
+        ax.set_xlabel("iteration", fontsize=8)
+        ax.set_ylabel("perplexity", fontsize=8)
+        ax.tick_params(labelsize=7)
+        ax.spines[["top", "right"]].set_visible(False)
+    axes[0].legend(fontsize=7, frameon=False)
+    for ax in axes[len(protocol.datasets) :]:
+        ax.set_axis_off()
+    notebook.figure("fig11-convergence", figure)
+
+
+def _run(method: str, dataset: str, number: int, protocol: Protocol) -> dict[str, list[float]]:
+    split = random_split(bits(dataset), number)
+    make = _MAKERS[method][0]
+    estimator = make(protocol, number, tol=0.0)
+    watched = _Watch(split, _prior_of(estimator), set(_iterations(protocol.max_iter)))
+    estimator.callbacks = [watched]
+    estimator.fit(split.train)
+    return {"iteration": watched.iterations, "perplexity": watched.perplexities}
+
+
+def _prior_of(estimator: BinaryNMF) -> BinaryModel:
+    concentration = estimator.concentration / (estimator.n_components if estimator.nonparametric else 1)
+    alpha, beta = estimator.beta_prior
+    return BinaryModel("beta-dir", estimator.n_components, alpha, beta, concentration)
+
+
+def _iterations(last: int) -> list[int]:
+    """About as far from each other on a logarithmic axis."""
+    return sorted({round(float(point)) for point in np.geomspace(1, last, 25)})
+
+
+class _Watch:
+    """A callback that scores some iterations."""
+
+    def __init__(self, split: Split, model: BinaryModel, wanted: set[int]) -> None:
+        self._split, self._model, self._wanted = split, model, wanted
+        self.iterations: list[float] = []
+        self.perplexities: list[float] = []
+
+    def __call__(self, iteration: int, state: Any, trace: Any) -> None:
+        if iteration not in self._wanted:
+            return
+        collapsed = hasattr(state, "shares")
+        row_counts = np.moveaxis(state.row_counts, 1, 2) if collapsed else state.row_counts
+        posterior = posterior_of_counts(self._model, row_counts, state.column_counts)
+        self.iterations.append(iteration)
+        self.perplexities.append(self._split.perplexity(posterior.probability))

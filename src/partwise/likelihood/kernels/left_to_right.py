@@ -160,9 +160,10 @@ def left_to_right_rows(
                         )
                 else:
                     # All features without counts at once (Eq. 22).
-                    logs[s] = 0.0
+                    total = 0.0
                     for k in range(n_components):
-                        logs[s] += (shape[k] + chain[k]) * math.log(left[k] * scale[k])
+                        total += (shape[k] + chain[k]) * math.log(left[k] * scale[k])
+                    logs[s] = total
                 top = max(top, logs[s])
             mean, squares = 0.0, 0.0
             for s in range(n_draws):
@@ -176,9 +177,10 @@ def left_to_right_rows(
                 for k in range(n_components):
                     left[k] += token_weights[w, k]
                 for chain in totals:
-                    total = 0.0
                     for k in range(n_components):
                         weights[k] = (shape[k] + chain[k]) * token_weights[w, k] / left[k]
+                    total = 0.0
+                    for k in range(n_components):
                         total += weights[k]
                     multinomial(stream, values[first + w], weights, total, drawn)
                     for k in range(n_components):

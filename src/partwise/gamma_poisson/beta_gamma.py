@@ -11,6 +11,7 @@ from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval
 
 from partwise.core.estimator import COMMON_CONSTRAINTS
+from partwise.core.result import Status
 from partwise.gamma_poisson.fitted import GammaPoissonEstimator
 from partwise.gamma_poisson.inference.beta_gamma_gibbs import BetaGammaGibbs, BetaGammaState
 
@@ -136,6 +137,12 @@ class BetaGammaPFA(GammaPoissonEstimator):
             engine=self._engine(),
         )
         result = self._run(algorithm, data, convergence=None, max_iter=self.burn_in + self.n_draws)
+        if result.status.code == "max_iter":
+            self.status_ = Status(
+                "max_iter",
+                f"Ended after {result.n_iter} sweeps, as many as burn_in and n_draws ask for: if trace_['n_used'] still"
+                " falls at the end, raise burn_in.",
+            )
         self._store(result.state)
         return self
 

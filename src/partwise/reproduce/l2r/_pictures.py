@@ -42,7 +42,9 @@ def curves_by_draws(results: Mapping[str, Any], measure: str, y_label: str) -> F
 
 def left_to_right_beside_direct(results: Mapping[str, Any], lengths: Mapping[str, float], n_draws: int) -> Figure:
     """Figure 1: divergence of direct sampling over that of the left-to-right algorithm against the mean length."""
-    figure = new_figure(4.6, 3.2)
+    from matplotlib.ticker import FixedLocator, ScalarFormatter
+
+    figure = new_figure(4.6, 3.4)
     ax = figure.add_subplot()
     rivals = (sampled(1), EXACT_CONDITIONALS, "smc")
     for rival in rivals:
@@ -50,12 +52,25 @@ def left_to_right_beside_direct(results: Mapping[str, Any], lengths: Mapping[str
         for name, curves in results.items():
             ours, direct = (np.mean(curves[key][str(n_draws)]["divergence"]) for key in (rival, "DS"))
             ax.plot(lengths[name], direct / ours, marker, color=color, label=rival, markersize=7)
-    top = ax.get_ylim()[1]
     for name, length in lengths.items():
-        ax.annotate(name, (length, top), xytext=(0, 3), textcoords="offset points", fontsize=7, rotation=40, color=GREY)
+        ax.axvline(length, color=GREY, linewidth=0.3)
+        ax.annotate(
+            name,
+            (length, 1.0),
+            xycoords=("data", "axes fraction"),
+            xytext=(0, 3),
+            textcoords="offset points",
+            fontsize=7,
+            rotation=40,
+            color=GREY,
+        )
     ax.axhline(1.0, color=GREY, linewidth=0.8, linestyle=":")
     ax.set_xscale("log")
     ax.set_yscale("log")
+    ax.xaxis.set_major_locator(FixedLocator(sorted({round(length, 1) for length in lengths.values()})))
+    ax.xaxis.set_major_formatter(ScalarFormatter())
+    ax.minorticks_off()
+    ax.tick_params(labelsize=7)
     ax.set_xlabel("mean length of the documents evaluated", fontsize=9)
     ax.set_ylabel(f"divergence of DS over method's, S = {n_draws}", fontsize=9)
     ax.spines[["top", "right"]].set_visible(False)
@@ -102,6 +117,7 @@ def completion(results: Mapping[str, Any]) -> Figure:
         ax.scatter(exact, plugged, s=6, color="#0072B2", alpha=0.5, linewidths=0)
         ends = min(exact.min(), plugged.min()), max(exact.max(), plugged.max())
         ax.plot(ends, ends, color=GREY, linewidth=0.8, linestyle=":")
+        ax.locator_params(nbins=5)
     return figure
 
 
@@ -125,7 +141,9 @@ def _panels(names: list[str], x_label: str, y_label: str) -> tuple[Figure, list[
         ax.grid(visible=True, which="major", linewidth=0.3)
     for ax in axes[len(names) :]:
         ax.set_visible(False)
-    figure.supxlabel(x_label, fontsize=9)
+    # Not figure.supxlabel, which a legend below the panels would cover.
+    for ax in axes[max(0, len(names) - columns) : len(names)]:
+        ax.set_xlabel(x_label, fontsize=8)
     figure.supylabel(y_label, fontsize=9)
     return figure, axes
 

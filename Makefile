@@ -28,8 +28,8 @@ test: lint ## the test command: lint, types, layers, tests (below 15 minutes on 
 test-all: lint ## everything that `test` runs, and the slow statistical tests
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m ''
 
-bench: $(VENV)/.installed-bench ## measure speed and memory against named peers
-	$(BIN)/python -m benchmarks
+bench: $(VENV)/.installed-bench ## measure speed and memory against named peers; all, or those that BENCH= names
+	$(BIN)/python -m benchmarks $(BENCH)
 
 docs: $(VENV)/.installed ## build the documentation into site/, warnings being errors
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict

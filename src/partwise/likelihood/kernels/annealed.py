@@ -152,6 +152,16 @@ def _begin(
 
 
 @inner_kernel
+def _move(stream: Stream, n_open: int, n_tokens: int, n_padded: int, room: Runs) -> None:
+    """One collapsed Gibbs sweep in all lanes, under the present target."""
+    for token in range(n_tokens):
+        for s in range(room.drawn.size):
+            room.counts[room.labels[token, s], s] -= 1.0
+        _draw(stream, token, n_padded, room)
+    log_gamma_sums(room.shapes, room.zeros, room.counts, n_open, room.table, room.log_gammas)
+
+
+@inner_kernel
 def annealed_rows(
     model: RowModel,
     rows: Integers,
@@ -183,12 +193,7 @@ def annealed_rows(
             _begin(stream, row, n_features, n_open, n_tokens, n_padded, room)
             for t in range(1, n_temperatures + 1):
                 _set_shapes(row, n_open, t / n_temperatures, room)
-                if t == n_temperatures:
-                    continue
-                for token in range(n_tokens):
-                    for s in range(room.drawn.size):
-                        room.counts[room.labels[token, s], s] -= 1.0
-                    _draw(stream, token, n_padded, room)
-                log_gamma_sums(room.shapes, room.zeros, room.counts, n_open, room.table, room.log_gammas)
+                if t < n_temperatures:
+                    _move(stream, n_open, n_tokens, n_padded, room)
             for s in range(room.drawn.size):
                 out[i, first + s] += room.log_weights[s]

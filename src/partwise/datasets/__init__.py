@@ -8,13 +8,16 @@ from partwise.datasets.catalogue import BINARY, COUNTS, GAP
 from partwise.datasets.folder import data_folder
 from partwise.datasets.published import TrainedGap, load_binary, load_counts, load_gap
 from partwise.datasets.simulate import Simulated, simulate_poisson
+from partwise.datasets.swimmer import SWIMMER_SHAPE, Swimmer, swimmer
 
 __all__ = [
     "BINARY",
     "COUNTS",
     "DIGIT_SHAPE",
     "GAP",
+    "SWIMMER_SHAPE",
     "Simulated",
+    "Swimmer",
     "TrainedGap",
     "data_folder",
     "digits",
@@ -23,4 +26,5 @@ __all__ = [
     "load_gap",
     "python_topics",
     "simulate_poisson",
+    "swimmer",
 ]

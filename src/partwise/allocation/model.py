@@ -1,0 +1,204 @@
+"""Bayesian NMF as an allocation model: counts are split over parts, and everything else can be integrated out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from scipy.special import gammaln
+
+from partwise.core.keys import Key
+from partwise.errors import InvalidInputError
+
+Floats = NDArray[np.float64]
+Counts = NDArray[np.int64]
+
+
+class Drawn(NamedTuple):
+    """What `AllocationModel.simulate` gives: counts as a CSR array, and all that is behind them.
+
+    ``activations`` are h_nk L_n, so that the expected counts are ``activations @ dictionary.T``; ``allocations`` are
+    samples x features x components.
+    """
+
+    counts: Any
+    allocations: Counts
+    activations: Floats
+    dictionary: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class AllocationModel:
+    """L_n ~ Gamma(a, b), w_.k ~ Dirichlet(α), h_n. ~ Dirichlet(β), S_nfk ~ Poisson(w_fk h_nk L_n) (Eq. 4, 5).
+
+    Parameters
+    ----------
+    n_features, n_components
+        Sizes.
+    dictionary_concentration
+        α: a number, or one a feature.
+    activation_concentration
+        β: a number, or one a component.
+    length_shape, length_rate
+        a and b.
+
+    Examples
+    --------
+    >>> from partwise.core.keys import Key
+    >>> model = AllocationModel(4, 2, 0.5, 1.0, 20.0, 1.0)
+    >>> drawn = model.simulate(Key(0), 3)
+    >>> drawn.counts.shape, drawn.allocations.shape
+    ((3, 4), (3, 4, 2))
+    >>> bool((drawn.allocations.sum(axis=2) == drawn.counts.toarray()).all())
+    True
+    """
+
+    n_features: int
+    n_components: int
+    dictionary_concentration: Any = 1.0
+    activation_concentration: Any = 1.0
+    length_shape: float = 1.0
+    length_rate: float = 1.0
+
+    def __post_init__(self) -> None:
+        sizes = {"dictionary_concentration": self.n_features, "activation_concentration": self.n_components}
+        for name, size in sizes.items():
+            object.__setattr__(self, name, _one_each(getattr(self, name), name, size))
+        for name in ("length_shape", "length_rate"):
+            value = float(getattr(self, name))
+            if not 0 < value < np.inf:
+                raise InvalidInputError(f"{name} must be positive and finite, got {value}.")
+            object.__setattr__(self, name, value)
+
+    def fingerprint(self) -> str:
+        """All parameters as text, by which a checkpoint knows the model."""
+        arrays = [array.tobytes().hex() for array in (self.dictionary_concentration, self.activation_concentration)]
+        return repr((self.n_features, self.n_components, *arrays, self.length_shape, self.length_rate))
+
+    def simulate(self, key: Key, n_samples: int) -> Drawn:
+        """Draw everything for so many samples (Eq. 4, 5).
+
+        Parameters
+        ----------
+        key
+            Address of the random numbers.
+        n_samples
+            Number of samples.
+        """
+        rng = key.for_stage("simulate").generator()
+        dictionary = rng.dirichlet(self.dictionary_concentration, size=self.n_components).T
+        shares = rng.dirichlet(self.activation_concentration, size=n_samples)
+        activations = shares * rng.gamma(self.length_shape, 1.0 / self.length_rate, size=(n_samples, 1))
+        allocations = rng.poisson(activations[:, None, :] * dictionary[None, :, :])
+        return Drawn(sp.csr_array(allocations.sum(axis=2)), allocations, activations, np.ascontiguousarray(dictionary))
+
+    def log_constant(self, lengths: Any) -> float:
+        """Log C_X, which depends on the data through the samples' totals S_n++ alone."""
+        totals = np.asarray(lengths, dtype=np.float64)
+        a, b = self.length_shape, self.length_rate
+        per_sample = log_dirichlet_constant(self.activation_concentration) + a * np.log(b) - gammaln(a)
+        constant = self.n_components * log_dirichlet_constant(self.dictionary_concentration)
+        constant += totals.size * per_sample - (a * totals.size + totals.sum()) * np.log1p(b)
+        whole = self.activation_concentration.sum()
+        return float(constant + (gammaln(a + totals) - gammaln(whole + totals)).sum())
+
+    def log_sums(self, sample_counts: Any, feature_counts: Any) -> float:
+        """The terms of l(S) in Eq. 8 and 9 that need only sums: all but Σ log Γ(S_nfk + 1).
+
+        Parameters
+        ----------
+        sample_counts, feature_counts
+            S_n+k, samples x components, and S_+fk, features x components; they need not be whole numbers.
+        """
+        by_feature = np.asarray(feature_counts, dtype=np.float64)
+        by_sample = np.asarray(sample_counts, dtype=np.float64)
+        total = gammaln(self.dictionary_concentration[:, None] + by_feature).sum()
+        total += gammaln(self.activation_concentration + by_sample).sum()
+        return float(total - gammaln(self.dictionary_concentration.sum() + by_feature.sum(axis=0)).sum())
+
+    def log_allocation(self, allocations: Any) -> float:
+        """Log p(S) of an allocation, samples x features x components (Eq. 7); the entries may be any nonnegative reals.
+
+        Parameters
+        ----------
+        allocations
+            S_nfk, dense: for large data use sums, `log_constant` and `log_sums`.
+        """
+        parts = np.asarray(allocations, dtype=np.float64)
+        expected = (self.n_features, self.n_components)
+        if parts.ndim != 3 or parts.shape[1:] != expected:
+            raise InvalidInputError(
+                f"allocations must be samples x {expected[0]} features x {expected[1]} components, got shape"
+                f" {parts.shape}."
+            )
+        sums = self.log_sums(parts.sum(axis=1), parts.sum(axis=0))
+        return self.log_constant(parts.sum(axis=(1, 2))) + sums - float(gammaln(parts + 1.0).sum())
+
+    def log_labels(self, sample_counts: Any, feature_counts: Any, log_factorials: float) -> float:
+        """Log p(X, labels), each token having a label: p(S) shared among all labellings that give S.
+
+        Parameters
+        ----------
+        sample_counts, feature_counts
+            Sums of the labels.
+        log_factorials
+            Σ log x_nf! of the data.
+        """
+        lengths = np.asarray(sample_counts).sum(axis=1)
+        return self.log_constant(lengths) + self.log_sums(sample_counts, feature_counts) - log_factorials
+
+    def dictionary_posterior(self, feature_counts: Any) -> Floats:
+        """Parameters of the Dirichlet distributions of w_.k given S (Eq. 6), one a column: α_f + S_+fk."""
+        return np.asarray(self.dictionary_concentration[:, None] + feature_counts)
+
+    def activation_posterior(self, sample_counts: Any) -> Floats:
+        """Parameters of the Dirichlet distributions of h_n. given S, one a row: β_k + S_n+k."""
+        return np.asarray(self.activation_concentration + sample_counts)
+
+    def length_posterior(self, lengths: Any) -> tuple[Floats, float]:
+        """Shape (of each sample) and rate of the gamma distributions of L_n given S: a + S_n++ and b + 1."""
+        return np.asarray(self.length_shape + np.asarray(lengths, dtype=np.float64)), self.length_rate + 1.0
+
+    def expected_factors(self, sample_counts: Any, feature_counts: Any) -> tuple[Floats, Floats]:
+        """Conditional means given S of the activations h_nk L_n, and of the dictionary."""
+        shares = self.activation_posterior(sample_counts)
+        weights = self.dictionary_posterior(feature_counts)
+        shape, rate = self.length_posterior(np.asarray(sample_counts).sum(axis=1))
+        activations = shares * (shape / rate / shares.sum(axis=1))[:, None]
+        return activations, np.asarray(weights / weights.sum(axis=0))
+
+    def modal_factors(self, sample_counts: Any, feature_counts: Any) -> tuple[Floats, Floats]:
+        """Conditional modes given S (Eq. 11), clipped at 0 where concentrations below 1 leave none."""
+        shares = np.maximum(self.activation_posterior(sample_counts) - 1.0, 0.0)
+        weights = np.maximum(self.dictionary_posterior(feature_counts) - 1.0, 0.0)
+        shape, rate = self.length_posterior(np.asarray(sample_counts).sum(axis=1))
+        lengths = np.maximum(shape - 1.0, 0.0) / rate
+        totals, sums = shares.sum(axis=1), weights.sum(axis=0)
+        even = np.full_like(shares, 1.0 / self.n_components)
+        shares = np.where(totals[:, None] > 0, shares / np.where(totals > 0, totals, 1.0)[:, None], even)
+        flat = np.full_like(weights, 1.0 / self.n_features)
+        weights = np.where(sums > 0, weights / np.where(sums > 0, sums, 1.0), flat)
+        return shares * lengths[:, None], weights
+
+
+def log_dirichlet_constant(concentration: Floats) -> float:
+    """Log Γ(Σ c) - Σ log Γ(c)."""
+    return float(gammaln(concentration.sum()) - gammaln(concentration).sum())
+
+
+def _one_each(value: Any, name: str, size: int) -> Floats:
+    values = np.array(value, dtype=np.float64)
+    if values.shape not in ((), (size,)):
+        owners = "features" if name.startswith("dictionary") else "components"
+        raise InvalidInputError(
+            f"{name} must be a number or one for each of {size} {owners}, got shape {values.shape}."
+        )
+    values = np.broadcast_to(values, (size,)).copy()
+    bad = ~(np.isfinite(values) & (values > 0))
+    if bad.any():
+        at = int(np.argmax(bad))
+        raise InvalidInputError(f"{name}[{at}] = {values[at]} must be a positive finite number.")
+    return values

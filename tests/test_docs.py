@@ -207,3 +207,18 @@ def test_every_public_name_has_an_api_entry(site: Path) -> None:
     for address in PUBLIC.values():
         anchor = f'id="{address.replace(":", ".")}'  # of a name, or of the names in a module
         assert anchor + '"' in text or anchor + "." in text, address
+
+
+@pytest.mark.parametrize("page", ["README.md", "CHANGELOG.md"])
+def test_every_estimator_is_named(page) -> None:
+    from partwise._registry import ESTIMATORS
+
+    text = (ROOT / page).read_text()
+    assert [name for name in ESTIMATORS if f"`{name}`" not in text] == []
+
+
+def test_page_of_the_command_names_the_models() -> None:
+    from partwise.cli.models import model_names
+
+    text = (DOCS / "command.md").read_text()
+    assert [name for name in model_names() if f"`{name}`" not in text] == []

@@ -145,6 +145,15 @@ def test_refit_from_a_model_file(partwise, folder) -> None:
     np.testing.assert_array_equal(load("again.partwise").components_, load("m.partwise").components_)
 
 
+def test_refit_to_parts_whose_features_share_a_name(partwise, folder) -> None:
+    Path("genes.csv").write_text("cell,a,b,a\nx,3,0,1\ny,0,2,5\nz,1,1,1\n")
+    partwise("fit", "genes.csv", "-o", "m.partwise", "-k", 2, "--parts", "parts.csv")
+    expected = load("m.partwise").transform(read("genes.csv"))
+    for given in ("m.partwise", "parts.csv"):
+        partwise("fit", "genes.csv", "-o", "again.partwise", "--components-file", given, "--activations", "a.csv")
+        np.testing.assert_allclose(table_of("a.csv")[2], expected, rtol=1e-6, atol=1e-6)
+
+
 def test_checkpoint_and_resume(partwise, folder) -> None:
     words = ["counts.npz", "-k", 4, "--tol", 0, "--checkpoint", "fit.checkpoint", "--resume"]
     first = partwise("fit", *words, "-o", "a.partwise", "--max-iter", 10)
@@ -202,6 +211,11 @@ def test_models_are_named_after_the_estimators() -> None:
         "LogisticPCA": "logistic-pca",
     }
     assert {name: _command_name(name) for name in names} == names
+
+
+def test_help_names_the_models(partwise) -> None:
+    text = " ".join(partwise("fit", "--help").stdout.split())
+    assert all(name in text for name in model_names())
 
 
 def test_model_may_be_given_by_class(partwise, folder) -> None:

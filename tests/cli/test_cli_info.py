@@ -54,7 +54,7 @@ def test_info_of_model(partwise, folder) -> None:
     assert content["top_features"][0][0]["share"] >= content["top_features"][0][1]["share"] > 0
     text = partwise("info", "m.partwise", "--top", 2).stdout
     first = [entry["feature"] for entry in content["top_features"][0]]
-    assert text.splitlines()[-3] == f"part 0  {' '.join(first)}"
+    assert text.splitlines()[-3] == f"part 0  {', '.join(first)}"
     assert "PoissonNMF with 3 components of 30 features (with names)" in text
 
 

@@ -43,7 +43,7 @@ def part_lines(model: Any, *, n: int = _FEATURES_SHOWN) -> list[str]:
     names = getattr(model, "component_names_", [f"part {k}" for k in range(len(ranked))])
     width = max(map(len, names))
     lines = [
-        f"{name:<{width}}  {' '.join(feature for feature, _ in features) or '(empty)'}"
+        f"{name:<{width}}  {', '.join(feature for feature, _ in features) or '(empty)'}"
         for name, features in zip(names[:_PARTS_SHOWN], ranked, strict=False)
     ]
     if len(ranked) > _PARTS_SHOWN:

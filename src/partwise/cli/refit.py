@@ -68,8 +68,10 @@ def in_order_of(parts: GivenParts, table: Table, path: Path) -> Any:
                 "of the same features (a row a feature), or --transpose the data."
             )
         return parts.components
-    positions = _positions(parts.feature_names, path)
     wanted = [str(name) for name in table.column_labels]
+    if wanted == _original_names(parts.feature_names):  # names may then repeat, as those of genes do
+        return parts.components
+    positions = _positions(parts.feature_names, path)
     absent = [name for name in wanted if name not in positions]
     if absent:
         raise InvalidInputError(
@@ -85,15 +87,20 @@ def in_order_of(parts: GivenParts, table: Table, path: Path) -> Any:
     return np.ascontiguousarray(parts.components[:, [positions[name] for name in wanted]])
 
 
-def _positions(names: Any, path: Path) -> dict[str, int]:
-    from partwise.errors import InvalidInputError
+def _original_names(names: Any) -> list[str]:
+    """The names without the apostrophe that our own tables have before those that a spreadsheet would run."""
     from partwise.io.writers.text import neutralised
 
+    texts = [str(name) for name in names]
+    return [text[1:] if text.startswith("'") and neutralised(text[1:]) == text else text for text in texts]
+
+
+def _positions(names: Any, path: Path) -> dict[str, int]:
+    from partwise.errors import InvalidInputError
+
     positions: dict[str, int] = {}
-    for position, name in enumerate(str(name) for name in names):
-        # Our own tables have an apostrophe before names that a spreadsheet would run.
-        original = name[1:] if name.startswith("'") and neutralised(name[1:]) == name else name
-        if original in positions:
-            raise InvalidInputError(f"{path} has the feature {original!r} twice; remove one of the rows.")
-        positions[original] = position
+    for position, name in enumerate(_original_names(names)):
+        if name in positions:
+            raise InvalidInputError(f"{path} has the feature {name!r} twice; remove one of the rows.")
+        positions[name] = position
     return positions

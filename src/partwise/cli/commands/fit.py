@@ -31,7 +31,12 @@ def command(
     output: Annotated[Path, typer.Option("--output", "-o", metavar="MODEL", help="The model file to write.")],
     model: Annotated[
         str,
-        typer.Option("--model", metavar="NAME", autocompletion=lambda: list(model_names()), help="Which model to fit."),
+        typer.Option(
+            "--model",
+            metavar="NAME",
+            autocompletion=lambda: list(model_names()),
+            help=f"Which model to fit: {', '.join(sorted(model_names()))}.",
+        ),
     ] = "poisson",
     components: Annotated[
         int | None,
@@ -91,7 +96,7 @@ def command(
     *,
     reading: ReadArguments,
 ) -> None:
-    """Fit a model to counts, and write it to a file.
+    """Fit a model to data, and write it to a file.
 
     `transform` and `info` read that file. Tables are written as .csv, .tsv (.gz) or .parquet, by name. Ctrl-C ends
     the fit after the iteration at hand, writes the model so far, and exits with 1.

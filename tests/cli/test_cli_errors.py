@@ -166,3 +166,9 @@ def test_messages_speak_of_options() -> None:
         "say --transpose, --format or --memory-limit 8 GB."
     )
     assert in_options("layer=None and informat=3 stay", options) == "layer=None and informat=3 stay"
+
+
+def test_score_of_a_model_without_tokens(partwise, folder) -> None:
+    write_table("bits.csv", np.eye(4), list("abcd"), list("wxyz"))
+    partwise("fit", "bits.csv", "-o", "bits.partwise", "--model", "logistic-pca", "-k", 1, "--max-iter", 2)
+    assert "gives no probabilities of tokens" in partwise.misused("score", "bits.partwise", "bits.csv")

@@ -136,6 +136,10 @@ class TestEndOfARun:
         model = PoissonNMF(3, random_state=1, max_iter=7, tol=0.0, checkpoint=wrap(path)).fit(small_counts)
         assert model.n_iter_ == 7
 
+    def test_resume_needs_the_name_of_a_checkpoint(self, small_counts: np.ndarray) -> None:
+        with pytest.raises(InvalidInputError, match="give checkpoint"):
+            PoissonNMF(3, resume=True).fit(small_counts)
+
     def test_resume_without_a_file_starts(self, small_counts: np.ndarray, tmp_path: Path) -> None:
         where = str(tmp_path / "c")
         model = PoissonNMF(3, random_state=0, max_iter=5, tol=0.0, checkpoint=where, resume=True).fit(small_counts)

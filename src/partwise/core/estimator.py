@@ -152,6 +152,8 @@ class FactorizationEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
     ) -> FitResult[Any]:
         """Run an algorithm as the parameters ask, and store what every fit leaves."""
         checkpoint = self.checkpoint
+        if self.resume and checkpoint is None:
+            raise InvalidInputError("resume=True needs a file to go on from: give checkpoint.")
         if checkpoint is not None and not isinstance(checkpoint, Checkpoint):
             checkpoint = Checkpoint(checkpoint)
         stored = checkpoint.path if self.resume and checkpoint is not None and Path(checkpoint.path).exists() else None

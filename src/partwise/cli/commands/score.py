@@ -99,10 +99,13 @@ def _likelihood(
 
 
 def _completion(fitted: Any, table: Table, seed: int) -> tuple[dict[str, Any], dict[str, Any]]:
-    from partwise.cli.models import require_method
     from partwise.core.keys import Key
 
-    require_method(fitted, "completion", "MODEL")
+    if not hasattr(fitted, "completion"):
+        raise typer.BadParameter(
+            f"{type(fitted).__name__} gives no probabilities of tokens: score it in Python, by its methods.",
+            param_hint="MODEL",
+        )
     result = fitted.completion(table, key=Key(seed))
     facts = {
         "score": "document completion",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -45,8 +45,6 @@ class SparseData:
     missing_indices: Index
     row_labels: Labels | None = field(default=None, repr=False)
     column_labels: Labels | None = field(default=None, repr=False)
-
-    _kinds: ClassVar[tuple[str, ...]] = ()
 
     @property
     def nnz(self) -> int:
@@ -113,13 +111,6 @@ class SparseData:
             missing_indptr=self.missing_indptr[start : stop + 1] - first_missing,
             missing_indices=self.missing_indices[first_missing:last_missing],
             row_labels=None if self.row_labels is None else self.row_labels[start:stop],
-        )
-
-    def without_entries(self, dropped: NDArray[np.bool_]) -> Self:
-        """The same data with some of the stored entries taken for zeros."""
-        kept_before = np.concatenate(([0], np.cumsum(~dropped)))
-        return replace(
-            self, indptr=kept_before[self.indptr], indices=self.indices[~dropped], values=self.values[~dropped]
         )
 
     def with_values(self, values: Values) -> Self:

@@ -91,7 +91,7 @@ class Problem:
             rows = np.repeat(np.arange(data.shape[0]), np.diff(data.indptr))
             impossible[rows[dead[data.indices]]] = True
             # Estimators see an empty row in their place, `result` sets their value.
-            data = data.without_entries(impossible[rows])
+            data = data.only(~impossible[rows])
         return cls(
             data=data,
             dictionary=weights,

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from partwise.binary.fitted import BinaryEstimator, Floats, checked_cells
-from partwise.binary.inference.diagnostics import Diagnostic, diagnose
+from partwise.core.chains import ChainedEstimator
 from partwise.errors import InvalidInputError
-from partwise.io.optional import require
 
 
-class UncertainEstimator(BinaryEstimator):
+class UncertainEstimator(ChainedEstimator, BinaryEstimator):
     """Base of the estimators of bits that know how sure they are."""
 
     inference: str
@@ -47,30 +45,6 @@ class UncertainEstimator(BinaryEstimator):
             )
         picked: Floats = whole.copy() if cells is None else whole[checked_cells(cells, whole.shape)]
         return picked
-
-    def diagnostics(self) -> dict[str, Diagnostic]:
-        """Rank-normalised R-hat and effective sample sizes of what does not depend on how parts are numbered.
-
-        Returns
-        -------
-        dict
-            ``Diagnostic(mean, r_hat, ess_bulk, ess_tail)`` of each of ``log_joint``, ``log_likelihood``, ``n_active``
-            and ``missing_probability``. An R-hat above 1.01 says that chains do not agree yet: raise ``burn_in``.
-        """
-        return {name: diagnose(values) for name, values in self._chains().items()}
-
-    def to_arviz(self) -> Any:
-        """The same quantities, chains x draws, as an ``arviz.InferenceData`` (the extra ``arviz``).
-
-        The log-likelihood of the observed cells is called ``data_log_likelihood`` there.
-        """
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", FutureWarning)  # said by arviz about its own future when it is imported
-            arviz = require("arviz", "arviz", "to_arviz")
-        chains = self._chains()
-        # Under its own name arviz takes it for the pointwise log-likelihood that its scores need.
-        chains["data_log_likelihood"] = chains.pop("log_likelihood")
-        return arviz.from_dict(posterior=chains)
 
     def _chains(self) -> dict[str, Floats]:
         check_is_fitted(self, "components_")

@@ -1,0 +1,173 @@
+"""BinaryNMF: one sweep of the samplers, one pass of CVB0.
+
+Processor time after compilation, one thread, K = 100, from random labels and once most parts are empty. The peer is
+the same sweep written out plainly and compiled: all K weights of every cell. The authors' compiled sampler is known to
+need 25 to 30 ns for each cell and component (0.93 s for a sweep of lastfm) and 1.02 s for a pass of CVB0, measured on
+another machine.
+"""
+
+from __future__ import annotations
+
+import copy
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numba
+import numpy as np
+
+from benchmarks.harness.bits import published_bits
+from benchmarks.harness.line import Goal, Line, Sample, Settings, skipped
+
+_COMPONENTS = 100
+_SETTLED = 300
+_PLAIN = "all weights of every cell, compiled"
+_NANOSECONDS = "ns per cell and component"
+
+
+def measure(settings: Settings) -> Iterator[Line]:
+    """Sweeps of the three models, of the sampler that is parallel over rows, and a pass of CVB0."""
+    bits = published_bits("lastfm")
+    if isinstance(bits, str):
+        yield skipped("one sweep", "lastfm", bits, Goal(0.5, "below"))
+        return
+    from partwise.core.data import BinaryMatrix
+
+    data = BinaryMatrix.build(bits.whole)
+    yield from _sweeps(settings, data, "beta-dir", goal=Goal(0.5, "below"), settled_goal=Goal(0.01, "below"))
+    yield from _sweeps(settings, data, "dir-beta")
+    yield from _sweeps(settings, data, "dir-dir")
+    yield from _sweeps(settings, data, "beta-dir", partial=True)
+    yield _collapsed_pass(settings, data)
+
+
+def _sweeps(
+    settings: Settings,
+    data: Any,
+    kind: str,
+    *,
+    partial: bool = False,
+    goal: Goal | None = None,
+    settled_goal: Goal | None = None,
+) -> Iterator[Line]:
+    from partwise.binary.inference.cells import Cells
+    from partwise.binary.inference.gibbs import CollapsedGibbs
+    from partwise.binary.inference.partial import PartialGibbs
+    from partwise.binary.model import BinaryModel
+    from partwise.core.keys import Key
+    from partwise.engines import resolve_engine
+
+    model = BinaryModel(kind, _COMPONENTS, 1.0, 1.0, 1.0 / _COMPONENTS, 1.0 / _COMPONENTS)  # type: ignore[arg-type]
+    sampler = PartialGibbs if partial else CollapsedGibbs
+    algorithm = sampler(model, 10**9, 1, 1, 1, "random", 0.01, resolve_engine(None, 1))
+    cells = Cells.of(data, kind)  # type: ignore[arg-type]
+    state = algorithm.init(Key(0), cells)
+    name = f"{kind}{', parallel over rows' if partial else ''}"
+
+    def sweep(iteration: int) -> Callable[[Any], object]:
+        return lambda mine: algorithm.step(Key(0).at(iteration), cells, mine)
+
+    per_cell = 1e9 / (cells.n_cells * _COMPONENTS)
+    _seconds(sweep(1), state)  # compiles
+    ours = [per_cell * _seconds(sweep(1), state) for _ in range(settings.repeats)]
+    what = f"a sweep from random labels, {name}, K = {_COMPONENTS}"
+    if goal is None:
+        yield Line(what, "lastfm", Sample.of(ours, _NANOSECONDS))
+    else:
+        # The goal is on our own figure, so the plain sweep has a line of its own below.
+        yield Line(what, "lastfm", Sample.of(ours, _NANOSECONDS), goal=goal, note=f"least {min(ours):.3g}")
+        plain = _plain(cells)
+        plain(copy.deepcopy(state))
+        peer = [per_cell * _seconds(plain, state) for _ in range(settings.repeats)]
+        yield Line(f"{what}, beside a plain one", "lastfm", Sample.of(ours, "ns"), Sample.of(peer, "ns"), _PLAIN)
+    for iteration in range(1, _SETTLED + 1):
+        state, _ = algorithm.step(Key(0).at(iteration), cells, state)
+    active = int(np.sum(state.column_counts[0].sum(axis=0) >= 0.01 * cells.n_cells))
+    seconds = [_seconds(sweep(_SETTLED + 1), state) for _ in range(settings.repeats)]
+    note = f"{active} parts hold 1% of the cells or more; least {min(seconds):.3g} s"
+    yield Line(
+        f"a sweep after {_SETTLED} others, {name}", "lastfm", Sample.of(seconds, "s"), goal=settled_goal, note=note
+    )
+
+
+def _collapsed_pass(settings: Settings, data: Any) -> Line:
+    from partwise.binary.inference.cells import Cells
+    from partwise.binary.inference.collapsed_variational import CollapsedVariational
+    from partwise.binary.model import BinaryModel
+    from partwise.core.keys import Key
+
+    cells = Cells.of(data)
+    algorithm = CollapsedVariational(BinaryModel("beta-dir", _COMPONENTS, concentration=0.01), 0, "random")
+    state = algorithm.init(Key(0), cells)
+    seconds = []
+    for _ in range(settings.repeats + 1):
+        began = time.process_time()
+        algorithm.step(Key(0).at(1), cells, state)
+        seconds.append(time.process_time() - began)
+    own = seconds[1:]
+    note = f"the authors' code: 1.02 s on another machine; least {min(own):.3g} s"
+    return Line(
+        f"a pass of CVB0, K = {_COMPONENTS}", "lastfm", Sample.of(own, "s"), goal=Goal(0.102, "below"), note=note
+    )
+
+
+def _seconds(run: Callable[[Any], object], state: Any) -> float:
+    mine = copy.deepcopy(state)
+    began = time.process_time()
+    run(mine)
+    return time.process_time() - began
+
+
+def _plain(cells: Any) -> Callable[[Any], object]:
+    uniforms = np.random.default_rng(0).random(cells.n_cells)
+
+    def run(state: Any) -> None:
+        _plain_sweep(
+            cells.row_starts,
+            cells.codes,
+            cells.column_starts,
+            uniforms,
+            1.0 / _COMPONENTS,
+            state.labels[0],
+            state.row_counts[0],
+            state.column_counts[0],
+        )
+
+    return run
+
+
+@numba.njit(nogil=True)
+def _plain_sweep(
+    row_starts: Any,
+    codes: Any,
+    column_starts: Any,
+    uniforms: Any,
+    concentration: float,
+    labels: Any,
+    row_counts: Any,
+    column_counts: Any,
+) -> None:
+    """Eq. 25 as it stands, with alpha = beta = 1; one uniform number a cell is given."""
+    n_components = column_counts.shape[1]
+    cursor = column_starts[:-1].copy()
+    weights = np.empty(n_components)
+    for n in range(row_starts.size - 1):
+        for p in range(row_starts[n], row_starts[n + 1]):
+            f, x = codes[p] >> 1, codes[p] & 1
+            old = labels[cursor[f]]
+            row_counts[n, old, x] -= 1
+            column_counts[f, old] -= 1
+            total = 0.0
+            for k in range(n_components):
+                whole = 2.0 + row_counts[n, k, 0] + row_counts[n, k, 1]
+                weights[k] = (concentration + column_counts[f, k]) * (1.0 + row_counts[n, k, x]) / whole
+                total += weights[k]
+            left = uniforms[p] * total
+            new = 0
+            while new < n_components - 1 and left >= weights[new]:
+                left -= weights[new]
+                new += 1
+            labels[cursor[f]] = new
+            row_counts[n, new, x] += 1
+            column_counts[f, new] += 1
+            cursor[f] += 1

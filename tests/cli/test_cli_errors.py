@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from partwise import load, read
 from partwise.cli.guard import in_options
 from partwise.cli.output import printable
 from partwise.io import write_table
@@ -168,7 +169,9 @@ def test_messages_speak_of_options() -> None:
     assert in_options("layer=None and informat=3 stay", options) == "layer=None and informat=3 stay"
 
 
-def test_score_of_a_model_without_tokens(partwise, folder) -> None:
+def test_score_of_a_model_of_bits(partwise, folder) -> None:
     write_table("bits.csv", np.eye(4), list("abcd"), list("wxyz"))
     partwise("fit", "bits.csv", "-o", "bits.partwise", "--model", "logistic-pca", "-k", 1, "--max-iter", 2)
-    assert "gives no probabilities of tokens" in partwise.misused("score", "bits.partwise", "bits.csv")
+    words = ["score", "bits.partwise", "bits.csv"]
+    assert "--output: LogisticPCA has one score" in partwise.misused(*words, "-o", "rows.csv")
+    assert partwise.json(*words)["log_probability_per_cell"] == load("bits.partwise").score(read("bits.csv"))

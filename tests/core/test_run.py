@@ -127,6 +127,11 @@ def test_time_limit_stops() -> None:
     assert "time limit of 0.03 s" in result.status.message
 
 
+def test_what_cannot_be_called_is_no_callback() -> None:
+    with pytest.raises(InvalidInputError, match=r"callbacks\[1\] is 3, which cannot be called"):
+        run(Report((0.0,)), None, key=KEY, max_iter=1, callbacks=[print, 3])
+
+
 def test_an_error_in_a_callback_comes_out() -> None:
     def broken(iteration: int, state: Counter, trace) -> None:
         raise ZeroDivisionError

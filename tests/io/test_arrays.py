@@ -83,6 +83,8 @@ def test_what_cannot_be_stored(tmp_path: Path, name: str, value: Any, message: s
 def test_missing_file(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match="there is no file"):
         load_arrays(tmp_path / "absent")
+    with pytest.raises(IsADirectoryError, match="is a directory; give the name of a file"):
+        load_arrays(tmp_path)
 
 
 def raw(path: Path, header: dict[str, Any], body: bytes = b"") -> Path:

@@ -19,6 +19,7 @@ from scipy.stats import binom, chi2, chisquare
 from partwise import CountMatrix, PoissonNMF, Table
 from partwise.core.keys import Key
 from partwise.engines.local import LocalEngine
+from partwise.errors import InvalidInputError
 from partwise.likelihood.completion import SMOOTHING, Completion, predict_tokens
 from partwise.likelihood.kernels.completion import predict_rows
 from partwise.likelihood.split import split_tokens
@@ -183,7 +184,8 @@ class TestPrediction:
         completion = Completion(np.array([-1.0, -3.0, 0.0]), np.array([30.0, 10.0, 0.0]))
         assert completion.per_token == pytest.approx(-1.5)
         assert completion.values.tolist() == [-30, -30, 0]
-        assert Completion(np.zeros(2), np.zeros(2)).per_token == 0.0
+        with pytest.raises(InvalidInputError, match="too few tokens"):
+            _ = Completion(np.zeros(2), np.zeros(2)).per_token
         assert Completion(np.full(2, -2.0), np.full(2, 1.7e308)).per_token == -2.0
 
 
@@ -241,11 +243,15 @@ class TestScore:
         assert np.isfinite(score)
         assert np.log(SMOOTHING / 4) <= score < np.log(0.5)
 
-    @pytest.mark.parametrize("X", [[[1e300, 1e300]], [[1e-300, 2e-300]], [[0.5, 0.0]], [[2.0**62, 1]], [[1, 0]]])
+    @pytest.mark.parametrize("X", [[[1e300, 1e300]], [[1e-300, 2e-300]], [[0.5, 0.0]], [[2.0**62, 1]]])
     def test_finite_at_any_scale(self, X: Any) -> None:
         model = PoissonNMF.from_components([[0.5, 0.5]])
         assert np.isfinite(model.score(X))
         assert model.score(X) <= 0
+
+    def test_nothing_to_hold_out(self) -> None:
+        with pytest.raises(InvalidInputError, match="too few tokens"):
+            PoissonNMF.from_components([[0.5, 0.5]]).score([[1, 0]])
 
 
 def test_a_million_rows_take_seconds() -> None:

@@ -53,6 +53,7 @@ def test_top_features() -> None:
         [],
     ]
     assert top_features(COMPONENTS, n=1)[0] == [("feature 2", 0.75)]
+    assert top_features([[1.0, -2.0, 1.0]]) == [[("feature 0", 0.25), ("feature 2", 0.25)]]
 
 
 def test_names_are_those_of_the_model() -> None:

@@ -107,6 +107,9 @@ def run(
     """
     if max_iter < 0:
         raise InvalidInputError(f"max_iter must not be negative, got {max_iter}.")
+    for at, callback in enumerate(callbacks):
+        if not callable(callback):
+            raise InvalidInputError(f"callbacks[{at}] is {callback!r}, which cannot be called; pass functions.")
     stored = None if resume_from is None else read_checkpoint(resume_from)
     if key is None:
         if stored is None:

@@ -120,6 +120,8 @@ def load_arrays(
 def _load_tensors(path: Path, limit: int) -> tuple[Arrays, dict[str, Any]]:
     from safetensors import SafetensorError, safe_open
 
+    if path.is_dir():
+        raise IsADirectoryError(f"{path} is a directory; give the name of a file.")
     if not path.is_file():
         raise FileNotFoundError(f"there is no file {path}; check the name.")
     refuse_above(limit, path.stat().st_size, f"{path}")

@@ -11,6 +11,7 @@ from partwise.core.data import SparseData
 from partwise.engines.base import Engine
 from partwise.engines.blocks import row_blocks
 from partwise.engines.local import LocalEngine
+from partwise.errors import InvalidInputError
 from partwise.likelihood.kernels.completion import predict_rows
 
 Floats = NDArray[np.float64]
@@ -34,10 +35,12 @@ class Completion:
 
     @property
     def per_token(self) -> float:
-        """Mean log probability of a held-out token; 0 if there was none."""
+        """Mean log probability of a held-out token."""
         largest = float(self.tokens.max(initial=0.0))
+        if largest == 0:
+            raise InvalidInputError("X has too few tokens to hide some and score them: pass more samples.")
         # Weights between 0 and 1: the tokens' own sum may be infinite where X is extreme.
-        return float(np.average(self.means, weights=self.tokens / largest)) if largest > 0 else 0.0
+        return float(np.average(self.means, weights=self.tokens / largest))
 
 
 def predict_tokens(

@@ -31,7 +31,8 @@ def top_features(components: Any, names: Any = None, *, n: int = 10) -> list[lis
     Returns
     -------
     list
-        For each part, ``(name, share)`` pairs, largest first; the shares of a whole part sum to 1.
+        For each part, ``(name, share)`` pairs, largest first; the shares of a whole part sum to 1, and where a part
+        has negative weights as well, the absolute shares do.
 
     Examples
     --------
@@ -45,7 +46,7 @@ def top_features(components: Any, names: Any = None, *, n: int = 10) -> list[lis
     labels = feature_names(components, names, weights.shape[1])
     found = []
     for row in weights:
-        total = row.sum()
+        total = np.abs(row).sum()
         # Stable: features of equal weight stay in the order of the data.
         order = np.argsort(-row, kind="stable")[:n]
         found.append([(labels[f], float(row[f] / total)) for f in order if row[f] > 0])

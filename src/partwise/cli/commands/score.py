@@ -42,7 +42,8 @@ def command(
 
     A model with a prior on its activations gets the log-likelihood of each sample, activations integrated out: exact
     where that is affordable, else by sequential Monte Carlo with a standard error, and the perplexity per token. Others
-    get document completion: half of each sample's tokens are given, the others predicted.
+    get document completion: half of each sample's tokens are given, the others predicted. So do models of bits, with
+    cells in place of tokens.
     """
     from partwise.cli.files import check_outputs, check_table_name
     from partwise.core.persistence import load
@@ -52,9 +53,15 @@ def command(
     check_outputs({"--output": output}, [model, data])
     fitted = load(model)
     fitted.set_params(n_jobs=threads, progress=progress)
+    has_rows = hasattr(fitted, "rate_") or hasattr(fitted, "completion")
+    if output is not None and not has_rows:
+        name = type(fitted).__name__
+        raise typer.BadParameter(f"{name} has one score for all samples and no table: drop it.", param_hint="--output")
     table = reading.read(data)
     if hasattr(fitted, "rate_"):
         facts, columns = _likelihood(fitted, table, std_error, seed, threads)
+    elif not has_rows:
+        facts, columns = {"score": "held-out cells", "log_probability_per_cell": float(fitted.score(table))}, {}
     else:
         facts, columns = _completion(fitted, table, seed)
     if output is not None:
@@ -101,11 +108,6 @@ def _likelihood(
 def _completion(fitted: Any, table: Table, seed: int) -> tuple[dict[str, Any], dict[str, Any]]:
     from partwise.core.keys import Key
 
-    if not hasattr(fitted, "completion"):
-        raise typer.BadParameter(
-            f"{type(fitted).__name__} gives no probabilities of tokens: score it in Python, by its methods.",
-            param_hint="MODEL",
-        )
     result = fitted.completion(table, key=Key(seed))
     facts = {
         "score": "document completion",

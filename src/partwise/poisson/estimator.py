@@ -9,19 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import _fit_context
 from sklearn.utils._param_validation import StrOptions
-from sklearn.utils.validation import check_is_fitted
 
 from partwise.core.convergence import SmallChange
 from partwise.core.data import CountMatrix, SparseData
-from partwise.core.estimator import COMMON_CONSTRAINTS, FactorizationEstimator, check_array_is
-from partwise.core.keys import Key
+from partwise.core.estimator import COMMON_CONSTRAINTS
 from partwise.core.result import Status, Trace
 from partwise.engines.base import Engine
-from partwise.engines.resolve import resolve_engine
 from partwise.errors import InvalidInputError
-from partwise.likelihood.completion import Completion, predict_tokens
-from partwise.likelihood.split import split_tokens
-from partwise.poisson.inference.activations import solve_activations, standard_errors
+from partwise.poisson.fitted import PoissonEstimator
+from partwise.poisson.inference.activations import solve_activations
 from partwise.poisson.inference.coordinate import CoordinateDescent
 from partwise.poisson.inference.multiplicative import Multiplicative
 from partwise.poisson.inference.online import OnlineStatistics, absorb
@@ -37,7 +33,7 @@ _ALGORITHMS: dict[str, type[CoordinateDescent] | type[Multiplicative]] = {
 }
 
 
-class PoissonNMF(FactorizationEstimator):
+class PoissonNMF(PoissonEstimator):
     """Find nonnegative parts of counts by maximum likelihood: x_nf ~ Poisson(Σ_k h_nk w_fk).
 
     The same as NMF with the Kullback-Leibler divergence. Any nonnegative data are accepted, sparse or dense, with
@@ -102,12 +98,6 @@ class PoissonNMF(FactorizationEstimator):
     >>> bool(np.allclose(model.inverse_transform(model.transform(X)), X, atol=0.05))
     True
     """
-
-    kkt_residual_: float
-    mean_activations_: Floats
-    n_samples_seen_: int
-    online_allocations_: Floats
-    online_exposure_: Floats
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **COMMON_CONSTRAINTS,
@@ -188,14 +178,6 @@ class PoissonNMF(FactorizationEstimator):
         model._store_components(given.to_scipy().toarray().T.astype(np.float64), np.ones(n_components))
         model.mean_activations_, model.n_samples_seen_ = np.ones(n_components), 0
         return model
-
-    def _data(self, X: Any, *, reset: bool, caller: str) -> CountMatrix:
-        data = CountMatrix.build(X, integers=False, caller=f"{type(self).__name__}.{caller}", allow_all_zero=not reset)
-        self._check_columns(X, data, reset=reset)
-        return data
-
-    def _engine(self) -> Engine:
-        return resolve_engine(self.engine, self.n_jobs)
 
     @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
     def fit(self, X: Any, y: Any = None) -> Self:
@@ -297,87 +279,3 @@ class PoissonNMF(FactorizationEstimator):
         if hasattr(self, "online_exposure_"):
             return OnlineStatistics(self.online_allocations_, self.online_exposure_, self.n_samples_seen_)
         return OnlineStatistics.of_dictionary(self.components_.T, self.mean_activations_, self.n_samples_seen_)
-
-    def transform(self, X: Any) -> Floats:
-        """Maximum-likelihood activations of samples for the fitted parts.
-
-        Parameters
-        ----------
-        X
-            Data as for `fit`.
-
-        Returns
-        -------
-        ndarray
-            Samples x components: expected counts, where components sum to 1. A row does not depend on other rows.
-        """
-        check_is_fitted(self, "components_")
-        data = self._data(X, reset=False, caller="transform")
-        with self._compiling():
-            return solve_activations(data, self.components_.T, self._engine())
-
-    def activation_errors(self, X: Any) -> Floats:
-        """Poisson standard errors of the activations that `transform` gives, the parts taken as known.
-
-        Parameters
-        ----------
-        X
-            Data as for `fit`.
-
-        Returns
-        -------
-        ndarray
-            Samples x components; infinite where a sample's observed cells cannot tell. For activations below one
-            expected count, read it as the scale below which nothing would show.
-        """
-        check_is_fitted(self, "components_")
-        data = self._data(X, reset=False, caller="activation_errors")
-        engine, dictionary = self._engine(), self.components_.T
-        with self._compiling():
-            return standard_errors(data, solve_activations(data, dictionary, engine), dictionary, engine)
-
-    def completion(self, X: Any, *, key: Key | None = None) -> Completion:
-        """Document completion, row by row: half of each row's tokens are given, the others predicted.
-
-        Parameters
-        ----------
-        X
-            Data as for `fit`; best data that the model was not fitted to.
-        key
-            Key of the split; by default that of seed 0, so that scores of different models use the same split.
-        """
-        check_is_fitted(self, "components_")
-        data = self._data(X, reset=False, caller="score")
-        engine, dictionary = self._engine(), self.components_.T
-        with self._compiling():
-            given, held_out = split_tokens(data, Key(0) if key is None else key, engine=engine)
-            activations = solve_activations(given, dictionary, engine)
-            return predict_tokens(held_out, activations, dictionary, engine=engine)
-
-    def score(self, X: Any, y: Any = None) -> float:
-        """Mean log probability, in nats, of a held-out token when half of each row's tokens are given.
-
-        Never the likelihood of tokens that the activations were fitted to; greater is better. See `completion`.
-        """
-        return self.completion(X).per_token
-
-    def _check_loaded(self) -> None:
-        super()._check_loaded()
-        check_array_is(self.components_, "components_", (self.n_components_, self.n_features_in_))
-        check_array_is(self.mean_activations_, "mean_activations_", (self.n_components_,))
-        if type(self.n_samples_seen_) is not int or self.n_samples_seen_ < 0:
-            raise ValueError("its number of samples is not a number")
-        if not isinstance(getattr(self, "kkt_residual_", 0.0), float):
-            raise ValueError("its kkt_residual_ is not a number")
-        if hasattr(self, "online_exposure_") or hasattr(self, "online_allocations_"):
-            shape = (self.n_features_in_, self.n_components_)
-            check_array_is(self.online_allocations_, "online_allocations_", shape)
-            check_array_is(self.online_exposure_, "online_exposure_", shape)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        tags.input_tags.positive_only = True
-        tags.input_tags.allow_nan = True
-        tags.transformer_tags.preserves_dtype = ["float64"]
-        return tags

@@ -14,14 +14,20 @@ from partwise.core.keys import Key
 from partwise.core.run import run
 from partwise.engines.base import Engine
 from partwise.gamma_poisson.inference import m_steps
+from partwise.gamma_poisson.inference.exact_em import ExactEM, ExactState
 from partwise.gamma_poisson.inference.gain import Ledger, expected_gain
 from partwise.gamma_poisson.inference.gibbs import Averages, Chain, GibbsEStep
+from partwise.gamma_poisson.inference.merging import Merging
+from partwise.gamma_poisson.inference.removal import Removing
 from partwise.gamma_poisson.inference.report import column_norms
 from partwise.gamma_poisson.inference.shapes import profile_shapes
 from partwise.gamma_poisson.inference.starts import perturbed_dictionary
+from partwise.gamma_poisson.inference.sweeps import Sweeps
 from partwise.gamma_poisson.inference.variational import GammaPosterior, MeanField
 from partwise.gamma_poisson.inference.vem import OBJECTIVE_EVERY, VariationalEM, VariationalState
 from partwise.gamma_poisson.model import GammaPoissonModel
+from partwise.likelihood.exact import exact_cost
+from partwise.likelihood.plan import LATTICE, SUBCOUNT
 from partwise.poisson.inference.coordinate import CoordinateDescent
 
 Floats = NDArray[np.float64]
@@ -30,6 +36,11 @@ Floats = NDArray[np.float64]
 _START_TOL, _START_ITERATIONS = 1e-5, 100
 # Share of random noise in the dictionary that sampling starts from: what a start has emptied may grow again.
 _MIXED = 0.1
+# Components may be merged, or removed, after so many iterations of sampling, then after four times as many, and so on.
+_FIRST_MERGING, _FIRST_REMOVAL = 20, 80
+# Multiply-adds of an exact likelihood that cost next to nothing.
+_CHEAP = 1e7
+_CAUTION = 0.02
 # Running means of what cannot be told from one iteration go back this far at least.
 _SHORTEST_MEMORY = 10
 
@@ -62,9 +73,20 @@ class Drift:
         self.variance = (1.0 - weight) * (self.variance + weight * surprise**2)
         self.noise += weight * (self.latest_noise - self.noise)
 
+    def _error(self, memory: int) -> float:
+        return float(np.sqrt(self.variance / max(min(self.n_seen, memory) - 1, 1)))
+
     def most_gain(self, memory: int) -> float:
         """An upper limit of the gain of a step: two standard errors above its running mean."""
-        return self.gain + 2.0 * float(np.sqrt(self.variance / max(min(self.n_seen, memory) - 1, 1)))
+        return self.gain + 2.0 * self._error(memory)
+
+    def averaged(self, present: int, memory: int) -> int:
+        """Iterations to average over: more while noise costs more than a step gains, fewer if it clearly does not."""
+        if self.gain < self.noise / present:
+            return present + 1
+        if self.gain - 2.0 * self._error(memory) > 2.0 * self.noise / present:
+            return max(int(0.9 * present), 1)
+        return present
 
 
 @dataclass
@@ -84,17 +106,21 @@ class AutoState:
     drift: Drift
     n_averaged: int
     ledger: Ledger
+    latest_gain: float = np.nan
 
 
 @dataclass
 class Auto:
-    """Variational starts, then stochastic MCEM-C.
+    """Variational starts, then stochastic MCEM-C, then merges.
 
     1. One start an iteration: Poisson factorization from random factors, then a few variational updates. The one with
        the best bound is kept.
     2. MCEM-C with one Rao-Blackwellised sweep of each of two independent chains an iteration. The statistic is averaged
        over more and more iterations, one more whenever noise costs more than a step gains. ``"remaining_gain"`` reports
        the larger of both, with its error, in nats a count: no clock decides when to stop.
+    3. Now and then, and before it stops, components are merged where that gains likelihood (see `Merging`); before it
+       stops, small ones are removed where that does (see `Removing`). Then sampling goes on.
+    4. Where an exact E-step costs next to nothing, exact EM takes the last steps, which are small and many.
 
     The second phase does not start where the first ended, but with some noise added: variational posteriors, and
     maximum-likelihood factors even more, empty entries of a dictionary that the marginal likelihood would fill.
@@ -106,6 +132,7 @@ class Auto:
     start: Floats | None
     n_starts: int
     tol: float
+    n_jobs: int | None = field(compare=False)
     engine: Engine = field(compare=False)
 
     def init(self, key: Key, data: SparseData) -> AutoState:
@@ -132,6 +159,8 @@ class Auto:
         """One iteration of the phase that the state is in."""
         if state.phase == "starts":
             return self._try_start(key, data, state)
+        if state.phase == "exact":
+            return self._exact_step(key, data, state)
         return self._stochastic_step(key, data, state)
 
     def model(self, state: AutoState) -> GammaPoissonModel:
@@ -188,11 +217,16 @@ class Auto:
         counts = state.posterior.shape - state.shape
         state.phase = "sampling"
         state.left, state.right = Chain(counts), Chain(counts.copy())
-        state.statistic = state.dictionary * (data.shape[0] * state.shape / self.rate)
-        state.old_dictionary, state.old_shape = state.dictionary.copy(), state.shape.copy()
         state.ledger = Ledger(bound)
+        self._begin_averaging(data, state)
 
     # Stochastic EM
+
+    def _begin_averaging(self, data: SparseData, state: AutoState) -> None:
+        """Forget all running means: the dictionary has jumped."""
+        state.statistic = state.dictionary * (data.shape[0] * state.shape / self.rate)
+        state.old_dictionary, state.old_shape = state.dictionary.copy(), state.shape.copy()
+        state.drift, state.n_averaged, state.ledger.lower = Drift(), 1, np.nan
 
     def _stochastic_step(self, key: Key, data: SparseData, state: AutoState) -> tuple[AutoState, Mapping[str, float]]:
         old = GammaPoissonModel(state.old_dictionary, state.old_shape, self.rate)
@@ -201,8 +235,7 @@ class Auto:
         left, right = (self._statistic(data, model, averages) for averages in draws)
         memory = max(state.n_averaged, _SHORTEST_MEMORY)
         state.drift.add(state.statistic, left, right, memory)
-        if state.drift.gain < state.drift.noise / state.n_averaged:
-            state.n_averaged += 1
+        state.n_averaged = state.drift.averaged(state.n_averaged, memory)
         weight = 1.0 / state.n_averaged
         averages = _both(*draws)
         shape = state.shape
@@ -218,11 +251,76 @@ class Auto:
         )
         state.old_dictionary, state.old_shape = state.dictionary, state.shape
         state.dictionary, state.shape = dictionary, shape
-        remaining = max(state.drift.most_gain(memory), state.drift.noise / state.n_averaged)
         info = {**state.ledger.info, "noise": state.drift.noise / data.total}
-        if state.drift.n_seen >= 2 * _SHORTEST_MEMORY:
-            info["remaining_gain"] = remaining / data.total
-        return state, {**info, **column_norms(dictionary)}
+        remaining = max(state.drift.most_gain(memory), state.drift.noise / state.n_averaged) / data.total
+        settled = state.drift.n_seen >= 2 * _SHORTEST_MEMORY
+        done = settled and remaining <= self.tol
+        due = done or _due(state.drift.n_seen, _FIRST_REMOVAL)
+        fewer = (due or _due(state.drift.n_seen, _FIRST_MERGING)) and self._merge(key, data, state)
+        fewer = fewer or (due and self._remove(key, data, state))
+        if due and not fewer and self._affordable(data, state):
+            state.phase, state.bound = "exact", np.nan
+        elif settled and not fewer:
+            info["remaining_gain"] = remaining
+        return state, {**info, **column_norms(state.dictionary)}
+
+    def _merge(self, key: Key, data: SparseData, state: AutoState) -> bool:
+        """Merge components where that gains; whether there were any."""
+        model = self.model(state)
+        inverse = 1.0 / MeanField(data, self.engine).rates(model)
+        sweeps = Sweeps(data, self.engine)
+        draws = [
+            sweeps.activations(key.for_chain(2 + number), chain.sample_counts, state.shape, inverse)
+            for number, chain in self._chains(state)
+        ]
+        merges = Merging(data, model, self.estimate_shape).find(key, draws)
+        for merge in merges:
+            state.dictionary[:, merge.kept], state.shape[merge.kept] = merge.column, merge.shape
+            state.dictionary[:, merge.absorbed] = 0.0
+            for _, chain in self._chains(state):
+                chain.sample_counts[:, merge.kept] += chain.sample_counts[:, merge.absorbed]
+                chain.sample_counts[:, merge.absorbed] = 0.0
+            state.ledger.objective += merge.gain
+            state.ledger.variance += merge.error**2
+        if merges:
+            self._begin_averaging(data, state)
+        return bool(merges)
+
+    def _remove(self, key: Key, data: SparseData, state: AutoState) -> bool:
+        """Remove a component if that gains; whether there was one."""
+        counts = 0.5 * (state.left.sample_counts + state.right.sample_counts)
+        removal = Removing(data, self.engine, self.n_jobs).find(key, self.model(state), counts)
+        if removal is None:
+            return False
+        state.dictionary = removal.model.dictionary
+        state.left, state.right = Chain(removal.sample_counts), Chain(removal.sample_counts.copy())
+        state.ledger.objective += removal.gain
+        state.ledger.variance += removal.error**2
+        self._begin_averaging(data, state)
+        return True
+
+    def _affordable(self, data: SparseData, state: AutoState) -> bool:
+        """Whether an exact E-step costs next to nothing."""
+        cost = exact_cost(data, state.dictionary, state.shape, self.rate, n_jobs=self.n_jobs)
+        return bool(cost.costs[:, [LATTICE, SUBCOUNT]].min(axis=1).sum() <= _CHEAP)
+
+    def _exact_step(self, key: Key, data: SparseData, state: AutoState) -> tuple[AutoState, Mapping[str, float]]:
+        """One step of exact EM; what is left to gain is judged by how fast the gains fall."""
+        algorithm = ExactEM(self.shape, self.rate, self.estimate_shape, None, self.n_jobs, self.engine)
+        fitted, info = algorithm.step(key, data, ExactState(state.dictionary, state.shape))
+        state.dictionary, state.shape = fitted.dictionary, fitted.shape
+        gain, before = info["objective"] - state.bound, state.latest_gain
+        state.bound, state.latest_gain = info["objective"], gain
+        report = {**info, "objective_error": 0.0}
+        if 0 <= gain < before:
+            # Gains fall more slowly the nearer the top is, so that much less must seem to be left than is asked for.
+            remaining = gain * before / (before - gain) / data.total
+            done = remaining <= _CAUTION * self.tol
+            if done and self._remove(key, data, state):
+                state.phase = "sampling"
+            elif done or remaining > self.tol:
+                report["remaining_gain"] = remaining
+        return state, report
 
     def _chains(self, state: AutoState) -> list[tuple[int, Chain]]:
         return [(1, state.left), (2, state.right)]
@@ -239,6 +337,12 @@ class Auto:
         return expected_gain(
             data, self.engine, old, new, averages.feature_counts, averages.sample_counts, averages.totals
         )
+
+
+def _due(n_seen: int, first: int) -> bool:
+    """Whether ``n_seen`` is ``first`` times a power of four."""
+    ratio, rest = divmod(n_seen, first)
+    return rest == 0 and ratio > 0 and ratio & (ratio - 1) == 0 and ratio.bit_length() % 2 == 1
 
 
 def _both(left: Averages, right: Averages) -> Averages:

@@ -82,6 +82,7 @@ class Choice:
                 self.start,
                 self.n_starts,
                 self._tol(data) / data.total,
+                self.n_jobs,
                 self.engine,
             )
         if self.inference == "vem":

@@ -17,27 +17,54 @@ TABLE_SIZE = 1024  # of logarithms
 
 _ZERO = np.uint64(0)
 _ONE = np.uint64(1)
+_LARGEST = np.uint64(2**64 - 1)
 _UNIFORM_SHIFT = np.uint64(11)
 _UNIFORM_STEP = 2.0**-53
 
 
 @inner_kernel
-def stratified_uniforms(stream: Stream, multiplier: np.uint64, size: int, out: Floats) -> None:
-    """``out[first : first + size] = (rng.random() + multiplier * np.arange(size) / 2**bits) % 1`` for each island.
+def _coprime(number: np.uint64, size: int) -> int:
+    """The first of ``number % size`` and what follows that has no divisor in common with ``size``."""
+    candidate = int(number % np.uint64(size))
+    while True:
+        a, b = size, candidate
+        while b > 0:
+            a, b = b, a % b
+        if a == 1:
+            return candidate
+        candidate += 1
 
-    ``2**bits`` is the size or the next power of two. With an odd multiplier there is one number in each of that many
-    equal parts of (0, 1), in an order that the multiplier gives: each number is uniform, all together are as even as
-    can be. Multiplier 0 stands for a random odd one. Islands have independent numbers.
+
+@inner_kernel
+def stratified_uniforms(stream: Stream, multiplier: np.uint64, size: int, out: Floats) -> None:
+    """``out[first : first + size] = (rng.random() + multiplier * np.arange(size) / size) % 1`` for each island.
+
+    With a multiplier that has no divisor in common with the size there is one number in each of that many equal parts
+    of (0, 1), in an order that the multiplier gives: each number is uniform, all together are as even as can be.
+    Another multiplier gives way to the next that does; 0 stands for a random one. Islands have independent numbers.
     """
+    whole = np.uint64(size) & np.uint64(size - 1) == _ZERO
     shift = _ZERO
     while (_ONE << shift) < size:
         shift += _ONE
     shift = np.uint64(64) - shift
+    part = _LARGEST // np.uint64(size)
     for first in range(0, out.size, size):
         place = next_uint64(stream)
-        step = (multiplier if multiplier > _ZERO else next_uint64(stream) | _ONE) << shift
-        for s in range(size):
-            out[first + s] = (float(np.int64((place + np.uint64(s) * step) >> _UNIFORM_SHIFT)) + 0.5) * _UNIFORM_STEP
+        chosen = multiplier if multiplier > _ZERO else next_uint64(stream) | _ONE
+        if whole:  # the remainder of a division by the size is what the shift leaves
+            step = chosen << shift
+            for s in range(size):
+                number = (place + np.uint64(s) * step) >> _UNIFORM_SHIFT
+                out[first + s] = (float(np.int64(number)) + 0.5) * _UNIFORM_STEP
+        else:
+            stride, position = _coprime(chosen, size), 0
+            for s in range(size):
+                number = (place + np.uint64(position) * part) >> _UNIFORM_SHIFT
+                out[first + s] = (float(np.int64(number)) + 0.5) * _UNIFORM_STEP
+                position += stride
+                if position >= size:
+                    position -= size
 
 
 @inner_kernel

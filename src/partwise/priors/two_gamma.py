@@ -65,7 +65,9 @@ def _starts(data: Observations) -> list[Pair]:
         means = np.array([max(half.overall_rate, 1e-3 * data.overall_rate) for half in halves])
         shapes = np.array([half.moment_shape(mean) for half, mean in zip(halves, means, strict=True)])
         log_odds = float(np.log(halves[1].number / halves[0].number))
-        starts += [Pair(log_odds, shapes, means), Pair(log_odds, np.full(2, np.inf), means)]
+        # Many zeros may also be a gamma of tiny shape, which now and then gives a larger count.
+        tiny = Pair(log_odds, np.array([0.02, 10.0]), np.array([max(means[0], 0.1 * data.overall_rate), means[1]]))
+        starts += [Pair(log_odds, shapes, means), Pair(log_odds, np.full(2, np.inf), means), tiny]
     grid = GammaMixtureFamily(tol=1e-4).solve(data.sample(1000))[0].support
     by_mean = np.argsort(grid.means, kind="stable")
     parts = [by_mean[cut:] for cut in range(1, by_mean.size)] + [by_mean[[j]] for j in range(by_mean.size)]

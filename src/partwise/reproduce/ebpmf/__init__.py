@@ -1,0 +1,10 @@
+"""Wang, Empirical Bayes Poisson matrix factorization: the experiments that the write-up does not have.
+
+Errors of Poisson means by family of priors, recovery of sparse factors, and prediction of thinned counts.
+"""
+
+from __future__ import annotations
+
+from partwise.reproduce.ebpmf._run import run
+
+__all__ = ["run"]

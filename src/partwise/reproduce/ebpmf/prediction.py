@@ -1,0 +1,170 @@
+"""Prediction of thinned counts by number of parts, beside maximum likelihood, stopped early and not."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from scipy.special import gammaln
+from sklearn.exceptions import ConvergenceWarning
+
+from partwise.plotting._figures import BLUE, ORANGE, new_figure
+from partwise.poisson.estimator import PoissonNMF
+from partwise.reproduce._notebook import Notebook
+from partwise.reproduce.ebpmf._simulated import sparse_factors, table
+from partwise.reproduce.ebpmf.recovery import fit
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Floats = NDArray[np.float64]
+
+KEPT = 0.8
+# Shares of the prediction that go by the totals of samples and features alone: maximum likelihood has rates of 0 where
+# there are held-out counts, and gets the share that suits it best.
+SMOOTHING = (1e-4, 1e-3, 1e-2, 0.05, 0.2)
+EARLY, CONVERGED = "PoissonNMF, stopped at its best", "PoissonNMF"
+BAYES = ("gamma", "exponential-mixture")
+STYLES = {
+    CONVERGED: (ORANGE, "o", "-"),
+    EARLY: (ORANGE, "o", ":"),
+    "gamma": ("#56B4E9", "s", "-"),
+    "exponential-mixture": (BLUE, "D", "-"),
+}
+
+
+def run(notebook: Notebook) -> str:
+    """Tables and figure; returns the tables."""
+    quick = notebook.quick
+    results = {
+        "simulated, 5 parts": {
+            str(size): notebook.step(f"prediction: simulated, K = {size}", partial(simulated, size, quick))
+            for size in ((2, 5, 12) if quick else (2, 3, 5, 8, 12, 20, 30))
+        }
+    }
+    if os.environ.get("PARTWISE_DATA"):
+        results["ap"] = {
+            str(size): notebook.step(f"prediction: ap, K = {size}", partial(ap, size, quick))
+            for size in ((10,) if quick else (5, 10, 20, 40, 80))
+        }
+    notebook.figure("prediction", picture(results))
+    parts = ["## Thinned counts: log probability of a held-out count, in nats\n"]
+    for name, found in results.items():
+        rows = [[method, *(f"{at[method]:.4f}" for at in found.values())] for method in STYLES]
+        parts += [f"### {name}\n", table(["method", *(f"K = {size}" for size in found)], rows)]
+    if "ap" not in results:
+        parts.append("ap: not computed, as PARTWISE_DATA is not set.\n")
+    written = "\n".join(parts)
+    notebook.text("prediction.md", written)
+    return written
+
+
+def simulated(n_components: int, quick: bool) -> dict[str, float]:
+    """Scores on counts of sparse factors, 5 parts."""
+    counts, _ = sparse_factors(0, 100 if quick else 300, 80 if quick else 200, 5, 60.0)
+    return scores(sp.csr_array(counts), n_components, 500)
+
+
+def ap(n_components: int, quick: bool) -> dict[str, float]:
+    """Scores on the Associated Press documents."""
+    from partwise.datasets import load_counts
+
+    return scores(sp.csr_array(load_counts("ap").matrix), n_components, 20 if quick else 200)
+
+
+def scores(counts: Any, n_components: int, max_iter: int) -> dict[str, float]:
+    """Log probability of a held-out count under each method."""
+    generator = np.random.default_rng(1)
+    kept, held = counts.copy(), counts.copy()
+    kept.data = generator.binomial(counts.data, KEPT)
+    held.data = counts.data - kept.data
+    kept.eliminate_zeros()
+    held.eliminate_zeros()
+    judge = Judge(kept, held)
+    found = dict.fromkeys(STYLES, -np.inf)
+
+    def look(iteration: int, state: Any, trace: Any) -> None:
+        if iteration <= 10 or iteration % 5 == 0:
+            found[EARLY] = max(found[EARLY], judge.best(state.activations, state.dictionary))
+
+    # Both have the same number of iterations, enough or not.
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        _score_all(found, judge, kept, n_components, max_iter, look)
+    return found
+
+
+def _score_all(found: dict[str, float], judge: Judge, kept: Any, n_components: int, max_iter: int, look: Any) -> None:
+    model = PoissonNMF(
+        n_components,
+        random_state=0,
+        max_iter=max_iter,
+        tol=1e-6 if max_iter > 200 else 1e-5,
+        callbacks=[look],
+        progress=False,
+    ).fit(kept)
+    found[CONVERGED] = judge.best(model.transform(kept), model.components_.T)
+    found[EARLY] = max(found[EARLY], found[CONVERGED])
+    for name in BAYES:
+        bayes = fit(name, kept, n_components, max_iter=max_iter)
+        found[name] = judge.best(bayes.transform(kept), bayes.components_.T)
+
+
+class Judge:
+    """Scores rates by counts that were held out.
+
+    Parameters
+    ----------
+    kept, held
+        Counts that models are fitted to, and the others.
+    """
+
+    def __init__(self, kept: Any, held: Any) -> None:
+        self._rows, self._columns = held.nonzero()
+        self._held = held.data.astype(np.float64)
+        total = float(kept.sum())
+        # Samples and features without any kept count are given half of one.
+        samples, features = np.asarray(kept.sum(axis=1)) + 0.5, np.asarray(kept.sum(axis=0)) + 0.5
+        self._plain = samples[self._rows] * features[self._columns] / features.sum()
+        self._total = total + 0.5 * samples.size
+        self._odds = (1.0 - KEPT) / KEPT
+
+    def best(self, activations: Floats, dictionary: Floats) -> float:
+        """Mean log probability of a held-out count with the best of all smoothings."""
+        rates = np.empty(self._held.size)
+        for start in range(0, rates.size, 2**16):
+            part = slice(start, start + 2**16)
+            rates[part] = np.einsum("ik,ik->i", activations[self._rows[part]], dictionary[self._columns[part]])
+        expected = float(activations.sum(axis=0) @ dictionary.sum(axis=0))
+        return max(self._score(rates, expected, share) for share in SMOOTHING)
+
+    def _score(self, rates: Floats, expected: float, share: float) -> float:
+        mixed = self._odds * ((1.0 - share) * rates + share * self._plain)
+        total = self._odds * ((1.0 - share) * expected + share * self._total)
+        logs = self._held * np.log(mixed) - gammaln(self._held + 1.0)
+        return (float(logs.sum()) - total) / float(self._held.sum())
+
+
+def picture(results: dict[str, Any]) -> Figure:
+    """One panel for each data set: scores against the number of parts."""
+    figure = new_figure(4.4 * len(results), 3.3)
+    for ax, (title, found) in zip(figure.subplots(1, len(results), squeeze=False)[0], results.items(), strict=True):
+        sizes = [int(size) for size in found]
+        for name, (color, marker, line) in STYLES.items():
+            values = [at[name] for at in found.values()]
+            ax.plot(sizes, values, marker=marker, linestyle=line, color=color, markersize=4, linewidth=1.2, label=name)
+        ax.set_xscale("log")
+        ax.set_xticks(sizes, [str(size) for size in sizes])
+        ax.minorticks_off()
+        ax.set_xlabel("number of parts", fontsize=9)
+        ax.set_title(title, fontsize=9)
+        ax.tick_params(labelsize=8)
+        ax.spines[["top", "right"]].set_visible(False)
+    ax.legend(fontsize=7, frameon=False)
+    figure.supylabel("log probability of a held-out count (nats)", fontsize=9)
+    return figure

@@ -1,0 +1,119 @@
+"""Recovery of sparse factors, by depth of the counts, beside maximum likelihood."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from partwise.empirical_bayes.estimator import EmpiricalBayesPoissonNMF
+from partwise.plotting._figures import BLUE, ORANGE, new_figure
+from partwise.poisson.estimator import PoissonNMF
+from partwise.reproduce._notebook import Notebook
+from partwise.reproduce.ebpmf._simulated import sparse_factors, table
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Floats = NDArray[np.float64]
+
+N_COMPONENTS = 5
+METHODS = ("PoissonNMF", "gamma", "exponential-mixture", "two-gamma")
+STYLES = {
+    "PoissonNMF": (ORANGE, "o"),
+    "gamma": ("#56B4E9", "s"),
+    "exponential-mixture": (BLUE, "D"),
+    "two-gamma": ("#009E73", "^"),
+}
+MEASURES = {
+    "dictionary": "affinity with the true parts",
+    "activations": "affinity with the true activations",
+    "rates": "relative error of the rates",
+}
+
+
+def run(notebook: Notebook) -> str:
+    """Table and figure; returns the table."""
+    depths = (30, 100) if notebook.quick else (10, 20, 40, 80, 160, 320)
+    n_sets = 1 if notebook.quick else 5
+    results = {
+        str(depth): notebook.step(f"recovery: {depth} counts a sample", partial(recovered, depth, n_sets))
+        for depth in depths
+    }
+    notebook.figure("recovery", picture(results))
+    rows = [
+        [depth, name, *(f"{np.mean(found[name][measure]):.3f}" for measure in MEASURES)]
+        for depth, found in results.items()
+        for name in METHODS
+    ]
+    written = "## Recovery of sparse factors\n\n" + table(["counts a sample", "method", *MEASURES.values()], rows)
+    notebook.text("recovery.md", written)
+    return written
+
+
+def recovered(depth: float, n_sets: int) -> dict[str, dict[str, list[float]]]:
+    """Affinities of matched parts, and of their activations, and the relative error of all rates, for each method."""
+    found: dict[str, dict[str, list[float]]] = {name: {measure: [] for measure in MEASURES} for name in METHODS}
+    for seed in range(n_sets):
+        counts, truth = sparse_factors(seed, 200, 150, N_COMPONENTS, depth)
+        for name in METHODS:
+            model = fit(name, counts, N_COMPONENTS)
+            activations = model.transform(counts)
+            order = matched(model.components_, truth.dictionary.T)
+            rates = activations @ model.components_
+            error = np.linalg.norm(rates - truth.rates()) / np.linalg.norm(truth.rates())
+            found[name]["dictionary"].append(affinity(model.components_[order], truth.dictionary.T))
+            found[name]["activations"].append(affinity(activations.T[order], truth.activations.T))
+            found[name]["rates"].append(float(error))
+    return found
+
+
+def fit(name: str, counts: Any, n_components: int, **parameters: Any) -> Any:
+    """A fitted model: maximum likelihood, or empirical Bayes with a family for both factors."""
+    common: dict[str, Any] = {"random_state": 0, "progress": False, "max_iter": 500, "tol": 1e-5, **parameters}
+    if name == "PoissonNMF":
+        return PoissonNMF(n_components, **common).fit(counts)
+    # As many parts as are asked for, so that methods are compared at the same number.
+    return EmpiricalBayesPoissonNMF(
+        n_components, activation_prior=name, dictionary_prior=name, prune=False, **common
+    ).fit(counts)
+
+
+def matched(parts: Floats, truth: Floats) -> NDArray[np.intp]:
+    """Which part is which of the true ones: the assignment of greatest total cosine."""
+    from scipy.optimize import linear_sum_assignment
+
+    order: NDArray[np.intp] = linear_sum_assignment(-_directions(truth) @ _directions(parts).T)[1]
+    return order
+
+
+def affinity(rows: Floats, others: Floats) -> float:
+    """Mean over the rows of Σ sqrt(p q), with p and q the rows divided by their sums: 1 where they are equal."""
+    return float(np.mean(np.sum(_directions(np.sqrt(rows)) * _directions(np.sqrt(others)), axis=1)))
+
+
+def _directions(rows: Floats) -> Floats:
+    directions: Floats = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-300)
+    return directions
+
+
+def picture(results: dict[str, Any]) -> Figure:
+    """One panel for each measure, against the depth."""
+    figure = new_figure(9.0, 3.0)
+    depths = [float(depth) for depth in results]
+    for ax, (measure, label) in zip(figure.subplots(1, len(MEASURES)), MEASURES.items(), strict=True):
+        for name in METHODS:
+            color, marker = STYLES[name]
+            values = [np.mean(found[name][measure]) for found in results.values()]
+            ax.plot(depths, values, marker=marker, color=color, markersize=4, linewidth=1.2, label=name)
+        ax.set_xscale("log")
+        ax.set_xticks(depths, [f"{depth:g}" for depth in depths])
+        ax.minorticks_off()
+        ax.set_xlabel("counts a sample", fontsize=9)
+        ax.set_title(label, fontsize=9)
+        ax.tick_params(labelsize=8)
+        ax.spines[["top", "right"]].set_visible(False)
+    ax.legend(fontsize=7, frameon=False)
+    return figure

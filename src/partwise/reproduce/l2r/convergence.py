@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
@@ -16,8 +17,11 @@ from partwise.reproduce.l2r._protocol import Protocol
 _STD_ERROR = 0.1
 
 
-def totals(notebook: Notebook, corpus: Corpus, methods: list[Method], protocol: Protocol) -> dict[str, Any]:
-    """Log-likelihood of all documents: of each repetition, and what `auto` says with its standard error."""
+def totals(notebook: Notebook, corpus: Corpus, methods: list[Method], protocol: Protocol) -> Iterator[dict[str, Any]]:
+    """Log-likelihood of all documents: of each repetition, and what `auto` says with its standard error.
+
+    Yields what is known after each number of draws, as the last take hours.
+    """
     occupied = np.flatnonzero(np.diff(corpus.counts.indptr) > 1)
     chosen = corpus.rows(draw_rows(occupied, protocol.large_documents))
     name = f"{corpus.name}, {protocol.large_documents} documents, all words"
@@ -29,17 +33,15 @@ def totals(notebook: Notebook, corpus: Corpus, methods: list[Method], protocol: 
     def evaluate(method: Method, n_draws: int, repeats: int) -> list[float]:
         return [method.estimate(chosen, n_draws, seed).total for seed in range(repeats)]
 
-    return {
+    known: dict[str, Any] = {
         "reference": notebook.step(f"{name}, auto", reference),
-        "totals": {
-            method.name: {
-                str(n_draws): notebook.step(
-                    f"{name}, {method.name}, {n_draws} draws, {repeats} times",
-                    partial(evaluate, method, n_draws, repeats),
-                )
-                for n_draws, repeats in protocol.large_repeats.items()
-                if n_draws <= method.most_draws
-            }
-            for method in methods
-        },
+        "totals": {method.name: {} for method in methods},
     }
+    for n_draws, repeats in protocol.large_repeats.items():
+        for method in methods:
+            if n_draws <= method.most_draws:
+                step = f"{name}, {method.name}, {n_draws} draws, {repeats} times"
+                known["totals"][method.name][str(n_draws)] = notebook.step(
+                    step, partial(evaluate, method, n_draws, repeats)
+                )
+        yield known

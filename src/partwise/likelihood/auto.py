@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtr, stdtrit
 
 from partwise.core.keys import RandomState
 from partwise.errors import InaccurateWarning, InvalidInputError
@@ -66,7 +67,8 @@ def auto(
     Returns
     -------
     LogLikelihood
-        Values, standard errors (0 where exact), effective sample sizes (infinite where exact); one number a row.
+        Values, standard errors (0 where exact), effective sample sizes (infinite where exact); one number a row. Two
+        standard errors to either side hold the true value for 95% of the rows.
 
     Examples
     --------
@@ -130,6 +132,10 @@ def _grow(problem: Problem, rows: Integers, std_error: float, max_draws: int) ->
 
 
 def _relative_errors(n_terms: Integers, sums: Floats, squares: Floats) -> Floats:
-    """Standard error of the mean of so many terms, over that mean."""
+    """Standard error of the mean of so many terms, over that mean.
+
+    Few terms know their own spread badly: errors are widened, by 9% for 16 terms, so that two of them cover as many
+    estimates as two standard deviations of a normal distribution do (Student's t).
+    """
     spread = n_terms * squares / np.square(sums) - 1.0
-    return np.asarray(np.sqrt(np.maximum(spread, 0.0) / (n_terms - 1)))
+    return np.asarray(np.sqrt(np.maximum(spread, 0.0) / (n_terms - 1)) * stdtrit(n_terms - 1, ndtr(2.0)) / 2.0)

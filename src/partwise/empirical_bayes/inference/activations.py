@@ -28,7 +28,7 @@ def expected_counts(
     engine: Engine,
     *,
     tol: float = 1e-6,
-    max_sweeps: int = 1000,
+    max_sweeps: int = 300,
 ) -> Floats:
     """Expected counts of each component in each row, of which the posterior of the activations follows.
 

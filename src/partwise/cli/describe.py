@@ -36,18 +36,22 @@ def _short(value: Any) -> Any:
 
 
 def part_lines(model: Any, *, n: int = _FEATURES_SHOWN) -> list[str]:
-    """A line a part: its largest features."""
+    """A line a part that holds something: its largest features."""
     from partwise.plotting import top_features
 
     ranked = top_features(model, n=n)
     names = getattr(model, "component_names_", [f"part {k}" for k in range(len(ranked))])
-    width = max(map(len, names))
+    # Of a model that switches parts off, the others have largest features too, which mean nothing.
+    active = [int(k) for k in model.active_components_] or list(range(len(ranked)))
+    width = max(len(names[k]) for k in active)
     lines = [
-        f"{name:<{width}}  {', '.join(feature for feature, _ in features) or '(empty)'}"
-        for name, features in zip(names[:_PARTS_SHOWN], ranked, strict=False)
+        f"{names[k]:<{width}}  {', '.join(feature for feature, _ in ranked[k]) or '(empty)'}"
+        for k in active[:_PARTS_SHOWN]
     ]
-    if len(ranked) > _PARTS_SHOWN:
-        lines.append(f"… and {len(ranked) - _PARTS_SHOWN} more")
+    if len(active) > _PARTS_SHOWN:
+        lines.append(f"… and {len(active) - _PARTS_SHOWN} more")
+    if len(active) < len(ranked):
+        lines.append(f"… and {len(ranked) - len(active)} that hold next to nothing")
     return lines
 
 

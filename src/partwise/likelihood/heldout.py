@@ -113,7 +113,8 @@ def word_prediction(X: Any, held_out: Any, dictionary: Any, shape: Any, rate: An
     -------
     LogLikelihood
         Values, standard errors and, of the two likelihoods, the smaller effective sample size; 0 for rows without
-        held-out cells, -inf where the held-out cells are impossible.
+        held-out cells, -inf where the held-out cells are impossible or, as nothing can then be said of them, the given
+        ones are.
 
     Examples
     --------
@@ -134,7 +135,7 @@ def word_prediction(X: Any, held_out: Any, dictionary: Any, shape: Any, rate: An
     rest = auto(given, dictionary, shape, rate, **settings)
     possible = rest.values > -np.inf
     touched = np.diff(hidden.indptr) > 0
-    values = np.where(possible, everything.values, 0.0) - np.where(possible, rest.values, 0.0)
+    values = np.where(possible, everything.values, -np.inf) - np.where(possible, rest.values, 0.0)
     errors = np.hypot(everything.std_errors, rest.std_errors)
     return LogLikelihood(
         np.where(touched, values, 0.0), np.where(touched, errors, 0.0), np.minimum(everything.ess, rest.ess)

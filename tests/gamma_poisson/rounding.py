@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from partwise import BetaGammaPFA
+from partwise import BetaGammaPFA, GammaPoissonNMF
 
 
 def rounded(X: Any) -> Any:
@@ -34,4 +34,8 @@ class Rounding:
 
 
 class RoundingPFA(Rounding, BetaGammaPFA):
+    pass
+
+
+class RoundingNMF(Rounding, GammaPoissonNMF):
     pass

@@ -6,10 +6,14 @@ from typing import Any
 
 import pytest
 import sklearn.utils.estimator_checks as checks
-from rounding import RoundingPFA
+from rounding import RoundingNMF, RoundingPFA
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-ESTIMATORS = [RoundingPFA(2, n_draws=5, burn_in=5, random_state=0)]
+ESTIMATORS = [
+    RoundingPFA(2, n_draws=5, burn_in=5, random_state=0),
+    RoundingNMF(2, n_starts=1, max_iter=10, tol=0.0, random_state=0),
+    RoundingNMF(2, inference="saem", max_iter=10, random_state=0),
+]
 
 # What scikit-learn runs on its own estimators beyond `check_estimator` (sklearn/tests/test_common.py).
 FURTHER_CHECKS = [
@@ -32,7 +36,7 @@ def test_common_checks(estimator: Any, check: Any) -> None:
 
 # These checks fit with names and pass arrays, or the other way round: the warning is scikit-learn's own.
 @pytest.mark.filterwarnings("ignore:X (does not have valid|has) feature names")
-@pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda estimator: type(estimator).__name__)
+@pytest.mark.parametrize("estimator", ESTIMATORS, ids=str)
 @pytest.mark.parametrize("name", FURTHER_CHECKS)
 def test_further_common_checks(estimator: Any, name: str) -> None:
     getattr(checks, name)(type(estimator).__name__, estimator)

@@ -14,7 +14,7 @@ from partwise.core.keys import Key
 from partwise.core.run import run
 from partwise.engines.base import Engine
 from partwise.gamma_poisson.inference import m_steps
-from partwise.gamma_poisson.inference.exact_em import ExactEM, ExactState
+from partwise.gamma_poisson.inference.exact_em import ExactEM, ExactState, is_cheap
 from partwise.gamma_poisson.inference.gain import Ledger, expected_gain
 from partwise.gamma_poisson.inference.gibbs import Averages, Chain, GibbsEStep
 from partwise.gamma_poisson.inference.merging import Merging
@@ -26,8 +26,6 @@ from partwise.gamma_poisson.inference.sweeps import Sweeps
 from partwise.gamma_poisson.inference.variational import GammaPosterior, MeanField
 from partwise.gamma_poisson.inference.vem import OBJECTIVE_EVERY, VariationalEM, VariationalState
 from partwise.gamma_poisson.model import GammaPoissonModel
-from partwise.likelihood.exact import exact_cost
-from partwise.likelihood.plan import LATTICE, SUBCOUNT
 from partwise.poisson.inference.coordinate import CoordinateDescent
 
 Floats = NDArray[np.float64]
@@ -38,8 +36,7 @@ _START_TOL, _START_ITERATIONS = 1e-5, 100
 _MIXED = 0.1
 # Components may be merged, or removed, after so many iterations of sampling, then after four times as many, and so on.
 _FIRST_MERGING, _FIRST_REMOVAL = 20, 80
-# Multiply-adds of an exact likelihood that cost next to nothing.
-_CHEAP = 1e7
+# Of the tolerance, for exact EM.
 _CAUTION = 0.02
 # Running means of what cannot be told from one iteration go back this far at least.
 _SHORTEST_MEMORY = 10
@@ -258,7 +255,7 @@ class Auto:
         due = done or _due(state.drift.n_seen, _FIRST_REMOVAL)
         fewer = (due or _due(state.drift.n_seen, _FIRST_MERGING)) and self._merge(key, data, state)
         fewer = fewer or (due and self._remove(key, data, state))
-        if due and not fewer and self._affordable(data, state):
+        if due and not fewer and is_cheap(data, self.model(state), self.n_jobs):
             state.phase, state.bound = "exact", np.nan
         elif settled and not fewer:
             info["remaining_gain"] = remaining
@@ -298,11 +295,6 @@ class Auto:
         state.ledger.variance += removal.error**2
         self._begin_averaging(data, state)
         return True
-
-    def _affordable(self, data: SparseData, state: AutoState) -> bool:
-        """Whether an exact E-step costs next to nothing."""
-        cost = exact_cost(data, state.dictionary, state.shape, self.rate, n_jobs=self.n_jobs)
-        return bool(cost.costs[:, [LATTICE, SUBCOUNT]].min(axis=1).sum() <= _CHEAP)
 
     def _exact_step(self, key: Key, data: SparseData, state: AutoState) -> tuple[AutoState, Mapping[str, float]]:
         """One step of exact EM; what is left to gain is judged by how fast the gains fall."""

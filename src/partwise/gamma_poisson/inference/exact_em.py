@@ -16,9 +16,20 @@ from partwise.gamma_poisson.inference.report import column_norms
 from partwise.gamma_poisson.inference.shapes import shape_of_mean_log
 from partwise.gamma_poisson.inference.starts import perturbed_dictionary
 from partwise.gamma_poisson.model import GammaPoissonModel
+from partwise.likelihood.exact import exact_cost
 from partwise.likelihood.moments import PosteriorMoments, posterior_moments
+from partwise.likelihood.plan import LATTICE, SUBCOUNT
 
 Floats = NDArray[np.float64]
+
+# Multiply-adds of the likelihoods of all data: a few milliseconds, and an E-step is some times as much.
+_CHEAP = 1e7
+
+
+def is_cheap(data: SparseData, model: GammaPoissonModel, n_jobs: int | None) -> bool:
+    """Whether an exact E-step costs next to nothing."""
+    cost = exact_cost(data, model.dictionary, model.shape, model.rate, n_jobs=n_jobs)
+    return bool(cost.costs[:, [LATTICE, SUBCOUNT]].min(axis=1).sum() <= _CHEAP)
 
 
 @dataclass

@@ -11,6 +11,7 @@ from partwise.core.data import SparseData
 from partwise.core.keys import Key
 from partwise.engines.base import Engine
 from partwise.gamma_poisson.inference import m_steps
+from partwise.gamma_poisson.inference.exact_em import ExactEM, ExactState, is_cheap
 from partwise.gamma_poisson.inference.gibbs import Chain, GibbsEStep
 from partwise.gamma_poisson.inference.online import take_rows
 from partwise.gamma_poisson.inference.variational import GammaPosterior, MeanField
@@ -24,12 +25,14 @@ Rows = NDArray[np.intp]
 
 # Candidates, variational updates of each, and then iterations of stochastic EM, plain and averaged, if one looks well.
 _MOST_CANDIDATES, _UPDATES, _PLAIN, _AVERAGED = 5, 5, 25, 75
+# Then iterations of exact EM, where these cost next to nothing.
+_EXACT = 30
 # Samples and counts that a likelihood is estimated of, at most, and the least number of samples.
 _MOST_SAMPLES, _MOST_COUNTS, _FEWEST_SAMPLES = 200, 2**19, 20
 # Particles in all, as many as about a second allows: counts x components x particles.
 _N_ISLANDS, _MOST_WORK = 4, 3e9
 # Removals must gain more than nothing by so many standard errors.
-_ERRORS = 3.0
+_ERRORS = 2.0
 
 
 @dataclass(frozen=True)
@@ -136,7 +139,17 @@ class Removing:
             missing = m_steps.expected_missing(self.data, dictionary, averages.activations, self.engine)
             statistic += (averages.feature_counts + missing - statistic) / max(number - _PLAIN, 1)
             dictionary = m_steps.marginal_step(statistic, n_samples, shape, rate)
-        return GammaPoissonModel(dictionary, shape, rate), chain.sample_counts
+        smaller = GammaPoissonModel(dictionary, shape, rate)
+        if is_cheap(self.data, smaller, self.n_jobs):
+            smaller = self._polished(smaller)
+        return smaller, chain.sample_counts
+
+    def _polished(self, model: GammaPoissonModel) -> GammaPoissonModel:
+        exact_em = ExactEM(model.shape, model.rate, False, None, self.n_jobs, self.engine)
+        state = ExactState(model.dictionary, model.shape)
+        for number in range(1, _EXACT + 1):
+            state, _ = exact_em.step(Key(0).at(number), self.data, state)
+        return exact_em.model(state)
 
     def _rows(self, key: Key) -> Rows | None:
         """Samples whose likelihood is looked at; None if they have too many counts for that."""

@@ -70,11 +70,13 @@ def _backward_step(
         out_shares[k] = 0.0
     if n_components == 2:
         for c in range(m + 1):
-            first = tables[0, c + 1] * backward[c + 1]
-            second = tables[1, m - c + 1] * backward[c]
-            out[c] = first + second
-            out_shares[0] += forward[level, c] * first
-            out_shares[1] += forward[level, c] * second
+            out[c] = tables[0, c + 1] * backward[c + 1] + tables[1, m - c + 1] * backward[c]
+        # Sums in loops that store nothing: in others their bits would depend on the addresses of the arrays.
+        first_share, second_share = 0.0, 0.0
+        for c in range(m + 1):
+            first_share += forward[level, c] * (tables[0, c + 1] * backward[c + 1])
+            second_share += forward[level, c] * (tables[1, m - c + 1] * backward[c])
+        out_shares[0], out_shares[1] = first_share, second_share
         return
     first_line(walk, n_components, m)
     while True:
@@ -91,11 +93,11 @@ def _backward_step(
             for c in range(s2 + 1):
                 first = tables[0, c + 1] * backward[up + c + 1]
                 second = tables[1, s2 - c + 1] * backward[up + c]
-                implied = weight * backward[line + c]
-                out[line + c] = first + second + implied
-                first_share += forward[level, line + c] * first
-                second_share += forward[level, line + c] * second
-                last_share += forward[level, line + c] * implied
+                out[line + c] = first + second + weight * backward[line + c]
+            for c in range(s2 + 1):
+                first_share += forward[level, line + c] * (tables[0, c + 1] * backward[up + c + 1])
+                second_share += forward[level, line + c] * (tables[1, s2 - c + 1] * backward[up + c])
+                last_share += forward[level, line + c] * (weight * backward[line + c])
             out_shares[0] += first_share
             out_shares[1] += second_share
             out_shares[n_components - 1] += last_share

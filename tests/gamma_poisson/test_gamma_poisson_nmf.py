@@ -1,0 +1,227 @@
+"""GammaPoissonNMF: behaves as every estimator does, with every algorithm, on awkward data too."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import partwise
+from partwise import GammaPoissonNMF
+from partwise.core.keys import Key
+from partwise.errors import AllComponentsPrunedError, InterruptedFitWarning, InvalidInputError
+from partwise.gamma_poisson import GammaPoissonModel
+from partwise.likelihood import exact
+from partwise.likelihood.moments import posterior_moments
+
+QUICK: dict[str, dict[str, Any]] = {
+    "auto": {"max_iter": 30, "n_starts": 2, "tol": 0.0},
+    "mcem-c": {"max_iter": 8, "draws_per_iter": 3, "burn_in_per_iter": 2},
+    "mcem-h": {"max_iter": 8, "draws_per_iter": 3, "burn_in_per_iter": 2},
+    "mcem-ch": {"max_iter": 8, "draws_per_iter": 3, "burn_in_per_iter": 2, "e_step": "collapsed"},
+    "saem": {"max_iter": 10},
+    "online": {"max_iter": 8, "batch_size": 50},
+    "vem": {"max_iter": 20, "tol": 0.0},
+    "joint": {"max_iter": 20, "tol": 0.0},
+    "exact-em": {"max_iter": 5, "tol": 0.0},
+}
+ALL = pytest.mark.parametrize("inference", list(QUICK))
+
+
+@pytest.fixture(scope="module")
+def counts() -> np.ndarray:
+    """100 samples, 6 features, 3 overlapping parts, about 12 counts a sample."""
+    dictionary = 12 * np.random.default_rng(1).dirichlet(np.full(6, 0.4), size=3).T / 3
+    return GammaPoissonModel(dictionary).simulate(Key(7), 100).toarray()
+
+
+def quick(inference: str, n_components: int = 3, **parameters: Any) -> GammaPoissonNMF:
+    return GammaPoissonNMF(n_components, inference=inference, **{"random_state": 0, **QUICK[inference], **parameters})
+
+
+@ALL
+def test_expected_counts_are_the_means(counts: np.ndarray, inference: str) -> None:
+    model = quick(inference).fit(counts)
+    assert model.components_.shape == (3, 6)
+    assert len(model.trace_) == model.n_iter_ == len(model.column_norms_)
+    np.testing.assert_allclose(model.column_norms_[-1], model.components_.sum(axis=1), rtol=1e-6)
+    # Exact for MCEM-C and its kin (Eq. 49); roughly so for the others after a few iterations.
+    expected = (model.shape_ / model.rate_) @ model.components_
+    np.testing.assert_allclose(expected.sum(), counts.sum(axis=1).mean(), rtol=0.5)
+
+
+@ALL
+def test_same_bits_for_any_number_of_threads(counts: np.ndarray, inference: str) -> None:
+    one, two = (quick(inference, n_jobs=n_jobs).fit(counts) for n_jobs in (1, 2))
+    np.testing.assert_array_equal(one.components_, two.components_)
+    np.testing.assert_array_equal(one.transform(counts[:9]), two.transform(counts)[:9])
+
+
+@ALL
+def test_resumed_is_uninterrupted(counts: np.ndarray, inference: str, tmp_path: Path) -> None:
+    whole = quick(inference).fit(counts)
+    path = tmp_path / "fit.checkpoint"
+
+    def interrupt(iteration: int, state: Any, trace: Any) -> None:
+        if iteration == 4:
+            raise KeyboardInterrupt
+
+    with pytest.warns(InterruptedFitWarning):
+        quick(inference, checkpoint=path, callbacks=[interrupt]).fit(counts)
+    resumed = quick(inference, checkpoint=path, resume=True).fit(counts)
+    np.testing.assert_array_equal(resumed.components_, whole.components_)
+    np.testing.assert_array_equal(resumed.column_norms_, whole.column_norms_)
+
+
+@ALL
+@pytest.mark.parametrize(
+    "X", [[[0, 0, 0], [3, 0, 1]], [[5, 0], [2, 0], [1, 0]], [[7]], [[0, 2], [0, 0], [1, 9], [2, 2]]]
+)
+def test_empty_rows_and_columns(X: list[list[int]], inference: str) -> None:
+    for n_components in (1, 2):
+        model = quick(inference, n_components).fit(X)
+        assert np.all(np.isfinite(model.components_))
+        assert np.all(np.isfinite(model.transform(X)))
+        assert np.isfinite(model.score(X))
+
+
+@ALL
+def test_one_component(counts: np.ndarray, inference: str) -> None:
+    """With one component the answer is known: (b / a) times the means."""
+    if inference in ("mcem-h", "mcem-ch"):
+        return  # which only creep towards it
+    model = quick(inference, 1, shape=2.0, rate=0.5, max_iter=40).fit(counts)
+    tolerance = 0.2 if inference in ("online", "joint") else 1e-9
+    np.testing.assert_allclose(model.components_[0], counts.mean(axis=0) * 0.25, rtol=tolerance)
+
+
+@ALL
+def test_missing_cells_are_not_zeros(counts: np.ndarray, inference: str) -> None:
+    hidden = np.random.default_rng(0).random(counts.shape) < 0.4
+    X = np.where(hidden, np.nan, counts)
+    settings = {"max_iter": 60} if inference != "auto" else {"max_iter": 100}
+    model = quick(inference, 2, **settings).fit(X)
+    mean, truth = ((model.shape_ / model.rate_) @ model.components_).sum(), np.nanmean(X, axis=0).sum()
+    # Taken for zeros, the mean would be 0.6 of this. Joint maximum likelihood is biased: by one count a component here
+    # (h = c / (b + 1) with b = 1 / mean h), by 1 / 0.6 where 0.6 of the cells are observed.
+    expected = truth - 2 / 0.6 if inference == "joint" else truth
+    assert mean == pytest.approx(expected, rel=0.2)
+    assert np.all(np.isfinite(model.transform(X)))
+
+
+def test_missing_cells_as_in_plain_numpy(counts: np.ndarray) -> None:
+    """Exact EM with missing cells increases the likelihood of the observed ones; another implementation of its step."""
+    X = np.where(np.random.default_rng(0).random(counts.shape) < 0.3, np.nan, counts)
+    start = np.random.default_rng(2).gamma(1.0, 2.0, size=(2, 6))
+    model = GammaPoissonNMF(2, inference="exact-em", init=start, max_iter=1, tol=0.0).fit(X)
+    moments = posterior_moments(X, start.T, 1.0, 1.0)
+    allocations = np.zeros((*X.shape, 2))
+    allocations[X > 0] = moments.allocations
+    imputed = np.isnan(X)[:, :, None] * moments.activations[:, None, :] * start.T
+    np.testing.assert_allclose(model.components_.T, (allocations + imputed).mean(axis=0), rtol=1e-10)
+
+
+def test_transform_is_the_posterior_mean(counts: np.ndarray) -> None:
+    components = np.random.default_rng(0).gamma(1.0, 2.0, size=(3, 6))
+    model = GammaPoissonNMF.from_components(components, shape=[0.5, 1.0, 2.0], rate=[1.0, 0.5, 2.0])
+    X = np.where(np.random.default_rng(0).random(counts.shape) < 0.1, np.nan, counts)
+    found = model.transform(X)
+    np.testing.assert_array_equal(found, model.transform(X))
+    moments = posterior_moments(X, components.T, model.shape_, model.rate_)
+    # 200 sweeps: each value within 10% of the activation's own size or so; on average no bias.
+    assert np.abs(found - moments.activations).max() < 0.5 * moments.activations.max()
+    np.testing.assert_allclose(found.mean(axis=0), moments.activations.mean(axis=0), rtol=0.02)
+    draws = model.sample_posterior(X, n_draws=400, random_state=1)
+    assert draws.shape == (400, 100, 3)
+    np.testing.assert_allclose(draws.mean(axis=(0, 1)), moments.activations.mean(axis=0), rtol=0.03)
+
+
+def test_score_is_the_likelihood(counts: np.ndarray) -> None:
+    model = quick("saem").fit(counts)
+    found = model.log_likelihood(counts)
+    known = exact(counts, model.components_.T, model.shape_, model.rate_).values
+    # 100 rows within 5.5 standard errors (t of few degrees of freedom), and their sum within 5.
+    assert np.all(np.abs(found.values - known) < 5.5 * found.std_errors + 1e-9)
+    assert model.score(counts) == pytest.approx(known.mean(), abs=5 * found.total_std_error / 100)
+
+
+def test_partial_fit_learns(counts: np.ndarray) -> None:
+    model = GammaPoissonNMF(3, random_state=0)
+    for start in range(0, 100, 20):
+        model.partial_fit(counts[start : start + 20])
+    assert model.n_samples_seen_ == 100
+    first = exact(counts, model.components_.T, 1.0, 1.0).total
+    for _ in range(10):
+        for start in range(0, 100, 20):
+            model.partial_fit(counts[start : start + 20])
+    assert exact(counts, model.components_.T, 1.0, 1.0).total > first
+    fitted = quick("vem").fit(counts).partial_fit(counts[:10])
+    assert fitted.n_samples_seen_ == 110
+    with pytest.raises(InvalidInputError, match="start with a new estimator"):
+        fitted.set_params(n_components=2).partial_fit(counts)
+
+
+def test_all_pruned_is_named() -> None:
+    X = np.zeros((400, 5), dtype=int)
+    X[0, 0] = 1
+    with pytest.raises(AllComponentsPrunedError, match="use inference='auto', fewer components"):
+        GammaPoissonNMF(3, inference="joint", random_state=0, shape=1.0, max_iter=5000, tol=0.0).fit(X)
+
+
+def test_auto_prunes(counts: np.ndarray) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.poisson(rng.gamma(1.0, 10.0, size=(100, 2)) @ np.array([[2, 1, 0, 0], [0, 0, 1, 3]]))
+    for seed in range(2):
+        model = GammaPoissonNMF(5, random_state=seed).fit(X)
+        assert model.n_active_components_ == 2
+        assert model.status_.code == "converged"
+        assert model.log_likelihood(X).total > exact(X, [[20, 0], [10, 0], [0, 10], [0, 30]], 1.0, 1.0).total - 0.5
+
+
+def test_bad_settings(counts: np.ndarray) -> None:
+    with pytest.raises(InvalidInputError, match="needs a shape of at least 1"):
+        GammaPoissonNMF(2, inference="joint", shape=0.5).fit(counts)
+    with pytest.raises(InvalidInputError, match=r"init must have shape \(2, 6\)"):
+        GammaPoissonNMF(2, init=np.ones((6, 2))).fit(counts)
+    with pytest.raises(InvalidInputError, match="holds feature 1"):
+        GammaPoissonNMF(1, init=[[1, 0, 1, 1, 1, 1]]).fit(counts)
+    with pytest.raises(InvalidInputError, match="is not a whole number"):
+        GammaPoissonNMF(2).fit(counts + 0.5)
+
+
+def test_saved_and_loaded(counts: np.ndarray, tmp_path: Path) -> None:
+    model = quick("saem").fit(counts)
+    model.save(tmp_path / "model.partwise")
+    loaded = partwise.load(tmp_path / "model.partwise")
+    np.testing.assert_array_equal(loaded.transform(counts[:5]), model.transform(counts[:5]))
+    np.testing.assert_array_equal(loaded.column_norms_, model.column_norms_)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("inference", ["auto", "mcem-c", "online"])
+def test_large_counts(inference: str) -> None:
+    folder = os.environ.get("PARTWISE_DATA")
+    if not folder:
+        pytest.skip("PARTWISE_DATA is not set")
+    with np.load(Path(folder) / "counts" / "mcf7_rnaseq.npz") as arrays:
+        X = sp.csr_array((arrays["data"], arrays["indices"], arrays["indptr"]), shape=arrays["shape"])
+    assert X.max() == 133_538
+    model = quick(inference, 2, max_iter=20).fit(X)
+    assert np.all(np.isfinite(model.components_))
+    assert np.all(np.isfinite(model.transform(X)))
+
+
+@pytest.mark.slow
+def test_shapes_are_recovered() -> None:
+    """0.3, 1 and 3 together within 15%: 3 parts, 50 features, about 100 counts a sample, 2,000 samples."""
+    shapes = np.array([0.3, 1.0, 3.0])
+    parts = np.random.default_rng(0).dirichlet(np.full(50, 0.3), size=3).T
+    X = GammaPoissonModel(parts * (100 / 3) / shapes, shapes, 1.0).simulate(Key(1), 2000)
+    model = GammaPoissonNMF(3, shape="estimate", random_state=0).fit(X)
+    columns = model.components_ / model.components_.sum(axis=1, keepdims=True)
+    order = np.argmin(np.abs(columns[:, None] - parts.T).sum(axis=2), axis=0)
+    np.testing.assert_allclose(model.shape_[order], shapes, rtol=0.15)

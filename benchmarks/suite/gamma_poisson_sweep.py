@@ -61,7 +61,7 @@ class _Sweeper:
 def _beside_lda(settings: Settings, dataset: Dataset, n_components: int, goal: Goal) -> Line:
     what = f"one sweep, K = {n_components}"
     try:
-        import tomotopy
+        import tomotopy  # type: ignore[import-untyped]
     except ImportError:
         return skipped(what, dataset.name, "tomotopy is not installed", goal)
     if dataset.missing:

@@ -1,0 +1,77 @@
+"""Figure 1: one feature, two components; the likelihood's contours and the iterates of three algorithms."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from partwise import GammaPoissonNMF
+from partwise.core.keys import Key
+from partwise.gamma_poisson import GammaPoissonModel
+from partwise.likelihood import exact
+from partwise.plotting._figures import new_figure
+from partwise.reproduce._notebook import Notebook
+from partwise.reproduce.gap._paper import ALGORITHMS, Dictionaries
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_TRUTH, _N_SAMPLES, _N_LAST = np.array([[1.0, 3.0]]), 300, 80
+
+
+def make(notebook: Notebook) -> str:
+    """Compute and draw; a paragraph for the report."""
+    X = GammaPoissonModel(_TRUTH).simulate(Key(1).for_stage("data"), _N_SAMPLES).toarray()
+    mean = float(X.mean())
+    surface = notebook.step("figure 1: contours", partial(_surface, X, mean, 25 if notebook.quick else 60))
+    n_iterations = 100 if notebook.quick else 500
+    iterates = {
+        name: notebook.step(f"figure 1: {name}", partial(_iterates, X, name, n_iterations)) for name in ALGORITHMS
+    }
+    notebook.figure("figure_1", _picture(surface, iterates, mean))
+    errors = {name: float(np.abs(np.sum(path, axis=1) - mean).max()) for name, path in iterates.items()}
+    return (
+        f"## Figure 1\n\nMean of the data {mean:.4f}. Largest distance of w_1 + w_2 from it over the last"
+        f" {_N_LAST} iterations: " + ", ".join(f"{name} {error:.1e}" for name, error in errors.items()) + ".\n"
+    )
+
+
+def _surface(X: Any, mean: float, n_points: int) -> dict[str, Any]:
+    axis = np.linspace(0.02, 1.15 * mean, n_points)
+    values, times = np.unique(X, return_counts=True)
+    cost = [[-float(times @ exact(values[:, None], [[a, b]], 1.0, 1.0).values) for a in axis] for b in axis]
+    return {"axis": axis, "cost": cost}
+
+
+def _iterates(X: Any, name: str, n_iterations: int) -> Any:
+    seen = Dictionaries()
+    GammaPoissonNMF(
+        2,
+        inference=name,
+        draws_per_iter=150,
+        burn_in_per_iter=150,
+        max_iter=n_iterations,
+        random_state=0,
+        callbacks=[seen],
+        progress=False,
+    ).fit(X)
+    return np.array(seen.kept)[-_N_LAST:, 0, :]
+
+
+def _picture(surface: dict[str, Any], iterates: dict[str, Any], mean: float) -> Figure:
+    figure = new_figure(4.6, 4.2)
+    ax = figure.add_subplot()
+    axis, cost = np.array(surface["axis"]), np.array(surface["cost"])
+    levels = cost.min() + np.geomspace(0.05, np.ptp(cost), 25)
+    ax.contour(axis, axis, cost, levels=levels, colors="0.75", linewidths=0.7)
+    ax.plot([0, mean], [mean, 0], color="0.4", linewidth=0.8, linestyle="--", label="$w_1 + w_2$ = mean")
+    for name in reversed(ALGORITHMS):
+        path = np.array(iterates[name])
+        ax.plot(path[:, 0], path[:, 1], color=ALGORITHMS[name], linewidth=0.9, label=name.upper())
+    ax.set_xlabel("$w_1$")
+    ax.set_ylabel("$w_2$")
+    ax.set_aspect("equal")
+    ax.legend(fontsize=8)
+    return figure

@@ -1,0 +1,104 @@
+"""Figures 2 and 3: three algorithms at the scales 1, 10 and 100, with the exact likelihood at all of them."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from partwise import GammaPoissonNMF
+from partwise.likelihood import exact
+from partwise.plotting._figures import new_figure
+from partwise.reproduce._notebook import Notebook
+from partwise.reproduce.gap._paper import ALGORITHMS, DICTIONARY, Dictionaries, counts
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+# Iterations at each scale, as in the paper for 1 and 100, and in short.
+_ITERATIONS = {1: (500, 60), 10: (1000, 60), 100: (2000, 60)}
+_N_VALUES = 40
+
+
+def make(notebook: Notebook) -> str:
+    """Compute and draw; a section for the report."""
+    results = {
+        scale: {
+            name: notebook.step(f"scale {scale}: {name}", partial(_fit, scale, name, both[notebook.quick]))
+            for name in ALGORITHMS
+        }
+        for scale, both in _ITERATIONS.items()
+    }
+    best = {scale: notebook.step(f"scale {scale}: auto", partial(_best, scale)) for scale in _ITERATIONS}
+    notebook.figure("figures_2_and_3", _picture(results, best))
+    rows = []
+    for scale, fits in results.items():
+        ends = ", ".join(f"{name} {fit['cost'][-1]:.2f}" for name, fit in fits.items())
+        rows.append(
+            f"- Scale {scale}: variance / mean {best[scale]['dispersion']:.1f}; C_ML at the end: {ends};"
+            f" auto {best[scale]['cost']:.2f} in {best[scale]['seconds']:.1f} s, the truth {best[scale]['truth']:.2f}."
+        )
+    return "## Figures 2 and 3\n\n" + "\n".join(rows) + "\n"
+
+
+def _fit(scale: int, name: str, n_iterations: int) -> dict[str, Any]:
+    X = counts(scale)
+    seen = Dictionaries()
+    GammaPoissonNMF(
+        3,
+        inference=name,
+        draws_per_iter=150,
+        burn_in_per_iter=150,
+        max_iter=n_iterations,
+        random_state=0,
+        callbacks=[seen],
+        progress=False,
+    ).fit(X)
+    chosen = np.unique(np.geomspace(1, n_iterations, _N_VALUES).astype(int)) - 1
+    return {
+        "seconds": seen.seconds,
+        "norms": [dictionary.sum(axis=0) for dictionary in seen.kept],
+        "chosen": chosen,
+        "cost": [-exact(X, seen.kept[i], 1.0, 1.0).total for i in chosen],
+    }
+
+
+def _best(scale: int) -> dict[str, float]:
+    import time
+
+    X = counts(scale)
+    began = time.process_time()
+    model = GammaPoissonNMF(3, random_state=0, progress=False).fit(X)
+    seconds = time.process_time() - began
+    table = X.toarray()
+    return {
+        "cost": -exact(X, model.components_.T, 1.0, 1.0).total,
+        "truth": -exact(X, scale * DICTIONARY, 1.0, 1.0).total,
+        "dispersion": float(np.mean(table.var(axis=0) / table.mean(axis=0))),
+        "seconds": seconds,
+    }
+
+
+def _picture(results: dict[int, Any], best: dict[int, Any]) -> Figure:
+    figure = new_figure(9.0, 5.2)
+    axes = figure.subplots(2, len(results))
+    for column, (scale, fits) in enumerate(results.items()):
+        upper, lower = axes[0, column], axes[1, column]
+        for name, fit in fits.items():
+            color, seconds = ALGORITHMS[name], np.array(fit["seconds"])
+            chosen = np.array(fit["chosen"])
+            # The distance from the best that is known, so that a logarithm can be taken.
+            floor = min(best[scale]["cost"], *(min(other["cost"]) for other in fits.values())) - 0.1
+            upper.plot(seconds[chosen], np.array(fit["cost"]) - floor, color=color, label=name.upper())
+            for k, norms in enumerate(np.array(fit["norms"]).T):
+                lower.plot(seconds, norms, color=color, linewidth=0.9, alpha=0.9, label=name if k == 0 else None)
+        upper.set_yscale("log")
+        upper.set_xscale("log")
+        lower.set_xscale("log")
+        upper.set_title(f"{scale} × dictionary", fontsize=9)
+        lower.set_xlabel("CPU seconds")
+    axes[0, 0].set_ylabel("$C_{ML}$ - best + 0.1, nats")
+    axes[1, 0].set_ylabel("norms of the columns")
+    axes[0, 0].legend(fontsize=8)
+    return figure

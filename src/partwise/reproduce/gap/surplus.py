@@ -1,0 +1,59 @@
+"""More components than parts: twenty data sets of the larger dictionary."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from partwise import GammaPoissonNMF
+from partwise.likelihood import exact, smc
+from partwise.reproduce._notebook import Notebook
+from partwise.reproduce.gap._paper import DICTIONARY, counts
+
+_SCALE, _N_PARTS = 100, DICTIONARY.shape[1]
+
+
+def make(notebook: Notebook) -> str:
+    """Compute; a table for the report."""
+    seeds = range(2 if notebook.quick else 20)
+    results = [notebook.step(f"surplus components: data set {seed}", partial(compared, seed)) for seed in seeds]
+    gains = {name: np.array([result[name] for result in results]) for name in results[0]}
+    return (
+        f"## Surplus components, {len(results)} data sets\n\n"
+        f"- K = 3: exact log-likelihood minus the truth's: least {gains['three'].min():.2f}, median"
+        f" {np.median(gains['three']):.2f}.\n"
+        f"- K = 5: by SMC, least {gains['five'].min():.2f} (largest standard error {gains['error'].max():.2f}).\n"
+        f"- Share of the surplus columns at K = 5, median: MMLE {np.median(gains['share']):.2%},"
+        f" joint {np.median(gains['joint_share']):.2%} (above 2% in {np.sum(gains['joint_share'] > 0.02)} data sets).\n"
+    )
+
+
+def compared(seed: int) -> dict[str, float]:
+    """Log-likelihoods relative to the truth's with 3 and 5 components, and the shares of the surplus columns."""
+    X = counts(_SCALE, seed)
+    truth = exact(X, _SCALE * DICTIONARY, 1.0, 1.0).total
+    settings: dict[str, Any] = {"random_state": seed, "progress": False}
+    three = GammaPoissonNMF(3, **settings).fit(X)
+    five = GammaPoissonNMF(5, **settings).fit(X)
+    joint = GammaPoissonNMF(5, inference="joint", **settings).fit(X)
+    held = five.components_.sum(axis=1) > 0
+    n_draws = 1024
+    found = smc(X, five.components_[held].T, 1.0, 1.0, rng=seed, n_draws=n_draws)
+    while found.total_std_error > 0.3:
+        n_draws *= 4
+        found = smc(X, five.components_[held].T, 1.0, 1.0, rng=seed, n_draws=n_draws)
+    return {
+        "three": exact(X, three.components_.T, 1.0, 1.0).total - truth,
+        "five": found.total - truth,
+        "error": found.total_std_error,
+        "share": surplus_share(five),
+        "joint_share": surplus_share(joint),
+    }
+
+
+def surplus_share(model: GammaPoissonNMF) -> float:
+    """Share of the expected counts that all but the two largest columns hold."""
+    sums = np.sort(model.components_.sum(axis=1) * model.shape_ / model.rate_)[::-1]
+    return float(sums[_N_PARTS:].sum() / sums.sum())

@@ -1,0 +1,61 @@
+"""The paper on closed-form marginal likelihoods, in small."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from partwise import GammaPoissonNMF
+from partwise.likelihood import exact
+from partwise.reproduce import available, find
+from partwise.reproduce._notebook import Notebook
+from partwise.reproduce.gap import contour, surplus
+from partwise.reproduce.gap._paper import DICTIONARY, counts
+
+
+def test_is_listed() -> None:
+    assert "gap" in available()
+    assert find("gap").description.startswith("Filstroff et al. (2018)")
+
+
+def test_figure_1_keeps_the_mean(tmp_path: Path) -> None:
+    """The iterates of MCEM-C lie on w_1 + w_2 = mean (Eq. 49); those of the other two do not."""
+    text = contour.make(Notebook(tmp_path, quick=True))
+    assert "Largest distance" in text
+    steps = json.loads((tmp_path / "results.json").read_text())["steps"]
+    sums = {name: np.sum(steps[f"figure 1: {name}"]["result"], axis=1) for name in ("mcem-c", "mcem-h", "mcem-ch")}
+    assert np.ptp(sums["mcem-c"]) < 1e-10
+    assert np.ptp(sums["mcem-h"]) > 1e-3
+    assert np.ptp(sums["mcem-ch"]) > 1e-3
+    assert (tmp_path / "figure_1.png").stat().st_size > 1000
+
+
+def test_surplus_share() -> None:
+    model = GammaPoissonNMF.from_components([[6.0, 0.0], [0.0, 3.0], [0.5, 0.5]])
+    assert surplus.surplus_share(model) == pytest.approx(0.1)
+
+
+def test_three_components_are_no_worse_than_the_truth() -> None:
+    X = counts(100, seed=0)
+    model = GammaPoissonNMF(3, random_state=0).fit(X)
+    assert exact(X, model.components_.T, 1.0, 1.0).total >= exact(X, 100 * DICTIONARY, 1.0, 1.0).total
+
+
+@pytest.mark.slow
+def test_surplus_components_on_twenty_data_sets() -> None:
+    results = [surplus.compared(seed) for seed in range(20)]
+    assert all(result["three"] >= 0 for result in results)
+    assert all(result["error"] <= 0.3 for result in results)
+    assert all(result["five"] >= -3 * result["error"] for result in results)
+    assert np.median([result["share"] for result in results]) < 0.02
+
+
+@pytest.mark.slow
+def test_whole_quick_version(tmp_path: Path) -> None:
+    find("gap").run(tmp_path, True)
+    assert "Figure 4" in (tmp_path / "report.md").read_text()
+    for name in ("figure_1", "figures_2_and_3", "figure_4", "likelihood_against_time"):
+        assert (tmp_path / f"{name}.png").exists()

@@ -36,8 +36,8 @@ class Settings:
     prune
         Whether components that hold next to nothing are taken out.
     ease
-        Nats by which the prior of a component may be short of the best in a sweep, where its family can stop early: the
-        next sweep goes on from there.
+        Nats per count by which the prior of a component may be short of the best in a sweep (0.0001 to 0.01 in all),
+        where its family can stop early: the next sweep goes on from there. 0 = not at all.
     """
 
     activation_family: PriorFamily
@@ -45,12 +45,13 @@ class Settings:
     size_factors: bool = False
     background: bool = False
     prune: bool = True
-    ease: float = 1e-3
+    ease: float = 1e-8
 
-    def eased(self, family: PriorFamily, n_rows: int) -> PriorFamily:
-        """A family with the tolerance of a sweep."""
+    def eased(self, family: PriorFamily, data: SparseData) -> PriorFamily:
+        """The family of the rows of some data with the tolerance of a sweep."""
         if self.ease > 0 and isinstance(family, MixtureFamily):
-            return cast(PriorFamily, family.eased(self.ease, n_rows))
+            nats = float(np.clip(self.ease * data.total, 1e-4, 1e-2))
+            return cast(PriorFamily, family.eased(nats, data.shape[0]))
         return family
 
 
@@ -66,8 +67,8 @@ class Problem:
         """The problem of a fit."""
         floors = Floors.of(data, n_components)
         sizes, background = known_scales(data, settings, engine)
-        by_sample = settings.eased(settings.activation_family, data.shape[0])
-        by_feature = settings.eased(settings.dictionary_family, data.shape[1])
+        by_sample = settings.eased(settings.activation_family, data)
+        by_feature = settings.eased(settings.dictionary_family, data.transposed)
         return cls(
             RateSide(data, by_sample, sizes, background, floors.activations, engine),
             RateSide(data.transposed, by_feature, background, sizes, floors.dictionary, engine),

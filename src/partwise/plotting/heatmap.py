@@ -24,6 +24,7 @@ _MOST_NAMES = 150
 _ROW_HEIGHT = 0.115  # inches, for a name in the smallest print that can be read
 _TALLEST = 14.0
 _LONGEST_FLAT = 3
+_POINTS_A_LETTER = 4.5
 
 
 def cluster_order(matrix: Any) -> Positions:
@@ -135,7 +136,9 @@ def plot_matrix(
     if row_groups is not None:
         _name_groups(ax, _labels_of(row_groups, values.shape[0], "row_groups"), row_order, "y")
     if column_groups is not None:
-        _name_groups(ax, _labels_of(column_groups, values.shape[1], "column_groups"), column_order, "x")
+        named = _labels_of(column_groups, values.shape[1], "column_groups")
+        _name_groups(ax, named, column_order, "x")
+        ax.xaxis.labelpad = 4.0 + _POINTS_A_LETTER * max(map(len, named))  # below the names
     drawn: Axes = ax
     return drawn
 

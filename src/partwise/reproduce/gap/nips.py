@@ -99,11 +99,12 @@ def _fit(X: Any, name: str, seed: int, settings: dict[str, Any]) -> dict[str, An
 
 
 class _Models(Dictionaries):
-    """Of on-line EM too, whose state is a statistic; shapes and rates are 1. Four bytes a number."""
+    """Of on-line EM too, whose state is a statistic; shapes and rates are 1. Four bytes a number, none of them 0."""
 
     def __call__(self, iteration: int, state: Any, trace: Any) -> None:
         dictionary = getattr(state, "dictionary", None)
-        self.kept.append((state.statistic if dictionary is None else dictionary).astype(np.float32))
+        found = state.statistic if dictionary is None else dictionary
+        self.kept.append(np.maximum(found, 1e-30).astype(np.float32))
         self.seconds.append(self._clock() - self._began)
 
 

@@ -116,7 +116,6 @@ def _norms(results: dict[str, list[Any]]) -> Figure:
         ax.plot(fit["seconds"], fit["norms"], linewidth=0.9)
         ax.set_title(name.upper() if name.startswith("mcem") else name, fontsize=9)
         ax.set_xlabel("CPU seconds")
-        ax.set_xscale("log")
     axes[0].set_ylabel("norms of the columns")
     return figure
 

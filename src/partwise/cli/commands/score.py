@@ -90,8 +90,10 @@ def _likelihood(
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     from partwise.likelihood.heldout import perplexity
 
+    # As for all methods of the model: its own features, in its own order.
+    data = fitted._data(table, reset=False, caller="score")
     found = perplexity(
-        table, fitted.components_.T, fitted.shape_, fitted.rate_, rng=seed, std_error=std_error, n_jobs=threads
+        data, fitted.components_.T, fitted.shape_, fitted.rate_, rng=seed, std_error=std_error, n_jobs=threads
     )
     rows = found.log_likelihood
     facts = {

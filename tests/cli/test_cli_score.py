@@ -1,0 +1,107 @@
+"""`partwise score` of models whose activations have a prior: likelihoods of rows and in all, files, wrong columns."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from partwise import BetaGammaPFA, load, read
+from partwise.io import write_table
+from partwise.likelihood import exact, perplexity
+
+FEATURES = [f"word{f}" for f in range(8)]
+SAMPLES = [f"text{n}" for n in range(6)]
+
+
+@pytest.fixture
+def counts(folder: Any) -> Any:
+    """A fitted model, `topics.partwise`, and new texts, `new.csv`."""
+    rng = np.random.default_rng(0)
+    parts = rng.dirichlet(np.full(8, 0.3), size=3)
+    X = rng.poisson(rng.gamma(0.5, 20.0, size=(46, 3)) @ parts)
+    write_table("train.csv", X[6:], None, FEATURES)
+    BetaGammaPFA(3, random_state=0, burn_in=10, n_draws=10).fit(read("train.csv")).save("topics.partwise")
+    write_table("new.csv", X[:6], SAMPLES, FEATURES)
+    return X[:6]
+
+
+def _rows(path: str) -> list[dict[str, str]]:
+    with Path(path).open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_exact_rows_and_totals(partwise: Any, counts: Any) -> None:
+    found = partwise.json("score", "topics.partwise", "new.csv", "-o", "rows.csv")
+    model: Any = load("topics.partwise")
+    parameters = model.components_.T, model.shape_, model.rate_
+    wanted = exact(counts, *parameters).values
+    rows = _rows("rows.csv")
+    assert [row["sample"] for row in rows] == SAMPLES
+    np.testing.assert_allclose([float(row["log_likelihood"]) for row in rows], wanted, rtol=1e-12)
+    assert [float(row["std_error"]) for row in rows] == [0.0] * 6
+    assert [float(row["tokens"]) for row in rows] == counts.sum(axis=1).tolist()
+    assert found["log_likelihood"] == pytest.approx(wanted.sum(), rel=1e-12)
+    assert found["perplexity"] == pytest.approx(perplexity(counts, *parameters).value, rel=1e-12)
+    assert found["std_error"] == found["perplexity_std_error"] == 0.0
+
+
+def test_long_rows_are_estimated(partwise: Any, counts: Any) -> None:
+    write_table("long.csv", counts * 60, SAMPLES, FEATURES)
+    words = ["score", "topics.partwise", "long.csv", "--std-error", "0.05"]
+    one = partwise.json(*words, "-o", "one.csv")
+    two = partwise.json(*words, "-o", "two.csv", "--threads", "2")
+    rows = _rows("one.csv")
+    assert rows == _rows("two.csv")
+    assert one["log_likelihood"] == two["log_likelihood"]
+    errors = np.array([float(row["std_error"]) for row in rows])
+    assert (errors <= 0.05).all()
+    assert (errors > 0.0).any()
+    assert one["std_error"] == pytest.approx(np.sqrt(np.sum(errors**2)))
+    model: Any = load("topics.partwise")
+    wanted = exact(counts * 60, model.components_.T, model.shape_, model.rate_, max_cost=1e12).values
+    values = np.array([float(row["log_likelihood"]) for row in rows])
+    assert (np.abs(values - wanted) <= 5 * errors + 1e-9).all()
+
+
+def test_columns_in_another_order_are_refused(partwise: Any, counts: Any) -> None:
+    write_table("turned.csv", counts[:, ::-1], SAMPLES, FEATURES[::-1])
+    assert "word7" in partwise.fails("score", "topics.partwise", "turned.csv")
+
+
+def test_other_columns_are_refused(partwise: Any, counts: Any) -> None:
+    write_table("other.csv", counts, SAMPLES, [f"gene{f}" for f in range(8)])
+    assert "gene0" in partwise.fails("score", "topics.partwise", "other.csv")
+    write_table("few.csv", counts[:, :5], SAMPLES, FEATURES[:5])
+    assert "8 features" in partwise.fails("score", "topics.partwise", "few.csv")
+
+
+@pytest.mark.parametrize(
+    ("value", "words"), [(0.5, "whole number"), (-1.0, "Negative")], ids=["a fraction", "a negative number"]
+)
+def test_no_counts(partwise: Any, counts: Any, folder: Any, value: float, words: str) -> None:
+    bad = counts.astype(float)
+    bad[2, 3] = value
+    write_table("bad.csv", bad, SAMPLES, FEATURES)
+    message = partwise.fails("score", "topics.partwise", "bad.csv", "-o", "rows.csv")
+    assert words in message
+    assert "text2" in message
+    assert not (folder / "rows.csv").exists()
+
+
+def test_nothing_to_score(partwise: Any, counts: Any) -> None:
+    write_table("zero.csv", 0 * counts, SAMPLES, FEATURES)
+    assert "no tokens" in partwise.fails("score", "topics.partwise", "zero.csv")
+
+
+def test_missing_cells(partwise: Any, counts: Any) -> None:
+    holes = counts.astype(float)
+    holes[0, 2] = np.nan
+    write_table("holes.csv", holes, SAMPLES, FEATURES)
+    partwise("score", "topics.partwise", "holes.csv", "-o", "rows.csv")
+    model: Any = load("topics.partwise")
+    wanted = exact(holes, model.components_.T, model.shape_, model.rate_).values
+    np.testing.assert_allclose([float(row["log_likelihood"]) for row in _rows("rows.csv")], wanted, rtol=1e-12)

@@ -1,0 +1,119 @@
+"""A small estimator of the likelihood: tokens are drawn one by one, without resampling.
+
+In the package this file would be two: ``partwise/likelihood/sequential.py`` and
+``partwise/likelihood/kernels/sequential.py``.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from partwise.core.keys import RandomState
+from partwise.errors import InvalidInputError
+from partwise.kernels.jit import kernel
+from partwise.kernels.streams import new_stream, next_uniform, seek
+from partwise.likelihood import exact
+from partwise.likelihood.averages import average_draws
+from partwise.likelihood.problem import Problem
+from partwise.likelihood.result import LogLikelihood
+
+Floats = NDArray[np.float64]
+
+
+# --8<-- [start:kernel]
+@kernel
+def sequential_draws(
+    indptr: NDArray[np.int64],
+    indices: NDArray[np.int32],
+    values: NDArray[Any],
+    dictionary: Floats,
+    inverse_rates: Floats,
+    shape: Floats,
+    seed: np.uint64,
+    stage_chain: np.uint64,
+    iteration: np.uint64,
+    start: int,
+    stop: int,
+    out: Floats,
+) -> None:
+    """``out[n, s] = sum(log(q[f_i] @ (shape + counts so far)) for tokens i)``, each token's component drawn in turn."""
+    counts, terms = np.empty(shape.size), np.empty(shape.size)
+    stream = new_stream()
+    for n in range(start, stop):
+        scale = inverse_rates[min(n, inverse_rates.shape[0] - 1)]
+        seek(stream, seed, stage_chain, iteration, n)
+        for s in range(out.shape[1]):
+            counts[:] = 0.0
+            out[n - start, s] = 0.0
+            for p in range(indptr[n], indptr[n + 1]):
+                for _ in range(values[p]):
+                    for k in range(shape.size):
+                        terms[k] = dictionary[indices[p], k] * scale[k] * (shape[k] + counts[k])
+                    # In a loop of its own: in one that stores, the order of a sum may depend on addresses.
+                    total = 0.0
+                    for k in range(shape.size):
+                        total += terms[k]
+                    out[n - start, s] += math.log(total)
+                    rest = next_uniform(stream) * total
+                    drawn = 0
+                    while drawn < shape.size - 1 and rest >= terms[drawn]:
+                        rest -= terms[drawn]
+                        drawn += 1
+                    counts[drawn] += 1.0
+
+
+# --8<-- [end:kernel]
+
+
+# --8<-- [start:estimator]
+def sequential(
+    X: Any,
+    dictionary: Any,
+    shape: Any,
+    rate: Any,
+    *,
+    rng: RandomState = None,
+    n_draws: int = 100,
+    n_jobs: int | None = 1,
+) -> LogLikelihood:
+    """Estimate log p(x) of each row by sequential importance sampling: unbiased, and good for short rows only."""
+    if n_draws < 2:
+        raise InvalidInputError(f"n_draws must be at least 2, got {n_draws}.")
+    problem = Problem.build(X, dictionary, shape, rate, rng=rng, n_jobs=n_jobs)
+    words = problem.key.for_stage("sequential").words
+
+    def fill(start: int, stop: int, logs: Floats) -> None:
+        sequential_draws(*problem.arrays, *words, start, stop, logs)
+
+    return problem.result(*average_draws(problem, n_draws, fill))
+
+
+# --8<-- [end:estimator]
+
+
+# --8<-- [start:check]
+def check() -> None:
+    """Unbiased on the scale of the likelihood; the same bits for any number of threads; never NaN."""
+    dictionary = np.array([[0.5, 0.1], [0.3, 0.2], [0.2, 0.7]])
+    model = dictionary, 0.4, 0.5
+    # Rows have streams of their own, so equal rows are independent runs.
+    runs = sequential(np.tile([2, 1, 1], (20_000, 1)), *model, rng=1, n_draws=4)
+    ratios = np.exp(runs.values - exact([[2, 1, 1]], *model).values)
+    z = (ratios.mean() - 1.0) / (ratios.std(ddof=1) / np.sqrt(ratios.size))
+    assert abs(z) < 4, z  # a false alarm in 1 of 16,000 seeds, and this one is fixed
+    planted = 1.02 * ratios
+    assert (planted.mean() - 1.0) / (planted.std(ddof=1) / np.sqrt(planted.size)) > 4
+
+    X = np.array([[2, 1, 1], [0, 0, 0], [5, 0, 3]])
+    one, two = (sequential(X, *model, rng=1, n_jobs=n_jobs) for n_jobs in (1, 2))
+    np.testing.assert_array_equal(one.values, two.values)
+    assert (np.abs(one.values - exact(X, *model).values) <= 5 * one.std_errors + 1e-12).all()
+    dictionary[1] = 0.0
+    assert sequential(X, dictionary, 0.4, 0.5).values[0] == -np.inf
+
+
+# --8<-- [end:check]

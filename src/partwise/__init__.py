@@ -12,7 +12,7 @@ from partwise._registry import PUBLIC, resolve
 from partwise._version import __version__
 
 if TYPE_CHECKING:  # and __all__: the same names for type checkers and editors; a test keeps them equal to the table
-    from partwise import datasets, errors, gamma_poisson, plotting
+    from partwise import datasets, errors, gamma_poisson, likelihood, plotting
     from partwise.binary.estimator import BinaryNMF
     from partwise.binary.logistic_pca import LogisticPCA
     from partwise.core.checkpoint import Checkpoint
@@ -44,6 +44,7 @@ __all__ = [
     "ebpm",
     "errors",
     "gamma_poisson",
+    "likelihood",
     "load",
     "plotting",
     "read",

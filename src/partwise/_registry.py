@@ -37,6 +37,7 @@ PUBLIC: Mapping[str, str] = MappingProxyType(
         "ebpm": "partwise.empirical_bayes.means:ebpm",
         "errors": "partwise.errors",
         "gamma_poisson": "partwise.gamma_poisson",
+        "likelihood": "partwise.likelihood",
         "load": "partwise.core.persistence:load",
         "plotting": "partwise.plotting",
         "read": "partwise.io:read",

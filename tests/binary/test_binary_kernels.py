@@ -93,11 +93,19 @@ def test_likelihood_and_reciprocals() -> None:
     found, observed = log_likelihood_of_block(*LISTED, p, 5, 15)
     assert np.isclose(found, np.log(np.where(part == 1, p, 1 - p))[seen].sum())
     assert np.isclose(observed, p[seen].sum())
-    for bit, weights in ((0, q), (1, p)):
+    # weights whose products leave the range of doubles upwards, downwards, and at one step
+    for bit, weights in ((0, q), (1, p), (0, 1e60 * q + 1e20), (1, np.where(p < 0.5, 1e-250, 1e-99))):
         inverse = weights.copy()
         total = reciprocals_of_cells(*LISTED, bit, 5, 15, inverse)
         assert np.isclose(total, np.log(weights)[part == bit].sum())
         np.testing.assert_allclose(inverse, np.where(part == bit, 1 / weights, 0))
+
+
+def test_unlikely_cells_have_finite_logarithms() -> None:
+    p = np.where(X[5:15] == 1, 1e-60, 1e-200)
+    p[:, ::2] = 1e-250
+    found, _ = log_likelihood_of_block(*LISTED, p, 5, 15)
+    assert np.isclose(found, np.log(p)[X[5:15] == 1].sum())
 
 
 @pytest.mark.parametrize("bit", [0, 1])

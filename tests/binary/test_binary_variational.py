@@ -94,6 +94,14 @@ def test_bound_never_falls_on_real_sizes(kind: str) -> None:
     assert bounds[-1] > bounds[0] + 50
 
 
+def test_bound_is_finite_where_rows_are_long() -> None:
+    # scaled weights of a column sum to more than 1, so that their product over a row of 2,000 cells overflows
+    cells = cells_of(planted(5, 2000, 6), "dir-beta")
+    trace = run(VariationalBayes(model_of("dir-beta", 12), ENGINE), cells, key=Key(0), max_iter=5, progress=False).trace
+    assert np.all(np.isfinite(trace["objective"]))
+    assert np.all(np.diff(trace["objective"]) >= 0)
+
+
 def test_tiny_concentrations_give_no_nan() -> None:
     model = BinaryModel("beta-dir", 50, 1e-4, 1e-4, 1e-6, 1e-6)
     for kind in KINDS:

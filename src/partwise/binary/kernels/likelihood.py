@@ -26,10 +26,14 @@ def log_likelihood_of_block(
         for p in range(row_starts[n], row_starts[n + 1]):
             one = probability[n - start, codes[p] >> 1]
             observed += one
-            product *= one if codes[p] & 1 else 1.0 - one
-            if product < 1e-100:
-                part += math.log(product)
-                product = 1.0
+            seen = one if codes[p] & 1 else 1.0 - one
+            if seen < 1e-100:
+                part += math.log(seen)
+            else:
+                product *= seen
+                if product < 1e-100:
+                    part += math.log(product)
+                    product = 1.0
         total += part + math.log(product)
     return total, observed
 
@@ -59,10 +63,14 @@ def reciprocals_of_cells(
         for f in range(n_columns):
             seen = normalisers[n - start, f] if is_it[f] else 1.0
             normalisers[n - start, f] = 1.0 / seen if is_it[f] else 0.0
-            product *= seen
-            if product < 1e-100:
-                part += math.log(product)
-                product = 1.0
+            # Sums of weights may be above 1, or next to nothing: products leave the range of doubles on both sides.
+            if seen < 1e-100:
+                part += math.log(seen)
+            else:
+                product *= seen
+                if product < 1e-100 or product > 1e100:
+                    part += math.log(product)
+                    product = 1.0
         total += part + math.log(product)
     return total
 

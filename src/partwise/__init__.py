@@ -12,7 +12,8 @@ from partwise._registry import PUBLIC, resolve
 from partwise._version import __version__
 
 if TYPE_CHECKING:  # and __all__: the same names for type checkers and editors; a test keeps them equal to the table
-    from partwise import datasets, errors, gamma_poisson, likelihood, plotting
+    from partwise import allocation, datasets, errors, gamma_poisson, likelihood, metrics, plotting
+    from partwise.allocation.estimator import AllocationNMF
     from partwise.binary.estimator import BinaryNMF
     from partwise.binary.logistic_pca import LogisticPCA
     from partwise.core.checkpoint import Checkpoint
@@ -28,6 +29,7 @@ if TYPE_CHECKING:  # and __all__: the same names for type checkers and editors; 
     from partwise.poisson.estimator import PoissonNMF
 
 __all__ = [
+    "AllocationNMF",
     "BetaGammaPFA",
     "BinaryMatrix",
     "BinaryNMF",
@@ -39,6 +41,7 @@ __all__ = [
     "PoissonNMF",
     "Table",
     "__version__",
+    "allocation",
     "as_table",
     "datasets",
     "ebpm",
@@ -46,6 +49,7 @@ __all__ = [
     "gamma_poisson",
     "likelihood",
     "load",
+    "metrics",
     "plotting",
     "read",
 ]

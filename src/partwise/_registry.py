@@ -15,6 +15,7 @@ from partwise.errors import InvalidInputError
 
 ESTIMATORS: Mapping[str, str] = MappingProxyType(
     {
+        "AllocationNMF": "partwise.allocation.estimator:AllocationNMF",
         "BetaGammaPFA": "partwise.gamma_poisson.beta_gamma:BetaGammaPFA",
         "BinaryNMF": "partwise.binary.estimator:BinaryNMF",
         "LogisticPCA": "partwise.binary.logistic_pca:LogisticPCA",
@@ -28,6 +29,7 @@ ESTIMATORS: Mapping[str, str] = MappingProxyType(
 PUBLIC: Mapping[str, str] = MappingProxyType(
     {
         **ESTIMATORS,
+        "allocation": "partwise.allocation",
         "BinaryMatrix": "partwise.core.data:BinaryMatrix",
         "Checkpoint": "partwise.core.checkpoint:Checkpoint",
         "CountMatrix": "partwise.core.data:CountMatrix",
@@ -39,6 +41,7 @@ PUBLIC: Mapping[str, str] = MappingProxyType(
         "gamma_poisson": "partwise.gamma_poisson",
         "likelihood": "partwise.likelihood",
         "load": "partwise.core.persistence:load",
+        "metrics": "partwise.metrics",
         "plotting": "partwise.plotting",
         "read": "partwise.io:read",
     }

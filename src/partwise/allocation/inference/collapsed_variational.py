@@ -1,0 +1,75 @@
+"""CVB0 (Asuncion et al. 2009): expected counts in the place of counts, each token's own taken out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from partwise.allocation.kernels.collapsed_variational import sweep_responsibilities
+from partwise.allocation.model import AllocationModel
+from partwise.core.data import SparseData
+from partwise.core.keys import Key
+from partwise.errors import InvalidInputError
+
+Floats = NDArray[np.float64]
+
+
+@dataclass
+class ResponsibilityState:
+    """Responsibilities, nonzeros x components, and the expected counts that they sum to."""
+
+    responsibilities: NDArray[np.float32]
+    sample_counts: Floats
+    feature_counts: Floats
+    component_counts: Floats
+
+
+@dataclass
+class CollapsedVariational:
+    """A step updates all nonzeros in turn. Serial, as each changes the counts that the next is updated by."""
+
+    model: AllocationModel
+
+    def init(self, key: Key, data: SparseData) -> ResponsibilityState:
+        """Each nonzero in one component drawn at random: even responsibilities would be a fixed point."""
+        n_components = self.model.n_components
+        responsibilities = np.zeros((data.nnz, n_components), np.float32)
+        chosen = key.for_stage("init").generator().integers(n_components, size=data.nnz)
+        responsibilities[np.arange(data.nnz), chosen] = 1.0
+        sample_counts = np.zeros((data.shape[0], n_components))
+        feature_counts = np.zeros((data.shape[1], n_components))
+        np.add.at(sample_counts, (np.repeat(np.arange(data.shape[0]), np.diff(data.indptr)), chosen), data.values)
+        np.add.at(feature_counts, (data.indices, chosen), data.values)
+        return ResponsibilityState(responsibilities, sample_counts, feature_counts, feature_counts.sum(axis=0))
+
+    def step(
+        self, key: Key, data: SparseData, state: ResponsibilityState
+    ) -> tuple[ResponsibilityState, Mapping[str, float]]:
+        """One pass; reports the mean change of a token's responsibilities."""
+        # Sums are taken afresh, so that rounding does not pile up from pass to pass.
+        np.sum(state.feature_counts, axis=0, out=state.component_counts)
+        change = sweep_responsibilities(
+            data.indptr,
+            data.indices,
+            data.values,
+            self.model.dictionary_concentration,
+            self.model.activation_concentration,
+            state.responsibilities,
+            state.sample_counts,
+            state.feature_counts,
+            state.component_counts,
+        )
+        return state, {"change": change / max(data.total, 1.0)}
+
+
+def check_memory(data: SparseData, n_components: int, most_bytes: float) -> None:
+    """Refuse a fit whose responsibilities would take more than so many bytes."""
+    needed = 4.0 * data.nnz * n_components
+    if needed > most_bytes:
+        raise InvalidInputError(
+            f"inference='cvb0' keeps {data.nnz} x {n_components} responsibilities, {needed / 1e9:.3g} GB, and"
+            f" max_memory is {most_bytes / 1e9:.3g} GB: use 'gibbs' or 'vb', or raise max_memory."
+        )

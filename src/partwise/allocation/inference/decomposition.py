@@ -1,0 +1,156 @@
+"""Best latent decomposition by sign-split multiplicative updates, from a KL-NMF start, without storing S."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import linear_sum_assignment
+from scipy.special import digamma, gammaln
+
+from partwise.allocation.kernels.decomposition import (
+    DIGAMMA_TABLE,
+    LOG_GAMMA_TABLE,
+    decomposition_gradients,
+    decomposition_sums,
+)
+from partwise.allocation.model import AllocationModel
+from partwise.core.data import SparseData
+from partwise.core.keys import Key
+from partwise.engines.base import Engine
+from partwise.engines.blocks import row_blocks
+from partwise.poisson.inference.coordinate import CoordinateDescent
+from partwise.poisson.inference.state import Start
+
+Floats = NDArray[np.float64]
+
+_SMALLEST_STEP = 2.0**-20
+_LARGEST_STEP = 4.0
+_FLOOR = 1e-200
+
+
+@dataclass
+class DecompositionState:
+    """μ (samples x components) and ν (features x components) of Eq. 14, the sums of their S, log p(S), and the step."""
+
+    activations: Floats
+    dictionary: Floats
+    sample_counts: Floats
+    feature_counts: Floats
+    objective: float
+    exponent: float = 1.0
+
+
+@dataclass
+class BestDecomposition:
+    """ν ← ν (∇⁺ / ∇⁻)^η, and μ likewise (Eq. 16), both at once.
+
+    η is halved until log p(S) does not fall, and grows again after a success. The start is KL-NMF, its components
+    matched to unequal β: of all orders the best, as only Σ log Γ(β_k + S_n+k) depends on it.
+    """
+
+    model: AllocationModel
+    start: Start
+    start_iterations: int
+    engine: Engine = field(compare=False)
+
+    def init(self, key: Key, data: SparseData) -> DecompositionState:
+        """Factors of KL-NMF, its components in the best order."""
+        solver = CoordinateDescent(self.model.n_components, self.start, self.engine)
+        factors = solver.init(key, data)
+        for iteration in range(1, self.start_iterations + 1):
+            factors, _ = solver.step(key.at(iteration), data, factors)
+        activations, dictionary = factors.activations, factors.dictionary
+        order = self._best_order(evaluate(self.model, data, activations, dictionary, self.engine).sample_counts)
+        columns = [np.ascontiguousarray(factor[:, order]) for factor in (activations, dictionary)]
+        return evaluate(self.model, data, columns[0], columns[1], self.engine)
+
+    def _best_order(self, sample_counts: Floats) -> NDArray[np.intp]:
+        beta = self.model.activation_concentration
+        if np.ptp(beta) == 0:
+            return np.arange(beta.size)
+        gains = np.array([gammaln(concentration + sample_counts).sum(axis=0) for concentration in beta])
+        return np.asarray(linear_sum_assignment(gains, maximize=True)[1])
+
+    def step(
+        self, key: Key, data: SparseData, state: DecompositionState
+    ) -> tuple[DecompositionState, Mapping[str, float]]:
+        """One update of both factors; reports log p(S), which never falls."""
+        samples, features = gradients(self.model, data, state, self.engine)
+        ratio_samples = _ratio(samples)
+        ratio_features = _ratio(features)
+        exponent = state.exponent
+        while exponent >= _SMALLEST_STEP:
+            moved = evaluate(
+                self.model,
+                data,
+                _moved(state.activations, ratio_samples, exponent),
+                _moved(state.dictionary, ratio_features, exponent),
+                self.engine,
+            )
+            if moved.objective >= state.objective:
+                moved.exponent = min(_LARGEST_STEP, 1.2 * exponent)
+                return moved, {"objective": moved.objective, "exponent": exponent}
+            exponent *= 0.5
+        # No step along this direction gains: it is stationary as far as the tables can tell.
+        return state, {"objective": state.objective, "exponent": 0.0}
+
+
+def evaluate(
+    model: AllocationModel, data: SparseData, activations: Floats, dictionary: Floats, engine: Engine
+) -> DecompositionState:
+    """Sums of S as Eq. 14 gives it, and log p(S)."""
+    sample_counts = np.empty_like(activations)
+
+    def one(block: tuple[int, int]) -> tuple[Floats, float]:
+        feature_counts = np.zeros_like(dictionary)
+        cells = data.indptr, data.indices, data.values, activations, dictionary, LOG_GAMMA_TABLE
+        return feature_counts, decomposition_sums(*cells, *block, sample_counts, feature_counts)
+
+    feature_counts, log_factorials = engine.map_reduce(one, _blocks(data))
+    objective = model.log_constant(data.row_sums) + model.log_sums(sample_counts, feature_counts) - log_factorials
+    return DecompositionState(activations, dictionary, sample_counts, feature_counts, objective)
+
+
+def gradients(
+    model: AllocationModel, data: SparseData, state: DecompositionState, engine: Engine
+) -> tuple[Floats, Floats]:
+    """∇⁺ and ∇⁻ of log p(S) in log μ and log ν (Eq. 15), the last axis being the sign."""
+    by_sample = digamma(model.activation_concentration + state.sample_counts)
+    by_feature = digamma(model.dictionary_concentration[:, None] + state.feature_counts)
+    by_component = digamma(model.dictionary_concentration.sum() + state.feature_counts.sum(axis=0))
+    sample_terms = _by_sign(by_sample)
+    feature_terms = _by_sign(by_feature) + _by_sign(-by_component)[None]
+    sample_gradients = np.empty_like(sample_terms)
+
+    def one(block: tuple[int, int]) -> Floats:
+        out = np.zeros_like(feature_terms)
+        cells = data.indptr, data.indices, data.values, state.activations, state.dictionary
+        terms = sample_terms, feature_terms, DIGAMMA_TABLE
+        decomposition_gradients(*cells, *terms, *block, sample_gradients, out)
+        return out
+
+    return sample_gradients, engine.map_reduce(one, _blocks(data))
+
+
+def _blocks(data: SparseData) -> list[tuple[int, int]]:
+    return row_blocks(data.indptr, max(2**15, 8 * data.shape[1]))
+
+
+def _by_sign(terms: Floats) -> Floats:
+    return np.stack((np.maximum(terms, 0.0), np.maximum(-terms, 0.0)), axis=-1)
+
+
+def _ratio(gradient: Floats) -> Floats:
+    """∇⁺ / ∇⁻, 1 where both vanish: a factor that holds no counts stays as it is."""
+    plus, minus = gradient[..., 0], gradient[..., 1]
+    return np.divide(plus + _FLOOR, minus + _FLOOR)
+
+
+def _moved(factor: Floats, ratio: Floats, exponent: float) -> Floats:
+    """The factor after a step, its largest entry in each row 1: S does not depend on the scale of a row."""
+    moved = factor * ratio**exponent
+    largest = moved.max(axis=1, keepdims=True)
+    return np.asarray(np.maximum(moved / np.where(largest > 0, largest, 1.0), _FLOOR))

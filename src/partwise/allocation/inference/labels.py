@@ -1,0 +1,67 @@
+"""Labels of tokens and their counts: what all samplers start from."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from partwise.allocation.kernels.collapsed import LANES, sweep_tokens
+from partwise.allocation.model import AllocationModel
+from partwise.core.data import SparseData
+from partwise.core.keys import Key
+from partwise.errors import InvalidInputError
+
+_MOST_TOKENS = 2**31
+
+
+def label_type(n_components: int) -> type[np.unsignedinteger[Any]]:
+    """The smallest type that tells apart all components, and no component."""
+    return np.uint8 if n_components < 2**8 else np.uint16 if n_components < 2**16 else np.uint32
+
+
+def padded_width(n_components: int) -> int:
+    """Components with those that are appended to fill the lanes of a sweep."""
+    return -(-n_components // LANES) * LANES
+
+
+def first_tokens(data: SparseData) -> NDArray[np.int64]:
+    """Position of the first token of each row, and the number of all."""
+    return np.concatenate(([0], np.cumsum(data.row_sums))).astype(np.int64)
+
+
+def check_tokens(data: SparseData, inference: str) -> None:
+    """Refuse data of more tokens than labels are kept for."""
+    if data.total > _MOST_TOKENS:
+        raise InvalidInputError(
+            f"inference={inference!r} keeps a label for each token, and X has {data.total:.3g} of them: use 'vb' or"
+            " 'bld', whose memory does not grow with the counts."
+        )
+
+
+def sweep(
+    key: Key,
+    data: SparseData,
+    model: AllocationModel,
+    rows: tuple[int, int],
+    labels: NDArray[Any],
+    sample_counts: NDArray[np.int32],
+    feature_counts: NDArray[np.int32],
+    component_counts: NDArray[np.int64],
+) -> None:
+    """One collapsed sweep over some rows, in place; tokens without a label get one."""
+    sweep_tokens(
+        data.indptr,
+        data.indices,
+        data.values,
+        first_tokens(data),
+        model.dictionary_concentration,
+        model.activation_concentration,
+        *key.words,
+        *rows,
+        labels,
+        sample_counts,
+        feature_counts,
+        component_counts,
+    )

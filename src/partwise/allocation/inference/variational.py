@@ -1,0 +1,112 @@
+"""Variational Bayes (LDA's): Dirichlet posteriors of both factors, independent of the allocations; also on-line."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import digamma, gammaln
+
+from partwise.allocation.model import AllocationModel, log_dirichlet_constant
+from partwise.core.data import SparseData
+from partwise.core.keys import Key
+from partwise.engines.base import Engine
+from partwise.poisson.inference.passes import Side
+
+Floats = NDArray[np.float64]
+
+_BATCH_UPDATES, _BATCH_TOL = 100, 1e-4
+
+
+@dataclass
+class VariationalState:
+    """Expected allocation totals, of samples and of features; α and β added, they are the parameters of q."""
+
+    sample_counts: Floats
+    feature_counts: Floats
+
+
+@dataclass
+class VariationalBayes:
+    """A step updates q(h), then q(w), each with the allocations q(S) that are best given the other; the bound grows."""
+
+    model: AllocationModel
+    engine: Engine = field(compare=False)
+
+    def init(self, key: Key, data: SparseData) -> VariationalState:
+        """Each row spread evenly over components, and each feature unevenly at random."""
+        n_components = self.model.n_components
+        even = np.repeat(data.row_sums[:, None] / n_components, n_components, axis=1)
+        return VariationalState(even, random_counts(key, data.column_sums, n_components))
+
+    def step(self, key: Key, data: SparseData, state: VariationalState) -> tuple[VariationalState, Mapping[str, float]]:
+        """One update of each factor; reports the bound of log p(X) in between."""
+        weights = _mean_exponents(self.model.dictionary_posterior(state.feature_counts), 0)
+        shares = _mean_exponents(self.model.activation_posterior(state.sample_counts), 1)
+        state.sample_counts, _ = Side(data, self.engine).expected_counts(shares, weights)
+        shares = _mean_exponents(self.model.activation_posterior(state.sample_counts), 1)
+        features = Side(data.transposed, self.engine)
+        fresh, logs = features.expected_counts(weights, shares, with_logs=True)
+        bound = logs + self._constant(data) - self._divergences(state)
+        state.feature_counts = fresh
+        return state, {"objective": bound}
+
+    def _constant(self, data: SparseData) -> float:
+        """Terms of the lengths, which are known exactly, and log x!."""
+        a, b = self.model.length_shape, self.model.length_rate
+        totals = data.row_sums
+        lengths = a * np.log(b) - gammaln(a) + gammaln(a + totals) - (a + totals) * np.log1p(b)
+        return float(lengths.sum() - gammaln(data.values + 1.0).sum())
+
+    def _divergences(self, state: VariationalState) -> float:
+        """KL(q(h) || p(h)) + KL(q(w) || p(w))."""
+        own = self.model.activation_posterior(state.sample_counts)
+        other = self.model.dictionary_posterior(state.feature_counts).T
+        return _divergence(own, self.model.activation_concentration) + _divergence(
+            other, self.model.dictionary_concentration
+        )
+
+
+def random_counts(key: Key, column_sums: Floats, n_components: int) -> Floats:
+    """Counts of features dealt out to components by exponential weights."""
+    weights = key.for_stage("init").generator().exponential(size=(column_sums.size, n_components)) + 0.1
+    return np.asarray(weights * (column_sums / weights.sum(axis=1))[:, None])
+
+
+def absorb(
+    model: AllocationModel, averages: Floats, n_seen: int, data: SparseData, engine: Engine
+) -> tuple[Floats, Floats]:
+    """Take in a batch (Hoffman et al. 2010): expected feature counts of an average sample so far, and sample counts.
+
+    A batch weighs as its share of the samples seen, but at first more, (t + 1)^-0.7 for the t-th sample.
+    """
+    n_batch = data.shape[0]
+    weights = _mean_exponents(model.dictionary_posterior(averages * max(n_seen, n_batch)), 0)
+    counts = np.repeat(data.row_sums[:, None] / model.n_components, model.n_components, axis=1)
+    side = Side(data, engine)
+    for _ in range(_BATCH_UPDATES):
+        fresh, _logs = side.expected_counts(_mean_exponents(model.activation_posterior(counts), 1), weights)
+        change = np.abs(fresh - counts).sum()
+        counts = fresh
+        if change <= _BATCH_TOL * data.total:
+            break
+    shares = _mean_exponents(model.activation_posterior(counts), 1)
+    found, _logs = Side(data.transposed, engine).expected_counts(weights, shares)
+    rate = max(n_batch / (n_seen + n_batch), (1.0 + n_seen / n_batch) ** -0.7)
+    return (1.0 - rate) * averages + rate * found / n_batch, counts
+
+
+def _mean_exponents(parameters: Floats, axis: int) -> Floats:
+    """Of Dirichlet distributions along an axis: exp E[log share], kept above 0."""
+    logs = digamma(parameters) - digamma(parameters.sum(axis=axis, keepdims=True))
+    return np.ascontiguousarray(np.exp(np.maximum(logs, -300.0)))
+
+
+def _divergence(parameters: Floats, prior: Floats) -> float:
+    """Σ over rows of KL(Dirichlet(row) || Dirichlet(prior))."""
+    totals = parameters.sum(axis=1)
+    constants = gammaln(totals) - gammaln(parameters).sum(axis=1) - log_dirichlet_constant(prior)
+    logs = digamma(parameters) - digamma(totals)[:, None]
+    return float(constants.sum() + ((parameters - prior) * logs).sum())

@@ -43,21 +43,21 @@ def test_parts_are_matched_and_compared_without_scale(rng: np.random.Generator) 
 
 
 def test_judge_is_the_poisson_log_probability(rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(prediction, "SMOOTHING", (0.0,))
+    monkeypatch.setattr(prediction, "SEVERAL", (0.0,))
     activations, dictionary = rng.gamma(1.0, 3.0, (20, 2)), rng.gamma(1.0, 1.0, (15, 2))
     rates = activations @ dictionary.T
     kept = rng.poisson(KEPT * rates)
     held = rng.poisson((1.0 - KEPT) * rates)
     judge = Judge(sp.csr_array(kept), sp.csr_array(held))
     expected = poisson.logpmf(held, (1.0 - KEPT) * rates).sum() / held.sum()
-    assert judge.best(KEPT * activations, dictionary) == pytest.approx(expected, rel=1e-12)
-    assert judge.best(KEPT * activations, np.ones_like(dictionary)) < expected
+    assert judge.scores(KEPT * activations, dictionary)["best"] == pytest.approx(expected, rel=1e-12)
+    assert judge.scores(KEPT * activations, np.ones_like(dictionary))["best"] < expected
 
 
 def test_judge_does_not_break_on_rates_of_zero() -> None:
     kept, held = np.array([[3, 0], [0, 0]]), np.array([[0, 1], [1, 0]])
-    score = Judge(sp.csr_array(kept), sp.csr_array(held)).best(np.zeros((2, 1)), np.zeros((2, 1)))
-    assert np.isfinite(score)
+    score = Judge(sp.csr_array(kept), sp.csr_array(held)).scores(np.zeros((2, 1)), np.zeros((2, 1)))
+    assert np.isfinite(list(score.values())).all()
 
 
 @pytest.mark.slow

@@ -20,8 +20,8 @@ Floats = NDArray[np.float64]
 class ComponentSweeps(Sweeps):
     """For each component the rank-1 problem (Algorithm 5.1: dictionary, then activations), then q(Z) anew."""
 
-    def sweep(self, problem: Problem, state: EmpiricalBayesState) -> tuple[EmpiricalBayesState, float]:
-        """Every component once, and the ELBO after that."""
+    def sweep(self, problem: Problem, state: EmpiricalBayesState, turn: int) -> tuple[EmpiricalBayesState, float]:
+        """Every component once, each with a new prior, and the ELBO after that."""
         samples, features = problem.samples, problem.features
         by_rows, by_columns = CellRates(samples), CellRates(features)
         # Kept by differences within a sweep, and computed anew for the next: errors cannot add up.

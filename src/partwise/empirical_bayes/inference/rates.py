@@ -58,8 +58,12 @@ class RateSide:
         exposure = self.passes.exposure(weighted)
         return exposure if self.scales is None else exposure * self.scales[:, None]
 
-    def solve(self, counts: Floats, exposure: Floats, before: Factor) -> Factor:
-        """EBPM for each component, in parallel: ``before`` has the priors to start from."""
+    def solve(self, counts: Floats, exposure: Floats, before: Factor, turn: int | None = None) -> Factor:
+        """EBPM for each component, in parallel: ``before`` has the priors to start from.
+
+        With a ``turn`` of 0 or 1, only every second component gets a new prior, beginning with that one; the others
+        keep theirs, where they have one.
+        """
         if is_flat(self.family):
             # Maximum likelihood, with the floors of Poisson factorization: EM's step to the bit.
             rates = FlatPrior(self.floors[:, None]).rates(counts, exposure)
@@ -69,7 +73,9 @@ class RateSide:
         priors: list[RatePrior] = [FlatPrior()] * counts.shape[1]
 
         def fitted(k: int, x: Floats, s: Floats) -> RatePrior:
-            priors[k] = self.family.fit(x, s, starts[k])
+            start = starts[k]
+            kept = start is not None and turn is not None and k % 2 != turn
+            priors[k] = start if kept and start is not None else self.family.fit(x, s, start)
             return priors[k]
 
         mean, geometric, divergence = _each_component(counts, exposure, fitted, self.engine)

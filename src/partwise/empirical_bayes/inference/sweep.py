@@ -47,26 +47,30 @@ class Sweeps:
         if state.n_components == 0:
             state = self.first.make(key.at(0), data)
         problem = Problem.of(data, self.settings, state.n_components, self.engine)
-        state, elbo = self.sweep(problem, state)
+        state, elbo = self.sweep(problem, state, key.iteration % 2)
         if self.settings.prune:
             state = without_collapsed(problem, state)
         return state, {"objective": elbo, "n_components": float(state.n_components)}
 
-    def sweep(self, problem: Problem, state: EmpiricalBayesState) -> tuple[EmpiricalBayesState, float]:
-        """Every factor once, and the ELBO between the two."""
-        return sweep(problem, state)
+    def sweep(self, problem: Problem, state: EmpiricalBayesState, turn: int) -> tuple[EmpiricalBayesState, float]:
+        """Every factor once, and the ELBO between the two.
+
+        Priors take turns, half of them at each sweep: they settle long before the factors do, and to find them is most
+        of the work.
+        """
+        return sweep(problem, state, turn)
 
 
-def sweep(problem: Problem, state: EmpiricalBayesState) -> tuple[EmpiricalBayesState, float]:
+def sweep(problem: Problem, state: EmpiricalBayesState, turn: int | None = None) -> tuple[EmpiricalBayesState, float]:
     """Activations, then dictionary; the ELBO is that between the two."""
     samples, features = problem.samples, problem.features
     activations, dictionary = state.activations, state.dictionary
     counts, _ = samples.passes.expected_counts(activations.geometric, dictionary.geometric)
-    activations = samples.solve(counts, samples.exposure(dictionary.mean), activations)
+    activations = samples.solve(counts, samples.exposure(dictionary.mean), activations, turn)
     counts, logs = features.passes.expected_counts(dictionary.geometric, activations.geometric, with_logs=True)
     exposure = features.exposure(activations.mean)
     elbo = bound(logs, float(np.sum(dictionary.mean * exposure)), activations, dictionary, state.constant)
-    dictionary = features.solve(counts, exposure, dictionary)
+    dictionary = features.solve(counts, exposure, dictionary, turn)
     return EmpiricalBayesState(activations, dictionary, state.constant, state.grown), elbo
 
 

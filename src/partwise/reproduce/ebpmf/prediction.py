@@ -25,9 +25,13 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 
 KEPT = 0.8
-# Shares of the prediction that go by the totals of samples and features alone: maximum likelihood has rates of 0 where
-# there are held-out counts, and gets the share that suits it best.
-SMOOTHING = (1e-4, 1e-3, 1e-2, 0.05, 0.2)
+# Share of the prediction that goes by the totals of samples and features alone: maximum likelihood has rates of 0 where
+# there are held-out counts. Either the same for all, or of several the one that suits a method best, on the held-out
+# counts themselves.
+SAME = 1e-3
+SEVERAL = (1e-4, 1e-3, 1e-2, 0.05, 0.2)
+SMOOTHINGS = {"same": f"smoothing {SAME:g} for all", "best": "each with its best smoothing"}
+Scores = dict[str, dict[str, float]]
 EARLY, CONVERGED = "PoissonNMF, stopped at its best", "PoissonNMF"
 BAYES = ("gamma", "exponential-mixture")
 STYLES = {
@@ -43,20 +47,21 @@ def run(notebook: Notebook) -> str:
     quick = notebook.quick
     results = {
         "simulated, 5 parts": {
-            str(size): notebook.step(f"prediction: simulated, K = {size}", partial(simulated, size, quick))
+            str(size): notebook.step(f"thinned: simulated, K = {size}", partial(simulated, size, quick))
             for size in ((2, 5, 12) if quick else (2, 3, 5, 8, 12, 20, 30))
         }
     }
     if os.environ.get("PARTWISE_DATA"):
         results["ap"] = {
-            str(size): notebook.step(f"prediction: ap, K = {size}", partial(ap, size, quick))
-            for size in ((10,) if quick else (5, 10, 20, 40))
+            str(size): notebook.step(f"thinned: ap, K = {size}", partial(ap, size, quick))
+            for size in ((10,) if quick else (5, 10, 20, 40, 80))
         }
     notebook.figure("prediction", picture(results))
     parts = ["## Thinned counts: log probability of a held-out count, in nats\n"]
     for name, found in results.items():
-        rows = [[method, *(f"{at[method]:.4f}" for at in found.values())] for method in STYLES]
-        parts += [f"### {name}\n", table(["method", *(f"K = {size}" for size in found)], rows)]
+        for smoothing, title in SMOOTHINGS.items():
+            rows = [[method, *(f"{at[method][smoothing]:.4f}" for at in found.values())] for method in STYLES]
+            parts += [f"### {name}, {title}\n", table(["method", *(f"K = {size}" for size in found)], rows)]
     if "ap" not in results:
         parts.append("ap: not computed, as PARTWISE_DATA is not set.\n")
     written = "\n".join(parts)
@@ -64,20 +69,20 @@ def run(notebook: Notebook) -> str:
     return written
 
 
-def simulated(n_components: int, quick: bool) -> dict[str, float]:
+def simulated(n_components: int, quick: bool) -> Scores:
     """Scores on counts of sparse factors, 5 parts."""
     counts, _ = sparse_factors(0, 100 if quick else 300, 80 if quick else 200, 5, 60.0)
     return scores(sp.csr_array(counts), n_components, 500)
 
 
-def ap(n_components: int, quick: bool) -> dict[str, float]:
+def ap(n_components: int, quick: bool) -> Scores:
     """Scores on the Associated Press documents."""
     from partwise.datasets import load_counts
 
     return scores(sp.csr_array(load_counts("ap").matrix), n_components, 20 if quick else 100)
 
 
-def scores(counts: Any, n_components: int, max_iter: int) -> dict[str, float]:
+def scores(counts: Any, n_components: int, max_iter: int) -> Scores:
     """Log probability of a held-out count under each method."""
     generator = np.random.default_rng(1)
     kept, held = counts.copy(), counts.copy()
@@ -86,11 +91,11 @@ def scores(counts: Any, n_components: int, max_iter: int) -> dict[str, float]:
     kept.eliminate_zeros()
     held.eliminate_zeros()
     judge = Judge(kept, held)
-    found = dict.fromkeys(STYLES, -np.inf)
+    found: Scores = {EARLY: dict.fromkeys(SMOOTHINGS, -np.inf)}
 
     def look(iteration: int, state: Any, trace: Any) -> None:
         if iteration <= 10 or iteration % 5 == 0:
-            found[EARLY] = max(found[EARLY], judge.best(state.activations, state.dictionary))
+            found[EARLY] = _better(found[EARLY], judge.scores(state.activations, state.dictionary))
 
     # Both have the same number of iterations, enough or not.
     with warnings.catch_warnings():
@@ -99,7 +104,7 @@ def scores(counts: Any, n_components: int, max_iter: int) -> dict[str, float]:
     return found
 
 
-def _score_all(found: dict[str, float], judge: Judge, kept: Any, n_components: int, max_iter: int, look: Any) -> None:
+def _score_all(found: Scores, judge: Judge, kept: Any, n_components: int, max_iter: int, look: Any) -> None:
     model = PoissonNMF(
         n_components,
         random_state=0,
@@ -108,13 +113,18 @@ def _score_all(found: dict[str, float], judge: Judge, kept: Any, n_components: i
         callbacks=[look],
         progress=False,
     ).fit(kept)
-    found[CONVERGED] = judge.best(model.transform(kept), model.components_.T)
-    found[EARLY] = max(found[EARLY], found[CONVERGED])
+    found[CONVERGED] = judge.scores(model.transform(kept), model.components_.T)
+    found[EARLY] = _better(found[EARLY], found[CONVERGED])
     for name in BAYES:
         # The posterior of the training samples themselves, as the last sweep left it.
         last = LastState()
         fit(name, kept, n_components, max_iter=max_iter, callbacks=[last])
-        found[name] = judge.best(last.state.activations.mean, last.state.dictionary.mean)
+        found[name] = judge.scores(last.state.activations.mean, last.state.dictionary.mean)
+
+
+def _better(one: dict[str, float], other: dict[str, float]) -> dict[str, float]:
+    """The higher of two scores, for each smoothing."""
+    return {name: max(value, other[name]) for name, value in one.items()}
 
 
 class LastState:
@@ -146,14 +156,15 @@ class Judge:
         self._total = total + 0.5 * samples.size
         self._odds = (1.0 - KEPT) / KEPT
 
-    def best(self, activations: Floats, dictionary: Floats) -> float:
-        """Mean log probability of a held-out count with the best of all smoothings."""
+    def scores(self, activations: Floats, dictionary: Floats) -> dict[str, float]:
+        """Mean log probability of a held-out count with either smoothing."""
         rates = np.empty(self._held.size)
         for start in range(0, rates.size, 2**16):
             part = slice(start, start + 2**16)
             rates[part] = np.einsum("ik,ik->i", activations[self._rows[part]], dictionary[self._columns[part]])
         expected = float(activations.sum(axis=0) @ dictionary.sum(axis=0))
-        return max(self._score(rates, expected, share) for share in SMOOTHING)
+        best = max(self._score(rates, expected, share) for share in SEVERAL)
+        return {"same": self._score(rates, expected, SAME), "best": best}
 
     def _score(self, rates: Floats, expected: float, share: float) -> float:
         mixed = self._odds * ((1.0 - share) * rates + share * self._plain)
@@ -163,20 +174,24 @@ class Judge:
 
 
 def picture(results: dict[str, Any]) -> Figure:
-    """One panel for each data set: scores against the number of parts."""
-    figure = new_figure(4.4 * len(results), 3.3)
-    for ax, (title, found) in zip(figure.subplots(1, len(results), squeeze=False)[0], results.items(), strict=True):
-        sizes = [int(size) for size in found]
-        for name, (color, marker, line) in STYLES.items():
-            values = [at[name] for at in found.values()]
-            ax.plot(sizes, values, marker=marker, linestyle=line, color=color, markersize=4, linewidth=1.2, label=name)
-        ax.set_xscale("log")
-        ax.set_xticks(sizes, [str(size) for size in sizes])
-        ax.minorticks_off()
-        ax.set_xlabel("number of parts", fontsize=9)
-        ax.set_title(title, fontsize=9)
-        ax.tick_params(labelsize=8)
-        ax.spines[["top", "right"]].set_visible(False)
-    ax.legend(fontsize=7, frameon=False)
+    """Scores against the number of parts: one column for each data set, one row for each smoothing."""
+    figure = new_figure(4.4 * len(results), 5.8)
+    axes = figure.subplots(len(SMOOTHINGS), len(results), squeeze=False)
+    for row, (smoothing, label) in enumerate(SMOOTHINGS.items()):
+        for column, (title, found) in enumerate(results.items()):
+            ax, sizes = axes[row, column], [int(size) for size in found]
+            for name, (color, marker, line) in STYLES.items():
+                values = [at[name][smoothing] for at in found.values()]
+                ax.plot(
+                    sizes, values, marker=marker, linestyle=line, color=color, markersize=4, linewidth=1.2, label=name
+                )
+            ax.set_xscale("log")
+            ax.set_xticks(sizes, [str(size) for size in sizes])
+            ax.minorticks_off()
+            ax.set_title(f"{title}, {label}", fontsize=9)
+            ax.tick_params(labelsize=8)
+            ax.spines[["top", "right"]].set_visible(False)
+    axes[0, -1].legend(fontsize=7, frameon=False)
+    figure.supxlabel("number of parts", fontsize=9)
     figure.supylabel("log probability of a held-out count (nats)", fontsize=9)
     return figure

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from partwise.reproduce._notebook import Notebook
-from partwise.reproduce.nbmf import concentration, links, run, synthetic
+from partwise.reproduce.nbmf import concentration, links, references, run, synthetic
 from partwise.reproduce.nbmf._data import Split, negative_log_likelihood, random_split, reference_split
 from partwise.reproduce.nbmf._methods import (
     baselines,
@@ -117,3 +118,16 @@ def test_short_version_runs_and_goes_on(tmp_path: Path) -> None:
     run(tmp_path, quick=True)
     assert (tmp_path / "results.json").read_bytes() == before
     assert "## Parliament" in (tmp_path / "tables.md").read_text(encoding="utf-8")
+
+
+@needs_data
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_perplexities_are_those_of_the_authors_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(references.REFERENCES, "lastfm")
+    lines = references.compare(Notebook(tmp_path, quick=False), replace(FULL, burn_in=1500, n_draws=50))
+    assert len(lines) == 6
+    for line in lines:
+        assert line["random"] < line["reference"] + 0.01, line
+        # two kinds of start agree on the predictions, if not on the labels
+        assert abs(line.get("vb", line["random"]) - line["random"]) < 0.01, line

@@ -44,6 +44,7 @@ PUBLIC: Mapping[str, str] = MappingProxyType(
         "metrics": "partwise.metrics",
         "plotting": "partwise.plotting",
         "read": "partwise.io:read",
+        "selection": "partwise.selection",
     }
 )
 """Everything that ``partwise.<name>`` offers."""

@@ -20,4 +20,4 @@ def run(output: Path, quick: bool) -> None:
     """
     notebook = Notebook(output, quick)
     table1.write(notebook, n_matrices=40 if quick else 1000)
-    figure1.write(notebook, n_starts=1 if quick else 5, n_sweeps=40 if quick else 600)
+    figure1.write(notebook, n_starts=1 if quick else 5, n_sweeps=200 if quick else 1000)

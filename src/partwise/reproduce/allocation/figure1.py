@@ -57,8 +57,15 @@ def fit(inference: str, n_starts: int, n_sweeps: int) -> dict[str, Any]:
         scores.append(score)
         found.append(recovered(model.components_))
         if score == max(scores):
-            best = {"components": model.components_.round(6).tolist(), "recovered": found[-1], "score": score}
+            best = {"components": _drawn(model).round(6).tolist(), "recovered": found[-1], "score": score}
     return {**best, "scores": scores, "all_recovered": found}
+
+
+def _drawn(model: Any) -> Floats:
+    """Components, those without counts left white: all that is known of them is the prior."""
+    counts = getattr(model, "component_counts_", np.ones(N_COMPONENTS))
+    components: Floats = np.where(counts[:, None] >= 1.0, model.components_, 0.0)
+    return components
 
 
 def truth() -> float:

@@ -137,6 +137,7 @@ def _picture(log_p: Floats, sparse: Floats) -> Any:
         ax.plot(iterations, values.mean(axis=0), marker="o", markersize=3, label="mean")
         ax.axhline(goal, color="black", linewidth=0.8, linestyle="--", label="paper")
         ax.set_xscale("symlog", linthresh=10)
+        ax.set_xlim(left=0)
         ax.set_xlabel("iterations")
         ax.set_ylabel(label)
     left.legend(frameon=False, fontsize=8)

@@ -17,8 +17,8 @@ from partwise.core.data import SparseData
 from partwise.core.keys import Key
 from partwise.engines.base import Engine
 
-# Share of the sweeps that cool down; the rest takes the best component for each token until nothing changes.
-_COOLING = 0.9
+# Shares of the sweeps after which cooling begins, and ends; the rest takes the best component for each token.
+_WARM, _COOLED = 0.2, 0.9
 _COLDEST = 30.0
 
 
@@ -71,8 +71,8 @@ class AnnealedGibbs:
     def step(self, key: Key, data: SparseData, state: AnnealedState) -> tuple[AnnealedState, Mapping[str, float]]:
         """One sweep of every chain; reports the highest log p(S)."""
         model = self.model
-        share = key.iteration / max(1.0, _COOLING * self.n_sweeps)
-        coldness = _COLDEST**share if share < 1.0 else math.inf
+        share = (key.iteration / self.n_sweeps - _WARM) / (_COOLED - _WARM)
+        coldness = _COLDEST ** max(share, 0.0) if share < 1.0 else math.inf
         starts = first_tokens(data)
 
         def one(chain: int) -> None:

@@ -26,14 +26,17 @@ def find_component(running: Floats, n_levels: int, total: float, uniform: float)
     components are dealt out to lanes like cards, and counted lane by lane.
     """
     rest = uniform * total
-    lane = 0
     last = n_levels - 1
+    # Counting costs less than leaving a loop early, which the processor cannot foresee.
+    lane = 0
+    before = 0.0
+    reached = 0.0
     for i in range(LANES - 1):
-        group = running[last, i]
-        if rest < group:
-            break
-        rest -= group
-        lane += 1
+        reached += running[last, i]
+        passed = reached <= rest
+        lane += passed
+        before = reached if passed else before
+    rest -= before
     level = 0
     for j in range(n_levels):
         level += running[j, lane] <= rest

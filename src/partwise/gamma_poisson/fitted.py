@@ -14,8 +14,8 @@ from partwise.core.keys import Key, key_from
 from partwise.engines.base import Engine
 from partwise.engines.resolve import resolve_engine
 from partwise.gamma_poisson.inference.activations import posterior_draws, posterior_mean
+from partwise.likelihood.auto import STD_ERROR, auto
 from partwise.likelihood.result import LogLikelihood
-from partwise.likelihood.smc import smc
 
 Floats = NDArray[np.float64]
 
@@ -79,24 +79,23 @@ class GammaPoissonEstimator(FactorizationEstimator):
                 key, data, self.components_.T, self.shape_, self.rate_, self._engine(), n_draws=n_draws
             )
 
-    def log_likelihood(self, X: Any, *, n_draws: int = 256, random_state: Any = 0) -> LogLikelihood:
-        """Log-likelihood of each sample with its activations integrated out, with standard errors.
+    def log_likelihood(self, X: Any, *, std_error: float = STD_ERROR, random_state: Any = 0) -> LogLikelihood:
+        """Log-likelihood of each sample, activations integrated out: exact where affordable, else with an error.
 
         Parameters
         ----------
         X
             Counts as for `fit`.
-        n_draws
-            Particles for each sample.
+        std_error
+            Standard error of a sample's value that is good enough, in nats.
         random_state
             Seed: int, Generator or None.
         """
         check_is_fitted(self, "components_")
         data = self._data(X, reset=False, caller="score")
         with self._compiling():
-            return smc(
-                data, self.components_.T, self.shape_, self.rate_, rng=random_state, n_draws=n_draws, n_jobs=self.n_jobs
-            )
+            model = self.components_.T, self.shape_, self.rate_
+            return auto(data, *model, rng=random_state, std_error=std_error, n_jobs=self.n_jobs)
 
     def score_samples(self, X: Any) -> Floats:
         """Log-likelihood of each sample, in nats, with its activations integrated out."""

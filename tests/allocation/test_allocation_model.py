@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from enumeration import allocations, log_marginal
+from allocation_enumeration import allocations, log_marginal
 from scipy import stats
 from scipy.special import gammaln, logsumexp
 

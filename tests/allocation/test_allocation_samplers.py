@@ -12,7 +12,7 @@ from typing import Any
 import numba
 import numpy as np
 import pytest
-from enumeration import posterior
+from allocation_enumeration import posterior
 from scipy import stats
 
 from partwise.allocation.inference import labels as labels_module

@@ -11,12 +11,11 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import _fit_context
 from sklearn.utils.validation import check_is_fitted
 
 from partwise.core.convergence import SmallChange
 from partwise.core.data import CountMatrix
-from partwise.core.estimator import FactorizationEstimator
+from partwise.core.estimator import FactorizationEstimator, checks_parameters
 from partwise.core.keys import Key
 from partwise.engines import Engine, resolve_engine, row_blocks
 from partwise.kernels.jit import kernel
@@ -178,7 +177,7 @@ class PoissonMixture(FactorizationEstimator):
         self._check_columns(X, data, reset=reset)
         return data
 
-    @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
+    @checks_parameters
     def fit(self, X: Any, y: Any = None) -> Self:
         """Fit the profiles."""
         data = self._data(X, reset=True)

@@ -8,7 +8,6 @@ from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
 
@@ -23,7 +22,7 @@ from partwise.allocation.inference.variational import VariationalBayes, absorb, 
 from partwise.allocation.model import AllocationModel
 from partwise.core.convergence import SmallChange, Threshold
 from partwise.core.data import CountMatrix
-from partwise.core.estimator import COMMON_CONSTRAINTS
+from partwise.core.estimator import COMMON_CONSTRAINTS, checks_parameters
 from partwise.core.result import Status, Trace
 from partwise.errors import InvalidInputError
 
@@ -214,7 +213,7 @@ class AllocationNMF(FittedAllocation):
             rate,
         )
 
-    @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
+    @checks_parameters
     def fit(self, X: Any, y: Any = None) -> Self:
         """Fit the parts.
 
@@ -299,8 +298,8 @@ class AllocationNMF(FittedAllocation):
         by_feature = state.feature_counts[state.best, :, : model.n_components]
         self._store_counts(model, state.sample_counts[state.best], by_feature)
 
-    @available_if(_takes_batches)  # type: ignore[untyped-decorator]
-    @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
+    @available_if(_takes_batches)  # type: ignore[untyped-decorator]  # of scikit-learn, which has no types
+    @checks_parameters
     def partial_fit(self, X: Any, y: Any = None) -> Self:
         """Take in a batch of samples by on-line variational Bayes (``inference="vb"``); call it batch after batch.
 

@@ -8,7 +8,6 @@ from numbers import Integral, Real
 from typing import Any, ClassVar, Self, cast
 
 import numpy as np
-from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
 
@@ -18,10 +17,8 @@ from partwise.binary.inference.collapsed_variational import CollapsedVariational
 from partwise.binary.inference.em import ExpectationMaximisation
 from partwise.binary.inference.gibbs import CollapsedGibbs, GibbsState
 from partwise.binary.inference.memory import needed_bytes, refuse_beyond
-from partwise.binary.inference.moments import beta_moments, dirichlet_moments
 from partwise.binary.inference.partial import PartialGibbs
 from partwise.binary.inference.posterior import (
-    Posterior,
     posterior_of_counts,
     posterior_of_draws,
     posterior_of_factors,
@@ -33,7 +30,7 @@ from partwise.binary.model import KINDS, BinaryModel
 from partwise.binary.uncertain import UncertainEstimator
 from partwise.core.convergence import SmallChange, Threshold
 from partwise.core.data import BinaryMatrix
-from partwise.core.estimator import COMMON_CONSTRAINTS
+from partwise.core.estimator import COMMON_CONSTRAINTS, checks_parameters
 from partwise.core.result import Status, Trace
 from partwise.errors import InvalidInputError
 
@@ -41,7 +38,6 @@ _SAMPLERS = {"gibbs": CollapsedGibbs, "gibbs-partial": PartialGibbs}
 _INFERENCE = {*_SAMPLERS, "cvb0", "cvb", "vb", "em", "map"}
 _POSITIVE = Interval(Real, 0, None, closed="neither")
 _WAYS: dict[str, Way] = {"gibbs": "sample", "gibbs-partial": "sample", "em": "mode", "map": "mode"}
-_ACTIVE = 0.01
 # The mean change of responsibilities is compared with this many times tol: it is no objective, and shrinks slowly.
 _CHANGE_PER_TOL = 100.0
 
@@ -137,13 +133,6 @@ class BinaryNMF(UncertainEstimator):
     >>> bool(model.predict_proba(cells=([1], [3]))[0] < 0.5 < model.predict_proba()[2, 2])
     True
     """
-
-    components_std_: Floats
-    activations_: Floats
-    activations_std_: Floats
-    component_cells_: Floats
-    online_averages_: Floats
-    n_samples_seen_: int
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **COMMON_CONSTRAINTS,
@@ -243,7 +232,7 @@ class BinaryNMF(UncertainEstimator):
             return model
         return replace(model, alpha=1.0, beta=1.0, concentration=1.0, activation_concentration=1.0)
 
-    @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
+    @checks_parameters
     def fit(self, X: Any, y: Any = None) -> Self:
         """Fit the parts.
 
@@ -324,8 +313,8 @@ class BinaryNMF(UncertainEstimator):
         self.activations_ = self._activations(data)
         self._store_cells(data, self._probabilities(self.activations_))
 
-    @available_if(_takes_batches)  # type: ignore[untyped-decorator]
-    @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
+    @available_if(_takes_batches)  # type: ignore[untyped-decorator]  # of scikit-learn, which has no types
+    @checks_parameters
     def partial_fit(self, X: Any, y: Any = None) -> Self:
         """Take in a batch of samples by stochastic variational Bayes (``inference="vb"``); call it batch after batch.
 
@@ -352,55 +341,9 @@ class BinaryNMF(UncertainEstimator):
         )
         return self
 
-    def _store_online(self, model: BinaryModel, averages: Floats, n_seen: int) -> None:
-        self.online_averages_, self.n_samples_seen_ = averages, n_seen
-        counts = averages * n_seen
-        if model.kind == "dir-beta":
-            moments, shares = beta_moments(counts, model.alpha, model.beta), counts.sum(axis=(0, 2))
-        else:
-            moments, shares = dirichlet_moments(counts, model.concentration), counts.sum(axis=0)
-        self._store_dictionary(moments.mean, np.sqrt(moments.variance), shares)
-
-    def _store(self, data: BinaryMatrix, posterior: Posterior) -> None:
-        self._store_cells(data, posterior.probability)
-        self._store_dictionary(posterior.dictionary, posterior.dictionary_std, posterior.component_cells)
-        self.activations_ = posterior.activations
-        if posterior.activations_std is not None and posterior.probability_std is not None:
-            self.activations_std_, self.probabilities_std_ = posterior.activations_std, posterior.probability_std
-
-    def _store_dictionary(self, dictionary: Floats, std: Floats | None, component_cells: Floats) -> None:
-        self._store_components(dictionary, component_cells)
-        if std is not None:
-            self.components_std_ = np.ascontiguousarray(std.T)
-        self.component_cells_ = component_cells
-        active = component_cells >= self._active_share() * max(float(component_cells.sum()), 1e-300)
-        self.active_components_ = np.flatnonzero(active)
-        self.n_active_components_ = int(self.active_components_.size)
-
-    def _active_share(self) -> float:
-        return _ACTIVE if self.active_threshold is None else float(self.active_threshold)
-
     def _small_change(self, cells: Cells) -> SmallChange:
         return SmallChange(self.tol, max(cells.n_cells, 1), patience=2)
-
-    def _forget(self) -> None:
-        """Drop what another kind of fit may have left."""
-        kept = {"n_features_in_", "feature_names_in_"}
-        for name in [name for name in vars(self) if name.endswith("_") and name not in kept]:
-            delattr(self, name)
 
     def _activations(self, data: BinaryMatrix) -> Floats:
         way = _WAYS.get(self.inference, "variational")
         return activations_of(data, self._activation_model(), self.components_.T.copy(), way, self._engine())
-
-    def _probabilities(self, activations: Floats, columns: Any = slice(None)) -> Floats:
-        found: Floats = activations @ self.components_[:, columns]
-        return found
-
-    def _check_loaded(self) -> None:
-        shape = (self.n_components_, self.n_features_in_)
-        if self.components_.shape != shape or not np.all((self.components_ >= 0) & (self.components_ <= 1)):
-            raise ValueError(f"its components are not probabilities of shape {shape}")
-        stored = getattr(self, "probabilities_", None)
-        if stored is not None and (stored.ndim != 2 or stored.shape[1] != shape[1]):
-            raise ValueError(f"its probabilities do not have {shape[1]} features")

@@ -7,7 +7,6 @@ from numbers import Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
@@ -23,7 +22,7 @@ from partwise.binary.inference.logistic import (
 )
 from partwise.core.convergence import SmallChange
 from partwise.core.data import BinaryMatrix
-from partwise.core.estimator import COMMON_CONSTRAINTS
+from partwise.core.estimator import COMMON_CONSTRAINTS, checks_parameters
 
 
 class LogisticPCA(BinaryEstimator):
@@ -123,7 +122,7 @@ class LogisticPCA(BinaryEstimator):
         self.checkpoint = checkpoint
         self.resume = resume
 
-    @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
+    @checks_parameters
     def fit(self, X: Any, y: Any = None) -> Self:
         """Fit the components.
 

@@ -29,7 +29,7 @@ def diagnose(draws: NDArray[np.float64]) -> Diagnostic:
     """Diagnostics of chains x draws; NaN where there are fewer than four draws or they do not vary."""
     import arviz_stats.base
 
-    statistics: Any = arviz_stats.base.array_stats  # type: ignore[attr-defined]
+    statistics: Any = arviz_stats.base.array_stats  # type: ignore[attr-defined]  # made lazily
 
     mean = float(draws.mean()) if draws.size else float("nan")
     if draws.shape[1] < 4 or np.ptp(draws) == 0:

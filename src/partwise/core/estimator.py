@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from numbers import Integral, Real
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, _fit_context
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import HasMethods, Interval
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -28,6 +28,7 @@ from partwise.core.run import Algorithm, run
 from partwise.errors import InvalidInputError
 
 Floats = NDArray[np.float64]
+Method = TypeVar("Method", bound=Callable[..., Any])
 
 COMMON_CONSTRAINTS: dict[str, list[Any]] = {
     "n_components": [Interval(Integral, 1, None, closed="left")],
@@ -45,7 +46,12 @@ COMMON_CONSTRAINTS: dict[str, list[Any]] = {
 """Constraints of the parameters that every estimator has, in scikit-learn's vocabulary."""
 
 
-class FactorizationEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+def checks_parameters(method: Method) -> Method:
+    """Let `fit` or `partial_fit` check the estimator's parameters first: scikit-learn's decorator, with types."""
+    return cast(Method, _fit_context(prefer_skip_nested_validation=True)(method))
+
+
+class FactorizationEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]  # bases without types
     """Base of all estimators: a thin shell that validates, runs an algorithm and stores what came out."""
 
     n_components: int

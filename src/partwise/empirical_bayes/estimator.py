@@ -8,13 +8,13 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import _fit_context, clone
+from sklearn.base import clone
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from partwise.core.convergence import SmallChange
 from partwise.core.data import CountMatrix
-from partwise.core.estimator import COMMON_CONSTRAINTS, FactorizationEstimator, check_array_is
+from partwise.core.estimator import COMMON_CONSTRAINTS, FactorizationEstimator, check_array_is, checks_parameters
 from partwise.core.keys import Key
 from partwise.empirical_bayes.inference.activations import expected_counts
 from partwise.empirical_bayes.inference.component import ComponentSweeps
@@ -213,7 +213,7 @@ class EmpiricalBayesPoissonNMF(FactorizationEstimator):
             self.prune,
         )
 
-    @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
+    @checks_parameters
     def fit(self, X: Any, y: Any = None) -> Self:
         """Fit parts and priors.
 

@@ -7,10 +7,9 @@ from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval
 
-from partwise.core.estimator import COMMON_CONSTRAINTS
+from partwise.core.estimator import COMMON_CONSTRAINTS, checks_parameters
 from partwise.core.result import Status
 from partwise.gamma_poisson.fitted import GammaPoissonEstimator
 from partwise.gamma_poisson.inference.beta_gamma_gibbs import BetaGammaGibbs, BetaGammaState
@@ -115,7 +114,7 @@ class BetaGammaPFA(GammaPoissonEstimator):
         self.checkpoint = checkpoint
         self.resume = resume
 
-    @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
+    @checks_parameters
     def fit(self, X: Any, y: Any = None) -> Self:
         """Fit the parts.
 

@@ -8,12 +8,11 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from partwise.core.data import CountMatrix, SparseData
-from partwise.core.estimator import COMMON_CONSTRAINTS
+from partwise.core.estimator import COMMON_CONSTRAINTS, checks_parameters
 from partwise.core.result import Status, Trace
 from partwise.errors import InvalidInputError
 from partwise.gamma_poisson.fitted import GammaPoissonEstimator
@@ -218,7 +217,7 @@ class GammaPoissonNMF(GammaPoissonEstimator):
         """Iterations x components: w_+k after each iteration of the fit."""
         return traced_norms(self.trace_, self.n_components_)
 
-    @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
+    @checks_parameters
     def fit(self, X: Any, y: Any = None) -> Self:
         """Fit the parts.
 
@@ -268,7 +267,7 @@ class GammaPoissonNMF(GammaPoissonEstimator):
         self.shape_, self.rate_ = model.shape.copy(), model.rate.copy()
         self.n_samples_seen_ = n_samples
 
-    @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
+    @checks_parameters
     def partial_fit(self, X: Any, y: Any = None) -> Self:
         """Take in a batch of samples by on-line EM, whatever ``inference`` is; call it with batch after batch.
 

@@ -7,12 +7,11 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import _fit_context
 from sklearn.utils._param_validation import StrOptions
 
 from partwise.core.convergence import SmallChange
 from partwise.core.data import CountMatrix, SparseData
-from partwise.core.estimator import COMMON_CONSTRAINTS
+from partwise.core.estimator import COMMON_CONSTRAINTS, checks_parameters
 from partwise.core.result import Status, Trace
 from partwise.engines.base import Engine
 from partwise.errors import InvalidInputError
@@ -179,7 +178,7 @@ class PoissonNMF(PoissonEstimator):
         model.mean_activations_, model.n_samples_seen_ = np.ones(n_components), 0
         return model
 
-    @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
+    @checks_parameters
     def fit(self, X: Any, y: Any = None) -> Self:
         """Fit the parts.
 
@@ -235,7 +234,7 @@ class PoissonNMF(PoissonEstimator):
             if hasattr(self, name):
                 delattr(self, name)
 
-    @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
+    @checks_parameters
     def partial_fit(self, X: Any, y: Any = None) -> Self:
         """Take in a batch of samples by on-line EM; call it with batch after batch.
 

@@ -39,8 +39,8 @@ def run(output: Path, quick: bool) -> None:
         # The paper's numbers of iterations are what is asked for, converged or not.
         warnings.simplefilter("ignore", ConvergenceWarning)
         _figures_of_definitions(notebook)
-        notebook.text("tables.md", markdown(_results(notebook, lengths)))
         convergence.draw(notebook, lengths)
+        notebook.text("tables.md", markdown(_results(notebook, lengths)))
 
 
 def _figures_of_definitions(notebook: Notebook) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import product
 from statistics import median
 from typing import Any, cast
 
@@ -21,35 +22,29 @@ from partwise.reproduce.nbmf._methods import (
 )
 from partwise.reproduce.nbmf._protocol import Protocol
 
-GROUPS: dict[str, Callable[[Protocol], list[Method]]] = {
-    "samplers": gibbs_methods,
-    "variational": variational_methods,
-    "baselines": baselines,
-    "further samplers": extra_gibbs_methods,
-}
+Groups = dict[str, Callable[[Protocol], list[Method]]]
+
+PAPER: Groups = {"samplers": gibbs_methods, "variational": variational_methods, "baselines": baselines}
+FURTHER: Groups = {"further samplers": extra_gibbs_methods}
 
 OURS = ("Beta-Dir GS", "Dir-Dir GS, η = 1", "Beta-Dir VB")
 """What the paper introduces, marked in the figure; c-bICA too, but its seven boxes would hide the others."""
-
-# Splits of a step: as many as are worked on at a time, so that what was cut off is not much.
-_AT_ONCE = 2
 
 Scores = dict[str, dict[str, list[float]]]
 """Perplexities of each split, by data set and method."""
 
 
 def score_all(notebook: Notebook, protocol: Protocol) -> Scores:
-    """All perplexities, and the processor seconds of each fit (in the notebook)."""
+    """All perplexities, and the processor seconds of each fit (in the notebook).
+
+    Split by split, so that a run that was cut off has some splits of every data set rather than all of a few.
+    """
     scores: Scores = {name: {} for name in protocol.datasets}
-    for dataset in protocol.datasets:
-        for group, methods in GROUPS.items():
-            for first in range(0, protocol.n_splits, _AT_ONCE):
-                splits = range(first, min(first + _AT_ONCE, protocol.n_splits))
-                compute = partial(_score, dataset, splits, methods(protocol))
-                found = notebook.step(step_name(group, dataset, first), compute)
-                for split in found:
-                    for method, result in split.items():
-                        scores[dataset].setdefault(method, []).append(float(result["perplexity"]))
+    for groups in (PAPER, FURTHER):
+        for split, dataset, (group, methods) in product(range(protocol.n_splits), protocol.datasets, groups.items()):
+            found = notebook.step(step_name(group, dataset, split), partial(_score, dataset, split, methods(protocol)))
+            for method, result in found.items():
+                scores[dataset].setdefault(method, []).append(float(result["perplexity"]))
     return scores
 
 
@@ -67,32 +62,28 @@ def draw(notebook: Notebook, scores: Scores) -> None:
 
 def processor_seconds(notebook: Notebook, protocol: Protocol) -> dict[str, float]:
     """Of the two samplers of the paper, all splits, by data set."""
-    found = {}
-    for dataset in protocol.datasets:
-        steps = [
-            notebook.step(step_name("samplers", dataset, first), list)
-            for first in range(0, protocol.n_splits, _AT_ONCE)
-        ]
-        found[dataset] = sum(float(fit["seconds"]) for step in steps for split in step for fit in split.values())
+    found = dict.fromkeys(protocol.datasets, 0.0)
+    for dataset, split in product(protocol.datasets, range(protocol.n_splits)):
+        fits = notebook.step(step_name("samplers", dataset, split), dict)
+        found[dataset] += sum(float(fit["seconds"]) for fit in fits.values())
     return found
 
 
-def step_name(group: str, dataset: str, first: int) -> str:
+def step_name(group: str, dataset: str, split: int) -> str:
     """What a step of this figure is called."""
-    return f"fig10, {group}, {dataset}, splits from {first}"
+    return f"fig10, {group}, {dataset}, split {split}"
 
 
-def _score(dataset: str, splits: Sequence[int], methods: Sequence[Method]) -> list[dict[str, Any]]:
-    truth = bits(dataset)
-    found: list[dict[str, Any]] = [{} for _ in splits]
+def _score(dataset: str, number: int, methods: Sequence[Method]) -> dict[str, dict[str, float]]:
+    split = random_split(bits(dataset), number)
+    found: dict[str, dict[str, float]] = {method.name: {} for method in methods}
 
     def one(position: int) -> None:
-        split = random_split(truth, splits[position])
-        for method in methods:
-            began = time.thread_time()
-            probabilities = method.predict(split.train, splits[position])
-            seconds = time.thread_time() - began
-            found[position][method.name] = {"perplexity": split.perplexity(probabilities), "seconds": seconds}
+        method = methods[position]
+        began = time.thread_time()
+        probabilities = method.predict(split.train, number)
+        seconds = time.thread_time() - began
+        found[method.name] = {"perplexity": split.perplexity(probabilities), "seconds": seconds}
 
-    LocalEngine(-1).for_each(one, range(len(splits)))
+    LocalEngine(-1).for_each(one, range(len(methods)))
     return found

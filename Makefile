@@ -14,10 +14,10 @@ endif
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-all bench docs lint clean
+.PHONY: help demo test test-all bench bench-check docs lint clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
 
 demo: $(VENV)/.installed ## fit a small model, print its parts and write a picture
 	$(BIN)/partwise demo
@@ -30,6 +30,9 @@ test-all: lint ## everything that `test` runs, and the slow statistical tests
 
 bench: $(VENV)/.installed-bench ## measure speed and memory against named peers; all, or those that BENCH= names
 	$(BIN)/python -m benchmarks $(BENCH)
+
+bench-check: $(VENV)/.installed ## has an algorithm become slower than the multiples kept in benchmarks/results/check.json?
+	$(BIN)/python -m benchmarks.check
 
 docs: $(VENV)/.installed ## build the documentation into site/, warnings being errors
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict

@@ -2,9 +2,11 @@
 
 import json
 import statistics
+from collections.abc import Callable
 
 import numpy as np
 import pytest
+from benchmarks import check
 from benchmarks.__main__ import available
 from benchmarks.harness.data import poisson_counts
 from benchmarks.harness.line import Goal, Line, Sample, skipped
@@ -124,3 +126,20 @@ def test_log_likelihood_is_that_of_the_dense_formula() -> None:
     dense = counts.toarray()
     expected = float(np.sum(dense * np.log(rates) - rates))
     np.testing.assert_allclose(log_likelihood(counts, activations, components), expected, rtol=1e-12)
+
+
+def test_the_guard_finds_a_slow_down_and_nothing_else() -> None:
+    kept = {"same": 1.0, "noisy": 1.0, "slower": 1.0}
+    found = dict(check.verdicts({"same": 1.0, "noisy": 1.25, "slower": 1.35, "new": 9.0}, kept))
+    assert [slower for line, slower in found.items()] == [False, False, True, False]
+
+
+def test_a_multiple_is_of_the_least_times_after_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [0.0]
+    monkeypatch.setattr("time.process_time", lambda: clock[0])
+    seconds = {"work": iter([1.0, 8.0, 6.0, 9.0]), "unit": iter([0.5, 2.0, 5.0, 4.0])}
+
+    def passing(name: str) -> Callable[[], None]:
+        return lambda: clock.__setitem__(0, clock[0] + next(seconds[name]))
+
+    assert check.multiple(passing("work"), passing("unit"), turns=3) == 6.0 / 2.0

@@ -129,3 +129,28 @@ def test_bad_arguments_get_a_sentence(call, sentence: str) -> None:
     with pytest.raises(InvalidInputError) as caught:
         call()
     assert sentence in str(caught.value)
+
+
+def test_leaves_are_turned_so_that_neighbours_are_alike() -> None:
+    values = np.random.default_rng(0).random((40, 6))
+
+    def length(order: np.ndarray) -> float:
+        return float(np.linalg.norm(np.diff(values[order], axis=0), axis=1).sum())
+
+    turned, plain = cluster_order(values), cluster_order(values, optimal=False)
+    assert sorted(turned) == sorted(plain) == list(range(40))
+    assert length(turned) < length(plain)
+    ax = plot_matrix(values, rows="cluster", columns="cluster")
+    np.testing.assert_array_equal(drawn(ax), values[np.ix_(turned, cluster_order(values.T))])
+    with pytest.raises(InvalidInputError, match="rows='tree'"):
+        plot_matrix(values, rows="tree")  # type: ignore[arg-type]
+
+
+def test_black_is_what_is_asked_for() -> None:
+    counts = np.array([[0.0, 4.0], [9.0, 100.0]])
+    image = plot_matrix(counts, top=16.0, power=0.5).images[0]
+    assert image.get_clim() == (0.0, 16.0)
+    np.testing.assert_allclose(np.asarray(image.norm(counts)), [[0.0, 0.5], [0.75, 1.0]])
+    assert plot_dictionary(COMPONENTS / 10, NAMES, top=0.09).images[0].get_clim() == (0.0, 0.09)
+    with pytest.raises(InvalidInputError, match="top=0"):
+        plot_matrix(counts, top=0)

@@ -106,8 +106,7 @@ def plot_top_features(
         ax.set_ylim(n - 0.4, -0.6)
         ax.tick_params(axis="y", length=0)
         ax.tick_params(axis="x", labelsize=7)
-        ax.xaxis.set_major_locator(_few_ticks())
-        ax.xaxis.set_major_formatter(_percent())
+        percent_axis(ax.xaxis)
         ax.spines[["top", "right", "left"]].set_visible(False)
         ax.set_title(title, fontsize=9, loc="left")
     for ax in axes[len(chosen) :]:
@@ -135,13 +134,9 @@ def shortened(name: str) -> str:
     return name.replace("$", r"\$")
 
 
-def _few_ticks() -> Any:
-    from matplotlib.ticker import MaxNLocator
+def percent_axis(axis: Any) -> None:
+    """Few ticks, in percent."""
+    from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-    return MaxNLocator(3, steps=[1, 2, 5, 10])
-
-
-def _percent() -> Any:
-    from matplotlib.ticker import FuncFormatter
-
-    return FuncFormatter(lambda share, _: f"{100 * share:g} %")
+    axis.set_major_locator(MaxNLocator(3, steps=[1, 2, 5, 10]))
+    axis.set_major_formatter(FuncFormatter(lambda share, _: f"{100 * share:g} %"))

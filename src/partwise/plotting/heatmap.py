@@ -6,19 +6,26 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from partwise.errors import InvalidInputError
 from partwise.plotting._figures import BLUE, INK, Floats, chosen_parts, components_of, new_figure, part_titles
 from partwise.plotting.features import feature_names, shortened
+from partwise.plotting.order import (
+    Positions,
+    checked_groups,
+    checked_positions,
+    cluster_order,
+    finite_or_missing,
+    group_order,
+    largest_parts,
+    part_order,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 MISSING = "#9BC8E6"
 """A light blue of its own: no grey means missing."""
-
-Positions = NDArray[np.int64]
 
 _MOST_NAMES = 150
 _ROW_HEIGHT = 0.115  # inches, for a name in the smallest print that can be read
@@ -27,82 +34,34 @@ _LONGEST_FLAT = 3
 _POINTS_A_LETTER = 4.5
 
 
-def cluster_order(matrix: Any) -> Positions:
-    """Rows in the order of a tree of complete linkage, so that rows that are alike are neighbours.
-
-    Parameters
-    ----------
-    matrix
-        Rows x columns; a missing cell (NaN) counts as the mean of its column.
-
-    Returns
-    -------
-    ndarray
-        Positions of the rows.
-
-    Examples
-    --------
-    >>> from partwise.plotting import cluster_order
-    >>> order = cluster_order([[1, 1, 0], [0, 0, 1], [1, 1, 0]]).tolist()
-    >>> order.index(1) != 1  # the odd row is not in the middle
-    True
-    """
-    from scipy.cluster.hierarchy import leaves_list, linkage
-
-    values = _matrix(matrix)
-    if values.shape[0] < 2:
-        return np.arange(values.shape[0])
-    seen = ~np.isnan(values)
-    means = np.where(seen, values, 0.0).sum(axis=0) / np.maximum(seen.sum(axis=0), 1)
-    order: Positions = leaves_list(linkage(np.where(seen, values, means), "complete")).astype(np.int64)
-    return order
-
-
-def group_order(groups: Sequence[Any], names: Sequence[Any] | None = None) -> Positions:
-    """Rows sorted by group, and by name within a group.
-
-    Parameters
-    ----------
-    groups
-        The group of each row.
-    names
-        The name of each row; without names, rows of a group stay in their order.
-
-    Examples
-    --------
-    >>> from partwise.plotting import group_order
-    >>> group_order(["b", "a", "b"], ["z", "y", "x"]).tolist()
-    [1, 2, 0]
-    """
-    labels = [str(group) for group in groups]
-    within = [str(name).lower() for name in names] if names is not None else [""] * len(labels)
-    if len(within) != len(labels):
-        raise InvalidInputError(f"names has {len(within)} entries for {len(labels)} groups; give one each.")
-    return np.array(sorted(range(len(labels)), key=lambda row: (labels[row], within[row], row)), dtype=np.int64)
-
-
 def plot_matrix(
     matrix: Any,
     *,
-    rows: Sequence[int] | Positions | None = None,
-    columns: Sequence[int] | Positions | None = None,
+    rows: Sequence[int] | Positions | Literal["cluster"] | None = None,
+    columns: Sequence[int] | Positions | Literal["cluster"] | None = None,
     row_groups: Sequence[Any] | None = None,
     column_groups: Sequence[Any] | None = None,
+    top: float | None = None,
+    power: float = 1.0,
     title: str = "",
     labels: tuple[str, str] = ("", ""),
     ax: Any = None,
 ) -> Axes:
-    """A matrix of probabilities or bits, dark where it is large: data, or what a model makes of them.
+    """A matrix of probabilities, bits or counts, dark where it is large: data, or what a model makes of them.
 
     Parameters
     ----------
     matrix
-        Rows x columns; missing cells (NaN) are light blue. Grey goes from 0 (or the least, if negative) to 1 (or the
-        largest, if greater).
+        Rows x columns; missing cells (NaN) are light blue.
     rows, columns
-        Positions, in the order to draw them; all by default. `cluster_order` and `group_order` give some.
+        Positions, in the order to draw them; all by default. `cluster_order` and `group_order` give some;
+        ``"cluster"`` is short for the former.
     row_groups, column_groups
         The group of each row and column of the matrix: lines part neighbours of different groups, which are named.
+    top
+        The value that is black, by default 1 or the largest, if greater; 0 (or the least, if negative) is white.
+    power
+        Grey is proportional to this power of the value: 0.5 shows small counts beside large ones.
     title
         Above the picture.
     labels
@@ -121,22 +80,22 @@ def plot_matrix(
     >>> plot_matrix([[0, 1], [1, float("nan")]], title="votes").get_title()
     'votes'
     """
-    values = _matrix(matrix)
-    row_order = _order(rows, values.shape[0], "rows")
-    column_order = _order(columns, values.shape[1], "columns")
+    values = finite_or_missing(matrix)
+    row_order = _order(rows, values, "rows")
+    column_order = _order(columns, values.T, "columns")
     if ax is None:
         height = float(np.clip(5.0 * values.shape[0] / values.shape[1], 1.5, 7.0))
         ax = new_figure(5.5, height + 0.4).add_subplot()
-    _draw(ax, values[np.ix_(row_order, column_order)])
+    draw_cells(ax, values[np.ix_(row_order, column_order)], top=top, power=power)
     ax.set_xticks([])
     ax.set_yticks([])
     ax.set_ylabel(labels[0], fontsize=8)
     ax.set_xlabel(labels[1], fontsize=8)
     ax.set_title(title, fontsize=9)
     if row_groups is not None:
-        _name_groups(ax, _labels_of(row_groups, values.shape[0], "row_groups"), row_order, "y")
+        _name_groups(ax, checked_groups(row_groups, values.shape[0], "row_groups"), row_order, "y")
     if column_groups is not None:
-        named = _labels_of(column_groups, values.shape[1], "column_groups")
+        named = checked_groups(column_groups, values.shape[1], "column_groups")
         _name_groups(ax, named, column_order, "x")
         ax.xaxis.labelpad = 4.0 + _POINTS_A_LETTER * max(map(len, named))  # below the names
     drawn: Axes = ax
@@ -154,6 +113,8 @@ def plot_dictionary(
     n_parts: int | None = None,
     titles: Sequence[str] | None = None,
     show_names: bool | None = None,
+    top: float | None = None,
+    power: float = 1.0,
     title: str = "",
     ax: Any = None,
 ) -> Axes:
@@ -180,6 +141,8 @@ def plot_dictionary(
         One for each part drawn; their positions by default.
     show_names
         Whether rows are named; by default if there are at most 150.
+    top, power
+        Of the greys, as for `plot_matrix`.
     title
         Above the picture.
     ax
@@ -203,17 +166,17 @@ def plot_dictionary(
         raise InvalidInputError(f"order={order!r} is unknown; give 'given' or 'parts'.")
     chosen = largest_parts(values, n_parts) if parts is None else chosen_parts(parts, values.shape[0])[:n_parts]
     dictionary = values[chosen].T
-    rows = _order(features, values.shape[1], "features")
-    belongs = None if groups is None else _labels_of(groups, values.shape[1], "groups")
+    rows = checked_positions(features, values.shape[1], "features")
+    belongs = None if groups is None else checked_groups(groups, values.shape[1], "groups")
     if belongs is not None:
         rows = rows[group_order([belongs[f] for f in rows], [named[f] for f in rows])]
     elif order == "parts":
-        rows = rows[_by_part(dictionary[rows])]
+        rows = rows[part_order(dictionary[rows])]
     named_rows = len(rows) <= _MOST_NAMES if show_names is None else show_names
     if ax is None:
         height = float(np.clip(_ROW_HEIGHT * len(rows), 2.0, _TALLEST))
         ax = new_figure(1.2 + 0.22 * len(chosen) + (1.2 if named_rows else 0.0), height + 0.6).add_subplot()
-    _draw(ax, dictionary[rows])
+    draw_cells(ax, dictionary[rows], top=top, power=power)
     short = [title.removeprefix("part ") for title in part_titles(titles, components, chosen)]
     upright = max(len(title) for title in short) > _LONGEST_FLAT
     ax.set_xticks(np.arange(len(chosen)), short, fontsize=6, rotation=90 if upright else 0)
@@ -227,34 +190,28 @@ def plot_dictionary(
     return drawn
 
 
-def largest_parts(components: Any, n_parts: int | None = None) -> list[int]:
-    """Positions of the parts by the root of their sum of squares, largest first.
-
-    Parameters
-    ----------
-    components
-        Fitted model, or components x features.
-    n_parts
-        At most so many.
-    """
-    values = components_of(components)
-    return [int(k) for k in np.argsort(-np.sum(values**2, axis=1), kind="stable")[:n_parts]]
-
-
-def _draw(ax: Any, values: Floats) -> None:
+def draw_cells(ax: Any, values: Floats, *, top: float | None = None, power: float = 1.0) -> None:
+    """Draw a matrix as grey cells: `top` is black, by default 1 or the largest, and missing cells are light blue."""
     from matplotlib import colormaps
+    from matplotlib.colors import PowerNorm
 
+    if (top is not None and not top > 0) or not power > 0:
+        raise InvalidInputError(f"top={top} and power={power} must be positive.")
     seen = values[~np.isnan(values)]
     low, high = (min(0.0, float(seen.min())), max(1.0, float(seen.max()))) if seen.size else (0.0, 1.0)
+    greys = PowerNorm(power, vmin=low, vmax=high if top is None else top, clip=True)
     colours = colormaps[INK].with_extremes(bad=MISSING)
-    ax.imshow(np.ma.masked_invalid(values), cmap=colours, vmin=low, vmax=high, aspect="auto", interpolation="nearest")
+    ax.imshow(np.ma.masked_invalid(values), cmap=colours, norm=greys, aspect="auto", interpolation="nearest")
 
 
-def _by_part(values: Floats) -> Positions:
-    """Rows by their largest column, and from large to small within it."""
-    part = values.argmax(axis=1)
-    order: Positions = np.lexsort((-values[np.arange(part.size), part], part)).astype(np.int64)
-    return order
+def _order(
+    positions: Sequence[int] | Positions | Literal["cluster"] | None, values: Floats, argument: str
+) -> Positions:
+    if isinstance(positions, str):
+        if positions != "cluster":
+            raise InvalidInputError(f"{argument}={positions!r} is unknown; give positions, or 'cluster'.")
+        return cluster_order(values)
+    return checked_positions(positions, values.shape[0], argument)
 
 
 def _name_groups(ax: Any, groups: list[str], order: Positions, axis: Literal["x", "y"]) -> None:
@@ -289,30 +246,3 @@ def _name_groups(ax: Any, groups: list[str], order: Positions, axis: Literal["x"
                 fontsize=7,
                 color=BLUE,
             )
-
-
-def _matrix(matrix: Any) -> Floats:
-    values = np.asarray(matrix.toarray() if hasattr(matrix, "toarray") else matrix, dtype=np.float64)
-    if values.ndim != 2 or 0 in values.shape:
-        raise InvalidInputError(f"matrix must have rows and columns, got shape {values.shape}.")
-    if np.any(np.isinf(values)):
-        raise InvalidInputError("matrix holds infinity; pass finite values, NaN where a cell is missing.")
-    return values
-
-
-def _order(positions: Sequence[int] | Positions | None, size: int, argument: str) -> Positions:
-    if positions is None:
-        return np.arange(size)
-    order = np.asarray(positions, dtype=np.int64)
-    outside = (order < 0) | (order >= size)
-    if order.size == 0 or outside.any():
-        found = "is empty" if order.size == 0 else f"holds {order[np.argmax(outside)]}"
-        raise InvalidInputError(f"{argument} {found}; give positions from 0 to {size - 1}.")
-    return order
-
-
-def _labels_of(groups: Sequence[Any], size: int, argument: str) -> list[str]:
-    labels = [str(group) for group in groups]
-    if len(labels) != size:
-        raise InvalidInputError(f"{argument} has {len(labels)} entries for {size} of them; give one each.")
-    return labels

@@ -1,0 +1,79 @@
+"""How parts grow and die out during a fit."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from partwise.errors import InvalidInputError
+from partwise.plotting._figures import GREY, Floats, chosen_parts, new_figure, part_titles
+from partwise.plotting.features import shortened
+from partwise.plotting.palette import COLOURS
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_DASHES = ("-", "--", ":", "-.")
+_MOST_NAMED = 12
+
+
+def plot_column_norms(model: Any, *, title: str = "", ax: Any = None) -> Axes:
+    """The sum of each part over its features, iteration by iteration: parts that are not needed fall away.
+
+    Parameters
+    ----------
+    model
+        Fitted model with ``column_norms_`` (`GammaPoissonNMF`), or iterations x components.
+    title
+        Above the picture.
+    ax
+        Axes to draw into; by default those of a new figure, which is ``ax.figure``.
+
+    Returns
+    -------
+    Axes
+        The axes drawn into, with a logarithmic scale; parts that hold next to nothing are thin and grey.
+
+    Examples
+    --------
+    >>> from partwise.plotting import plot_column_norms
+    >>> len(plot_column_norms([[1.0, 1.0], [2.0, 0.5], [3.0, 0.1]]).lines)
+    2
+    """
+    norms = _norms(model)
+    n_components = norms.shape[1]
+    active = chosen_parts(getattr(model, "active_components_", None), n_components)
+    if ax is None:
+        ax = new_figure(6.0, 3.5).add_subplot()
+    iterations = np.arange(1, norms.shape[0] + 1)
+    drawable = np.where(norms > 0, norms, np.nan)
+    for k in sorted(set(range(n_components)) - set(active)):
+        ax.semilogy(iterations, drawable[:, k], color=GREY, linewidth=0.6, alpha=0.6)
+    largest = sorted(active, key=lambda k: -norms[-1, k])
+    names = part_titles(None, model, largest)
+    for position, (k, name) in enumerate(zip(largest, names, strict=True)):
+        label = shortened(name) if position < _MOST_NAMED else None
+        dashes = _DASHES[position // len(COLOURS) % len(_DASHES)]
+        colour = COLOURS[position % len(COLOURS)]
+        ax.semilogy(iterations, drawable[:, k], color=colour, linestyle=dashes, linewidth=1.5, label=label)
+    ax.set_xlabel("iteration")
+    ax.set_ylabel("sum of the part's column")
+    ax.set_title(title, fontsize=9, loc="left")
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=7, frameon=False)
+    drawn: Axes = ax
+    return drawn
+
+
+def _norms(model: Any) -> Floats:
+    if hasattr(model, "trace_") and not hasattr(model, "column_norms_"):
+        raise InvalidInputError(
+            f"{type(model).__name__} keeps no column norms: pass a GammaPoissonNMF, or iterations x components."
+        )
+    norms = np.asarray(getattr(model, "column_norms_", model), dtype=np.float64)
+    if norms.ndim != 2 or 0 in norms.shape or not np.all(np.isfinite(norms)):
+        raise InvalidInputError(
+            f"column norms must be finite numbers, iterations x components, got shape {norms.shape}."
+        )
+    return norms

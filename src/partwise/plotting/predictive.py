@@ -1,0 +1,185 @@
+"""Posterior predictive checks: data drawn from a fitted model, beside the data that it was fitted to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from partwise.core.keys import Key, RandomState, key_from
+from partwise.errors import InvalidInputError
+from partwise.io.table import Table, as_labels
+from partwise.plotting._figures import Floats
+
+_MOST_CELLS = 1_000_000
+_MOST_ROWS = 1000
+_FEWEST_ROWS = 20
+
+
+@dataclass(frozen=True, eq=False)
+class Check:
+    """One statistic of the data, for each row or feature, beside that of data drawn from the model.
+
+    Attributes
+    ----------
+    observed
+        Of the data.
+    low, middle, high
+        5 %, 50 % and 95 % points of the same over the draws.
+    coverage
+        Share of the observed values that lie from ``low`` to ``high``: about 0.9 if the model is right, more where it
+        was fitted to these very numbers.
+    p_value
+        Share of the draws whose mean over all rows or features is at least that of the data; near 0 or 1 where the
+        model cannot make such data.
+    """
+
+    observed: Floats
+    low: Floats
+    middle: Floats
+    high: Floats
+    p_value: float
+
+    @property
+    def coverage(self) -> float:
+        """Share of the observed values within the interval of the draws."""
+        return float(np.mean((self.observed >= self.low) & (self.observed <= self.high)))
+
+
+@dataclass(frozen=True, eq=False)
+class PredictiveChecks:
+    """What `predictive_checks` found.
+
+    Attributes
+    ----------
+    row_sums
+        Sum of each row that was checked; in all, their mean.
+    zeros
+        Share of zeros of each feature; in all, the mean of these.
+    dispersion
+        Variance over mean of each feature (of those that occur); in all, the mean of these.
+    features
+        Positions of the features of ``dispersion``.
+    n_draws, n_rows
+        Data sets that were drawn, and rows of each.
+    plug_in
+        Whether activations were held at their point estimates, so that intervals are too narrow.
+    """
+
+    row_sums: Check
+    zeros: Check
+    dispersion: Check
+    features: Any
+    n_draws: int
+    n_rows: int
+    plug_in: bool
+
+
+def predictive_checks(
+    model: Any, X: Any, *, n_draws: int = 40, max_rows: int | None = None, random_state: RandomState = 0
+) -> PredictiveChecks:
+    """Draw data from a fitted model, and compare sums, zeros and variances with those of the data.
+
+    Rows keep their activations (drawn from their posterior where the model can), so that the question is: had these
+    samples been measured again, would they look like this?
+
+    Parameters
+    ----------
+    model
+        Any fitted estimator.
+    X
+        Counts or bits as for its ``fit``; whole numbers. Missing cells are missing in the drawn data, too.
+    n_draws
+        Data sets to draw.
+    max_rows
+        Most rows to use, evenly spaced; by default 1,000, or fewer so that at most a million cells are drawn at once.
+    random_state
+        Seed: int, Generator or None.
+
+    Returns
+    -------
+    PredictiveChecks
+        Row sums, zeros and dispersion, observed and drawn.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from partwise import PoissonNMF
+    >>> from partwise.plotting import predictive_checks
+    >>> X = np.random.default_rng(0).poisson(3.0, size=(60, 8))
+    >>> checks = predictive_checks(PoissonNMF(1, random_state=0).fit(X), X)
+    >>> 0.7 < checks.dispersion.coverage <= 1.0
+    True
+    """
+    if n_draws < 2:
+        raise InvalidInputError(f"n_draws must be at least 2, got {n_draws}.")
+    data = model._data(X, reset=False, caller="predictive_checks")
+    if not data.is_integer and not np.array_equal(data.values, np.floor(data.values)):
+        raise InvalidInputError("predictive checks draw whole numbers, but X holds others: pass the counts themselves.")
+    rows = checked_rows(data.shape, max_rows)
+    table = sample_table(data, rows, model)
+    observed, seen = table.matrix.toarray().astype(np.float64), ~data.missing_matrix()[rows].toarray()
+    key = key_from(random_state)
+    activations, plug_in = _activation_draws(model, table, n_draws, key)
+    drawn = [
+        _statistics(_draw(model, activations[draw % len(activations)], key.at(draw)), seen) for draw in range(n_draws)
+    ]
+    ours = _statistics(observed, seen)
+    checks = [_check(mine, np.stack(theirs)) for mine, theirs in zip(ours, zip(*drawn, strict=True), strict=True)]
+    occurring = np.flatnonzero(~np.isnan(checks[2].observed))
+    return PredictiveChecks(
+        checks[0], checks[1], _only(checks[2], occurring), occurring, n_draws, int(rows.size), plug_in
+    )
+
+
+def checked_rows(shape: tuple[int, int], max_rows: int | None) -> Any:
+    """Evenly spaced rows, so few that a dense copy of them is small."""
+    most = int(np.clip(_MOST_CELLS // shape[1], _FEWEST_ROWS, _MOST_ROWS)) if max_rows is None else max_rows
+    if most < 1:
+        raise InvalidInputError(f"max_rows must be at least 1, got {max_rows}.")
+    return np.unique(np.linspace(0, shape[0] - 1, min(most, shape[0])).astype(np.int64))
+
+
+def sample_table(data: Any, rows: Any, model: Any) -> Table:
+    """Some rows of checked data as a table that the model takes without a word."""
+    names = getattr(model, "feature_names_in_", None)
+    missing = data.missing_matrix()[rows] if data.n_missing else None
+    return Table(data.to_scipy()[rows], None, None if names is None else as_labels(names), missing)
+
+
+def _activation_draws(model: Any, table: Table, n_draws: int, key: Key) -> tuple[Any, bool]:
+    if hasattr(model, "sample_posterior"):
+        return model.sample_posterior(table, n_draws, random_state=int(key.seed)), False
+    return model.transform(table)[None], True
+
+
+def _draw(model: Any, activations: Floats, key: Key) -> Floats:
+    expected = np.maximum(model.inverse_transform(activations), 0.0)
+    generator = key.for_stage("predictive").generator()
+    bits = hasattr(model, "predict_proba")
+    drawn: Floats = (generator.random(expected.shape) < expected if bits else generator.poisson(expected)).astype(float)
+    return drawn
+
+
+def _statistics(values: Floats, seen: Any) -> tuple[Floats, Floats, Floats]:
+    """Row sums, shares of zeros by feature, and variance over mean by feature (NaN where the mean is 0)."""
+    kept = np.where(seen, values, 0.0)
+    counts = np.maximum(seen.sum(axis=0), 1)
+    means = kept.sum(axis=0) / counts
+    variances = np.where(seen, (values - means) ** 2, 0.0).sum(axis=0) / counts
+    zeros = ((values == 0) & seen).sum(axis=0) / counts
+    dispersion = np.divide(variances, means, out=np.full(means.shape, np.nan), where=means > 0)
+    return kept.sum(axis=1), zeros, dispersion
+
+
+def _check(observed: Floats, drawn: Floats) -> Check:
+    """Dispersion is 0 in a draw without the feature, where nothing varies."""
+    filled = np.nan_to_num(drawn)
+    low, middle, high = np.quantile(filled, [0.05, 0.5, 0.95], axis=0)
+    p_value = float(np.mean(filled.mean(axis=1) >= np.nan_to_num(observed).mean()))
+    return Check(observed, low, middle, high, p_value)
+
+
+def _only(check: Check, kept: Any) -> Check:
+    return Check(check.observed[kept], check.low[kept], check.middle[kept], check.high[kept], check.p_value)

@@ -1,0 +1,130 @@
+"""Scores against the number of parts, by model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from partwise.errors import InvalidInputError
+from partwise.plotting._figures import GREY, Floats, new_figure
+from partwise.plotting.features import shortened
+from partwise.plotting.palette import COLOURS
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_MARKERS = "osD^vP*X"
+_DODGE = 0.06
+_RANKS = ("rank", "n_components", "candidates")
+_MEANS = ("mean", "score", "scores")
+_ERRORS = ("std_error", "std_errors")
+
+
+def plot_rank_selection(
+    scores: Any,
+    *,
+    chosen: tuple[str, int] | int | None = None,
+    ylabel: str = "score, greater is better",
+    title: str = "",
+    ax: Any = None,
+) -> Axes:
+    """Mean scores with their standard errors against the number of parts, a line a model.
+
+    Parameters
+    ----------
+    scores
+        A table by columns (mapping or data frame), or an object with the columns as attributes, such as what
+        `partwise.selection.select_rank` gives: ``rank`` (or ``n_components``, ``candidates``), ``mean`` (or ``score``,
+        ``scores``), and perhaps ``std_error`` (or ``std_errors``) and ``model``.
+    chosen
+        What is marked by a ring: the number of parts, or model and number; by default the highest mean.
+    ylabel, title
+        Texts.
+    ax
+        Axes to draw into; by default those of a new figure, which is ``ax.figure``.
+
+    Returns
+    -------
+    Axes
+        The axes drawn into. Bars are two standard errors long on each side.
+
+    Examples
+    --------
+    >>> from partwise.plotting import plot_rank_selection
+    >>> table = {"rank": [1, 2, 3], "mean": [-3.1, -2.5, -2.6], "std_error": [0.1, 0.1, 0.1]}
+    >>> plot_rank_selection(table).get_xlabel()
+    'parts'
+    """
+    ranks, means, errors, models = _columns(scores)
+    if ax is None:
+        ax = new_figure(5.0, 3.4).add_subplot()
+    names = list(dict.fromkeys(models))
+    for position, name in enumerate(names):
+        rows = np.flatnonzero([model == name for model in models])
+        rows = rows[np.argsort(ranks[rows], kind="stable")]
+        ax.errorbar(
+            # side by side, so that bars of different models do not hide each other
+            ranks[rows] + _DODGE * (position - 0.5 * (len(names) - 1)),
+            means[rows],
+            yerr=2.0 * errors[rows],
+            color=COLOURS[position % len(COLOURS)],
+            marker=_MARKERS[position % len(_MARKERS)],
+            markersize=5,
+            linewidth=1.3,
+            capsize=3,
+            label=shortened(name) or None,
+        )
+    _ring(ax, ranks, means, models, names, chosen)
+    ax.set_xticks(np.unique(ranks).astype(int))
+    ax.set_xlabel("parts")
+    ax.set_ylabel(ylabel)
+    ax.set_title(title, fontsize=9, loc="left")
+    ax.spines[["top", "right"]].set_visible(False)
+    if any(names):
+        ax.legend(fontsize=8, frameon=False)
+    drawn: Axes = ax
+    return drawn
+
+
+def _ring(ax: Any, ranks: Floats, means: Floats, models: list[str], names: list[str], chosen: Any) -> None:
+    if chosen is None:
+        row = int(np.argmax(means))
+    else:
+        model, rank = chosen if isinstance(chosen, tuple) else (None, chosen)
+        found = [n for n in range(len(models)) if ranks[n] == rank and model in (None, models[n])]
+        if not found:
+            raise InvalidInputError(f"chosen={chosen!r} is not among the scores.")
+        row = max(found, key=lambda n: means[n])
+    place = ranks[row] + _DODGE * (names.index(models[row]) - 0.5 * (len(names) - 1))
+    ax.plot(place, means[row], "o", markersize=14, markerfacecolor="none", markeredgecolor=GREY, markeredgewidth=1.5)
+
+
+def _columns(scores: Any) -> tuple[Floats, Floats, Floats, list[str]]:
+    ranks = _numbers(scores, _RANKS)
+    means = _numbers(scores, _MEANS)
+    if ranks is None or means is None:
+        raise InvalidInputError(f"scores need a column {(_RANKS if ranks is None else _MEANS)[0]!r}.")
+    errors = _numbers(scores, _ERRORS)
+    errors = np.zeros(len(ranks)) if errors is None else np.nan_to_num(errors)
+    given = _column(scores, ("model",))
+    models = [""] * len(ranks) if given is None else [str(model) for model in given]
+    if not len(ranks) == len(means) == len(errors) == len(models) or not len(ranks):
+        raise InvalidInputError("the columns of scores must have one entry for each fit, at least one.")
+    if not np.all(np.isfinite(means)):
+        raise InvalidInputError(f"scores have a mean that is no number in row {int(np.argmin(np.isfinite(means)))}.")
+    return ranks, means, errors, models
+
+
+def _numbers(scores: Any, names: tuple[str, ...]) -> Floats | None:
+    column = _column(scores, names)
+    return None if column is None else np.asarray(column, dtype=np.float64)
+
+
+def _column(scores: Any, names: tuple[str, ...]) -> Any:
+    table = isinstance(scores, Mapping) or hasattr(scores, "columns")
+    for name in names:
+        if name in scores if table else hasattr(scores, name):
+            return scores[name] if table else getattr(scores, name)
+    return None

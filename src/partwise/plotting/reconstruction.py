@@ -1,0 +1,111 @@
+"""Data beside what a model makes of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from partwise.errors import InvalidInputError
+from partwise.plotting._figures import Floats, panels
+from partwise.plotting.heatmap import draw_cells
+from partwise.plotting.images import draw_picture
+from partwise.plotting.order import Positions, checked_positions, cluster_order
+from partwise.plotting.predictive import checked_rows, sample_table
+
+if TYPE_CHECKING:
+    from matplotlib.figure import FigureBase
+
+_FEW_PICTURES = 8
+_MOST_ROWS = 500
+
+
+def plot_reconstruction(
+    model: Any,
+    X: Any,
+    *,
+    shape: tuple[int, int] | None = None,
+    samples: Sequence[int] | Positions | None = None,
+    power: float = 0.5,
+    fig: FigureBase | None = None,
+) -> FigureBase:
+    """Data above (or beside) their expected values under the model.
+
+    Parameters
+    ----------
+    model
+        Any fitted estimator.
+    X
+        Data as for its ``fit``.
+    shape
+        Height and width, where samples are pictures: each is then drawn above its reconstruction. Otherwise data and
+        reconstruction are two heat maps, their rows and columns in the order of a tree of the reconstruction.
+    samples
+        Which samples; by default eight pictures, or up to 500 rows, evenly spaced.
+    power
+        Of the greys of heat maps of counts, as for `plot_matrix`; bits and probabilities are drawn as they are.
+    fig
+        Figure or subfigure to draw into; by default a new one.
+
+    Returns
+    -------
+    Figure
+        The figure drawn into.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from partwise import PoissonNMF
+    >>> from partwise.plotting import plot_reconstruction
+    >>> X = np.kron(np.eye(2), np.ones((3, 4)))
+    >>> len(plot_reconstruction(PoissonNMF(2, random_state=0).fit(X), X).axes)
+    2
+    """
+    data = model._data(X, reset=False, caller="plot_reconstruction")
+    if samples is None:
+        rows = checked_rows(data.shape, _MOST_ROWS if shape is None else _FEW_PICTURES)
+    else:
+        rows = checked_positions(samples, data.shape[0], "samples")
+    table = sample_table(data, rows, model)
+    observed = table.matrix.toarray().astype(np.float64)
+    observed[data.missing_matrix()[rows].toarray()] = np.nan
+    expected = model.inverse_transform(model.transform(table))
+    if shape is not None:
+        return _pictures(observed, expected, shape, rows, fig)
+    return _heat_maps(observed, expected, 1.0 if hasattr(model, "predict_proba") else power, fig)
+
+
+def _pictures(
+    observed: Floats, expected: Floats, shape: tuple[int, int], rows: Positions, fig: FigureBase | None
+) -> FigureBase:
+    height, width = shape
+    if height < 1 or width < 1 or height * width != observed.shape[1]:
+        raise InvalidInputError(
+            f"shape={tuple(shape)} has {height * width} pixels, but the data have {observed.shape[1]} features."
+        )
+    figure, axes = panels(fig, 2, len(rows), 1.1, 1.1 * height / width + 0.25)
+    for column, row in enumerate(rows):
+        top = float(np.nanmax(observed[column], initial=0.0))
+        for panel, pixels in ((column, np.nan_to_num(observed[column])), (len(rows) + column, expected[column])):
+            draw_picture(axes[panel], pixels, shape, top=top)
+        axes[column].set_title(f"sample {row}", fontsize=7, pad=2)
+    axes[0].set_ylabel("data", fontsize=8)
+    axes[len(rows)].set_ylabel("model", fontsize=8)
+    drawn: FigureBase = figure
+    return drawn
+
+
+def _heat_maps(observed: Floats, expected: Floats, power: float, fig: FigureBase | None) -> FigureBase:
+    figure, axes = panels(fig, 1, 2, 3.6, float(np.clip(3.4 * observed.shape[0] / observed.shape[1], 2.0, 5.0)))
+    cells = np.ix_(cluster_order(expected), cluster_order(expected.T))
+    top = max(float(np.nanmax(observed, initial=0.0)), 1.0)
+    for ax, values, title in zip(axes, (observed, expected), ("data", "model"), strict=True):
+        draw_cells(ax, values[cells], top=top, power=power)
+        ax.set_xticks([])
+        ax.set_yticks([])
+        ax.set_title(title, fontsize=9)
+        ax.set_xlabel("features", fontsize=8)
+    axes[0].set_ylabel("samples", fontsize=8)
+    drawn: FigureBase = figure
+    return drawn

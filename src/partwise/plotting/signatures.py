@@ -1,0 +1,142 @@
+"""Mutation signatures as bars: 96 channels, by the kind of substitution."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from partwise.errors import InvalidInputError
+from partwise.plotting._figures import GREY, chosen_parts, components_of, panels, part_titles
+from partwise.plotting.features import percent_axis
+from partwise.plotting.palette import TINTS
+
+if TYPE_CHECKING:
+    from matplotlib.figure import FigureBase
+
+SUBSTITUTIONS = ("C>A", "C>G", "C>T", "T>A", "T>C", "T>G")
+"""Kinds of substitution, by the pyrimidine of the base pair."""
+
+_CHANNEL = re.compile(r"([ACGT])\[([CT]>[ACGT])\]([ACGT])")
+
+
+def signature_channels() -> list[str]:
+    """Names of the 96 channels in their usual order: ``A[C>A]A``, ``A[C>A]C``, and so on.
+
+    Examples
+    --------
+    >>> from partwise.plotting import signature_channels
+    >>> channels = signature_channels()
+    >>> len(channels), channels[0], channels[-1]
+    (96, 'A[C>A]A', 'T[T>G]T')
+    """
+    return [f"{before}[{kind}]{after}" for kind in SUBSTITUTIONS for before in "ACGT" for after in "ACGT"]
+
+
+def plot_signatures(
+    components: Any,
+    names: Any = None,
+    *,
+    parts: Sequence[int] | None = None,
+    titles: Sequence[str] | None = None,
+    fig: FigureBase | None = None,
+) -> FigureBase:
+    """A row of 96 bars for every part, coloured and headed by the kind of substitution.
+
+    Parameters
+    ----------
+    components
+        Fitted model, or components x 96 channels, in any order.
+    names
+        Names of the channels, such as ``A[C>A]A``; by default those of the model. `signature_channels` has them in the
+        usual order.
+    parts
+        Which parts, in which order; all by default.
+    titles
+        One for each part drawn; by default its name, else ``part k``.
+    fig
+        Figure or subfigure to draw into; by default a new one.
+
+    Returns
+    -------
+    Figure
+        The figure drawn into.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from partwise.plotting import plot_signatures, signature_channels
+    >>> len(plot_signatures(np.eye(2, 96), signature_channels()).axes)
+    2
+    """
+    values = components_of(components)
+    order = _usual_order(components, names, values.shape[1])
+    chosen = chosen_parts(parts, values.shape[0])
+    headings = part_titles(titles, components, chosen)
+    figure, axes = panels(fig, len(chosen), 1, 7.5, 1.25)
+    for row, (ax, k, heading) in enumerate(zip(axes, chosen, headings, strict=True)):
+        total = np.abs(values[k]).sum()
+        _draw_channels(ax, values[k][order] / (total if total > 0 else 1.0))
+        ax.set_ylabel(heading.replace("$", r"\$"), fontsize=8)
+        if row == 0:
+            _head(ax)
+        if row == len(chosen) - 1:
+            contexts = [f"{name[0]}{name[2]}{name[-1]}" for name in signature_channels()]
+            ax.set_xticks(np.arange(96), contexts, rotation=90, fontsize=4, family="monospace")
+    drawn: FigureBase = figure
+    return drawn
+
+
+def _draw_channels(ax: Any, shares: Any) -> None:
+    colours = np.repeat(TINTS, 16)
+    ax.bar(np.arange(96), shares, color=colours, width=0.8)
+    for edge in range(16, 96, 16):
+        ax.axvline(edge - 0.5, color=GREY, linewidth=0.5, linestyle=":")
+    ax.set_xlim(-0.7, 95.7)
+    ax.set_xticks([])
+    ax.tick_params(axis="y", labelsize=6)
+    ax.tick_params(axis="x", length=0)
+    percent_axis(ax.yaxis)
+    ax.spines[["top", "right"]].set_visible(False)
+
+
+def _head(ax: Any) -> None:
+    """The kinds of substitution, each above its bars."""
+    for block, (kind, colour) in enumerate(zip(SUBSTITUTIONS, TINTS, strict=True)):
+        middle = 16 * block + 7.5
+        across = ("data", "axes fraction")
+        box = {"facecolor": colour, "edgecolor": "none", "pad": 1.5}
+        light = colour in ("#333333", "#009E73", "#D55E00")
+        ax.annotate(
+            kind.center(20),
+            (middle, 1.12),
+            xycoords=across,
+            ha="center",
+            fontsize=7,
+            family="monospace",
+            color="white" if light else "black",
+            bbox=box,
+        )
+
+
+def _usual_order(model: Any, names: Any, n_features: int) -> list[int]:
+    """Where the channels are, in their usual order."""
+    given = getattr(model, "feature_names_in_", None) if names is None else names
+    if given is None:
+        raise InvalidInputError("the channels have no names: give names, such as signature_channels().")
+    labels = [str(name) for name in given]
+    if len(labels) != n_features:
+        raise InvalidInputError(f"names has {len(labels)} entries, but the components have {n_features} features.")
+    positions: dict[str, int] = {}
+    for position, label in enumerate(labels):
+        found = _CHANNEL.search(label)
+        if found is None or found[0] in positions:
+            fault = "is not of the form A[C>A]A" if found is None else "names a channel that is there twice"
+            raise InvalidInputError(f"feature {position}, {label!r}, {fault}: signatures have 96 channels.")
+        positions[found[0]] = position
+    absent = [channel for channel in signature_channels() if channel not in positions]
+    if absent or len(labels) != 96:
+        raise InvalidInputError(f"there is no channel {(absent or ['?'])[0]!r}: signatures have 96 channels.")
+    return [positions[channel] for channel in signature_channels()]

@@ -1,0 +1,189 @@
+"""Samples as stacked bars: what each is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from partwise.errors import InvalidInputError
+from partwise.plotting._figures import Floats, chosen_parts, components_of, new_figure, part_titles
+from partwise.plotting.features import shortened
+from partwise.plotting.order import Positions, checked_groups, cluster_order, part_order
+from partwise.plotting.palette import part_style
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_MOST_SAMPLES = 2000
+
+
+def part_shares(activations: Any, model: Any = None) -> Floats:
+    """How much of each sample each part makes up, so that the shares of a sample sum to 1.
+
+    Parameters
+    ----------
+    activations
+        Samples x components, nonnegative.
+    model
+        Fitted model, or components x features: an activation then counts with the sum of its component, so that a
+        share is that of the expected counts (or ones) of a sample. Without it activations are taken as they are.
+
+    Returns
+    -------
+    ndarray
+        Samples x components; zeros for a sample without activations.
+
+    Examples
+    --------
+    >>> from partwise.plotting import part_shares
+    >>> part_shares([[1, 1]], [[1, 0], [3, 0]]).tolist()
+    [[0.25, 0.75]]
+    """
+    weights = np.asarray(activations, dtype=np.float64)
+    if weights.ndim != 2 or 0 in weights.shape:
+        raise InvalidInputError(f"activations must be samples x components, got shape {weights.shape}.")
+    wrong = ~(np.isfinite(weights) & (weights >= 0))
+    if wrong.any():
+        n, k = np.argwhere(wrong)[0]
+        raise InvalidInputError(f"activations hold {weights[n, k]} in row {n}, column {k}: shares need numbers from 0.")
+    if model is not None:
+        components = components_of(model)
+        if components.shape[0] != weights.shape[1]:
+            raise InvalidInputError(
+                f"activations have {weights.shape[1]} columns, but there are {components.shape[0]} components."
+            )
+        weights = weights * np.abs(components).sum(axis=1)
+    totals = weights.sum(axis=1, keepdims=True)
+    shares: Floats = np.divide(weights, totals, out=np.zeros_like(weights), where=totals > 0)
+    return shares
+
+
+def plot_structure(
+    activations: Any,
+    *,
+    model: Any = None,
+    groups: Sequence[Any] | None = None,
+    order: Literal["parts", "cluster", "given"] = "parts",
+    parts: Sequence[int] | None = None,
+    titles: Sequence[str] | None = None,
+    title: str = "",
+    ax: Any = None,
+) -> Axes:
+    """A bar a sample, stacked of the shares of its parts: who is made of what, at a glance.
+
+    Parameters
+    ----------
+    activations
+        Samples x components, such as ``model.transform(X)``; of more than 2,000 samples, every so many-th is drawn.
+    model
+        Fitted model, or components x features, as for `part_shares`; not needed.
+    groups
+        The group of each sample: groups stand side by side, are named and parted by lines.
+    order
+        Of samples (of a group): ``"parts"``, by the part that they have most of; ``"cluster"``, as `cluster_order` has
+        it; ``"given"``.
+    parts
+        Which parts, from the bottom up; all by default, largest first. What is left white is in the others.
+    titles
+        One for each part drawn; by default its name, else ``part k``.
+    title
+        Above the picture.
+    ax
+        Axes to draw into; by default those of a new figure, which is ``ax.figure``.
+
+    Returns
+    -------
+    Axes
+        The axes drawn into.
+
+    Examples
+    --------
+    >>> from partwise.plotting import plot_structure
+    >>> ax = plot_structure([[3, 1], [1, 3], [4, 0]], groups=["a", "b", "a"])
+    >>> [text.get_text() for text in ax.get_legend().get_texts()]
+    ['part 1', 'part 0']
+    """
+    if order not in ("parts", "cluster", "given"):
+        raise InvalidInputError(f"order={order!r} is unknown; give 'parts', 'cluster' or 'given'.")
+    shares = part_shares(activations, model)
+    chosen = _largest_first(shares) if parts is None else chosen_parts(parts, shares.shape[1])
+    named = part_titles(titles, model, chosen)
+    belongs = None if groups is None else checked_groups(groups, shares.shape[0], "groups")
+    rows = np.unique(np.linspace(0, shares.shape[0] - 1, min(shares.shape[0], _MOST_SAMPLES)).astype(np.int64))
+    runs = _runs(shares[:, chosen], rows, belongs, order)
+    if ax is None:
+        ax = new_figure(7.0, 2.4 + 0.12 * max(0, len(chosen) - 12)).add_subplot()
+    _stack(ax, shares[np.concatenate([run for _, run in runs])][:, chosen], named)
+    _name_runs(ax, runs if belongs is not None else [])
+    ax.set_xticks([])
+    ax.set_ylim(0, 1)
+    ax.set_ylabel("share of a sample", fontsize=8)
+    ax.tick_params(axis="y", labelsize=7)
+    ax.set_title(title, fontsize=9, loc="left")
+    ax.spines[["top", "right", "bottom"]].set_visible(False)
+    columns = 1 if len(chosen) <= 20 else 2
+    ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=7, frameon=False, reverse=True, ncols=columns)
+    drawn: Axes = ax
+    return drawn
+
+
+def _largest_first(shares: Floats) -> list[int]:
+    return [int(k) for k in np.argsort(-shares.sum(axis=0), kind="stable")]
+
+
+def _runs(shares: Floats, rows: Positions, groups: list[str] | None, order: str) -> list[tuple[str, Positions]]:
+    """Groups in the order of their names, and the samples of each in the order asked for."""
+    if groups is None:
+        members = {"": rows}
+    else:
+        members = {name: rows[[groups[n] == name for n in rows]] for name in sorted({groups[n] for n in rows})}
+    return [(name, run[_within(shares[run], order)]) for name, run in members.items()]
+
+
+def _within(shares: Floats, order: str) -> Positions:
+    if order == "given":
+        return np.arange(shares.shape[0])
+    return part_order(shares) if order == "parts" else cluster_order(shares)
+
+
+def _stack(ax: Any, shares: Floats, names: list[str]) -> None:
+    edges = np.arange(shares.shape[0] + 1)
+    tops = np.cumsum(shares, axis=1)
+    for position, name in enumerate(names):
+        style = part_style(position)
+        below = tops[:, position - 1] if position else np.zeros(shares.shape[0])
+        ax.stairs(
+            tops[:, position],
+            edges,
+            baseline=below,
+            fill=True,
+            facecolor=style.colour,
+            edgecolor="white" if style.hatch else "none",
+            hatch=style.hatch,
+            linewidth=0,
+            label=shortened(name),
+        )
+    ax.set_xlim(0, shares.shape[0])
+
+
+def _name_runs(ax: Any, runs: list[tuple[str, Positions]]) -> None:
+    start = 0
+    for name, run in runs:
+        if start:
+            ax.axvline(start, color="black", linewidth=1.0)
+        place = (start + 0.5 * len(run), 0.0)
+        start += len(run)
+        ax.annotate(
+            shortened(name),
+            place,
+            xytext=(0, -4),
+            textcoords="offset points",
+            ha="right" if len(runs) > 6 else "center",
+            va="top",
+            rotation=45 if len(runs) > 6 else 0,
+            rotation_mode="anchor" if len(runs) > 6 else "default",
+            fontsize=7,
+            annotation_clip=False,
+        )

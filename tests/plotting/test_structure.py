@@ -1,0 +1,196 @@
+"""Samples as stacked bars, signatures, norms, scores by rank: what is drawn is what was given."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+
+from partwise import GammaPoissonNMF, PoissonNMF
+from partwise.errors import InvalidInputError
+from partwise.plotting import (
+    part_shares,
+    plot_column_norms,
+    plot_rank_selection,
+    plot_signatures,
+    plot_structure,
+    signature_channels,
+)
+from partwise.plotting.palette import COLOURS, HATCHES, TINTS, part_style
+
+ACTIVATIONS = np.array([[6.0, 2.0, 2.0], [1.0, 8.0, 1.0], [0.0, 0.0, 0.0], [9.0, 1.0, 0.0], [2.0, 2.0, 6.0]])
+
+
+def stacked(ax) -> np.ndarray:
+    """Heights of the bars, samples x parts, from the bottom up."""
+    return np.column_stack([stairs.get_data().values - stairs.get_data().baseline for stairs in ax.patches])
+
+
+def legend_of(ax) -> list[str]:
+    """From the bottom up."""
+    return [text.get_text() for text in ax.get_legend().get_texts()][::-1]
+
+
+def test_shares_sum_to_one_and_weigh_parts_by_their_components() -> None:
+    shares = part_shares(ACTIVATIONS, np.diag([1.0, 3.0, 2.0]))
+    np.testing.assert_allclose(shares.sum(axis=1), [1, 1, 0, 1, 1])
+    np.testing.assert_allclose(shares[0], np.array([6, 6, 4]) / 16)
+    np.testing.assert_allclose(part_shares(ACTIVATIONS)[1], [0.1, 0.8, 0.1])
+
+
+def test_structure_from_activations_alone() -> None:
+    ax = plot_structure(ACTIVATIONS, order="given", parts=[0, 1, 2])
+    np.testing.assert_allclose(stacked(ax), part_shares(ACTIVATIONS), atol=1e-12)
+    assert legend_of(ax) == ["part 0", "part 1", "part 2"]
+    assert ax.get_xlim() == (0, 5)
+
+
+def test_structure_largest_part_at_the_bottom_and_samples_by_part() -> None:
+    ax = plot_structure(ACTIVATIONS[:, [1, 0, 2]])
+    assert legend_of(ax) == ["part 1", "part 0", "part 2"]  # columns 0, 1, 2 of ACTIVATIONS
+    order = [3, 0, 2, 1, 4]  # by their largest part; the empty sample has no share of any
+    np.testing.assert_allclose(stacked(ax), part_shares(ACTIVATIONS)[order], atol=1e-12)
+
+
+def test_structure_by_groups() -> None:
+    ax = plot_structure(ACTIVATIONS, groups=["b", "a", "b", "a", "a"], order="given", parts=[0, 1, 2])
+    np.testing.assert_allclose(stacked(ax), part_shares(ACTIVATIONS)[[1, 3, 4, 0, 2]], atol=1e-12)
+    assert [text.get_text() for text in ax.texts] == ["a", "b"]
+    (line,) = ax.lines
+    assert set(line.get_xdata()) == {3}
+
+
+def test_structure_of_many_samples_is_thinned() -> None:
+    activations = np.random.default_rng(0).gamma(0.5, size=(5000, 3))
+    ax = Figure().add_subplot()
+    assert plot_structure(activations, ax=ax) is ax
+    assert stacked(ax).shape == (2000, 3)
+    by_likeness = plot_structure(activations[:50], order="cluster")
+    assert stacked(by_likeness).shape == (50, 3)
+
+
+def test_structure_with_names_of_the_model() -> None:
+    model = PoissonNMF.from_components(np.eye(3), component_names=["x", "$y$", "z"])
+    ax = plot_structure(ACTIVATIONS, model=model, parts=[2, 1])
+    assert legend_of(ax) == ["z", r"\$y\$"]
+
+
+@pytest.mark.parametrize(
+    ("activations", "options", "match"),
+    [
+        ([1.0, 2.0], {}, "samples x components"),
+        ([[1.0, -2.0]], {}, "row 0, column 1"),
+        ([[1.0, 2.0]], {"model": np.eye(3)}, "2 columns, but there are 3"),
+        ([[1.0, 2.0]], {"order": "best"}, "order='best'"),
+        ([[1.0, 2.0]], {"groups": ["a", "b"]}, "groups has 2"),
+    ],
+)
+def test_structure_refuses(activations, options, match) -> None:
+    with pytest.raises(InvalidInputError, match=match):
+        plot_structure(activations, **options)
+
+
+def test_styles_differ_for_48_parts() -> None:
+    assert len({part_style(k) for k in range(48)}) == 48 == len(COLOURS) * len(HATCHES)
+
+
+@pytest.mark.parametrize("palette", [COLOURS, TINTS])
+def test_colours_differ_for_colour_blind_readers(palette) -> None:
+    # simulated deuteranopia and protanopia in linear RGB (Viénot, Brettel & Mollon 1999)
+    matrices = (
+        [[0.29275, 0.70725, 0.0], [0.29275, 0.70725, 0.0], [-0.02234, 0.02234, 1.0]],
+        [[0.10889, 0.89111, 0.0], [0.10889, 0.89111, 0.0], [0.00447, -0.00447, 1.0]],
+    )
+    linear = np.array([[int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)] for colour in palette]) ** 2.2
+    for matrix in matrices:
+        seen = np.clip(linear @ np.transpose(matrix), 0, 1) ** (1 / 2.2)
+        gaps = np.linalg.norm(seen[:, None] - seen[None], axis=2)[np.triu_indices(len(palette), 1)]
+        assert gaps.min() > 0.1
+    # the test can tell: this red and this green are one colour to them
+    confused = np.array([[0.6, 0.0, 0.0], [0.0, 0.402, 0.0]]) ** 2.2 @ np.transpose(matrices[0])
+    assert np.linalg.norm(np.diff(np.clip(confused, 0, 1) ** (1 / 2.2), axis=0)) < 0.1
+
+
+def test_signatures_in_their_usual_order() -> None:
+    shuffled = np.random.default_rng(1).permutation(96)
+    values = np.arange(1.0, 97.0)
+    names = [f"type {name}" for name in np.array(signature_channels())[shuffled]]
+    figure = plot_signatures(np.stack([values[shuffled], np.zeros(96)]), names, titles=["SBS1", "SBS2"])
+    heights = [patch.get_height() for patch in figure.axes[0].patches]
+    np.testing.assert_allclose(heights, values / values.sum())
+    assert [text.get_text().strip() for text in figure.axes[0].texts] == ["C>A", "C>G", "C>T", "T>A", "T>C", "T>G"]
+    assert [ax.get_ylabel() for ax in figure.axes] == ["SBS1", "SBS2"]
+    assert figure.axes[1].get_xticklabels()[0].get_text() == "ACA"
+
+
+@pytest.mark.parametrize(
+    ("names", "match"),
+    [
+        (None, "no names"),
+        (signature_channels()[:95], "95 entries"),
+        ([*signature_channels()[:95], "A[C>A]A"], "twice"),
+        ([*signature_channels()[:95], "AAA"], "feature 95, 'AAA'"),
+    ],
+)
+def test_signatures_refuse(names, match) -> None:
+    with pytest.raises(InvalidInputError, match=match):
+        plot_signatures(np.ones((1, 96)), names)
+
+
+def test_column_norms_of_a_fit() -> None:
+    X = np.random.default_rng(0).poisson(2.0, size=(30, 8))
+    model = GammaPoissonNMF(3, max_iter=12, tol=0, random_state=0).fit(X)
+    ax = plot_column_norms(model)
+    found = sorted(line.get_ydata()[-1] for line in ax.lines)
+    np.testing.assert_allclose(found, sorted(model.column_norms_[-1]))
+    assert ax.get_yscale() == "log"
+    with pytest.raises(InvalidInputError, match="PoissonNMF keeps no column norms"):
+        plot_column_norms(PoissonNMF(2, random_state=0).fit(X))
+    with pytest.raises(InvalidInputError, match="iterations x components"):
+        plot_column_norms([1.0, 2.0])
+
+
+TABLE = {
+    "model": ["a", "b", "a", "b"],
+    "rank": [2, 2, 1, 1],
+    "mean": [-1.0, -1.5, -3.0, -2.0],
+    "std_error": [0.1, 0.2, 0.3, float("nan")],
+}
+
+
+def test_rank_selection_by_model() -> None:
+    ax = plot_rank_selection(TABLE)
+    first, second = ax.containers
+    np.testing.assert_allclose(first.lines[0].get_ydata(), [-3.0, -1.0])
+    np.testing.assert_allclose(np.round(second.lines[0].get_xdata()), [1, 2])
+    (bars,) = first.lines[2]
+    np.testing.assert_allclose(np.diff(bars.get_segments(), axis=1)[:, 0, 1], [1.2, 0.4])
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["a", "b"]
+    ring = ax.lines[-1]
+    assert ring.get_ydata()[0] == -1.0
+    assert plot_rank_selection(TABLE, chosen=("b", 1)).lines[-1].get_ydata()[0] == -2.0
+
+
+def test_rank_selection_of_frames_and_results() -> None:
+    pandas = pytest.importorskip("pandas")
+    assert len(plot_rank_selection(pandas.DataFrame(TABLE)).containers) == 2
+    found = SimpleNamespace(candidates=np.arange(1, 4), scores=np.array([1.0, 3.0, 2.0]), std_errors=np.ones(3))
+    ax = plot_rank_selection(found)
+    np.testing.assert_allclose(ax.containers[0].lines[0].get_ydata(), [1, 3, 2])
+    assert ax.get_legend() is None
+
+
+@pytest.mark.parametrize(
+    ("table", "options", "match"),
+    [
+        ({"mean": [1.0]}, {}, "column 'rank'"),
+        ({"rank": [1, 2], "mean": [1.0]}, {}, "one entry for each fit"),
+        ({"rank": [1], "mean": [float("nan")]}, {}, "row 0"),
+        (TABLE, {"chosen": 9}, "chosen=9"),
+    ],
+)
+def test_rank_selection_refuses(table, options, match) -> None:
+    with pytest.raises(InvalidInputError, match=match):
+        plot_rank_selection(table, **options)

@@ -182,6 +182,15 @@ def test_auto_prunes(counts: np.ndarray) -> None:
         assert model.log_likelihood(X).total > exact(X, [[20, 0], [10, 0], [0, 10], [0, 30]], 1.0, 1.0).total - 0.5
 
 
+def test_auto_does_not_remove_a_component_on_its_way() -> None:
+    """Here EM takes hundreds of steps, and two components have a likelihood of -947.28."""
+    dictionary = np.array([[6.38, 0.75], [0.09, 5.68], [0.44, 1.26], [3.09, 2.31]])
+    X = GammaPoissonModel(dictionary).simulate(Key(0).for_stage("data"), 100)
+    model = GammaPoissonNMF(3, random_state=0).fit(X)
+    # -945.138 after 3,000 steps of exact EM from another start.
+    assert exact(X, model.components_.T, 1.0, 1.0).total > -945.15
+
+
 def test_bad_settings(counts: np.ndarray) -> None:
     with pytest.raises(InvalidInputError, match="needs a shape of at least 1"):
         GammaPoissonNMF(2, inference="joint", shape=0.5).fit(counts)

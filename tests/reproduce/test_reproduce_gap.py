@@ -39,14 +39,15 @@ def test_surplus_share() -> None:
 
 
 def test_three_components_are_no_worse_than_the_truth() -> None:
-    X = counts(100, seed=0)
+    X = counts(100, seed=0, n_samples=25)
     model = GammaPoissonNMF(3, random_state=0).fit(X)
     assert exact(X, model.components_.T, 1.0, 1.0).total >= exact(X, 100 * DICTIONARY, 1.0, 1.0).total
 
 
 @pytest.mark.slow
-def test_surplus_components_on_twenty_data_sets() -> None:
-    results = [surplus.compared(seed) for seed in range(20)]
+def test_surplus_components() -> None:
+    """On five of the twenty data sets."""
+    results = [surplus.compared(seed) for seed in range(5)]
     assert all(result["three"] >= 0 for result in results)
     assert all(result["error"] <= 0.3 for result in results)
     assert all(result["five"] >= -3 * result["error"] for result in results)

@@ -117,7 +117,8 @@ class Auto:
        the larger of both, with its error, in nats a count: no clock decides when to stop.
     3. Now and then, and before it stops, components are merged where that gains likelihood (see `Merging`); before it
        stops, small ones are removed where that does (see `Removing`). Then sampling goes on.
-    4. Where an exact E-step costs next to nothing, exact EM takes the last steps, which are small and many.
+    4. Where an exact E-step costs next to nothing, exact EM takes the last steps, which are small and many, before any
+       component is removed.
 
     The second phase does not start where the first ended, but with some noise added: variational posteriors, and
     maximum-likelihood factors even more, empty entries of a dictionary that the marginal likelihood would fill.
@@ -254,10 +255,12 @@ class Auto:
         done = settled and remaining <= self.tol
         due = done or _due(state.drift.n_seen, _FIRST_REMOVAL)
         fewer = (due or _due(state.drift.n_seen, _FIRST_MERGING)) and self._merge(key, data, state)
-        fewer = fewer or (due and self._remove(key, data, state))
         if due and not fewer and is_cheap(data, self.model(state), self.n_jobs):
-            state.phase, state.bound = "exact", np.nan
-        elif settled and not fewer:
+            # Before any removal: a component that is still on its way would be judged by what it is not yet.
+            state.phase, state.bound, state.latest_gain = "exact", np.nan, np.nan
+            return state, {**info, **column_norms(state.dictionary)}
+        fewer = fewer or (due and self._remove(key, data, state))
+        if settled and not fewer:
             info["remaining_gain"] = remaining
         return state, {**info, **column_norms(state.dictionary)}
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import numpy as np
 
+from partwise import GammaPoissonNMF
 from partwise.core.keys import Key
 from partwise.gamma_poisson import GammaPoissonModel
 
@@ -23,14 +25,27 @@ class Dictionaries:
     """Keeps the dictionary after each iteration, and the CPU seconds."""
 
     def __init__(self) -> None:
-        import time
-
-        self._clock = time.process_time
-        self._began = self._clock()
+        self._began = time.process_time()
         self.kept: list[np.ndarray[Any, Any]] = []
         self.seconds: list[float] = []
 
     def __call__(self, iteration: int, state: Any, trace: Any) -> None:
         """Called after each iteration of a fit."""
         self.kept.append(state.dictionary.copy())
-        self.seconds.append(self._clock() - self._began)
+        self.seconds.append(time.process_time() - self._began)
+
+
+def followed(X: Any, n_components: int, name: str, n_iterations: int, n_draws: int) -> Dictionaries:
+    """A fit as in the paper, half of the draws of an iteration burn-in, and all its dictionaries."""
+    seen = Dictionaries()
+    GammaPoissonNMF(
+        n_components,
+        inference=name,
+        draws_per_iter=n_draws // 2,
+        burn_in_per_iter=n_draws // 2,
+        max_iter=n_iterations,
+        random_state=0,
+        callbacks=[seen],
+        progress=False,
+    ).fit(X)
+    return seen

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from partwise import GammaPoissonNMF
 from partwise.core.keys import Key
 from partwise.gamma_poisson import GammaPoissonModel
 from partwise.likelihood import exact
 from partwise.plotting._figures import new_figure
 from partwise.reproduce._notebook import Notebook
-from partwise.reproduce.gap._paper import ALGORITHMS, Dictionaries
+from partwise.reproduce.gap._paper import ALGORITHMS, followed
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -25,10 +24,11 @@ def make(notebook: Notebook) -> str:
     """Compute and draw; a paragraph for the report."""
     X = GammaPoissonModel(_TRUTH).simulate(Key(1).for_stage("data"), _N_SAMPLES).toarray()
     mean = float(X.mean())
-    surface = notebook.step("figure 1: contours", partial(_surface, X, mean, 25 if notebook.quick else 60))
-    n_iterations = 100 if notebook.quick else 500
+    n_points, n_iterations, n_draws = (15, 90, 40) if notebook.quick else (60, 500, 300)
+    surface = notebook.step("figure 1: contours", partial(_surface, X, mean, n_points))
     iterates = {
-        name: notebook.step(f"figure 1: {name}", partial(_iterates, X, name, n_iterations)) for name in ALGORITHMS
+        name: notebook.step(f"figure 1: {name}", partial(_iterates, X, name, n_iterations, n_draws))
+        for name in ALGORITHMS
     }
     notebook.figure("figure_1", _picture(surface, iterates, mean))
     errors = {name: float(np.abs(np.sum(path, axis=1) - mean).max()) for name, path in iterates.items()}
@@ -45,18 +45,8 @@ def _surface(X: Any, mean: float, n_points: int) -> dict[str, Any]:
     return {"axis": axis, "cost": cost}
 
 
-def _iterates(X: Any, name: str, n_iterations: int) -> Any:
-    seen = Dictionaries()
-    GammaPoissonNMF(
-        2,
-        inference=name,
-        draws_per_iter=150,
-        burn_in_per_iter=150,
-        max_iter=n_iterations,
-        random_state=0,
-        callbacks=[seen],
-        progress=False,
-    ).fit(X)
+def _iterates(X: Any, name: str, n_iterations: int, n_draws: int) -> Any:
+    seen = followed(X, 2, name, n_iterations, n_draws)
     return np.array(seen.kept)[-_N_LAST:, 0, :]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -11,25 +12,23 @@ from partwise import GammaPoissonNMF
 from partwise.likelihood import exact
 from partwise.plotting._figures import new_figure
 from partwise.reproduce._notebook import Notebook
-from partwise.reproduce.gap._paper import ALGORITHMS, DICTIONARY, Dictionaries, counts
+from partwise.reproduce.gap._paper import ALGORITHMS, DICTIONARY, counts, followed
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# Iterations at each scale, as in the paper for 1 and 100, and in short.
-_ITERATIONS = {1: (500, 60), 10: (1000, 60), 100: (2000, 60)}
-_N_VALUES = 40
+# Iterations at each scale, as in the paper for 1 and 100; and of the short version at all scales.
+_ITERATIONS, _FEW = {1: 500, 10: 1000, 100: 2000}, 60
 
 
 def make(notebook: Notebook) -> str:
     """Compute and draw; a section for the report."""
-    results = {
-        scale: {
-            name: notebook.step(f"scale {scale}: {name}", partial(_fit, scale, name, both[notebook.quick]))
-            for name in ALGORITHMS
+    results = {}
+    for scale, n_iterations in _ITERATIONS.items():
+        sizes = (_FEW, 100, 12) if notebook.quick else (n_iterations, 300, 40)
+        results[scale] = {
+            name: notebook.step(f"scale {scale}: {name}", partial(_fit, scale, name, *sizes)) for name in ALGORITHMS
         }
-        for scale, both in _ITERATIONS.items()
-    }
     best = {scale: notebook.step(f"scale {scale}: auto", partial(_best, scale)) for scale in _ITERATIONS}
     notebook.figure("figures_2_and_3", _picture(results, best))
     rows = []
@@ -42,20 +41,10 @@ def make(notebook: Notebook) -> str:
     return "## Figures 2 and 3\n\n" + "\n".join(rows) + "\n"
 
 
-def _fit(scale: int, name: str, n_iterations: int) -> dict[str, Any]:
+def _fit(scale: int, name: str, n_iterations: int, n_draws: int, n_values: int) -> dict[str, Any]:
     X = counts(scale)
-    seen = Dictionaries()
-    GammaPoissonNMF(
-        3,
-        inference=name,
-        draws_per_iter=150,
-        burn_in_per_iter=150,
-        max_iter=n_iterations,
-        random_state=0,
-        callbacks=[seen],
-        progress=False,
-    ).fit(X)
-    chosen = np.unique(np.geomspace(1, n_iterations, _N_VALUES).astype(int)) - 1
+    seen = followed(X, 3, name, n_iterations, n_draws)
+    chosen = np.unique(np.geomspace(1, n_iterations, n_values).astype(int)) - 1
     return {
         "seconds": seen.seconds,
         "norms": [dictionary.sum(axis=0) for dictionary in seen.kept],
@@ -65,8 +54,6 @@ def _fit(scale: int, name: str, n_iterations: int) -> dict[str, Any]:
 
 
 def _best(scale: int) -> dict[str, float]:
-    import time
-
     X = counts(scale)
     began = time.process_time()
     model = GammaPoissonNMF(3, random_state=0, progress=False).fit(X)

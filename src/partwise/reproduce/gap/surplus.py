@@ -12,7 +12,7 @@ from partwise.likelihood import exact, smc
 from partwise.reproduce._notebook import Notebook
 from partwise.reproduce.gap._paper import DICTIONARY, counts
 
-_SCALE, _N_PARTS = 100, DICTIONARY.shape[1]
+_SCALE, _N_PARTS, _STD_ERROR = 100, DICTIONARY.shape[1], 0.3
 
 
 def make(notebook: Notebook) -> str:
@@ -39,9 +39,9 @@ def compared(seed: int) -> dict[str, float]:
     five = GammaPoissonNMF(5, **settings).fit(X)
     joint = GammaPoissonNMF(5, inference="joint", **settings).fit(X)
     held = five.components_.sum(axis=1) > 0
-    n_draws = 1024
+    n_draws = 256
     found = smc(X, five.components_[held].T, 1.0, 1.0, rng=seed, n_draws=n_draws)
-    while found.total_std_error > 0.3:
+    while found.total_std_error > _STD_ERROR:
         n_draws *= 4
         found = smc(X, five.components_[held].T, 1.0, 1.0, rng=seed, n_draws=n_draws)
     return {

@@ -1,0 +1,114 @@
+"""Column norms and marginal log-likelihood on the way of a fit, against CPU seconds."""
+
+from __future__ import annotations
+
+import time
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from partwise import GammaPoissonNMF
+from partwise.likelihood import smc
+from partwise.reproduce._notebook import Notebook
+
+N_SCORED, N_COMPONENTS = 200, 10
+# Iterations after which the likelihood is looked at; published runs are kept from one to the next.
+MARKS = (1, 2, 5, 10, 20, 40, 80, 120, 160, 200, 400, 800, 1600)
+_PARTS = (1, 3, 7, 20, 50, 100, 200, 400, 1000)
+
+Curve = dict[str, Any]
+
+
+def published(notebook: Notebook, X: Any, name: str, seed: int, n_iterations: int, n_draws: int) -> Curve:
+    """A run of Monte Carlo EM as published, half of the draws burn-in, in parts: what is cut off goes on from the last.
+
+    Parameters
+    ----------
+    notebook
+        Where the parts are kept, and the state after the last.
+    X
+        Counts.
+    name, seed
+        Algorithm and seed.
+    n_iterations, n_draws
+        Iterations, and Gibbs sweeps in each.
+    """
+    settings = {
+        "draws_per_iter": n_draws // 2,
+        "burn_in_per_iter": n_draws // 2,
+        "checkpoint": notebook.folder / f"{name}_{seed}.checkpoint",
+        "resume": True,
+    }
+    parts, begin = [], 0
+    for end in (*(end for end in _PARTS if end < n_iterations), n_iterations):
+        run = partial(curve, X, name, seed, begin=begin, max_iter=end, **settings)
+        parts.append(notebook.step(f"figure 4: {name} {seed} to iteration {end}", run))
+        begin = end
+    return {key: [value for part in parts for value in part[key]] for key in parts[0]}
+
+
+def curve(X: Any, name: str, seed: int, *, begin: int = 0, **settings: Any) -> Curve:
+    """Fit, and look at the likelihood of the same documents in all fits.
+
+    Parameters
+    ----------
+    X
+        Counts.
+    name, seed
+        Algorithm and seed.
+    begin
+        Iterations that are known already, and left out.
+    settings
+        Of the estimator.
+
+    Returns
+    -------
+    dict
+        Seconds and column norms of each iteration; iterations that were scored, the scores and their standard errors.
+    """
+    seen = _Marked()
+    model = GammaPoissonNMF(
+        N_COMPONENTS, inference=name, random_state=seed, callbacks=[seen], progress=False, **settings
+    ).fit(X)
+    seen.dictionaries[model.n_iter_] = model.components_.T
+    # Of a part of a run, only its end.
+    marks = [model.n_iter_] if "checkpoint" in settings else sorted(seen.dictionaries)
+    scores = [score(X, seen.dictionaries[mark]) for mark in marks]
+    iterations = range(begin + 1, model.n_iter_ + 1)
+    return {
+        "seconds": [seen.seconds[i] for i in iterations],
+        "norms": [seen.norms[i] for i in iterations],
+        "marks": marks,
+        "scores": [value for value, _ in scores],
+        "errors": [error for _, error in scores],
+    }
+
+
+def score(X: Any, dictionary: NDArray[np.floating[Any]]) -> tuple[float, float]:
+    """Log-likelihood of 200 documents, always the same, by sequential Monte Carlo, with its standard error."""
+    rows = np.sort(np.random.default_rng(1).choice(X.shape[0], min(N_SCORED, X.shape[0]), replace=False))
+    # Entries that an algorithm has emptied may be needed by documents whose words it has not seen in them.
+    found = smc(X[rows], np.maximum(dictionary, 1e-30), 1.0, 1.0, rng=0, n_draws=64, n_islands=4)
+    return found.total, found.total_std_error
+
+
+class _Marked:
+    """Seconds and norms of each iteration, and some of the dictionaries; shapes and rates are 1."""
+
+    def __init__(self) -> None:
+        self._latest = time.process_time()
+        self.seconds: dict[int, float] = {}
+        self.norms: dict[int, NDArray[np.float64]] = {}
+        self.dictionaries: dict[int, NDArray[np.float64]] = {}
+
+    def __call__(self, iteration: int, state: Any, trace: Any) -> None:
+        # The state of on-line EM is a statistic.
+        dictionary = getattr(state, "dictionary", None)
+        found = state.statistic if dictionary is None else dictionary
+        now = time.process_time()
+        self.seconds[iteration], self._latest = now - self._latest, now
+        self.norms[iteration] = found.sum(axis=0)
+        if iteration in MARKS:
+            self.dictionaries[iteration] = found.copy()

@@ -9,12 +9,14 @@ import numpy as np
 
 from partwise.priors.base import Floats
 from partwise.priors.kernels.evidence import gamma_evidence
+from partwise.priors.kernels.newton import maximise_evidence
 from partwise.priors.mixture import GammaMixture, MixtureFamily
-from partwise.priors.newton import Maximum, maximise
 from partwise.priors.observations import Observations
 
 # Largest |log shape| and |log(mean / overall rate)|. Beyond the first, the Poisson limit is as good.
-BOUND = np.array([16.0, 40.0])
+_BOUND = np.array([16.0, 40.0])
+_BOTH = np.arange(2)
+_MOST_STEPS = 100
 # From this shape on, a point mass (the Poisson limit) is tried.
 LARGE_SHAPE = 1e3
 
@@ -42,8 +44,8 @@ class GammaFamily(MixtureFamily):
             return self._go_on(data, start, point)
         shapes = {data.moment_shape(data.overall_rate), 0.1, 10.0}
         found = [self._newton(data, shape, data.overall_rate) for shape in sorted(shapes)]
-        best = max(found, key=lambda maximum: maximum.value)
-        return point if gamma_value(data, point) >= best.value else _prior(best, data)
+        best, value = max(found, key=lambda maximum: maximum[1])
+        return point if gamma_value(data, point) >= value else best
 
     def _go_on(self, data: Observations, start: GammaMixture, point: GammaMixture) -> GammaMixture:
         shape, mean = float(start.shapes[0]), float(start.means[0])
@@ -53,24 +55,17 @@ class GammaFamily(MixtureFamily):
             if data.excess_variance(data.overall_rate) <= 0:
                 return point
             shape, mean = data.moment_shape(data.overall_rate), data.overall_rate
-        best = self._newton(data, shape, mean)
-        near_limit = was_point or best.point[0] > np.log(LARGE_SHAPE)
-        return point if near_limit and gamma_value(data, point) >= best.value else _prior(best, data)
+        best, value = self._newton(data, shape, mean)
+        near_limit = was_point or best.shapes[0] > LARGE_SHAPE
+        return point if near_limit and gamma_value(data, point) >= value else best
 
-    def _newton(self, data: Observations, shape: float, mean: float) -> Maximum:
-        out = np.empty(6)
-        unit = data.overall_rate
-
-        def evaluate(at: Floats) -> tuple[float, Floats, Floats]:
-            gamma_evidence(data.counts, data.exposure, data.repeats, np.exp(at[0]), unit * np.exp(at[1]), out)
-            return out[0], out[1:3].copy(), np.array([[out[3], out[4]], [out[4], out[5]]])
-
-        return maximise(evaluate, np.array([np.log(shape), np.log(mean / unit)]), BOUND, tol=self.tol)
-
-
-def _prior(maximum: Maximum, data: Observations) -> GammaMixture:
-    shape, mean = np.exp(maximum.point[0]), data.overall_rate * np.exp(maximum.point[1])
-    return GammaMixture(np.ones(1), np.array([shape]), np.array([mean]))
+    def _newton(self, data: Observations, shape: float, mean: float) -> tuple[GammaMixture, float]:
+        """A local maximum, and its evidence relative to the best rate of each count."""
+        unit = np.array([data.overall_rate])
+        at = np.array([np.log(shape), np.log(mean / data.overall_rate)])
+        seen = data.counts, data.exposure, data.repeats
+        value = maximise_evidence(*seen, np.ones(1), unit, _BOTH, _BOUND, self.tol, _MOST_STEPS, at)
+        return GammaMixture(np.ones(1), np.exp(at[:1]), unit * np.exp(at[1:])), value
 
 
 def gamma_value(data: Observations, prior: GammaMixture) -> float:

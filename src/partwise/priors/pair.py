@@ -9,9 +9,8 @@ import numpy as np
 
 from partwise.priors.base import Floats
 from partwise.priors.gamma import LARGE_SHAPE
-from partwise.priors.kernels.pair import pair_evidence
+from partwise.priors.kernels.newton import maximise_evidence
 from partwise.priors.mixture import GammaMixture
-from partwise.priors.newton import maximise
 from partwise.priors.observations import Observations
 
 _LOG_ODDS_BOUND, _LOG_SHAPE_BOUND, _LOG_MEAN_BOUND = 30.0, 16.0, 40.0
@@ -48,24 +47,13 @@ class Pair:
     def improved(self, data: Observations, tol: float, max_iter: int = 100) -> Pair:
         """The local maximum above, with points kept as points."""
         finite, positive = np.isfinite(self.shapes), self.means > 0
-        free = np.array([True, *np.column_stack((finite & positive, positive)).ravel()])
-        start = np.zeros(5)
-        start[0], start[1::2] = self.log_odds, np.log(np.where(finite, self.shapes, 1.0))
-        gradient, hessian = np.empty(5), np.empty((5, 5))
-        inside = np.ix_(free, free)
-
-        def unpack(point: Floats) -> tuple[float, Floats, Floats]:
-            whole = start.copy()
-            whole[free] = point
-            shapes = np.where(finite, np.exp(whole[1::2]), np.inf)
-            return float(whole[0]), shapes, self.means * np.exp(whole[2::2])
-
-        def evaluate(point: Floats) -> tuple[float, Floats, Floats]:
-            value = pair_evidence(data.counts, data.exposure, data.repeats, *unpack(point), gradient, hessian)
-            return value, gradient[free], hessian[inside]
-
-        found = maximise(evaluate, start[free], _BOUND[free], tol=tol, max_iter=max_iter)
-        return Pair(*unpack(found.point), found.value)
+        free = np.flatnonzero([True, *np.column_stack((finite & positive, positive)).ravel()])
+        point = np.zeros(5)
+        point[0], point[1::2] = self.log_odds, np.log(np.where(finite, self.shapes, 1.0))
+        seen = data.counts, data.exposure, data.repeats
+        value = maximise_evidence(*seen, self.shapes, self.means, free, _BOUND, tol, max_iter, point)
+        shapes = np.where(finite, np.exp(point[1::2]), np.inf)
+        return Pair(float(point[0]), shapes, self.means * np.exp(point[2::2]), value)
 
     def refined(self, data: Observations, tol: float) -> Pair:
         """The best of the local maximum above and those where a narrow component is a point (the Poisson limit)."""

@@ -1,0 +1,173 @@
+"""Newton's method for the evidence under one gamma distribution or two, which need not be concave in its variables."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from partwise.kernels.inner import inner_kernel
+from partwise.kernels.jit import kernel
+from partwise.priors.kernels.evidence import gamma_evidence
+from partwise.priors.kernels.pair import pair_evidence
+
+Floats = NDArray[np.float64]
+
+_LONGEST_STEP = 3.0
+_MOST_HALVINGS = 30
+_MOST_SWEEPS = 50
+
+
+@inner_kernel
+def eigen(matrix: Floats, vectors: Floats) -> None:
+    """``values, vectors[:] = eigh(matrix); matrix[:] = diag(values)``, in no order, by Jacobi's rotations."""
+    size = matrix.shape[0]
+    for a in range(size):
+        for b in range(size):
+            vectors[a, b] = 1.0 if a == b else 0.0
+    for _ in range(_MOST_SWEEPS):
+        rotated = False
+        for a in range(size):
+            for b in range(a + 1, size):
+                off = matrix[a, b]
+                if abs(off) <= 1e-17 * (abs(matrix[a, a]) + abs(matrix[b, b])):
+                    continue
+                rotated = True
+                ratio = (matrix[b, b] - matrix[a, a]) / (2.0 * off)
+                tangent = math.copysign(1.0, ratio) / (abs(ratio) + math.sqrt(ratio * ratio + 1.0))
+                cosine = 1.0 / math.sqrt(tangent * tangent + 1.0)
+                sine = tangent * cosine
+                for c in range(size):
+                    old = matrix[c, a]
+                    matrix[c, a] = cosine * old - sine * matrix[c, b]
+                    matrix[c, b] = sine * old + cosine * matrix[c, b]
+                for c in range(size):
+                    old = matrix[a, c]
+                    matrix[a, c] = cosine * old - sine * matrix[b, c]
+                    matrix[b, c] = sine * old + cosine * matrix[b, c]
+                    old = vectors[c, a]
+                    vectors[c, a] = cosine * old - sine * vectors[c, b]
+                    vectors[c, b] = sine * old + cosine * vectors[c, b]
+                matrix[a, b] = 0.0
+                matrix[b, a] = 0.0
+        if not rotated:
+            break
+
+
+@kernel
+def newton_step(gradient: Floats, hessian: Floats, out: Floats) -> None:
+    """``out = V @ clip((V.T @ gradient) / abs(values), -3, 3)`` with ``values, V = eigh(hessian)``.
+
+    Eigenvalues that are positive are turned round, so that the step leads up where the function is not concave. Steps
+    are bounded along each eigenvector on its own: a direction in which the function is nearly flat must not hold up
+    the others.
+    """
+    size = gradient.size
+    matrix = hessian.copy()
+    vectors = np.empty((size, size))
+    eigen(matrix, vectors)
+    largest = 0.0
+    for a in range(size):
+        largest = max(largest, abs(matrix[a, a]))
+    smallest = 1e-10 * largest + 1e-300
+    out[:] = 0.0
+    for a in range(size):
+        along = 0.0
+        for b in range(size):
+            along += vectors[b, a] * gradient[b]
+        along = min(max(along / max(abs(matrix[a, a]), smallest), -_LONGEST_STEP), _LONGEST_STEP)
+        for b in range(size):
+            out[b] += vectors[b, a] * along
+
+
+@kernel
+def _evaluate(
+    counts: Floats,
+    exposure: Floats,
+    repeats: Floats,
+    shapes: Floats,
+    means: Floats,
+    point: Floats,
+    gradient: Floats,
+    hessian: Floats,
+) -> float:
+    """The evidence at a point of `maximise_evidence`, with its derivatives."""
+    first = means.size - 1
+    at_shapes = np.empty(means.size)
+    at_means = np.empty(means.size)
+    for j in range(means.size):
+        at_shapes[j] = math.inf if shapes[j] == math.inf else math.exp(point[first + 2 * j])
+        at_means[j] = means[j] * math.exp(point[first + 2 * j + 1])
+    if means.size == 2:
+        return pair_evidence(counts, exposure, repeats, point[0], at_shapes, at_means, gradient, hessian)
+    out = np.empty(6)
+    gamma_evidence(counts, exposure, repeats, at_shapes[0], at_means[0], out)
+    gradient[0], gradient[1] = out[1], out[2]
+    hessian[0, 0], hessian[0, 1], hessian[1, 0], hessian[1, 1] = out[3], out[4], out[4], out[5]
+    return float(out[0])
+
+
+@kernel
+def maximise_evidence(
+    counts: Floats,
+    exposure: Floats,
+    repeats: Floats,
+    shapes: Floats,
+    means: Floats,
+    free: NDArray[np.int64],
+    bound: Floats,
+    tol: float,
+    max_iter: int,
+    point: Floats,
+) -> float:
+    """A local maximum of `gamma_evidence` (of one component) or `pair_evidence` (of two), from ``point`` on.
+
+    ``point`` holds, after the log odds of the second of two components, for each component the logarithms of its shape
+    and of its mean over ``means``; an infinite one of ``shapes`` stays. Variables are moved that are ``free`` (their
+    positions), up to an absolute value of ``bound``, by `newton_step`, which is halved until the evidence rises, and
+    until a step promises less than ``tol``. Returns the evidence at the end.
+    """
+    size = point.size
+    gradient = np.zeros(size)
+    hessian = np.zeros((size, size))
+    inner_gradient = np.empty(free.size)
+    inner_hessian = np.empty((free.size, free.size))
+    step = np.empty(free.size)
+    moved = point.copy()
+    for a in range(free.size):
+        at = free[a]
+        point[at] = min(max(point[at], -bound[at]), bound[at])
+    value = _evaluate(counts, exposure, repeats, shapes, means, point, gradient, hessian)
+    n_evaluations = 1
+    for _ in range(max_iter):
+        for a in range(free.size):
+            inner_gradient[a] = gradient[free[a]]
+            for b in range(free.size):
+                inner_hessian[a, b] = hessian[free[a], free[b]]
+        newton_step(inner_gradient, inner_hessian, step)
+        promise = 0.0
+        for a in range(free.size):
+            at = free[a]
+            step[a] = min(max(point[at] + step[a], -bound[at]), bound[at]) - point[at]
+            promise += inner_gradient[a] * step[a]
+        if not promise >= tol or n_evaluations > 2 * max_iter:
+            break
+        rose = False
+        for _ in range(_MOST_HALVINGS):
+            for a in range(free.size):
+                moved[free[a]] = point[free[a]] + step[a]
+            new_value = _evaluate(counts, exposure, repeats, shapes, means, moved, gradient, hessian)
+            n_evaluations += 1
+            if new_value > value + 1e-4 * promise:
+                rose = True
+                break
+            promise *= 0.5
+            for a in range(free.size):
+                step[a] *= 0.5
+        if not rose:
+            break
+        for a in range(free.size):
+            point[free[a]] = moved[free[a]]
+        value = new_value
+    return value

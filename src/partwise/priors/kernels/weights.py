@@ -1,0 +1,316 @@
+"""Weights of a mixture whose components are given: Newton's method on few components at a time, and its pieces."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from partwise.kernels.jit import kernel
+
+Floats = NDArray[np.float64]
+
+# Components that enter at a time, beside those that have weight.
+_MOST_NEW = 30
+_MOST_ITERATIONS = 300
+_SHORTEST_STEP = 1e-4
+# Rows of a block: its scaled columns fit into the cache.
+ROWS = 512
+_NOTHING = 1e-14
+
+
+@kernel
+def mixed_columns(columns: Floats, weights: Floats, out: Floats) -> None:
+    """``out = columns @ weights``, columns of weight 0 left out."""
+    out[:] = 0.0
+    for j in range(weights.size):
+        weight = weights[j]
+        if weight != 0.0:
+            column = columns[:, j]
+            for i in range(out.size):
+                out[i] += weight * column[i]
+
+
+@kernel
+def log_mean(share: Floats, mixed: Floats) -> float:
+    """``share @ log(mixed)``."""
+    total = 0.0
+    for i in range(mixed.size):
+        total += share[i] * math.log(mixed[i])
+    return total
+
+
+@kernel
+def block_maxima(columns: Floats, out: Floats) -> None:
+    """``out[b] = columns[512 * b : 512 * (b + 1)].max(axis=0)``."""
+    n_rows = columns.shape[0]
+    for j in range(columns.shape[1]):
+        column = columns[:, j]
+        for b in range(out.shape[0]):
+            largest = 0.0
+            for i in range(b * ROWS, min((b + 1) * ROWS, n_rows)):
+                largest = max(largest, column[i])
+            out[b, j] = largest
+
+
+@kernel
+def gram(columns: Floats, maxima: Floats, working: NDArray[np.int64], factor: Floats, out: Floats) -> None:
+    """``S.T @ S`` with ``S = factor[:, None] * columns[:, working]``, but for columns that are nothing in a block.
+
+    Where rows come in the order of their rates and components are narrow, that leaves few columns a block. Only
+    Newton's direction depends on it, not where it leads: the gradient and the value are exact.
+    """
+    n_rows = columns.shape[0]
+    scaled = np.empty((working.size, ROWS))
+    inside = np.empty(working.size, dtype=np.int64)
+    out[:] = 0.0
+    for b in range(maxima.shape[0]):
+        start = b * ROWS
+        length = min(ROWS, n_rows - start)
+        n_inside = 0
+        for a in range(working.size):
+            if maxima[b, working[a]] > _NOTHING:
+                column = columns[start : start + length, working[a]]
+                for i in range(length):
+                    scaled[n_inside, i] = factor[start + i] * column[i]
+                inside[n_inside] = a
+                n_inside += 1
+        for a in range(n_inside):
+            left = scaled[a]
+            for c in range(a + 1):
+                right = scaled[c]
+                total = 0.0
+                for i in range(length):
+                    total += left[i] * right[i]
+                out[inside[a], inside[c]] += total
+    for a in range(working.size):
+        for c in range(a):
+            out[c, a] = out[a, c]
+
+
+@kernel
+def solve(matrix: Floats, jitter: float, vector: Floats, inside: NDArray[np.int64], lower: Floats, out: Floats) -> None:
+    """``out = solve((matrix + jitter * eye)[ix_(inside, inside)], vector[inside])``, by Cholesky's factors."""
+    size = inside.size
+    for a in range(size):
+        for c in range(a + 1):
+            total = matrix[inside[a], inside[c]]
+            for i in range(c):
+                total -= lower[a, i] * lower[c, i]
+            if a == c:
+                lower[a, a] = math.sqrt(max(total + jitter, 0.01 * jitter))
+            else:
+                lower[a, c] = total / lower[c, c]
+    for a in range(size):
+        total = vector[inside[a]]
+        for i in range(a):
+            total -= lower[a, i] * out[i]
+        out[a] = total / lower[a, a]
+    for a in range(size - 1, -1, -1):
+        total = out[a]
+        for i in range(a + 1, size):
+            total -= lower[i, a] * out[i]
+        out[a] = total / lower[a, a]
+
+
+@kernel
+def nonnegative_minimum(matrix: Floats, vector: Floats, free: NDArray[np.bool_], out: Floats) -> None:
+    """``out = nnls`` of a quadratic: the y >= 0 of least y'Ay/2 - b'y, by active sets, beginning with those ``free``.
+
+    Lawson & Hanson 1974; Bro & de Jong 1997. ``matrix`` is positive semidefinite; ``free`` is changed.
+    """
+    size = vector.size
+    trace = 0.0
+    largest = 0.0
+    for a in range(size):
+        trace += matrix[a, a]
+        largest = max(largest, abs(vector[a]))
+    jitter = 1e-13 * trace + 1e-300
+    tol = 1e-12 * largest
+    inside = np.empty(size, dtype=np.int64)
+    solution = np.empty(size)
+    lower = np.empty((size, size))
+    out[:] = 0.0
+    for _ in range(3 * size + 10):
+        while True:
+            n_inside = 0
+            for a in range(size):
+                if free[a]:
+                    inside[n_inside] = a
+                    n_inside += 1
+            if n_inside == 0:
+                break
+            solve(matrix, jitter, vector, inside[:n_inside], lower, solution)
+            # As far towards the solution as nothing becomes negative; what ends at 0 is no longer free.
+            step = 1.0
+            for a in range(n_inside):
+                if solution[a] <= 0.0:
+                    old = out[inside[a]]
+                    step = min(step, old / max(old - solution[a], 1e-300))
+            crossed = step < 1.0
+            top = 0.0
+            for a in range(n_inside):
+                at = inside[a]
+                if solution[a] <= 0.0:
+                    crossed = True
+                out[at] += step * (solution[a] - out[at])
+                top = max(top, out[at])
+            if not crossed:
+                break
+            for a in range(n_inside):
+                at = inside[a]
+                if solution[a] <= 0.0 and out[at] <= 1e-15 * max(top, 1e-300):
+                    free[at] = False
+                    out[at] = 0.0
+        best = -1
+        highest = tol
+        for a in range(size):
+            if not free[a]:
+                slope = vector[a]
+                for c in range(size):
+                    slope -= matrix[a, c] * out[c]
+                if slope > highest:
+                    highest = slope
+                    best = a
+        if best < 0:
+            break
+        free[best] = True
+
+
+@kernel
+def make_feasible(columns: Floats, weights: Floats, mixed: Floats) -> None:
+    """``mixed = columns @ weights``; rows where that is nothing first get weight for their best column."""
+    mixed_columns(columns, weights, mixed)
+    n_rows = mixed.size
+    extra = np.zeros(weights.size)
+    total = 1.0
+    for i in range(n_rows):
+        if mixed[i] < 1e-12:
+            best = 0
+            for j in range(weights.size):
+                if columns[i, j] > columns[i, best]:
+                    best = j
+            extra[best] += 1.0 / n_rows
+            total += 1.0 / n_rows
+    if total > 1.0:
+        for j in range(weights.size):
+            weights[j] = (weights[j] + extra[j]) / total
+        mixed_columns(columns, weights, mixed)
+
+
+@kernel
+def working_set(weights: Floats, gradient: Floats, out: NDArray[np.int64]) -> int:
+    """Components with weight, and those where the gradient is above 1 and at least as large as at both neighbours.
+
+    Of the latter at most thirty, of the highest gradient. They are the first so many of ``out``; returns how many.
+    """
+    size = weights.size
+    height = np.empty(size)
+    for j in range(size):
+        left = j == 0 or gradient[j] >= gradient[j - 1]
+        right = j == size - 1 or gradient[j] >= gradient[j + 1]
+        height[j] = gradient[j] if weights[j] == 0.0 and left and right else 0.0
+    number = 0
+    for j in range(size):
+        if weights[j] == 0.0:
+            if height[j] <= 1.0:
+                continue
+            n_higher = 0
+            for other in range(size):
+                n_higher += height[other] > height[j]
+            if n_higher >= _MOST_NEW:
+                continue
+        out[number] = j
+        number += 1
+    return number
+
+
+@kernel
+def line_search(
+    share: Floats, value: float, aimed: Floats, aim: Floats, weights: Floats, mixed: Floats, trial: Floats
+) -> float:
+    """Go the longest of halved steps towards ``aimed`` that raises ``share @ log(mixed)``; returns that.
+
+    ``aim = columns @ aimed``; ``weights`` and ``mixed`` stay where no step helps, and the value comes back as it was.
+    No observation may lose more than nine tenths of its likelihood at once: with few observations at stake the sum
+    hardly shows it, and one whose likelihood is nearly 0 comes back very slowly.
+    """
+    step = 1.0
+    for i in range(mixed.size):
+        if not aim[i] > 0.1 * mixed[i]:
+            step = 0.9
+    while step > _SHORTEST_STEP:
+        total = 0.0
+        for j in range(weights.size):
+            total += step * aimed[j] + (1.0 - step) * weights[j]
+        lowest = math.inf
+        for i in range(mixed.size):
+            trial[i] = (step * aim[i] + (1.0 - step) * mixed[i]) / total
+            lowest = min(lowest, trial[i])
+        if total > 0.0 and lowest > 0.0:
+            new_value = log_mean(share, trial)
+            if new_value > value:
+                for j in range(weights.size):
+                    weights[j] = (step * aimed[j] + (1.0 - step) * weights[j]) / total
+                for i in range(mixed.size):
+                    mixed[i] = trial[i]
+                return new_value
+        step *= 0.5
+    return value
+
+
+@kernel
+def best_weights(columns: Floats, share: Floats, tol: float, weights: Floats, out: Floats) -> None:
+    """``weights = argmax of share @ log(columns @ weights)`` over the simplex, from ``weights`` on.
+
+    ``out`` is the value, the gap (by how much it may at most be below the maximum), and the number of iterations.
+    """
+    n_rows, size = columns.shape
+    maxima = np.empty(((n_rows + ROWS - 1) // ROWS, size))
+    block_maxima(columns, maxima)
+    mixed, aim, ratio = np.empty(n_rows), np.empty(n_rows), np.empty(n_rows)
+    gradient, aimed = np.empty(size), np.empty(size)
+    working = np.empty(size, dtype=np.int64)
+    make_feasible(columns, weights, mixed)
+    value = log_mean(share, mixed)
+    for iteration in range(_MOST_ITERATIONS):
+        for i in range(n_rows):
+            ratio[i] = share[i] / mixed[i]
+        highest = 1.0
+        for j in range(size):
+            column = columns[:, j]
+            total = 0.0
+            for i in range(n_rows):
+                total += column[i] * ratio[i]
+            gradient[j] = total
+            highest = max(highest, total)
+        out[1], out[2] = math.log(highest), iteration
+        if out[1] <= tol or iteration == _MOST_ITERATIONS - 1:
+            break
+        chosen = working[: working_set(weights, gradient, working)]
+        for i in range(n_rows):
+            ratio[i] = math.sqrt(share[i]) / mixed[i]
+        hessian = np.empty((chosen.size, chosen.size))
+        gram(columns, maxima, chosen, ratio, hessian)
+        slope, target, free = np.empty(chosen.size), np.empty(chosen.size), np.empty(chosen.size, dtype=np.bool_)
+        for a in range(chosen.size):
+            slope[a] = 2.0 * gradient[chosen[a]] - 1.0
+            free[a] = weights[chosen[a]] > 0.0
+        nonnegative_minimum(hessian, slope, free, target)
+        aimed[:] = 0.0
+        for a in range(chosen.size):
+            aimed[chosen[a]] = target[a]
+        mixed_columns(columns, aimed, aim)
+        new_value = line_search(share, value, aimed, aim, weights, mixed, ratio)
+        if new_value <= value:
+            # No progress by Newton's step (rounding): EM's cannot fail to make some.
+            for j in range(size):
+                weights[j] *= gradient[j]
+            total = weights.sum()
+            for j in range(size):
+                weights[j] /= total
+            mixed_columns(columns, weights, mixed)
+            new_value = log_mean(share, mixed)
+        value = new_value
+    out[0] = value

@@ -12,8 +12,8 @@ from partwise import GammaPoissonNMF
 from partwise.likelihood import exact
 from partwise.reproduce import available, find
 from partwise.reproduce._notebook import Notebook
-from partwise.reproduce.gap import contour, surplus
-from partwise.reproduce.gap._paper import DICTIONARY, counts
+from partwise.reproduce.gap import contour, curves, surplus
+from partwise.reproduce.gap._paper import ALGORITHMS, DICTIONARY, counts, followed
 
 
 def test_is_listed() -> None:
@@ -31,6 +31,41 @@ def test_figure_1_keeps_the_mean(tmp_path: Path) -> None:
     assert np.ptp(sums["mcem-h"]) > 1e-3
     assert np.ptp(sums["mcem-ch"]) > 1e-3
     assert (tmp_path / "figure_1.png").stat().st_size > 1000
+
+
+def costs(scale: float, n_iterations: int, n_draws: int) -> dict[str, float]:
+    """C_ML at the end of the three algorithms."""
+    X = counts(scale)
+    ends = {name: followed(X, 3, name, n_iterations, n_draws).kept[-1] for name in ALGORITHMS}
+    return {name: -exact(X, dictionary, 1.0, 1.0).total for name, dictionary in ends.items()}
+
+
+def test_figure_2_all_reach_the_same_likelihood() -> None:
+    # 350.76 is the least that is known; noise of eight draws costs about 0.1.
+    assert all(350.7 < cost < 351.3 for cost in costs(1, 250, 16).values())
+
+
+def test_figure_3_only_mcem_c_gets_there_soon() -> None:
+    found = costs(100, 60, 30)
+    assert found["mcem-c"] < 1618 < 1625 < min(found["mcem-h"], found["mcem-ch"])
+
+
+def test_published_run_in_parts_is_one_run(tmp_path: Path) -> None:
+    X = counts(10, n_samples=30)
+    found = curves.published(Notebook(tmp_path, quick=True), X, "mcem-c", 0, 5, 10)
+    whole = GammaPoissonNMF(
+        curves.N_COMPONENTS, inference="mcem-c", max_iter=5, draws_per_iter=5, burn_in_per_iter=5, random_state=0
+    ).fit(X)
+    np.testing.assert_allclose(found["norms"], whole.column_norms_, rtol=1e-12)
+    assert found["marks"] == [1, 3, 5]
+    assert len(found["seconds"]) == 5
+    assert found["scores"][-1] == curves.score(X, whole.components_.T)[0]
+
+
+def test_likelihood_on_the_way_climbs() -> None:
+    found = curves.curve(counts(10), "saem", 0, max_iter=20)
+    assert found["marks"] == [1, 5, 20]
+    assert found["scores"][-1] > found["scores"][0] + 5 * max(found["errors"])
 
 
 def test_surplus_share() -> None:

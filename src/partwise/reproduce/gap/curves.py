@@ -15,7 +15,7 @@ from partwise.reproduce._notebook import Notebook
 
 N_SCORED, N_COMPONENTS = 200, 10
 # Iterations after which the likelihood is looked at; published runs are kept from one to the next.
-MARKS = (1, 2, 5, 10, 20, 40, 80, 120, 160, 200, 400, 800, 1600)
+MARKS = (1, 5, 20, 80, 160, 400, 1000)
 _PARTS = (1, 3, 7, 20, 50, 100, 200, 400, 1000)
 
 Curve = dict[str, Any]

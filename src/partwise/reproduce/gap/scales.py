@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 # Iterations at each scale, as in the paper for 1 and 100; and of the short version at all scales.
-_ITERATIONS, _FEW = {1: 500, 10: 1000, 100: 2000}, 60
+_ITERATIONS, _FEW = {1: 500, 10: 500, 100: 2000}, 60
 
 
 def make(notebook: Notebook) -> str:

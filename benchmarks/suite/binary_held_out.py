@@ -47,17 +47,17 @@ def measure(settings: Settings) -> Iterator[Line]:
         if isinstance(bits, str):
             yield skipped("held-out perplexity", dataset, bits)
             continue
-        yield from _defaults(seeds, bits, nbmf_mm.NBMFMM, name)
+        masked = [_masked(bits, nbmf_mm.NBMFMM(random_state=seed), 0.0) for seed in seeds]
+        yield from _defaults(bits, [bits.perplexity(found) for found in masked], name)
         yield _zeros_ours(seeds, bits)
-        yield _zeros_theirs(seeds, bits, nbmf_mm.NBMFMM, name)
+        yield _zeros_theirs(bits, masked, nbmf_mm.NBMFMM, name)
 
 
-def _defaults(seeds: range, bits: Bits, peer_class: Any, name: str) -> Iterator[Line]:
+def _defaults(bits: Bits, peer: list[float], name: str) -> Iterator[Line]:
     from partwise import BinaryNMF
 
-    peer = [bits.perplexity(_masked(bits, peer_class(random_state=seed), 0.0)) for seed in seeds]
     for what, chosen in _OPTIONS.items():
-        fits = [BinaryNMF(random_state=seed, progress=False, **chosen).fit(bits.train) for seed in seeds]
+        fits = [BinaryNMF(random_state=seed, progress=False, **chosen).fit(bits.train) for seed in range(len(peer))]
         ours = [bits.perplexity(fit.predict_proba()) for fit in fits]
         yield _line(f"held-out perplexity, {what}", bits, ours, peer, name)
 
@@ -76,16 +76,17 @@ def _zeros_ours(seeds: range, bits: Bits) -> Line:
     return _line(what, bits, ours, zeros, "the same, held-out cells taken for zeros")
 
 
-def _zeros_theirs(seeds: range, bits: Bits, peer_class: Any, name: str) -> Line:
+def _zeros_theirs(bits: Bits, masked: list[Floats], peer_class: Any, name: str) -> Line:
     """nbmf-mm with its mask beside the same without, hidden cells being zeros; the mask must hide every value."""
-    changes, masked, zeros = [], [], []
-    for seed in seeds:
-        found = [_masked(bits, peer_class(random_state=seed), value) for value in (0.0, 1.0)]
-        changes.append(float(np.abs(found[0] - found[1]).max()))
-        masked.append(bits.perplexity(found[0]))
-        zeros.append(bits.perplexity(_probabilities(peer_class(random_state=seed).fit(np.nan_to_num(bits.train)))))
-    line = _line(f"held-out perplexity, {name} with its mask", bits, masked, zeros, "without, held-out cells zeros")
-    return replace(line, note=f"turning hidden cells over changes a probability by {max(changes):g} at most")
+    turned = _masked(bits, peer_class(random_state=0), 1.0)
+    ours = [bits.perplexity(found) for found in masked]
+    zeros = [
+        bits.perplexity(_probabilities(peer_class(random_state=seed).fit(np.nan_to_num(bits.train))))
+        for seed in range(len(masked))
+    ]
+    line = _line(f"held-out perplexity, {name} with its mask", bits, ours, zeros, "without, held-out cells zeros")
+    change = float(np.abs(masked[0] - turned).max())
+    return replace(line, note=f"turning hidden cells over changes a probability by {change:g} at most")
 
 
 def _masked(bits: Bits, model: Any, hidden: float) -> Floats:

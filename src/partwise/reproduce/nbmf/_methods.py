@@ -33,7 +33,8 @@ def beta_dir_gs(protocol: Protocol, seed: int, **changes: Any) -> BinaryNMF:
 def dir_dir_gs(protocol: Protocol, seed: int, **changes: Any) -> BinaryNMF:
     """Dir-Dir GS with the paper's eta_k = 1, and the start that the authors' code has: ten parts of a variational fit.
 
-    The text says that labels start at random; its figures are those of the other start (see the page on the paper).
+    The text says that labels start at random, from where chains take thousands of sweeps to get as far (see the page on
+    the paper).
     """
     paper = {"model": "dir-dir", "activation_concentration": 1.0, "init": "vb"}
     return BinaryNMF(protocol.n_components, **{**_gibbs(protocol, seed), **paper, **changes})

@@ -26,6 +26,10 @@ class DivergedError(PartwiseError, ArithmeticError):
     """A fit went numerically wrong: its objective is not a number."""
 
 
+class EngineError(PartwiseError, RuntimeError):
+    """A cluster cannot do the work; the message says why and what to do."""
+
+
 class AllComponentsPrunedError(PartwiseError, ValueError):
     """A fit switched off every component; the message says what to change."""
 

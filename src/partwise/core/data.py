@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -45,6 +45,9 @@ class SparseData:
     missing_indices: Index
     row_labels: Labels | None = field(default=None, repr=False)
     column_labels: Labels | None = field(default=None, repr=False)
+
+    by_rows: ClassVar[bool] = False
+    """Whether the data can be gone over by rows alone, because their columns are nowhere together."""
 
     @property
     def nnz(self) -> int:

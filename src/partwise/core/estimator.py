@@ -37,7 +37,7 @@ COMMON_CONSTRAINTS: dict[str, list[Any]] = {
     "active_threshold": [Interval(Real, 0, 1, closed="both"), None],
     "random_state": ["random_state", np.random.Generator],
     "n_jobs": [Integral, None],
-    "engine": [str, HasMethods(["map_reduce", "for_each"]), None],
+    "engine": [str, HasMethods(["map_reduce", "for_each"]), HasMethods(["submit"]), HasMethods(["scale"]), None],
     "progress": ["boolean", None],
     "callbacks": [tuple, list],
     "checkpoint": [str, os.PathLike, Checkpoint, None],

@@ -71,6 +71,9 @@ def _take_apart(value: Any, name: str, arrays: dict[str, NDArray[Any]]) -> Layou
         prefix = f"{name}." if name else ""
         fields = dataclasses.fields(value)
         return {"fields": {f.name: _take_apart(getattr(value, f.name), prefix + f.name, arrays) for f in fields}}
+    if hasattr(value, "__array__") and not isinstance(value, np.ndarray | np.generic):
+        # An array of an engine, whose rows are on other machines.
+        value = np.asarray(value)
     if isinstance(value, np.ndarray):
         if not (value.flags.c_contiguous or value.flags.f_contiguous) or not value.dtype.isnative:
             # Sums over a copy with other strides can differ in the last bit.

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
+from partwise.engines.rows import Made
+
 Block = TypeVar("Block")
 Value = TypeVar("Value")
 
@@ -24,6 +26,40 @@ class Engine(Protocol):
 
     def for_each(self, function: Callable[..., object], blocks: Sequence[Block], *args: Any) -> None:
         """Call ``function(block, *args)`` for every block; blocks write to disjoint parts of shared arrays."""
+
+    def map_rows(
+        self,
+        function: Callable[..., Value],
+        data: Any,
+        blocks: Sequence[tuple[int, int]],
+        *shared: Any,
+        reads: Sequence[Any] = (),
+        changes: Sequence[Any] = (),
+        makes: Sequence[Made] = (),
+    ) -> tuple[Value, tuple[Any, ...]]:
+        """The sum of ``function(Block, *reads, *changes, *makes, *shared)``, and the arrays it changed and made.
+
+        Parameters
+        ----------
+        function
+            A function of a module (workers import it), without memory, that goes over the rows of a
+            `partwise.engines.rows.Block`. It returns a term of the sum, newly made (0.0 where there is nothing to sum).
+        data
+            What the rows are rows of.
+        blocks
+            Ranges of rows, in order, that cover all of them; at least one.
+        shared
+            Further arguments, the same for all blocks.
+        reads
+            Arrays with a row for each row of the data, or a single row for all; or `Ragged`.
+        changes
+            The same, changed in place by the function: what the caller gave is used up.
+        makes
+            Arrays that the function fills.
+        """
+
+    def place(self, array: Any, data: Any, blocks: Sequence[tuple[int, int]]) -> Any:
+        """Put an array with a row for each row of the data where blocks are worked on: there it and its heirs stay."""
 
     def fingerprint(self) -> str:
         """The same text for every engine, as none changes a result (see `partwise.core.fingerprint`)."""

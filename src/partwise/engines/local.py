@@ -10,6 +10,9 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+import numpy as np
+
+from partwise.engines import rows
 from partwise.engines.tree import TreeSum
 from partwise.errors import InvalidInputError
 
@@ -89,6 +92,31 @@ class LocalEngine:
             function(blocks[index], *args)
 
         self._run(work, len(blocks))
+
+    def map_rows(
+        self,
+        function: Callable[..., Value],
+        data: Any,
+        blocks: Sequence[tuple[int, int]],
+        *shared: Any,
+        reads: Sequence[Any] = (),
+        changes: Sequence[Any] = (),
+        makes: Sequence[rows.Made] = (),
+    ) -> tuple[Value, tuple[Any, ...]]:
+        """The sum of a function over rows, and the arrays that it changed and made; see `Engine.map_rows`."""
+        n_rows = blocks[-1][1]
+        made = [np.empty((n_rows, *kind.shape), dtype=kind.dtype) for kind in makes]
+        given = [part for array in (*reads, *changes) for part in rows.parts(array)]
+
+        def one(block: tuple[int, int]) -> Value:
+            return function(rows.Block(data, *block, 0), *given, *made, *shared)
+
+        total = self.map_reduce(one, blocks)
+        return total, (*(rows.parts(array)[0] for array in changes), *made)
+
+    def place(self, array: Any, data: Any, blocks: Sequence[tuple[int, int]]) -> Any:
+        """The array itself."""
+        return array
 
     def fingerprint(self) -> str:
         """The same for every engine: the number of threads changes no result."""

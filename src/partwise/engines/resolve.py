@@ -2,23 +2,35 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from partwise.engines.base import Engine
 from partwise.engines.local import LocalEngine
 from partwise.errors import InvalidInputError
 
 
-def resolve_engine(engine: Engine | str | None = None, n_jobs: int | None = None) -> Engine:
+def resolve_engine(engine: Any = None, n_jobs: int | None = None) -> Engine:
     """The engine that an estimator's arguments ask for.
 
     Parameters
     ----------
     engine
-        An engine, or None or ``"local"`` for threads on this machine.
+        None or ``"local"``: threads on this machine. ``"dask"``: the Dask client that is there, or workers that are
+        started on this machine. The address of a Dask scheduler, a ``distributed.Client`` or a cluster such as
+        ``LocalCluster``: the workers there. Or an engine.
     n_jobs
-        Threads of the local engine; an engine that is given has its own number of workers.
+        Threads of the local engine, or workers that ``"dask"`` starts; otherwise the cluster has its own number.
     """
     if engine is None or engine == "local":
         return LocalEngine(n_jobs)
     if isinstance(engine, Engine) and not isinstance(engine, type):
         return engine
-    raise InvalidInputError(f"engine must be None, 'local' or an engine, got {engine!r}.")
+    address = isinstance(engine, str) and (engine == "dask" or "://" in engine)
+    if address or hasattr(engine, "scheduler_info") or hasattr(engine, "scheduler_address"):
+        from partwise.engines.cluster import dask_engine
+
+        return dask_engine(engine, n_jobs)
+    raise InvalidInputError(
+        "engine must be None, 'local', 'dask', the address of a Dask scheduler (tcp://...), a Dask client or cluster,"
+        f" or an engine, got {engine!r}."
+    )

@@ -9,7 +9,9 @@ from partwise.core.blas import one_blas_thread
 from partwise.core.data import SparseData
 from partwise.engines.base import Engine
 from partwise.engines.blocks import row_blocks
-from partwise.poisson.inference.passes import Side
+from partwise.engines.rows import Block, Made
+from partwise.poisson import kernels
+from partwise.poisson.inference.passes import NONZEROS_AT_ONCE
 from partwise.poisson.inference.units import rows_of_usual_size
 
 Floats = NDArray[np.float64]
@@ -25,14 +27,28 @@ def solve_activations(
     """
     dictionary = np.ascontiguousarray(dictionary)
     held = np.any(dictionary > 0, axis=1)
-    data, exponents = rows_of_usual_size(data.only(held[data.indices]))
-    n_components = dictionary.shape[1]
-    activations = np.repeat(data.row_sums[:, None] / n_components, n_components, axis=1)
     sums = dictionary.sum(axis=0)
+    shared = dictionary / np.where(sums > 0, sums, 1.0), sums, held, tol, max_sweeps
+    blocks = row_blocks(data.indptr, NONZEROS_AT_ONCE)
+    _, (activations,) = engine.map_rows(_solve, data, blocks, *shared, makes=[Made(sums.shape)])
+    return np.asarray(activations)
+
+
+def _solve(
+    block: Block, out: Floats, dictionary: Floats, sums: Floats, held: NDArray[np.bool_], tol: float, max_sweeps: int
+) -> float:
+    rows = block.data.rows(block.start, block.stop)
+    rows, exponents = rows_of_usual_size(rows.only(held[rows.indices]))
+    n_components = sums.size
+    activations = np.repeat(rows.row_sums[:, None] / n_components, n_components, axis=1)
+    cells = rows.indptr, rows.indices, rows.values, rows.missing_indptr, rows.missing_indices
+    floors = np.zeros(rows.shape[0])
+    kernels.coordinate_descent(
+        *cells, dictionary, dictionary.sum(axis=0), floors, max_sweeps, tol, 0, rows.shape[0], activations
+    )
     scale = np.where(sums > 0, sums, 1.0)
-    samples, floors = Side(data, engine), np.zeros(data.shape[0])
-    samples.coordinate_descent(activations, dictionary / scale, floors=floors, max_sweeps=max_sweeps, tol=tol)
-    return np.where(sums > 0, np.ldexp(activations, exponents[:, None]) / scale, 0.0)
+    out[block.rows] = np.where(sums > 0, np.ldexp(activations, exponents[:, None]) / scale, 0.0)
+    return 0.0
 
 
 def standard_errors(data: SparseData, activations: Floats, dictionary: Floats, engine: Engine) -> Floats:
@@ -42,25 +58,29 @@ def standard_errors(data: SparseData, activations: Floats, dictionary: Floats, e
     component with features of its own, although nothing is known below about one count.
     Infinite where the observed cells say nothing about a component, or cannot tell it from others.
     """
-    errors = np.empty(activations.shape)
     dictionary = np.ascontiguousarray(dictionary)
     held = dictionary[np.any(dictionary > 0, axis=1)]
-
-    def one(block: tuple[int, int]) -> None:
-        for n in range(*block):
-            hidden = data.missing_indices[data.missing_indptr[n] : data.missing_indptr[n + 1]]
-            seen = held
-            if hidden.size:
-                seen = np.delete(dictionary, hidden, axis=0)
-                seen = seen[np.any(seen > 0, axis=1)]
-            exposure = seen.sum(axis=0)
-            one_count = np.divide(1.0, exposure, out=np.zeros(exposure.size), where=exposure > 0)
-            weighted = seen / np.sqrt(seen @ np.maximum(activations[n], one_count))[:, None]
-            errors[n] = _root_diagonal_of_inverse(weighted.T @ weighted)
-
+    blocks = row_blocks(data.indptr, most_rows=64)
     with one_blas_thread():
-        engine.for_each(one, row_blocks(data.indptr, most_rows=64))
-    return errors
+        _, (errors,) = engine.map_rows(
+            _errors, data, blocks, dictionary, held, reads=[activations], makes=[Made(activations.shape[1:])]
+        )
+    return np.asarray(errors)
+
+
+def _errors(block: Block, activations: Floats, errors: Floats, dictionary: Floats, held: Floats) -> float:
+    data = block.data
+    for n in range(block.start, block.stop):
+        hidden = data.missing_indices[data.missing_indptr[n] : data.missing_indptr[n + 1]]
+        seen = held
+        if hidden.size:
+            seen = np.delete(dictionary, hidden, axis=0)
+            seen = seen[np.any(seen > 0, axis=1)]
+        exposure = seen.sum(axis=0)
+        one_count = np.divide(1.0, exposure, out=np.zeros(exposure.size), where=exposure > 0)
+        weighted = seen / np.sqrt(seen @ np.maximum(activations[n], one_count))[:, None]
+        errors[n] = _root_diagonal_of_inverse(weighted.T @ weighted)
+    return 0.0
 
 
 def _root_diagonal_of_inverse(information: Floats) -> Floats:

@@ -11,9 +11,11 @@ from numpy.typing import NDArray
 from partwise.core.data import SparseData
 from partwise.core.keys import Key
 from partwise.engines.base import Engine
+from partwise.engines.rows import Block
+from partwise.poisson import kernels
 from partwise.poisson.inference.multiplicative import Multiplicative
 from partwise.poisson.inference.passes import Side
-from partwise.poisson.inference.state import Floors, PoissonState, Start, start_factors
+from partwise.poisson.inference.state import Floors, PoissonState, Start, activation_floor, start_factors
 
 Floats = NDArray[np.float64]
 
@@ -62,11 +64,10 @@ class CoordinateDescent:
         samples, features = Side(data, self.engine), Side(data.transposed, self.engine)
         floors = Floors.of(data, self.n_components)
         stride = 0.0 if state.rejections == 2 else state.stride
-        activations = state.activations.copy()
-        samples.coordinate_descent(activations, state.dictionary_ahead, floors=floors.activations, max_sweeps=_SWEEPS)
-        _extrapolate(state.activations, activations, stride, floors.activations)
-        dictionary = state.dictionary_ahead.copy()
-        objective = features.coordinate_descent(dictionary, activations, floors=floors.dictionary, max_sweeps=_SWEEPS)
+        activations = _activations(samples, state, stride)
+        dictionary, objective = features.coordinate_descent(
+            state.dictionary_ahead.copy(), activations, floors=floors.dictionary, max_sweeps=_SWEEPS
+        )
         if not objective >= state.objective:
             state.rejections += 1
             state.stride = 0.5 * state.stride
@@ -91,8 +92,30 @@ class CoordinateDescent:
             return fresh, {}
         features = Side(data.transposed, self.engine)
         floors = Floors.of(data, self.n_components).dictionary
-        fresh.objective = features.coordinate_descent(fresh.dictionary, fresh.activations, floors=floors, max_sweeps=0)
+        _, fresh.objective = features.coordinate_descent(
+            fresh.dictionary, fresh.activations, floors=floors, max_sweeps=0
+        )
         return fresh, {"objective": fresh.objective}
+
+
+def _activations(samples: Side, state: ExtrapolatedState, stride: float) -> Floats:
+    """Activations improved for the dictionary ahead, and extrapolated."""
+    old, ahead = samples.place(state.activations), state.dictionary_ahead
+    shared = ahead, ahead.sum(axis=0), activation_floor(ahead.shape[1]), stride
+    _, (activations,) = samples.engine.map_rows(
+        _improve, samples.data, samples.blocks, *shared, reads=[old], changes=[old.copy()]
+    )
+    return activations  # type: ignore[no-any-return]  # an array, or one of the engine's
+
+
+def _improve(
+    block: Block, old: Floats, new: Floats, other: Floats, totals: Floats, floor: float, stride: float
+) -> float:
+    floors, moved = floor * block.data.row_sums[block.rows], new[block.rows]
+    cells = *block.own_cells, *block.own_missing
+    kernels.coordinate_descent(*cells, other, totals, floors, _SWEEPS, 0.0, 0, block.n_rows, moved)
+    _extrapolate(old[block.rows], moved, stride, floors)
+    return 0.0
 
 
 def _extrapolate(old: Floats, new: Floats, stride: float, floors: Floats) -> None:

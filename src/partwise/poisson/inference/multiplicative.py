@@ -11,7 +11,7 @@ from partwise.core.data import SparseData
 from partwise.core.keys import Key
 from partwise.engines.base import Engine
 from partwise.poisson.inference.passes import Side
-from partwise.poisson.inference.state import Floors, PoissonState, Start, start_factors
+from partwise.poisson.inference.state import Floors, PoissonState, Start, activation_floor, start_factors
 from partwise.priors.flat import FlatPrior
 
 OBJECTIVE_EVERY = 10
@@ -36,8 +36,8 @@ class Multiplicative:
         """One update of each factor; reports the log-likelihood between the two where it is due."""
         samples, features = Side(data, self.engine), Side(data.transposed, self.engine)
         floors = Floors.of(data, self.n_components)
-        counts, _ = samples.expected_counts(state.activations, state.dictionary)
-        state.activations = FlatPrior(floors.activations[:, None]).rates(counts, samples.exposure(state.dictionary))
+        activations = samples.place(state.activations)
+        state.activations = samples.em_update(activations, state.dictionary, activation_floor(self.n_components))
         due = key.iteration % OBJECTIVE_EVERY == 0
         counts, logs = features.expected_counts(state.dictionary, state.activations, with_logs=due)
         exposure = features.exposure(state.activations)

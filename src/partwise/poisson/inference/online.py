@@ -63,7 +63,7 @@ def absorb(statistics: OnlineStatistics, data: SparseData, engine: Engine) -> On
     activations = np.maximum(solve_activations(data, dictionary, engine, tol=1e-4), floors[:, None])
     for number in range(_PASSES):
         if number > 0:
-            samples.coordinate_descent(activations, dictionary, floors=floors, max_sweeps=1)
+            activations, _ = samples.coordinate_descent(activations, dictionary, floors=floors, max_sweeps=1)
         counts, _ = features.expected_counts(dictionary, activations)
         exposure = features.exposure(activations)
         moved = OnlineStatistics(

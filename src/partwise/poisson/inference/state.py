@@ -39,7 +39,12 @@ class Floors:
     def of(cls, data: SparseData, n_components: int) -> Floors:
         """A dictionary column sums to about 1, so a row's activations sum to about its total."""
         total = data.total if data.total > 0 else 1.0
-        return cls(FLOOR / n_components * data.row_sums, FLOOR / total * data.column_sums)
+        return cls(activation_floor(n_components) * data.row_sums, FLOOR / total * data.column_sums)
+
+
+def activation_floor(n_components: int) -> float:
+    """The smallest activation, of a row's total."""
+    return FLOOR / n_components
 
 
 def start_factors(key: Key, data: SparseData, n_components: int, init: Start) -> PoissonState:

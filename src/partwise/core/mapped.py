@@ -1,0 +1,136 @@
+"""Checked data on disk: mapped into memory, read block by block, never as a whole."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from partwise.core.data import BinaryMatrix, CountMatrix, SparseData
+from partwise.errors import InvalidInputError
+from partwise.io.csr_folder import CsrWriter, open_csr
+from partwise.io.table import Labels
+
+_KINDS: dict[str, type[SparseData]] = {"counts": CountMatrix, "bits": BinaryMatrix}
+# Rows of data in memory that are written to a folder at once.
+_ROWS_AT_ONCE = 2**16
+
+
+@dataclass(frozen=True, eq=False)
+class MappedCounts(CountMatrix):
+    """Counts (or nonnegative reals) in a folder; every estimator that goes over rows accepts them.
+
+    Algorithms sum over rows into features block by block, as the columns of such data are nowhere together.
+    """
+
+    folder: Path = Path()
+
+    by_rows = True
+
+    @classmethod
+    def open(cls, folder: str | os.PathLike[str]) -> MappedCounts:
+        """Open a folder that `partwise.on_disk` wrote.
+
+        Parameters
+        ----------
+        folder
+            The folder.
+        """
+        description, arrays = open_csr(folder)
+        if description["data"] != "counts":
+            raise InvalidInputError(f"{folder} holds {description['data']}, not counts: open it with what wrote it.")
+        data = cls(shape=tuple(description["shape"]), folder=Path(folder), **arrays)  # type: ignore[arg-type]
+        data.__dict__["total"] = float(description["total"])
+        data.__dict__["column_sums"] = np.load(Path(folder) / "column_sums.npy")
+        return data
+
+    @property
+    def transposed(self) -> Self:
+        """There is none: it would have to be written anew, by columns."""
+        raise InvalidInputError(
+            f"{self.folder} holds rows, and this algorithm needs columns: choose another inference, or load the data"
+            " into memory."
+        )
+
+    def rows(self, start: int, stop: int) -> Any:
+        """Samples ``start`` to ``stop`` as data of their own, in memory as far as anybody looks at them."""
+        return self.plain.rows(start, stop)
+
+    @cached_property
+    def plain(self) -> CountMatrix:
+        """The same arrays, still mapped, as data like any other."""
+        names = ("indptr", "indices", "values", "missing_indptr", "missing_indices", "row_labels", "column_labels")
+        return CountMatrix(self.shape, **{name: getattr(self, name) for name in names})
+
+    def fingerprint(self) -> str:
+        """The checksum that was taken when the folder was written."""
+        description, _ = open_csr(self.folder)
+        return str(description["checksum"])
+
+
+def write_rows(blocks: Iterable[SparseData], folder: str | os.PathLike[str], row_labels: Labels | None = None) -> None:
+    """Write data, given as blocks of consecutive rows with the same features, to a folder.
+
+    Parameters
+    ----------
+    blocks
+        At least one; all counts, or all bits.
+    folder
+        The folder to make.
+    row_labels
+        Names of all rows, where the blocks do not bring them.
+    """
+    import hashlib
+
+    writer: CsrWriter | None = None
+    digest = hashlib.blake2b(digest_size=16)
+    labels: list[Labels | None] = []
+    total, kind, columns, column_sums = 0.0, "counts", None, np.zeros(0)
+    try:
+        for block in blocks:
+            if writer is None:
+                writer = CsrWriter(folder, block.shape[1])
+                kind = "bits" if isinstance(block, BinaryMatrix) else "counts"
+                columns, column_sums = block.column_labels, np.zeros(block.shape[1])
+            if block.shape[1] != writer.n_columns:
+                raise InvalidInputError(
+                    f"part {len(labels)} has {block.shape[1]} features, and those before have {writer.n_columns}:"
+                    " give all parts the same."
+                )
+            arrays = (block.indptr, block.indices, block.values, block.missing_indptr, block.missing_indices)
+            writer.append(*arrays)
+            for array in arrays:
+                digest.update(np.ascontiguousarray(array).data)
+            total += block.total
+            column_sums += block.column_sums
+            labels.append(block.row_labels)
+        if writer is None:
+            raise InvalidInputError("there are no rows to write: check where they come from.")
+        if row_labels is None and all(part is not None for part in labels):
+            row_labels = np.concatenate([part for part in labels if part is not None])
+        np.save(writer._aside / "column_sums.npy", column_sums)
+        names: dict[str, NDArray[Any] | None] = {"row_labels": row_labels, "column_labels": columns}
+        writer.close(kind, names, {"total": total, "checksum": digest.hexdigest()})
+    except BaseException:
+        if writer is not None:
+            writer.abandon()
+        raise
+
+
+def write_data(data: SparseData, folder: str | os.PathLike[str]) -> None:
+    """Write data that are in memory to a folder, for other processes to map."""
+    n_rows = data.shape[0]
+    cuts = range(0, max(n_rows, 1), _ROWS_AT_ONCE)
+    write_rows((data.rows(start, min(start + _ROWS_AT_ONCE, n_rows)) for start in cuts), folder)
+
+
+def open_data(folder: str | os.PathLike[str]) -> SparseData:
+    """The data of a folder, mapped into memory, for a process that works on some of their rows."""
+    description, arrays = open_csr(folder)
+    return _KINDS[description["data"]](shape=tuple(description["shape"]), **arrays)  # type: ignore[arg-type]

@@ -1,0 +1,95 @@
+"""From what a user says of a cluster to an engine on it."""
+
+from __future__ import annotations
+
+import atexit
+import threading
+from typing import Any
+
+from partwise.engines.dask import DaskEngine
+from partwise.engines.local import LocalEngine
+from partwise.errors import EngineError, MissingDependencyError
+
+# Deaths of a worker on the same task after which Dask gives up: a fit survives many kills, and still ends where a
+# block cannot fit into memory.
+_ALLOWED_FAILURES = 10
+_CONNECT_SECONDS = 20
+
+_lock = threading.Lock()
+_engines: dict[Any, DaskEngine] = {}
+
+
+def dask_engine(cluster: Any, n_jobs: int | None = None) -> DaskEngine:
+    """The engine of a cluster.
+
+    Parameters
+    ----------
+    cluster
+        ``"dask"``: the client that is there already or, without one, workers that are started on this machine;
+        the address of a scheduler, such as ``"tcp://host:8786"``; a ``distributed.Client``; or a cluster, such as
+        ``LocalCluster``.
+    n_jobs
+        Workers to start for ``"dask"``: as many as `LocalEngine` would have threads; None = one for each core.
+    """
+    distributed = _distributed()
+    with _lock:
+        for name in [name for name, engine in _engines.items() if engine.client.status != "running"]:
+            del _engines[name]
+        if isinstance(cluster, distributed.Client):
+            client = cluster
+        elif cluster == "dask":
+            client = _current_client(distributed) or _started(distributed, n_jobs)
+        else:
+            client = _connected(distributed, cluster)
+        return _engines.setdefault(client.id, DaskEngine(client) if client.id not in _engines else _engines[client.id])
+
+
+def _distributed() -> Any:
+    try:
+        import distributed
+    except ImportError as error:
+        raise MissingDependencyError(
+            "engine='dask' needs the package distributed: pip install 'partwise[dask]'."
+        ) from error
+    return distributed
+
+
+def _current_client(distributed: Any) -> Any:
+    try:
+        return distributed.default_client()
+    except ValueError:
+        return None
+
+
+def _started(distributed: Any, n_jobs: int | None) -> Any:
+    """Workers on this machine, with a thread each; they end with this process."""
+    import dask
+
+    n_workers = LocalEngine(-1 if n_jobs is None else n_jobs).n_threads
+    with dask.config.set({"distributed.scheduler.allowed-failures": _ALLOWED_FAILURES}):
+        cluster = distributed.LocalCluster(n_workers=n_workers, threads_per_worker=1, dashboard_address=":0")
+    client = distributed.Client(cluster)
+    atexit.register(_closed, client, cluster)
+    return client
+
+
+def _connected(distributed: Any, cluster: Any) -> Any:
+    """A client of a cluster that runs; the same for the same address."""
+    address = cluster if isinstance(cluster, str) else cluster.scheduler_address
+    for engine in _engines.values():
+        if engine.client.scheduler is not None and engine.client.scheduler.address == address:
+            return engine.client
+    try:
+        client = distributed.Client(cluster, timeout=_CONNECT_SECONDS, set_as_default=False)
+    except (OSError, ValueError) as error:
+        raise EngineError(
+            f"no Dask scheduler answers at {address} ({error}): check that it runs, and its address."
+        ) from error
+    atexit.register(_closed, client, None)
+    return client
+
+
+def _closed(client: Any, cluster: Any) -> None:
+    client.close()
+    if cluster is not None:
+        cluster.close()

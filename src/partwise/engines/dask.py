@@ -1,0 +1,275 @@
+"""Dask: blocks on the workers of a cluster, with the same bits as threads on this machine."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import uuid
+import weakref
+from collections.abc import Callable, Sequence
+from concurrent.futures import CancelledError
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+
+from partwise.core.data import SparseData
+from partwise.core.mapped import MappedCounts, write_data
+from partwise.engines import tasks
+from partwise.engines.distributed import DistributedRows, StoredPieces
+from partwise.engines.local import LocalEngine
+from partwise.engines.rows import Made, Ragged, parts
+from partwise.errors import EngineError
+
+Block = TypeVar("Block")
+Value = TypeVar("Value")
+
+# Tasks of a pass for each thread of the cluster: enough for an even load, few enough for the scheduler's half
+# millisecond a task.
+_TASKS_OF_A_THREAD = 8
+# Terms that one task adds: a power of two, so that it adds a branch of the tree.
+_BRANCH = 8
+# Arrays from this size on are sent once to the cluster, smaller ones with every task.
+_SENT_ONCE = 2**13
+
+
+class DaskEngine:
+    """Work on blocks on the workers of a Dask cluster; the same bits as `LocalEngine`, for any number of workers.
+
+    Arrays that an algorithm has placed stay on the workers in pieces. Sums are taken on the workers, in the tree of
+    `partwise.engines.tree`: neighbouring blocks that one task works on are a whole branch of it. Every task is a pure
+    function, so Dask makes again what is lost with a worker; pieces are written to files now and then, so that this
+    never takes more than ``stored_every`` passes.
+
+    Parameters
+    ----------
+    client
+        A ``distributed.Client``.
+    folder
+        Where data and pieces are written: a folder that the client and all workers see. By default one made in the
+        temporary folder, which is right where all run on one machine, and removed in the end.
+    stored_every
+        Passes after which the pieces of an array are written.
+    n_jobs
+        Threads of this process, for what is too small to be sent away.
+
+    Examples
+    --------
+    >>> from distributed import Client, LocalCluster  # doctest: +SKIP
+    >>> engine = DaskEngine(Client(LocalCluster(n_workers=2, threads_per_worker=1)))  # doctest: +SKIP
+    """
+
+    def __init__(
+        self,
+        client: Any,
+        *,
+        folder: str | os.PathLike[str] | None = None,
+        stored_every: int = 8,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.client = client
+        self.stored_every = stored_every
+        self.local = LocalEngine(n_jobs)
+        self._folders: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
+        try:
+            if folder is not None:
+                Path(folder).mkdir(parents=True, exist_ok=True)
+            self.folder = Path(tempfile.mkdtemp(prefix="partwise-", dir=folder)).absolute()
+        except OSError as error:
+            raise EngineError(
+                f"cannot write to the folder {folder} ({error}); give one that can be written."
+            ) from error
+        self._finalizer = weakref.finalize(self, shutil.rmtree, self.folder, ignore_errors=True)
+        self._check_folder()
+
+    # What every engine can do
+
+    def map_reduce(self, function: Callable[..., Value], blocks: Sequence[Block], *args: Any) -> Value:
+        """The sum over blocks, by threads of this process: functions over rows go to the workers, see `map_rows`."""
+        return self.local.map_reduce(function, blocks, *args)
+
+    def for_each(self, function: Callable[..., object], blocks: Sequence[Block], *args: Any) -> None:
+        """Call a function for every block, by threads of this process."""
+        self.local.for_each(function, blocks, *args)
+
+    def fingerprint(self) -> str:
+        """The same for every engine."""
+        return self.local.fingerprint()
+
+    def place(self, array: Any, data: Any, blocks: Sequence[tuple[int, int]]) -> Any:
+        """Cut an array into the pieces of some blocks and send them to the workers, where they stay."""
+        if isinstance(array, DistributedRows):
+            return array
+        array = np.asarray(array)
+        bounds = [(group[0][0], group[-1][1]) for group in self._groups(blocks)]
+        pieces = [self.submit(tasks.same, array[start:stop]) for start, stop in bounds]
+        return DistributedRows(self, bounds, pieces, array.shape[1:], array.dtype, 0, frozenset())
+
+    def map_rows(
+        self,
+        function: Callable[..., Value],
+        data: Any,
+        blocks: Sequence[tuple[int, int]],
+        *shared: Any,
+        reads: Sequence[Any] = (),
+        changes: Sequence[Any] = (),
+        makes: Sequence[Made] = (),
+    ) -> tuple[Value, tuple[Any, ...]]:
+        """The sum of a function over rows, and the arrays that it changed and made; see `Engine.map_rows`.
+
+        Where some array given was placed, those that come back stay on the workers too; otherwise they are fetched.
+        """
+        folder, prepare = self._folder_of(data)
+        groups = self._groups(blocks)
+        bounds = [(group[0][0], group[-1][1]) for group in groups]
+        given = [self._sent(value) for value in shared]
+        pieces = [[self._pieces(array, *bound) for array in (*reads, *changes)] for bound in bounds]
+        n_reads, n_written = len(reads), len(changes) + len(makes)
+        work = function, folder, prepare
+        results = [
+            self.submit(tasks.work_on_rows, *work, group, own[:n_reads], own[n_reads:], makes, given)
+            for group, own in zip(groups, pieces, strict=True)
+        ]
+        terms = [self.submit(tasks.item, result, n_written) for result in results]
+        written = [[self.submit(tasks.item, result, at) for result in results] for at in range(n_written)]
+        del results
+        total = self.result(self._summed(terms))
+        given_rows = [parts(array)[0] for array in (*reads, *changes)]
+        placed = [array for array in given_rows if isinstance(array, DistributedRows)]
+        kinds = [Made(parts(array)[0].shape[1:], parts(array)[0].dtype) for array in changes] + list(makes)
+        if not placed:
+            targets = [parts(array)[0] for array in changes] + [None] * len(makes)
+            fetched = [self._fetched(futures, target) for futures, target in zip(written, targets, strict=True)]
+            return total, tuple(fetched)
+        depth = 1 + max(array.depth for array in placed)
+        stored = frozenset().union(*(array.stored for array in placed))
+        places = [_places(array, bounds) for array in changes] + [bounds] * len(makes)
+        rows = [
+            DistributedRows(self, place, futures, kind.shape, kind.dtype, depth, stored)
+            for place, futures, kind in zip(places, written, kinds, strict=True)
+        ]
+        return total, tuple(self._kept(array) if depth >= self.stored_every else array for array in rows)
+
+    # Futures
+
+    def submit(self, function: Callable[..., Any], *args: Any) -> Any:
+        """A task."""
+        key = f"{function.__name__}-{uuid.uuid4().hex}"
+        return self.client.submit(function, *args, key=key, pure=False)
+
+    def result(self, future: Any) -> Any:
+        """What a task gave."""
+        return self.results([future])[0]
+
+    def results(self, futures: Sequence[Any]) -> list[Any]:
+        """What some tasks gave; an error of a worker is raised here as what it is."""
+        from distributed import KilledWorker
+
+        try:
+            return list(self.client.gather(list(futures)))
+        except KilledWorker as error:
+            raise EngineError(
+                "workers died again and again on the same rows, most often because they ran out of memory: give them"
+                " more, or start fewer workers; the last checkpoint is whole."
+            ) from error
+        except CancelledError as error:
+            raise EngineError(
+                "the Dask cluster has forgotten this fit, because its scheduler was closed or restarted: start it anew,"
+                " and resume from the last checkpoint."
+            ) from error
+
+    # Parts
+
+    def _groups(self, blocks: Sequence[tuple[int, int]]) -> list[list[tuple[int, int]]]:
+        """Neighbouring blocks for each task, a power of two of them, so that each task sums a whole branch."""
+        threads = max(1, sum(self.client.nthreads().values()))
+        size = 1
+        while size * 2 * _TASKS_OF_A_THREAD * threads <= len(blocks):
+            size *= 2
+        return [list(blocks[first : first + size]) for first in range(0, len(blocks), size)]
+
+    def _summed(self, terms: list[Any]) -> Any:
+        while len(terms) > 1:
+            terms = [self.submit(tasks.summed, terms[at : at + _BRANCH]) for at in range(0, len(terms), _BRANCH)]
+        return terms[0]
+
+    def _sent(self, value: Any) -> Any:
+        if isinstance(value, DistributedRows):
+            return value.whole()
+        if isinstance(value, np.ndarray) and value.nbytes >= _SENT_ONCE:
+            return self.submit(tasks.same, value)
+        return value
+
+    def _pieces(self, array: Any, start: int, stop: int) -> Any:
+        if isinstance(array, Ragged):
+            first, last = int(array.starts[start]), int(array.starts[stop])
+            return {"pieces": self._pieces(array.array, first, last), "starts": array.starts[start : stop + 1]}
+        if isinstance(array, DistributedRows):
+            return array.between(start, stop)
+        rows = np.asarray(array)
+        # One row for all.
+        if rows.shape[0] == 1 and stop > 1:
+            return [(rows, 0, 1)]
+        return [(self._sent(rows[start:stop]), 0, stop - start)]
+
+    def _fetched(self, futures: list[Any], target: Any) -> Any:
+        array = tasks.whole(self.results(futures))
+        if target is None:
+            return array
+        target[...] = array
+        return target
+
+    def _kept(self, rows: DistributedRows) -> DistributedRows:
+        """The same array, written to files, from which it would be made again."""
+        name = uuid.uuid4().hex
+        paths = [self.folder / f"{name}-{number}.npy" for number in range(len(rows.pieces))]
+        try:
+            self.results([self.submit(tasks.store, piece, str(p)) for piece, p in zip(rows.pieces, paths, strict=True)])
+        except OSError as error:
+            raise EngineError(f"a worker could not write its part of the state: {error}") from error
+        pieces = [self.submit(tasks.restore, str(path)) for path in paths]
+        stored = frozenset([StoredPieces(paths)])
+        return DistributedRows(self, rows.bounds, pieces, rows.row_shape, rows.dtype, 0, stored)
+
+    def _folder_of(self, data: Any) -> tuple[str, Callable[[Any], Any] | None]:
+        """Where workers find the data, written on first use, and what they make of them."""
+        if isinstance(data, MappedCounts):
+            return str(data.folder.absolute()), None
+        if data not in self._folders:
+            folder = self.folder / f"data-{uuid.uuid4().hex}"
+            matrix: SparseData = data if isinstance(data, SparseData) else data.matrix
+            try:
+                write_data(matrix, folder)
+            except OSError as error:
+                raise EngineError(
+                    f"the data could not be written for the workers ({error}): free some space."
+                ) from error
+            self._folders[data] = str(folder)
+            weakref.finalize(data, shutil.rmtree, folder, ignore_errors=True)
+        return self._folders[data], None if isinstance(data, SparseData) else type(data).of
+
+    def _check_folder(self) -> None:
+        probe = self.folder / "probe"
+        probe.touch()
+        seen = self.client.run(tasks.can_read, str(probe))
+        if not seen:
+            raise EngineError("the Dask cluster has no workers: start some first.")
+        blind = [worker for worker, sees in seen.items() if not sees]
+        if blind:
+            raise EngineError(
+                f"the worker {blind[0]} does not see the folder {self.folder}: give DaskEngine a folder that all share."
+            )
+
+    def __copy__(self) -> DaskEngine:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> DaskEngine:
+        return self
+
+
+def _places(array: Any, bounds: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Where the pieces of an array begin and end, given those of the rows."""
+    if not isinstance(array, Ragged):
+        return bounds
+    return [(int(array.starts[start]), int(array.starts[stop])) for start, stop in bounds]

@@ -1,0 +1,101 @@
+"""What a function over rows is given: a block of the data, its part of arrays with a row for each sample, and the rest.
+
+An engine decides where arrays with a row for each sample live. On this machine they are whole arrays of NumPy; on a
+cluster they are `partwise.engines.distributed.DistributedRows`, cut into pieces that stay on the workers that made
+them. Functions over rows serve both: they go over ``range(block.start, block.stop)``, which are positions in whatever
+arrays they were given.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Block:
+    """Some rows of data.
+
+    Attributes
+    ----------
+    data
+        The data that hold them: all of them on this machine, only those that a worker has to do with on a cluster.
+    start, stop
+        Their positions in ``data``, and in every array with a row for each sample.
+    first_row
+        What the first row of ``data`` is in all of the data: random streams are keyed by ``first_row + n``.
+    """
+
+    data: Any
+    start: int
+    stop: int
+    first_row: int
+
+    @property
+    def rows(self) -> slice:
+        """The positions as a slice."""
+        return slice(self.start, self.stop)
+
+    @property
+    def n_rows(self) -> int:
+        """How many rows there are."""
+        return self.stop - self.start
+
+    @property
+    def own_cells(self) -> tuple[Any, Any, Any]:
+        """The cells of these rows alone, for kernels that go from 0 to ``n_rows``."""
+        return self.data.indptr[self.start : self.stop + 1], self.data.indices, self.data.values
+
+    @property
+    def own_missing(self) -> tuple[Any, Any]:
+        """The missing cells of these rows alone."""
+        return self.data.missing_indptr[self.start : self.stop + 1], self.data.missing_indices
+
+    @property
+    def cells(self) -> tuple[Any, Any, Any]:
+        """CSR arrays of the observed nonzeros."""
+        return self.data.indptr, self.data.indices, self.data.values
+
+    @property
+    def missing(self) -> tuple[Any, Any]:
+        """CSR pattern of the missing cells."""
+        return self.data.missing_indptr, self.data.missing_indices
+
+
+class Made(NamedTuple):
+    """An array that a function over rows fills: the shape of one of its rows, and its type."""
+
+    shape: tuple[int, ...]
+    dtype: DTypeLike = np.float64
+
+
+class Ragged(NamedTuple):
+    """An array in which row n has the places ``starts[n]`` to ``starts[n + 1]``; functions are given both."""
+
+    array: Any
+    starts: NDArray[np.int64]
+
+
+def parts(array: Any) -> list[Any]:
+    """What a function over rows is given of an array: itself; of ragged rows, where they start too."""
+    return [array.array, array.starts] if isinstance(array, Ragged) else [array]
+
+
+def aligned(matrix: Floats) -> Floats:
+    """The same matrix from the edge of a cache line on, copied if need be.
+
+    NumPy begins large arrays 16 bytes beyond one, so that every wide load of a row touches two lines. Where the length
+    of a row is no multiple of 32 bytes, rows begin anywhere, and a copy would not help.
+    """
+    if matrix.shape[1] % 4 or matrix.ctypes.data % 64 == 0:
+        return matrix
+    memory = np.empty(matrix.size + 7)
+    first = -memory.ctypes.data % 64 // 8
+    moved = memory[first : first + matrix.size].reshape(matrix.shape)
+    moved[...] = matrix
+    return moved

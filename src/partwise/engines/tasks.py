@@ -1,0 +1,125 @@
+"""What the workers of a cluster run: pure functions, so that a lost result can be made again, to the bit."""
+
+from __future__ import annotations
+
+import copy
+import os
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from partwise.core.blas import one_blas_thread
+from partwise.core.data import SparseData
+from partwise.core.mapped import open_data
+from partwise.engines.rows import Block, Made, aligned
+from partwise.engines.tree import TreeSum
+from partwise.io.atomic import atomic_path
+
+Piece = tuple[Any, int, int]
+"""A piece of an array with rows, and which of its rows are wanted."""
+
+_WORTH_ALIGNING = 2**14
+
+
+@lru_cache(maxsize=16)
+def _opened(folder: str) -> SparseData:
+    return open_data(folder)
+
+
+def work_on_rows(
+    function: Callable[..., Any],
+    folder: str,
+    prepare: Callable[[Any], Any] | None,
+    blocks: Sequence[tuple[int, int]],
+    reads: Sequence[Any],
+    changes: Sequence[Any],
+    makes: Sequence[Made],
+    shared: Sequence[Any],
+) -> tuple[Any, ...]:
+    """Call a function over rows for some neighbouring blocks: changed and made arrays of their rows, and the sum."""
+    first, last = blocks[0][0], blocks[-1][1]
+    data = _opened(folder).rows(first, last)
+    if prepare is not None:
+        data = prepare(data)
+    given = [part for pieces in reads for part in _arguments(pieces)]
+    # Results are shared by all tasks of a worker, and must stay as they are for tasks that are run again.
+    changed = [[np.array(part) for part in _arguments(pieces)] for pieces in changes]
+    made = [np.empty((last - first, *kind.shape), dtype=kind.dtype) for kind in makes]
+    rest = [_for_kernels(value) for value in shared]
+    total: TreeSum[Any] = TreeSum(len(blocks))
+    written = [array for arrays in changed for array in arrays]
+    with one_blas_thread():
+        for number, (start, stop) in enumerate(blocks):
+            block = Block(data, start - first, stop - first, first)
+            total.put(number, function(block, *given, *written, *made, *rest))
+    return (*(arrays[0] for arrays in changed), *made, total.result())
+
+
+def _for_kernels(value: Any) -> Any:
+    if isinstance(value, np.ndarray) and value.ndim == 2 and value.dtype == np.float64 and value.size > _WORTH_ALIGNING:
+        return aligned(np.ascontiguousarray(value))
+    return value
+
+
+def _arguments(pieces: Any) -> list[NDArray[Any]]:
+    """The array of a list of pieces; of ragged rows, where they start in it too."""
+    if isinstance(pieces, dict):
+        starts = np.asarray(pieces["starts"])
+        return [joined(pieces["pieces"]), starts - starts[0]]
+    return [joined(pieces)]
+
+
+def joined(pieces: Sequence[Piece]) -> NDArray[Any]:
+    """One array of the rows of some pieces."""
+    parts = [array if stop - start == len(array) else array[start:stop] for array, start, stop in pieces]
+    return np.ascontiguousarray(parts[0]) if len(parts) == 1 else np.concatenate(parts)
+
+
+def whole(pieces: Sequence[NDArray[Any]]) -> NDArray[Any]:
+    """All rows."""
+    return np.concatenate(pieces) if len(pieces) > 1 else pieces[0]
+
+
+def same(value: Any) -> Any:
+    """A value that the client has sent, as the result of a task: it can be made again."""
+    return value
+
+
+def item(values: tuple[Any, ...], position: int) -> Any:
+    """One of several results."""
+    return values[position]
+
+
+def summed(terms: Sequence[Any]) -> Any:
+    """The sum of a branch of the tree; the terms stay as they are."""
+    total: TreeSum[Any] = TreeSum(len(terms))
+    for number, term in enumerate(terms):
+        # Sums are taken in the memory of the left one of two.
+        total.put(number, term if number % 2 else copy.deepcopy(term))
+    return total.result()
+
+
+def column_sums(array: NDArray[Any]) -> NDArray[Any]:
+    """Sums over rows, in the order of NumPy."""
+    return np.asarray(array.sum(axis=0))
+
+
+def store(array: NDArray[Any], path: str) -> str:
+    """Write a piece to a file, whole or not at all."""
+    with atomic_path(path) as aside:
+        np.save(aside, array, allow_pickle=False)
+    return path
+
+
+def restore(path: str) -> NDArray[Any]:
+    """Read a piece."""
+    array: NDArray[Any] = np.load(path, allow_pickle=False)
+    return array
+
+
+def can_read(path: str) -> bool:
+    """Whether this worker sees a file."""
+    return os.access(path, os.R_OK)

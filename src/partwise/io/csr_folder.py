@@ -1,0 +1,190 @@
+"""A sparse matrix as a folder of plain .npy files that can be mapped into memory, written block by block."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from partwise.errors import FileFormatError, InvalidInputError
+
+KIND = "partwise rows on disk"
+DESCRIPTION = "matrix.json"
+_VERSION = 1
+_COPIED_AT_ONCE = 2**20
+
+
+class _Column:
+    """A one-dimensional .npy file that grows; its header, which NumPy pads for the purpose, is written anew at the end.
+
+    Parameters
+    ----------
+    path
+        The file.
+    dtype
+        Type of the numbers, until wider ones come.
+    """
+
+    def __init__(self, path: Path, dtype: Any) -> None:
+        self.path, self.dtype, self.size = path, np.dtype(dtype), 0
+        self._file = self._begin()
+
+    def append(self, array: NDArray[Any]) -> None:
+        if array.dtype != self.dtype and not np.can_cast(array.dtype, self.dtype, "safe"):
+            self._widen(np.promote_types(array.dtype, self.dtype))
+        self._file.write(np.ascontiguousarray(array, dtype=self.dtype).data)
+        self.size += array.size
+
+    def close(self) -> None:
+        self._file.seek(0)
+        self._header()
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        self._file.close()
+
+    def _begin(self) -> IO[bytes]:
+        self._file = self.path.open("w+b")
+        self._header()
+        return self._file
+
+    def _header(self) -> None:
+        described = {"descr": np.lib.format.dtype_to_descr(self.dtype), "fortran_order": False, "shape": (self.size,)}
+        np.lib.format.write_array_header_1_0(self._file, described)
+
+    def _widen(self, dtype: np.dtype[Any]) -> None:
+        self.close()
+        narrow = self.path.rename(self.path.with_name(self.path.name + ".narrow"))
+        before = np.load(narrow, mmap_mode="r")
+        self.dtype, self.size = dtype, 0
+        self._begin()
+        for first in range(0, before.size, _COPIED_AT_ONCE):
+            self.append(np.asarray(before[first : first + _COPIED_AT_ONCE], dtype=dtype))
+        del before
+        narrow.unlink()
+
+
+class CsrWriter:
+    """Writes rows to a folder, a block at a time; it is there, whole, when `close` has been called, or not at all.
+
+    Parameters
+    ----------
+    folder
+        The folder to make; there must be none of this name.
+    n_columns
+        Number of features.
+    """
+
+    def __init__(self, folder: str | os.PathLike[str], n_columns: int) -> None:
+        self.folder = Path(folder)
+        self.n_columns = n_columns
+        if self.folder.exists():
+            raise InvalidInputError(f"{self.folder} is there already: name a folder that is not, or remove it.")
+        self._aside = self.folder.with_name(f".{self.folder.name}.{os.getpid()}.writing")
+        try:
+            self._aside.mkdir(parents=True)
+        except OSError as error:
+            raise InvalidInputError(f"cannot write to {self.folder.parent} ({error}): name another folder.") from error
+        self._columns = {
+            name: _Column(self._aside / f"{name}.npy", dtype)
+            for name, dtype in (
+                ("indptr", np.int64),
+                ("indices", np.int32),
+                ("values", np.uint16),
+                ("missing_indptr", np.int64),
+                ("missing_indices", np.int32),
+            )
+        }
+        for name in ("indptr", "missing_indptr"):
+            self._columns[name].append(np.zeros(1, np.int64))
+
+    def append(
+        self,
+        indptr: NDArray[Any],
+        indices: NDArray[Any],
+        values: NDArray[Any],
+        missing_indptr: NDArray[Any],
+        missing_indices: NDArray[Any],
+    ) -> None:
+        """Add rows, given as the arrays of a checked matrix."""
+        columns = self._columns
+        for name, pointers, positions in (
+            ("indptr", indptr, indices),
+            ("missing_indptr", missing_indptr, missing_indices),
+        ):
+            before = columns[name.replace("indptr", "indices")].size
+            columns[name].append(np.asarray(pointers[1:], dtype=np.int64) - int(pointers[0]) + before)
+            columns[name.replace("indptr", "indices")].append(positions)
+        columns["values"].append(values)
+
+    def close(self, kind: str, labels: dict[str, NDArray[Any] | None], facts: dict[str, Any]) -> None:
+        """Finish the files and give the folder its name."""
+        sizes = {name: column.size for name, column in self._columns.items()}
+        for column in self._columns.values():
+            column.close()
+        for name, array in labels.items():
+            if array is not None:
+                np.save(self._aside / f"{name}.npy", np.asarray(array, dtype=np.str_), allow_pickle=False)
+        description = {
+            "kind": KIND,
+            "version": _VERSION,
+            "data": kind,
+            "shape": [sizes["indptr"] - 1, self.n_columns],
+            "nonzeros": sizes["values"],
+            "missing": sizes["missing_indices"],
+            **facts,
+        }
+        (self._aside / DESCRIPTION).write_text(json.dumps(description, indent=1) + "\n")
+        self._aside.rename(self.folder)
+
+    def abandon(self) -> None:
+        """Remove what was written."""
+        for column in self._columns.values():
+            column._file.close()
+        shutil.rmtree(self._aside, ignore_errors=True)
+
+
+def is_csr_folder(path: str | os.PathLike[str]) -> bool:
+    """Whether a path is a folder that `CsrWriter` made."""
+    return (Path(path) / DESCRIPTION).is_file()
+
+
+def open_csr(folder: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, NDArray[Any] | None]]:
+    """What a folder says of itself, and its arrays mapped into memory: pages are read when they are needed.
+
+    The mapping is private and writable, as kernels are compiled for such arrays, and nothing writes to it.
+    """
+    folder = Path(folder)
+    try:
+        description = json.loads((folder / DESCRIPTION).read_text())
+        if description["kind"] != KIND or description["version"] != _VERSION:
+            raise ValueError("it was not written by this version of partwise")
+        arrays: dict[str, NDArray[Any] | None] = {
+            name: np.asarray(_mapped(folder / f"{name}.npy"))
+            for name in ("indptr", "indices", "values", "missing_indptr", "missing_indices")
+        }
+        for name in ("row_labels", "column_labels"):
+            path = folder / f"{name}.npy"
+            arrays[name] = np.load(path, allow_pickle=False) if path.exists() else None
+        n_rows, _ = description["shape"]
+        sizes = [arrays[name].size for name in ("indptr", "indices", "values", "missing_indices")]  # type: ignore[union-attr]
+        if sizes != [n_rows + 1, description["nonzeros"], description["nonzeros"], description["missing"]]:
+            raise ValueError("its files have other sizes than it says")
+    except FileNotFoundError as error:
+        raise FileFormatError(f"{folder} lacks {Path(str(error.filename)).name}: write it anew.") from error
+    except (KeyError, TypeError, ValueError) as error:
+        raise FileFormatError(f"{folder} cannot be read ({error}): write it anew.") from error
+    return description, arrays
+
+
+def _mapped(path: Path) -> NDArray[Any]:
+    """A mapped .npy file; an empty one, which cannot be mapped, is read."""
+    try:
+        array: NDArray[Any] = np.load(path, mmap_mode="c", allow_pickle=False)
+    except ValueError:
+        array = np.load(path, allow_pickle=False)
+    return array

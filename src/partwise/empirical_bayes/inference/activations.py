@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
 
 from partwise.core.data import SparseData
 from partwise.empirical_bayes.inference.rates import posteriors
@@ -18,6 +21,11 @@ from partwise.priors.base import RatePrior
 Floats = NDArray[np.float64]
 
 _MOST_ROWS = 256
+_TOL, _MOST_SWEEPS = 1e-6, 10_000
+# Jumps are tried from steps on that are this share of a row's total: earlier they may lead to another maximum.
+_NEAR = 1e-4
+# What a jump must leave of the last step to be taken, and the slowest convergence that is told from none.
+_WORTH, _SLOWEST = 0.9, 0.9999
 
 
 def expected_counts(
@@ -27,13 +35,14 @@ def expected_counts(
     priors: Sequence[RatePrior],
     engine: Engine,
     *,
-    tol: float = 1e-6,
-    max_sweeps: int = 300,
+    tol: float = _TOL,
+    max_sweeps: int = _MOST_SWEEPS,
 ) -> Floats:
     """Expected counts of each component in each row, of which the posterior of the activations follows.
 
-    Each row is worked on until a sweep changes no expected count by more than ``tol`` of the row's total, on its own:
-    its result is the same in any batch.
+    Each row is worked on, on its own, until its expected counts are within ``tol`` of the row's total of where they
+    settle, as far as the last steps show: its result is the same in any batch. If some are not after ``max_sweeps``,
+    there is one warning.
 
     Parameters
     ----------
@@ -51,30 +60,85 @@ def expected_counts(
     # Counts of features that no component holds say nothing.
     data = data.only(np.any(geometric > 0, axis=1)[data.indices])
     counts = np.empty((data.shape[0], geometric.shape[1]))
+    left = np.zeros(data.shape[0])
 
     def one(block: tuple[int, int]) -> None:
         start, stop = block
         rows = exposure if exposure.shape[0] == 1 else exposure[start:stop]
-        counts[start:stop] = _block(data.rows(start, stop), geometric, rows, priors, tol, max_sweeps)
+        sweeps = _Rows(data.rows(start, stop), geometric, rows, priors)
+        counts[start:stop], left[start:stop] = settled(sweeps, tol, max_sweeps)
 
     engine.for_each(one, row_blocks(data.indptr, most_rows=_MOST_ROWS))
+    if (left > tol).any():
+        warnings.warn(
+            f"after {max_sweeps} sweeps the activations of {np.sum(left > tol)} of {left.size} samples have not"
+            f" settled, and may move by {100.0 * min(left.max(), 1.0):.2g} percent of a sample's total: fit fewer"
+            " components, or a prior that shrinks less.",
+            ConvergenceWarning,
+            stacklevel=2,
+        )
     return counts
 
 
-def _block(
-    data: SparseData, geometric: Floats, exposure: Floats, priors: Sequence[RatePrior], tol: float, max_sweeps: int
-) -> Floats:
-    here = LocalEngine()
-    side = Side(data, here)
-    n_components = geometric.shape[1]
-    counts = np.repeat(data.row_sums[:, None] / n_components, n_components, axis=1)
-    active = data.row_sums > 0
-    for _ in range(max_sweeps):
-        if not active.any():
+@dataclass
+class _Rows:
+    """Some rows, of which those that have settled need no more work."""
+
+    data: SparseData
+    geometric: Floats
+    exposure: Floats
+    priors: Sequence[RatePrior]
+
+    def __post_init__(self) -> None:
+        self._here = LocalEngine()
+        self._cells, self._n_active = self.data, self.data.shape[0]
+
+    def moved(self, counts: Floats, active: NDArray[np.intp]) -> Floats:
+        """The expected counts of the active rows after one sweep: a posterior, and the allocations under it."""
+        n_rows = self.data.shape[0]
+        if 2 * active.size <= self._n_active:
+            kept = np.zeros(n_rows, dtype=np.bool_)
+            kept[active] = True
+            self._cells, self._n_active = self.data.only(np.repeat(kept, np.diff(self.data.indptr))), active.size
+        exposure = self.exposure if self.exposure.shape[0] == 1 else self.exposure[active]
+        activations = np.zeros((n_rows, counts.shape[1]))
+        activations[active] = posteriors(counts, exposure, self.priors, self._here)[1]
+        found, _ = Side(self._cells, self._here).expected_counts(activations, self.geometric)
+        return np.asarray(found[active])
+
+
+def settled(rows: _Rows, tol: float, max_sweeps: int) -> tuple[Floats, Floats]:
+    """Where the sweeps lead from equal shares, and how far from there each row may be, in shares of its total.
+
+    Two sweeps show the direction and how fast steps shrink; a jump goes where a geometric series of them would end
+    (SQUAREM; Varadhan & Roland 2008), and is taken where the step after it is shorter. What is left is that series,
+    with the slowest ratio that a row has shown: after a jump the fast directions hide the slow ones.
+    """
+    totals = rows.data.row_sums
+    n_components = rows.geometric.shape[1]
+    counts = np.repeat(totals[:, None] / n_components, n_components, axis=1)
+    left = np.where(totals > 0, np.inf, 0.0)
+    slowest = np.zeros(totals.size)
+    active = np.flatnonzero(totals > 0)
+    for _ in range(max(max_sweeps // 3, 1)):
+        if not active.size:
             break
-        _, activations, _ = posteriors(counts, exposure, priors, here)
-        moved, _ = side.expected_counts(activations, geometric)
-        change = np.abs(moved - counts).max(axis=1)
-        counts[active] = moved[active]
-        active &= change > tol * data.row_sums
-    return counts
+        begun, total = counts[active], totals[active]
+        once = rows.moved(begun, active)
+        twice = rows.moved(once, active)
+        step, bend = once - begun, twice - 2.0 * once + begun
+        first, second = np.abs(step).max(axis=1), np.abs(twice - once).max(axis=1)
+        ratio = np.where(second < first, second / np.maximum(first, 1e-300), 0.0)
+        slowest[active] = np.maximum(slowest[active], np.minimum(ratio, _SLOWEST))
+        left[active] = second / total * np.maximum(1.0, slowest[active] / (1.0 - slowest[active]))
+        ahead = np.linalg.norm(step, axis=1) / np.maximum(np.linalg.norm(bend, axis=1), 1e-300)
+        ahead = np.clip(ahead, 1.0, 1.0 / (1.0 - _SLOWEST))[:, None]
+        aimed = begun + ahead * (2.0 * step + ahead * bend)
+        inside = (aimed.min(axis=1) > 0) & (second < first) & (first < _NEAR * total)
+        aimed = np.where(inside[:, None], aimed * (total / np.where(inside, aimed.sum(axis=1), 1.0))[:, None], twice)
+        jumped = rows.moved(aimed, active)
+        failed = inside & (np.abs(jumped - aimed).max(axis=1) > _WORTH * first)
+        # Where no jump was tried, this is a third sweep.
+        counts[active] = np.where(failed[:, None], twice, jumped)
+        active = active[left[active] > tol]
+    return counts, left

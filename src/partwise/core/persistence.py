@@ -21,7 +21,7 @@ _KIND = "partwise model"
 _VERSION = 1
 _TRACE = "trace/"
 # Where and how a fit ran is not part of the model.
-_NOT_STORED = frozenset({"engine", "progress", "callbacks", "checkpoint", "resume", "n_jobs"})
+NOT_STORED = frozenset({"engine", "progress", "callbacks", "checkpoint", "resume", "n_jobs"})
 
 
 def save(estimator: Any, path: str | os.PathLike[str]) -> None:
@@ -46,7 +46,7 @@ def save(estimator: Any, path: str | os.PathLike[str]) -> None:
         "parameters": {},
         "attributes": {},
     }
-    parameters = {key: value for key, value in estimator.get_params(deep=False).items() if key not in _NOT_STORED}
+    parameters = {key: value for key, value in estimator.get_params(deep=False).items() if key not in NOT_STORED}
     for key, value in parameters.items():
         metadata["parameters"][key] = _pack(f"parameter/{key}", value, arrays)
     for key, value in vars(estimator).items():

@@ -22,7 +22,7 @@ from benchmarks.harness.bits import published_bits
 from benchmarks.harness.line import Goal, Line, Sample, Settings, skipped
 
 _COMPONENTS = 100
-_SETTLED, _BRIEFLY = 300, 5
+_SETTLED, _BRIEFLY, _ON_END = 300, 5, 5
 _STARTS = {"random": "", "vb": ", from a variational fit with ten parts"}
 _PLAIN = "all weights of every cell, compiled"
 _NANOSECONDS = "ns per cell and component"
@@ -83,6 +83,11 @@ class _Chain:
             self.sweep(self.state)
             self.n_done += 1
 
+    def sweep_some(self, state: Any) -> None:
+        """Some sweeps on end, as a chain makes them: the first finds its data in no cache."""
+        for _ in range(_ON_END):
+            self.sweep(state)
+
 
 def _sweeps(
     settings: Settings, data: Any, kind: str, *, partial: bool = False, goal: Goal | None = None
@@ -107,7 +112,7 @@ def _sweeps(
 def _settled(settings: Settings, chain: _Chain, n_sweeps: int, goal: Goal | None = None) -> Line:
     chain.go_on(n_sweeps)
     active = int(np.sum(chain.state.column_counts[0].sum(axis=0) >= 0.01 * chain.cells.n_cells))
-    seconds = [_seconds(chain.sweep, chain.state) for _ in range(settings.repeats)]
+    seconds = [_seconds(chain.sweep_some, chain.state) / _ON_END for _ in range(settings.repeats)]
     note = f"{active} parts hold 1% of the cells or more; least {min(seconds):.3g} s"
     what = f"a sweep after {n_sweeps} others, {chain.name}"
     return Line(what, "lastfm", Sample.of(seconds, "s"), goal=goal, note=note)

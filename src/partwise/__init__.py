@@ -27,6 +27,7 @@ if TYPE_CHECKING:  # and __all__: the same names for type checkers and editors; 
     from partwise.io import read
     from partwise.io.table import Table
     from partwise.poisson.estimator import PoissonNMF
+    from partwise.reporting.page import report
 
 __all__ = [
     "AllocationNMF",
@@ -52,6 +53,7 @@ __all__ = [
     "metrics",
     "plotting",
     "read",
+    "report",
     "selection",
 ]
 

@@ -44,6 +44,7 @@ PUBLIC: Mapping[str, str] = MappingProxyType(
         "metrics": "partwise.metrics",
         "plotting": "partwise.plotting",
         "read": "partwise.io:read",
+        "report": "partwise.reporting.page:report",
         "selection": "partwise.selection",
     }
 )

@@ -118,7 +118,7 @@ def test_signatures_in_their_usual_order() -> None:
     values = np.arange(1.0, 97.0)
     names = [f"type {name}" for name in np.array(signature_channels())[shuffled]]
     figure = plot_signatures(np.stack([values[shuffled], np.zeros(96)]), names, titles=["SBS1", "SBS2"])
-    heights = [patch.get_height() for patch in figure.axes[0].patches]
+    heights = [patch.get_height() for patch in figure.axes[0].containers[0]]
     np.testing.assert_allclose(heights, values / values.sum())
     assert [text.get_text().strip() for text in figure.axes[0].texts] == ["C>A", "C>G", "C>T", "T>A", "T>C", "T>G"]
     assert [ax.get_ylabel() for ax in figure.axes] == ["SBS1", "SBS2"]

@@ -57,6 +57,7 @@ def plot_column_norms(model: Any, *, title: str = "", ax: Any = None) -> Axes:
         dashes = _DASHES[position // len(COLOURS) % len(_DASHES)]
         colour = COLOURS[position % len(COLOURS)]
         ax.semilogy(iterations, drawable[:, k], color=colour, linestyle=dashes, linewidth=1.5, label=label)
+    ax.xaxis.get_major_locator().set_params(integer=True)
     ax.set_xlabel("iteration")
     ax.set_ylabel("sum of the part's column")
     ax.set_title(title, fontsize=9, loc="left")

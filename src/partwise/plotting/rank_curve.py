@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _MARKERS = "osD^vP*X"
-_DODGE = 0.06
+_DODGE = 0.12
 _RANKS = ("rank", "n_components", "candidates")
 _MEANS = ("mean", "score", "scores")
 _ERRORS = ("std_error", "std_errors")

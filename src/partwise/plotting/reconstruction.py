@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 _FEW_PICTURES = 8
 _MOST_ROWS = 500
+_MOST_COLUMNS = 300
+_BLACK = 0.95
 
 
 def plot_reconstruction(
@@ -40,7 +42,8 @@ def plot_reconstruction(
         Data as for its ``fit``.
     shape
         Height and width, where samples are pictures: each is then drawn above its reconstruction. Otherwise data and
-        reconstruction are two heat maps, their rows and columns in the order of a tree of the reconstruction.
+        reconstruction are two heat maps of the 300 largest features, rows and columns in the order of a tree of the
+        reconstruction.
     samples
         Which samples; by default eight pictures, or up to 500 rows, evenly spaced.
     power
@@ -97,9 +100,13 @@ def _pictures(
 
 
 def _heat_maps(observed: Floats, expected: Floats, power: float, fig: FigureBase | None) -> FigureBase:
+    largest = np.sort(np.argsort(-np.nansum(observed, axis=0), kind="stable")[:_MOST_COLUMNS])
+    observed, expected = observed[:, largest], expected[:, largest]
     figure, axes = panels(fig, 1, 2, 3.6, float(np.clip(3.4 * observed.shape[0] / observed.shape[1], 2.0, 5.0)))
     cells = np.ix_(cluster_order(expected), cluster_order(expected.T))
-    top = max(float(np.nanmax(observed, initial=0.0)), 1.0)
+    present = observed[observed > 0]
+    # A few very large counts would leave all others white.
+    top = max(float(np.quantile(present, _BLACK)) if present.size else 0.0, 1.0)
     for ax, values, title in zip(axes, (observed, expected), ("data", "model"), strict=True):
         draw_cells(ax, values[cells], top=top, power=power)
         ax.set_xticks([])

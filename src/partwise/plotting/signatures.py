@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 SUBSTITUTIONS = ("C>A", "C>G", "C>T", "T>A", "T>C", "T>G")
 """Kinds of substitution, by the pyrimidine of the base pair."""
 
+_DARK = ("#333333", "#009E73", "#D55E00")
 _CHANNEL = re.compile(r"([ACGT])\[([CT]>[ACGT])\]([ACGT])")
 
 
@@ -104,21 +105,14 @@ def _draw_channels(ax: Any, shares: Any) -> None:
 
 def _head(ax: Any) -> None:
     """The kinds of substitution, each above its bars."""
+    from matplotlib.patches import Rectangle
+
+    across = ax.get_xaxis_transform()
     for block, (kind, colour) in enumerate(zip(SUBSTITUTIONS, TINTS, strict=True)):
-        middle = 16 * block + 7.5
-        across = ("data", "axes fraction")
-        box = {"facecolor": colour, "edgecolor": "none", "pad": 1.5}
-        light = colour in ("#333333", "#009E73", "#D55E00")
-        ax.annotate(
-            kind.center(20),
-            (middle, 1.12),
-            xycoords=across,
-            ha="center",
-            fontsize=7,
-            family="monospace",
-            color="white" if light else "black",
-            bbox=box,
-        )
+        start = 16 * block - 0.4
+        ax.add_artist(Rectangle((start, 1.08), 15.8, 0.16, transform=across, facecolor=colour, clip_on=False))
+        ink = "white" if colour in _DARK else "black"
+        ax.text(start + 7.9, 1.15, kind, transform=across, ha="center", va="center", fontsize=7, color=ink)
 
 
 def _usual_order(model: Any, names: Any, n_features: int) -> list[int]:

@@ -68,6 +68,8 @@ def plot_trace(
         _draw_gap(ax, positions, values)
     else:
         _draw_values(ax, positions, values)
+    if against == "iteration":
+        ax.xaxis.get_major_locator().set_params(integer=True)
     ax.set_xlabel(_LABELS[against])
     ax.set_ylabel(f"{column}, below its best" if gap else column)
     ax.spines[["top", "right"]].set_visible(False)

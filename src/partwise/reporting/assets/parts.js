@@ -1,0 +1,101 @@
+// Parts: a list of them, and the features of the chosen one by relevance (Sievert & Shirley 2014).
+const parts = data.parts;
+let chosenPart = 0;
+
+function relevance(inside, overall, balance) {
+  return balance * Math.log(inside) + (1 - balance) * Math.log(inside / overall);
+}
+
+function rankedFeatures(part, balance) {
+  const rows = parts.lists[part].map((feature, at) => {
+    const inside = parts.values[part][at];
+    const overall = parts.overall[feature];
+    const score = parts.signed ? Math.abs(inside) : relevance(inside, overall, balance);
+    return { name: parts.features[feature], inside, overall, score };
+  });
+  rows.sort((one, other) => other.score - one.score);
+  return rows.slice(0, parts.top);
+}
+
+function currentBalance() {
+  return Number(byId("relevance").value);
+}
+
+function showPart() {
+  const balance = currentBalance();
+  const rows = rankedFeatures(chosenPart, balance);
+  const widest = Math.max(...rows.map((row) => Math.max(Math.abs(row.inside), row.overall)), 1e-300);
+  byId("relevance-value").textContent = balance.toFixed(2);
+  byId("part-title").replaceChildren(isolated(parts.names[chosenPart]), ` – ${percent(parts.weights[chosenPart])} of all`);
+  byId("feature-rows").replaceChildren(...rows.map((row) => {
+    const overall = element("div", { class: "overall" });
+    const inside = element("div", { class: "inside" });
+    overall.style.width = `${(100 * row.overall) / widest}%`;
+    inside.style.width = `${(100 * Math.abs(row.inside)) / widest}%`;
+    return element("tr", {}, element("td", { title: row.name }, isolated(row.name)),
+      element("td", {}, element("div", { class: "track", "aria-hidden": "true" }, overall, inside)),
+      element("td", { class: "number" }, (row.inside < 0 ? "−" : "") + percent(Math.abs(row.inside))),
+      element("td", { class: "number" }, percent(row.overall)));
+  }));
+  for (const button of document.querySelectorAll("[data-part]")) {
+    button.setAttribute("aria-current", String(Number(button.dataset.part) === chosenPart));
+  }
+}
+
+function choosePart(part) {
+  chosenPart = part;
+  showPart();
+}
+
+function partButton(part) {
+  const words = rankedFeatures(part, 0.6).slice(0, 5).flatMap((row, at) => [at ? ", " : "", isolated(row.name)]);
+  const fill = element("div");
+  fill.style.width = `${(100 * parts.weights[part]) / Math.max(...parts.weights, 1e-300)}%`;
+  const button = element("button", { type: "button", "data-part": part },
+    element("span", parts.active[part] ? {} : { class: "idle" }, isolated(parts.names[part])),
+    element("span", { class: "number" }, percent(parts.weights[part])),
+    element("span", { class: "words" }, ...words), element("div", { class: "meter", "aria-hidden": "true" }, fill));
+  button.addEventListener("click", () => choosePart(part));
+  return button;
+}
+
+function moveInList(event) {
+  const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+  if (!step) return;
+  const buttons = [...byId("part-list").querySelectorAll("button")];
+  const next = buttons[buttons.indexOf(document.activeElement) + step];
+  if (next) {
+    event.preventDefault();
+    next.focus();
+    next.click();
+  }
+}
+
+function startParts() {
+  byId("parts-view").hidden = false;
+  byId("relevance-box").hidden = parts.signed;
+  byId("part-list").append(...parts.names.map((name, part) => element("li", {}, partButton(part))));
+  byId("part-list").addEventListener("keydown", moveInList);
+  byId("relevance").addEventListener("input", showPart);
+  const inside = parts.binary && !parts.signed ? "probability in the part" : "share of the part";
+  byId("bar-legend").append(element("span", {}, element("span", { class: "key inside" }), inside),
+    element("span", {}, element("span", { class: "key overall" }), parts.binary ? "overall" : "share of everything"));
+  if (parts.total > parts.names.length) {
+    byId("part-list-heading").textContent = `The ${parts.names.length} largest of ${parts.total}`;
+  }
+  byId("download-features").addEventListener("click", () => {
+    const rows = parts.names.flatMap((name, part) =>
+      rankedFeatures(part, currentBalance()).map((row) => [name, row.name, row.inside, row.overall]));
+    download("features.csv", [["part", "feature", "in the part", "overall"], ...rows]);
+  });
+  if (parts.images) {
+    byId("gallery").hidden = false;
+    byId("gallery").append(...parts.images.map((image, part) => {
+      const picture = element("img", { src: image, alt: `Picture of ${parts.names[part]}` });
+      const button = element("button", { type: "button", "data-part": part }, picture, isolated(parts.names[part]));
+      button.addEventListener("click", () => choosePart(part));
+      return button;
+    }));
+  }
+  showPart();
+}

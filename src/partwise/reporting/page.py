@@ -1,0 +1,152 @@
+"""The page itself: one file of HTML with style, script and data inside, and a policy that forbids the rest."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import os
+from collections.abc import Sequence
+from importlib import resources
+from string import Template
+from typing import Any
+
+from partwise._version import __version__
+from partwise.core.keys import RandomState
+from partwise.errors import InvalidInputError
+from partwise.io.atomic import write_atomically
+from partwise.plotting import top_features
+from partwise.plotting.order import checked_groups
+from partwise.reporting.citation import citations
+from partwise.reporting.diagnostics import diagnostics_section
+from partwise.reporting.escape import embedded_json, visible
+from partwise.reporting.fitted import Fitted
+from partwise.reporting.overview import Fact, details, headline
+from partwise.reporting.parts import parts_section
+from partwise.reporting.quality import deviance_explained
+from partwise.reporting.samples import samples_section
+
+SCRIPTS = ("dom.js", "chart.js", "parts.js", "structure.js", "samples.js", "diagnostics.js", "start.js")
+"""Pieces of the script, in their order."""
+
+_FEATURES_WITHOUT_SCRIPT = 10
+
+
+def report(
+    model: Any,
+    X: Any = None,
+    *,
+    output: str | os.PathLike[str] | None = None,
+    title: str | None = None,
+    groups: Sequence[Any] | None = None,
+    image_shape: tuple[int, int] | None = None,
+    random_state: RandomState = 0,
+) -> str:
+    """A page about a fitted model: its parts, what samples are made of, how well it fits, and how to cite it.
+
+    The page is one file. It loads nothing, and its content security policy keeps it from doing so. Data are summed up,
+    not dumped: at 20,000 features and 100,000 samples it stays below 10 MB.
+
+    Parameters
+    ----------
+    model
+        Any fitted estimator.
+    X
+        Data to show the model on, best those of the fit; without them the page has parts and the trace, and samples
+        only where the model keeps their activations.
+    output
+        File to write, whole or not at all; by default none.
+    title
+        Of the page; by default the name of the model.
+    groups
+        The group of each sample: the structure plot is sorted by it.
+    image_shape
+        Height and width, where features are pixels: parts are then also shown as pictures.
+    random_state
+        Seed of the data that are drawn for predictive checks: int, Generator or None.
+
+    Returns
+    -------
+    str
+        The page.
+
+    Examples
+    --------
+    >>> import numpy as np, partwise
+    >>> X = np.kron(np.eye(2, dtype=int), np.full((4, 3), 5))
+    >>> page = partwise.report(partwise.PoissonNMF(2, random_state=0).fit(X), X, title="Two blocks")
+    >>> "<title>Two blocks</title>" in page
+    True
+    """
+    fitted = Fitted.of(model, X)
+    if groups is not None and fitted.shares is None:
+        raise InvalidInputError("groups are those of samples, and there are none: give the data as well.")
+    belongs = None if groups is None or fitted.shares is None else checked_groups(groups, len(fitted.shares), "groups")
+    quality = None
+    if fitted.data is not None and fitted.activations is not None:
+        quality = deviance_explained(model, fitted.data, fitted.activations)
+    content = {
+        "parts": parts_section(fitted, image_shape),
+        "samples": samples_section(fitted, quality, belongs),
+        "diagnostics": diagnostics_section(fitted, X, random_state),
+    }
+    heading = visible(f"{type(model).__name__} report" if title is None else title)
+    page = _filled(fitted, heading, content, _facts(headline(fitted, quality), details(fitted)))
+    if output is not None:
+        # A lone surrogate in a label is spelled out by then, so that the page is UTF-8 whatever the labels are.
+        write_atomically(output, lambda aside: aside.write_text(page, encoding="utf-8", newline="\n"))
+    return page
+
+
+def _filled(fitted: Fitted, heading: str, content: dict[str, Any], facts: dict[str, str]) -> str:
+    style = _asset("style.css")
+    script = "(() => {\n'use strict';\n" + "\n".join(_asset(name) for name in SCRIPTS) + "})();\n"
+    return Template(_asset("page.html")).substitute(
+        title=html.escape(heading),
+        policy=html.escape(_policy(style, script)),
+        style=style,
+        script=script,
+        data=embedded_json(content),
+        citations="\n".join(f"<li>{html.escape(line)}</li>" for line in citations(fitted.model)),
+        plain_parts=_plain_parts(fitted),
+        version=html.escape(__version__),
+        **facts,
+    )
+
+
+def _policy(style: str, script: str) -> str:
+    """Nothing may run or load but what is in the page, and no text may become markup."""
+    return (
+        f"default-src 'none'; script-src 'sha256-{_digest(script)}'; style-src 'sha256-{_digest(style)}'; "
+        "img-src data:; base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
+    )
+
+
+def _digest(text: str) -> str:
+    return base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode("ascii")
+
+
+def _asset(name: str) -> str:
+    return (resources.files("partwise.reporting") / "assets" / name).read_text(encoding="utf-8")
+
+
+def _facts(first: list[Fact], rest: list[Fact]) -> dict[str, str]:
+    tiles = [
+        f'<div class="tile"><dt>{html.escape(fact.name)}</dt><dd>{html.escape(fact.value)}</dd></div>' for fact in first
+    ]
+    notes = [f'<p class="note">{html.escape(f"{fact.name}: {fact.note}")}</p>' for fact in first if fact.note]
+    rows = [
+        f'<tr><th scope="row">{html.escape(fact.name)}</th><td>{html.escape(visible(fact.value, 2000))}</td></tr>'
+        for fact in rest
+    ]
+    return {"tiles": "\n".join(tiles), "notes": "\n".join(notes), "details": "\n".join(rows)}
+
+
+def _plain_parts(fitted: Fitted) -> str:
+    """The largest features of each part for readers without scripts."""
+    ranked = top_features(fitted.model, n=_FEATURES_WITHOUT_SCRIPT)
+    lines = []
+    for k in fitted.order:
+        words = ", ".join(html.escape(visible(name)) for name, _ in ranked[k])
+        lines.append(f'<tr><th scope="row">{html.escape(visible(fitted.names[k]))}</th><td>{words}</td></tr>')
+    return "\n".join(lines)

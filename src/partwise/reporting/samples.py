@@ -1,0 +1,104 @@
+"""The samples of a report: a line each, with its largest parts; and their structure, some of them as stacked bars."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from partwise.plotting.order import group_order, part_order
+from partwise.reporting.escape import LONGEST, visible
+from partwise.reporting.fitted import Fitted
+from partwise.reporting.numbers import rounded
+from partwise.reporting.quality import Quality
+
+Floats = NDArray[np.float64]
+Positions = NDArray[np.int64]
+
+MOST_SAMPLES = 100_000
+"""Samples that are listed; of more, evenly spaced ones."""
+
+LARGEST_PARTS = 3
+"""Parts that are listed of each sample."""
+
+MOST_BARS = 600
+"""Samples in the structure plot."""
+
+MOST_COLOURS = 24
+"""Parts in the structure plot; the others are drawn as one."""
+
+_LABEL_BYTES = 3_500_000
+_SHORTEST = 12
+_PER_MILLE = 1000
+
+
+def samples_section(fitted: Fitted, quality: Quality | None, groups: list[str] | None) -> dict[str, Any] | None:
+    """Label, total, share explained and largest parts of each sample, by columns; None without activations.
+
+    Parameters
+    ----------
+    fitted
+        The model and its data.
+    quality
+        How well each sample is explained; shown if it is known of all.
+    groups
+        The group of each sample, or None.
+    """
+    if fitted.shares is None:
+        return None
+    n_samples = fitted.shares.shape[0]
+    rows = np.unique(np.linspace(0, n_samples - 1, min(n_samples, MOST_SAMPLES)).astype(np.int64))
+    shares = fitted.shares[rows][:, fitted.order]
+    n_largest = min(LARGEST_PARTS, shares.shape[1])
+    largest = np.argsort(-shares, axis=1, kind="stable")[:, :n_largest]
+    kept = np.take_along_axis(shares, largest, axis=1)
+    known = quality is not None and quality.rows.size == n_samples
+    names = None if groups is None else sorted(set(groups))
+    place = {} if names is None else {name: at for at, name in enumerate(names)}
+    return {
+        "n": n_samples,
+        "labels": _labels(fitted, rows),
+        "totals": None if fitted.data is None else rounded(fitted.data.row_sums[rows], 6),
+        "explained": _per_mille(quality.by_sample[rows]) if quality is not None and known else None,
+        "per_sample": n_largest,
+        "parts": largest.ravel().tolist(),
+        "shares": _per_mille(kept),
+        "groups": None if names is None else [visible(name) for name in names],
+        "group_of": None if groups is None else [place[groups[n]] for n in rows],
+        "structure": _structure(fitted, groups, rows),
+    }
+
+
+def _labels(fitted: Fitted, rows: Positions) -> list[str]:
+    """Labels, cut so short that all of them take no more than a few megabytes."""
+    if fitted.samples is None:
+        return [f"sample {n}" for n in rows]
+    labels = [str(fitted.samples[n]) for n in rows]
+    longest = LONGEST
+    cut = [visible(label, longest) for label in labels]
+    while longest > _SHORTEST and sum(len(label.encode()) for label in cut) > _LABEL_BYTES:
+        longest = max(_SHORTEST, longest // 2)
+        cut = [visible(label, longest) for label in labels]
+    return cut
+
+
+def _structure(fitted: Fitted, groups: list[str] | None, listed: Positions) -> dict[str, Any]:
+    """Shares of evenly spaced samples, grouped, within a group by their largest part; positions are of the list."""
+    assert fitted.shares is not None
+    at = np.unique(np.linspace(0, listed.size - 1, min(listed.size, MOST_BARS)).astype(np.int64))
+    shown = fitted.order[:MOST_COLOURS]
+    shares = fitted.shares[listed[at]][:, shown]
+    within = part_order(shares)
+    if groups is not None:
+        within = within[group_order([groups[listed[at[n]]] for n in within])]
+    return {
+        "samples": at[within].tolist(),
+        "parts": len(shown),
+        "shares": _per_mille(shares[within]),
+        "others": len(shown) < fitted.model.n_components_,
+    }
+
+
+def _per_mille(values: Floats) -> list[int]:
+    return [int(value) for value in np.round(_PER_MILLE * values).ravel()]

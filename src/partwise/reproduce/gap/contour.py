@@ -24,7 +24,7 @@ def make(notebook: Notebook) -> str:
     """Compute and draw; a paragraph for the report."""
     X = GammaPoissonModel(_TRUTH).simulate(Key(1).for_stage("data"), _N_SAMPLES).toarray()
     mean = float(X.mean())
-    n_points, n_iterations, n_draws = (15, 90, 40) if notebook.quick else (60, 500, 300)
+    n_points, n_iterations, n_draws = (25, 90, 40) if notebook.quick else (60, 500, 300)
     surface = notebook.step("figure 1: contours", partial(_surface, X, mean, n_points))
     iterates = {
         name: notebook.step(f"figure 1: {name}", partial(_iterates, X, name, n_iterations, n_draws))

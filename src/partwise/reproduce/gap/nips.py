@@ -99,7 +99,7 @@ def _norms(results: dict[str, list[Curve]]) -> Figure:
     axes = figure.subplots(1, 3, sharey=True)
     for ax, name in zip(axes, ("mcem-c", "mcem-ch", "auto"), strict=True):
         found = results[name][0]
-        ax.plot(np.cumsum(found["seconds"]), found["norms"], linewidth=0.9)
+        ax.plot(np.cumsum(found["seconds"]), found["norms"], linewidth=0.9, drawstyle="steps-post")
         ax.set_title(name.upper() if name.startswith("mcem") else name, fontsize=9)
         ax.set_xlabel("CPU seconds")
     axes[0].set_ylabel("norms of the columns")

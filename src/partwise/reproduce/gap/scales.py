@@ -81,8 +81,9 @@ def _picture(results: dict[int, Any], best: dict[int, Any]) -> Figure:
             for k, norms in enumerate(np.array(fit["norms"]).T):
                 lower.plot(seconds, norms, color=color, linewidth=0.9, alpha=0.9, label=name if k == 0 else None)
         upper.set_yscale("log")
-        upper.set_xscale("log")
-        lower.set_xscale("log")
+        for ax in (upper, lower):
+            ax.set_xscale("log")
+            ax.tick_params(axis="x", which="minor", labelbottom=False)
         upper.set_title(f"{scale} × dictionary", fontsize=9)
         lower.set_xlabel("CPU seconds")
     axes[0, 0].set_ylabel("$C_{ML}$ - best + 0.1, nats")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -25,15 +25,15 @@ class Key:
 
     def for_stage(self, name: str) -> Key:
         """The key of a named stage (``"init"``, ``"gibbs"``, ...) of an algorithm."""
-        return replace(self, stage=zlib.crc32(name.encode()))
+        return Key(self.seed, zlib.crc32(name.encode()), self.chain, self.iteration)
 
     def for_chain(self, chain: int) -> Key:
         """The key of one of several chains."""
-        return replace(self, chain=chain)
+        return Key(self.seed, self.stage, chain, self.iteration)
 
     def at(self, iteration: int) -> Key:
         """The key of an iteration."""
-        return replace(self, iteration=iteration)
+        return Key(self.seed, self.stage, self.chain, iteration)
 
     @property
     def words(self) -> tuple[np.uint64, np.uint64, np.uint64]:

@@ -17,6 +17,8 @@ from partwise.gamma_poisson.kernels import allocations, rates
 
 Floats = NDArray[np.float64]
 
+_SAMPLES_AT_ONCE = 2**13
+
 
 @dataclass(frozen=True, eq=False)
 class Sweeps:
@@ -36,6 +38,10 @@ class Sweeps:
         # Each block sums into an array of its own for the shorter side: blocks so large that this costs little.
         return row_blocks(self._long_side.indptr, max(TARGET_NONZEROS, 8 * self._long_side.shape[1]))
 
+    @cached_property
+    def _sample_blocks(self) -> list[tuple[int, int]]:
+        return row_blocks(np.arange(self.data.shape[0] + 1), _SAMPLES_AT_ONCE)
+
     def activations(self, key: Key, sample_counts: Floats, shape: Floats, inverse_rates: Floats) -> Floats:
         """h_nk ~ Gamma(shape_k + c_n+k) x inverse rate."""
         out = np.empty_like(sample_counts)
@@ -45,7 +51,7 @@ class Sweeps:
             start, stop = block
             rates.draw_activations(sample_counts, shape, inverse_rates, *words, start, stop, out)
 
-        self.engine.for_each(one, row_blocks(np.arange(out.shape[0] + 1), 2**18 // shape.size + 1))
+        self.engine.for_each(one, self._sample_blocks)
         return out
 
     def allocations(

@@ -19,6 +19,7 @@ if TYPE_CHECKING:  # and __all__: the same names for type checkers and editors; 
     from partwise.core.checkpoint import Checkpoint
     from partwise.core.coerce import as_table
     from partwise.core.data import BinaryMatrix, CountMatrix
+    from partwise.core.on_disk import on_disk
     from partwise.core.persistence import load
     from partwise.empirical_bayes.estimator import EmpiricalBayesPoissonNMF
     from partwise.empirical_bayes.means import ebpm
@@ -51,6 +52,7 @@ __all__ = [
     "likelihood",
     "load",
     "metrics",
+    "on_disk",
     "plotting",
     "read",
     "report",

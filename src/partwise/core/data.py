@@ -149,6 +149,10 @@ class SparseData:
 
     @classmethod
     def _build(cls, X: Any, *, kind: str, caller: str, allow_missing: bool, allow_all_zero: bool) -> Self:
+        if isinstance(X, cls) and X.by_rows:
+            if kind == "integer" and not X.is_integer:
+                raise InvalidInputError(f"{caller} needs counts, and the data on disk hold other numbers: round them.")
+            return X
         if isinstance(X, SparseData):
             X = Table(X.to_scipy(), X.row_labels, X.column_labels, X.missing_matrix() if X.n_missing else None)
         table = as_table(X)

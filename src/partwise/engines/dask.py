@@ -28,6 +28,8 @@ Value = TypeVar("Value")
 # Tasks of a pass for each thread of the cluster: enough for an even load, few enough for the scheduler's half
 # millisecond a task.
 _TASKS_OF_A_THREAD = 8
+# Blocks of a task, where there are enough of them for all threads.
+_FEWEST_BLOCKS = 4
 # Terms that one task adds: a power of two, so that it adds a branch of the tree.
 _BRANCH = 8
 # Arrays from this size on are sent once to the cluster, smaller ones with every task.
@@ -185,7 +187,7 @@ class DaskEngine:
         """Neighbouring blocks for each task, a power of two of them, so that each task sums a whole branch."""
         threads = max(1, sum(self.client.nthreads().values()))
         size = 1
-        while size * 2 * _TASKS_OF_A_THREAD * threads <= len(blocks):
+        while size * 2 * threads * (1 if size < _FEWEST_BLOCKS else _TASKS_OF_A_THREAD) <= len(blocks):
             size *= 2
         return [list(blocks[first : first + size]) for first in range(0, len(blocks), size)]
 

@@ -16,6 +16,7 @@ from partwise.core.result import Status, Trace
 from partwise.engines.base import Engine
 from partwise.errors import InvalidInputError
 from partwise.poisson.fitted import PoissonEstimator
+from partwise.poisson.inference import by_rows
 from partwise.poisson.inference.activations import solve_activations
 from partwise.poisson.inference.coordinate import CoordinateDescent
 from partwise.poisson.inference.multiplicative import Multiplicative
@@ -60,7 +61,8 @@ class PoissonNMF(PoissonEstimator):
     n_jobs
         Threads; the result is the same for any number. None = 1, -1 = all cores.
     engine
-        Where blocks of rows are worked on; None = threads on this machine.
+        Where blocks of rows are worked on: None = threads on this machine; ``"dask"``, the address of a Dask scheduler,
+        a Dask client or cluster = its workers. The result is the same, to the bit.
     progress
         None: a progress bar on a terminal; True: always; False: never.
     callbacks
@@ -218,15 +220,20 @@ class PoissonNMF(PoissonEstimator):
 
     def _store(self, data: SparseData, state: PoissonState, engine: Engine) -> None:
         floors = Floors.of(data, self.n_components)
-        state = scaled(state.activations, state.dictionary, floors)
-        self.kkt_residual_ = max(
-            Side(data, engine).kkt_residual(state.activations, state.dictionary),
-            Side(data.transposed, engine).kkt_residual(state.dictionary, state.activations),
-        )
+        if data.by_rows:
+            dictionary, totals, self.kkt_residual_ = by_rows.finish(data, engine, state)
+            means = totals / data.shape[0]
+        else:
+            state = scaled(state.activations, state.dictionary, floors)
+            self.kkt_residual_ = max(
+                Side(data, engine).kkt_residual(state.activations, state.dictionary),
+                Side(data.transposed, engine).kkt_residual(state.dictionary, state.activations),
+            )
+            dictionary, totals, means = state.dictionary, state.activations.sum(axis=0), state.activations.mean(axis=0)
         # Entries at the floor stand for zeros.
-        state.dictionary[state.dictionary <= 2 * floors.dictionary[:, None]] = 0.0
-        self._store_components(state.dictionary, state.activations.sum(axis=0))
-        self.mean_activations_ = state.activations.mean(axis=0)
+        dictionary[dictionary <= 2 * floors.dictionary[:, None]] = 0.0
+        self._store_components(dictionary, totals)
+        self.mean_activations_ = means
         self.n_samples_seen_ = data.shape[0]
 
     def _forget_batches(self) -> None:

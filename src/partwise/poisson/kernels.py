@@ -83,6 +83,47 @@ def expected_counts(
 
 
 @kernel
+def add_feature_gains(
+    indptr: Pointer,
+    indices: Index,
+    values: Values,
+    factor: Floats,
+    other: Floats,
+    with_logs: bool,
+    start: int,
+    stop: int,
+    out: Floats,
+) -> float:
+    """``out += (X / (factor @ other.T)).T @ factor``, what an EM step multiplies the other side by, block by block.
+
+    Returns ``(X * log(factor @ other.T)).sum()`` over the block if ``with_logs``, else 0.
+    """
+    n_components = factor.shape[1]
+    ratio = np.empty(_CELLS_AT_ONCE)
+    total = 0.0
+    for n in range(start, stop):
+        row = factor[n]
+        for first in range(indptr[n], indptr[n + 1], _CELLS_AT_ONCE):
+            size = min(_CELLS_AT_ONCE, indptr[n + 1] - first)
+            for p in range(size):
+                column = other[indices[first + p]]
+                rate = 0.0
+                for k in range(n_components):
+                    rate += row[k] * column[k]
+                ratio[p] = rate
+            if with_logs:
+                for p in range(size):
+                    total += values[first + p] * math.log(ratio[p])
+            for p in range(size):
+                ratio[p] = values[first + p] / ratio[p]
+            for p in range(size):
+                gain = out[indices[first + p]]
+                for k in range(n_components):
+                    gain[k] += ratio[p] * row[k]
+    return total
+
+
+@kernel
 def row_exposure(missing: Index, totals: Floats, other: Floats, out: Floats) -> None:
     """``out = other[observed].sum(axis=0)``: what each component is exposed to in a row with missing columns.
 

@@ -22,6 +22,7 @@ EXAMPLES = (
     "partwise fit counts.npz -o topics.partwise --components 10 --seed 1",
     "partwise fit counts.npz -o topics.partwise -k 10 --activations activations.csv --parts parts.csv",
     "partwise fit counts.npz -o topics.partwise -k 10 --checkpoint fit.checkpoint --resume",
+    "partwise fit counts.npz -o topics.partwise -k 10 --engine dask --threads 2",
     "partwise fit catalogue.tsv --transpose -o refit.partwise --components-file signatures.tsv",
 )
 
@@ -89,6 +90,18 @@ def command(
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on from the checkpoint if it is there: same bits as without a stop.")
     ] = False,
+    engine: Annotated[
+        str | None,
+        typer.Option(
+            "--engine",
+            metavar="NAME",
+            help="local: threads. dask: as many workers as --threads, started here, or those of --scheduler.",
+        ),
+    ] = None,
+    scheduler: Annotated[
+        str | None,
+        typer.Option("--scheduler", metavar="ADDRESS", help="Dask scheduler with --engine dask: tcp://HOST:PORT."),
+    ] = None,
     seed: Seed = 0,
     threads: Threads = 1,
     progress: ProgressBar = None,
@@ -114,6 +127,7 @@ def command(
         "tol": tol,
         "random_state": seed,
         "n_jobs": threads,
+        "engine": _engine(engine, scheduler),
         "progress": progress,
         "checkpoint": None if checkpoint is None else _checkpoint(checkpoint, checkpoint_every),
         "resume": resume or None,
@@ -148,6 +162,18 @@ def _checkpoint(path: Path, seconds: float) -> Any:
     from partwise import Checkpoint
 
     return Checkpoint(path, seconds=seconds)
+
+
+def _engine(name: str | None, scheduler: str | None) -> str | None:
+    if name not in (None, "local", "dask"):
+        raise typer.BadParameter(f"{name!r} is not one of local, dask.", param_hint="--engine")
+    if scheduler is None:
+        return name
+    if name != "dask":
+        raise typer.BadParameter("it needs --engine dask.", param_hint="--scheduler")
+    if "://" not in scheduler:
+        raise typer.BadParameter(f"{scheduler!r} is no address such as tcp://HOST:8786.", param_hint="--scheduler")
+    return scheduler
 
 
 def _check_refit(cls: Any, options: dict[str, Any]) -> None:

@@ -13,6 +13,7 @@ from partwise.core.keys import Key
 from partwise.engines.base import Engine
 from partwise.engines.rows import Block
 from partwise.poisson import kernels
+from partwise.poisson.inference import by_rows
 from partwise.poisson.inference.multiplicative import Multiplicative
 from partwise.poisson.inference.passes import Side
 from partwise.poisson.inference.state import Floors, PoissonState, Start, activation_floor, start_factors
@@ -43,7 +44,8 @@ class CoordinateDescent:
 
     A step that would lower the log-likelihood is rejected, and the next one extrapolates less; after two rejections
     in a row one EM step is taken, which cannot lower it. The first steps are EM too: they are cheap, and the large
-    steps of coordinate descent, taken from a random start, end in worse optima.
+    steps of coordinate descent, taken from a random start, end in worse optima. Data on disk are gone over by rows:
+    there the dictionary moves by EM, once for each pass.
     """
 
     n_components: int
@@ -59,6 +61,8 @@ class CoordinateDescent:
         self, key: Key, data: SparseData, state: ExtrapolatedState
     ) -> tuple[ExtrapolatedState, Mapping[str, float]]:
         """Improve activations, then dictionary; reports the log-likelihood (without log x! terms)."""
+        if data.by_rows:
+            return self._step_by_rows(data, state)
         if state.rejections > 2 or key.iteration <= _EM_STEPS:
             return self._em_step(key, data, state)
         samples, features = Side(data, self.engine), Side(data.transposed, self.engine)
@@ -81,6 +85,14 @@ class CoordinateDescent:
         limit = min(1.0, _LIMIT_GROWTH * state.stride_limit)
         longer = min(limit, _STRIDE_GROWTH * max(state.stride, _SHORTEST_LIMIT))
         return ExtrapolatedState(activations, dictionary, ahead, objective, longer, limit), {"objective": objective}
+
+    def _step_by_rows(
+        self, data: SparseData, state: ExtrapolatedState
+    ) -> tuple[ExtrapolatedState, Mapping[str, float]]:
+        """Coordinate descent on the activations alone: on the dictionary it would need columns."""
+        moved, objective = by_rows.step(data, self.engine, state, max_sweeps=_SWEEPS, with_objective=True)
+        fresh = ExtrapolatedState(moved.activations, moved.dictionary, moved.dictionary.copy(), objective)
+        return fresh, {"objective": objective}
 
     def _em_step(
         self, key: Key, data: SparseData, state: ExtrapolatedState

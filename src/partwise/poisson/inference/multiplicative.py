@@ -10,6 +10,7 @@ import numpy as np
 from partwise.core.data import SparseData
 from partwise.core.keys import Key
 from partwise.engines.base import Engine
+from partwise.poisson.inference import by_rows
 from partwise.poisson.inference.passes import Side
 from partwise.poisson.inference.state import Floors, PoissonState, Start, activation_floor, start_factors
 from partwise.priors.flat import FlatPrior
@@ -34,11 +35,14 @@ class Multiplicative:
 
     def step(self, key: Key, data: SparseData, state: PoissonState) -> tuple[PoissonState, Mapping[str, float]]:
         """One update of each factor; reports the log-likelihood between the two where it is due."""
+        due = key.iteration % OBJECTIVE_EVERY == 0
+        if data.by_rows:
+            state, objective = by_rows.step(data, self.engine, state, max_sweeps=0, with_objective=due)
+            return state, {"objective": objective} if due else {}
         samples, features = Side(data, self.engine), Side(data.transposed, self.engine)
         floors = Floors.of(data, self.n_components)
         activations = samples.place(state.activations)
         state.activations = samples.em_update(activations, state.dictionary, activation_floor(self.n_components))
-        due = key.iteration % OBJECTIVE_EVERY == 0
         counts, logs = features.expected_counts(state.dictionary, state.activations, with_logs=due)
         exposure = features.exposure(state.activations)
         info = {"objective": logs - float(np.sum(state.dictionary * exposure))} if due else {}

@@ -52,6 +52,8 @@ def start_factors(key: Key, data: SparseData, n_components: int, init: Start) ->
     if isinstance(init, tuple):
         activations, dictionary = init[0], init[1].T
     elif init == "nndsvd":
+        if data.by_rows:
+            raise InvalidInputError("init='nndsvd' needs the data in memory, and these are on disk: use 'random'.")
         activations, dictionary = _nndsvd(key, data, n_components)
     else:
         # The features' own frequencies with exponential noise, and each row's total spread evenly.

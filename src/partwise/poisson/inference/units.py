@@ -15,9 +15,10 @@ _NOTHING = 1e-100
 def usual_size(data: SparseData) -> tuple[SparseData, int]:
     """The data divided by a power of 2, whose exponent comes with it: 0 unless the values are extreme.
 
-    Values that are nothing beside the average one are left out: products of such factors underflow.
+    Values that are nothing beside the average one are left out: products of such factors underflow. Data on disk are
+    left as they are.
     """
-    if data.is_integer or not data.nnz:
+    if data.is_integer or data.by_rows or not data.nnz:
         return data, 0
     average = data.total / data.nnz
     data = data.only(data.values >= _NOTHING * average)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 
 from partwise.allocation.marginal import log_marginal_likelihood
 from partwise.core.keys import RandomState, key_from
-from partwise.errors import InvalidInputError
+from partwise.errors import InaccurateWarning, InvalidInputError
 
 Floats = NDArray[np.float64]
 Criterion = Callable[..., tuple[float, float]]
@@ -81,6 +82,11 @@ def select_rank(
     RankSelection
         Candidates, scores, standard errors, and posterior probabilities where the score is log p(X | K).
 
+    Warns
+    -----
+    InaccurateWarning
+        Where the errors of the scores leave open which candidate is best.
+
     Examples
     --------
     >>> import numpy as np
@@ -97,7 +103,30 @@ def select_rank(
             raise InvalidInputError(f"criterion must be a function or one of {', '.join(CRITERIA)}, got {criterion!r}.")
         criterion = CRITERIA[criterion]
     seed = key_from(random_state).seed
-    scored = np.array([criterion(X, int(n_components), rng=seed, **options) for n_components in tried])
+    with warnings.catch_warnings():
+        # An inaccurate score matters only where it decides, which is said below.
+        warnings.simplefilter("ignore", InaccurateWarning)
+        scored = np.array([criterion(X, int(n_components), rng=seed, **options) for n_components in tried])
     scores, std_errors = scored.T.copy()
     weights = np.exp(scores - scores.max())
-    return RankSelection(tried, scores, std_errors, weights / weights.sum())
+    found = RankSelection(tried, scores, std_errors, weights / weights.sum())
+    _warn_if_open(found)
+    return found
+
+
+def _warn_if_open(found: RankSelection) -> None:
+    """Say so where errors of more than a nat leave open which of two candidates is better."""
+    best = int(np.argmax(found.scores))
+    leads = found.scores[best] - found.scores
+    errors = np.hypot(found.std_errors, found.std_errors[best])
+    undecided = (errors > 1.0) & (leads < 2.0 * errors)
+    undecided[best] = False
+    if undecided.any():
+        other = int(np.flatnonzero(undecided)[np.argmin(leads[undecided])])
+        warnings.warn(
+            f"select_rank cannot tell {found.candidates[best]} from {found.candidates[other]} parts: their scores"
+            f" differ by {leads[other]:.2g} nats, with a standard error of {errors[other]:.2g}. Raise the"
+            " criterion's effort.",
+            InaccurateWarning,
+            stacklevel=3,
+        )

@@ -1,0 +1,154 @@
+"""Annealed sequential Monte Carlo over all tokens at once: from independent labels to the allocation model."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from partwise.allocation.kernels.particles import log_mean_weight, move, resample
+from partwise.kernels.categories import categorical
+from partwise.kernels.gamma_functions import log_gamma_difference
+from partwise.kernels.inner import inner_kernel
+from partwise.kernels.jit import kernel
+from partwise.kernels.streams import new_stream, seek
+
+Floats = NDArray[np.float64]
+Counts = NDArray[np.int32]
+
+
+@kernel
+def bridge_island(
+    token_rows: NDArray[np.int32],
+    token_features: NDArray[np.int32],
+    activation_concentration: Floats,
+    dictionary_concentration: Floats,
+    sample_anchor: Floats,
+    feature_anchor: Floats,
+    strengths: Floats,
+    n_moves: int,
+    seed: np.uint64,
+    stage_chain: np.uint64,
+    island: np.uint64,
+    sample_counts: Counts,
+    feature_counts: Counts,
+    component_counts: Counts,
+    labels: NDArray[Any],
+    log_weights: Floats,
+) -> tuple[float, int]:
+    """``log Z_0 + sum over stages of log mean weight``, without the last stage, and the set of its particles.
+
+    The stages are the model with priors Dirichlet(α + c A_.k) and Dirichlet(β + c B_n.), c being ``strengths``, falling
+    to 0; before them, as for c = ∞, labels are independent, with probabilities proportional to a_fk b_nk, the anchors
+    A and B with columns and rows that sum to 1. A stage weighs particles by the ratio of its p(X, labels) to that of
+    the stage before, resamples them and moves them by collapsed Gibbs sweeps. The weights of the last stage are left in
+    ``log_weights``. Counts, 0 at first, and labels are two sets of particles.
+    """
+    n_particles, n_tokens = labels.shape[1], labels.shape[2]
+    n_components = activation_concentration.size
+    column_sums = feature_anchor.sum(axis=0)
+    row_sums = sample_anchor.sum(axis=1)
+    weights = np.empty(n_components)
+    stream = new_stream()
+    seek(stream, seed, stage_chain, island, 0)
+    result = 0.0
+    for i in range(n_tokens):
+        n, f = token_rows[i], token_features[i]
+        total = 0.0
+        for k in range(n_components):
+            weights[k] = feature_anchor[f, k] / column_sums[k] * sample_anchor[n, k] / row_sums[n]
+            total += weights[k]
+        result += math.log(total)
+        for s in range(n_particles):
+            k = categorical(stream, weights, total)
+            labels[0, s, i] = k
+            sample_counts[0, s, n, k] += 1
+            feature_counts[0, s, f, k] += 1
+            component_counts[0, s, k] += 1
+    now = 0
+    whole = dictionary_concentration.sum()
+    sample_prior, feature_prior = np.empty_like(sample_anchor), np.empty_like(feature_anchor)
+    component_prior = np.empty(n_components)
+    for stage in range(strengths.size):
+        for s in range(n_particles):
+            particle = sample_counts[now, s], feature_counts[now, s], component_counts[now, s]
+            if stage == 0:
+                before = _log_independent(*particle, sample_anchor, feature_anchor, row_sums, column_sums)
+            else:
+                before = _log_labels(*particle, sample_prior, feature_prior, component_prior)
+            log_weights[s] = -before
+        strength = strengths[stage]
+        for n in range(sample_prior.shape[0]):
+            for k in range(n_components):
+                sample_prior[n, k] = activation_concentration[k] + strength * sample_anchor[n, k]
+        for f in range(feature_prior.shape[0]):
+            for k in range(n_components):
+                feature_prior[f, k] = dictionary_concentration[f] + strength * feature_anchor[f, k]
+        for k in range(n_components):
+            component_prior[k] = whole + strength * column_sums[k]
+        for s in range(n_particles):
+            particle = sample_counts[now, s], feature_counts[now, s], component_counts[now, s]
+            log_weights[s] += _log_labels(*particle, sample_prior, feature_prior, component_prior)
+        if stage == strengths.size - 1:
+            break
+        log_mean = log_mean_weight(log_weights)
+        result += log_mean
+        particles = sample_counts, feature_counts, component_counts, labels
+        now = resample(stream, log_weights, log_mean, n_tokens, now, *particles)
+        counts = sample_counts[now], feature_counts[now], component_counts[now]
+        priors = sample_prior, feature_prior, component_prior
+        move(stream, token_rows, token_features, n_tokens, n_moves, *priors, *counts, labels[now])
+    return result, now
+
+
+@inner_kernel
+def _log_independent(
+    sample_counts: Counts,
+    feature_counts: Counts,
+    component_counts: Counts,
+    sample_anchor: Floats,
+    feature_anchor: Floats,
+    row_sums: Floats,
+    column_sums: Floats,
+) -> float:
+    """``(S_n+k * log(B / B_n+)).sum() + (S_+fk * log(A / A_+k)).sum()``: labels for c = ∞."""
+    total = 0.0
+    for n in range(sample_anchor.shape[0]):
+        for k in range(column_sums.size):
+            total += sample_counts[n, k] * math.log(sample_anchor[n, k] / row_sums[n])
+    for f in range(feature_anchor.shape[0]):
+        for k in range(column_sums.size):
+            total += feature_counts[f, k] * math.log(feature_anchor[f, k])
+    for k in range(column_sums.size):
+        total -= component_counts[k] * math.log(column_sums[k])
+    return total
+
+
+@inner_kernel
+def _log_labels(
+    sample_counts: Counts,
+    feature_counts: Counts,
+    component_counts: Counts,
+    sample_prior: Floats,
+    feature_prior: Floats,
+    component_prior: Floats,
+) -> float:
+    """Log p(X, labels) of tokens in order: Dirichlet-multinomial in the rows, and in the components."""
+    total = 0.0
+    for n in range(sample_prior.shape[0]):
+        length, mass = 0, 0.0
+        for k in range(component_prior.size):
+            mass += sample_prior[n, k]
+            length += sample_counts[n, k]
+            if sample_counts[n, k] > 0:
+                total += log_gamma_difference(sample_prior[n, k], float(sample_counts[n, k]))
+        total -= log_gamma_difference(mass, float(length))
+    for f in range(feature_prior.shape[0]):
+        for k in range(component_prior.size):
+            if feature_counts[f, k] > 0:
+                total += log_gamma_difference(feature_prior[f, k], float(feature_counts[f, k]))
+    for k in range(component_prior.size):
+        total -= log_gamma_difference(component_prior[k], float(component_counts[k]))
+    return total

@@ -1,0 +1,129 @@
+"""Particles that are labels of tokens with their counts: draws, Gibbs moves, weights and resampling."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from partwise.kernels.categories import categorical
+from partwise.kernels.inner import inner_kernel
+from partwise.kernels.jit import kernel
+from partwise.kernels.streams import Stream, next_uniform
+
+Floats = NDArray[np.float64]
+Counts = NDArray[np.int32]
+
+
+@inner_kernel
+def draw_component(
+    stream: Stream,
+    n: int,
+    f: int,
+    s: int,
+    sample_prior: Floats,
+    feature_prior: Floats,
+    component_prior: Floats,
+    sample_counts: Counts,
+    feature_counts: Counts,
+    component_counts: Counts,
+    weights: Floats,
+) -> tuple[int, float]:
+    """A component for one token of particle s given its counts, which then hold it, and the sum of the weights."""
+    for k in range(component_prior.size):
+        weights[k] = (
+            (feature_prior[f, k] + feature_counts[s, f, k])
+            / (component_prior[k] + component_counts[s, k])
+            * (sample_prior[n, k] + sample_counts[s, n, k])
+        )
+    total = 0.0
+    for k in range(component_prior.size):
+        total += weights[k]
+    k = categorical(stream, weights, total)
+    sample_counts[s, n, k] += 1
+    feature_counts[s, f, k] += 1
+    component_counts[s, k] += 1
+    return k, total
+
+
+@kernel
+def move(
+    stream: Stream,
+    token_rows: NDArray[np.int32],
+    token_features: NDArray[np.int32],
+    n_tokens: int,
+    n_moves: int,
+    sample_prior: Floats,
+    feature_prior: Floats,
+    component_prior: Floats,
+    sample_counts: Counts,
+    feature_counts: Counts,
+    component_counts: Counts,
+    labels: NDArray[Any],
+) -> None:
+    """``n_moves`` collapsed Gibbs sweeps of every particle over the first tokens, in place."""
+    weights = np.empty(component_prior.size)
+    for s in range(labels.shape[0]):
+        for _ in range(n_moves):
+            for i in range(n_tokens):
+                n, f, k = token_rows[i], token_features[i], int(labels[s, i])
+                sample_counts[s, n, k] -= 1
+                feature_counts[s, f, k] -= 1
+                component_counts[s, k] -= 1
+                k, _total = draw_component(
+                    stream,
+                    n,
+                    f,
+                    s,
+                    sample_prior,
+                    feature_prior,
+                    component_prior,
+                    sample_counts,
+                    feature_counts,
+                    component_counts,
+                    weights,
+                )
+                labels[s, i] = k
+
+
+@kernel
+def log_mean_weight(log_weights: Floats) -> float:
+    """``logsumexp(log_weights) - log(len(log_weights))``."""
+    top = -math.inf
+    for s in range(log_weights.size):
+        top = max(top, log_weights[s])
+    mean = 0.0
+    for s in range(log_weights.size):
+        mean += math.exp(log_weights[s] - top) / log_weights.size
+    return top + math.log(mean)
+
+
+@kernel
+def resample(
+    stream: Stream,
+    log_weights: Floats,
+    log_mean: float,
+    n_tokens: int,
+    now: int,
+    sample_counts: Counts,
+    feature_counts: Counts,
+    component_counts: Counts,
+    labels: NDArray[Any],
+) -> int:
+    """Systematic resampling from one of two sets of particles into the other, whose number is returned."""
+    n_particles = log_weights.size
+    place = next_uniform(stream)
+    parent = 0
+    reached = math.exp(log_weights[0] - log_mean)
+    other = 1 - now
+    for s in range(n_particles):
+        while reached <= place + s and parent < n_particles - 1:
+            parent += 1
+            reached += math.exp(log_weights[parent] - log_mean)
+        sample_counts[other, s] = sample_counts[now, parent]
+        feature_counts[other, s] = feature_counts[now, parent]
+        component_counts[other, s] = component_counts[now, parent]
+        labels[other, s, :n_tokens] = labels[now, parent, :n_tokens]
+    return other

@@ -14,7 +14,7 @@ endif
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-all bench bench-check docs lint clean
+.PHONY: help demo test test-all test-browser bench bench-check docs lint clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
@@ -26,7 +26,11 @@ test: lint ## the test command: lint, types, layers, tests (below 15 minutes on 
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
 test-all: lint ## everything that `test` runs, and the slow statistical tests
-	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m ''
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m 'not browser'
+
+test-browser: $(VENV)/.installed-browser ## reports in a headless Chromium, which is installed where that is allowed
+	.ci/chromium
+	$(BIN)/python -m pytest tests/browser -m browser
 
 bench: $(VENV)/.installed-bench ## measure speed and memory against named peers; all, or those that BENCH= names
 	$(BIN)/python -m benchmarks $(BENCH)
@@ -51,6 +55,10 @@ clean: ## remove what the targets made, except .venv
 $(VENV)/.installed: pyproject.toml | $(BIN)/python
 	$(INSTALL) --upgrade 'pip>=25.1'
 	$(INSTALL) --editable '.[all]' --group dev
+	@touch $@
+
+$(VENV)/.installed-browser: $(VENV)/.installed
+	$(INSTALL) --group browser
 	@touch $@
 
 $(VENV)/.installed-bench: $(VENV)/.installed

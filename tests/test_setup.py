@@ -72,7 +72,7 @@ def test_missing_make_is_named(clone: Path) -> None:
 def test_make_lists_its_targets(clone: Path) -> None:
     done = run(clone, "make")
     assert done.returncode == 0
-    for target in ("demo", "test", "test-all", "bench", "docs", "lint", "clean"):
+    for target in ("demo", "test", "test-all", "test-browser", "bench", "docs", "lint", "clean"):
         assert f"make {target} " in done.stdout
 
 

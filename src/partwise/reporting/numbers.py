@@ -27,11 +27,11 @@ def _short(value: float, digits: int) -> float | int | None:
 
 
 def in_words(value: float) -> str:
-    """A number for people: groups of three digits, four significant digits of a fraction.
+    r"""A number for people: groups of three digits, four significant digits of a fraction.
 
     Examples
     --------
     >>> in_words(1234567), in_words(0.123456)
-    ('1 234 567', '0.1235')
+    ('1\u202f234\u202f567', '0.1235')
     """
     return f"{value:,.0f}".replace(",", "\u202f") if float(value).is_integer() else f"{value:.4g}"

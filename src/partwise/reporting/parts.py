@@ -22,6 +22,8 @@ MOST_PIXELS = 2_000_000
 """Of all pictures together."""
 
 _STEPS = 20
+_DIGITS = 3  # of relevance
+_KEPT = 6
 
 
 def parts_section(fitted: Fitted, image_shape: tuple[int, int] | None = None) -> dict[str, Any]:
@@ -51,9 +53,9 @@ def parts_section(fitted: Fitted, image_shape: tuple[int, int] | None = None) ->
         "binary": fitted.is_binary,
         "top": TOP,
         "features": [visible(fitted.features[f]) for f in listed],
-        "overall": rounded(overall[listed]),
+        "overall": rounded(overall[listed], _KEPT),
         "lists": [[place[int(f)] for f in features] for features in lists],
-        "values": [rounded(inside[k, features]) for k, features in zip(fitted.order, lists, strict=True)],
+        "values": [rounded(inside[k, features], _KEPT) for k, features in zip(fitted.order, lists, strict=True)],
         "images": _images(fitted, image_shape),
         "image_shape": None if image_shape is None else list(image_shape),
     }
@@ -84,8 +86,9 @@ def _candidates(inside: Floats, overall: Floats, signed: bool) -> NDArray[np.int
     found: set[int] = set()
     for step in range(_STEPS + 1):
         balance = step / _STEPS
-        relevance = balance * log_inside + (1.0 - balance) * log_lift
-        first = np.argsort(-relevance, kind="stable")[:TOP] if present.size > TOP else np.arange(present.size)
+        # Features of one part alone have the same lift; of such ties the page shows the most frequent first.
+        relevance = np.round(balance * log_inside + (1.0 - balance) * log_lift, _DIGITS)
+        first = np.lexsort((-log_inside, -relevance))[:TOP]
         found.update(present[first].tolist())
     return np.array(sorted(found), dtype=np.int64)
 

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from partwise.cli.output import say, show_json
-from partwise.cli.parameters import Json
+from partwise.cli.parameters import Json, Threads
+from partwise.cli.reading import ReadArguments
+
+if TYPE_CHECKING:
+    from partwise.io import Table
 
 EXAMPLES = (
     "partwise plot topics.partwise -o parts.png",
     "partwise plot topics.partwise -o words.png --kind features --top 8",
     "partwise plot topics.partwise -o fit.svg --kind trace",
+    "partwise plot topics.partwise counts.npz -o samples.png --kind structure",
 )
 
 
@@ -23,48 +28,113 @@ class Kind(StrEnum):
 
     DICTIONARY = "dictionary"
     FEATURES = "features"
+    SIGNATURES = "signatures"
+    IMAGES = "images"
     TRACE = "trace"
+    NORMS = "norms"
+    STRUCTURE = "structure"
+    CHECKS = "checks"
+    RECONSTRUCTION = "reconstruction"
+
+
+_OF_DATA = (Kind.STRUCTURE, Kind.CHECKS, Kind.RECONSTRUCTION)
 
 
 def command(
     file: Annotated[Path, typer.Argument(metavar="MODEL", help="A model file.")],
+    data: Annotated[
+        Path | None,
+        typer.Argument(metavar="[DATA]", help="Samples x features, for structure, checks and reconstruction."),
+    ] = None,
+    *,
     output: Annotated[
         Path, typer.Option("-o", "--output", metavar="PICTURE", help="The picture to write: .png, .pdf or .svg.")
     ],
     kind: Annotated[
-        Kind, typer.Option("--kind", help="Features x parts in grey, the largest features of each part, or the fit.")
+        Kind,
+        typer.Option(
+            "--kind",
+            help="Features x parts in grey, the largest features of each part, mutation signatures, images; how the "
+            "fit went; or, of data, samples as stacked bars, predictive checks, data beside the model.",
+        ),
     ] = Kind.DICTIONARY,
     groups: Annotated[
         Path | None,
         typer.Option(
-            "--groups", metavar="FILE", help="A table (.csv, .tsv) with a feature and its group in each line."
+            "--groups",
+            metavar="FILE",
+            help="A table (.csv, .tsv) with a feature (of structure: a sample) and its group in each line.",
         ),
     ] = None,
     top: Annotated[int, typer.Option("--top", metavar="N", min=1, help="Features of each part, for bars.")] = 10,
+    shape: Annotated[
+        str | None,
+        typer.Option("--image-shape", metavar="HxW", help="Height and width, where features are pixels: 28x28."),
+    ] = None,
+    threads: Threads = 1,
     as_json: Json = False,
+    reading: ReadArguments,
 ) -> None:
-    """Draw the parts of a model, or how its fit went.
+    """Draw the parts of a model, how its fit went, or what it makes of data.
 
-    Parts that hold next to nothing are left out. With `--groups` features are sorted by their group.
+    Parts that hold next to nothing are left out. With `--groups` features (or samples) are sorted by their group.
     """
+    from partwise.cli.groups import image_shape
     from partwise.core.persistence import load
-    from partwise.plotting import largest_parts, plot_dictionary, plot_top_features, plot_trace, save_figure
+    from partwise.plotting import save_figure
 
+    if kind in _OF_DATA and data is None:
+        raise typer.BadParameter(f"{kind} is drawn of data: give DATA as well.", param_hint="--kind")
+    if kind is Kind.IMAGES and shape is None:
+        raise typer.BadParameter("images need their height and width.", param_hint="--image-shape")
+    pixels = image_shape(shape)
     model = load(file)
-    active = set(model.active_components_.tolist())
-    parts = [k for k in largest_parts(model) if k in active] or None
-    figure: Any
-    if kind is Kind.TRACE:
-        figure = plot_trace(model, column=_traced(model)).figure
-    elif kind is Kind.FEATURES:
-        figure = plot_top_features(model, n=top, parts=parts)
-    else:
-        belongs = None if groups is None else _groups(groups, model)
-        figure = plot_dictionary(model, groups=belongs, order="parts", parts=parts).figure
+    model.set_params(n_jobs=threads)
+    table = None if data is None else reading.read(data)
+    figure = _parts(kind, model, groups, top, pixels) if table is None else _of_data(kind, model, table, groups, pixels)
     save_figure(figure, output)
     say(f"wrote {output}")
     if as_json:
         show_json({"command": "plot", "model": str(file), "kind": kind.value, "output": str(output)})
+
+
+def _parts(kind: Kind, model: Any, groups: Path | None, top: int, pixels: tuple[int, int] | None) -> Any:
+    """A picture of the model alone."""
+    from partwise import plotting
+    from partwise.cli.groups import read_groups
+
+    if kind is Kind.TRACE:
+        return plotting.plot_trace(model, column=_traced(model)).figure
+    if kind is Kind.NORMS:
+        return plotting.plot_column_norms(model).figure
+    active = set(model.active_components_.tolist())
+    parts = [k for k in plotting.largest_parts(model) if k in active] or None
+    if kind is Kind.FEATURES:
+        return plotting.plot_top_features(model, n=top, parts=parts)
+    if kind is Kind.SIGNATURES:
+        return plotting.plot_signatures(model, parts=parts)
+    if kind is Kind.IMAGES and pixels is not None:
+        return plotting.plot_parts_images(model, pixels, parts=parts)
+    names = getattr(model, "feature_names_in_", None)
+    belongs = None if groups is None else read_groups(groups, names, "feature")
+    # Probabilities are what they are; shares of counts are small, and told apart on a scale of their own.
+    greys: Any = {} if hasattr(model, "predict_proba") else {"top": float(model.components_.max()) or 1.0, "power": 0.5}
+    return plotting.plot_dictionary(model, groups=belongs, order="parts", parts=parts, **greys).figure
+
+
+def _of_data(kind: Kind, model: Any, table: Table, groups: Path | None, pixels: tuple[int, int] | None) -> Any:
+    """A picture of a model and data."""
+    from partwise import plotting
+    from partwise.cli.groups import read_groups
+
+    if kind is Kind.CHECKS:
+        return plotting.plot_predictive_checks(model, table)
+    if kind is Kind.RECONSTRUCTION:
+        return plotting.plot_reconstruction(model, table, shape=pixels)
+    if kind is not Kind.STRUCTURE:
+        raise typer.BadParameter(f"{kind} is drawn of the model alone: drop DATA.", param_hint="--kind")
+    belongs = None if groups is None else read_groups(groups, table.row_labels, "sample")
+    return plotting.plot_structure(model.transform(table), model=model, groups=belongs).figure
 
 
 def _traced(model: Any) -> str:
@@ -73,21 +143,3 @@ def _traced(model: Any) -> str:
         if column in model.trace_ and len(model.trace_.evaluated(column)[0]):
             return column
     return "objective"
-
-
-def _groups(path: Path, model: Any) -> list[str]:
-    """The group of each feature, by name."""
-    import csv
-
-    from partwise.errors import InvalidInputError
-
-    names = getattr(model, "feature_names_in_", None)
-    if names is None:
-        raise InvalidInputError("--groups needs a model whose features have names; this one has none.")
-    with path.open(encoding="utf-8", newline="") as lines:
-        rows = list(csv.reader(lines, delimiter="\t" if path.suffix == ".tsv" else ","))
-    found = {row[0]: row[1] for row in rows if len(row) > 1}
-    absent = [str(name) for name in names if str(name) not in found]
-    if absent:
-        raise InvalidInputError(f"{path} has no group for feature {absent[0]!r}: give a line 'feature,group' for each.")
-    return [found[str(name)] for name in names]

@@ -34,10 +34,11 @@ function powers(low, high) {
 }
 
 function frame(width, height, xs, ys, words) {
-  const [left, bottom] = [64, 42];
+  const bottom = 42;
   const image = drawn("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": words.label });
-  const x = scale(xs, left, width - 12, words.logarithmic);
   const y = scale(ys, height - bottom, 10, words.logarithmic);
+  const left = 32 + 7.5 * Math.max(...y.ticks.map((tick) => short(tick).length), 1);
+  const x = scale(xs, left, width - 12, words.logarithmic);
   for (const tick of x.ticks) {
     image.append(drawn("line", { class: "grid", x1: x.place(tick), x2: x.place(tick), y1: 10, y2: height - bottom }),
       drawn("text", { x: x.place(tick), y: height - bottom + 16, "text-anchor": "middle" }, short(tick)));

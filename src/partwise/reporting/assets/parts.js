@@ -2,8 +2,9 @@
 const parts = data.parts;
 let chosenPart = 0;
 
+// To three digits: features of one part alone have the same lift, and rounding must not tell them apart.
 function relevance(inside, overall, balance) {
-  return balance * Math.log(inside) + (1 - balance) * Math.log(inside / overall);
+  return Math.round(1000 * (balance * Math.log(inside) + (1 - balance) * Math.log(inside / overall)));
 }
 
 function rankedFeatures(part, balance) {
@@ -13,7 +14,7 @@ function rankedFeatures(part, balance) {
     const score = parts.signed ? Math.abs(inside) : relevance(inside, overall, balance);
     return { name: parts.features[feature], inside, overall, score };
   });
-  rows.sort((one, other) => other.score - one.score);
+  rows.sort((one, other) => other.score - one.score || other.inside - one.inside);
   return rows.slice(0, parts.top);
 }
 

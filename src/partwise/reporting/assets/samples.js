@@ -10,16 +10,29 @@ function startSamples() {
   byId("samples-view").hidden = false;
   const first = (n) => samples.parts[n * samples.per_sample];
   const columns = [
-    { title: "sample", value: (n) => n, shown: (n) => isolated(samples.labels[n]), text: (n) => samples.labels[n] },
+    { title: "sample", value: (n) => ranks()[n], shown: (n) => isolated(samples.labels[n]), text: (n) => samples.labels[n] },
     samples.groups && { title: "group", value: (n) => samples.group_of[n], shown: (n) => isolated(samples.groups[samples.group_of[n]]), text: (n) => samples.groups[samples.group_of[n]] },
     samples.totals && { title: "total", number: true, value: (n) => samples.totals[n], shown: (n) => short(samples.totals[n]) },
     samples.explained && { title: "explained", number: true, value: (n) => samples.explained[n], shown: (n) => `${(samples.explained[n] / 10).toFixed(1)} %`, text: (n) => samples.explained[n] / 1000 },
     { title: "largest parts", value: (n) => first(n) - samples.shares[n * samples.per_sample] / 1001, shown: mix, text: mixText },
   ].filter(Boolean);
   let lowered = null;
+  let ranked = null;
   let found = samples.labels.map((label, n) => n);
-  let sorting = { column: 0, down: false };
+  let sorting = { column: null, down: false };
   let page = 0;
+
+  // Places of the labels in the alphabet, found once: comparing texts again and again would be slow.
+  function ranks() {
+    if (!ranked) {
+      const order = samples.labels.map((label, n) => n);
+      const { compare } = new Intl.Collator(undefined, { numeric: true });
+      order.sort((one, other) => compare(samples.labels[one], samples.labels[other]) || one - other);
+      ranked = new Array(order.length);
+      order.forEach((n, at) => { ranked[n] = at; });
+    }
+    return ranked;
+  }
 
   function pairs(n) {
     const from = n * samples.per_sample;
@@ -50,7 +63,7 @@ function startSamples() {
   }
 
   function arrange() {
-    const { value } = columns[sorting.column];
+    const value = sorting.column === null ? (n) => n : columns[sorting.column].value;
     const sign = sorting.down ? -1 : 1;
     found.sort((one, other) => sign * (value(one) - value(other)) || one - other);
     page = 0;
@@ -87,7 +100,7 @@ function startSamples() {
   byId("page-back").addEventListener("click", () => { page -= 1; show(); });
   byId("page-on").addEventListener("click", () => { page += 1; show(); });
   byId("download-samples").addEventListener("click", () => {
-    const rows = found.map((n) => columns.map((column) => (column.text ?? column.value)(n)));
+    const rows = found.map((n) => columns.map((column) => (column.text || column.value)(n)));
     download("samples.csv", [columns.map((column) => column.title), ...rows]);
   });
   show();

@@ -1,0 +1,35 @@
+"""Makes the pictures of docs/plots.md when the site is built: the page's own code is run, and what it saves is shown."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from mkdocs.structure.files import File, Files
+
+_PAGE = "plots.md"
+_FOLDER = "plots"
+_CODE = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+_drawn: dict[str, Path] = {}
+
+
+def on_files(files: Files, config: Any, **_: Any) -> Files:
+    """Add the pictures to the files of the site."""
+    text = (Path(config["docs_dir"]) / _PAGE).read_text(encoding="utf-8")
+    for picture in sorted(pictures(text).iterdir()):
+        files.append(File.generated(config, f"{_FOLDER}/{picture.name}", abs_src_path=str(picture)))
+    return files
+
+
+def pictures(text: str) -> Path:
+    """Run the code of a page in a folder of its own, once as long as the page stays the same."""
+    if text not in _drawn:
+        folder = Path(tempfile.mkdtemp(prefix="partwise-docs-"))
+        with contextlib.chdir(folder):
+            exec(compile("\n".join(_CODE.findall(text)), _PAGE, "exec"), {"__name__": "__main__"})
+        _drawn[text] = folder
+    return _drawn[text]

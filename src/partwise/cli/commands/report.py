@@ -1,0 +1,82 @@
+"""``partwise report``: a page about a fitted model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from partwise.cli.output import say, show_json
+from partwise.cli.parameters import Json, ProgressBar, Seed, Threads
+from partwise.cli.reading import ReadArguments
+
+EXAMPLES = (
+    "partwise report topics.partwise counts.npz -o report.html",
+    "partwise report topics.partwise -o parts.html --title 'Parts alone'",
+)
+
+
+def command(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A file that `partwise fit` wrote.")],
+    data: Annotated[
+        Path | None,
+        typer.Argument(metavar="[DATA]", help="Samples x features to show the model on, best those of the fit."),
+    ] = None,
+    *,
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="The page to write, .html.")],
+    title: Annotated[str | None, typer.Option("--title", metavar="TEXT", help="Title of the page.")] = None,
+    groups: Annotated[
+        Path | None,
+        typer.Option("--groups", metavar="FILE", help="A table (.csv, .tsv) with a sample and its group in each line."),
+    ] = None,
+    shape: Annotated[
+        str | None,
+        typer.Option("--image-shape", metavar="HxW", help="Height and width, where features are pixels: 28x28."),
+    ] = None,
+    seed: Seed = 0,
+    threads: Threads = 1,
+    progress: ProgressBar = None,
+    as_json: Json = False,
+    reading: ReadArguments,
+) -> None:
+    """Write a page about a model: its parts, what samples are made of, how well it fits, how to cite it.
+
+    The page is one file that loads nothing, and can be sent to others. Parts have their features by relevance, with a
+    slider; samples can be searched and sorted. Without DATA it shows parts and the trace.
+    """
+    from partwise.cli.files import check_outputs
+    from partwise.cli.groups import image_shape, read_groups
+    from partwise.core.persistence import load
+    from partwise.reporting import report
+
+    pixels = image_shape(shape)
+    if output.suffix.lower() not in (".html", ".htm"):
+        raise typer.BadParameter(f"{output} does not end in .html.", param_hint="--output")
+    if groups is not None and data is None:
+        raise typer.BadParameter("groups are those of samples: give DATA as well.", param_hint="--groups")
+    check_outputs({"--output": output}, [model, data, groups])
+    fitted = load(model)
+    fitted.set_params(n_jobs=threads, progress=progress)
+    table = None if data is None else reading.read(data)
+    belongs = None if groups is None or table is None else read_groups(groups, table.row_labels, "sample")
+    page = report(
+        fitted,
+        table,
+        output=output,
+        title=model.stem if title is None else title,
+        groups=belongs,
+        image_shape=pixels,
+        random_state=seed,
+    )
+    say(f"wrote {output}")
+    if as_json:
+        show_json(
+            {
+                "command": "report",
+                "model": str(model),
+                "data": None if data is None else str(data),
+                "output": str(output),
+                "bytes": len(page.encode()),
+            }
+        )

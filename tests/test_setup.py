@@ -87,3 +87,62 @@ def test_data_of_the_neighbour_are_found(clone: Path, neighbour: bool) -> None:
     shown = run(repository, "make", "show").stdout.strip()
     assert shown == (f"[{clone / 'shared' / 'data'}]" if neighbour else "[]")
     assert run(repository, "make", "show", "PARTWISE_DATA=elsewhere").stdout.strip() == "[elsewhere]"
+
+
+def lent(clone: Path, *names: str, **scripts: str) -> str:
+    """A folder with a few programs of this machine, and some made up for the test: all there is to find."""
+    programs = clone / "programs"
+    programs.mkdir()
+    for name in ("bash", "dirname", "id", *names):
+        (programs / name).symlink_to(str(shutil.which(name)))
+    for name, text in scripts.items():
+        program = programs / name.replace("_", "-")
+        program.write_text(f"#!{shutil.which('bash')}\n{text}\n")
+        program.chmod(0o755)
+    return str(programs)
+
+
+def test_missing_browser_is_named(clone: Path) -> None:
+    programs = lent(clone)
+    done = run(clone, f"{programs}/bash", ".ci/chromium", path=programs)
+    assert done.returncode == 3
+    assert "need chromium chromium-driver, and this is no Debian" in done.stderr
+    assert "apt install chromium chromium-driver" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("user", "why"), [(0, "apt-get could not install it"), (1000, "only root may install packages")]
+)
+def test_browser_that_cannot_be_installed_is_named(clone: Path, user: int, why: str) -> None:
+    programs = lent(clone, apt_get="echo no network >&2; exit 100", chromedriver="exit 0")
+    (clone / "programs" / "id").unlink()
+    (clone / "programs" / "id").write_text(f"#!{shutil.which('bash')}\necho {user}\n")
+    (clone / "programs" / "id").chmod(0o755)
+    done = run(clone, f"{programs}/bash", ".ci/chromium", path=programs)
+    assert done.returncode == 3
+    assert f"need chromium, and {why}" in done.stderr
+    assert ("no network" in done.stderr) == (user == 0)
+
+
+def test_browser_that_is_there_is_enough(clone: Path) -> None:
+    programs = lent(clone, chromium="exit 0", chromedriver="exit 0")
+    assert run(clone, f"{programs}/bash", ".ci/chromium", path=programs).returncode == 0
+
+
+@pytest.mark.parametrize("fails", ["", "test", "test-browser"])
+def test_check_runs_browser_tests_where_there_is_a_browser(clone: Path, fails: str) -> None:
+    programs = lent(clone, make=f'echo "made $1"; [ "$1" != "{fails}" ]', chromium="exit 0", chromedriver="exit 0")
+    (clone / "programs" / "env").symlink_to(str(shutil.which("env")))
+    done = run(clone, f"{programs}/bash", ".ci/run", path=programs)
+    assert done.returncode == (1 if fails else 0)
+    targets = ["made test"] if fails == "test" else ["made test", "made test-browser"]
+    assert done.stdout.splitlines() == targets
+
+
+def test_check_says_loudly_that_there_is_no_browser(clone: Path) -> None:
+    programs = lent(clone, make='echo "made $1"')
+    (clone / "programs" / "env").symlink_to(str(shutil.which("env")))
+    done = run(clone, f"{programs}/bash", ".ci/run", path=programs)
+    assert done.returncode == 0
+    assert done.stdout == "made test\n"
+    assert "THE BROWSER TESTS DID NOT RUN" in done.stderr

@@ -44,20 +44,20 @@ class PoissonModel:
         """Σ x log rate - rate - log x! over the observed cells; -inf where a count has rate 0."""
         n_rows, _ = data.shape
         rows = np.repeat(np.arange(n_rows), np.diff(data.indptr))
-        rates = _cell_rates(self, rows, data.indices)
+        rates = cell_rates(self.activations, self.dictionary, rows, data.indices)
         missing_rows = np.repeat(np.arange(n_rows), np.diff(data.missing_indptr))
-        hidden = _cell_rates(self, missing_rows, data.missing_indices).sum()
+        hidden = cell_rates(self.activations, self.dictionary, missing_rows, data.missing_indices).sum()
         expected = self.activations.sum(axis=0) @ self.dictionary.sum(axis=0) - hidden
         with np.errstate(divide="ignore"):
             logs = data.values * np.log(rates)
         return float(logs.sum() - expected - gammaln(data.values + 1.0).sum())
 
 
-def _cell_rates(model: PoissonModel, rows: NDArray[Any], columns: NDArray[Any]) -> Floats:
+def cell_rates(activations: Floats, dictionary: Floats, rows: NDArray[Any], columns: NDArray[Any]) -> Floats:
     """Rates of some cells, in pieces that keep the gathered factors small."""
     rates = np.empty(rows.size)
-    piece = 1 + 2**20 // model.dictionary.shape[1]
+    piece = 1 + 2**20 // dictionary.shape[1]
     for start in range(0, rows.size, piece):
         part = slice(start, start + piece)
-        rates[part] = np.einsum("ik,ik->i", model.activations[rows[part]], model.dictionary[columns[part]])
+        rates[part] = np.einsum("ik,ik->i", activations[rows[part]], dictionary[columns[part]])
     return rates

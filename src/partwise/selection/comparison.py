@@ -1,0 +1,278 @@
+"""What a comparison found: a table of candidates, a recommendation in one sentence, and the right to overrule it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from partwise.errors import InvalidInputError
+from partwise.selection.candidates import Candidate
+from partwise.selection.matching import stability
+from partwise.selection.records import Evidence, Fit, NewRows, Task
+from partwise.selection.standings import Choice, Difference, Standings
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Row:
+    """A candidate in the table of a comparison.
+
+    Attributes
+    ----------
+    model, rank
+        Which one.
+    n_restarts
+        Fits behind it.
+    score, std_error
+        Mean log probability of a held-out token (or cell) in nats, and its standard error over rows.
+    behind, behind_std_error
+        How much worse it is than the best candidate, rows paired.
+    n_active
+        Parts that hold a share worth naming, median over restarts.
+    stability
+        Mean cosine of the parts of different restarts, matched one to one; NaN for one restart.
+    evidence
+        The family's own objective on the training data of the first restart (nats; comparable within a model only).
+    seconds
+        Of all its fits.
+    """
+
+    model: str
+    rank: int
+    n_restarts: int
+    score: float
+    std_error: float
+    behind: float
+    behind_std_error: float
+    n_active: float
+    stability: float
+    evidence: float
+    seconds: float
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """Models and numbers of parts on one scale.
+
+    Attributes
+    ----------
+    recommended
+        The model and number of parts that are recommended.
+    choice
+        Those in force: the recommended ones unless `choose` was asked for others.
+    rank_share, model_share
+        In which share of resamplings of the rows the same number of parts, and the same model with it, would have been
+        recommended.
+    fits
+        Every fit, by (model, rank, restart).
+    new_rows
+        Document completion and marginal likelihood of new rows, for each model at its best number of parts.
+    left_out
+        Models that could not be fitted, and why.
+    unit
+        What is held out: ``"token"`` or ``"cell"``.
+    standings
+        Row scores, from which differences and standard errors come.
+    """
+
+    recommended: Choice
+    choice: Choice
+    rank_share: float
+    model_share: float
+    fits: Mapping[Task, Fit] = field(repr=False)
+    new_rows: Mapping[str, NewRows] = field(repr=False)
+    evidence: Mapping[Choice, Evidence] = field(repr=False)
+    left_out: Mapping[str, str]
+    unit: str
+    standings: Standings = field(repr=False)
+    candidates: Mapping[str, Candidate] = field(repr=False)
+    seed: int
+
+    @property
+    def best(self) -> Choice:
+        """The candidate with the highest score, however many parts it has."""
+        return max(self.standings.finalists, key=lambda choice: self.standings.score(choice)[0])
+
+    def difference(self, one: tuple[str, int], other: tuple[str, int]) -> Difference:
+        """How much better one candidate predicts than another, in nats per held-out token or cell.
+
+        Parameters
+        ----------
+        one, other
+            Pairs of model and number of parts.
+
+        Returns
+        -------
+        Difference
+            ``value``, ``std_error`` (rows paired) and ``significant`` (beyond 2 standard errors).
+        """
+        return self.standings.difference(self._known(one), self._known(other))
+
+    def indistinguishable(self) -> list[Choice]:
+        """Each other model at its best number of parts, if 2 standard errors do not tell it from the choice."""
+        rivals = [self.standings.best_of(name) for name in self.models if name != self.choice.model]
+        return [rival for rival in rivals if not self.difference(self.choice, rival).significant]
+
+    @property
+    def models(self) -> list[str]:
+        """Names of the models that were fitted, the simplest first."""
+        fitted = {choice.model for choice in self.standings.rows}
+        return [name for name in self.standings.order if name in fitted]
+
+    def curve(self, model: str) -> tuple[NDArray[np.int64], Floats, Floats]:
+        """Numbers of parts, scores and standard errors of a model, for a plot.
+
+        Parameters
+        ----------
+        model
+            Its name.
+        """
+        ranks = self.standings.ranks_of(model)
+        scores = np.array([self.standings.score(Choice(model, rank)) for rank in ranks]).reshape(-1, 2)
+        return np.array(ranks, dtype=np.int64), scores[:, 0], scores[:, 1]
+
+    def own_rank(self, model: str) -> tuple[int, str] | None:
+        """The number of parts by the model's own evidence, and what that is; None where it has none.
+
+        By log p(X) where it was computed, by the bound of empirical Bayes, and by how many parts stay active where
+        priors empty those that are not needed.
+
+        Parameters
+        ----------
+        model
+            Its name.
+        """
+        exact = {choice.rank: found.value for choice, found in self.evidence.items() if choice.model == model}
+        if exact:
+            return max(exact, key=lambda rank: exact[rank]), "log p(X)"
+        kind = self.candidates[model].estimator
+        first = {task.rank: fit for task, fit in self.fits.items() if task.model == model and task.restart == 0}
+        if kind == "EmpiricalBayesPoissonNMF":
+            return max(first, key=lambda rank: first[rank].evidence), "bound"
+        if kind in ("GammaPoissonNMF", "BetaGammaPFA", "BinaryNMF"):
+            return first[max(first)].n_active, f"active of {max(first)}"
+        return None
+
+    def choose(self, model: str | None = None, rank: int | None = None) -> Comparison:
+        """Overrule the recommendation.
+
+        Parameters
+        ----------
+        model
+            Name of a model; None keeps the recommended one, or the one that is best with ``rank`` parts.
+        rank
+            Number of parts, whether it was tried or not; None takes what is best for the model.
+
+        Returns
+        -------
+        Comparison
+            The same findings with another `choice`.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from partwise.selection import compare
+        >>> X = np.kron(np.eye(2, dtype=int), np.full((8, 4), 6))
+        >>> found = compare(X, models=["poisson"], ranks=[1, 2, 3], random_state=0)
+        >>> found.choice, found.choose(rank=3).choice
+        (Choice(model='poisson', rank=2), Choice(model='poisson', rank=3))
+        """
+        if model is not None and model not in self.models:
+            raise InvalidInputError(f"there is no model {model!r} in this comparison; there are {self.models}.")
+        if rank is not None and rank < 1:
+            raise InvalidInputError(f"rank must be at least 1, got {rank}.")
+        if model is None:
+            model = self.recommended.model
+            rivals = [choice for choice in self.standings.rows if choice.rank == rank]
+            if rank is not None and rivals and Choice(model, rank) not in rivals:
+                model = max(rivals, key=lambda choice: self.standings.score(choice)[0]).model
+        if rank is None:
+            same = model == self.recommended.model
+            rank = self.recommended.rank if same else self.standings.best_of(model).rank
+        return replace(self, choice=Choice(model, int(rank)))
+
+    def estimator(self, **parameters: Any) -> Any:
+        """The unfitted estimator of the choice, with the settings of the comparison.
+
+        Parameters
+        ----------
+        parameters
+            Parameters that override them.
+        """
+        candidate = self.candidates[self.choice.model]
+        if candidate.estimated and candidate.estimated not in parameters:
+            own = [fit.shape for task, fit in self.fits.items() if task.model == self.choice.model]
+            at = [fit.shape for task, fit in sorted(self.fits.items()) if task[:2] == self.choice]
+            parameters[candidate.estimated] = float(np.mean(at or own))
+        return candidate.build(self.choice.rank, self.seed, **parameters)
+
+    def fit_best(self, X: Any, **parameters: Any) -> Any:
+        """Fit the choice to all of the data.
+
+        Parameters
+        ----------
+        X
+            The data that were compared on.
+        parameters
+            Parameters of the estimator that override the settings of the comparison.
+
+        Returns
+        -------
+        estimator
+            Fitted.
+        """
+        return self.estimator(**parameters).fit(X)
+
+    def table(self) -> list[Row]:
+        """All candidates, by model and number of parts."""
+        best = self.best
+        return [
+            self._row(Choice(model, rank), best) for model in self.models for rank in self.standings.ranks_of(model)
+        ]
+
+    def _row(self, choice: Choice, best: Choice) -> Row:
+        fits = [fit for task, fit in sorted(self.fits.items()) if Choice(task.model, task.rank) == choice]
+        behind = self.standings.difference(best, choice)
+        return Row(
+            *choice,
+            len(fits),
+            # on the scale of the best candidate, which may have had more restarts
+            self.standings.score(best)[0] - behind.value,
+            self.standings.score(choice)[1],
+            behind.value,
+            behind.std_error,
+            float(np.median([fit.n_active for fit in fits])),
+            stability([fit.components for fit in fits]),
+            fits[0].evidence,
+            float(sum(fit.seconds for fit in fits)),
+        )
+
+    def to_frame(self) -> pd.DataFrame:
+        """The table as a pandas data frame."""
+        from dataclasses import asdict
+
+        from partwise.io.optional import require
+
+        frame: pd.DataFrame = require("pandas", "anndata", "to_frame").DataFrame([asdict(row) for row in self.table()])
+        return frame
+
+    def _known(self, choice: tuple[str, int]) -> Choice:
+        known = Choice(*choice)
+        if known not in self.standings.rows:
+            raise InvalidInputError(f"{known} was not fitted: name a model and a number of parts of the table.")
+        return known
+
+    @property
+    def sentence(self) -> str:
+        """The recommendation, or what overruling it costs, in one sentence."""
+        from partwise.selection.words import sentence
+
+        return sentence(self)

@@ -1,0 +1,62 @@
+"""Whether restarts find the same parts: parts are matched one to one, and matched parts compared by their cosine."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import linear_sum_assignment
+
+Floats = NDArray[np.float64]
+
+
+def match_parts(one: Floats, other: Floats) -> tuple[NDArray[np.intp], NDArray[np.intp], Floats]:
+    """Match the parts of two dictionaries one to one so that the sum of cosines is greatest (Hungarian assignment).
+
+    Parameters
+    ----------
+    one, other
+        Components x features; of unequal numbers of parts, the smaller decides how many pairs there are.
+
+    Returns
+    -------
+    first, second, cosines
+        Positions of matched parts in either, and how alike they are, from 0 to 1 for nonnegative parts.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> first, second, cosines = match_parts(np.eye(3), 2.0 * np.eye(3)[[2, 0, 1]])
+    >>> second.tolist(), cosines.tolist()
+    ([1, 2, 0], [1.0, 1.0, 1.0])
+    """
+    similarity = _unit(one) @ _unit(other).T
+    first, second = linear_sum_assignment(similarity, maximize=True)
+    return first, second, np.asarray(similarity[first, second])
+
+
+def stability(dictionaries: Sequence[Floats]) -> float:
+    """Mean cosine of matched parts over all pairs of restarts; NaN for fewer than two.
+
+    Parameters
+    ----------
+    dictionaries
+        Components x features of each restart.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> stability([np.eye(2), np.eye(2)[::-1]])
+    1.0
+    """
+    pairs = list(itertools.combinations([np.asarray(parts) for parts in dictionaries if len(parts)], 2))
+    if not pairs:
+        return float("nan")
+    return float(np.mean([match_parts(one, other)[2].mean() for one, other in pairs]))
+
+
+def _unit(parts: Floats) -> Floats:
+    lengths = np.sqrt(np.square(parts).sum(axis=1, keepdims=True))
+    return np.asarray(np.divide(parts, lengths, out=np.zeros_like(parts), where=lengths > 0))

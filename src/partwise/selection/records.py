@@ -1,0 +1,221 @@
+"""What a comparison remembers of each fit, in files that a killed run goes on from: one line of CSV a fit."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any, Generic, NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from partwise.errors import FileFormatError, InvalidInputError
+from partwise.io.atomic import atomic_path, write_atomically
+
+Floats = NDArray[np.float64]
+
+SETTINGS = "comparison.json"
+
+
+class Task(NamedTuple):
+    """A fit to do: model, number of parts, and restart (which says what is held out, and the seed)."""
+
+    model: str
+    rank: int
+    restart: int
+
+
+@dataclass(frozen=True, eq=False)
+class Record:
+    """What is known of a task; fields of subclasses are numbers and words, for the line, and arrays, for a file."""
+
+    model: str
+    rank: int
+    restart: int
+
+    @property
+    def task(self) -> Task:
+        """What it is about."""
+        return Task(self.model, self.rank, self.restart)
+
+
+@dataclass(frozen=True, eq=False)
+class Fit(Record):
+    """A fit to data of which a fifth of the tokens, or cells, was held out.
+
+    Attributes
+    ----------
+    model, rank, restart
+        Which one.
+    score
+        Log probability of what was held out, in nats per token or cell.
+    n_active
+        Parts that hold a share worth naming.
+    evidence
+        The family's own objective on the training data: log-likelihood, marginal likelihood or its bound; NaN where a
+        sampler has none.
+    shape
+        Shape of the activations' gamma distribution that the model was given; NaN if it takes none.
+    status
+        How the fit ended: ``"converged"``, ``"max_iter"``, ...
+    seconds
+        Time of the fit and its score. Nothing is decided by it.
+    rows
+        Score of each row, in nats.
+    components
+        The active parts, components x features.
+    """
+
+    score: float
+    n_active: int
+    evidence: float
+    shape: float
+    status: str
+    seconds: float
+    rows: Floats = field(repr=False)
+    components: Floats = field(repr=False)
+
+
+@dataclass(frozen=True, eq=False)
+class NewRows(Record):
+    """A fit to four fifths of the rows, scored on the others.
+
+    Attributes
+    ----------
+    completion, completion_error
+        Log probability, in nats, of a token (or cell) of a new row when the other half of the row is given.
+    likelihood, likelihood_error
+        Marginal log-likelihood of new rows in nats per token, activations integrated out; NaN without a prior.
+    seconds
+        Time of all that.
+    """
+
+    completion: float
+    completion_error: float
+    likelihood: float
+    likelihood_error: float
+    seconds: float
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence(Record):
+    """Log p(X) of the whole data, everything integrated out, with its standard error."""
+
+    value: float
+    std_error: float
+    seconds: float
+
+
+Kept = TypeVar("Kept", bound=Record)
+
+
+class Ledger(Generic[Kept]):
+    """Records by task, in memory and, if there is a folder, in ``NAME.csv``, which grows by a line a record.
+
+    Parameters
+    ----------
+    kind
+        Class of the records.
+    folder
+        An existing folder; None keeps everything in memory.
+    name
+        Of the file, and of the folder for arrays.
+    """
+
+    def __init__(self, kind: type[Kept], folder: Path | None, name: str) -> None:
+        self._kind, self._lock = kind, threading.Lock()
+        self._types = {part.name: str(part.type) for part in fields(kind)}
+        self._cells = [part for part, written in self._types.items() if written in _READ]
+        self._arrays = [part for part in self._types if part not in self._cells]
+        self._path = None if folder is None else folder / f"{name}.csv"
+        self._array_folder = None if folder is None else folder / name
+        self.records: dict[Task, Kept] = {}
+        if self._path is not None:
+            self._take_up(self._path)
+
+    def put(self, record: Kept) -> None:
+        """Remember a record: its arrays first, then its line, which says that they are there."""
+        with self._lock:
+            self.records[record.task] = record
+            if self._path is None:
+                return
+            if self._arrays:
+                with atomic_path(self._array_file(record.task)) as aside:
+                    np.savez(aside, **{name: getattr(record, name) for name in self._arrays})
+            with self._path.open("a", encoding="utf-8", newline="") as file:
+                csv.writer(file, lineterminator="\n").writerow(_text(getattr(record, name)) for name in self._cells)
+                file.flush()
+                os.fsync(file.fileno())
+
+    def _array_file(self, task: Task) -> Path:
+        assert self._array_folder is not None
+        self._array_folder.mkdir(exist_ok=True)
+        return self._array_folder / f"{task.model}-{task.rank}-{task.restart}.npz"
+
+    def _take_up(self, path: Path) -> None:
+        """Read what was done. A line that a killed run left half-written is dropped, and its fit redone."""
+        lines = path.read_text(encoding="utf-8").splitlines(keepends=True) if path.exists() else []
+        whole = [line for line in lines if line.endswith("\n")]
+        for line in whole[1:]:
+            cells = next(csv.reader([line]))
+            if len(cells) != len(self._cells):
+                raise FileFormatError(f"{path} has a line that no comparison wrote ({line.strip()!r}): remove it.")
+            known: dict[str, Any] = {
+                name: _READ[self._types[name]](cell) for name, cell in zip(self._cells, cells, strict=True)
+            }
+            task = Task(known["model"], known["rank"], known["restart"])
+            if self._arrays:
+                with np.load(self._array_file(task), allow_pickle=False) as arrays:
+                    known |= {name: arrays[name] for name in self._arrays}
+            self.records[task] = self._kind(**known)
+        kept = "".join(whole) or ",".join(self._cells) + "\n"
+        write_atomically(path, lambda aside: aside.write_text(kept, encoding="utf-8"))
+
+
+_READ: Mapping[str, Any] = {"str": str, "int": int, "float": float}
+
+
+def _text(value: Any) -> str:
+    # repr of a float reads back to the same bits
+    return repr(float(value)) if isinstance(value, float) else str(value)
+
+
+def check_identity(folder: Path, identity: Mapping[str, Any]) -> None:
+    """Make the folder and write down what is compared there, or refuse a folder that holds another comparison.
+
+    Parameters
+    ----------
+    folder
+        Where records go.
+    identity
+        What must be the same for records to be taken up again: data, seed, settings of models.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    text = json.dumps(identity, indent=2, sort_keys=True) + "\n"
+    path = folder / SETTINGS
+    if not path.exists():
+        write_atomically(path, lambda aside: aside.write_text(text, encoding="utf-8"))
+        return
+    stored = stored_identity(folder)
+    for name, value in json.loads(text).items():
+        if stored.get(name) != value:
+            raise InvalidInputError(
+                f"{folder} holds a comparison with other {name}: give another folder, or remove this one."
+            )
+
+
+def stored_identity(folder: Path) -> dict[str, Any]:
+    """What a folder says about the comparison in it; empty if there is none."""
+    path = folder / SETTINGS
+    if not path.exists():
+        return {}
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise FileFormatError(f"{path} is damaged ({error}): remove the folder.") from error
+    return found if isinstance(found, dict) else {}

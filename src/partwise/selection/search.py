@@ -1,0 +1,224 @@
+"""Which fits are done, and in which order: by what earlier fits have shown, never by the clock."""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from contextlib import contextmanager
+from typing import TypeVar
+
+from sklearn.exceptions import ConvergenceWarning
+
+from partwise.core.data import CountMatrix
+from partwise.engines.local import LocalEngine
+from partwise.errors import PartwiseError
+from partwise.selection.candidates import Candidate
+from partwise.selection.records import Evidence, Fit, Kept, Ledger, NewRows, Task
+from partwise.selection.standings import DISTINCT, Choice, Standings
+from partwise.selection.work import Work
+
+LADDER = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 15, 20, 25, 30, 40, 50, 65, 80, 100)
+"""Numbers of parts that are tried, one after the other, when none are given."""
+
+# Steps up the ladder without a gain after which a model goes no further.
+_PATIENCE = 2
+# Models that are worse than the best by more standard errors than this get no further restarts of several ranks.
+_HOPELESS = 4.0
+# Most tokens for which log p(X) of the allocation model is computed.
+_MOST_TOKENS = 20_000
+# New rows are scored where there are at least so many rows.
+_FEWEST_ROWS = 10
+
+Result = TypeVar("Result")
+
+
+class Search:
+    """Runs the fits of a comparison, several at a time.
+
+    Parameters
+    ----------
+    work
+        What a fit is.
+    fits, new_rows, evidence
+        Where results are kept; what is there already is not done again.
+    n_jobs
+        Fits at a time.
+    say
+        Called with a line about every fit that ends.
+    """
+
+    def __init__(
+        self,
+        work: Work,
+        fits: Ledger[Fit],
+        new_rows: Ledger[NewRows],
+        evidence: Ledger[Evidence],
+        n_jobs: int | None,
+        say: Callable[[str], None],
+    ) -> None:
+        self._work, self._say = work, say
+        self._fits, self._new_rows, self._evidence = fits, new_rows, evidence
+        self._n_threads = LocalEngine(n_jobs).n_threads
+        self._order = list(work.candidates)
+        self._lock = threading.Lock()
+        self.left_out: dict[str, str] = {}
+
+    def run(self, ranks: Sequence[int] | None, n_restarts: int) -> Standings:
+        """All stages; the standings of the candidates that were fitted.
+
+        Parameters
+        ----------
+        ranks
+            Numbers of parts; None climbs the ladder.
+        n_restarts
+            Restarts of the candidates that one of the first did not rule out.
+        """
+        with self._pool() as pool, warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # its own column of the table
+            if ranks is None:
+                shape = self._work.data.shape
+                ladder = [rank for rank in LADDER if rank < max(2, min(shape))]
+                self._all(pool, lambda name: self._climb(name, ladder), self._slow_first())
+            else:
+                tasks = [Task(name, rank, 0) for rank in sorted(ranks, reverse=True) for name in self._slow_first()]
+                self._all(pool, self._fit, [task for task in tasks if task.rank >= self._smallest(task.model)])
+            if not self._fits.records:
+                raise PartwiseError("no model could be fitted: " + " ".join(dict.fromkeys(self.left_out.values())))
+            further = [Task(*choice, restart) for choice in self._promising() for restart in range(1, n_restarts)]
+            self._all(pool, self._fit, further)
+            standings = self._standings()
+            self._beside(pool, standings)
+        return standings
+
+    def _beside(self, pool: ThreadPoolExecutor, standings: Standings) -> None:
+        """New rows, for each model at its best, and log p(X) where it is affordable."""
+        models = [name for name in self._slow_first() if name not in self.left_out]
+        data = self._work.data
+        if data.shape[0] >= _FEWEST_ROWS:
+            tasks = [Task(*standings.best_of(name), 0) for name in models]
+            self._all(pool, lambda task: self._done(self._new_rows, task, self._work.score_new_rows), tasks)
+        if isinstance(data, CountMatrix) and data.total <= _MOST_TOKENS and not data.n_missing:
+            tasks = [
+                Task(name, rank, 0)
+                for name in models
+                if self._work.candidates[name].estimator == "AllocationNMF"
+                for rank in reversed(standings.ranks_of(name))
+            ]
+            self._all(pool, lambda task: self._done(self._evidence, task, self._work.evidence), tasks)
+
+    def _standings(self) -> Standings:
+        restarts = sorted({task.restart for task in self._fits.records})
+        order = [name for name in self._order if name not in self.left_out]
+        return Standings.of(self._fits.records, {n: self._work.fold(n).size for n in restarts}, order)
+
+    def _climb(self, name: str, ladder: Iterable[int]) -> None:
+        """Go up the ladder as long as that gains more than a standard error."""
+        best: Task | None = None
+        idle = 0
+        for rank in ladder:
+            if rank < self._smallest(name):
+                continue
+            task = Task(name, rank, 0)
+            if not self._fit(task):
+                return
+            if best is None or self._gains(task, best):
+                best, idle = task, 0
+            else:
+                idle += 1
+            if idle == _PATIENCE:
+                return
+
+    def _gains(self, task: Task, best: Task) -> bool:
+        records = {known: self._fits.records[known] for known in (task, best)}
+        standings = Standings.of(records, {0: self._work.fold(0).size}, [task.model])
+        new, old = sorted(standings.rows, key=lambda choice: choice.rank, reverse=True)
+        difference = standings.difference(new, old)
+        return difference.value > difference.std_error
+
+    def _promising(self) -> list[tuple[str, int]]:
+        """Of each model the best candidate and those that the first restart cannot tell from it."""
+        standings = Standings.of(
+            {task: fit for task, fit in self._fits.records.items() if task.restart == 0},
+            {0: self._work.fold(0).size},
+            [name for name in self._order if name not in self.left_out],
+        )
+        leader = max(standings.rows, key=lambda choice: standings.score(choice)[0])
+        found: list[tuple[str, int]] = []
+        for name in self._slow_first():
+            if name in self.left_out:
+                continue
+            best = standings.best_of(name)
+            behind = standings.difference(leader, best)
+            hopeless = behind.value > _HOPELESS * behind.std_error
+            seen: set[int] = set()
+            for rank in standings.ranks_of(name):
+                gap = standings.difference(best, Choice(name, rank))
+                n_active = self._fits.records[Task(name, rank, 0)].n_active
+                # More parts of which no more are active are the same model.
+                if gap.value <= (0.0 if hopeless else DISTINCT * gap.std_error) and n_active not in seen:
+                    found.append((name, rank))
+                    seen.add(n_active)
+        return found
+
+    def _fit(self, task: Task) -> bool:
+        """Do a fit unless it is done; whether the model takes part."""
+        return self._done(self._fits, task, self._work.fit)
+
+    def _done(self, ledger: Ledger[Kept], task: Task, function: Callable[[Task], Kept]) -> bool:
+        if task in ledger.records:
+            return True
+        if task.model in self.left_out:
+            return False
+        try:
+            record = function(task)
+        except (PartwiseError, MemoryError) as error:
+            with self._lock:
+                self.left_out[task.model] = " ".join(str(error).split()) or "there is not enough memory."
+            return False
+        ledger.put(record)
+        self._say(_line(record))
+        return True
+
+    def _smallest(self, name: str) -> int:
+        return self._work.candidates[name].smallest
+
+    def _slow_first(self) -> list[str]:
+        """Models in the order in which several threads finish earliest."""
+        slow = {"GammaPoissonNMF": 0, "EmpiricalBayesPoissonNMF": 1, "BetaGammaPFA": 2, "PoissonNMF": 9}
+
+        def rank(candidate: Candidate) -> int:
+            return slow.get(candidate.estimator, 5)
+
+        return [candidate.name for candidate in sorted(self._work.candidates.values(), key=rank)]
+
+    @contextmanager
+    def _pool(self) -> Iterator[ThreadPoolExecutor]:
+        """Threads for fits; Ctrl-C, or an error, ends the fits at hand, which are then redone."""
+        pool = ThreadPoolExecutor(self._n_threads, thread_name_prefix="partwise-compare")
+        try:
+            yield pool
+        except BaseException:
+            self._work.stop.set()
+            raise
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+
+    def _all(self, pool: ThreadPoolExecutor, function: Callable[[Result], object], items: Iterable[Result]) -> None:
+        futures: list[Future[object]] = [pool.submit(function, item) for item in items]
+        for future in as_completed(futures):
+            future.result()
+
+
+def _line(record: object) -> str:
+    if isinstance(record, Fit):
+        found = f"{record.score:.4f} nats, {record.n_active} active"
+    elif isinstance(record, NewRows):
+        found = f"new rows {record.completion:.4f} nats"
+    elif isinstance(record, Evidence):
+        found = f"log p(X) {record.value:.1f}"
+    else:
+        found = ""
+    task = getattr(record, "task")  # noqa: B009
+    return f"{task.model}, {task.rank} parts, restart {task.restart}: {found} ({getattr(record, 'seconds', 0):.1f} s)"

@@ -1,0 +1,67 @@
+"""A comparison in words."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from partwise.selection.comparison import Comparison
+
+_SURE, _FAIRLY_SURE = 0.9, 0.6
+
+
+def sentence(found: Comparison) -> str:
+    """The recommendation and how sure it is, or what overruling it costs.
+
+    Parameters
+    ----------
+    found
+        The comparison.
+    """
+    if found.choice != found.recommended:
+        return _overruled(found)
+    choice, best = found.choice, found.best
+    score, error = found.standings.score(choice)
+    text = f"Take {choice}: it predicts held-out {found.unit}s "
+    if choice == best:
+        text += f"best, at {score:.4f} ± {error:.4f} nats a {found.unit}"
+    else:
+        gap = found.difference(best, choice)
+        text += f"as well as the best ({best}, better by {gap.value:.4f} ± {gap.std_error:.4f} nats a {found.unit})"
+        text += " with less"
+    rivals = found.indistinguishable()
+    if rivals:
+        text += f"; {_listed([str(rival) for rival in rivals])} cannot be told from it"
+    elif len(found.models) > 1:
+        text += "; every other model is worse by more than 2 standard errors"
+    return f"{text}; {_certainty(found)}."
+
+
+def _certainty(found: Comparison) -> str:
+    """How sure it is: what resampled rows would have given."""
+    number = f"{round(100 * found.rank_share)} of 100 resamplings of the rows agree on the number of parts"
+    both = f"{round(100 * found.model_share)} on the model as well"
+    if found.rank_share >= _SURE and found.model_share >= _SURE:
+        return f"this is sure ({number}, {both})"
+    if found.rank_share >= _SURE:
+        return f"the number of parts is sure and the model less so ({number}, {both})"
+    if found.rank_share >= _FAIRLY_SURE:
+        return f"this is fairly sure ({number}, {both})"
+    return f"this is not sure ({number}, {both})"
+
+
+def _overruled(found: Comparison) -> str:
+    choice, recommended = found.choice, found.recommended
+    if choice not in found.standings.rows:
+        return f"You took {choice}, which was not tried, instead of {recommended}."
+    gap = found.difference(recommended, choice)
+    how = "worse" if gap.value > 0 else "better"
+    told = "" if gap.significant else ", which 2 standard errors do not tell apart"
+    return (
+        f"You took {choice} instead of {recommended}: it predicts held-out {found.unit}s {how} by"
+        f" {abs(gap.value):.4f} ± {gap.std_error:.4f} nats a {found.unit}{told}."
+    )
+
+
+def _listed(names: list[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

@@ -1,0 +1,217 @@
+"""The work of a comparison: one fit, one score of new rows, one p(X); each is a function of its task alone."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from scipy.special import gammaln
+
+from partwise.allocation.marginal import log_marginal_likelihood
+from partwise.core.data import BinaryMatrix, CountMatrix
+from partwise.core.keys import Key
+from partwise.gamma_poisson.estimator import GammaPoissonNMF
+from partwise.io.table import Table
+from partwise.likelihood.heldout import document_completion, perplexity
+from partwise.selection.candidates import Candidate
+from partwise.selection.folds import BitFold, CountFold, bit_fold, count_fold, new_rows
+from partwise.selection.records import Evidence, Fit, NewRows, Task
+from partwise.selection.scores import SMOOTHING, cell_rows, thinned_rows
+
+Floats = NDArray[np.float64]
+
+# Standard error, in nats, of the likelihood of one new row that is good enough beside how much rows differ.
+_ROW_ERROR = 0.3
+# Particles of an island, islands and stages of p(X).
+_EVIDENCE_EFFORT: dict[str, Any] = {"n_particles": 16, "n_islands": 4, "n_stages": 60}
+
+
+# Shapes beyond these are nobody's: a part that holds next to nothing has no shape worth the name.
+_SHAPES = 0.02, 50.0
+
+
+class StoppedError(Exception):
+    """The comparison was interrupted: the fit at hand is worth nothing."""
+
+
+@dataclass(eq=False)
+class Work:
+    """Data of a comparison, and what is done with them.
+
+    Parameters
+    ----------
+    data
+        Checked counts or bits.
+    candidates
+        By name.
+    key
+        Of all random numbers.
+    stop
+        Set when the comparison is interrupted.
+    """
+
+    data: CountMatrix | BinaryMatrix
+    candidates: Mapping[str, Candidate]
+    key: Key
+    stop: threading.Event = field(default_factory=threading.Event)
+    _folds: dict[int, CountFold | BitFold] = field(default_factory=dict)
+    _shapes: dict[tuple[int, int], float] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _shape_lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @property
+    def unit(self) -> str:
+        """What is held out."""
+        return "token" if isinstance(self.data, CountMatrix) else "cell"
+
+    def fold(self, restart: int) -> CountFold | BitFold:
+        """What a restart is fitted to, and scored on: the same for all models."""
+        with self._lock:
+            if restart not in self._folds:
+                data = self.data
+                if isinstance(data, CountMatrix):
+                    self._folds[restart] = count_fold(data, self.key, restart)
+                else:
+                    self._folds[restart] = bit_fold(data, self.key, restart)
+            return self._folds[restart]
+
+    def shape(self, rank: int, restart: int) -> float:
+        """Shape of the activations' gamma distribution, estimated by variational EM on what a restart is fitted to.
+
+        The geometric mean over parts, weighted by what they hold.
+        """
+        fold = self.fold(restart)
+        with self._shape_lock:
+            if (rank, restart) not in self._shapes:
+                model = GammaPoissonNMF(
+                    rank, shape="estimate", inference="vem", tol=1e-5, random_state=self._seed(restart), progress=False
+                ).fit(fold.train)
+                held = model.components_.sum(axis=1) * model.shape_ / model.rate_
+                found = float(np.exp(np.average(np.log(model.shape_), weights=held)))
+                self._shapes[rank, restart] = min(max(found, _SHAPES[0]), _SHAPES[1])
+            return self._shapes[rank, restart]
+
+    def _seed(self, restart: int) -> int:
+        return int(self.key.for_stage("seeds").at(restart).generator().integers(2**32))
+
+    def estimator(self, task: Task) -> Any:
+        """The unfitted estimator of a task, with a seed of its own for each restart."""
+        candidate = self.candidates[task.model]
+        more: dict[str, Any] = {"n_jobs": 1, "progress": False, "callbacks": (self._stopped,)}
+        if candidate.estimator == "AllocationNMF" and self.data.n_missing:
+            more["missing"] = "impute"
+        if candidate.estimated:
+            more[candidate.estimated] = self.shape(task.rank, task.restart)
+        return candidate.build(task.rank, self._seed(task.restart), **more)
+
+    def _stopped(self, *progress: Any) -> bool:
+        return self.stop.is_set()
+
+    def _fitted(self, task: Task, train: Table) -> Any:
+        if self.stop.is_set():
+            raise StoppedError
+        model = self.estimator(task).fit(train)
+        if self.stop.is_set():
+            raise StoppedError
+        return model
+
+    def fit(self, task: Task) -> Fit:
+        """Fit a model to what its restart leaves, and score it on the rest."""
+        start = time.perf_counter()
+        fold = self.fold(task.restart)
+        model = self._fitted(task, fold.train)
+        rows = thinned_rows(model, fold) if isinstance(fold, CountFold) else cell_rows(model, fold)
+        objective = model.trace_.latest("objective")
+        estimated = self.candidates[task.model].estimated
+        return Fit(
+            *task,
+            score=float(rows.sum()) / fold.size,
+            n_active=model.n_active_components_,
+            evidence=float(getattr(model, "elbo_", objective[0][1] if objective else np.nan)),
+            shape=float(getattr(model, estimated)) if estimated else np.nan,
+            status=model.status_.code,
+            seconds=time.perf_counter() - start,
+            rows=rows,
+            components=model.components_[model.active_components_],
+        )
+
+    def score_new_rows(self, task: Task) -> NewRows:
+        """Fit a model to four fifths of the rows, and score it on the others."""
+        start = time.perf_counter()
+        chosen = new_rows(self.data.shape[0], self.key)
+        fresh = self._rows(chosen)
+        model = self._fitted(task, self._rows(~chosen))
+        completion = likelihood = (np.nan, np.nan)
+        if isinstance(self.data, CountMatrix):
+            if not (self.data.n_missing and self.candidates[task.model].estimator == "AllocationNMF"):
+                completion = self._completion(model, fresh)
+            likelihood = self._likelihood(model, fresh, task.model)
+        elif hasattr(model, "predict_proba"):
+            completion = (float(model.score(fresh)), np.nan)
+        return NewRows(*task, *completion, *likelihood, time.perf_counter() - start)
+
+    def _rows(self, chosen: NDArray[np.bool_]) -> Table:
+        labels = self.data.row_labels
+        missing = sp.csr_array(self.data.missing_matrix()[chosen]) if self.data.n_missing else None
+        matrix = sp.csr_array(self.data.to_scipy()[chosen])
+        return Table(matrix, None if labels is None else labels[chosen], self.data.column_labels, missing)
+
+    def _completion(self, model: Any, fresh: Table) -> tuple[float, float]:
+        result = document_completion(model, fresh, rng=self.key.seed)
+        total = float(result.tokens.sum())
+        if total == 0:
+            return np.nan, np.nan
+        return result.per_token, _error(result.values - result.per_token * result.tokens, total)
+
+    def _likelihood(self, model: Any, fresh: Table, name: str) -> tuple[float, float]:
+        """Marginal log-likelihood per token; the dictionary is smoothed as predictions are, so that it is finite."""
+        counts = CountMatrix.build(fresh)
+        if not counts.total:
+            return np.nan, np.nan
+        dictionary = model.components_.T
+        shares = (self.data.column_sums + 0.01) / (self.data.column_sums + 0.01).sum()
+        smooth = (1.0 - SMOOTHING) * dictionary + SMOOTHING * shares[:, None] * dictionary.sum(axis=0)
+        if hasattr(model, "rate_"):
+            found = perplexity(
+                fresh, smooth, model.shape_, model.rate_, rng=self.key.seed, std_error=_ROW_ERROR, max_draws=2048
+            )
+            rows = found.log_likelihood.values - found.log_orders
+        elif self.candidates[name].estimator == "AllocationNMF" and not self.data.n_missing:
+            model.components_ = np.ascontiguousarray(smooth.T)
+            own = model.log_likelihood(fresh, n_draws=256, random_state=self.key.seed)
+            rows = own.values - _log_orders(counts)
+        else:
+            return np.nan, np.nan
+        mean = float(rows.sum()) / counts.total
+        return mean, _error(rows - mean * counts.row_sums, counts.total)
+
+    def evidence(self, task: Task) -> Evidence:
+        """Log p(X) of the allocation model for a number of parts."""
+        if self.stop.is_set():
+            raise StoppedError
+        start = time.perf_counter()
+        parameters = self.estimator(task).get_params(deep=False)
+        priors = {name: parameters[name] for name in _PRIORS}
+        found = log_marginal_likelihood(self.data, task.rank, rng=self.key.seed, **priors, **_EVIDENCE_EFFORT)
+        return Evidence(*task, found.total, found.total_std_error, time.perf_counter() - start)
+
+
+_PRIORS = ("dictionary_concentration", "activation_concentration", "length_shape", "length_rate")
+
+
+def _error(deviations: Floats, total: float) -> float:
+    """Standard error of a ratio of sums over rows."""
+    n_rows = deviations.size
+    return float(np.sqrt(n_rows) * deviations.std(ddof=1)) / total if n_rows > 1 else float("nan")
+
+
+def _log_orders(counts: CountMatrix) -> Floats:
+    rows = np.repeat(np.arange(counts.shape[0]), np.diff(counts.indptr))
+    factorials = np.bincount(rows, weights=gammaln(counts.values + 1.0), minlength=counts.shape[0])
+    return np.asarray(gammaln(counts.row_sums + 1.0) - factorials)

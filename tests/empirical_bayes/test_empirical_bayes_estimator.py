@@ -15,7 +15,9 @@ from partwise import EmpiricalBayesPoissonNMF, PoissonNMF
 from partwise.core.callbacks import StopFit
 from partwise.core.checkpoint import Checkpoint
 from partwise.errors import InvalidInputError
+from partwise.priors.exponential_mixture import ExponentialMixture
 from partwise.priors.flat import FlatPrior
+from partwise.priors.gamma_mixture import GammaMixtureFamily
 from partwise.priors.mixture import GammaMixture
 
 Floats = NDArray[np.float64]
@@ -193,7 +195,18 @@ def test_resume_gives_the_same_bits(tmp_path: Path, small_counts: np.ndarray) ->
     np.testing.assert_array_equal(resumed.trace_["objective"], whole.trace_["objective"])
 
 
-@pytest.mark.parametrize("prior", ["gamma", "exponential-mixture", GammaMixture.gamma(0.5, 0.25), "flat"], ids=str)
+@pytest.mark.parametrize(
+    "prior",
+    [
+        "gamma",
+        "exponential-mixture",
+        GammaMixture.gamma(0.5, 0.25),
+        "flat",
+        ExponentialMixture(ratio=1.5),
+        GammaMixtureFamily(shapes=(0.5, 5.0)),
+    ],
+    ids=str,
+)
 def test_model_files(prior: Any, tmp_path: Path, small_counts: np.ndarray) -> None:
     path = tmp_path / "parts.partwise"
     fit = model(3, activation_prior=prior, size_factors=True).fit(small_counts)
@@ -207,6 +220,25 @@ def test_model_files(prior: Any, tmp_path: Path, small_counts: np.ndarray) -> No
     again.save(path)
     with pytest.raises(partwise.errors.FileFormatError, match="background_"):
         partwise.load(path)
+
+
+def test_a_family_of_ones_own_is_refused_by_model_files(tmp_path: Path, small_counts: np.ndarray) -> None:
+    class Wide(ExponentialMixture):
+        """Another family."""
+
+    fit = model(2, activation_prior=Wide(ratio=4.0)).fit(small_counts)
+    with pytest.raises(InvalidInputError, match="cannot hold Wide, a family of your own"):
+        fit.save(tmp_path / "parts.partwise")
+    fit = model(2, activation_prior=FlatPrior()).fit(small_counts)
+    with pytest.raises(InvalidInputError, match="activation_prior is a FlatPrior, which a model file cannot hold"):
+        fit.save(tmp_path / "parts.partwise")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("wrong", [("gama",), ("gamma", ("shapes", (1.0,))), ("gamma", 3), ()])
+def test_options_of_families_are_checked(wrong: tuple[Any, ...], small_counts: np.ndarray) -> None:
+    with pytest.raises(InvalidInputError, match=r"activation_prior is .* not a family with options"):
+        model(activation_prior=wrong).fit(small_counts)
 
 
 def test_converged_means_that_sweeps_move_nothing(small_counts: np.ndarray) -> None:

@@ -77,6 +77,8 @@ def _pack(name: str, value: Any, arrays: dict[str, Any]) -> Any:
         return {"kind": "tuple", "items": [_pack(f"{name}/{at}", item, arrays) for at, item in enumerate(value)]}
     if hasattr(value, "__array__"):
         return _pack(name, np.asarray(value), arrays)
+    if hasattr(value, "to_plain"):
+        return _pack(name, value.to_plain(), arrays)
     if isinstance(value, np.random.Generator | np.random.RandomState):
         return {"kind": "value", "value": None}
     if value is None or isinstance(value, bool | int | float | str):

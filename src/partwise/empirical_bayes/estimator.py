@@ -38,7 +38,14 @@ Floats = NDArray[np.float64]
 
 _ALGORITHMS: dict[str, type[Sweeps]] = {"sweep": Sweeps, "component": ComponentSweeps}
 _LARGEST_AVERAGE = 1e60
-_PRIOR = [StrOptions(set(FAMILIES)), HasMethods(["fit", "pack", "unpack"]), HasMethods(["posterior"]), np.ndarray]
+# Arrays and tuples are what model files keep of priors and of families with options.
+_PRIOR = [
+    StrOptions(set(FAMILIES)),
+    HasMethods(["fit", "pack", "unpack"]),
+    HasMethods(["posterior"]),
+    np.ndarray,
+    tuple,
+]
 
 
 class EmpiricalBayesPoissonNMF(FactorizationEstimator):

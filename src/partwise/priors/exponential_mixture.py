@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -20,6 +21,8 @@ class ExponentialMixture(GridFamily):
     ratio
         Of neighbouring means.
     """
+
+    name: ClassVar[str] = "exponential-mixture"
 
     ratio: float = 2.0
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import fields
 from types import MappingProxyType
 from typing import Any
 
@@ -15,19 +16,22 @@ from partwise.priors.fixed import Fixed
 from partwise.priors.flat import FlatPrior
 from partwise.priors.gamma import GammaFamily
 from partwise.priors.gamma_mixture import GammaMixtureFamily
-from partwise.priors.mixture import GammaMixture
+from partwise.priors.mixture import GammaMixture, MixtureFamily
 from partwise.priors.nonparametric import Nonparametric
 from partwise.priors.point_gamma import PointGammaFamily
 from partwise.priors.two_gamma import TwoGammaFamily
 
+_WITH_OPTIONS: tuple[type[MixtureFamily], ...] = (
+    GammaFamily,
+    PointGammaFamily,
+    TwoGammaFamily,
+    ExponentialMixture,
+    GammaMixtureFamily,
+    Nonparametric,
+)
 FAMILIES: Mapping[str, PriorFamily] = MappingProxyType(
     {
-        "gamma": GammaFamily(),
-        "point-gamma": PointGammaFamily(),
-        "two-gamma": TwoGammaFamily(),
-        "exponential-mixture": ExponentialMixture(),
-        "gamma-mixture": GammaMixtureFamily(),
-        "nonparametric": Nonparametric(),
+        **{family.name: family() for family in _WITH_OPTIONS},
         "flat": Fixed(FlatPrior()),
     }
 )
@@ -40,8 +44,9 @@ def resolve_family(prior: Any, argument: str = "prior") -> PriorFamily:
     Parameters
     ----------
     prior
-        A name of `FAMILIES`, an object with ``fit``, ``pack`` and ``unpack``, or one with ``posterior``; or an array
-        whose rows are the weights, shapes and means of a `GammaMixture`.
+        A name of `FAMILIES`, an object with ``fit``, ``pack`` and ``unpack``, or one with ``posterior``; or what model
+        files keep of these: an array whose rows are the weights, shapes and means of a `GammaMixture`, or the name of a
+        family with pairs of its options and their values.
     argument
         What messages call it.
 
@@ -57,6 +62,8 @@ def resolve_family(prior: Any, argument: str = "prior") -> PriorFamily:
                 " family or a prior."
             )
         return FAMILIES[prior]
+    if isinstance(prior, tuple):
+        return _with_options(prior, argument)
     if isinstance(prior, np.ndarray) and prior.ndim == 2 and prior.shape[0] == 3:
         return Fixed(GammaMixture(*prior))
     if isinstance(prior, type) or not isinstance(prior, PriorFamily | RatePrior):
@@ -65,3 +72,18 @@ def resolve_family(prior: Any, argument: str = "prior") -> PriorFamily:
             f" posterior), got {prior!r}."
         )
     return prior if isinstance(prior, PriorFamily) else Fixed(prior)
+
+
+def _with_options(plain: tuple[Any, ...], argument: str) -> PriorFamily:
+    """The family whose `to_plain` this is."""
+    found = {family.name: family for family in _WITH_OPTIONS}.get(plain[0]) if plain else None
+    try:
+        options = dict(plain[1:])
+        if found is None or not set(options) <= {option.name for option in fields(found)}:
+            raise ValueError("no such family, or no such option")
+        return found(**options)
+    except (TypeError, ValueError) as error:
+        raise InvalidInputError(
+            f'{argument} is {plain!r}, which is not a family with options such as ("exponential-mixture", ("ratio",'
+            f" 1.5)) ({error})."
+        ) from error

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -30,6 +30,8 @@ class GammaFamily(MixtureFamily):
     tol
         Nats that are left to gain when Newton's method stops.
     """
+
+    name: ClassVar[str] = "gamma"
 
     def fit(self, counts: Floats, exposure: Floats, start: Any = None) -> GammaMixture:
         """The gamma distribution, or point mass, that makes the counts most probable."""

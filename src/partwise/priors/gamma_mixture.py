@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -20,6 +21,8 @@ class GammaMixtureFamily(GridFamily):
     shapes
         In increasing order, at most 1000.
     """
+
+    name: ClassVar[str] = "gamma-mixture"
 
     shapes: tuple[float, ...] = (0.1, 1.0, 10.0, 100.0)
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
 
 from partwise.priors.base import Floats
-from partwise.priors.kernels.columns import shape_column
+from partwise.priors.kernels.columns import evidence_columns, likelihood_from_logs, rate_extremes
 from partwise.priors.mixture import GammaMixture, MixtureFamily
 from partwise.priors.observations import Observations
 from partwise.priors.weights import Weights, solve_weights
@@ -20,7 +20,7 @@ _SAMPLE = 2000
 
 
 @dataclass(frozen=True)
-class GridFamily(MixtureFamily, ABC):
+class GridFamily(MixtureFamily):
     """Mixtures of components on a grid that the first data lay out; later fits keep it, or add to it.
 
     Parameters
@@ -83,11 +83,11 @@ def rate_range(data: Observations) -> tuple[float, float]:
     if data.total_exposure <= 0:
         return 1.0, 1.0
     nothing = 0.01 / data.total_exposure
-    positive = data.rates[data.rates > 0]
-    if not positive.size:
+    smallest, largest = rate_extremes(data.counts, data.exposure)
+    if largest <= 0:
         return nothing, nothing
-    lowest = max(0.05 * float(positive.min()), nothing)
-    return lowest, max(2.0 * float(positive.max()), lowest)
+    lowest = max(0.05 * smallest, nothing)
+    return lowest, max(2.0 * largest, lowest)
 
 
 def ratio_grid(lowest: float, highest: float, ratio: float) -> Floats:
@@ -100,33 +100,12 @@ def ratio_grid(lowest: float, highest: float, ratio: float) -> Floats:
 def likelihood_columns(data: Observations, shapes: Floats, means: Floats) -> Floats:
     """L_ij = p(x_i | component j), divided by the largest of its row; Fortran order. Shapes up to 1e3, or infinite."""
     columns = log_columns(data, shapes, means)
-    columns -= columns.max(axis=1)[:, None]
-    np.exp(columns, out=columns)
+    likelihood_from_logs(columns)
     return columns
 
 
 def log_columns(data: Observations, shapes: Floats, means: Floats) -> Floats:
     """Log evidence of each count under each component, relative to its best rate. Shapes up to 1e3, or infinite."""
-    counts, exposure = data.counts, data.exposure
-    columns = np.empty((counts.size, means.size), order="F")
-    # x - x log x: what a component of any shape is relative to
-    common = counts - counts * np.log(np.where(counts > 0, counts, 1.0))
-    shape, shared = -1.0, np.empty(counts.size)
-    for j in range(means.size):
-        if shapes[j] != shape:
-            shape = float(shapes[j])
-            if shape == np.inf:
-                shared[:] = common
-            else:
-                shape_column(counts, shape, shared)
-        expected = exposure * means[j]
-        if shape == np.inf:
-            log_share, constant = np.log(np.where(expected > 0, expected, 1.0)), expected
-        else:
-            log_share = np.log(np.where(expected > 0, expected, 1.0) / (shape + expected))
-            constant = shape * np.log(1.0 + expected / shape)
-        column = columns[:, j]
-        np.multiply(counts, log_share, out=column)
-        column += shared
-        column -= constant
+    columns = np.empty((data.counts.size, means.size), order="F")
+    evidence_columns(data.counts, data.exposure, shapes, means, columns)
     return columns

@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any, Self
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, fields, replace
+from typing import Any, ClassVar, NoReturn, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaln, polygamma, psi, xlogy
+from scipy.special import gammaln, psi, xlogy, zeta
 
 from partwise.errors import InvalidInputError
 from partwise.priors.base import Floats, RatePosterior, RatePrior
 from partwise.priors.components import PosteriorComponents
 from partwise.priors.kernels.gamma_posterior import gamma_posterior
-from partwise.priors.kernels.posterior import PLAIN_SHAPE, mixture_posterior, mixture_shares
+from partwise.priors.kernels.posterior import (
+    PLAIN_SHAPE,
+    mixture_divergence,
+    mixture_posterior,
+    mixture_shares,
+    prior_total,
+)
 
 # Beside the largest of all rates, what stands for exp(-inf): far too small to matter, and its square is not 0.
 _SMALLEST = 1e-150
+_ORDERS, _DERIVATIVES = np.array([2.0, 3.0, 4.0]), np.array([1.0, -2.0, 6.0])
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,10 +54,21 @@ class GammaMixture:
 
     def __post_init__(self) -> None:
         for name in ("weights", "shapes", "means"):
-            value = np.atleast_1d(np.asarray(getattr(self, name), dtype=np.float64))
+            object.__setattr__(self, name, np.ascontiguousarray(getattr(self, name), dtype=np.float64))
+        # Every sweep of a fit makes many: a reason is only looked for where there is something wrong.
+        if not self.weights.shape == self.shapes.shape == self.means.shape == (self.weights.size,):
+            self._complain()
+        total = prior_total(self.weights, self.shapes, self.means)
+        if not 0.0 < total < np.inf:
+            self._complain()
+        if abs(total - 1.0) > 1e-15 * self.weights.size:
+            object.__setattr__(self, "weights", self.weights / total)
+
+    def _complain(self) -> NoReturn:
+        for name in ("weights", "shapes", "means"):
+            value = getattr(self, name)
             if value.ndim != 1 or np.isnan(value).any() or (value < 0).any():
                 raise InvalidInputError(f"{name} of a prior must be nonnegative numbers in a row, got {value}.")
-            object.__setattr__(self, name, value)
         if not self.weights.size == self.shapes.size == self.means.size > 0:
             raise InvalidInputError(
                 f"a prior needs as many weights as shapes and means, got {self.weights.size}, {self.shapes.size} and"
@@ -58,10 +77,7 @@ class GammaMixture:
         if not np.isfinite(self.means).all() or (self.shapes == 0).any():
             raise InvalidInputError("a prior needs finite means and positive shapes.")
         total = float(self.weights.sum())
-        if not 0.0 < total < np.inf:
-            raise InvalidInputError(f"the weights of a prior must have a positive, finite sum, got {total}.")
-        if abs(total - 1.0) > 1e-15 * self.weights.size:
-            object.__setattr__(self, "weights", self.weights / total)
+        raise InvalidInputError(f"the weights of a prior must have a positive, finite sum, got {total}.")
 
     @classmethod
     def gamma(cls, shape: float, rate: float) -> GammaMixture:
@@ -118,16 +134,13 @@ class GammaMixture:
         mean, geometric = np.empty((2, counts.size))
         shape, level = float(used.shapes[0]), float(used.means[0])
         if used.weights.size == 1 and shape <= PLAIN_SHAPE and level > 0:
-            series = np.array([psi(shape), *polygamma([1, 2, 3], shape)])
+            # digamma and its derivatives, those by Hurwitz's zeta function
+            series = np.append(psi(shape), _DERIVATIVES * zeta(_ORDERS, shape))
             constants = float(gammaln(shape)), series
             divergence = gamma_posterior(counts, exposure, shape, level, *constants, mean, geometric)
         else:
             mean, mean_log, relative = self._moments(counts, exposure)
-            with np.errstate(invalid="ignore", divide="ignore", under="ignore"):
-                np.exp(mean_log, out=geometric)
-                logs = counts * (mean_log + np.log(exposure) - np.log(counts) + 1.0)
-            logs[counts == 0] = 0.0
-            divergence = float(np.sum(logs - exposure * mean - relative))
+            divergence = mixture_divergence(counts, exposure, mean, mean_log, relative, geometric)
         return mean, np.maximum(geometric, _SMALLEST * geometric.max(initial=0.0), out=geometric), divergence
 
     def _moments(self, counts: Floats, exposure: Floats) -> tuple[Floats, Floats, Floats]:
@@ -167,12 +180,13 @@ class GammaMixture:
     @classmethod
     def unpack(cls, numbers: Floats) -> GammaMixture:
         """The prior whose `pack` these are, to the bit."""
-        weights, shapes, means = np.split(numbers, 3)
-        return cls(weights.copy(), shapes.copy(), means.copy())
+        if numbers.ndim != 1 or numbers.size % 3:
+            raise InvalidInputError(f"a prior is packed as 3 numbers for each component, got {numbers.size} in all.")
+        return cls(*numbers.reshape(3, -1).copy())
 
 
 @dataclass(frozen=True)
-class MixtureFamily:
+class MixtureFamily(ABC):
     """What families of such priors have in common.
 
     Parameters
@@ -181,7 +195,23 @@ class MixtureFamily:
         When a fit is good enough, in nats.
     """
 
+    name: ClassVar[str]
+
     tol: float = 1e-9
+
+    @abstractmethod
+    def fit(self, counts: Floats, exposure: Floats, start: Any = None) -> GammaMixture:
+        """The prior of the family that makes the counts most probable: see `PriorFamily`."""
+
+    def to_plain(self) -> tuple[Any, ...]:
+        """The family's name, and pairs of its options with their values: how model files keep it."""
+        from partwise.priors.families import FAMILIES  # which imports this module
+
+        if not isinstance(FAMILIES.get(getattr(self, "name", "")), type(self)):
+            raise InvalidInputError(
+                f"a model file cannot hold {type(self).__name__}, a family of your own: keep the fitted arrays instead."
+            )
+        return (self.name, *((option.name, getattr(self, option.name)) for option in fields(self)))
 
     def eased(self, nats: float, n_observations: int) -> Self:
         """The same with a tolerance of so many nats in all: for fits that are soon repeated with other counts."""

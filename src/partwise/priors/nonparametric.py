@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -23,6 +24,8 @@ class Nonparametric(GridFamily):
     most_points
         Points at most; the spacing grows where more would be needed.
     """
+
+    name: ClassVar[str] = "nonparametric"
 
     spacing: float = 0.25
     most_points: int = 400

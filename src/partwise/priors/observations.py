@@ -8,6 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from partwise.priors.base import Floats
+from partwise.priors.kernels.columns import all_whole
 
 # Expected count over all observations that stands for none: a rate of 0 would have no logarithm.
 _NOTHING = 1e-10
@@ -33,7 +34,7 @@ class Observations:
     def of(cls, counts: Floats, exposure: Floats) -> Observations:
         """Observations, counted where that is worth it: whole numbers of one exposure."""
         once = np.ones(1)
-        if exposure.size == 1 and counts.size > 100 and np.array_equal(counts, np.floor(counts)):
+        if exposure.size == 1 and counts.size > 100 and all_whole(counts):
             distinct, repeats = np.unique(counts, return_counts=True)
             if 2 * distinct.size <= counts.size:
                 return cls(distinct, exposure, repeats.astype(np.float64))

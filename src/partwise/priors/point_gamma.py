@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -26,6 +26,8 @@ class PointGammaFamily(MixtureFamily):
     tol
         Nats that are left to gain when Newton's method stops.
     """
+
+    name: ClassVar[str] = "point-gamma"
 
     tol: float = 1e-8
 

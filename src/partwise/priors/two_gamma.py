@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -28,6 +28,8 @@ class TwoGammaFamily(MixtureFamily):
     tol
         Nats that are left to gain when Newton's method stops.
     """
+
+    name: ClassVar[str] = "two-gamma"
 
     tol: float = 1e-8
 

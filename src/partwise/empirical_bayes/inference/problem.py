@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,7 +50,7 @@ class Settings:
         """The family of the rows of some data with the tolerance of a sweep."""
         if self.ease > 0 and isinstance(family, MixtureFamily):
             nats = float(np.clip(self.ease * data.total, 1e-4, 1e-2))
-            return cast(PriorFamily, family.eased(nats, data.shape[0]))
+            return family.eased(nats, data.shape[0])
         return family
 
 

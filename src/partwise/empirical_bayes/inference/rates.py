@@ -72,13 +72,16 @@ class RateSide:
         starts = before.starts(self.family)
         priors: list[RatePrior] = [FlatPrior()] * counts.shape[1]
 
+        waiting = [turn is not None and k % 2 != turn and start is not None for k, start in enumerate(starts)]
+
         def fitted(k: int, x: Floats, s: Floats) -> RatePrior:
             start = starts[k]
-            kept = start is not None and turn is not None and k % 2 != turn
-            priors[k] = start if kept and start is not None else self.family.fit(x, s, start)
+            priors[k] = start if start is not None and waiting[k] else self.family.fit(x, s, start)
             return priors[k]
 
-        mean, geometric, divergence = _each_component(counts, exposure, fitted, self.engine)
+        # What takes longest first, so that no thread is left with it at the end.
+        order = sorted(range(len(starts)), key=waiting.__getitem__)
+        mean, geometric, divergence = _each_component(counts, exposure, fitted, self.engine, order)
         numbers = [self.family.pack(prior) for prior in priors]
         sizes = np.array([part.size for part in numbers], dtype=np.int64)
         return Factor(mean, geometric, counts, exposure, divergence, np.concatenate(numbers), sizes)
@@ -93,11 +96,15 @@ def posteriors(
     counts: Floats, exposure: Floats, priors: Sequence[RatePrior], engine: Engine
 ) -> tuple[Floats, Floats, Floats]:
     """Means and geometric means (rows x components) and divergences, under priors that stay."""
-    return _each_component(counts, exposure, lambda k, x, s: priors[k], engine)
+    return _each_component(counts, exposure, lambda k, x, s: priors[k], engine, range(len(priors)))
 
 
 def _each_component(
-    counts: Floats, exposure: Floats, prior_of: Callable[[int, Floats, Floats], RatePrior], engine: Engine
+    counts: Floats,
+    exposure: Floats,
+    prior_of: Callable[[int, Floats, Floats], RatePrior],
+    engine: Engine,
+    order: Sequence[int],
 ) -> tuple[Floats, Floats, Floats]:
     """`summary` of each column, under the prior that ``prior_of`` gives for it; components in parallel."""
     columns, exposures = np.ascontiguousarray(counts.T), np.ascontiguousarray(exposure.T)
@@ -107,7 +114,7 @@ def _each_component(
         prior = prior_of(k, columns[k], exposures[k])
         mean[k], geometric[k], divergence[k] = summary(prior, columns[k], exposures[k])
 
-    engine.for_each(one, range(columns.shape[0]))
+    engine.for_each(one, order)
     return np.ascontiguousarray(mean.T), np.ascontiguousarray(geometric.T), divergence
 
 

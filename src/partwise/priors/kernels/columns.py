@@ -1,15 +1,45 @@
-"""What all mixture components of one shape have in common."""
+"""Evidence of counts under many components: a column for each."""
 
 from __future__ import annotations
+
+import math
 
 import numpy as np
 from numpy.typing import NDArray
 
+from partwise.kernels.inner import inline_kernel
 from partwise.kernels.jit import kernel
 from partwise.priors.kernels.evidence import shape_constants
 from partwise.priors.kernels.posterior import gamma_terms
 
 Floats = NDArray[np.float64]
+
+# Rows that are worked on at once: all their columns fit into the cache.
+_ROWS = 512
+# log 2 in two parts: halvings times the first is exact.
+_LOG2_E, _LOG_2_HIGH, _LOG_2_LOW = 1.4426950408889634, 0.693145751953125, 1.4286068203094172e-06
+
+
+@kernel
+def rate_extremes(counts: Floats, exposure: Floats) -> tuple[float, float]:
+    """``min(r), max(r)`` of the rates ``r = counts / exposure`` that are positive; infinity and 0 where none is."""
+    smallest, largest = math.inf, 0.0
+    for i in range(counts.size):
+        s = exposure[i] if exposure.size > 1 else exposure[0]
+        if counts[i] > 0.0 and s > 0.0:
+            rate = counts[i] / s
+            if rate > 0.0:
+                smallest, largest = min(smallest, rate), max(largest, rate)
+    return smallest, largest
+
+
+@kernel
+def all_whole(counts: Floats) -> bool:
+    """``(counts == floor(counts)).all()``."""
+    i = 0
+    while i < counts.size and counts[i] == np.floor(counts[i]):
+        i += 1
+    return i == counts.size
 
 
 @kernel
@@ -18,3 +48,80 @@ def shape_column(counts: Floats, shape: float, out: Floats) -> None:
     constants = shape_constants(shape)
     for i in range(counts.size):
         out[i] = gamma_terms(counts[i], constants)[0]
+
+
+@inline_kernel
+def exp_of_negative(x: float) -> float:
+    """``exp(x)`` for x <= 0 to the last digit, and 0 below -708; without branches or calls, so that loops over it go
+    several at a time.
+    """
+    safe = max(x, -708.0)
+    halvings = math.floor(safe * _LOG2_E + 0.5)
+    rest = safe - halvings * _LOG_2_HIGH
+    rest -= halvings * _LOG_2_LOW
+    high = 1 / 40320 + rest * (1 / 362880 + rest * (1 / 3628800 + rest * (1 / 39916800 + rest * (1 / 479001600))))
+    middle = 1 / 24 + rest * (1 / 120 + rest * (1 / 720 + rest * (1 / 5040 + rest * high)))
+    series = 1.0 + rest * (1.0 + rest * (1 / 2 + rest * (1 / 6 + rest * middle)))
+    power = np.int64((np.int64(halvings) + 1023) << 52).view(np.float64)
+    return series * power if x > -708.0 else 0.0
+
+
+@kernel
+def likelihood_from_logs(columns: Floats) -> None:
+    """``columns = exp(columns - columns.max(axis=1)[:, None])``, in place."""
+    n_rows, n_columns = columns.shape
+    largest = np.empty(_ROWS)
+    for start in range(0, n_rows, _ROWS):
+        length = min(_ROWS, n_rows - start)
+        largest[:] = -math.inf
+        for j in range(n_columns):
+            column = columns[start : start + length, j]
+            for i in range(length):
+                largest[i] = max(largest[i], column[i])
+        for j in range(n_columns):
+            column = columns[start : start + length, j]
+            for i in range(length):
+                column[i] = exp_of_negative(column[i] - largest[i])
+
+
+@kernel
+def evidence_columns(counts: Floats, exposure: Floats, shapes: Floats, means: Floats, out: Floats) -> None:
+    """``out = log_evidence(counts[:, None], exposure[:, None] * means, shapes)``, in Fortran order.
+
+    For shapes up to 1e3, or infinite: terms in (a, x), (a, s) and x are put together, which hardly cancel below.
+    ``exposure`` has as many entries as ``counts``, or one. Components of one shape that follow each other share the
+    costly part.
+    """
+    log_exposure = np.empty(exposure.size)
+    for i in range(exposure.size):
+        log_exposure[i] = math.log(exposure[i]) if exposure[i] > 0.0 else 0.0
+    shared = np.empty(counts.size)
+    previous = -1.0
+    for j in range(means.size):
+        shape, mean, column = shapes[j], means[j], out[:, j]
+        if shape != previous:
+            previous = shape
+            if shape < math.inf:
+                shape_column(counts, shape, shared)
+            else:
+                for i in range(counts.size):
+                    x = counts[i]
+                    shared[i] = x - x * math.log(x) if x > 0.0 else 0.0
+        log_mean = math.log(mean) if mean > 0.0 else 0.0
+        log_shape = math.log(shape) if shape < math.inf else 0.0
+        if exposure.size == 1:
+            # log of the expected count's share of itself and the shape, and what does not depend on the count
+            share, constant = log_exposure[0] + log_mean, exposure[0] * mean
+            if shape < math.inf:
+                log_sum = math.log(shape + constant)
+                share, constant = share - log_sum, shape * (log_sum - log_shape)
+            for i in range(counts.size):
+                column[i] = shared[i] + (counts[i] * share - constant)
+        elif shape < math.inf:
+            for i in range(counts.size):
+                log_sum = math.log(shape + exposure[i] * mean)
+                share = log_exposure[i] + log_mean - log_sum
+                column[i] = shared[i] + (counts[i] * share - shape * (log_sum - log_shape))
+        else:
+            for i in range(counts.size):
+                column[i] = shared[i] + (counts[i] * (log_exposure[i] + log_mean) - exposure[i] * mean)

@@ -40,6 +40,17 @@ def gamma_terms(x: float, shape: Shape) -> tuple[float, float]:
 
 
 @kernel
+def prior_total(weights: Floats, shapes: Floats, means: Floats) -> float:
+    """``weights.sum()``, but NaN unless weights and means are nonnegative, means finite, and shapes positive."""
+    total = 0.0
+    for g in range(weights.size):
+        if not (weights[g] >= 0.0 and shapes[g] > 0.0 and 0.0 <= means[g] < math.inf):
+            return math.nan
+        total += weights[g]
+    return total
+
+
+@kernel
 def mixture_posterior(
     counts: Floats,
     exposure: Floats,
@@ -125,6 +136,28 @@ def mixture_posterior(
         out_mean[i] = mean / total
         out_mean_log[i] = mean_log / total
         out_evidence[i] = largest + math.log(total)
+
+
+@kernel
+def mixture_divergence(
+    counts: Floats, exposure: Floats, mean: Floats, mean_log: Floats, relative: Floats, out: Floats
+) -> float:
+    """``sum(counts * (mean_log + log(exposure) - log(counts) + 1) - exposure * mean - relative)``, 0 (-inf) being 0.
+
+    That is the divergence of posterior from prior, of what `mixture_posterior` gives. ``out = exp(mean_log)``.
+    """
+    divergence = 0.0
+    log_exposure = math.log(exposure[0])
+    for i in range(counts.size):
+        x = counts[i]
+        s = exposure[i] if exposure.size > 1 else exposure[0]
+        out[i] = math.exp(mean_log[i])
+        if x > 0.0:
+            if exposure.size > 1:
+                log_exposure = math.log(s)
+            divergence += x * (mean_log[i] + log_exposure - math.log(x) + 1.0)
+        divergence -= s * mean[i] + relative[i]
+    return divergence
 
 
 @kernel

@@ -9,6 +9,8 @@ from partwise.core.data import SparseData
 from partwise.core.keys import Key
 from partwise.engines.base import Engine
 from partwise.engines.blocks import row_blocks
+from partwise.engines.local import LocalEngine
+from partwise.engines.rows import Block, Made
 from partwise.gamma_poisson.inference.sweeps import Sweeps
 from partwise.gamma_poisson.kernels.posterior import posterior_mean_rows, variational_mean_rows
 from partwise.poisson.inference.passes import Side
@@ -39,48 +41,38 @@ def posterior_mean(
     n_draws: int = N_DRAWS,
 ) -> Floats:
     """E[h_nk | x_n], Rao-Blackwellised over the allocations; the same stream for every row."""
-    dictionary = np.ascontiguousarray(dictionary)
-    data = explained(data, dictionary)
-    inverse = inverse_rates(data, dictionary, rate, engine)
-    out = np.empty((data.shape[0], dictionary.shape[1]))
+    shared = np.ascontiguousarray(dictionary), shape, rate, burn_in, n_draws
+    blocks = row_blocks(data.indptr, 2**12)
+    _, (means,) = engine.map_rows(_posterior_means, data, blocks, *shared, makes=[Made(shape.shape)])
+    return np.asarray(means)
+
+
+def _posterior_means(
+    block: Block, out: Floats, dictionary: Floats, shape: Floats, rate: Floats, burn_in: int, n_draws: int
+) -> float:
+    rows = explained(block.data.rows(block.start, block.stop), dictionary)
     seed, stage_chain, _ = Key(0).for_stage("posterior mean").words
-
-    def one(block: tuple[int, int]) -> None:
-        start, stop = block
-        posterior_mean_rows(
-            data.indptr,
-            data.indices,
-            data.values,
-            dictionary,
-            inverse,
-            shape,
-            burn_in,
-            n_draws,
-            seed,
-            stage_chain,
-            start,
-            stop,
-            out,
-        )
-
-    engine.for_each(one, row_blocks(data.indptr, 2**12))
-    return out
+    inverse = inverse_rates(rows, dictionary, rate, LocalEngine())
+    cells = rows.indptr, rows.indices, rows.values
+    numbers = burn_in, n_draws, seed, stage_chain
+    posterior_mean_rows(*cells, dictionary, inverse, shape, *numbers, 0, block.n_rows, out[block.rows])
+    return 0.0
 
 
 def variational_mean(data: SparseData, dictionary: Floats, shape: Floats, rate: Floats, engine: Engine) -> Floats:
     """E[h_nk] of each row's variational posterior, for nonnegative data that are no counts."""
-    dictionary = np.ascontiguousarray(dictionary)
-    data = explained(data, dictionary)
-    inverse = inverse_rates(data, dictionary, rate, engine)
-    out = np.empty((data.shape[0], dictionary.shape[1]))
+    blocks = row_blocks(data.indptr, 2**12)
+    shared = np.ascontiguousarray(dictionary), shape, rate
+    _, (means,) = engine.map_rows(_variational_means, data, blocks, *shared, makes=[Made(shape.shape)])
+    return np.asarray(means)
 
-    def one(block: tuple[int, int]) -> None:
-        variational_mean_rows(
-            data.indptr, data.indices, data.values, dictionary, inverse, shape, 1e-8, 1000, *block, out
-        )
 
-    engine.for_each(one, row_blocks(data.indptr, 2**12))
-    return out
+def _variational_means(block: Block, out: Floats, dictionary: Floats, shape: Floats, rate: Floats) -> float:
+    rows = explained(block.data.rows(block.start, block.stop), dictionary)
+    inverse = inverse_rates(rows, dictionary, rate, LocalEngine())
+    cells = rows.indptr, rows.indices, rows.values
+    variational_mean_rows(*cells, dictionary, inverse, shape, 1e-8, 1000, 0, block.n_rows, out[block.rows])
+    return 0.0
 
 
 def posterior_draws(

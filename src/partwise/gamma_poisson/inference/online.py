@@ -38,7 +38,7 @@ class OnlineEM:
     """On-line EM (Cappé & Moulines 2009): w = (b / a) x a running average of the allocations of a sample.
 
     A batch's chain starts from its variational posterior, so that no sample is remembered between its visits. Batches
-    are cut from a new permutation of the samples in every pass.
+    are cut from a new permutation of the samples in every pass, or of blocks of samples where these are on disk.
     """
 
     shape: Floats
@@ -60,10 +60,15 @@ class OnlineEM:
         n_samples = data.shape[0]
         n_batches = -(-n_samples // self.batch_size)
         number, batch = divmod(key.iteration - 1, n_batches)
-        order = key.for_stage("batches").at(number).generator().permutation(n_samples)
-        rows = np.sort(np.array_split(order, n_batches)[batch])
-        bound = self.absorb(key, take_rows(data, rows), state)
-        return state, {"objective": bound * n_samples / rows.size, **column_norms(self.model(state).dictionary)}
+        shuffled = key.for_stage("batches").at(number).generator()
+        if data.by_rows:
+            # From disk, each block of rows is read once in a pass; blocks come in a new order, rows within them do not.
+            place = int(shuffled.permutation(n_batches)[batch])
+            taken = data.rows(place * n_samples // n_batches, (place + 1) * n_samples // n_batches)
+        else:
+            taken = take_rows(data, np.sort(np.array_split(shuffled.permutation(n_samples), n_batches)[batch]))
+        bound = self.absorb(key, taken, state)
+        return state, {"objective": bound * n_samples / taken.shape[0], **column_norms(self.model(state).dictionary)}
 
     def absorb(self, key: Key, batch: SparseData, state: OnlineState) -> float:
         """Move the state towards a batch; the variational bound of the batch before that.

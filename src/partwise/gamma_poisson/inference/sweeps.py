@@ -13,9 +13,11 @@ from partwise.core.data import SparseData
 from partwise.core.keys import Key
 from partwise.engines.base import Engine
 from partwise.engines.blocks import TARGET_NONZEROS, row_blocks
+from partwise.engines.rows import Block, Made, Ragged
 from partwise.gamma_poisson.kernels import allocations, rates
 
 Floats = NDArray[np.float64]
+Words = tuple[np.uint64, np.uint64, np.uint64]
 
 _SAMPLES_AT_ONCE = 2**13
 
@@ -44,15 +46,11 @@ class Sweeps:
 
     def activations(self, key: Key, sample_counts: Floats, shape: Floats, inverse_rates: Floats) -> Floats:
         """h_nk ~ Gamma(shape_k + c_n+k) x inverse rate."""
-        out = np.empty_like(sample_counts)
+        blocks = row_blocks(np.arange(sample_counts.shape[0] + 1), 2**18 // shape.size + 1)
         words = key.for_stage("activations").words
-
-        def one(block: tuple[int, int]) -> None:
-            start, stop = block
-            rates.draw_activations(sample_counts, shape, inverse_rates, *words, start, stop, out)
-
-        self.engine.for_each(one, self._sample_blocks)
-        return out
+        reads, made = [sample_counts, inverse_rates], [Made(shape.shape)]
+        _, (out,) = self.engine.map_rows(_draw_activations, self.data, blocks, shape, words, reads=reads, makes=made)
+        return np.asarray(out)
 
     def allocations(
         self, key: Key, activations: Floats, dictionary: Floats, *, impute: bool = False
@@ -64,41 +62,19 @@ class Sweeps:
         side = self._long_side
         by_features = side is not self.data
         factor, other = (dictionary, activations) if by_features else (activations, dictionary)
-        padded_factor, padded_other = _padded(factor), _padded(other)
-        own_counts = np.empty(factor.shape, dtype=np.int64)
         words = key.for_stage("allocations").words
         missing_words = key.for_stage("missing cells").words if impute and side.n_missing else None
-
-        def one(block: tuple[int, int]) -> NDArray[np.int64]:
-            start, stop = block
-            counts = np.zeros(other.shape, dtype=np.int64)
-            allocations.draw_allocations(
-                side.indptr,
-                side.indices,
-                side.values,
-                padded_factor,
-                padded_other,
-                *words,
-                start,
-                stop,
-                own_counts,
-                counts,
-            )
-            if missing_words is not None:
-                allocations.draw_missing(
-                    side.missing_indptr,
-                    side.missing_indices,
-                    padded_factor,
-                    padded_other,
-                    *missing_words,
-                    start,
-                    stop,
-                    own_counts,
-                    counts,
-                )
-            return counts
-
-        other_counts = self.engine.map_reduce(one, self._blocks)
+        other_counts, (own_counts,) = self.engine.map_rows(
+            _draw_allocations,
+            side,
+            self._blocks,
+            _padded(other),
+            other.shape[1],
+            words,
+            missing_words,
+            reads=[_padded(factor)],
+            makes=[Made(factor.shape[1:], np.int64)],
+        )
         sums = own_counts.astype(np.float64), other_counts.astype(np.float64)
         return (sums[1], sums[0]) if by_features else sums
 
@@ -111,32 +87,19 @@ class Sweeps:
         """
         data = self.data
         first_tokens = np.concatenate(([0], np.cumsum(data.row_sums))).astype(np.int64)
-        sample_counts = np.empty((data.shape[0], shape.size))
-        dictionary = np.ascontiguousarray(dictionary)
-        words = key.for_stage("labels").words
-
-        def one(block: tuple[int, int]) -> NDArray[np.int64]:
-            start, stop = block
-            counts = np.zeros(dictionary.shape, dtype=np.int64)
-            allocations.draw_labels(
-                data.indptr,
-                data.indices,
-                data.values,
-                first_tokens,
-                dictionary,
-                inverse_rates,
-                shape,
-                *words,
-                start,
-                stop,
-                labels,
-                sample_counts,
-                counts,
-            )
-            return counts
-
         blocks = row_blocks(data.indptr, max(TARGET_NONZEROS, 8 * data.shape[1]))
-        return sample_counts, self.engine.map_reduce(one, blocks).astype(np.float64)
+        counts, (_, sample_counts) = self.engine.map_rows(
+            _draw_labels,
+            data,
+            blocks,
+            np.ascontiguousarray(dictionary),
+            shape,
+            key.for_stage("labels").words,
+            reads=[inverse_rates],
+            changes=[Ragged(labels, first_tokens)],
+            makes=[Made(shape.shape)],
+        )
+        return sample_counts, counts.astype(np.float64)
 
     def dirichlet_dictionary(self, key: Key, feature_counts: Floats, concentration: float) -> Floats:
         """w_.k ~ Dirichlet(concentration + c_+.k)."""
@@ -149,6 +112,48 @@ class Sweeps:
 
         self.engine.for_each(one, row_blocks(np.arange(out.shape[0] + 1)))
         return np.asarray(out / out.sum(axis=0))
+
+
+def _draw_activations(
+    block: Block, sample_counts: Floats, inverse_rates: Floats, out: Floats, shape: Floats, words: Words
+) -> float:
+    span = block.first_row, block.start, block.stop
+    rates.draw_activations(sample_counts, shape, inverse_rates, *words, *span, out)
+    return 0.0
+
+
+def _draw_allocations(
+    block: Block,
+    factor: Floats,
+    own_counts: NDArray[np.int64],
+    other: Floats,
+    n_components: int,
+    words: Words,
+    missing_words: Words | None,
+) -> NDArray[np.int64]:
+    counts = np.zeros((other.shape[0], n_components), dtype=np.int64)
+    span = block.first_row, block.start, block.stop
+    allocations.draw_allocations(*block.cells, factor, other, *words, *span, own_counts, counts)
+    if missing_words is not None:
+        allocations.draw_missing(*block.missing, factor, other, *missing_words, *span, own_counts, counts)
+    return counts
+
+
+def _draw_labels(
+    block: Block,
+    inverse_rates: Floats,
+    labels: NDArray[Any],
+    first_tokens: NDArray[np.int64],
+    sample_counts: Floats,
+    dictionary: Floats,
+    shape: Floats,
+    words: Words,
+) -> NDArray[np.int64]:
+    counts = np.zeros(dictionary.shape, dtype=np.int64)
+    span = block.first_row, block.start, block.stop
+    priors = dictionary, inverse_rates, shape
+    allocations.draw_labels(*block.cells, first_tokens, *priors, *words, *span, labels, sample_counts, counts)
+    return counts
 
 
 def _padded(factor: Floats) -> Floats:

@@ -30,6 +30,7 @@ def draw_allocations(
     seed: np.uint64,
     stage_chain: np.uint64,
     iteration: np.uint64,
+    first_row: int,
     start: int,
     stop: int,
     own_counts: Counts,
@@ -53,7 +54,7 @@ def draw_allocations(
     drawn = np.empty(n_components, np.int64)
     stream = new_stream()
     for n in range(start, stop):
-        seek(stream, seed, stage_chain, iteration, n)
+        seek(stream, seed, stage_chain, iteration, first_row + n)
         for k in range(n_components):
             own_counts[n, k] = 0
         for p in range(indptr[n], indptr[n + 1]):
@@ -132,6 +133,7 @@ def draw_missing(
     seed: np.uint64,
     stage_chain: np.uint64,
     iteration: np.uint64,
+    first_row: int,
     start: int,
     stop: int,
     own_counts: Counts,
@@ -140,7 +142,7 @@ def draw_missing(
     """``c[n, f] = rng.poisson(factor[n] * other[f])`` in the missing cells, added to both sums."""
     stream = new_stream()
     for n in range(start, stop):
-        seek(stream, seed, stage_chain, iteration, n)
+        seek(stream, seed, stage_chain, iteration, first_row + n)
         for p in range(missing_indptr[n], missing_indptr[n + 1]):
             f = missing_indices[p]
             for k in range(own_counts.shape[1]):
@@ -161,6 +163,7 @@ def draw_labels(
     seed: np.uint64,
     stage_chain: np.uint64,
     iteration: np.uint64,
+    first_row: int,
     start: int,
     stop: int,
     labels: NDArray[Any],
@@ -178,7 +181,7 @@ def draw_labels(
     concentration = np.empty(n_components)
     stream = new_stream()
     for n in range(start, stop):
-        seek(stream, seed, stage_chain, iteration, n)
+        seek(stream, seed, stage_chain, iteration, first_row + n)
         inverse = inverse_rates[min(n, inverse_rates.shape[0] - 1)]
         for k in range(n_components):
             concentration[k] = shape[k]

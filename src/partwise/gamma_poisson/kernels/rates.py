@@ -23,6 +23,7 @@ def draw_activations(
     seed: np.uint64,
     stage_chain: np.uint64,
     iteration: np.uint64,
+    first_row: int,
     start: int,
     stop: int,
     out: Floats,
@@ -30,7 +31,7 @@ def draw_activations(
     """``out = rng.gamma(shape + sample_counts) * inverse_rates``: activations given allocation totals."""
     stream = new_stream()
     for n in range(start, stop):
-        seek(stream, seed, stage_chain, iteration, n)
+        seek(stream, seed, stage_chain, iteration, first_row + n)
         inverse = inverse_rates[min(n, inverse_rates.shape[0] - 1)]
         for k in range(shape.size):
             draw = gamma(stream, shape[k] + sample_counts[n, k]) * inverse[k]

@@ -1,4 +1,4 @@
-"""Makes the pictures of docs/plots.md when the site is built: the page's own code is run, and what it saves is shown."""
+"""Makes the pictures of docs/plots.md when the site is built: the page's own code is run, and what it saves shown."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _PAGE = "plots.md"
 _FOLDER = "plots"
 _CODE = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
-_drawn: dict[str, Path] = {}
+_drawn: dict[str, tempfile.TemporaryDirectory[str]] = {}  # gone when the build ends
 
 
 def on_files(files: Files, config: Any, **_: Any) -> Files:
@@ -28,8 +28,8 @@ def on_files(files: Files, config: Any, **_: Any) -> Files:
 def pictures(text: str) -> Path:
     """Run the code of a page in a folder of its own, once as long as the page stays the same."""
     if text not in _drawn:
-        folder = Path(tempfile.mkdtemp(prefix="partwise-docs-"))
-        with contextlib.chdir(folder):
+        folder = tempfile.TemporaryDirectory(prefix="partwise-docs-")
+        with contextlib.chdir(folder.name):
             exec(compile("\n".join(_CODE.findall(text)), _PAGE, "exec"), {"__name__": "__main__"})
         _drawn[text] = folder
-    return _drawn[text]
+    return Path(_drawn[text].name)

@@ -97,6 +97,18 @@ def test_parts_are_chosen_by_mouse_and_keyboard(opened) -> None:
     assert page.switch_to.active_element == first
 
 
+def test_features_are_found_in_their_parts(opened) -> None:
+    page = opened("counts")
+    name = texts(page, "#feature-rows td:first-child")[0]
+    only(page, "#feature-search").send_keys(name.upper())
+    found = page.find_elements("css selector", "#features-found li")
+    assert name in [one.find_element("css selector", "bdi").text for one in found]
+    button = page.find_elements("css selector", "#features-found button")[-1]
+    part = button.find_element("css selector", "bdi").text
+    button.click()
+    assert texts(page, "#part-title bdi") == [part]
+
+
 def test_pictures_choose_parts(opened) -> None:
     page = opened("images")
     pictures = page.find_elements("css selector", "#gallery img")
@@ -173,7 +185,15 @@ def test_everything_is_reached_by_tab(opened) -> None:
         assert visible_ring != "none", name
         if name == "trace-column":
             break
-    wanted = {"theme", "part-list", "relevance", "download-features", "structure-legend", "structure-plot"}
+    wanted = {
+        "theme",
+        "feature-search",
+        "part-list",
+        "relevance",
+        "download-features",
+        "structure-legend",
+        "structure-plot",
+    }
     wanted |= {"sample-search", "sample-part", "download-samples", "sample-head", "page-on", "trace-column"}
     assert wanted <= set(reached)
     assert "body" not in reached[:1]
@@ -220,7 +240,7 @@ def test_hostile_labels_do_nothing(opened) -> None:
     only(page, "#structure-plot svg").send_keys(keys.END)
     only(page, "#sample-search").send_keys("script")
     assert texts(page, "#sample-rows td:first-child")
-    only(page, "#sample-search").clear()
+    only(page, "#sample-search").send_keys(keys.CONTROL, "a", keys.BACKSPACE)
     assert page.execute_script("return typeof window.pwned") == "undefined"
     assert page.find_elements("css selector", "img, iframe, [onerror], [onmouseover], main script") == []
     assert page.title == HOSTILE[0]

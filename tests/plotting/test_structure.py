@@ -182,6 +182,18 @@ def test_rank_selection_of_frames_and_results() -> None:
     assert ax.get_legend() is None
 
 
+def test_rank_selection_of_comparisons() -> None:
+    from partwise.selection.comparison import Row
+
+    rows = [
+        Row(model, rank, 1, score, 0.1, 0.0, 0.0, 1.0, 1.0, 0.0, 1.0)
+        for model, rank, score in (("a", 1, -2.0), ("a", 2, -1.0), ("b", 1, -1.5))
+    ]
+    ax = plot_rank_selection(SimpleNamespace(table=lambda: rows, choice=("b", 1), candidates={}))
+    np.testing.assert_allclose(ax.containers[0].lines[0].get_ydata(), [-2.0, -1.0])
+    assert ax.lines[-1].get_ydata()[0] == -1.5
+
+
 @pytest.mark.parametrize(
     ("table", "options", "match"),
     [

@@ -35,11 +35,13 @@ def plot_rank_selection(
     Parameters
     ----------
     scores
-        A table by columns (mapping or data frame), or an object with the columns as attributes, such as what
-        `partwise.selection.select_rank` gives: ``rank`` (or ``n_components``, ``candidates``), ``mean`` (or ``score``,
-        ``scores``), and perhaps ``std_error`` (or ``std_errors``) and ``model``.
+        What `partwise.selection.compare` gives. Or a table by columns (mapping or data frame), or an object with the
+        columns as attributes, such as what `partwise.selection.select_rank` gives: ``rank`` (or ``n_components``,
+        ``candidates``), ``mean`` (or ``score``, ``scores``), and perhaps ``std_error`` (or ``std_errors``) and
+        ``model``.
     chosen
-        What is marked by a ring: the number of parts, or model and number; by default the highest mean.
+        What is marked by a ring: the number of parts, or model and number; by default what a comparison chose, else
+        the highest mean.
     ylabel, title
         Texts.
     ax
@@ -57,7 +59,9 @@ def plot_rank_selection(
     >>> plot_rank_selection(table).get_xlabel()
     'parts'
     """
-    ranks, means, errors, models = _columns(scores)
+    if chosen is None:
+        chosen = getattr(scores, "choice", None)
+    ranks, means, errors, models = _columns(_by_columns(scores) if callable(getattr(scores, "table", None)) else scores)
     if ax is None:
         ax = new_figure(5.0, 3.4).add_subplot()
     names = list(dict.fromkeys(models))
@@ -115,6 +119,11 @@ def _columns(scores: Any) -> tuple[Floats, Floats, Floats, list[str]]:
     if not np.all(np.isfinite(means)):
         raise InvalidInputError(f"scores have a mean that is no number in row {int(np.argmin(np.isfinite(means)))}.")
     return ranks, means, errors, models
+
+
+def _by_columns(comparison: Any) -> dict[str, list[Any]]:
+    rows = comparison.table()
+    return {name: [getattr(row, name) for row in rows] for name in ("model", "rank", "score", "std_error")}
 
 
 def _numbers(scores: Any, names: tuple[str, ...]) -> Floats | None:

@@ -33,14 +33,13 @@ def visible(text: Any, longest: int = LONGEST) -> str:
     """
     cut = str(text)
     cut = cut if len(cut) <= longest else cut[: longest - 1] + "…"
+    if cut.isascii() and cut.isprintable():  # most text, of which large tables have much
+        return cut
     return "".join(_spelled(character) if _is_hidden(character) else character for character in cut)
 
 
 def _is_hidden(character: str) -> bool:
-    if character in _TURNING:
-        return True
-    # Most text is plain, and large tables have many labels.
-    return not (" " <= character < "\x7f") and unicodedata.category(character) in _HIDDEN
+    return character in _TURNING or unicodedata.category(character) in _HIDDEN
 
 
 def _spelled(character: str) -> str:

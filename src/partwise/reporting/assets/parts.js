@@ -1,5 +1,6 @@
 // Parts: a list of them, and the features of the chosen one by relevance (Sievert & Shirley 2014).
 const parts = data.parts;
+const MOST_FOUND = 8;
 let chosenPart = 0;
 
 // To three digits: features of one part alone have the same lift, and rounding must not tell them apart.
@@ -72,8 +73,29 @@ function moveInList(event) {
   }
 }
 
+// Which parts list a feature that is looked for.
+function findFeatures() {
+  const wanted = byId("feature-search").value.trim().toLowerCase();
+  const found = [];
+  for (let at = 0; wanted && at < parts.features.length && found.length < MOST_FOUND; at += 1) {
+    if (parts.features[at].toLowerCase().includes(wanted)) found.push(at);
+  }
+  byId("features-found").replaceChildren(...found.map((feature) => {
+    const holders = parts.lists.map((list, part) => [part, parts.values[part][list.indexOf(feature)]])
+      .filter(([, value]) => value !== undefined);
+    holders.sort(([, one], [, other]) => Math.abs(other) - Math.abs(one));
+    return element("li", {}, isolated(parts.features[feature]), ...holders.slice(0, MOST_FOUND).map(([part, value]) => {
+      const button = element("button", { type: "button" }, isolated(parts.names[part]), ` ${percent(Math.abs(value))}`);
+      button.addEventListener("click", () => choosePart(part));
+      return button;
+    }));
+  }));
+}
+
 function startParts() {
   byId("parts-view").hidden = false;
+  byId("feature-finder").hidden = false;
+  byId("feature-search").addEventListener("input", findFeatures);
   byId("relevance-box").hidden = parts.signed;
   byId("part-list").append(...parts.names.map((name, part) => element("li", {}, partButton(part))));
   byId("part-list").addEventListener("keydown", moveInList);

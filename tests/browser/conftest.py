@@ -9,12 +9,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 import partwise
 from hostile_labels import HOSTILE
 from partwise import BinaryNMF, PoissonNMF
 from partwise.datasets import DIGIT_SHAPE, digits, simulate_poisson
 from partwise.io.table import Table
+
+PAGES = ("counts", "images", "bits", "given", "hostile", "large")
 
 
 def _program(*names: str) -> str:
@@ -68,10 +71,10 @@ def counts() -> tuple[PoissonNMF, Table]:
 
 @pytest.fixture(scope="session")
 def pages(tmp_path_factory: pytest.TempPathFactory, counts: tuple[PoissonNMF, Table]) -> dict[str, Path]:
-    """Reports on counts, images, bits with missing cells, given parts, and with hostile labels."""
+    """Reports on counts, images, bits with missing cells, given parts, many samples, and with hostile labels."""
     folder = tmp_path_factory.mktemp("reports")
     rng = np.random.default_rng(0)
-    made: dict[str, Path] = {name: folder / f"{name}.html" for name in ("counts", "images", "bits", "given", "hostile")}
+    made: dict[str, Path] = {name: folder / f"{name}.html" for name in PAGES}
     model, table = counts
     groups = [("north", "south", "west")[n % 3] for n in range(120)]
     partwise.report(model, table, output=made["counts"], title="Counts", groups=groups)
@@ -84,6 +87,11 @@ def pages(tmp_path_factory: pytest.TempPathFactory, counts: tuple[PoissonNMF, Ta
     bits[rng.random(bits.shape) < 0.1] = np.nan
     votes = BinaryNMF(4, n_draws=40, burn_in=40, n_chains=2, random_state=0).fit(bits)
     partwise.report(votes, bits, output=made["bits"], title="Bits")
+
+    many = sp.csr_array((np.ones(300_000, dtype=np.int64), rng.integers(50, size=300_000), np.arange(0, 300_001, 3)))
+    cells = Table(many, np.array([f"cell {n}" for n in range(100_000)]))
+    blocks = PoissonNMF.from_components(np.kron(np.eye(5), np.ones(10)))
+    partwise.report(blocks, cells, output=made["large"], title="Many samples")
 
     partwise.report(PoissonNMF.from_components(np.eye(3)), output=made["given"], title="Given parts")
 

@@ -20,7 +20,7 @@ keys = pytest.importorskip("selenium.webdriver.common.keys", reason="make test-b
 pytestmark = pytest.mark.browser
 
 SCREENSHOTS = Path("out") / "browser"
-PAGES = ["counts", "images", "bits", "given", "hostile"]
+PAGES = ["counts", "images", "bits", "given", "hostile", "large"]
 
 
 def texts(page: Any, selector: str) -> list[str]:
@@ -137,6 +137,19 @@ def test_search_finds_samples_and_groups(opened, counts) -> None:
     box.send_keys(" of nowhere")
     assert texts(page, "#sample-count") == ["0 of 120 samples"]
     assert texts(page, "#sample-rows tr") == []
+
+
+def test_many_samples_are_searched_and_sorted(opened) -> None:
+    page = opened("large")
+    only(page, "#sample-search").send_keys("cell 99999")
+    assert texts(page, "#sample-rows td:first-child") == ["cell 99999"]
+    only(page, "#sample-search").send_keys(keys.CONTROL, "a", keys.BACKSPACE)
+    assert texts(page, "#sample-count") == ["100000 of 100000 samples"]
+    head = only(page, "#sample-head th:first-child button")
+    head.click()
+    head.click()
+    assert texts(page, "#sample-rows td:first-child")[:2] == ["cell 99999", "cell 99998"]
+    assert texts(page, "#structure-plot .note") == ["600 of 100000 samples, evenly spaced."]
 
 
 def test_samples_are_sorted_and_paged(opened, counts) -> None:

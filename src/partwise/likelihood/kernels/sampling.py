@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from partwise.kernels.categories import multinomial
+from partwise.kernels.categories import categorical, multinomial
 from partwise.kernels.continuous import gamma
 from partwise.kernels.jit import kernel
 from partwise.kernels.streams import Stream, new_stream, seek
@@ -72,6 +72,9 @@ def allocate(
         total = 0.0
         for k in range(n_components):
             total += weights[k]
+        if values[first + p] == 1:  # most cells are: the same draw without a loop over components
+            totals[categorical(stream, weights, total)] += 1.0
+            continue
         multinomial(stream, values[first + p], weights, total, drawn)
         for k in range(n_components):
             totals[k] += drawn[k]

@@ -52,14 +52,14 @@ def left_to_right_beside_direct(results: Mapping[str, Any], lengths: Mapping[str
         for name, curves in results.items():
             ours, direct = (np.mean(curves[key][str(n_draws)]["divergence"]) for key in (rival, "DS"))
             ax.plot(lengths[name], direct / ours, marker, color=color, label=rival, markersize=7)
-    # Neighbours may be of nearly the same length: every other name stands higher.
+    # Neighbours may be of nearly the same length: their names stand on three levels.
     for rank, (name, length) in enumerate(sorted(lengths.items(), key=lambda item: item[1])):
         ax.axvline(length, color=GREY, linewidth=0.3)
         ax.annotate(
             name,
             (length, 1.0),
             xycoords=("data", "axes fraction"),
-            xytext=(0, 3 + 14 * (rank % 2)),
+            xytext=(0, 3 + 14 * (rank % 3)),
             textcoords="offset points",
             fontsize=7,
             rotation=40,

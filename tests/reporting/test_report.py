@@ -163,6 +163,11 @@ def test_every_model_has_a_report(model) -> None:
     chains = {row["name"] for row in content["diagnostics"]["chains"]}
     assert ("log_joint" in chains) == isinstance(model, BinaryNMF | AllocationNMF)
     assert content["parts"]["signed"] == isinstance(model, LogisticPCA)
+    if isinstance(model, BinaryNMF):
+        # Beta-Dir spreads features over parts
+        assert content["parts"]["inside_words"] == "share of the feature in the part"
+        frequencies = model.transform(X).mean(axis=0) @ model.components_
+        np.testing.assert_allclose(content["parts"]["overall"], frequencies, rtol=1e-3)
 
 
 def test_without_data() -> None:
@@ -295,6 +300,14 @@ def test_many_parts_and_long_labels_stay_small() -> None:
     assert content["parts"]["total"] == 250
     assert max(map(len, content["samples"]["labels"])) <= 120
     assert len(page.encode()) < 3e6
+
+
+@pytest.mark.slow
+def test_hostile_labels_cannot_make_a_page_large() -> None:
+    labels = np.array([f"<\u202e{n}" * 20 for n in range(100_000)])
+    X = sp.csr_array(np.ones((100_000, 1), dtype=np.int64))
+    page = partwise.report(PoissonNMF.from_components([[1.0]]), Table(X, labels), groups=labels)
+    assert len(page.encode()) < 10e6
 
 
 @pytest.mark.slow

@@ -50,7 +50,8 @@ def parts_section(fitted: Fitted, image_shape: tuple[int, int] | None = None) ->
         "active": [k in active for k in fitted.order],
         "total": int(fitted.model.n_components_),
         "signed": fitted.is_signed,
-        "binary": fitted.is_binary,
+        "inside_words": _words(fitted)[0],
+        "overall_words": _words(fitted)[1],
         "top": TOP,
         "features": [visible(fitted.features[f]) for f in listed],
         "overall": rounded(overall[listed], _KEPT),
@@ -62,7 +63,7 @@ def parts_section(fitted: Fitted, image_shape: tuple[int, int] | None = None) ->
 
 
 def _probabilities(fitted: Fitted) -> tuple[Floats, Floats]:
-    """p(f | k), and p(f) as the model has it: shares of a part for counts, probabilities for bits."""
+    """p(f | k), and p(f) as the model has it: shares of a part for counts, entries as they are for bits."""
     components = fitted.model.components_
     if fitted.is_signed:
         sizes = np.abs(components).sum(axis=1, keepdims=True)
@@ -74,6 +75,17 @@ def _probabilities(fitted: Fitted) -> tuple[Floats, Floats]:
     sums = components.sum(axis=1, keepdims=True)
     inside = np.divide(components, sums, out=np.zeros_like(components), where=sums > 0)
     return inside, fitted.weights @ inside
+
+
+def _words(fitted: Fitted) -> tuple[str, str]:
+    """What the two numbers of a feature are."""
+    if fitted.is_signed:
+        return "share of the part's weights", "share of all weights"
+    if not fitted.is_binary:
+        return "share of the part", "share of everything"
+    # Where features are spread over parts, an entry is the part's share of the feature.
+    given_part = getattr(fitted.model, "model", None) == "dir-beta"
+    return ("probability in the part" if given_part else "share of the feature in the part"), "frequency overall"
 
 
 def _candidates(inside: Floats, overall: Floats, signed: bool) -> NDArray[np.int64]:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from partwise.plotting.order import group_order, part_order
-from partwise.reporting.escape import LONGEST, visible
+from partwise.reporting.escape import LONGEST, embedded_json, visible
 from partwise.reporting.fitted import Fitted
 from partwise.reporting.numbers import rounded
 from partwise.reporting.quality import Quality
@@ -28,8 +28,8 @@ MOST_BARS = 600
 MOST_COLOURS = 24
 """Parts in the structure plot; the others are drawn as one."""
 
-_LABEL_BYTES = 3_500_000
-_SHORTEST = 12
+_LABEL_BYTES = 2_500_000
+_SHORTEST = 4
 _PER_MILLE = 1000
 
 
@@ -53,32 +53,35 @@ def samples_section(fitted: Fitted, quality: Quality | None, groups: list[str] |
     n_largest = min(LARGEST_PARTS, shares.shape[1])
     largest = np.argsort(-shares, axis=1, kind="stable")[:, :n_largest]
     kept = np.take_along_axis(shares, largest, axis=1)
-    known = quality is not None and quality.rows.size == n_samples
+    explained = quality.by_sample if quality is not None and quality.rows.size == n_samples else None
     names = None if groups is None else sorted(set(groups))
     place = {} if names is None else {name: at for at, name in enumerate(names)}
     return {
         "n": n_samples,
         "labels": _labels(fitted, rows),
         "totals": None if fitted.data is None else rounded(fitted.data.row_sums[rows], 6),
-        "explained": _per_mille(quality.by_sample[rows]) if quality is not None and known else None,
+        "explained": None if explained is None else _per_mille(explained[rows]),
         "per_sample": n_largest,
         "parts": largest.ravel().tolist(),
         "shares": _per_mille(kept),
-        "groups": None if names is None else [visible(name) for name in names],
+        "groups": None if names is None else _short_together(names),
         "group_of": None if groups is None else [place[groups[n]] for n in rows],
         "structure": _structure(fitted, groups, rows),
     }
 
 
 def _labels(fitted: Fitted, rows: Positions) -> list[str]:
-    """Labels, cut so short that all of them take no more than a few megabytes."""
     if fitted.samples is None:
         return [f"sample {n}" for n in rows]
-    labels = [str(fitted.samples[n]) for n in rows]
+    return _short_together([str(fitted.samples[n]) for n in rows])
+
+
+def _short_together(labels: list[str]) -> list[str]:
+    """Labels, cut so short that all of them take no more than a few megabytes on the page, whatever is in them."""
     longest = LONGEST
     cut = [visible(label, longest) for label in labels]
-    while longest > _SHORTEST and sum(len(label.encode()) for label in cut) > _LABEL_BYTES:
-        longest = max(_SHORTEST, longest // 2)
+    while longest > _SHORTEST and len(embedded_json(cut).encode()) > _LABEL_BYTES:
+        longest //= 2
         cut = [visible(label, longest) for label in labels]
     return cut
 

@@ -30,7 +30,10 @@ function steps(low, high) {
 function powers(low, high) {
   const ticks = [];
   for (let power = Math.ceil(low); power <= high; power += 1) ticks.push(10 ** power);
-  return ticks.length > 1 ? ticks : steps(10 ** low, 10 ** high).filter((tick) => tick > 0);
+  if (ticks.length > 1) return ticks;
+  const fine = [];
+  for (let power = Math.floor(low); power <= high; power += 1) fine.push(...[1, 2, 5].map((digit) => Number(`${digit}e${power}`)));
+  return fine.filter((tick) => Math.log10(tick) >= low && Math.log10(tick) <= high);
 }
 
 function frame(width, height, xs, ys, words) {

@@ -100,9 +100,8 @@ function startParts() {
   byId("part-list").append(...parts.names.map((name, part) => element("li", {}, partButton(part))));
   byId("part-list").addEventListener("keydown", moveInList);
   byId("relevance").addEventListener("input", showPart);
-  const inside = parts.binary && !parts.signed ? "probability in the part" : "share of the part";
-  byId("bar-legend").append(element("span", {}, element("span", { class: "key inside" }), inside),
-    element("span", {}, element("span", { class: "key overall" }), parts.binary ? "overall" : "share of everything"));
+  byId("bar-legend").append(element("span", {}, element("span", { class: "key inside" }), parts.inside_words),
+    element("span", {}, element("span", { class: "key overall" }), parts.overall_words));
   if (parts.total > parts.names.length) {
     byId("part-list-heading").textContent = `The ${parts.names.length} largest of ${parts.total}`;
   }

@@ -165,3 +165,22 @@ def test_memory_does_not_grow_with_the_nonzeros(tmp_path: Path) -> None:
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 0.4 * size, "activations and sums over features, and no copy of the data"
+
+
+def test_the_command_writes_and_fits_rows_on_disk(tmp_path: Path) -> None:
+    from typer.testing import CliRunner
+
+    from partwise.cli.app import build
+
+    (tmp_path / "parts").mkdir()
+    for number, part in enumerate(PARTS):
+        sp.save_npz(tmp_path / "parts" / f"{number}.npz", part)
+    rows, model = str(tmp_path / "counts.rows"), str(tmp_path / "model.partwise")
+    activations = tmp_path / "activations.csv"
+    for arguments in (
+        ["convert", str(tmp_path / "parts"), rows],
+        ["fit", rows, "-o", model, "-k", "3", "--max-iter", "4", "--tol", "0", "--activations", str(activations)],
+    ):
+        done = CliRunner().invoke(build(), arguments)
+        assert done.exit_code == 0, done.output
+    assert len(activations.read_text().splitlines()) == 1 + X.shape[0]

@@ -99,8 +99,19 @@ class ReadArguments:
     ] = None
 
     def read(self, path: Path) -> Table:
-        """Read a file as these options say, and echo the shape that was read."""
+        """Read a file as these options say, and echo the shape that was read.
+
+        A folder of rows on disk is opened, not read.
+        """
         from partwise.io import read
+        from partwise.io.csr_folder import is_csr_folder
+
+        if is_csr_folder(path):
+            from partwise.core.mapped import MappedCounts
+
+            mapped: Any = MappedCounts.open(path)
+            say(read_sentence(mapped))
+            return mapped  # type: ignore[no-any-return]  # has all of a table that commands look at
 
         given: dict[str, Any] = {field.name: getattr(self, field.name) for field in fields(self)}
         # The reader tells options that were given from defaults by identity.
@@ -130,6 +141,8 @@ def cell_counts(table: Table) -> tuple[int, int]:
     import numpy as np
     import scipy.sparse as sp
 
+    if hasattr(table, "n_missing"):
+        return table.nnz, table.n_missing  # type: ignore[attr-defined]  # rows on disk
     stored = table.matrix.data if sp.issparse(table.matrix) else np.asarray(table.matrix)
     missing = int(np.isnan(stored).sum()) if stored.dtype.kind == "f" else 0
     return int(np.count_nonzero(stored)) - missing, missing

@@ -51,6 +51,11 @@ class MappedCounts(CountMatrix):
         return data
 
     @property
+    def source(self) -> str:
+        """Where the data are, for messages."""
+        return str(self.folder)
+
+    @property
     def transposed(self) -> Self:
         """There is none: it would have to be written anew, by columns."""
         raise InvalidInputError(

@@ -11,6 +11,7 @@ from partwise.core.data import SparseData
 from partwise.core.keys import Key
 from partwise.engines.base import Engine
 from partwise.engines.blocks import row_blocks
+from partwise.engines.rows import Block, Made
 
 Floats = NDArray[np.float64]
 
@@ -27,18 +28,21 @@ def expected_activations(
     n_draws: int = N_DRAWS,
 ) -> Floats:
     """E[h_nk L_n | x_n], by collapsed Gibbs sampling with the same stream for every row."""
-    dictionary = np.ascontiguousarray(dictionary)
-    # Features that no component holds say nothing about activations, but count for the length.
-    lengths = data.row_sums
-    known = data.only(np.any(dictionary > 0, axis=1)[data.indices])
-    counts = np.empty((data.shape[0], model.n_components))
-    seed, stage_chain, _ = Key(0).for_stage("activations").words
-
-    def one(block: tuple[int, int]) -> None:
-        cells = known.indptr, known.indices, known.values, dictionary, model.activation_concentration
-        mean_sample_counts(*cells, burn_in, n_draws, seed, stage_chain, *block, counts)
-
-    engine.for_each(one, row_blocks(known.indptr, 2**12))
+    shared = np.ascontiguousarray(dictionary), model.activation_concentration, burn_in, n_draws
+    blocks = row_blocks(data.indptr, 2**12)
+    _, (counts,) = engine.map_rows(_mean_counts, data, blocks, *shared, makes=[Made((model.n_components,))])
     shares = model.activation_posterior(counts)
-    shape, rate = model.length_posterior(lengths)
+    # Features that no component holds say nothing about activations, but count for the length.
+    shape, rate = model.length_posterior(data.row_sums)
     return np.asarray(shares * (shape / rate / shares.sum(axis=1))[:, None])
+
+
+def _mean_counts(
+    block: Block, counts: Floats, dictionary: Floats, concentration: Floats, burn_in: int, n_draws: int
+) -> float:
+    rows = block.data.rows(block.start, block.stop)
+    known = rows.only(np.any(dictionary > 0, axis=1)[rows.indices])
+    seed, stage_chain, _ = Key(0).for_stage("activations").words
+    cells = known.indptr, known.indices, known.values, dictionary, concentration
+    mean_sample_counts(*cells, burn_in, n_draws, seed, stage_chain, 0, block.n_rows, counts[block.rows])
+    return 0.0

@@ -62,7 +62,7 @@ class BestDecomposition:
         factors = solver.init(key, data)
         for iteration in range(1, self.start_iterations + 1):
             factors, _ = solver.step(key.at(iteration), data, factors)
-        activations, dictionary = factors.activations, factors.dictionary
+        activations, dictionary = np.asarray(factors.activations), factors.dictionary
         order = self._best_order(evaluate(self.model, data, activations, dictionary, self.engine).sample_counts)
         columns = [np.ascontiguousarray(factor[:, order]) for factor in (activations, dictionary)]
         return evaluate(self.model, data, columns[0], columns[1], self.engine)

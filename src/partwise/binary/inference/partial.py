@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +14,7 @@ from partwise.binary.kernels.cells import to_row_order
 from partwise.binary.kernels.partial import build_tables, draw_columns, sweep_rows
 from partwise.core.keys import Key
 from partwise.engines.blocks import row_blocks
+from partwise.engines.rows import Block, Ragged
 from partwise.errors import InvalidInputError
 
 
@@ -53,24 +55,30 @@ class PartialGibbs(CollapsedGibbs):
             draw_columns(state.column_counts[chain], model.concentration, *words, *block, columns)
             build_tables(columns, *block, thresholds, aliases)
 
-        def sweep(block: tuple[int, int]) -> NDArray[np.int32]:
-            counts = np.zeros(columns.shape, np.int32)
-            sweep_rows(
-                data.row_starts,
-                data.codes,
-                model.alpha,
-                model.beta,
-                columns,
-                thresholds,
-                aliases,
-                self.attempts,
-                *key.for_stage("gibbs").words,
-                *block,
-                state.labels[chain],
-                state.row_counts[chain],
-                counts,
-            )
-            return counts
-
         self.engine.for_each(prepare, row_blocks(np.arange(n_columns + 1), 64))
-        state.column_counts[chain] = self.engine.map_reduce(sweep, data.blocks)
+        shared = columns, thresholds, aliases, model.alpha, model.beta, self.attempts, key.for_stage("gibbs").words
+        # Labels lie as the cells do.
+        labels = Ragged(state.labels[chain], data.row_starts)
+        state.column_counts[chain], _ = self.engine.map_rows(
+            _sweep, data, data.blocks, *shared, changes=[labels, state.row_counts[chain]]
+        )
+
+
+def _sweep(
+    block: Block,
+    labels: NDArray[Any],
+    _: NDArray[np.int64],
+    row_counts: NDArray[np.int32],
+    columns: NDArray[np.float64],
+    thresholds: NDArray[np.float64],
+    aliases: NDArray[np.int32],
+    alpha: float,
+    beta: float,
+    attempts: int,
+    words: tuple[np.uint64, np.uint64, np.uint64],
+) -> NDArray[np.int32]:
+    counts = np.zeros(columns.shape, np.int32)
+    cells = block.data.row_starts, block.data.codes, alpha, beta
+    span = block.first_row, block.start, block.stop
+    sweep_rows(*cells, columns, thresholds, aliases, attempts, *words, *span, labels, row_counts, counts)
+    return counts

@@ -15,6 +15,7 @@ from partwise.core.data import BinaryMatrix
 from partwise.core.keys import Key
 from partwise.engines.base import Engine
 from partwise.engines.blocks import row_blocks
+from partwise.engines.rows import Block, Made
 
 Floats = NDArray[np.float64]
 Way = Literal["sample", "variational", "mode"]
@@ -39,30 +40,11 @@ def activations_of(data: BinaryMatrix, model: BinaryModel, dictionary: Floats, w
     if way == "mode":
         alpha, beta = alpha - 1.0, max(beta - 1.0, 0.0)
     is_dirichlet = model.kind != "beta-dir"
-    n_samples, n_components = data.shape[0], model.n_components
     blocks = row_blocks(cells.row_starts, _CELLS_OF_A_BLOCK)
     if way == "sample":
-        out = np.empty((n_samples, n_components))
-        seed, stage_chain, _ = Key(0).for_stage("activations").words
-
-        def sample(block: tuple[int, int]) -> None:
-            sample_rows(
-                cells.row_starts,
-                cells.codes,
-                weights,
-                is_dirichlet,
-                alpha,
-                beta,
-                BURN_IN,
-                N_DRAWS,
-                seed,
-                stage_chain,
-                *block,
-                out,
-            )
-
-        engine.for_each(sample, blocks)
-        return out
+        shared = weights, is_dirichlet, alpha, beta
+        _, (out,) = engine.map_rows(_sample, cells, blocks, *shared, makes=[Made((model.n_components,))])
+        return np.asarray(out)
     counts = row_counts_of(cells, weights, is_dirichlet, (alpha, beta), engine, by_mean_logs=way == "variational")
     if way == "mode":
         return _shares(counts, is_dirichlet, alpha, beta)
@@ -82,15 +64,33 @@ def row_counts_of(
     tol: float = _TOL,
 ) -> Floats:
     """Expected counts (rows x components x bit) at the fixed point of each row."""
-    counts = np.empty((cells.shape[0], weights.shape[2], 2))
+    blocks = row_blocks(cells.row_starts, _CELLS_OF_A_BLOCK)
+    shared = weights, is_dirichlet, *prior, by_mean_logs, max_iter, tol
+    _, (counts,) = engine.map_rows(_fit, cells, blocks, *shared, makes=[Made((weights.shape[2], 2))])
+    return np.asarray(counts)
 
-    def one(block: tuple[int, int]) -> None:
-        fit_rows(
-            cells.row_starts, cells.codes, weights, is_dirichlet, *prior, by_mean_logs, max_iter, tol, *block, counts
-        )
 
-    engine.for_each(one, row_blocks(cells.row_starts, _CELLS_OF_A_BLOCK))
-    return counts
+def _sample(block: Block, out: Floats, weights: Floats, is_dirichlet: bool, alpha: float, beta: float) -> float:
+    seed, stage_chain, _ = Key(0).for_stage("activations").words
+    starts, codes, span = block.data.row_starts, block.data.codes, (block.start, block.stop)
+    sample_rows(starts, codes, weights, is_dirichlet, alpha, beta, BURN_IN, N_DRAWS, seed, stage_chain, *span, out)
+    return 0.0
+
+
+def _fit(
+    block: Block,
+    counts: Floats,
+    weights: Floats,
+    is_dirichlet: bool,
+    alpha: float,
+    beta: float,
+    by_mean_logs: bool,
+    max_iter: int,
+    tol: float,
+) -> float:
+    starts, codes, span = block.data.row_starts, block.data.codes, (block.start, block.stop)
+    fit_rows(starts, codes, weights, is_dirichlet, alpha, beta, by_mean_logs, max_iter, tol, *span, counts)
+    return 0.0
 
 
 def bit_weights(model: BinaryModel, dictionary: Floats) -> Floats:

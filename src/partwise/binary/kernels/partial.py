@@ -96,6 +96,7 @@ def sweep_rows(
     seed: np.uint64,
     stage_chain: np.uint64,
     iteration: np.uint64,
+    first_row: int,
     start: int,
     stop: int,
     labels: NDArray[Any],
@@ -116,7 +117,7 @@ def sweep_rows(
     both = alpha + beta
     bounds = np.empty(2)
     for n in range(start, stop):
-        seek(stream, seed, stage_chain, iteration, n)
+        seek(stream, seed, stage_chain, iteration, first_row + n)
         bounds[0], bounds[1] = 0.0, 0.0
         for k in range(n_components):
             zeros, ones = float(row_counts[n, k, 0]), float(row_counts[n, k, 1])

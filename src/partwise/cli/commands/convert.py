@@ -16,6 +16,7 @@ EXAMPLES = (
     "partwise convert counts.npz counts.mtx.gz",
     "partwise convert catalogue.tsv catalogue.npz --transpose",
     "partwise convert counts.npz counts.csv --write-format long",
+    "partwise convert parts/ counts.rows",
 )
 
 
@@ -34,11 +35,15 @@ def command(
 ) -> None:
     """Write a matrix in another format.
 
-    Any file that can be read, to .npz, .npy, .mtx (.gz), .h5ad, .csv or .tsv (.gz, wide or long), or .parquet.
+    Any file that can be read, to .npz, .npy, .mtx (.gz), .h5ad, .csv or .tsv (.gz, wide or long), or .parquet; or,
+    piece by piece, a folder of parts or an .h5ad file larger than memory, to a folder NAME.rows that `fit` reads.
     """
     from partwise.cli.files import check_outputs
     from partwise.io import write_matrix
 
+    if output.suffix == ".rows":
+        _to_rows(data, output, reading.layer, as_json)
+        return
     _check_format(output, write_format)
     check_outputs({"OUTPUT": output}, [data])
     table = reading.read(data)
@@ -60,6 +65,19 @@ def command(
         return
     for path in written:
         show(f"wrote {path}")
+
+
+def _to_rows(data: Path, output: Path, layer: str | None, as_json: bool) -> None:
+    from partwise import on_disk
+
+    mapped = on_disk(data, output, **({} if layer is None else {"layer": layer}))
+    n_samples, n_features = mapped.shape
+    if as_json:
+        shape = {"n_samples": n_samples, "n_features": n_features, "n_nonzeros": mapped.nnz}
+        facts = {**shape, "n_missing": mapped.n_missing, "written": [str(output)]}
+        show_json({"command": "convert", "data": str(data), **facts})
+        return
+    show(f"wrote {output}: {n_samples} samples x {n_features} features, {mapped.nnz} nonzeros")
 
 
 def _check_format(output: Path, name: str | None) -> None:

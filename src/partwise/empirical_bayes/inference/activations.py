@@ -15,6 +15,7 @@ from partwise.empirical_bayes.inference.rates import posteriors
 from partwise.engines.base import Engine
 from partwise.engines.blocks import row_blocks
 from partwise.engines.local import LocalEngine
+from partwise.engines.rows import Block, Made
 from partwise.poisson.inference.passes import Side
 from partwise.priors.base import RatePrior
 
@@ -57,18 +58,9 @@ def expected_counts(
     engine
         Where blocks of rows are worked on.
     """
-    # Counts of features that no component holds say nothing.
-    data = data.only(np.any(geometric > 0, axis=1)[data.indices])
-    counts = np.empty((data.shape[0], geometric.shape[1]))
-    left = np.zeros(data.shape[0])
-
-    def one(block: tuple[int, int]) -> None:
-        start, stop = block
-        rows = exposure if exposure.shape[0] == 1 else exposure[start:stop]
-        sweeps = _Rows(data.rows(start, stop), geometric, rows, priors)
-        counts[start:stop], left[start:stop] = settled(sweeps, tol, max_sweeps)
-
-    engine.for_each(one, row_blocks(data.indptr, most_rows=_MOST_ROWS))
+    shared, made = (geometric, priors, tol, max_sweeps), [Made(geometric.shape[1:]), Made(())]
+    blocks = row_blocks(data.indptr, most_rows=_MOST_ROWS)
+    _, (counts, left) = engine.map_rows(_settle, data, blocks, *shared, reads=[exposure], makes=made)
     if (left > tol).any():
         warnings.warn(
             f"after {max_sweeps} sweeps the activations of {np.sum(left > tol)} of {left.size} samples have not"
@@ -77,7 +69,25 @@ def expected_counts(
             ConvergenceWarning,
             stacklevel=2,
         )
-    return counts
+    return np.asarray(counts)
+
+
+def _settle(
+    block: Block,
+    exposure: Floats,
+    counts: Floats,
+    left: Floats,
+    geometric: Floats,
+    priors: Sequence[RatePrior],
+    tol: float,
+    max_sweeps: int,
+) -> float:
+    rows = block.data.rows(block.start, block.stop)
+    # Counts of features that no component holds say nothing.
+    rows = rows.only(np.any(geometric > 0, axis=1)[rows.indices])
+    own = exposure if exposure.shape[0] == 1 else exposure[block.rows]
+    counts[block.rows], left[block.rows] = settled(_Rows(rows, geometric, own, priors), tol, max_sweeps)
+    return 0.0
 
 
 @dataclass

@@ -111,7 +111,8 @@ def maximum_likelihood(key: Key, data: SparseData, n_components: int, engine: En
         convergence=SmallChange(_TOL, data.total, patience=2),
         progress=False,
     ).state
-    return found
+    # Here, wherever the engine has them.
+    return PoissonState(np.asarray(found.activations), found.dictionary)
 
 
 def _without_scales(problem: Problem, found: PoissonState) -> tuple[Factor, Factor]:

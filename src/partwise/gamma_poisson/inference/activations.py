@@ -54,8 +54,8 @@ def _posterior_means(
     seed, stage_chain, _ = Key(0).for_stage("posterior mean").words
     inverse = inverse_rates(rows, dictionary, rate, LocalEngine())
     cells = rows.indptr, rows.indices, rows.values
-    numbers = burn_in, n_draws, seed, stage_chain
-    posterior_mean_rows(*cells, dictionary, inverse, shape, *numbers, 0, block.n_rows, out[block.rows])
+    span = 0, block.n_rows
+    posterior_mean_rows(*cells, dictionary, inverse, shape, burn_in, n_draws, seed, stage_chain, *span, out[block.rows])
     return 0.0
 
 

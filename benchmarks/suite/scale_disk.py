@@ -1,0 +1,62 @@
+"""Data on disk: memory of fits to 4 GB, and throughput beside the same data in memory."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import scipy.sparse as sp
+
+from benchmarks.harness.line import Goal, Line, Sample, Settings
+from benchmarks.harness.rows import AnonymousMemory, forget_pages, made_rows, on_disk_rows, seconds_an_iteration
+
+_PER_ROW = 1000
+# 4 GB at 6 bytes a nonzero.
+_LARGE, _MEDIUM = 670_000, 40_000
+_MEMORY, _THROUGHPUT = Goal(600, "below"), Goal(0.6, "at least")
+
+
+def measure(settings: Settings) -> Iterator[Line]:
+    """Megabytes of anonymous memory, and seconds an iteration; the large fits are run once."""
+    n_rows = int(os.environ.get("PARTWISE_SCALE_ROWS", _LARGE))
+    with on_disk_rows(1000, _PER_ROW) as data:
+        for _, model in _large_fits(1000):
+            model.fit(data)
+    with on_disk_rows(n_rows, _PER_ROW) as data:
+        name = f"made rows, {n_rows} x 10000, {data.nnz:.2g} nonzeros, {6 * data.nnz / 1e9:.1f} GB on disk"
+        for what, model in _large_fits(n_rows):
+            with AnonymousMemory() as memory:
+                model.fit(data)
+            yield Line(f"rise in memory, {what}", name, Sample.of([memory.rise / 1e6], "MB"), goal=_MEMORY, threads="2")
+    yield from _throughput(settings)
+
+
+def _large_fits(n_rows: int) -> Iterator[tuple[str, Any]]:
+    from partwise import GammaPoissonNMF, PoissonNMF
+
+    common: dict[str, Any] = {"random_state": 0, "n_jobs": 2, "tol": 0.0, "progress": False}
+    yield "PoissonNMF, K = 20, 2 iterations", PoissonNMF(20, max_iter=2, **common)
+    batch = 4096
+    online = GammaPoissonNMF(20, inference="online", batch_size=batch, max_iter=-(-n_rows // batch), **common)
+    yield "GammaPoissonNMF on-line, K = 20, every row once", online
+
+
+def _throughput(settings: Settings) -> Iterator[Line]:
+    from partwise import PoissonNMF
+
+    common: dict[str, Any] = {"random_state": 0, "tol": 0.0, "progress": False, "max_iter": 4}
+    in_memory = sp.csr_array(sp.vstack(list(made_rows(_MEDIUM, _PER_ROW)), format="csr"))
+    with on_disk_rows(_MEDIUM, _PER_ROW) as data:
+        name = f"made rows, {_MEDIUM} x 10000, {data.nnz:.2g} nonzeros"
+        for cached in (True, False):
+            times: dict[str, list[float]] = {"disk": [], "memory": []}
+            for _ in range(settings.repeats):
+                model = PoissonNMF(20, inference="multiplicative", **common)
+                drop = () if cached else (lambda *_: forget_pages(data),)
+                times["disk"].append(seconds_an_iteration(model, data, callbacks=drop))
+                times["memory"].append(seconds_an_iteration(model, in_memory))
+            what = "iteration from disk, K = 20" + (", pages in memory" if cached else ", pages dropped before each")
+            peer = "partwise, the same data in memory"
+            ours, theirs = Sample.of(times["disk"], "s"), Sample.of(times["memory"], "s")
+            yield Line(what, name, ours, theirs, peer, goal=_THROUGHPUT)

@@ -224,6 +224,14 @@ def test_controls_have_names_and_pictures_descriptions(name: str, opened) -> Non
     assert texts(page, "h1") != [""]
 
 
+@pytest.mark.parametrize("name", PAGES)
+def test_narrow_windows_need_no_sideways_scrolling(name: str, opened) -> None:
+    page = opened(name)
+    page.set_window_size(500, 900)
+    wide = page.execute_script("return [document.documentElement.scrollWidth, innerWidth]")
+    assert wide[0] <= wide[1]
+
+
 def test_theme_is_switched(opened) -> None:
     page = opened("counts")
 

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import inspect
-import sys
-import textwrap
 from collections import Counter
-from collections.abc import Callable
 from typing import Any
 
-import numba
 import numpy as np
 import pytest
 from allocation_enumeration import posterior
 from scipy import stats
 
+from mutants import mutant
 from partwise.allocation.inference import labels as labels_module
 from partwise.allocation.inference import partial as partial_module
 from partwise.allocation.inference.distributed import DistributedGibbs
@@ -140,19 +136,6 @@ def smallest_p_value(kind: type[CollapsedGibbs], *, missing: bool = False, n_cha
 @pytest.mark.parametrize("kind", EXACT)
 def test_sampler_keeps_the_joint_distribution(kind: type[CollapsedGibbs], missing: bool) -> None:
     assert smallest_p_value(kind, missing=missing) > 1e-3
-
-
-def mutant(kernel: Any, changes: dict[str, str]) -> Callable[..., Any]:
-    """The kernel with each key of ``changes`` replaced wherever it stands, compiled anew."""
-    source = textwrap.dedent(inspect.getsource(kernel.py_func))
-    for original, planted in changes.items():
-        assert original in source, f"{original!r} is not in {kernel.__name__}"
-        source = source.replace(original, planted)
-    namespace = dict(vars(sys.modules[kernel.__module__]))
-    namespace["kernel"] = numba.njit(nogil=True, error_model="numpy")
-    exec(source, namespace)
-    changed: Callable[..., Any] = namespace[kernel.__name__]
-    return changed
 
 
 BUGS: dict[str, tuple[Any, Any, type[CollapsedGibbs], dict[str, str]]] = {

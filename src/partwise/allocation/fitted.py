@@ -17,8 +17,8 @@ from partwise.core.estimator import FactorizationEstimator, check_array_is
 from partwise.engines.base import Engine
 from partwise.engines.resolve import resolve_engine
 from partwise.errors import InvalidInputError
+from partwise.likelihood.auto import STD_ERROR, auto
 from partwise.likelihood.result import LogLikelihood
-from partwise.likelihood.smc import smc
 
 Floats = NDArray[np.float64]
 
@@ -75,18 +75,19 @@ class FittedAllocation(ChainedEstimator, FactorizationEstimator):
         with self._compiling():
             return expected_activations(data, self._row_model(), self.components_.T, self._engine())
 
-    def log_likelihood(self, X: Any, *, n_draws: int = 512, random_state: Any = 0) -> LogLikelihood:
+    def log_likelihood(self, X: Any, *, std_error: float = STD_ERROR, random_state: Any = 0) -> LogLikelihood:
         """Log p(x) of each sample given the dictionary, activations and length integrated out, with standard errors.
 
-        Given its length a sample is one of a Gamma-Poisson model, whose likelihood `partwise.likelihood.smc` estimates;
-        lengths have a distribution of their own here, log NB(L; a, b) instead of log NB(L; β_+, b).
+        Given its length a sample is one of a Gamma-Poisson model, whose likelihood `partwise.likelihood.auto` gives:
+        exact where affordable, else with an error. Lengths have a distribution of their own here, log NB(L; a, b)
+        instead of log NB(L; β_+, b).
 
         Parameters
         ----------
         X
             Counts as for `fit`, without missing cells.
-        n_draws
-            Particles for each sample.
+        std_error
+            Standard error of a sample's value that is good enough, in nats.
         random_state
             Seed: int, Generator or None.
         """
@@ -95,7 +96,8 @@ class FittedAllocation(ChainedEstimator, FactorizationEstimator):
         model = self._row_model()
         beta, rate = model.activation_concentration, model.length_rate
         with self._compiling():
-            found = smc(data, self.components_.T, beta, rate, rng=random_state, n_draws=n_draws, n_jobs=self.n_jobs)
+            dictionary = self.components_.T
+            found = auto(data, dictionary, beta, rate, rng=random_state, std_error=std_error, n_jobs=self.n_jobs)
         totals = data.row_sums
         lengths = log_length(totals, model.length_shape, rate) - log_length(totals, float(beta.sum()), rate)
         return LogLikelihood(found.values + lengths, found.std_errors, found.ess)

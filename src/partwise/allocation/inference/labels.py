@@ -7,13 +7,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from partwise.allocation.kernels.collapsed import LANES, sweep_tokens
+from partwise.allocation.kernels.collapsed import sweep_tokens
+from partwise.allocation.kernels.lanes import LANES
 from partwise.allocation.model import AllocationModel
 from partwise.core.data import SparseData
 from partwise.core.keys import Key
 from partwise.errors import InvalidInputError
 
 _MOST_TOKENS = 2**31
+# Entries of 4 bytes that a sweep works on at a time, to stay in a cache of 1 MB.
+_TILE = 200_000
 
 
 def label_type(n_components: int) -> type[np.unsignedinteger[Any]]:
@@ -24,6 +27,11 @@ def label_type(n_components: int) -> type[np.unsignedinteger[Any]]:
 def padded_width(n_components: int) -> int:
     """Components with those that are appended to fill the lanes of a sweep."""
     return -(-n_components // LANES) * LANES
+
+
+def tile_of(width: int) -> int:
+    """Features that a sweep works on at a time, so many numbers of each being read and written."""
+    return max(1, _TILE // width)
 
 
 def first_tokens(data: SparseData) -> NDArray[np.int64]:
@@ -58,6 +66,7 @@ def sweep(
         first_tokens(data),
         model.dictionary_concentration,
         model.activation_concentration,
+        tile_of(feature_counts.shape[1]),
         *key.words,
         *rows,
         labels,

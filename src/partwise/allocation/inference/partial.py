@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from partwise.allocation.inference.gibbs import CollapsedGibbs, Counts, GibbsState
-from partwise.allocation.inference.labels import first_tokens, padded_width
+from partwise.allocation.inference.labels import first_tokens, padded_width, tile_of
 from partwise.allocation.kernels.partial import draw_weights, sweep_rows
 from partwise.core.data import SparseData
 from partwise.core.keys import Key
@@ -38,13 +38,13 @@ class PartialGibbs(CollapsedGibbs):
         sums = drawn.sum(axis=0)
         dictionary = (drawn / np.where(sums > 0, sums, 1.0)).astype(np.float32)
         starts, words = first_tokens(data), key.for_stage("labels").words
-        labels = state.labels[chain]
+        labels, tile = state.labels[chain], tile_of(2 * dictionary.shape[1])
 
         def some_rows(block: tuple[int, int]) -> Counts:
             counts = np.zeros(dictionary.shape, np.int32)
             cells = data.indptr, data.indices, data.values, starts
             priors = dictionary, model.activation_concentration
-            sweep_rows(*cells, *priors, *words, *block, labels, sample_counts, counts)
+            sweep_rows(*cells, *priors, tile, *words, *block, labels, sample_counts, counts)
             return counts
 
         # Each block counts into an array of its own: blocks so large that this costs little.

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from partwise.allocation.kernels.collapsed import LANES, find_component, last_positive
+from partwise.allocation.kernels.lanes import LANES, draw_component
 from partwise.kernels.categories import categorical
 from partwise.kernels.continuous import gamma
 from partwise.kernels.jit import kernel
@@ -49,6 +49,7 @@ def sweep_rows(
     first_tokens: NDArray[np.int64],
     dictionary: Singles,
     activation_concentration: Floats,
+    tile: int,
     seed: np.uint64,
     stage_chain: np.uint64,
     iteration: np.uint64,
@@ -62,59 +63,42 @@ def sweep_rows(
 
     Labels and ``sample_counts`` change in place (a label of K stands for none yet); ``feature_counts`` grows by the
     new labels. The dictionary has zeros appended up to a multiple of ``LANES`` components, and is in single precision,
-    of which a sweep reads twice as much in the same time; sums are in double precision.
+    of which a sweep reads twice as much in the same time; sums are in double precision. All rows take their tokens of
+    the first ``tile`` features, then those of the next, so that what is read and written stays in the cache.
     """
     n_components = activation_concentration.size
-    n_padded = dictionary.shape[1]
-    n_levels = n_padded // LANES
+    n_features, n_padded = dictionary.shape
     shares = np.zeros(n_padded)
-    weights = np.empty(n_padded)
-    running = np.empty((n_levels, LANES))
+    running = np.empty((n_padded // LANES, LANES))
+    cells = indptr[start : stop + 1].copy()
+    tokens = first_tokens[start : stop + 1].copy()
     stream = new_stream()
-    for n in range(start, stop):
-        seek(stream, seed, stage_chain, iteration, n)
-        for k in range(n_components):
-            shares[k] = activation_concentration[k] + sample_counts[n, k]
-        i = first_tokens[n]
-        for p in range(indptr[n], indptr[n + 1]):
-            f = indices[p]
-            row = dictionary[f]
-            for _ in range(values[p]):
-                old = int(labels[i])
-                if old < n_components:
-                    shares[old] -= 1.0
-                a = b = c = d = e = g = h = o = 0.0
-                for j in range(n_levels):
-                    k = LANES * j
-                    a += row[k] * shares[k]
-                    b += row[k + 1] * shares[k + 1]
-                    c += row[k + 2] * shares[k + 2]
-                    d += row[k + 3] * shares[k + 3]
-                    e += row[k + 4] * shares[k + 4]
-                    g += row[k + 5] * shares[k + 5]
-                    h += row[k + 6] * shares[k + 6]
-                    o += row[k + 7] * shares[k + 7]
-                    running[j, 0] = a
-                    running[j, 1] = b
-                    running[j, 2] = c
-                    running[j, 3] = d
-                    running[j, 4] = e
-                    running[j, 5] = g
-                    running[j, 6] = h
-                    running[j, 7] = o
-                total = ((a + b) + (c + d)) + ((e + g) + (h + o))
-                new = find_component(running, n_levels, total, next_uniform(stream))
-                if new < 0:
-                    for k in range(n_components):
-                        weights[k] = row[k] * shares[k]
-                    new = last_positive(weights, n_components)
-                shares[new] += 1.0
-                labels[i] = new
-                feature_counts[f, new] += 1
-                i += 1
-        # Not counted anew from the labels: counts may hold those of missing cells too, which have none.
-        for k in range(n_components):
-            sample_counts[n, k] = np.int32(shares[k] - activation_concentration[k] + 0.5)
+    for last in range(tile, n_features + tile, tile):
+        for n in range(start, stop):
+            p, end = cells[n - start], indptr[n + 1]
+            if p == end or indices[p] >= last:
+                continue
+            seek(stream, seed, stage_chain, iteration, n + indptr.size * (last // tile))
+            for k in range(n_components):
+                shares[k] = activation_concentration[k] + sample_counts[n, k]
+            i = tokens[n - start]
+            while p < end and indices[p] < last:
+                f = indices[p]
+                for _ in range(values[p]):
+                    old = int(labels[i])
+                    if old < n_components:
+                        shares[old] -= 1.0
+                    new = draw_component(dictionary, f, 0.0, shares, next_uniform(stream), n_components, running)
+                    shares[new] += 1.0
+                    labels[i] = new
+                    feature_counts[f, new] += 1
+                    i += 1
+                p += 1
+            cells[n - start] = p
+            tokens[n - start] = i
+            # Not counted anew from the labels: counts may hold those of missing cells too, which have none.
+            for k in range(n_components):
+                sample_counts[n, k] = np.int32(shares[k] - activation_concentration[k] + 0.5)
 
 
 @kernel

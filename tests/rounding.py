@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from partwise import BetaGammaPFA, GammaPoissonNMF
+from partwise import AllocationNMF, BetaGammaPFA, GammaPoissonNMF
 
 
 def rounded(X: Any) -> Any:
@@ -38,4 +38,8 @@ class RoundingPFA(Rounding, BetaGammaPFA):
 
 
 class RoundingNMF(Rounding, GammaPoissonNMF):
+    pass
+
+
+class RoundingAllocation(Rounding, AllocationNMF):
     pass

@@ -6,6 +6,15 @@ Published data are read from the folder that the environment variable ``PARTWISE
 from partwise.datasets.bundled import DIGIT_SHAPE, digits, python_topics
 from partwise.datasets.catalogue import BINARY, COUNTS, GAP
 from partwise.datasets.folder import data_folder
+from partwise.datasets.generators import (
+    simulate_allocation,
+    simulate_beta_gamma,
+    simulate_binary,
+    simulate_empirical_bayes,
+    simulate_gamma_poisson,
+    simulate_logistic,
+)
+from partwise.datasets.named import describe_datasets, load_dataset
 from partwise.datasets.published import TrainedGap, load_binary, load_counts, load_gap
 from partwise.datasets.simulate import Simulated, simulate_poisson
 from partwise.datasets.swimmer import SWIMMER_SHAPE, Swimmer, swimmer
@@ -20,11 +29,19 @@ __all__ = [
     "Swimmer",
     "TrainedGap",
     "data_folder",
+    "describe_datasets",
     "digits",
     "load_binary",
     "load_counts",
+    "load_dataset",
     "load_gap",
     "python_topics",
+    "simulate_allocation",
+    "simulate_beta_gamma",
+    "simulate_binary",
+    "simulate_empirical_bayes",
+    "simulate_gamma_poisson",
+    "simulate_logistic",
     "simulate_poisson",
     "swimmer",
 ]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from partwise.core.keys import RandomState, key_from
+from partwise.core.keys import Key, RandomState, key_from
 from partwise.errors import InvalidInputError
 from partwise.io import Table
 from partwise.poisson.model import PoissonModel
@@ -66,28 +66,43 @@ def simulate_poisson(
     >>> table.shape, activations.shape, dictionary.shape
     ((20, 8), (20, 3), (8, 3))
     """
-    for argument, size in (("n_samples", n_samples), ("n_features", n_features), ("n_components", n_components)):
-        if size < 1:
-            raise InvalidInputError(f"{argument} must be at least 1, got {size}.")
-    for argument, value in (
-        ("mean_total", mean_total),
-        ("activation_shape", activation_shape),
-        ("dictionary_concentration", dictionary_concentration),
-    ):
-        if not 0 < value < np.inf:
-            raise InvalidInputError(f"{argument} must be positive and finite, got {value}.")
-    if not 0 <= missing < 1:
-        raise InvalidInputError(f"missing must be a share from 0 to below 1, got {missing}.")
+    check_sizes(n_samples, n_features, n_components, missing)
+    check_positive(
+        mean_total=mean_total, activation_shape=activation_shape, dictionary_concentration=dictionary_concentration
+    )
     key = key_from(random_state)
     generator = key.for_stage("simulate parameters").generator()
     scale = mean_total / (n_components * activation_shape)
     activations = generator.gamma(activation_shape, scale, size=(n_samples, n_components))
     dictionary = generator.dirichlet(np.full(n_features, dictionary_concentration), size=n_components).T.copy()
     counts = PoissonModel(activations, dictionary).simulate(key)
+    return labelled(key, counts, activations, dictionary, missing, "simulated counts")
+
+
+def check_sizes(n_samples: int, n_features: int, n_components: int, missing: float) -> None:
+    """Refuse sizes below 1, and shares of missing cells that leave nothing."""
+    for argument, size in (("n_samples", n_samples), ("n_features", n_features), ("n_components", n_components)):
+        if size < 1:
+            raise InvalidInputError(f"{argument} must be at least 1, got {size}.")
+    if not 0 <= missing < 1:
+        raise InvalidInputError(f"missing must be a share from 0 to below 1, got {missing}.")
+
+
+def check_positive(**values: float) -> None:
+    """Refuse parameters that are not positive and finite."""
+    for argument, value in values.items():
+        if not 0 < value < np.inf:
+            raise InvalidInputError(f"{argument} must be positive and finite, got {value}.")
+
+
+def labelled(key: Key, matrix: Any, activations: Floats, dictionary: Floats, missing: float, source: str) -> Simulated:
+    """What was drawn as a table with names, some of its cells marked as not observed, and the truth beside it."""
+    n_samples, n_features = matrix.shape
     hidden = None
     if missing:
         draws = key.for_stage("simulate missing").generator().random((n_samples, n_features))
         hidden = sp.csr_array(draws < missing)
     samples = np.array([f"sample{n}" for n in range(n_samples)])
     features = np.array([f"feature{f}" for f in range(n_features)])
-    return Simulated(Table(counts, samples, features, hidden, "simulated counts"), activations, dictionary)
+    table = Table(sp.csr_array(matrix), samples, features, hidden, source)
+    return Simulated(table, np.ascontiguousarray(activations), np.ascontiguousarray(dictionary))

@@ -1,0 +1,109 @@
+"""Every data set by one name: published, bundled, or drawn from a model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from partwise.datasets import generators
+from partwise.datasets.bundled import digits, python_topics
+from partwise.datasets.catalogue import BINARY, COUNTS, GAP
+from partwise.datasets.published import load_binary, load_counts, load_gap
+from partwise.datasets.simulate import Simulated, simulate_poisson
+from partwise.datasets.swimmer import swimmer
+from partwise.errors import InvalidInputError
+from partwise.io import Table
+
+
+def _swimmer() -> Table:
+    return Table(sp.csr_array(swimmer().counts.astype(np.int64)), source="swimmer")
+
+
+BUNDLED: Mapping[str, Callable[[], Table]] = MappingProxyType(
+    {"digits": digits, "python-topics": python_topics, "swimmer": _swimmer}
+)
+"""Data that every installation has."""
+
+SIMULATED: Mapping[str, Callable[..., Simulated]] = MappingProxyType(
+    {
+        "simulated-poisson": simulate_poisson,
+        "simulated-gamma-poisson": generators.simulate_gamma_poisson,
+        "simulated-beta-gamma": generators.simulate_beta_gamma,
+        "simulated-allocation": generators.simulate_allocation,
+        "simulated-empirical-bayes": generators.simulate_empirical_bayes,
+        "simulated-binary": generators.simulate_binary,
+        "simulated-logistic": generators.simulate_logistic,
+    }
+)
+"""Data drawn from each model."""
+
+
+def describe_datasets() -> dict[str, str]:
+    """Names of all data sets, each with a line that says what it is and where it comes from.
+
+    Examples
+    --------
+    >>> from partwise.datasets import describe_datasets
+    >>> describe_datasets()["digits"]
+    'Handwritten digits as counts: 1797 pictures of 8 x 8 pixels, each from 0 to 16.'
+    """
+    made = {**BUNDLED, **SIMULATED}
+    found = {name: _first_line(function) for name, function in made.items()}
+    for name, counts in COUNTS.items():
+        found[name] = f"{counts.shape[0]} samples x {counts.shape[1]} features, {counts.total} tokens; {counts.origin}."
+    for name, bits in BINARY.items():
+        n_columns, n_rows = bits.shape
+        found[name] = f"{n_rows} {bits.columns}s x {n_columns} {bits.rows}s, {bits.missing} missing; {bits.origin}."
+    for name, trained in GAP.items():
+        found[name] = f"{trained.shape[0]} documents x {trained.shape[1]} words; {trained.origin}."
+    return found
+
+
+def _first_line(function: Any) -> str:
+    if function is _swimmer:
+        function = swimmer
+    return str(function.__doc__).strip().splitlines()[0]
+
+
+def load_dataset(name: str, **options: Any) -> Table:
+    """Any data set by its name, samples x features.
+
+    Parameters
+    ----------
+    name
+        A name of `describe_datasets`. Published data are read from the folder that ``PARTWISE_DATA`` names.
+    options
+        Of data drawn from a model: sizes, seed and parameters of the generator.
+
+    Returns
+    -------
+    Table
+        With labels, where there are any.
+
+    Examples
+    --------
+    >>> from partwise.datasets import load_dataset
+    >>> load_dataset("digits").shape
+    (1797, 64)
+    >>> sizes = {"n_samples": 20, "n_features": 8, "n_components": 2}
+    >>> load_dataset("simulated-allocation", random_state=0, **sizes).shape
+    (20, 8)
+    """
+    if name in SIMULATED:
+        sizes = {"n_samples": 100, "n_features": 60, "n_components": 4}
+        return SIMULATED[name](**{**sizes, **options}).table
+    if options:
+        raise InvalidInputError(f"{name!r} is not drawn from a model and takes no {next(iter(options))!r}: drop it.")
+    if name in BUNDLED:
+        return BUNDLED[name]()
+    if name in COUNTS:
+        return load_counts(name)
+    if name in BINARY:
+        return load_binary(name, transpose=True)
+    if name in GAP:
+        return load_gap(name).counts
+    raise InvalidInputError(f"there is no data set called {name!r}; there are {', '.join(describe_datasets())}.")

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.harness.data import real, small_counts
+from benchmarks.harness.data import real
 from benchmarks.harness.line import Goal, Line, Sample, Settings, skipped
 from benchmarks.harness.processes import ROOT
 
@@ -30,7 +30,6 @@ def measure(settings: Settings) -> Iterator[Line]:
     from partwise.reproduce._notebook import Notebook
     from partwise.reproduce.gap import nips
 
-    _compile(nips.OURS)
     runs = nips.curves(Notebook(ROOT / "out" / "gap", quick=False), dataset.load())
     save_figure(nips.likelihoods(runs), ROOT / "out" / "gamma_poisson_auto.png", dpi=110)
     ends = {name: [run["scores"][-1] for run in found] for name, found in runs.items()}
@@ -66,11 +65,3 @@ def _until(run: dict[str, Any], value: float) -> float | None:
 
 def _told(values: list[float]) -> str:
     return ", ".join(f"{value:.0f}" for value in values)
-
-
-def _compile(algorithms: dict[str, Any]) -> None:
-    from partwise import GammaPoissonNMF
-
-    for name in (*algorithms, "mcem-c", "mcem-h", "mcem-ch"):
-        settings: dict[str, Any] = {} if name == "auto" else {"max_iter": 3, "tol": 0.0}
-        GammaPoissonNMF(3, inference=name, random_state=0, progress=False, **settings).fit(small_counts())

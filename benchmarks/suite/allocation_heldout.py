@@ -50,10 +50,10 @@ def _perplexities(counts: Any, seed: int) -> tuple[float, float]:
     ).fit(train)
     topics = Topics(train, _N_COMPONENTS, seed + 1)
     topics.seconds(_BURN_IN + _DRAWS, 1)
-    return _perplexity(held_out, model.components_.T), _perplexity(held_out, topics.dictionary())
+    return perplexity(held_out, model.components_.T), perplexity(held_out, topics.dictionary())
 
 
-def _perplexity(counts: Any, dictionary: Any) -> float:
+def perplexity(counts: Any, dictionary: Any) -> float:
     from scipy.special import gammaln
 
     from partwise.allocation.fitted import log_length

@@ -75,10 +75,14 @@ def test_two_errors_of_auto(size: tuple[int, int]) -> None:
 
 
 @pytest.mark.slow
-def test_two_errors_of_auto_where_islands_are_added() -> None:
-    """Rows that stop as soon as their error looks small enough stop too early rather than too late."""
-    result = _replicates(auto, (50, 100), 300, max_cost=0.0, std_error=0.03)
-    assert (result.std_errors <= 0.03).all()
+@pytest.mark.parametrize("std_error", [0.03, 0.07])
+def test_two_errors_of_auto_where_islands_are_added(std_error: float) -> None:
+    """Rows that stop as soon as their error looks small enough stop too early rather than too late.
+
+    Worst where about every other row stops after the first islands, as with 0.07 here.
+    """
+    result = _replicates(auto, (50, 100), 300 if std_error < 0.05 else 1_000, max_cost=0.0, std_error=std_error)
+    assert (result.std_errors <= std_error).all()
     assert _coverage(result) >= 0.93
 
 
@@ -94,8 +98,9 @@ def test_auto_is_exact_where_affordable() -> None:
 
 
 def test_errors_of_auto_are_wider_than_those_of_few_islands() -> None:
-    """The same 16 islands, with Student's t: 9%."""
+    """The same 12 islands, with Student's t of 9 degrees of freedom: 16%."""
     counts, *model = topic_document(5, 100, seed=1)
-    plain, wide = smc([counts], *model, rng=0), auto([counts], *model, rng=0, max_cost=0.0)
+    plain = smc([counts], *model, rng=0, n_draws=384, n_islands=12)
+    wide = auto([counts], *model, rng=0, max_cost=0.0)
     np.testing.assert_allclose(wide.values, plain.values)
-    np.testing.assert_allclose(wide.std_errors / plain.std_errors, 1.0906, rtol=1e-4)
+    np.testing.assert_allclose(wide.std_errors / plain.std_errors, 1.1599, rtol=1e-4)

@@ -12,16 +12,14 @@ from partwise.engines.blocks import row_blocks
 from partwise.errors import InvalidInputError
 from partwise.kernels.streams import new_stream
 from partwise.likelihood.kernels.rows import RowModel, row_buffers
-from partwise.likelihood.kernels.smc import N_LANES, Settings, new_systems, smc_rows
+from partwise.likelihood.kernels.smc import N_LANES, OWN_LOOKAHEAD, OWN_STAGES, Settings, new_systems, smc_rows
 from partwise.likelihood.problem import Problem
 from partwise.likelihood.result import LogLikelihood, log_mean
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
-# Variance x time is flat around these.
-N_STAGES = 40
-RESAMPLE_BELOW = 0.9
+RESAMPLE_BELOW = 0.9  # variance x time is flat around it
 
 _TOKENS_AT_ONCE = 4096
 
@@ -36,7 +34,7 @@ def smc(
     n_draws: int = 512,
     n_islands: int = 16,
     lookahead: float | None = None,
-    n_stages: int = N_STAGES,
+    n_stages: int | None = None,
     resample_below: float = RESAMPLE_BELOW,
     n_jobs: int | None = 1,
 ) -> LogLikelihood:
@@ -69,7 +67,8 @@ def smc(
         Share of the expected later tokens that counts: 0 = plain sequential sampling, 1 = all, None = chosen for each
         row by how much its tokens tell.
     n_stages
-        How often in a row the weights are looked at.
+        How often in a row the weights are looked at, at most every 16 tokens; None = 16 times, or every 1,000 tokens up
+        to 40 times.
     resample_below
         Resample and move when the effective sample size falls below this share of the particles.
     n_jobs
@@ -95,12 +94,14 @@ def smc(
         )
     if lookahead is not None and not 0.0 <= lookahead <= 1.0:
         raise InvalidInputError(f"lookahead must be between 0 and 1, or None, got {lookahead}.")
-    if n_stages < 1 or not 0.0 <= resample_below <= 1.0:
+    if (n_stages is not None and n_stages < 1) or not 0.0 <= resample_below <= 1.0:
         raise InvalidInputError(
             f"n_stages must be at least 1 and resample_below between 0 and 1, got {n_stages} and {resample_below}."
         )
     problem = Problem.build(X, dictionary, shape, rate, rng=rng, n_jobs=n_jobs)
-    settings = Settings(n_draws // n_islands, n_stages, -1.0 if lookahead is None else lookahead, resample_below)
+    settings = Settings(
+        n_draws // n_islands, n_stages or OWN_STAGES, OWN_LOOKAHEAD if lookahead is None else lookahead, resample_below
+    )
     islands, ess = smc_islands(problem, np.arange(problem.n_rows), n_islands, settings)
     values, errors, _ = log_mean(islands)
     return problem.result(values, errors, ess.sum(axis=1))

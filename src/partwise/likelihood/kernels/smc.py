@@ -26,8 +26,16 @@ from partwise.likelihood.kernels.rows import Floats, Integers, RowBuffers, RowMo
 # Particles that share their loops: enough for long vectors, few enough for the first cache at 50 components.
 N_LANES = 64
 
+# Settings that suit the row.
+OWN_STAGES, OWN_LOOKAHEAD = 0, -1.0
+
 # A look at the weights costs about as much as this many tokens.
 _TOKENS_PER_STAGE = 16
+# Each look may cost a sweep over all tokens so far. At 1,000 tokens, variance x time is flat from 8 to 20 looks. With 8
+# estimates are so skewed that their errors are too small, and at 100,000 tokens nats too low. Sweeps over a part of
+# the tokens lose more than they save.
+_FEWEST_STAGES, _MOST_STAGES = 16, 40
+_MOST_TOKENS_PER_STAGE = 1000
 # With look-ahead, shapes are at least this over the number of components until all tokens are in, and are then lowered
 # by steps: tiny shapes leave few components in a row, and between these no particle could find its way.
 _LEAST_CONCENTRATION = 1.0
@@ -39,7 +47,7 @@ _LARGE = 1e150
 
 
 class Settings(NamedTuple):
-    """How particles are run: see `partwise.likelihood.smc`; a negative look-ahead is one that suits the row."""
+    """How particles are run: see `partwise.likelihood.smc`; ``OWN_STAGES``, ``OWN_LOOKAHEAD``: as suits the row."""
 
     n_particles: int
     n_stages: int
@@ -123,7 +131,7 @@ def new_systems(n_features: int, n_components: int, n_tokens: int, n_lanes: int,
         np.zeros(n_tokens, np.int32),
         np.zeros(n_tokens + 1, np.int32),
         np.zeros(TABLE_SIZE),
-        np.zeros(n_stages + _MOST_SHAPE_STEPS, np.bool_),
+        np.zeros((n_stages or _MOST_STAGES) + _MOST_SHAPE_STEPS, np.bool_),
     )
 
 
@@ -234,6 +242,14 @@ def _count_shape_steps(shapes: Floats, n_open: int) -> int:
 
 
 @inner_kernel
+def _count_token_stages(n_stages: int, n_tokens: int) -> int:
+    """How often the weights of a row are looked at while its tokens are taken in."""
+    if n_stages == OWN_STAGES:
+        n_stages = min(max(_FEWEST_STAGES, n_tokens // _MOST_TOKENS_PER_STAGE), _MOST_STAGES)
+    return max(1, min(n_stages, n_tokens // _TOKENS_PER_STAGE))
+
+
+@inner_kernel
 def smc_rows(
     model: RowModel,
     rows: Integers,
@@ -272,7 +288,7 @@ def smc_rows(
             row.weights, row.counts, row.shapes, n_features, n_open, settings.lookahead, room.ahead, room.expected
         )
         n_steps = _count_shape_steps(row.shapes, n_open) if settings.lookahead != 0.0 else 0
-        n_token_stages = max(1, min(settings.n_stages, n_tokens // _TOKENS_PER_STAGE))
+        n_token_stages = _count_token_stages(settings.n_stages, n_tokens)
         n_stages = n_token_stages + n_steps
         for batch in range(-1 if n_stages > 1 else 0, out.shape[1] // islands_per_batch):
             first_island = batch * islands_per_batch

@@ -85,6 +85,12 @@ def largest_parts(components: Any, n_parts: int | None = None) -> list[int]:
         Fitted model, or components x features.
     n_parts
         At most so many.
+
+    Examples
+    --------
+    >>> from partwise.plotting import largest_parts
+    >>> largest_parts([[1.0, 2.0], [3.0, 0.0]])
+    [1, 0]
     """
     values = components_of(components)
     return [int(k) for k in np.argsort(-np.sum(values**2, axis=1), kind="stable")[:n_parts]]

@@ -42,7 +42,7 @@ def measure(settings: Settings) -> Iterator[Line]:
         "auto, whole", dataset.name, Sample.of(seconds["auto"], "CPU s"), goal=_SECONDS, note=_told(ends["auto"])
     )
     until = Sample.of([_until(run, best) for run in runs["auto"]], "CPU s")
-    yield Line("auto, until it is ahead of the end of the peer", dataset.name, until, whole, peer)
+    yield Line("auto, until it stays ahead of the end of the peer", dataset.name, until, whole, peer)
     for name, found in runs.items():
         if name == "auto":
             continue
@@ -57,10 +57,10 @@ def measure(settings: Settings) -> Iterator[Line]:
 
 
 def _until(run: dict[str, Any], value: float) -> float | None:
-    """CPU seconds until a run is above a value, at one of the iterations that were looked at."""
-    passed = np.cumsum(run["seconds"])
-    ahead = [mark for mark, score in zip(run["marks"], run["scores"], strict=True) if score > value]
-    return float(passed[ahead[0] - 1]) if ahead else None
+    """CPU seconds until a run stays above a value, at one of the iterations that were looked at."""
+    behind = [place for place, score in enumerate(run["scores"]) if score <= value]
+    first = behind[-1] + 1 if behind else 0
+    return float(np.cumsum(run["seconds"])[run["marks"][first] - 1]) if first < len(run["marks"]) else None
 
 
 def _told(values: list[float]) -> str:

@@ -54,8 +54,8 @@ class Fit:
         self.folder, self.name, self.checkpoint = folder, name, folder / f"{name}.checkpoint"
         checkpoints = ["--checkpoint", str(self.checkpoint), "--checkpoint-every", "0", "--resume"]
         dask = ["--engine", "dask", "--threads", "2"]
-        self.log = (folder / f"{name}.log").open("ab")
-        self.process = subprocess.Popen([*command(folder, name), *dask, *checkpoints], stderr=self.log, stdout=self.log)
+        with (folder / f"{name}.log").open("ab") as log:
+            self.process = subprocess.Popen([*command(folder, name), *dask, *checkpoints], stderr=log, stdout=log)
 
     def iteration(self) -> int:
         """The iteration of the last checkpoint."""
@@ -79,7 +79,6 @@ class Fit:
 
     def finish(self) -> None:
         assert self.process.wait(TIMEOUT) == 0, self.said()
-        self.log.close()
 
 
 def survive(folder: Path, seed: int) -> Any:

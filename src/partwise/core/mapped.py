@@ -30,6 +30,7 @@ class MappedCounts(CountMatrix):
     """
 
     folder: Path = Path()
+    checksum: str = ""
 
     by_rows = True
 
@@ -45,7 +46,8 @@ class MappedCounts(CountMatrix):
         description, arrays = open_csr(folder)
         if description["data"] != "counts":
             raise InvalidInputError(f"{folder} holds {description['data']}, not counts: open it with what wrote it.")
-        data = cls(shape=tuple(description["shape"]), folder=Path(folder), **arrays)  # type: ignore[arg-type]
+        fields: dict[str, Any] = {**arrays, "folder": Path(folder), "checksum": description["checksum"]}
+        data = cls(shape=tuple(description["shape"]), **fields)
         data.__dict__["total"] = float(description["total"])
         data.__dict__["column_sums"] = np.load(Path(folder) / "column_sums.npy")
         return data
@@ -75,8 +77,7 @@ class MappedCounts(CountMatrix):
 
     def fingerprint(self) -> str:
         """The checksum that was taken when the folder was written."""
-        description, _ = open_csr(self.folder)
-        return str(description["checksum"])
+        return self.checksum
 
 
 def write_rows(blocks: Iterable[SparseData], folder: str | os.PathLike[str], row_labels: Labels | None = None) -> None:

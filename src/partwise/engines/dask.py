@@ -27,7 +27,7 @@ Value = TypeVar("Value")
 
 # Tasks of a pass for each thread of the cluster: enough for an even load, few enough for the scheduler's half
 # millisecond a task.
-_TASKS_OF_A_THREAD = 8
+_TASKS_OF_A_THREAD = 4
 # Blocks of a task, where there are enough of them for all threads.
 _FEWEST_BLOCKS = 4
 # Terms that one task adds: a power of two, so that it adds a branch of the tree.
@@ -105,7 +105,7 @@ class DaskEngine:
             return array
         array = np.asarray(array)
         bounds = [(group[0][0], group[-1][1]) for group in self._groups(blocks)]
-        pieces = [self.submit(tasks.same, array[start:stop]) for start, stop in bounds]
+        pieces = self.submit_each(tasks.same, [(array[start:stop],) for start, stop in bounds])
         return DistributedRows(self, bounds, pieces, array.shape[1:], array.dtype, 0, frozenset())
 
     def map_rows(
@@ -122,19 +122,23 @@ class DaskEngine:
 
         Where some array given was placed, those that come back stay on the workers too; otherwise they are fetched.
         """
-        folder, prepare = self._folder_of(data)
+        place, prepare = self._place_of(data)
         groups = self._groups(blocks)
         bounds = [(group[0][0], group[-1][1]) for group in groups]
         given = [self._sent(value) for value in shared]
         pieces = [[self._pieces(array, *bound) for array in (*reads, *changes)] for bound in bounds]
         n_reads, n_written = len(reads), len(changes) + len(makes)
-        work = function, folder, prepare
-        results = [
-            self.submit(tasks.work_on_rows, *work, group, own[:n_reads], own[n_reads:], makes, given)
-            for group, own in zip(groups, pieces, strict=True)
-        ]
-        terms = [self.submit(tasks.item, result, n_written) for result in results]
-        written = [[self.submit(tasks.item, result, at) for result in results] for at in range(n_written)]
+        work = function, place, prepare
+        results = self.submit_each(
+            tasks.work_on_rows,
+            [
+                (*work, group, own[:n_reads], own[n_reads:], makes, given)
+                for group, own in zip(groups, pieces, strict=True)
+            ],
+        )
+        terms, *written = (
+            self.submit_each(tasks.item, [(result, at) for result in results]) for at in (n_written, *range(n_written))
+        )
         del results
         total = self.result(self._summed(terms))
         given_rows = [parts(array)[0] for array in (*reads, *changes)]
@@ -159,6 +163,13 @@ class DaskEngine:
         """A task."""
         key = f"{function.__name__}-{uuid.uuid4().hex}"
         return self.client.submit(function, *args, key=key, pure=False)
+
+    def submit_each(self, function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
+        """A task for each of some lists of arguments, sent all at once."""
+        name = f"{function.__name__}-{uuid.uuid4().hex}"
+        keys = [f"{name}-{number}" for number in range(len(arguments))]
+        futures = self.client.map(function, *zip(*arguments, strict=True), key=keys, pure=False)
+        return list(futures)
 
     def result(self, future: Any) -> Any:
         """What a task gave."""
@@ -193,7 +204,8 @@ class DaskEngine:
 
     def _summed(self, terms: list[Any]) -> Any:
         while len(terms) > 1:
-            terms = [self.submit(tasks.summed, terms[at : at + _BRANCH]) for at in range(0, len(terms), _BRANCH)]
+            branches = [(terms[at : at + _BRANCH],) for at in range(0, len(terms), _BRANCH)]
+            terms = self.submit_each(tasks.summed, branches)
         return terms[0]
 
     def _sent(self, value: Any) -> Any:
@@ -227,17 +239,17 @@ class DaskEngine:
         name = uuid.uuid4().hex
         paths = [self.folder / f"{name}-{number}.npy" for number in range(len(rows.pieces))]
         try:
-            self.results([self.submit(tasks.store, piece, str(p)) for piece, p in zip(rows.pieces, paths, strict=True)])
+            self.results(self.submit_each(tasks.store, list(zip(rows.pieces, map(str, paths), strict=True))))
         except OSError as error:
             raise EngineError(f"a worker could not write its part of the state: {error}") from error
-        pieces = [self.submit(tasks.restore, str(path)) for path in paths]
+        pieces = self.submit_each(tasks.restore, [(str(path),) for path in paths])
         stored = frozenset([StoredPieces(paths)])
         return DistributedRows(self, rows.bounds, pieces, rows.row_shape, rows.dtype, 0, stored)
 
-    def _folder_of(self, data: Any) -> tuple[str, Callable[[Any], Any] | None]:
+    def _place_of(self, data: Any) -> tuple[tasks.Place, Callable[[Any], Any] | None]:
         """Where workers find the data, written on first use, and what they make of them."""
         if isinstance(data, MappedCounts):
-            return str(data.folder.absolute()), None
+            return (str(data.folder.absolute()), data.checksum), None
         if data not in self._folders:
             folder = self.folder / f"data-{uuid.uuid4().hex}"
             matrix: SparseData = data if isinstance(data, SparseData) else data.matrix
@@ -249,7 +261,7 @@ class DaskEngine:
                 ) from error
             self._folders[data] = str(folder)
             weakref.finalize(data, shutil.rmtree, folder, ignore_errors=True)
-        return self._folders[data], None if isinstance(data, SparseData) else type(data).of
+        return (self._folders[data], ""), None if isinstance(data, SparseData) else type(data).of
 
     def _check_folder(self) -> None:
         probe = self.folder / "probe"

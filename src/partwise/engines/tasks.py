@@ -21,17 +21,28 @@ from partwise.io.atomic import atomic_path
 Piece = tuple[Any, int, int]
 """A piece of an array with rows, and which of its rows are wanted."""
 
+Place = tuple[str, str]
+"""A folder with data, and a checksum of these: it may be written anew under the same name."""
+
 _WORTH_ALIGNING = 2**14
+_GROUPS_KEPT = 64
 
 
-@lru_cache(maxsize=16)
-def _opened(folder: str) -> SparseData:
-    return open_data(folder)
+@lru_cache(maxsize=4)
+def _opened(place: Place) -> SparseData:
+    return open_data(place[0])
+
+
+@lru_cache(maxsize=_GROUPS_KEPT)
+def _rows(place: Place, prepare: Callable[[Any], Any] | None, first: int, last: int) -> Any:
+    """Some rows; a worker mostly gets the same ones in every pass, and keeps their pointers and sums."""
+    rows = _opened(place).rows(first, last)
+    return rows if prepare is None else prepare(rows)
 
 
 def work_on_rows(
     function: Callable[..., Any],
-    folder: str,
+    place: Place,
     prepare: Callable[[Any], Any] | None,
     blocks: Sequence[tuple[int, int]],
     reads: Sequence[Any],
@@ -41,9 +52,7 @@ def work_on_rows(
 ) -> tuple[Any, ...]:
     """Call a function over rows for some neighbouring blocks: changed and made arrays of their rows, and the sum."""
     first, last = blocks[0][0], blocks[-1][1]
-    data = _opened(folder).rows(first, last)
-    if prepare is not None:
-        data = prepare(data)
+    data = _rows(place, prepare, first, last)
     given = [part for pieces in reads for part in _arguments(pieces)]
     # Results are shared by all tasks of a worker, and must stay as they are for tasks that are run again.
     changed = [[np.array(part) for part in _arguments(pieces)] for pieces in changes]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from partwise import GammaPoissonNMF
 from partwise.likelihood import smc
 from partwise.reproduce._notebook import Notebook
-from partwise.reproduce.gap._paper import counts
+from partwise.reproduce.gap._paper import compile_kernels
 
 N_SCORED, N_COMPONENTS = 200, 10
 # Iterations after which the likelihood is looked at; published runs are kept from one to the next.
@@ -69,7 +69,7 @@ def curve(X: Any, name: str, seed: int, *, begin: int = 0, **settings: Any) -> C
     dict
         Seconds and column norms of each iteration; iterations that were scored, the scores and their standard errors.
     """
-    _compile(name)
+    compile_kernels(name)
     seen = _Marked()
     model = GammaPoissonNMF(
         N_COMPONENTS, inference=name, random_state=seed, callbacks=[seen], progress=False, **settings
@@ -86,13 +86,6 @@ def curve(X: Any, name: str, seed: int, *, begin: int = 0, **settings: Any) -> C
         "scores": [value for value, _ in scores],
         "errors": [error for _, error in scores],
     }
-
-
-@cache
-def _compile(name: str) -> None:
-    """A fit of a few samples, so that no compilation is timed."""
-    settings: dict[str, Any] = {} if name == "auto" else {"max_iter": 2, "tol": 0.0}
-    GammaPoissonNMF(3, inference=name, random_state=0, progress=False, **settings).fit(counts(1, n_samples=20))
 
 
 def score(X: Any, dictionary: NDArray[np.floating[Any]]) -> tuple[float, float]:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from partwise.allocation.inference.gibbs import CollapsedGibbs, GibbsState
-from partwise.allocation.inference.labels import sweep
+from partwise.allocation.inference.labels import first_tokens, keys_of_rows, sweep
+from partwise.allocation.model import AllocationModel
 from partwise.core.data import SparseData
 from partwise.core.keys import Key
 from partwise.engines.blocks import row_blocks
+from partwise.engines.rows import Block, Ragged
 
 # Blocks of a sweep, however many threads there are: the approximation depends on them, so they are part of the model.
 N_BLOCKS = 8
@@ -27,20 +30,32 @@ class DistributedGibbs(CollapsedGibbs):
     name = "gibbs-distributed"
 
     def _sweeps(self, key: Key, data: SparseData, state: GibbsState) -> None:
-        tokens = np.concatenate(([0], np.cumsum(data.row_sums))).astype(np.int64)
-        blocks = row_blocks(tokens, max(1, -(-int(data.total) // N_BLOCKS)))
+        blocks = row_blocks(first_tokens(data), max(1, -(-int(data.total) // N_BLOCKS)))
         for chain in range(self.n_chains):
             self._merged(key.for_chain(chain).for_stage("gibbs"), data, state, chain, blocks)
 
     def _merged(self, key: Key, data: SparseData, state: GibbsState, chain: int, blocks: list[tuple[int, int]]) -> None:
         before = state.feature_counts[chain].copy(), state.component_counts[chain].copy()
 
-        def one(block: tuple[int, int]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-            features, components = before[0].copy(), before[1].copy()
-            rows = state.labels[chain], state.sample_counts[chain]
-            sweep(key, data, self.model, block, *rows, features, components)
-            return features - before[0], components - before[1]
-
-        features, components = self.engine.map_reduce(one, blocks)
+        shared = self.model, key, *before, keys_of_rows(data)
+        rows = [Ragged(state.labels[chain], first_tokens(data)), state.sample_counts[chain]]
+        (features, components), _ = self.engine.map_rows(_sweep, data, blocks, *shared, changes=rows)
         state.feature_counts[chain] += features
         state.component_counts[chain] += components
+
+
+def _sweep(
+    block: Block,
+    labels: NDArray[Any],
+    _: NDArray[np.int64],
+    sample_counts: NDArray[np.int32],
+    model: AllocationModel,
+    key: Key,
+    features_before: NDArray[np.int32],
+    components_before: NDArray[np.int64],
+    row_keys: int,
+) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+    features, components = features_before.copy(), components_before.copy()
+    rows, counts = (block.start, block.stop), (labels, sample_counts, features, components)
+    sweep(key, block.data, model, rows, *counts, first_row=block.first_row, row_keys=row_keys)
+    return features - features_before, components - components_before

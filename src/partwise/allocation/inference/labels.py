@@ -39,6 +39,11 @@ def first_tokens(data: SparseData) -> NDArray[np.int64]:
     return np.concatenate(([0], np.cumsum(data.row_sums))).astype(np.int64)
 
 
+def keys_of_rows(data: SparseData) -> int:
+    """How many streams the rows of a tile have."""
+    return data.shape[0] + 1
+
+
 def check_tokens(data: SparseData, inference: str) -> None:
     """Refuse data of more tokens than labels are kept for."""
     if data.total > _MOST_TOKENS:
@@ -57,8 +62,14 @@ def sweep(
     sample_counts: NDArray[np.int32],
     feature_counts: NDArray[np.int32],
     component_counts: NDArray[np.int64],
+    *,
+    first_row: int = 0,
+    row_keys: int | None = None,
 ) -> None:
-    """One collapsed sweep over some rows, in place; tokens without a label get one."""
+    """One collapsed sweep over some rows, in place; tokens without a label get one.
+
+    Where the data are only some rows of others, ``first_row`` is the first of them, and ``row_keys`` that of all.
+    """
     sweep_tokens(
         data.indptr,
         data.indices,
@@ -68,6 +79,8 @@ def sweep(
         model.activation_concentration,
         tile_of(feature_counts.shape[1]),
         *key.words,
+        first_row,
+        keys_of_rows(data) if row_keys is None else row_keys,
         *rows,
         labels,
         sample_counts,

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from partwise.allocation.inference.gibbs import CollapsedGibbs, Counts, GibbsState
-from partwise.allocation.inference.labels import first_tokens, padded_width, tile_of
+from partwise.allocation.inference.labels import first_tokens, keys_of_rows, padded_width, tile_of
 from partwise.allocation.kernels.partial import draw_weights, sweep_rows
 from partwise.core.data import SparseData
 from partwise.core.keys import Key
 from partwise.engines.blocks import TARGET_NONZEROS, row_blocks
+from partwise.engines.rows import Block, Ragged
 
 
 @dataclass
@@ -40,15 +43,28 @@ class PartialGibbs(CollapsedGibbs):
         starts, words = first_tokens(data), key.for_stage("labels").words
         labels, tile = state.labels[chain], tile_of(2 * dictionary.shape[1])
 
-        def some_rows(block: tuple[int, int]) -> Counts:
-            counts = np.zeros(dictionary.shape, np.int32)
-            cells = data.indptr, data.indices, data.values, starts
-            priors = dictionary, model.activation_concentration
-            sweep_rows(*cells, *priors, tile, *words, *block, labels, sample_counts, counts)
-            return counts
-
         # Each block counts into an array of its own: blocks so large that this costs little.
         blocks = row_blocks(data.indptr, max(TARGET_NONZEROS, 2 * n_features))
-        feature_counts[...] = self.engine.map_reduce(some_rows, blocks)
+        shared = dictionary, model.activation_concentration, tile, words, keys_of_rows(data)
+        feature_counts[...], _ = self.engine.map_rows(
+            _sweep_rows, data, blocks, *shared, changes=[Ragged(labels, starts), sample_counts]
+        )
         np.add.at(feature_counts[:, :n_components], data.missing_indices, state.missing[chain])
         state.component_counts[chain] = feature_counts[:, :n_components].sum(axis=0)
+
+
+def _sweep_rows(
+    block: Block,
+    labels: NDArray[Any],
+    starts: NDArray[np.int64],
+    sample_counts: Counts,
+    dictionary: NDArray[np.float32],
+    concentration: NDArray[np.float64],
+    tile: int,
+    words: tuple[np.uint64, np.uint64, np.uint64],
+    row_keys: int,
+) -> Counts:
+    counts = np.zeros(dictionary.shape, np.int32)
+    span = block.first_row, row_keys, block.start, block.stop
+    sweep_rows(*block.cells, starts, dictionary, concentration, tile, *words, *span, labels, sample_counts, counts)
+    return counts

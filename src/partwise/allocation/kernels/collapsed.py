@@ -27,6 +27,8 @@ def sweep_tokens(
     seed: np.uint64,
     stage_chain: np.uint64,
     iteration: np.uint64,
+    first_row: int,
+    row_keys: int,
     start: int,
     stop: int,
     labels: NDArray[Any],
@@ -39,6 +41,7 @@ def sweep_tokens(
     Labels and counts change in place; a label of K stands for none yet. ``feature_counts`` has zeros appended up to a
     multiple of ``LANES`` components. Only two entries of (β_k + S_nk) / (α_+ + S_k) change from one token to the next.
     All rows take their tokens of the first ``tile`` features, then those of the next, so that counts stay in the cache.
+    Row n of tile t has the stream ``first_row + n + row_keys * t``.
     """
     n_components = activation_concentration.size
     n_features, n_padded = feature_counts.shape
@@ -55,7 +58,7 @@ def sweep_tokens(
             p, end = cells[n - start], indptr[n + 1]
             if p == end or indices[p] >= last:
                 continue
-            seek(stream, seed, stage_chain, iteration, n + indptr.size * (last // tile))
+            seek(stream, seed, stage_chain, iteration, first_row + n + row_keys * (last // tile))
             for k in range(n_components):
                 shares[k] = (activation_concentration[k] + sample_counts[n, k]) / (whole + component_counts[k])
             i = tokens[n - start]

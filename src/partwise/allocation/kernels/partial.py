@@ -53,6 +53,8 @@ def sweep_rows(
     seed: np.uint64,
     stage_chain: np.uint64,
     iteration: np.uint64,
+    first_row: int,
+    row_keys: int,
     start: int,
     stop: int,
     labels: NDArray[Any],
@@ -65,6 +67,7 @@ def sweep_rows(
     new labels. The dictionary has zeros appended up to a multiple of ``LANES`` components, and is in single precision,
     of which a sweep reads twice as much in the same time; sums are in double precision. All rows take their tokens of
     the first ``tile`` features, then those of the next, so that what is read and written stays in the cache.
+    Row n of tile t has the stream ``first_row + n + row_keys * t``.
     """
     n_components = activation_concentration.size
     n_features, n_padded = dictionary.shape
@@ -78,7 +81,7 @@ def sweep_rows(
             p, end = cells[n - start], indptr[n + 1]
             if p == end or indices[p] >= last:
                 continue
-            seek(stream, seed, stage_chain, iteration, n + indptr.size * (last // tile))
+            seek(stream, seed, stage_chain, iteration, first_row + n + row_keys * (last // tile))
             for k in range(n_components):
                 shares[k] = activation_concentration[k] + sample_counts[n, k]
             i = tokens[n - start]

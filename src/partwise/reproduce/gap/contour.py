@@ -51,17 +51,23 @@ def _iterates(X: Any, name: str, n_iterations: int, n_draws: int) -> Any:
 
 
 def _picture(surface: dict[str, Any], iterates: dict[str, Any], mean: float) -> Figure:
-    figure = new_figure(4.6, 4.2)
-    ax = figure.add_subplot()
+    """As in the paper and, at the right, what the iterates do."""
+    figure = new_figure(8.4, 4.2)
+    whole, near = figure.subplots(1, 2)
     axis, cost = np.array(surface["axis"]), np.array(surface["cost"])
     levels = cost.min() + np.geomspace(0.05, np.ptp(cost), 25)
-    ax.contour(axis, axis, cost, levels=levels, colors="0.75", linewidths=0.7)
-    ax.plot([0, mean], [mean, 0], color="0.4", linewidth=0.8, linestyle="--", label="$w_1 + w_2$ = mean")
-    for name in reversed(ALGORITHMS):
-        path = np.array(iterates[name])
-        ax.plot(path[:, 0], path[:, 1], color=ALGORITHMS[name], linewidth=0.9, label=name.upper())
-    ax.set_xlabel("$w_1$")
-    ax.set_ylabel("$w_2$")
-    ax.set_aspect("equal")
-    ax.legend(fontsize=8)
+    for ax in (whole, near):
+        ax.contour(axis, axis, cost, levels=levels, colors="0.75", linewidths=0.7)
+        ax.plot([0, mean], [mean, 0], color="0.4", linewidth=0.8, linestyle="--", label="$w_1 + w_2$ = mean")
+        for name in reversed(ALGORITHMS):
+            path = np.array(iterates[name])
+            ax.plot(path[:, 0], path[:, 1], color=ALGORITHMS[name], linewidth=0.9, label=name.upper())
+        ax.set_xlabel("$w_1$")
+        ax.set_aspect("equal")
+    points = np.concatenate([np.array(path) for path in iterates.values()])
+    middle, reach = (points.min(axis=0) + points.max(axis=0)) / 2, 0.6 * np.ptp(points, axis=0).max()
+    near.set_xlim(middle[0] - reach, middle[0] + reach)
+    near.set_ylim(middle[1] - reach, middle[1] + reach)
+    whole.set_ylabel("$w_2$")
+    whole.legend(fontsize=8)
     return figure

@@ -35,6 +35,7 @@ PUBLIC: Mapping[str, str] = MappingProxyType(
         "CountMatrix": "partwise.core.data:CountMatrix",
         "Table": "partwise.io.table:Table",
         "as_table": "partwise.core.coerce:as_table",
+        "bridges": "partwise.bridges",
         "datasets": "partwise.datasets",
         "ebpm": "partwise.empirical_bayes.means:ebpm",
         "errors": "partwise.errors",

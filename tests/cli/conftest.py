@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from typer.testing import CliRunner
 
 from partwise.cli.app import build
-from partwise.datasets import simulate_poisson
+from partwise.datasets import simulate_binary, simulate_poisson
 from partwise.io import write_matrix, write_table
 
 
@@ -65,7 +65,12 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     table, _, dictionary = simulate_poisson(60, 30, 4, random_state=1)
     sp.save_npz("counts.npz", table.matrix)
     sp.save_npz("new_counts.npz", table.matrix[:20])
+    Path("parts").mkdir()
+    for number, rows in enumerate((slice(0, 30), slice(30, 60))):
+        sp.save_npz(f"parts/{number}.npz", table.matrix[rows])
     write_matrix("catalogue.tsv", table.transpose())
+    votes = simulate_binary(40, 12, 3, missing=0.1, random_state=1).table
+    write_matrix("votes.csv", votes)
     parts = [f"SBS{k}" for k in range(1, 5)]
     write_table("signatures.tsv", dictionary, table.column_labels, parts)
     return tmp_path

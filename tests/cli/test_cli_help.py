@@ -22,7 +22,8 @@ def test_commands_are_the_files(partwise) -> None:
     text = partwise("--help").stdout
     listed = re.findall(r"^  (\w+)  +\S", text.partition("Commands:")[2].partition("Examples:")[0], re.MULTILINE)
     assert listed == COMMANDS
-    assert {"fit", "transform", "info", "demo", "convert", "reproduce"} <= set(COMMANDS)
+    told = "fit transform score compare report plot predict convert reproduce datasets info demo"
+    assert set(COMMANDS) == set(told.split())
 
 
 def test_no_arguments_show_help(partwise) -> None:
@@ -53,6 +54,9 @@ def test_examples_of_help_run(name: str, partwise, folder: Path) -> None:
     assert found
     if name != "fit":
         partwise("fit", "counts.npz", "-o", "topics.partwise", "-k", "4")
+    if name == "predict":
+        quick = ["--set", "n_draws=20", "--set", "burn_in=20"]
+        partwise("fit", "votes.csv", "--model", "binary", "-o", "votes.partwise", "-k", "3", *quick)
     for words in found:
         assert words[:2] == ["partwise", name]
         partwise(*words[1:])

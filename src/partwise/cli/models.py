@@ -56,7 +56,7 @@ def build_estimator(cls: Any, options: Mapping[str, Any], settings: Iterable[str
         if name not in known:
             raise typer.BadParameter(f"{cls.__name__} has no parameter {name}.", param_hint=option_name(name))
     # Callbacks are functions, which no text stands for.
-    parameters |= _parsed(settings, known - set(options) - {"callbacks"}, cls.__name__)
+    parameters |= parsed_settings(settings, known - set(options) - {"callbacks"}, cls.__name__)
     estimator = cls(**parameters)
     try:
         estimator._validate_params()
@@ -78,7 +78,18 @@ def require_method(model: Any, method: str, option: str) -> None:
         raise typer.BadParameter(f"{name} does not offer this.", param_hint=option)
 
 
-def _parsed(settings: Iterable[str], allowed: set[str], model: str) -> dict[str, Any]:
+def parsed_settings(settings: Iterable[str], allowed: set[str], owner: str) -> dict[str, Any]:
+    """Parameters given as ``NAME=VALUE``; a value is read as JSON, else taken as text.
+
+    Parameters
+    ----------
+    settings
+        What ``--set`` was given.
+    allowed
+        Names that may be set.
+    owner
+        Whose parameters they are, for messages.
+    """
     found: dict[str, Any] = {}
     for setting in settings:
         name, equals, text = setting.partition("=")
@@ -86,7 +97,7 @@ def _parsed(settings: Iterable[str], allowed: set[str], model: str) -> dict[str,
             raise typer.BadParameter(f"{setting!r} is not of the form NAME=VALUE.", param_hint="--set")
         if name not in allowed:
             raise typer.BadParameter(
-                f"{model} has no parameter {name!r} that is set this way; it has {', '.join(sorted(allowed))}.",
+                f"{owner} has no parameter {name!r} that is set this way; it has {', '.join(sorted(allowed))}.",
                 param_hint="--set",
             )
         try:

@@ -52,7 +52,8 @@ def compare(
         Names (`partwise.selection.model_names`), unfitted estimators, or a mapping of names and estimators, the
         simplest first; None = all of the kind.
     ranks
-        Numbers of parts, all of which are tried; None goes up from 1, for each model as long as that gains.
+        Numbers of parts, all of which are tried; None goes up from 1, for each model as long as that gains, to
+        at most one part for eight rows.
     kind
         ``"counts"`` or ``"bits"``; None = bits if there are only zeros and ones.
     n_restarts
@@ -162,7 +163,11 @@ def _key(random_state: RandomState, folder: Path | None) -> Key:
 
 def _identity(data: CountMatrix | BinaryMatrix, candidates: dict[str, Candidate], key: Key) -> dict[str, Any]:
     models = {
-        name: {"estimator": candidate.estimator, **{part: repr(value) for part, value in candidate.settings.items()}}
+        name: {
+            "estimator": candidate.estimator,
+            "estimated": candidate.estimated,
+            **{part: repr(value) for part, value in candidate.settings.items()},
+        }
         for name, candidate in candidates.items()
     }
     return {"data": data.fingerprint(), "seed": key.seed, "models": models, "version": __version__}

@@ -43,6 +43,14 @@ class Record:
         """What it is about."""
         return Task(self.model, self.rank, self.restart)
 
+    def found(self) -> str:
+        """What was found, in a few words."""
+        raise NotImplementedError
+
+    def __str__(self) -> str:
+        parts = f"{self.rank} part{'' if self.rank == 1 else 's'}"
+        return f"{self.model}, {parts}, restart {self.restart}: {self.found()}"
+
 
 @dataclass(frozen=True, eq=False)
 class Fit(Record):
@@ -80,6 +88,10 @@ class Fit(Record):
     rows: Floats = field(repr=False)
     components: Floats = field(repr=False)
 
+    def found(self) -> str:
+        """Score and active parts."""
+        return f"{self.score:.4f} nats, {self.n_active} active ({self.seconds:.1f} s)"
+
 
 @dataclass(frozen=True, eq=False)
 class NewRows(Record):
@@ -101,6 +113,10 @@ class NewRows(Record):
     likelihood_error: float
     seconds: float
 
+    def found(self) -> str:
+        """Document completion of new rows."""
+        return f"new rows {self.completion:.4f} nats ({self.seconds:.1f} s)"
+
 
 @dataclass(frozen=True, eq=False)
 class Evidence(Record):
@@ -109,6 +125,10 @@ class Evidence(Record):
     value: float
     std_error: float
     seconds: float
+
+    def found(self) -> str:
+        """The evidence and its error."""
+        return f"log p(X) {self.value:.1f} ± {self.std_error:.1f} ({self.seconds:.1f} s)"
 
 
 Kept = TypeVar("Kept", bound=Record)

@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from partwise.core.data import CountMatrix
 from partwise.engines.local import LocalEngine
-from partwise.errors import PartwiseError
+from partwise.errors import InaccurateWarning, PartwiseError
 from partwise.selection.candidates import Candidate
 from partwise.selection.records import Evidence, Fit, Kept, Ledger, NewRows, Task
 from partwise.selection.standings import DISTINCT, Choice, Standings
@@ -31,7 +31,27 @@ _MOST_TOKENS = 20_000
 # New rows are scored where there are at least so many rows.
 _FEWEST_ROWS = 10
 
+# Without being asked for, at most one part for so many rows, and this many parts in any case.
+_ROWS_A_PART, _ALWAYS = 8, 8
+
 Result = TypeVar("Result")
+
+
+def default_ranks(shape: tuple[int, int]) -> list[int]:
+    """The part of the ladder that data of a shape are tried on: at most one part for eight rows.
+
+    Parameters
+    ----------
+    shape
+        Samples, features.
+
+    Examples
+    --------
+    >>> default_ranks((100, 60))
+    [1, 2, 3, 4, 5, 6, 7, 8, 10, 12]
+    """
+    most = min(max(_ALWAYS, shape[0] // _ROWS_A_PART), min(shape) - 1)
+    return [rank for rank in LADDER if rank <= max(most, 1)]
 
 
 class Search:
@@ -76,10 +96,11 @@ class Search:
             Restarts of the candidates that one of the first did not rule out.
         """
         with self._pool() as pool, warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)  # its own column of the table
+            # Both are in the tables: how a fit ended, and the standard error of log p(X).
+            for category in (ConvergenceWarning, InaccurateWarning):
+                warnings.simplefilter("ignore", category)
             if ranks is None:
-                shape = self._work.data.shape
-                ladder = [rank for rank in LADDER if rank < max(2, min(shape))]
+                ladder = default_ranks(self._work.data.shape)
                 self._all(pool, lambda name: self._climb(name, ladder), self._slow_first())
             else:
                 tasks = [Task(name, rank, 0) for rank in sorted(ranks, reverse=True) for name in self._slow_first()]
@@ -178,7 +199,7 @@ class Search:
                 self.left_out[task.model] = " ".join(str(error).split()) or "there is not enough memory."
             return False
         ledger.put(record)
-        self._say(_line(record))
+        self._say(str(record))
         return True
 
     def _smallest(self, name: str) -> int:
@@ -209,16 +230,3 @@ class Search:
         futures: list[Future[object]] = [pool.submit(function, item) for item in items]
         for future in as_completed(futures):
             future.result()
-
-
-def _line(record: object) -> str:
-    if isinstance(record, Fit):
-        found = f"{record.score:.4f} nats, {record.n_active} active"
-    elif isinstance(record, NewRows):
-        found = f"new rows {record.completion:.4f} nats"
-    elif isinstance(record, Evidence):
-        found = f"log p(X) {record.value:.1f}"
-    else:
-        found = ""
-    task = getattr(record, "task")  # noqa: B009
-    return f"{task.model}, {task.rank} parts, restart {task.restart}: {found} ({getattr(record, 'seconds', 0):.1f} s)"

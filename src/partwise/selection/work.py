@@ -28,8 +28,8 @@ Floats = NDArray[np.float64]
 
 # Standard error, in nats, of the likelihood of one new row that is good enough beside how much rows differ.
 _ROW_ERROR = 0.3
-# Particles of an island, islands and stages of p(X).
-_EVIDENCE_EFFORT: dict[str, Any] = {"n_particles": 16, "n_islands": 4, "n_stages": 60}
+# Of p(X), where numbers of parts differ by tens of nats: an error of a few does not matter.
+_EVIDENCE_EFFORT: dict[str, Any] = {"n_particles": 4, "n_islands": 4, "n_stages": 40, "n_pilot": 200}
 
 
 # Shapes beyond these are nobody's: a part that holds next to nothing has no shape worth the name.
@@ -184,7 +184,7 @@ class Work:
             rows = found.log_likelihood.values - found.log_orders
         elif self.candidates[name].estimator == "AllocationNMF" and not self.data.n_missing:
             model.components_ = np.ascontiguousarray(smooth.T)
-            own = model.log_likelihood(fresh, n_draws=256, random_state=self.key.seed)
+            own = model.log_likelihood(fresh, random_state=self.key.seed)
             rows = own.values - _log_orders(counts)
         else:
             return np.nan, np.nan

@@ -1,0 +1,61 @@
+"""What `pyLDAvis.prepare` takes, made from a fitted model and its data."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from partwise.core.data import CountMatrix
+from partwise.errors import InvalidInputError
+
+
+def to_pyldavis(model: Any, X: Any) -> dict[str, Any]:
+    """The arguments of ``pyLDAvis.prepare``: parts and samples as distributions, lengths, words and their counts.
+
+    Samples without a count are left out, and words that are nowhere have no name to show: pyLDAvis can do nothing with
+    either. Parts of zeros are left out too.
+
+    Parameters
+    ----------
+    model
+        A fitted model of counts.
+    X
+        The counts, samples x features.
+
+    Returns
+    -------
+    dict
+        ``topic_term_dists`` (parts x words), ``doc_topic_dists`` (samples x parts), ``doc_lengths``, ``vocab``,
+        ``term_frequency``: call ``pyLDAvis.prepare(**to_pyldavis(model, X))``.
+
+    Examples
+    --------
+    >>> from partwise import PoissonNMF
+    >>> from partwise.bridges import to_pyldavis
+    >>> from partwise.datasets import simulate_poisson
+    >>> table = simulate_poisson(20, 8, 2, random_state=0).table
+    >>> prepared = to_pyldavis(PoissonNMF(2, random_state=0).fit(table), table)
+    >>> prepared["topic_term_dists"].shape, prepared["doc_topic_dists"].sum(axis=1).round(6).tolist()[:2]
+    ((2, 8), [1.0, 1.0])
+    """
+    data = CountMatrix.build(X, integers=False, caller="to_pyldavis")
+    if np.any(model.components_ < 0):
+        raise InvalidInputError(f"{type(model).__name__} has negative parts, which are no distributions of words.")
+    activations = np.asarray(model.transform(X), dtype=np.float64)
+    sizes = model.components_.sum(axis=1)
+    # expected counts of each part, whatever scale the parts have
+    shares = activations * sizes
+    parts = np.flatnonzero((sizes > 0) & (shares.sum(axis=0) > 0))
+    filled = np.flatnonzero((data.row_sums > 0) & (shares[:, parts].sum(axis=1) > 0))
+    words = np.flatnonzero(data.column_sums > 0)
+    names = getattr(model, "feature_names_in_", data.column_labels)
+    kept = shares[np.ix_(filled, parts)]
+    terms = model.components_[np.ix_(parts, words)]
+    return {
+        "topic_term_dists": terms / terms.sum(axis=1, keepdims=True),
+        "doc_topic_dists": kept / kept.sum(axis=1, keepdims=True),
+        "doc_lengths": data.row_sums[filled],
+        "vocab": [str(f) if names is None else str(names[f]) for f in words],
+        "term_frequency": data.column_sums[words],
+    }

@@ -1,0 +1,149 @@
+"""``partwise compare``: models and numbers of parts on one scale."""
+
+from __future__ import annotations
+
+import re
+import time
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from partwise.cli.output import show, show_json
+from partwise.cli.parameters import DataFile, Json, ProgressBar, Seed, Threads
+from partwise.cli.reading import ReadArguments
+
+EXAMPLES = (
+    "partwise compare counts.npz --ranks 1-5 --models poisson,allocation -o comparison --save best.partwise",
+    "partwise compare counts.npz --ranks 2,4 --models poisson --model poisson --rank 4 --save four.partwise",
+)
+
+
+class Kind(StrEnum):
+    """What the data are."""
+
+    counts = "counts"
+    bits = "bits"
+
+
+def _names() -> list[str]:
+    return [
+        "poisson",
+        "gamma-poisson",
+        "beta-gamma-pfa",
+        "allocation",
+        "empirical-bayes-poisson",
+        "beta-dir",
+        "dir-beta",
+        "dir-dir",
+        "logistic-pca",
+    ]
+
+
+def command(
+    data: DataFile,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output", "-o", metavar="DIR", help="Folder for fits.csv, a line a fit; a run that was cut off goes on."
+        ),
+    ] = None,
+    save: Annotated[
+        Path | None,
+        typer.Option("--save", metavar="MODEL", help="Fit the choice to all data, and write it to this model file."),
+    ] = None,
+    table: Annotated[
+        Path | None, typer.Option("--table", metavar="FILE", help="Write all candidates to .csv, .tsv or .parquet.")
+    ] = None,
+    models: Annotated[
+        str | None,
+        typer.Option(
+            "--models", metavar="NAME,...", autocompletion=_names, help="Models to compare; by default all of the kind."
+        ),
+    ] = None,
+    ranks: Annotated[
+        str | None,
+        typer.Option(
+            "--ranks", metavar="K,K-K,...", help="Numbers of parts, such as 1-8 or 5,10,20; by default up from 1."
+        ),
+    ] = None,
+    restarts: Annotated[
+        int, typer.Option("--restarts", metavar="N", min=1, help="Fits of each candidate that is not ruled out.")
+    ] = 3,
+    kind: Annotated[
+        Kind | None, typer.Option("--kind", help="What the data are; by default bits if all are zeros and ones.")
+    ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option("--model", metavar="NAME", autocompletion=_names, help="Overrule the recommended model."),
+    ] = None,
+    rank: Annotated[
+        int | None, typer.Option("--rank", metavar="K", min=1, help="Overrule the recommended number of parts.")
+    ] = None,
+    seed: Seed = 0,
+    threads: Threads = 1,
+    progress: ProgressBar = None,
+    as_json: Json = False,
+    *,
+    reading: ReadArguments,
+) -> None:
+    """Say which model suits the data, and with how many parts.
+
+    Candidates are fitted to four fifths of the tokens (of bits: cells) and scored on the rest, with several restarts
+    and paired standard errors. One sentence says which to take, and how sure that is. `--threads` fits run at a
+    time. `partwise report` shows the model that `--save` wrote.
+    """
+    from partwise.cli.comparison import comparison_facts, comparison_lines, write_candidates
+    from partwise.cli.files import check_outputs, check_table_name
+    from partwise.selection import compare
+
+    check_table_name("--table", table)
+    check_outputs({"--save": save, "--table": table}, [data])
+    tried = None if ranks is None else _parsed_ranks(ranks)
+    named = None if models is None else [name.strip() for name in models.split(",")]
+    read = reading.read(data)
+    start = time.perf_counter()
+    found = compare(
+        read,
+        named,
+        tried,
+        kind=None if kind is None else kind.value,
+        n_restarts=restarts,
+        random_state=seed,
+        n_jobs=threads,
+        output=output,
+        progress=progress,
+    )
+    if model is not None or rank is not None:
+        found = found.choose(model, rank)
+    written: list[Path] = []
+    if table is not None:
+        write_candidates(table, found)
+        written.append(table)
+    if save is not None:
+        found.fit_best(read, n_jobs=threads, progress=progress).save(save)
+        written.append(save)
+    if as_json:
+        facts = comparison_facts(found)
+        _show_json({**facts, "seconds": time.perf_counter() - start}, data, written)
+        return
+    for line in comparison_lines(found):
+        show(line)
+    for path in written:
+        show(f"wrote {path}")
+
+
+def _show_json(facts: dict[str, Any], data: Path, written: list[Path]) -> None:
+    show_json({"command": "compare", "data": str(data), **facts, "written": [str(path) for path in written]})
+
+
+def _parsed_ranks(text: str) -> list[int]:
+    """``"1-3,8"`` is 1, 2, 3 and 8."""
+    ranks: list[int] = []
+    for part in text.split(","):
+        found = re.fullmatch(r"([1-9]\d*)(?:-([1-9]\d*))?", part.strip())
+        if found is None:
+            raise typer.BadParameter(f"{part!r} is no number of parts, nor a range of them.", param_hint="--ranks")
+        ranks += range(int(found[1]), int(found[2] or found[1]) + 1)
+    return ranks

@@ -1,0 +1,71 @@
+"""A comparison in lines, in JSON and in a table."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from partwise.selection import Comparison
+
+
+def comparison_lines(found: Comparison) -> list[str]:
+    """Each model at its best, how its own evidence counts parts, the scores of new rows, and the sentence."""
+    rows = {(row.model, row.rank): row for row in found.table()}
+    header = ("model", "parts", "nats", "behind", "stability", "active", "own", "new rows", "likelihood", "seconds")
+    lines = [header]
+    for name in found.models:
+        best = found.standings.best_of(name)
+        shown = [best, found.choice] if found.choice.model == name and found.choice in rows else [best]
+        for choice in dict.fromkeys(shown):
+            row, new = rows[choice], found.new_rows.get(name)
+            own = found.own_rank(name)
+            at_best = new is not None and choice == best
+            lines.append(
+                (
+                    name,
+                    str(row.rank),
+                    f"{row.score:.4f} ± {row.std_error:.4f}",
+                    f"{row.behind:.4f} ± {row.behind_std_error:.4f}" if row.behind or row.behind_std_error else "-",
+                    _number(row.stability, 2),
+                    f"{row.n_active:g}",
+                    "-" if own is None else f"{own[0]} ({own[1]})",
+                    _number(new.completion if at_best and new is not None else float("nan"), 4),
+                    _number(new.likelihood if at_best and new is not None else float("nan"), 4),
+                    f"{row.seconds:.1f}",
+                )
+            )
+    widths = [max(len(line[column]) for line in lines) for column in range(len(header))]
+    text = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines]
+    text += [f"left out: {name}: {reason}" for name, reason in found.left_out.items()]
+    return [*text, "", found.sentence]
+
+
+def comparison_facts(found: Comparison) -> dict[str, Any]:
+    """The same and all candidates for JSON."""
+    return {
+        "unit": found.unit,
+        "recommended": found.recommended._asdict(),
+        "choice": found.choice._asdict(),
+        "sentence": found.sentence,
+        "rank_share": found.rank_share,
+        "model_share": found.model_share,
+        "indistinguishable": [rival._asdict() for rival in found.indistinguishable()],
+        "own_ranks": {name: found.own_rank(name) for name in found.models},
+        "new_rows": {name: dataclasses.asdict(new) for name, new in found.new_rows.items()},
+        "left_out": dict(found.left_out),
+        "candidates": [dataclasses.asdict(row) for row in found.table()],
+    }
+
+
+def write_candidates(path: Path, found: Comparison) -> None:
+    """All candidates as a table, a line each."""
+    from partwise.io import write_columns
+
+    rows = [dataclasses.asdict(row) for row in found.table()]
+    write_columns(path, {name: [row[name] for row in rows] for name in rows[0]})
+
+
+def _number(value: float, digits: int) -> str:
+    return "-" if value != value else f"{value:.{digits}f}"

@@ -1,0 +1,118 @@
+"""Expected values of cells under a fitted model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from partwise.io import Table
+
+# Rows whose expectations are in memory at once, times features.
+_CELLS_AT_ONCE = 2**22
+
+
+@dataclass(frozen=True, eq=False)
+class PredictedCells:
+    """Rows, columns and expected values (of bits: probabilities of a one)."""
+
+    rows: Any
+    columns: Any
+    values: Any
+
+
+def missing_cells(model: Any, table: Table, wanted: Sequence[str]) -> PredictedCells:
+    """Every missing cell of a table, or of some of its rows."""
+    import numpy as np
+
+    from partwise.errors import InvalidInputError
+
+    hidden = _data(table).missing_matrix()
+    rows, columns, values = [], [], []
+    for numbers, expected in _expected(model, table, _positions(table, wanted)):
+        at, of = np.nonzero(hidden[numbers].toarray())
+        rows.append(numbers[at])
+        columns.append(of)
+        values.append(expected[at, of])
+    found = PredictedCells(*(np.concatenate(part) for part in (rows, columns, values)))
+    if not found.rows.size:
+        raise InvalidInputError("no cell is missing there, so there is nothing to predict: ask for --top N instead.")
+    return found
+
+
+def top_cells(model: Any, table: Table, wanted: Sequence[str], top: int, seen: bool) -> PredictedCells:
+    """Of each row the features of the highest expectation, those that it has left out unless ``seen``."""
+    import numpy as np
+
+    counts = _data(table).to_scipy()
+    rows, columns, values = [], [], []
+    for numbers, expected in _expected(model, table, _positions(table, wanted)):
+        if not seen:
+            expected = np.where(counts[numbers].toarray() > 0, -np.inf, expected)
+        order = np.argsort(-expected, axis=1, kind="stable")[:, :top]
+        chosen = np.take_along_axis(expected, order, axis=1)
+        kept = np.isfinite(chosen)
+        rows.append(np.broadcast_to(numbers[:, None], order.shape)[kept])
+        columns.append(order[kept])
+        values.append(chosen[kept])
+    return PredictedCells(*(np.concatenate(part) for part in (rows, columns, values)))
+
+
+def predicted_table(cells: PredictedCells, table: Table, model: Any) -> dict[str, list[Any]]:
+    """The cells with names in place of positions, as columns of a table."""
+    samples = table.row_labels
+    features = getattr(model, "feature_names_in_", table.column_labels)
+    return {
+        "sample": [str(n) if samples is None else str(samples[n]) for n in cells.rows],
+        "feature": [str(f) if features is None else str(features[f]) for f in cells.columns],
+        "expected": [float(value) for value in cells.values],
+    }
+
+
+def _data(table: Table) -> Any:
+    from partwise.core.data import CountMatrix
+
+    return CountMatrix.build(table, integers=False, caller="predict")
+
+
+def _expected(model: Any, table: Table, positions: Any) -> Any:
+    """Pieces of rows with their numbers and expected values; a row's activations do not depend on other rows."""
+    from dataclasses import replace
+
+    import scipy.sparse as sp
+
+    data = _data(table)
+    matrix, missing = data.to_scipy(), data.missing_matrix()
+    step = max(1, _CELLS_AT_ONCE // max(1, table.shape[1]))
+    for start in range(0, len(positions), step):
+        numbers = positions[start : start + step]
+        labels = None if table.row_labels is None else table.row_labels[numbers]
+        hidden = sp.csr_array(missing[numbers]) if data.n_missing else None
+        piece = replace(table, matrix=sp.csr_array(matrix[numbers]), row_labels=labels, missing=hidden)
+        if hasattr(model, "predict_proba"):
+            expected = model.predict_proba(piece)
+        else:
+            expected = model.inverse_transform(model.transform(piece))
+        yield numbers, expected
+
+
+def _positions(table: Table, wanted: Sequence[str]) -> Any:
+    """Numbers of the rows that were named; all without a name."""
+    import numpy as np
+
+    from partwise.errors import InvalidInputError
+
+    n_rows = table.shape[0]
+    if not wanted:
+        return np.arange(n_rows)
+    labels = [] if table.row_labels is None else [str(label) for label in table.row_labels]
+    found = []
+    for name in wanted:
+        if name in labels:
+            found.append(labels.index(name))
+        elif name.isdecimal() and int(name) < n_rows:
+            found.append(int(name))
+        else:
+            raise InvalidInputError(f"there is no row {name!r}: --row takes a name, or a number below {n_rows}.")
+    return np.array(found)

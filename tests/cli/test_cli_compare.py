@@ -1,0 +1,126 @@
+"""``partwise compare``, ``predict`` and ``datasets``: the same numbers as in Python, and one sentence for mistakes."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import partwise as package
+from partwise.datasets import simulate_allocation
+from partwise.selection import compare
+
+QUICK = ["--models", "poisson,allocation", "--ranks", "2-5", "--restarts", "2"]
+
+
+class TestCompare:
+    def test_same_numbers_as_python(self, partwise, folder: Path) -> None:
+        facts = partwise.json("compare", "counts.npz", *QUICK, "--seed", "3", "--threads", "2", "-o", "comparison")
+        found = compare(
+            package.read("counts.npz"), ["poisson", "allocation"], range(2, 6), n_restarts=2, random_state=3
+        )
+        assert facts["sentence"] == found.sentence
+        assert facts["recommended"] == found.recommended._asdict()
+        rows = {(row["model"], row["rank"]): row["score"] for row in facts["candidates"]}
+        assert rows == {(row.model, row.rank): row.score for row in found.table()}
+        lines = (folder / "comparison" / "fits.csv").read_text().splitlines()
+        assert lines[0].startswith("model,rank,restart,score,")
+        assert len(lines) == 1 + len(found.fits)
+
+    def test_sentence_is_the_last_line_and_the_choice_is_written(self, partwise, folder: Path) -> None:
+        words = ["compare", "counts.npz", *QUICK, "--table", "candidates.csv", "--save", "best.partwise"]
+        out = partwise(*words).stdout.splitlines()
+        assert out[-1] == "wrote best.partwise"
+        sentence = next(line for line in out if line.startswith("Take "))
+        model = package.load("best.partwise")
+        assert f"with {model.n_components_} parts" in sentence
+        with Path("candidates.csv").open(newline="") as file:
+            assert [row["model"] for row in csv.DictReader(file)] == ["poisson"] * 4 + ["allocation"] * 4
+
+    def test_overruled(self, partwise, folder: Path) -> None:
+        out = partwise("compare", "counts.npz", *QUICK, "--model", "poisson", "--rank", "2", "--save", "own.partwise")
+        assert "You took poisson with 2 parts instead of" in out.stdout
+        model = package.load("own.partwise")
+        assert (type(model).__name__, model.n_components_) == ("PoissonNMF", 2)
+
+    @pytest.mark.parametrize("ranks", ["0-3", "a", "2-", "", "3,-1"])
+    def test_ranks_that_are_none(self, partwise, folder: Path, ranks: str) -> None:
+        assert "--ranks" in partwise.misused("compare", "counts.npz", "--ranks", ranks)
+
+    def test_unknown_model(self, partwise, folder: Path) -> None:
+        assert "no model of counts called 'lda'" in partwise.fails("compare", "counts.npz", "--models", "lda")
+
+    def test_folder_of_another_comparison(self, partwise, folder: Path) -> None:
+        few = ["--models", "poisson", "--ranks", "2", "--restarts", "1", "-o", "comparison"]
+        partwise("compare", "counts.npz", *few)
+        assert "other data" in partwise.fails("compare", "new_counts.npz", *few)
+
+    def test_progress_goes_to_standard_error(self, partwise, folder: Path) -> None:
+        result = partwise("compare", "counts.npz", "--models", "poisson", "--ranks", "2", "--progress", "--json")
+        assert "poisson, 2 parts, restart 0" in result.stderr
+        json.loads(result.stdout)
+
+
+class TestPredict:
+    def test_missing_cells_of_bits(self, partwise, folder: Path) -> None:
+        quick = ["--set", "n_draws=20", "--set", "burn_in=20"]
+        partwise("fit", "votes.csv", "--model", "binary", "-o", "votes.partwise", "-k", "3", *quick)
+        facts = partwise.json("predict", "votes.partwise", "votes.csv")
+        table = package.read("votes.csv")
+        rows, columns = np.nonzero(np.isnan(table.matrix))
+        assert facts["n_cells"] == rows.size > 20
+        expected = package.load("votes.partwise").predict_proba(table)[rows, columns]
+        np.testing.assert_array_equal(facts["expected"], expected)
+        assert facts["sample"][0] == table.row_labels[rows[0]]
+        assert facts["feature"][0] == table.column_labels[columns[0]]
+
+    def test_top_features_are_those_that_a_row_has_not(self, partwise, folder: Path, counts) -> None:
+        partwise("fit", "counts.npz", "-o", "topics.partwise", "-k", "4")
+        facts = partwise.json("predict", "topics.partwise", "counts.npz", "--top", "3", "--row", "7")
+        model = package.load("topics.partwise")
+        expected = model.inverse_transform(model.transform(counts[7:8]))[0]
+        unseen = [f for f in np.argsort(-expected, kind="stable") if counts[7, f] == 0][:3]
+        assert facts["feature"] == [str(f) for f in unseen]
+        np.testing.assert_array_equal(facts["expected"], expected[unseen])
+        everything = partwise.json("predict", "topics.partwise", "counts.npz", "--top", "1", "--row", "7", "--seen")
+        assert everything["feature"] == [str(np.argmax(expected))]
+
+    def test_table(self, partwise, folder: Path) -> None:
+        partwise("fit", "counts.npz", "-o", "topics.partwise", "-k", "4")
+        partwise("predict", "topics.partwise", "new_counts.npz", "--top", "2", "-o", "likely.csv")
+        with Path("likely.csv").open(newline="") as file:
+            rows = list(csv.DictReader(file))
+        assert len(rows) == 40
+        assert set(rows[0]) == {"sample", "feature", "expected"}
+
+    def test_refused(self, partwise, folder: Path) -> None:
+        partwise("fit", "counts.npz", "-o", "topics.partwise", "-k", "4")
+        assert "no cell is missing" in partwise.fails("predict", "topics.partwise", "counts.npz")
+        assert "no row 'x'" in partwise.fails("predict", "topics.partwise", "counts.npz", "--top", "1", "--row", "x")
+
+
+class TestDatasets:
+    def test_list(self, partwise) -> None:
+        assert "reuters395" in partwise("datasets").stdout
+        assert "digits" in partwise.json("datasets")["available"]
+
+    def test_same_numbers_as_python(self, partwise, folder: Path) -> None:
+        words = ["--samples", "20", "--features", "9", "-k", "3", "--seed", "5", "--set", "mean_total=40"]
+        partwise("datasets", "simulated-allocation", "-o", "x.npz", *words)
+        expected = simulate_allocation(20, 9, 3, mean_total=40, random_state=5).table.matrix.toarray()
+        np.testing.assert_array_equal(package.read("x.npz").matrix.toarray(), expected)
+
+    def test_refused(self, partwise, folder: Path) -> None:
+        assert "no data set 'enron'" in partwise.misused("datasets", "enron", "-o", "x.npz")
+        assert "say where" in partwise.misused("datasets", "digits")
+        assert "not simulated" in partwise.misused("datasets", "digits", "-o", "x.npz", "--samples", "3")
+        assert "no parameter 'colour'" in partwise.misused(
+            "datasets", "simulated-binary", "-o", "x.npz", "--set", "colour=1"
+        )
+
+    def test_published_data_say_where_to_get_them(self, partwise, folder: Path, monkeypatch) -> None:
+        monkeypatch.delenv("PARTWISE_DATA", raising=False)
+        assert "PARTWISE_DATA is not set" in partwise.fails("datasets", "reuters395", "-o", "x.npz")

@@ -138,6 +138,7 @@ def test_gradients_are_those_of_the_objective() -> None:
     step = 1e-5
     for factor, found in ((activations, samples), (dictionary, features)):
         for index in np.ndindex(*factor.shape):
+            row, k = index
             moved = []
             for sign in (1, -1):
                 kept = factor[index]
@@ -145,7 +146,7 @@ def test_gradients_are_those_of_the_objective() -> None:
                 moved.append(evaluate(model, data, activations, dictionary, engine).objective)
                 factor[index] = kept
             numeric = (moved[0] - moved[1]) / (2 * step)
-            assert found[index][0] - found[index][1] == pytest.approx(numeric, abs=2e-4)
+            assert found[row, 0, k] - found[row, 1, k] == pytest.approx(numeric, abs=2e-4)
 
 
 def test_unequal_concentrations_are_matched_to_components() -> None:

@@ -20,7 +20,7 @@ from partwise.allocation.model import AllocationModel
 from partwise.core.data import SparseData
 from partwise.core.keys import Key
 from partwise.engines.base import Engine
-from partwise.engines.blocks import row_blocks
+from partwise.engines.blocks import TARGET_NONZEROS, row_blocks
 from partwise.poisson.inference.coordinate import CoordinateDescent
 from partwise.poisson.inference.state import Start
 
@@ -117,7 +117,7 @@ def evaluate(
 def gradients(
     model: AllocationModel, data: SparseData, state: DecompositionState, engine: Engine
 ) -> tuple[Floats, Floats]:
-    """∇⁺ and ∇⁻ of log p(S) in log μ and log ν (Eq. 15), the last axis being the sign."""
+    """∇⁺ and ∇⁻ of log p(S) in log μ and log ν (Eq. 15), the middle axis being the sign."""
     by_sample = digamma(model.activation_concentration + state.sample_counts)
     by_feature = digamma(model.dictionary_concentration[:, None] + state.feature_counts)
     by_component = digamma(model.dictionary_concentration.sum() + state.feature_counts.sum(axis=0))
@@ -136,16 +136,16 @@ def gradients(
 
 
 def _blocks(data: SparseData) -> list[tuple[int, int]]:
-    return row_blocks(data.indptr, max(2**15, 8 * data.shape[1]))
+    return row_blocks(data.indptr, max(TARGET_NONZEROS, 16 * data.shape[1]))
 
 
 def _by_sign(terms: Floats) -> Floats:
-    return np.stack((np.maximum(terms, 0.0), np.maximum(-terms, 0.0)), axis=-1)
+    return np.stack((np.maximum(terms, 0.0), np.maximum(-terms, 0.0)), axis=-2)
 
 
 def _ratio(gradient: Floats) -> Floats:
     """∇⁺ / ∇⁻, 1 where both vanish: a factor that holds no counts stays as it is."""
-    plus, minus = gradient[..., 0], gradient[..., 1]
+    plus, minus = gradient[:, 0], gradient[:, 1]
     return np.divide(plus + _FLOOR, minus + _FLOOR)
 
 

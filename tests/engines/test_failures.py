@@ -18,25 +18,38 @@ from partwise.core.data import CountMatrix
 from partwise.engines.dask import DaskEngine
 from partwise.engines.rows import Block
 from partwise.errors import EngineError
+from partwise.io.atomic import atomic_path
 
 X = np.random.default_rng(0).poisson(3.0, size=(40, 12))
 
 
-@contextmanager
-def no_space(path: Any) -> Iterator[Path]:
-    raise OSError(errno.ENOSPC, f"cannot write {path}: the disk is full")
-    yield Path(path)
+class SmallDisk:
+    """A disk with room for some files."""
+
+    def __init__(self, room: int) -> None:
+        self.room = room
+
+    @contextmanager
+    def __call__(self, path: Any) -> Iterator[Path]:
+        self.room -= 1
+        if self.room < 0:
+            raise OSError(errno.ENOSPC, f"cannot write {path}: the disk is full")
+        with atomic_path(path) as aside:
+            yield aside
 
 
-def test_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+# Room for the first state, and then for the first of those that are written every third iteration.
+@pytest.mark.parametrize(("room", "reached"), [(0, 0), (1, 2), (2, 5)])
+def test_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, room: int, reached: int) -> None:
     settings: dict[str, Any] = {"inference": "multiplicative", "tol": 0.0, "random_state": 0}
     checkpoint = Checkpoint(tmp_path / "fit.checkpoint", iterations=1)
     with cluster(1) as client:
-        engine = DaskEngine(client, stored_every=6)
-        monkeypatch.setattr("partwise.engines.tasks.atomic_path", no_space)
+        engine = DaskEngine(client, stored_every=3)
+        monkeypatch.setattr("partwise.engines.tasks.atomic_path", SmallDisk(room))
         with pytest.raises(EngineError, match="the disk is full"):
             PoissonNMF(2, max_iter=20, engine=engine, checkpoint=checkpoint, **settings).fit(X)
-        assert len(read_checkpoint(tmp_path / "fit.checkpoint").trace) == 5
+    if reached:
+        assert len(read_checkpoint(tmp_path / "fit.checkpoint").trace) == reached
     resumed = PoissonNMF(2, max_iter=8, checkpoint=checkpoint, resume=True, **settings).fit(X)
     np.testing.assert_array_equal(resumed.components_, PoissonNMF(2, max_iter=8, **settings).fit(X).components_)
 

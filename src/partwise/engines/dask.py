@@ -105,8 +105,13 @@ class DaskEngine:
             return array
         array = np.asarray(array)
         bounds = [(group[0][0], group[-1][1]) for group in self._groups(blocks)]
-        pieces = self.submit_each(tasks.same, [(array[start:stop],) for start, stop in bounds])
-        return DistributedRows(self, bounds, pieces, array.shape[1:], array.dtype, 0, frozenset())
+        paths = self._new_paths(len(bounds))
+        try:
+            for (start, stop), path in zip(bounds, paths, strict=True):
+                tasks.store(array[start:stop], str(path))
+        except OSError as error:
+            raise EngineError(f"the state could not be written for the workers: {error}") from error
+        return self._restored(bounds, paths, array.shape[1:], array.dtype)
 
     def map_rows(
         self,
@@ -161,15 +166,17 @@ class DaskEngine:
 
     def submit(self, function: Callable[..., Any], *args: Any) -> Any:
         """A task."""
-        key = f"{function.__name__}-{uuid.uuid4().hex}"
-        return self.client.submit(function, *args, key=key, pure=False)
+        return self.submit_each(function, [args])[0]
 
     def submit_each(self, function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
         """A task for each of some lists of arguments, sent all at once."""
+        import dask
+
         name = f"{function.__name__}-{uuid.uuid4().hex}"
         keys = [f"{name}-{number}" for number in range(len(arguments))]
-        futures = self.client.map(function, *zip(*arguments, strict=True), key=keys, pure=False)
-        return list(futures)
+        # Dictionaries are sent with the tasks that give them to the others: these can be run again, messages cannot.
+        with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1 TB"}):
+            return list(self.client.map(function, *zip(*arguments, strict=True), key=keys, pure=False))
 
     def result(self, future: Any) -> Any:
         """What a task gave."""
@@ -236,15 +243,22 @@ class DaskEngine:
 
     def _kept(self, rows: DistributedRows) -> DistributedRows:
         """The same array, written to files, from which it would be made again."""
-        name = uuid.uuid4().hex
-        paths = [self.folder / f"{name}-{number}.npy" for number in range(len(rows.pieces))]
+        paths = self._new_paths(len(rows.pieces))
         try:
             self.results(self.submit_each(tasks.store, list(zip(rows.pieces, map(str, paths), strict=True))))
         except OSError as error:
             raise EngineError(f"a worker could not write its part of the state: {error}") from error
+        return self._restored(rows.bounds, paths, rows.row_shape, rows.dtype)
+
+    def _new_paths(self, number: int) -> list[Path]:
+        name = uuid.uuid4().hex
+        return [self.folder / f"{name}-{at}.npy" for at in range(number)]
+
+    def _restored(
+        self, bounds: list[tuple[int, int]], paths: list[Path], row_shape: tuple[int, ...], dtype: Any
+    ) -> DistributedRows:
         pieces = self.submit_each(tasks.restore, [(str(path),) for path in paths])
-        stored = frozenset([StoredPieces(paths)])
-        return DistributedRows(self, rows.bounds, pieces, rows.row_shape, rows.dtype, 0, stored)
+        return DistributedRows(self, bounds, pieces, row_shape, dtype, 0, frozenset([StoredPieces(paths)]))
 
     def _place_of(self, data: Any) -> tuple[tasks.Place, Callable[[Any], Any] | None]:
         """Where workers find the data, written on first use, and what they make of them."""

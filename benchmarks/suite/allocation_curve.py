@@ -22,8 +22,8 @@ from benchmarks.suite.allocation_heldout import perplexity
 
 Floats = NDArray[np.float64]
 
-_N_COMPONENTS, _MOST_DOCUMENTS = 20, 60
-_SWEEPS = (10, 30, 100, 300)
+_N_COMPONENTS, _MOST_DOCUMENTS = 20, 40
+_SWEEPS = (10, 30, 100)
 _SAMPLERS = ("gibbs", "gibbs-partial")
 
 
@@ -44,7 +44,7 @@ def measure(settings: Settings) -> Iterator[Line]:
         curves[NAME].append(_peer(train, held_out, seed))
     for name in _SAMPLERS:
         for at, sweeps in enumerate(_SWEEPS):
-            ours = [values[at] for _, values in curves[name]]
+            ours = [float(values[at]) for _, values in curves[name]]
             pairs = zip(curves[name], curves[NAME], strict=True)
             peer = [float(np.interp(seconds[at], *of_peer)) for (seconds, _), of_peer in pairs]
             spent = np.median([seconds[at] for seconds, _ in curves[name]])

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from allocation_enumeration import posterior
 from scipy.optimize import linear_sum_assignment
-from scipy.special import xlogy
+from scipy.special import digamma, gammaln, xlogy
 from sklearn.decomposition import LatentDirichletAllocation
 
 import partwise
@@ -18,6 +18,7 @@ from partwise.allocation import AllocationModel
 from partwise.allocation.inference.annealed import AnnealedGibbs
 from partwise.allocation.inference.decomposition import BestDecomposition, evaluate, gradients
 from partwise.allocation.inference.variational import VariationalBayes
+from partwise.allocation.kernels import decomposition
 from partwise.core.keys import Key
 from partwise.engines import resolve_engine
 from partwise.errors import InvalidInputError
@@ -97,8 +98,6 @@ def test_transform_is_the_posterior_mean() -> None:
     w = model.components_
     labels = np.array(list(np.ndindex(2, 2, 2, 2)))
     counts = np.stack([4 - labels.sum(axis=1), labels.sum(axis=1)], axis=1)
-    from scipy.special import gammaln
-
     beta = np.array([0.5, 1.5])
     logs = np.log(w[labels, [0, 0, 2, 2]]).sum(axis=1) + gammaln(beta + counts).sum(axis=1)
     weights = np.exp(logs - logs.max())
@@ -124,6 +123,21 @@ def test_best_decomposition_never_falls_and_beats_its_start() -> None:
         # Tables are exact to 1e-10 for each of 160 entries.
         assert np.diff(reached).min() > -1e-7
         assert reached[-1] > reached[0] + 1.0
+
+
+def test_gamma_functions_are_as_exact_as_stated() -> None:
+    s = np.concatenate([np.linspace(0.0, 1.0, 5001), np.geomspace(1.0, 1e5, 2000)])
+    near = s[s <= 1.0]
+    found = [
+        [decomposition._near_zero(table, x) for x in near]
+        for table in (decomposition._LOG_GAMMA, decomposition._DIGAMMA)
+    ]
+    np.testing.assert_allclose(found[0], gammaln(1.0 + near), atol=1e-12)
+    np.testing.assert_allclose(found[1], digamma(1.0 + near), atol=1e-12)
+    logs = [decomposition.log_factorial(x, decomposition.LOG_GAMMA_TABLE) for x in s]
+    slopes = [decomposition.digamma_from_one(x, decomposition.DIGAMMA_TABLE) for x in s]
+    np.testing.assert_allclose(logs, gammaln(1.0 + s), rtol=1e-14, atol=7e-11)
+    np.testing.assert_allclose(slopes, digamma(1.0 + s), atol=3e-10)
 
 
 def test_gradients_are_those_of_the_objective() -> None:
@@ -184,8 +198,6 @@ def test_bound_is_that_of_latent_dirichlet_allocation() -> None:
     peer = LatentDirichletAllocation(2, doc_topic_prior=0.4, topic_word_prior=0.7, random_state=0)
     peer.partial_fit(counts)
     peer.components_ = model.dictionary_posterior(state.feature_counts).T.copy()
-    from scipy.special import gammaln
-
     from partwise.allocation.fitted import log_length
 
     bound = peer._approx_bound(counts, model.activation_posterior(state.sample_counts), sub_sampling=False)

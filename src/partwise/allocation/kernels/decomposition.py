@@ -6,7 +6,6 @@ import math
 from typing import Any
 
 import numpy as np
-from numpy.polynomial import Chebyshev, Polynomial
 from numpy.typing import NDArray
 from scipy.special import digamma, gammaln, polygamma
 
@@ -27,17 +26,26 @@ DIGAMMA_TABLE: Floats = np.column_stack((digamma(1.0 + _NODES), polygamma(1, 1.0
 # The same from 0 to 1, where most entries lie, by one polynomial in 2 s - 1: processors take its steps for several
 # entries at once, which they cannot do with a table. Errors are below 1e-12.
 _DEGREE = 16
-_LOG_GAMMA: Floats = Chebyshev.interpolate(lambda t: gammaln(1.5 + 0.5 * t), _DEGREE).convert(kind=Polynomial).coef
-_DIGAMMA: Floats = Chebyshev.interpolate(lambda t: digamma(1.5 + 0.5 * t), _DEGREE).convert(kind=Polynomial).coef
+_PLACES = np.polynomial.chebyshev.chebpts1(_DEGREE + 1)
+
+
+def _coefficients(values: Floats) -> Floats:
+    """Of the polynomial through values at the Chebyshev points."""
+    series = np.polynomial.chebyshev.chebfit(_PLACES, values, _DEGREE)
+    return np.asarray(np.polynomial.chebyshev.cheb2poly(series), dtype=np.float64)
+
+
+_LOG_GAMMA = _coefficients(gammaln(1.5 + 0.5 * _PLACES))
+_DIGAMMA = _coefficients(digamma(1.5 + 0.5 * _PLACES))
 
 
 @inline_kernel
 def _near_zero(coefficients: Floats, s: float) -> float:
     """A polynomial in 2 s - 1 for s up to 1, and its value at 1 beyond."""
     t = 2.0 * min(s, 1.0) - 1.0
-    value = coefficients[_DEGREE]
+    value = float(coefficients[_DEGREE])
     for m in range(1, _DEGREE + 1):
-        value = value * t + coefficients[_DEGREE - m]
+        value = value * t + float(coefficients[_DEGREE - m])
     return value
 
 

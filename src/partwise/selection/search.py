@@ -28,6 +28,8 @@ _PATIENCE = 2
 _HOPELESS = 4.0
 # Most tokens for which log p(X) of the allocation model is computed.
 _MOST_TOKENS = 20_000
+# For its best number of parts, and so many more and fewer.
+_NEIGHBOURS = 2
 # New rows are scored where there are at least so many rows.
 _FEWEST_ROWS = 10
 
@@ -126,6 +128,7 @@ class Search:
                 for name in models
                 if self._work.candidates[name].estimator == "AllocationNMF"
                 for rank in reversed(standings.ranks_of(name))
+                if abs(rank - standings.best_of(name).rank) <= _NEIGHBOURS
             ]
             self._all(pool, lambda task: self._done(self._evidence, task, self._work.evidence), tasks)
 

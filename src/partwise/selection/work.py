@@ -29,7 +29,7 @@ Floats = NDArray[np.float64]
 # Standard error, in nats, of the likelihood of one new row that is good enough beside how much rows differ.
 _ROW_ERROR = 0.3
 # Of p(X), where numbers of parts differ by tens of nats: an error of a few does not matter.
-_EVIDENCE_EFFORT: dict[str, Any] = {"n_particles": 4, "n_islands": 4, "n_stages": 40, "n_pilot": 200}
+_EVIDENCE_EFFORT: dict[str, Any] = {"n_particles": 2, "n_islands": 4, "n_stages": 40, "n_pilot": 100}
 
 
 # Shapes beyond these are nobody's: a part that holds next to nothing has no shape worth the name.

@@ -58,6 +58,14 @@ class TestCompare:
         partwise("compare", "counts.npz", *few)
         assert "other data" in partwise.fails("compare", "new_counts.npz", *few)
 
+    def test_interrupted(self, partwise, folder: Path, monkeypatch) -> None:
+        def interrupted(*arguments, **options) -> None:
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr("partwise.selection.compare", interrupted)
+        told = partwise.fails("compare", "counts.npz", "-o", "comparison")
+        assert told == "partwise: interrupted: the same command goes on from comparison."
+
     def test_progress_goes_to_standard_error(self, partwise, folder: Path) -> None:
         result = partwise("compare", "counts.npz", "--models", "poisson", "--ranks", "2", "--progress", "--json")
         assert "poisson, 2 parts, restart 0" in result.stderr

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
+from partwise.cli.guard import fail
 from partwise.cli.output import show, show_json
 from partwise.cli.parameters import DataFile, Json, ProgressBar, Seed, Threads
 from partwise.cli.reading import ReadArguments
@@ -104,17 +105,21 @@ def command(
     named = None if models is None else [name.strip() for name in models.split(",")]
     read = reading.read(data)
     start = time.perf_counter()
-    found = compare(
-        read,
-        named,
-        tried,
-        kind=None if kind is None else kind.value,
-        n_restarts=restarts,
-        random_state=seed,
-        n_jobs=threads,
-        output=output,
-        progress=progress,
-    )
+    try:
+        found = compare(
+            read,
+            named,
+            tried,
+            kind=None if kind is None else kind.value,
+            n_restarts=restarts,
+            random_state=seed,
+            n_jobs=threads,
+            output=output,
+            progress=progress,
+        )
+    except KeyboardInterrupt:
+        remedy = "give -o DIR to keep fits" if output is None else f"the same command goes on from {output}"
+        fail(f"interrupted: {remedy}.")
     if model is not None or rank is not None:
         found = found.choose(model, rank)
     written: list[Path] = []

@@ -25,7 +25,8 @@ def test_best_decomposition_gains_on_every_matrix() -> None:
 
 def test_unrestricted_relaxation_is_at_least_the_restricted_one() -> None:
     decomposition, relaxed, whole = table1.bounds(0)
-    assert relaxed >= decomposition
+    # Log p(S) of one S by tables and by SciPy: they may differ by 7e-11 for each of 160 entries.
+    assert relaxed >= decomposition - 160 * 7e-11
     assert np.isfinite(whole)
 
 

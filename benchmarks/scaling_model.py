@@ -1,4 +1,4 @@
-"""``python -m benchmarks.scaling_model``: the cost model of docs/scaling.md, fitted to benchmarks/results/scaling.json.
+"""``python -m benchmarks.scaling_model``: the cost model of docs/scaling.md, fitted to benchmarks/results/scale_*.json.
 
 Seconds of a pass over rows = nonzeros (a + b K) / threads + blocks c F K / threads. The rates a and b are fitted to the
 small runs of ``scale_growth``, and c, of a number of a block's sums, is known; the large runs, and Dask, are predicted.
@@ -15,7 +15,7 @@ import numpy as np
 
 from benchmarks.harness.processes import ROOT
 
-_RESULTS = ROOT / "benchmarks" / "results" / "scaling.json"
+_RESULTS = ROOT / "benchmarks" / "results"
 _PICTURE = ROOT / "docs" / "images" / "scaling.svg"
 _N_FEATURES = 10_000
 # Of a zeroed and added number: two passes over memory, measured by itself.
@@ -37,7 +37,8 @@ class Run:
 def runs() -> list[Run]:
     """What the benchmarks measured."""
     found = []
-    for benchmark in json.loads(_RESULTS.read_text())["benchmarks"]:
+    stored = [json.loads(path.read_text()) for path in sorted(_RESULTS.glob("scale_*.json"))]
+    for benchmark in (found for results in stored for found in results["benchmarks"]):
         for line in benchmark["lines"]:
             if not line["what"].startswith(("iteration, ", "one iteration")):
                 continue

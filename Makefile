@@ -63,6 +63,7 @@ $(VENV)/.installed-browser: $(VENV)/.installed
 
 $(VENV)/.installed-bench: $(VENV)/.installed
 	$(INSTALL) --group bench
+	@$(INSTALL) --group bench-compiled || echo "hpfrec and poismf need a C compiler: their lines will say that they were not measured." >&2
 	@touch $@
 
 $(BIN)/python:

@@ -18,6 +18,7 @@ import pytest
 import scipy.sparse as sp
 
 from partwise.io.formats import FORMATS
+from partwise.plotting import signature_channels
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -73,14 +74,14 @@ def reader_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name, n_samples in (("counts", 80), ("new_counts", 20)):
         X = rng.poisson(rng.gamma(0.5, 60.0, size=(n_samples, 4)) @ parts)
         sp.save_npz(tmp_path / f"{name}.npz", sp.csr_array(X))
-    with (tmp_path / "catalogue.tsv").open("w", encoding="utf-8") as file:
-        print("type", *(f"tumour{n}" for n in range(20)), sep="\t", file=file)
-        for f, row in enumerate(X.T):
-            print(f"type{f}", *row, sep="\t", file=file)
-    with (tmp_path / "signatures.tsv").open("w", encoding="utf-8") as file:
-        print("type", *(f"signature{k}" for k in range(4)), sep="\t", file=file)
-        for f, row in enumerate(parts.T):
-            print(f"type{f}", *row, sep="\t", file=file)
+    tumours = np.random.default_rng(1)
+    signatures = tumours.dirichlet(np.full(96, 0.1), size=4)
+    catalogue = tumours.poisson(tumours.gamma(0.5, 60.0, size=(20, 4)) @ signatures)
+    for name, labels, table in (("catalogue", "tumour", catalogue), ("signatures", "signature", signatures)):
+        with (tmp_path / f"{name}.tsv").open("w", encoding="utf-8") as file:
+            print("type", *(f"{labels}{n}" for n in range(len(table))), sep="\t", file=file)
+            for channel, row in zip(signature_channels(), table.T, strict=True):
+                print(channel, *row, sep="\t", file=file)
     for name, n_calls in (("unvotes_coldwar_absna.csv.gz", 60), ("new_votes.csv", 10)):
         votes = rng.random((30, n_calls)) < rng.random((3, n_calls))[np.arange(30) % 3]
         cells = np.where(rng.random(votes.shape) < 0.2, "", votes.astype(int).astype(str))

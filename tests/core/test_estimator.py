@@ -149,7 +149,7 @@ class TestEndOfARun:
         ("arguments", "message"),
         [
             ({"n_jobs": 0}, "n_jobs must be a number of threads"),
-            ({"engine": "cluster"}, "engine must be None, 'local' or an engine"),
+            ({"engine": "cluster"}, "engine must be None, 'local', 'dask'"),
             ({"n_components": 0}, "n_components"),
             ({"tol": -1.0}, "tol"),
             ({"inference": "magic"}, "inference"),

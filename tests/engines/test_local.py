@@ -301,7 +301,7 @@ def test_resolve_engine() -> None:
     engine = LocalEngine(2)
     assert resolve_engine(engine, 5) is engine
     for bad in ("cluster", 3, LocalEngine):
-        with pytest.raises(InvalidInputError, match="engine must be None, 'local' or an engine"):
+        with pytest.raises(InvalidInputError, match="engine must be None, 'local', 'dask'"):
             resolve_engine(bad)  # type: ignore[arg-type]
 
 

@@ -37,7 +37,7 @@ def to_pyldavis(model: Any, X: Any) -> dict[str, Any]:
     >>> table = simulate_poisson(20, 8, 2, random_state=0).table
     >>> prepared = to_pyldavis(PoissonNMF(2, random_state=0).fit(table), table)
     >>> prepared["topic_term_dists"].shape, prepared["doc_topic_dists"].sum(axis=1).round(6).tolist()[:2]
-    ((2, 8), [1.0, 1.0])
+    ((2, 6), [1.0, 1.0])
     """
     data = CountMatrix.build(X, integers=False, caller="to_pyldavis")
     if np.any(model.components_ < 0):

@@ -56,9 +56,11 @@ def bridge_island(
     result = 0.0
     for i in range(n_tokens):
         n, f = token_rows[i], token_features[i]
-        total = 0.0
         for k in range(n_components):
             weights[k] = feature_anchor[f, k] / column_sums[k] * sample_anchor[n, k] / row_sums[n]
+        # A loop of its own: a sum in a loop that stores may have other bits at other addresses.
+        total = 0.0
+        for k in range(n_components):
             total += weights[k]
         result += math.log(total)
         for s in range(n_particles):

@@ -146,10 +146,12 @@ def maximise_evidence(
             for b in range(free.size):
                 inner_hessian[a, b] = hessian[free[a], free[b]]
         newton_step(inner_gradient, inner_hessian, step)
-        promise = 0.0
         for a in range(free.size):
             at = free[a]
             step[a] = min(max(point[at] + step[a], -bound[at]), bound[at]) - point[at]
+        # A loop of its own: a sum in a loop that stores may have other bits at other addresses.
+        promise = 0.0
+        for a in range(free.size):
             promise += inner_gradient[a] * step[a]
         if not promise >= tol or n_evaluations > 2 * max_iter:
             break

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 from enumeration import enumerate_posterior, single_label_log_evidence
-from mutants import mutant
 
+from mutants import mutant
 from partwise.binary.inference import gibbs, moments
 from partwise.binary.inference.cells import Cells
 from partwise.binary.inference.gibbs import CollapsedGibbs

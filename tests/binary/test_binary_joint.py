@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from mutants import mutant
 from scipy import stats
 
+from mutants import mutant
 from partwise.binary.inference import gibbs, partial
 from partwise.binary.inference.cells import Cells
 from partwise.binary.inference.draws import Draws

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 import sklearn.utils.estimator_checks as checks
-from rounding import RoundingNMF, RoundingPFA
 from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from rounding import RoundingNMF, RoundingPFA
 
 ESTIMATORS = [
     RoundingPFA(2, n_draws=5, burn_in=5, random_state=0),

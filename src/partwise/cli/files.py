@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 if TYPE_CHECKING:
+    from partwise.core.mapped import MappedCounts
     from partwise.io import Table
 
 
@@ -58,7 +59,7 @@ def part_names(model: Any) -> list[str]:
     return [str(name) for name in model.get_feature_names_out()]
 
 
-def write_activations(path: Path, activations: Any, table: Table, parts: list[str]) -> None:
+def write_activations(path: Path, activations: Any, table: Table | MappedCounts, parts: list[str]) -> None:
     """Samples x parts as a table."""
     from partwise.io import write_table
 

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from partwise.cli.output import say
+from partwise.errors import InvalidInputError
 
 if TYPE_CHECKING:
+    from partwise.core.mapped import MappedCounts
     from partwise.io import Table
 
 
@@ -98,36 +100,55 @@ class ReadArguments:
         typer.Option("--memory-limit", metavar="SIZE", help="Refuse files that declare more than this, such as 8GB."),
     ] = None
 
-    def read(self, path: Path) -> Table:
-        """Read a file as these options say, and echo the shape that was read.
+    def open(self, path: Path) -> Table | MappedCounts:
+        """Open a folder of rows on disk, for commands that go over rows; anything else is read.
 
-        A folder of rows on disk is opened, not read.
+        What was opened or read is echoed.
         """
         from partwise.io import read
         from partwise.io.csr_folder import is_csr_folder
 
+        table: Table | MappedCounts
         if is_csr_folder(path):
             from partwise.core.mapped import MappedCounts
 
-            mapped: Any = MappedCounts.open(path)
-            say(read_sentence(mapped))
-            return mapped  # type: ignore[no-any-return]  # has all of a table that commands look at
-
-        given: dict[str, Any] = {field.name: getattr(self, field.name) for field in fields(self)}
-        # The reader tells options that were given from defaults by identity.
-        given["duplicates"] = "sum" if self.duplicates is Duplicates.sum else "refuse"
-        given["feature_column"] = "id" if self.feature_column is FeatureColumn.id else "name"
-        given["long_columns"] = None if self.long_columns is None else _columns(self.long_columns)
-        table = read(path, **given)
+            if self.given():
+                raise InvalidInputError(
+                    f"{path} is a folder of rows that were read before: drop {_option(next(iter(self.given())))}, or "
+                    "give it to `partwise convert` when the folder is written."
+                )
+            table = MappedCounts.open(path)
+        else:
+            table = read(path, **self.given())
         say(read_sentence(table))
         return table
+
+    def read(self, path: Path) -> Table:
+        """Read a file as these options say, into memory."""
+        from partwise.io import Table
+
+        table = self.open(path)
+        return table if isinstance(table, Table) else table.to_table(str(path))
+
+    def given(self) -> dict[str, Any]:
+        """Arguments of `partwise.read` that were given as options."""
+        given = {field.name: getattr(self, field.name) for field in fields(self)}
+        given = {field.name: given[field.name] for field in fields(self) if given[field.name] != field.default}
+        for name, convert in (("duplicates", str), ("feature_column", str), ("long_columns", _columns)):
+            if name in given:
+                given[name] = convert(given[name])
+        return given
+
+
+def _option(name: str) -> str:
+    return f"--no-{name}" if name in ("header", "index") else f"--{name.replace('_', '-')}"
 
 
 def _columns(text: str) -> list[str | int]:
     return [int(name) if name.isdecimal() else name for name in text.split(",")]
 
 
-def read_sentence(table: Table) -> str:
+def read_sentence(table: Table | MappedCounts) -> str:
     """What was read, in one line."""
     n_samples, n_features = table.shape
     nonzeros, missing = cell_counts(table)
@@ -136,13 +157,16 @@ def read_sentence(table: Table) -> str:
     )
 
 
-def cell_counts(table: Table) -> tuple[int, int]:
+def cell_counts(table: Table | MappedCounts) -> tuple[int, int]:
     """Observed nonzeros, and missing cells, of a table."""
     import numpy as np
     import scipy.sparse as sp
 
-    if hasattr(table, "n_missing"):
-        return table.nnz, table.n_missing  # type: ignore[attr-defined]  # rows on disk
+    from partwise.io import Table
+
+    if not isinstance(table, Table):
+        return table.nnz, table.n_missing
     stored = table.matrix.data if sp.issparse(table.matrix) else np.asarray(table.matrix)
-    missing = int(np.isnan(stored).sum()) if stored.dtype.kind == "f" else 0
-    return int(np.count_nonzero(stored)) - missing, missing
+    not_numbers = int(np.isnan(stored).sum()) if stored.dtype.kind == "f" else 0
+    marked = 0 if table.missing is None else int(table.missing.sum())
+    return int(np.count_nonzero(stored)) - not_numbers, not_numbers + marked

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from partwise.core.mapped import MappedCounts
     from partwise.io import Table
 
 
@@ -44,7 +45,7 @@ def read_parts(path: Path) -> GivenParts:
     return GivenParts(components, names, table.row_labels)
 
 
-def in_order_of(parts: GivenParts, table: Table, path: Path) -> Any:
+def in_order_of(parts: GivenParts, table: Table | MappedCounts, path: Path) -> Any:
     """The components with their features in the order of the data, by name where both have names.
 
     Parameters

@@ -131,6 +131,11 @@ class SparseData:
         """A SciPy CSR array of the observed values; missing cells are absent from it."""
         return _csr_array(self.values, self.indices, self.indptr, self.shape)
 
+    def to_table(self, source: str = "X") -> Table:
+        """The same data as a table; nothing is copied but the pattern of missing cells."""
+        missing = self.missing_matrix() if self.n_missing else None
+        return Table(self.to_scipy(), self.row_labels, self.column_labels, missing, source)
+
     def missing_matrix(self) -> Any:
         """A SciPy CSR array of booleans, true in the missing cells."""
         pattern = np.ones(self.n_missing, dtype=np.bool_)
@@ -154,7 +159,7 @@ class SparseData:
                 raise InvalidInputError(f"{caller} needs counts, and the data on disk hold other numbers: round them.")
             return X
         if isinstance(X, SparseData):
-            X = Table(X.to_scipy(), X.row_labels, X.column_labels, X.missing_matrix() if X.n_missing else None)
+            X = X.to_table()
         table = as_table(X)
         csr, missing = _split_missing(table)
         if missing is not None and not allow_missing:

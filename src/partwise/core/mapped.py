@@ -139,4 +139,4 @@ def write_data(data: SparseData, folder: str | os.PathLike[str]) -> None:
 def open_data(folder: str | os.PathLike[str]) -> SparseData:
     """The data of a folder, mapped into memory, for a process that works on some of their rows."""
     description, arrays = open_csr(folder)
-    return _KINDS[description["data"]](shape=tuple(description["shape"]), **arrays)  # type: ignore[arg-type]
+    return _KINDS[description["data"]](shape=tuple(description["shape"]), **arrays)  # type: ignore[arg-type]  # only labels may be None

@@ -65,10 +65,10 @@ def _tables(source: Any, path: Path | None, options: dict[str, Any]) -> Iterator
         if path.is_dir() and path.suffix != ".zarr":
             return _parts(path, options)
         if path.suffix == ".h5ad":
-            return _h5ad(path, **options)
+            return _h5ad(path, _layer_alone(options))
         return iter([read(path, **options)])
     if getattr(source, "isbacked", False):
-        return _h5ad(Path(source.filename), **options)
+        return _h5ad(Path(source.filename), _layer_alone(options))
     if hasattr(source, "dask") and hasattr(source, "chunks"):
         return _dask_chunks(source)
     if hasattr(source, "shape"):
@@ -101,7 +101,14 @@ def _with_features(table: Table, features: Labels) -> Table:
     return Table(moved, table.row_labels, features, source=table.source)
 
 
-def _h5ad(path: Path, layer: str | None = None) -> Iterator[Table]:
+def _layer_alone(options: dict[str, Any]) -> str | None:
+    foreign = sorted(options.keys() - {"layer"})
+    if foreign:
+        raise InvalidInputError(f"{foreign[0]}= is not for AnnData that are read in pieces: drop it.")
+    return options.get("layer")
+
+
+def _h5ad(path: Path, layer: str | None) -> Iterator[Table]:
     """Blocks of rows of X, or of a layer, of an .h5ad file."""
     from partwise.io.optional import require
 

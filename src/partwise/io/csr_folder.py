@@ -171,7 +171,7 @@ def open_csr(folder: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, 
             path = folder / f"{name}.npy"
             arrays[name] = np.load(path, allow_pickle=False) if path.exists() else None
         n_rows, _ = description["shape"]
-        sizes = [arrays[name].size for name in ("indptr", "indices", "values", "missing_indices")]  # type: ignore[union-attr]
+        sizes = [arrays[name].size for name in ("indptr", "indices", "values", "missing_indices")]  # type: ignore[union-attr]  # these are never None
         if sizes != [n_rows + 1, description["nonzeros"], description["nonzeros"], description["missing"]]:
             raise ValueError("its files have other sizes than it says")
     except FileNotFoundError as error:

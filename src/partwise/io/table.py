@@ -52,6 +52,21 @@ class Table:
             missing=None if self.missing is None else self.missing.T,
         )
 
+    def with_nan(self) -> Any:
+        """The matrix, CSR or dense, with NaN in missing cells."""
+        sparse = sp.issparse(self.matrix)
+        matrix = sp.csr_array(self.matrix) if sparse else np.asarray(self.matrix)
+        if self.missing is None:
+            return matrix
+        missing = sp.csr_array(self.missing, dtype=np.float64)
+        missing.eliminate_zeros()
+        if not sparse:
+            filled = matrix.astype(np.float64)
+            filled[missing.nonzero()] = np.nan
+            return filled
+        missing.data[:] = np.nan
+        return sp.csr_array(matrix.astype(np.float64) + missing)
+
     def describe(self) -> str:
         """One line that says what was read."""
         rows, columns = self.shape

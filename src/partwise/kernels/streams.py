@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from llvmlite import ir  # type: ignore[import-untyped]
+from llvmlite import ir  # type: ignore[import-untyped]  # has no types
 from numba import types
 from numba.extending import intrinsic
 
@@ -65,7 +65,7 @@ def _wide_product_builder(typing_context: Any, left: Any, right: Any) -> Any:
         high = builder.trunc(builder.lshr(product, ir.Constant(wide, 64)), word)
         return context.make_tuple(builder, signature.return_type, (high, builder.trunc(product, word)))
 
-    words: Any = types.UniTuple(types.uint64, 2)  # type: ignore[no-untyped-call]
+    words: Any = types.UniTuple(types.uint64, 2)  # type: ignore[no-untyped-call]  # of Numba
     return words(types.uint64, types.uint64), codegen
 
 

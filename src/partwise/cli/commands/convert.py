@@ -42,7 +42,7 @@ def command(
     from partwise.io import write_matrix
 
     if output.suffix == ".rows":
-        _to_rows(data, output, reading.layer, as_json)
+        _to_rows(data, output, reading, as_json)
         return
     _check_format(output, write_format)
     check_outputs({"OUTPUT": output}, [data])
@@ -67,10 +67,10 @@ def command(
         show(f"wrote {path}")
 
 
-def _to_rows(data: Path, output: Path, layer: str | None, as_json: bool) -> None:
+def _to_rows(data: Path, output: Path, reading: ReadArguments, as_json: bool) -> None:
     from partwise import on_disk
 
-    mapped = on_disk(data, output, **({} if layer is None else {"layer": layer}))
+    mapped = on_disk(data, output, **reading.given())
     n_samples, n_features = mapped.shape
     if as_json:
         shape = {"n_samples": n_samples, "n_features": n_features, "n_nonzeros": mapped.nnz}

@@ -16,6 +16,7 @@ from partwise.cli.parameters import DataFile, Json, ProgressBar, Seed, Threads
 from partwise.cli.reading import ReadArguments, cell_counts
 
 if TYPE_CHECKING:
+    from partwise.core.mapped import MappedCounts
     from partwise.io import Table
 
 EXAMPLES = (
@@ -139,7 +140,7 @@ def command(
         check_table_name(option, path)
     outputs = {"--output": output, "--activations": activations, "--parts": parts, "--checkpoint": checkpoint}
     check_outputs(outputs, [data, components_file])
-    table = reading.read(data)
+    table = reading.open(data)
     if resume and checkpoint is not None and not checkpoint.exists():
         say(f"there is no checkpoint {checkpoint} yet: starting anew")
     start = time.perf_counter()
@@ -186,7 +187,7 @@ def _check_refit(cls: Any, options: dict[str, Any]) -> None:
             )
 
 
-def _fit(estimator: Any, table: Table) -> Any:
+def _fit(estimator: Any, table: Table | MappedCounts) -> Any:
     from partwise.errors import InterruptedFitWarning
 
     with warnings.catch_warnings():
@@ -195,7 +196,7 @@ def _fit(estimator: Any, table: Table) -> Any:
         return estimator.fit(table)
 
 
-def _refit(estimator: Any, table: Table, path: Path) -> Any:
+def _refit(estimator: Any, table: Table | MappedCounts, path: Path) -> Any:
     from partwise.cli.refit import in_order_of, read_parts
 
     given = read_parts(path)
@@ -207,7 +208,7 @@ def _refit(estimator: Any, table: Table, path: Path) -> Any:
     )
 
 
-def _write_tables(tables: dict[str, Path | None], model: Any, table: Table) -> None:
+def _write_tables(tables: dict[str, Path | None], model: Any, table: Table | MappedCounts) -> None:
     from partwise.cli.files import part_names, write_activations, write_parts
 
     columns = part_names(model)
@@ -218,7 +219,7 @@ def _write_tables(tables: dict[str, Path | None], model: Any, table: Table) -> N
         write_activations(activations, model.transform(table), table, columns)
 
 
-def _facts(model: Any, table: Table, seconds: float) -> dict[str, Any]:
+def _facts(model: Any, table: Table | MappedCounts, seconds: float) -> dict[str, Any]:
     from partwise.cli.describe import model_facts
 
     nonzeros, missing = cell_counts(table)

@@ -12,6 +12,7 @@ from partwise.cli.parameters import DataFile, Json, ProgressBar, Seed, Threads
 from partwise.cli.reading import ReadArguments
 
 if TYPE_CHECKING:
+    from partwise.core.mapped import MappedCounts
     from partwise.io import Table
 
 EXAMPLES = (
@@ -57,7 +58,7 @@ def command(
     if output is not None and not has_rows:
         name = type(fitted).__name__
         raise typer.BadParameter(f"{name} has one score for all samples and no table: drop it.", param_hint="--output")
-    table = reading.read(data)
+    table = reading.open(data)
     if hasattr(fitted, "rate_"):
         facts, columns = _likelihood(fitted, table, std_error, seed, threads)
     elif not has_rows:
@@ -86,7 +87,7 @@ def command(
 
 
 def _likelihood(
-    fitted: Any, table: Table, std_error: float, seed: int, threads: int
+    fitted: Any, table: Table | MappedCounts, std_error: float, seed: int, threads: int
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     from partwise.likelihood.heldout import perplexity
 
@@ -107,7 +108,7 @@ def _likelihood(
     return facts, {"tokens": found.tokens, "log_likelihood": rows.values, "std_error": rows.std_errors}
 
 
-def _completion(fitted: Any, table: Table, seed: int) -> tuple[dict[str, Any], dict[str, Any]]:
+def _completion(fitted: Any, table: Table | MappedCounts, seed: int) -> tuple[dict[str, Any], dict[str, Any]]:
     from partwise.core.keys import Key
 
     result = fitted.completion(table, key=Key(seed))

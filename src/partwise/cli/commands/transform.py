@@ -12,6 +12,7 @@ from partwise.cli.parameters import DataFile, Json, ProgressBar, Threads
 from partwise.cli.reading import ReadArguments
 
 if TYPE_CHECKING:
+    from partwise.core.mapped import MappedCounts
     from partwise.io import Table
 
 EXAMPLES = (
@@ -54,7 +55,7 @@ def command(
     if errors is not None:
         require_method(fitted, "activation_errors", "--errors")
     fitted.set_params(n_jobs=threads, progress=progress)
-    table = reading.read(data)
+    table = reading.open(data)
     activations = fitted.transform(table)
     parts = part_names(fitted)
     if as_anndata:
@@ -88,11 +89,13 @@ def _is_base(data: Path, reading: ReadArguments) -> bool:
     return named and not reading.transpose
 
 
-def _write_h5ad(path: Path, model: Any, table: Table, activations: Any, base: Path | None) -> None:
+def _write_h5ad(path: Path, model: Any, table: Table | MappedCounts, activations: Any, base: Path | None) -> None:
     from partwise.cli.describe import model_facts
-    from partwise.io import write_h5ad
+    from partwise.io import Table, write_h5ad
 
-    own = {} if base is not None else {"matrix": table.matrix}
+    own = {}
+    if base is None:
+        own["matrix"] = (table if isinstance(table, Table) else table.to_table()).with_nan()
     write_h5ad(
         path,
         activations=activations,

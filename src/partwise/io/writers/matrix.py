@@ -74,28 +74,12 @@ def write_matrix(
     name = find_format(target, format).name
     if name not in _WRITERS:
         raise InvalidInputError(f"format {name} can be read only; write one of: {', '.join(_WRITERS)}.")
-    matrix = _with_missing_as_nan(table)
+    matrix = table.with_nan()
     for labels, size, which in zip(
         (table.row_labels, table.column_labels), matrix.shape, ("row_labels", "column_labels"), strict=True
     ):
         checked_labels(labels, size, which)
     return [*_WRITERS[name](target, matrix, table, neutralise), target]
-
-
-def _with_missing_as_nan(table: Table) -> Any:
-    """The matrix, CSR or dense, with NaN in missing cells."""
-    sparse = sp.issparse(table.matrix)
-    matrix = sp.csr_array(table.matrix) if sparse else np.asarray(table.matrix)
-    if table.missing is None:
-        return matrix
-    missing = sp.csr_array(table.missing, dtype=np.float64)
-    missing.eliminate_zeros()
-    if not sparse:
-        filled = matrix.astype(np.float64)
-        filled[missing.nonzero()] = np.nan
-        return filled
-    missing.data[:] = np.nan
-    return sp.csr_array(matrix.astype(np.float64) + missing)
 
 
 def _npz(path: Path, matrix: Any, table: Table, neutralise: bool) -> list[Path]:

@@ -87,5 +87,5 @@ def write(notebook: Notebook, n_starts: int, n_sweeps: int) -> None:
         each = ", ".join(str(number) for number in result["all_recovered"])
         lines.append(f"| {inference} | {result['recovered']} of 17 | {each} | {score} = {result['score']:.0f} |")
         figure = plot_parts_images(np.array(result["components"]), SWIMMER_SHAPE, n_columns=9)
-        notebook.figure(f"figure1_{inference.replace('-', '_')}", figure)  # type: ignore[arg-type]
+        notebook.figure(f"figure1_{inference.replace('-', '_')}", figure)  # type: ignore[arg-type]  # a new figure, not a part of one
     notebook.text("figure1.md", "\n".join(lines) + "\n")

@@ -37,8 +37,7 @@ class Run:
 def runs() -> list[Run]:
     """What the benchmarks measured."""
     found = []
-    stored = [json.loads(path.read_text()) for path in sorted(_RESULTS.glob("scale_*.json"))]
-    for benchmark in (found for results in stored for found in results["benchmarks"]):
+    for benchmark in (json.loads(path.read_text()) for path in sorted(_RESULTS.glob("scale_*.json"))):
         for line in benchmark["lines"]:
             if not line["what"].startswith(("iteration, ", "one iteration")):
                 continue

@@ -3,15 +3,17 @@
 import json
 import statistics
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
 from benchmarks import check
-from benchmarks.__main__ import available
 from benchmarks.harness.data import poisson_counts
 from benchmarks.harness.line import Goal, Line, Sample, skipped
 from benchmarks.harness.measuring import StoppedClock, fit_until, log_likelihood, random_start
 from benchmarks.harness.table import markdown
+from benchmarks.kept import CHOSEN, RESULTS, advantage, draw, load, pages
+from benchmarks.suite import available
 
 
 def line(ours: list[float | None], peer: list[float | None] | None = None, **parameters: object) -> Line:
@@ -35,12 +37,13 @@ def table(*lines: Line, others: float = 0.0) -> str:
     result = {
         "name": "some",
         "title": "Some",
+        "environment": environment,
         "lines": stored,
         "failed": False,
         "seconds": 1.0,
         "others_cores": others,
     }
-    return markdown(environment, [result])
+    return markdown([result])
 
 
 def test_ratio_is_the_median_of_the_ratios_of_pairs() -> None:
@@ -143,3 +146,43 @@ def test_a_multiple_is_of_the_least_times_after_the_first(monkeypatch: pytest.Mo
         return lambda: clock.__setitem__(0, clock[0] + next(seconds[name]))
 
     assert check.multiple(passing("work"), passing("unit"), turns=3) == 6.0 / 2.0
+
+
+def test_pages_say_what_the_kept_results_say() -> None:
+    """Written anew from the kept results (``python -m benchmarks.kept``), tables and README are as they are."""
+    for path, text in pages(load()).items():
+        assert path.read_text() == text, path.name
+
+
+def test_every_chosen_line_is_a_line_of_its_benchmark() -> None:
+    kept = {result["name"]: result["lines"] for result in load()}
+    for name, what, data, peer, _ in CHOSEN:
+        assert name in available()
+        if name in kept:
+            found = [
+                each
+                for each in kept[name]
+                if each["what"].startswith(what)
+                and each["data"].startswith(data)
+                and each["peer_name"].startswith(peer)
+            ]
+            assert found, f"{name}: {what}"
+
+
+def test_lost_lines_stay_below_one() -> None:
+    assert advantage(line([2.0], [1.0])) == 0.5
+    assert advantage(line([2.0], [1.0], peer_over_ours=False)) == 0.5
+    assert advantage(line([1.0], [3.0])) == 3.0
+    with pytest.raises(ValueError, match="has no ratio"):
+        advantage(line([1.0]))
+
+
+def test_picture_has_a_row_for_each_peer(tmp_path: Path) -> None:
+    draw(load(), tmp_path / "all.svg")
+    text = (tmp_path / "all.svg").read_text()
+    assert "tomotopy" in text
+    assert "scikit-learn" in text
+
+
+def test_only_benchmarks_are_kept() -> None:
+    assert {path.stem for path in RESULTS.glob("*.json")} <= available().keys() | {"check"}

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Self
 
 PACKAGES = ("partwise", "numpy", "scipy", "numba", "llvmlite", "scikit-learn", "threadpoolctl")
+PEERS = ("dask", "gensim", "hpfrec", "lda", "nbmf-mm", "poismf", "tomotopy")
 # Set before any library is loaded: every process of a benchmark, ours or a peer's, has one thread unless it asks.
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
 # From this many cores on that were taken by others, a table says that it was measured under load.
@@ -24,12 +25,17 @@ def describe() -> dict[str, Any]:
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "commit": _commit(),
         "python": platform.python_version(),
-        "versions": {name: metadata.version(name) for name in PACKAGES},
+        "versions": _versions(),
         "system": platform.platform(),
         "processor": _proc_field("/proc/cpuinfo", "model name") or platform.processor() or platform.machine(),
         "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
         "memory_gb": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9, 1),
     }
+
+
+def _versions() -> dict[str, str]:
+    installed = {distribution.name for distribution in metadata.distributions()}
+    return {name: metadata.version(name) for name in (*PACKAGES, *PEERS) if name in installed}
 
 
 def _commit() -> str:

@@ -1,4 +1,4 @@
-"""The table, as Markdown to read and as JSON to work with."""
+"""Tables, as Markdown to read."""
 
 from __future__ import annotations
 
@@ -8,38 +8,50 @@ from benchmarks.harness.environment import BUSY
 from benchmarks.harness.line import Line
 
 _HEAD = ("measured", "data", "threads", "partwise", "peer", "ratio (least, most)", "goal", "reached", "remark")
+_HOW = (
+    "Every figure is the median of the repeats, and every ratio the median of the ratios of pairs of measurements taken"
+    " one after the other, with the least and the most of them. One thread each unless said."
+)
 
 
-def markdown(environment: dict[str, Any], results: list[dict[str, Any]]) -> str:
+def markdown(results: list[dict[str, Any]]) -> str:
     """The whole table; one section for each benchmark."""
-    parts = _header(environment, results)
-    for result in results:
-        parts += ["", f"## {result['title']}", ""]
-        if result["lines"]:
-            parts += ["| " + " | ".join(_HEAD) + " |", "|" + "---|" * len(_HEAD)]
-            parts += ["| " + " | ".join(_cells(Line.from_json(line))) + " |" for line in result["lines"]]
-        if result["failed"]:
-            parts += ["", "**Ended with an error**; the lines that were measured before it are above."]
-        others = result["others_cores"]
-        busy = "" if others is None else f" Others used {others:.2f} cores meanwhile."
-        parts += ["", f"`python -m benchmarks {result['name']}`, {result['seconds']:.0f} s.{busy}"]
-    return "\n".join(parts) + "\n"
+    sections = [f"## {result['title']}\n\n{section(result)}" for result in results]
+    return "\n".join([f"{machine(results)}\n\n{_HOW}\n", *sections])
 
 
-def _header(environment: dict[str, Any], results: list[dict[str, Any]]) -> list[str]:
+def machine(results: list[dict[str, Any]]) -> str:
+    """Machines and versions of all results: one sentence where they are the same."""
+    sentences = dict.fromkeys(_machine(result["environment"]) for result in results)
+    return "\n\n".join(sentences)
+
+
+def _machine(environment: dict[str, Any]) -> str:
     versions = ", ".join(f"{name} {version}" for name, version in environment["versions"].items())
-    lines = [
-        f"Measured {environment['date']}, commit {environment['commit']}.",
+    return (
         f"{environment['processor']}, {environment['cores']} cores, {environment['memory_gb']} GB,"
-        f" {environment['system']}. Python {environment['python']}, {versions}.",
-        f"Repeats: {environment['repeats']}. Every figure is the median of the repeats, and every ratio the median of"
-        " the ratios of pairs of measurements taken one after the other, with the least and the most of them. One"
-        " thread each unless said.",
-    ]
-    busiest = max((result["others_cores"] or 0.0 for result in results), default=0.0)
-    if busiest > BUSY:
-        lines.append(f"**Measured under load:** other processes used up to {busiest:.2f} cores; not a final table.")
-    return [line for text in lines for line in (text, "")][:-1]
+        f" {environment['system']}. Python {environment['python']}, {versions}."
+    )
+
+
+def section(result: dict[str, Any]) -> str:
+    """The lines of a benchmark, and the command, day and load behind them."""
+    parts = []
+    if result["lines"]:
+        parts += ["| " + " | ".join(_HEAD) + " |", "|" + "---|" * len(_HEAD)]
+        parts += ["| " + " | ".join(_cells(Line.from_json(line))) + " |" for line in result["lines"]]
+        parts.append("")
+    if result["failed"]:
+        parts += ["**Ended with an error**; the lines that were measured before it are above.", ""]
+    environment, others = result["environment"], result["others_cores"]
+    busy = "" if others is None else f" Others used {others:.2f} cores meanwhile."
+    if others is not None and others > BUSY:
+        busy += " **Measured under load:** not a final table."
+    parts.append(
+        f"`python -m benchmarks {result['name']} --repeats {environment['repeats']}`, {environment['date']}, commit"
+        f" {environment['commit']}, {result['seconds']:.0f} s.{busy}"
+    )
+    return "\n".join(parts) + "\n"
 
 
 def _cells(line: Line) -> list[str]:

@@ -1,0 +1,140 @@
+"""``python -m benchmarks.kept``: write the tables, the picture and README's lines anew from the results that are kept.
+
+``python -m benchmarks --keep`` writes ``results/NAME.json``; everything else here is made from those files alone.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from benchmarks.harness.environment import BUSY
+from benchmarks.harness.line import Line
+from benchmarks.harness.processes import ROOT
+from benchmarks.harness.table import machine, section
+from benchmarks.suite import available
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+RESULTS = ROOT / "benchmarks" / "results"
+PICTURE = ROOT / "docs" / "images" / "benchmarks.svg"
+README = ROOT / "README.md"
+# The lines that matter most, lost ones included: benchmark, beginnings of what was measured, data and peer; in words.
+CHOSEN = (
+    (
+        "poisson_target",
+        "seconds to the target, K = 50",
+        "nips",
+        "scikit",
+        "`PoissonNMF`, seconds to the same likelihood",
+    ),
+    ("gamma_poisson_peers", "vem", "ap", "hpfrec", "`GammaPoissonNMF`, `vem`, processor time"),
+    ("gamma_poisson_peers", "vem (variational EM), K = 20: perp", "ap", "hpfrec", "the same, held-out perplexity"),
+    ("allocation_tokens", "one sweep, gibbs, K = 100", "nips", "tomotopy", "`AllocationNMF`, a sweep"),
+    ("allocation_tokens", "one sweep, gibbs-partial, K = 100", "nips", "tomotopy", "the same on two threads"),
+    (
+        "likelihood_error",
+        "error of log p at 3.1 ms",
+        "nips100",
+        "left",
+        "`likelihood.smc`, error of log p in equal time",
+    ),
+    ("binary_held_out", "held-out perplexity, defaults", "lastfm", "nbmf", "`BinaryNMF`, held-out perplexity"),
+)
+_HEAD = "| | data | partwise | peer | times better | command |\n|---|---|---|---|---|---|\n"
+
+
+def load() -> list[dict[str, Any]]:
+    """Results that are kept, in the order of the suite."""
+    files = [RESULTS / f"{name}.json" for name in available()]
+    return [json.loads(file.read_text()) for file in files if file.exists()]
+
+
+def keep(result: dict[str, Any]) -> None:
+    """Keep a result, in the place of an earlier one."""
+    (RESULTS / f"{result['name']}.json").write_text(json.dumps(result, indent=1) + "\n")
+
+
+def pages(results: list[dict[str, Any]]) -> dict[Path, str]:
+    """Texts that are made from results, and where they stand."""
+    texts = {RESULTS / f"{result['name']}.md": section(result) for result in results}
+    texts[RESULTS / "machine.md"] = machine(results) + "\n"
+    table = f"<!-- benchmarks -->\n{_HEAD}" + "".join(_chosen(results)) + "<!-- end of benchmarks -->"
+    texts[README] = re.sub(
+        r"<!-- benchmarks -->.*<!-- end of benchmarks -->", lambda _: table, README.read_text(), flags=re.DOTALL
+    )
+    return texts
+
+
+def _chosen(results: list[dict[str, Any]]) -> list[str]:
+    by_name = {result["name"]: result for result in results}
+    rows = []
+    for name, what, data, peer, words in CHOSEN:
+        if name not in by_name:
+            continue
+        lines = [Line.from_json(stored) for stored in by_name[name]["lines"]]
+        line = next(
+            line
+            for line in lines
+            if line.what.startswith(what) and line.data.startswith(data) and line.peer_name.startswith(peer)
+        )
+        rows.append(
+            f"| {words} | {line.data} | {line.ours} | {line.peer} ({line.peer_name}) | {advantage(line):.3g} |"
+            f" `python -m benchmarks {name}` |\n"
+        )
+    return rows
+
+
+def advantage(line: Line) -> float:
+    """How many times better than the peer: below 1 the line is lost."""
+    if line.ratio is None:
+        raise ValueError(f"{line.what} has no ratio.")
+    return line.ratio if line.peer_over_ours else 1.0 / line.ratio
+
+
+def draw(results: list[dict[str, Any]], path: Path) -> None:
+    """One row a benchmark and peer, a point a line: times better than the peer."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    rows: dict[str, list[tuple[float, bool]]] = {}
+    for result in results:
+        loaded = (result["others_cores"] or 0.0) > BUSY
+        for line in map(Line.from_json, result["lines"]):
+            # Partwise beside itself is in the tables.
+            if line.ratio is not None and not line.peer_name.startswith(("partwise", "PoissonNMF", "CSR")):
+                peer = line.peer_name.partition(",")[0]
+                rows.setdefault(f"{result['name']}: {peer}", []).append((advantage(line), loaded))
+    with matplotlib.rc_context({"svg.hashsalt": "partwise", "font.size": 8}):
+        figure, axes = pyplot.subplots(figsize=(7.2, 0.25 * len(rows) + 0.9), layout="constrained")
+        _points(axes, rows)
+        figure.savefig(path, metadata={"Date": None})
+        pyplot.close(figure)
+
+
+def _points(axes: Axes, rows: dict[str, list[tuple[float, bool]]]) -> None:
+    for height, points in enumerate(rows.values()):
+        for value, loaded in points:
+            color = "#0072B2" if value >= 1 else "#D55E00"
+            axes.plot(value, height, "o", color=color, fillstyle="none" if loaded else "full", markersize=5)
+    axes.axvline(1.0, color="black", linewidth=0.8)
+    axes.set(xscale="log", yticks=range(len(rows)), yticklabels=list(rows), ylim=(len(rows) - 0.5, -0.5))
+    axes.set_xlabel("times better than the peer (orange: worse; hollow: measured under load)")
+    axes.grid(axis="x", color="0.9")
+
+
+def main() -> None:
+    """Write everything."""
+    results = load()
+    for path, text in pages(results).items():
+        path.write_text(text)
+    draw(results, PICTURE)
+
+
+if __name__ == "__main__":
+    main()

@@ -15,12 +15,10 @@ from partwise.core.data import CountMatrix
 from partwise.engines.local import LocalEngine
 from partwise.errors import InaccurateWarning, PartwiseError
 from partwise.selection.candidates import Candidate
+from partwise.selection.ladder import default_ranks
 from partwise.selection.records import Evidence, Fit, Kept, Ledger, NewRows, Task
 from partwise.selection.standings import DISTINCT, Choice, Standings
 from partwise.selection.work import Work
-
-LADDER = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 15, 20, 25, 30, 40, 50, 65, 80, 100)
-"""Numbers of parts that are tried, one after the other, when none are given."""
 
 # Steps up the ladder without a gain after which a model goes no further.
 _PATIENCE = 2
@@ -33,27 +31,7 @@ _NEIGHBOURS = 2
 # New rows are scored where there are at least so many rows.
 _FEWEST_ROWS = 10
 
-# Without being asked for, at most one part for so many rows, and this many parts in any case.
-_ROWS_A_PART, _ALWAYS = 8, 8
-
 Result = TypeVar("Result")
-
-
-def default_ranks(shape: tuple[int, int]) -> list[int]:
-    """The part of the ladder that data of a shape are tried on: at most one part for eight rows.
-
-    Parameters
-    ----------
-    shape
-        Samples, features.
-
-    Examples
-    --------
-    >>> default_ranks((100, 60))
-    [1, 2, 3, 4, 5, 6, 7, 8, 10, 12]
-    """
-    most = min(max(_ALWAYS, shape[0] // _ROWS_A_PART), min(shape) - 1)
-    return [rank for rank in LADDER if rank <= max(most, 1)]
 
 
 class Search:
@@ -102,8 +80,7 @@ class Search:
             for category in (ConvergenceWarning, InaccurateWarning):
                 warnings.simplefilter("ignore", category)
             if ranks is None:
-                ladder = default_ranks(self._work.data.shape)
-                self._all(pool, lambda name: self._climb(name, ladder), self._slow_first())
+                self._climb_all(pool)
             else:
                 tasks = [Task(name, rank, 0) for rank in sorted(ranks, reverse=True) for name in self._slow_first()]
                 self._all(pool, self._fit, [task for task in tasks if task.rank >= self._smallest(task.model)])
@@ -117,8 +94,7 @@ class Search:
 
     def _beside(self, pool: ThreadPoolExecutor, standings: Standings) -> None:
         """New rows, for each model at its best, and log p(X) where it is affordable."""
-        models = [name for name in self._slow_first() if name not in self.left_out]
-        data = self._work.data
+        models, data = self._taking_part(), self._work.data
         if data.shape[0] >= _FEWEST_ROWS:
             tasks = [Task(*standings.best_of(name), 0) for name in models]
             self._all(pool, lambda task: self._done(self._new_rows, task, self._work.score_new_rows), tasks)
@@ -136,6 +112,16 @@ class Search:
         restarts = sorted({task.restart for task in self._fits.records})
         order = [name for name in self._order if name not in self.left_out]
         return Standings.of(self._fits.records, {n: self._work.fold(n).size for n in restarts}, order)
+
+    def _climb_all(self, pool: ThreadPoolExecutor) -> None:
+        """Every model up the ladder; those that gain to its end, and are not hopeless, go on beyond it."""
+        shape = self._work.data.shape
+        ladder, further = default_ranks(shape), default_ranks(shape, further=True)
+        self._all(pool, lambda name: self._climb(name, ladder), self._slow_first())
+        if len(further) > len(ladder) and self._fits.records:
+            standings = self._first_standings()
+            going_on = [name for name in self._taking_part() if not self._hopeless(standings, name)]
+            self._all(pool, lambda name: self._climb(name, further), going_on)
 
     def _climb(self, name: str, ladder: Iterable[int]) -> None:
         """Go up the ladder as long as that gains more than a standard error."""
@@ -163,19 +149,10 @@ class Search:
 
     def _promising(self) -> list[tuple[str, int]]:
         """Of each model the best candidate and those that the first restart cannot tell from it."""
-        standings = Standings.of(
-            {task: fit for task, fit in self._fits.records.items() if task.restart == 0},
-            {0: self._work.fold(0).size},
-            [name for name in self._order if name not in self.left_out],
-        )
-        leader = max(standings.rows, key=lambda choice: standings.score(choice)[0])
+        standings = self._first_standings()
         found: list[tuple[str, int]] = []
-        for name in self._slow_first():
-            if name in self.left_out:
-                continue
-            best = standings.best_of(name)
-            behind = standings.difference(leader, best)
-            hopeless = behind.value > _HOPELESS * behind.std_error
+        for name in self._taking_part():
+            best, hopeless = standings.best_of(name), self._hopeless(standings, name)
             seen: set[int] = set()
             for rank in standings.ranks_of(name):
                 gap = standings.difference(best, Choice(name, rank))
@@ -185,6 +162,21 @@ class Search:
                     found.append((name, rank))
                     seen.add(n_active)
         return found
+
+    def _first_standings(self) -> Standings:
+        """Standings by the first restart alone."""
+        return Standings.of(
+            {task: fit for task, fit in self._fits.records.items() if task.restart == 0},
+            {0: self._work.fold(0).size},
+            [name for name in self._order if name not in self.left_out],
+        )
+
+    @staticmethod
+    def _hopeless(standings: Standings, name: str) -> bool:
+        """Whether a model at its best is far behind the best of all."""
+        leader = max(standings.rows, key=lambda choice: standings.score(choice)[0])
+        behind = standings.difference(leader, standings.best_of(name))
+        return behind.value > _HOPELESS * behind.std_error
 
     def _fit(self, task: Task) -> bool:
         """Do a fit unless it is done; whether the model takes part."""
@@ -207,6 +199,9 @@ class Search:
 
     def _smallest(self, name: str) -> int:
         return self._work.candidates[name].smallest
+
+    def _taking_part(self) -> list[str]:
+        return [name for name in self._slow_first() if name not in self.left_out]
 
     def _slow_first(self) -> list[str]:
         """Models in the order in which several threads finish earliest."""

@@ -185,6 +185,23 @@ class TestCompare:
         assert found.recommended.rank == 3
         assert max(choice.rank for choice in found.standings.rows) <= 6
 
+    def test_goes_on_beyond_one_part_for_eight_rows_where_that_gains(self) -> None:
+        # 72 rows: the ladder ends at 8 parts, and beyond it come 10, 12 and 15
+        X = np.kron(np.eye(12, dtype=int), np.full((6, 4), 8))
+        found = compare(X, ["poisson"], random_state=0, n_restarts=1)
+        assert found.standings.ranks_of("poisson") == [1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 15]
+        assert found.recommended.rank in (12, 15)  # maximum likelihood may need a few to spare to find all twelve
+
+    def test_says_when_the_choice_is_at_an_end_of_what_was_tried(self, found) -> None:
+        highest, lowest, within = (found.choose("poisson", rank) for rank in (5, 1, 3))
+        assert highest.untried == [5, 6, 7, 8]
+        assert highest.notes == ["5 is the most parts that poisson was tried with, and more may predict better."]
+        assert within.untried == lowest.untried == []  # there are never fewer than one
+        few = compare(counts(), ["poisson"], [4, 5], random_state=0, n_restarts=1).choose(rank=4)
+        assert few.untried == [1, 2, 3, 4]
+        assert few.notes == ["4 is the fewest parts that poisson was tried with, and fewer may do as well."]
+        assert str(highest).splitlines() == [highest.sentence, *highest.notes]
+
     def test_bits(self) -> None:
         X = bits()
         X[0, :7] = np.nan
@@ -192,6 +209,12 @@ class TestCompare:
         assert found.recommended == ("beta-dir", 3)
         assert found.unit == "cell"
         assert found.own_rank("beta-dir") is not None
+        assert found.notes == []
+        (note,) = found.choose("logistic-pca", 2).notes
+        gap = found.difference(("logistic-pca", 2), ("beta-dir", 3))
+        assert "have signs" in note
+        assert f"beta-dir with 3 parts predicts best, behind by {gap.value:.4f} ± {gap.std_error:.4f} nats" in note
+        assert found.choose("logistic-pca", 9).notes[0].endswith("and no parts.")
 
     def test_missing_counts(self) -> None:
         X = counts().astype(float)

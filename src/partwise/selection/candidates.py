@@ -41,6 +41,11 @@ class Candidate:
     smallest: int = 1
     estimated: str = ""
 
+    @property
+    def signed(self) -> bool:
+        """Whether its components have signs: they are directions in which samples differ, and no parts."""
+        return self.estimator == "LogisticPCA"
+
     def build(self, rank: int, seed: int, **more: Any) -> Any:
         """The unfitted estimator.
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from partwise.errors import InvalidInputError
 from partwise.selection.candidates import Candidate
+from partwise.selection.ladder import ranks_beyond
 from partwise.selection.matching import stability
 from partwise.selection.records import Evidence, Fit, NewRows, Task
 from partwise.selection.standings import Choice, Difference, Standings
@@ -81,6 +82,10 @@ class Comparison:
         What is held out: ``"token"`` or ``"cell"``.
     standings
         Row scores, from which differences and standard errors come.
+    candidates
+        The models that took part, by name.
+    seed
+        Of all random numbers.
     """
 
     recommended: Choice
@@ -211,7 +216,8 @@ class Comparison:
         if candidate.estimated and candidate.estimated not in parameters:
             own = [fit.shape for task, fit in self.fits.items() if task.model == self.choice.model]
             at = [fit.shape for task, fit in sorted(self.fits.items()) if task[:2] == self.choice]
-            parameters[candidate.estimated] = float(np.mean(at or own))
+            # Four digits are more than is known of it, and can be typed.
+            parameters[candidate.estimated] = float(f"{np.mean(at or own):.4g}")
         return candidate.build(self.choice.rank, self.seed, **parameters)
 
     def fit_best(self, X: Any, **parameters: Any) -> Any:
@@ -271,8 +277,27 @@ class Comparison:
         return known
 
     @property
+    def untried(self) -> list[int]:
+        """Numbers of parts to try next, the chosen one among them; empty unless it is at an end of those tried."""
+        tried = self.standings.ranks_of(self.choice.model)
+        if self.choice.rank not in tried:
+            return []
+        fit = next(fit for task, fit in self.fits.items() if task[:2] == self.choice)
+        return ranks_beyond(tried, self.choice.rank, (fit.rows.size, fit.components.shape[1]))
+
+    @property
     def sentence(self) -> str:
         """The recommendation, or what overruling it costs, in one sentence."""
         from partwise.selection.words import sentence
 
         return sentence(self)
+
+    @property
+    def notes(self) -> list[str]:
+        """What to know about the choice besides: that it is at an end of what was tried, or has no parts."""
+        from partwise.selection.words import notes
+
+        return notes(self)
+
+    def __str__(self) -> str:
+        return "\n".join([self.sentence, *self.notes])

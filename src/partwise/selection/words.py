@@ -37,6 +37,45 @@ def sentence(found: Comparison) -> str:
     return f"{text}; {_certainty(found)}."
 
 
+def notes(found: Comparison) -> list[str]:
+    """What to know about the choice besides the sentence.
+
+    Parameters
+    ----------
+    found
+        The comparison.
+    """
+    return [note for note in (_end_note(found), _signed_note(found)) if note]
+
+
+def _end_note(found: Comparison) -> str:
+    """That more, or fewer, parts than were tried may do better."""
+    if not found.untried:
+        return ""
+    choice = found.choice
+    if choice.rank == found.untried[0]:
+        told, hope = "most", "more may predict better"
+    else:
+        told, hope = "fewest", "fewer may do as well"
+    return f"{choice.rank} is the {told} parts that {choice.model} was tried with, and {hope}."
+
+
+def _signed_note(found: Comparison) -> str:
+    """Which model with parts comes next, where the choice has directions with signs."""
+    if not found.candidates[found.choice.model].signed:
+        return ""
+    note = (
+        f"The components of {found.choice.model} have signs: they are directions in which samples differ, and no parts"
+    )
+    rivals = [found.standings.best_of(name) for name in found.models if not found.candidates[name].signed]
+    if not rivals or found.choice not in found.standings.rows:
+        return f"{note}."
+    best = max(rivals, key=lambda rival: found.difference(rival, found.choice).value)
+    gap = found.difference(found.choice, best)
+    behind = f"behind by {gap.value:.4f} ± {gap.std_error:.4f} nats a {found.unit}"
+    return f"{note}; of models that have parts, {best} predicts best, {behind}."
+
+
 def _certainty(found: Comparison) -> str:
     """How sure it is: what resampled rows would have given."""
     number = f"{round(100 * found.rank_share)} of 100 resamplings of the rows agree on the number of parts"

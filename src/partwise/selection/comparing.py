@@ -14,6 +14,7 @@ from partwise._version import __version__
 from partwise.core.coerce import as_table
 from partwise.core.data import BinaryMatrix, CountMatrix
 from partwise.core.keys import Key, RandomState, key_from
+from partwise.engines import resolve_engine
 from partwise.errors import InvalidInputError
 from partwise.selection.candidates import Candidate, chosen_candidates
 from partwise.selection.comparison import Comparison
@@ -23,6 +24,7 @@ from partwise.selection.standings import Choice
 from partwise.selection.work import Work
 
 _RESAMPLINGS = 200
+_FEWEST_SENT = 8
 
 
 def compare(
@@ -34,6 +36,7 @@ def compare(
     n_restarts: int = 3,
     random_state: RandomState = None,
     n_jobs: int | None = None,
+    engine: Any = None,
     output: str | os.PathLike[str] | None = None,
     progress: bool | None = None,
 ) -> Comparison:
@@ -61,7 +64,12 @@ def compare(
     random_state
         Seed: int, Generator or None.
     n_jobs
-        Fits at a time; the result is the same for any number. None = 1, -1 = all cores.
+        Fits at a time, or workers that ``engine="dask"`` starts; the result is the same for any number. None = 1 fit,
+        -1 = all cores.
+    engine
+        None or ``"local"``: threads on this machine. ``"dask"``, the address of a Dask scheduler, a
+        ``distributed.Client`` or a cluster: each fit is a task of a worker, on one thread, with the same bits. A fit
+        whose worker dies is done again by another.
     output
         Folder for ``fits.csv``, a line a fit as it ends; a comparison that was cut off goes on from there, with the
         same result.
@@ -89,17 +97,22 @@ def compare(
         raise InvalidInputError(f"n_restarts must be at least 1, got {n_restarts}.")
     tried = _checked_ranks(ranks)
     data = _checked_data(X, kind)
-    candidates = {candidate.name: candidate for candidate in chosen_candidates(models, _kind_of(data))}
+    chosen = chosen_candidates(models, _kind_of(data), missing=bool(data.n_missing))
+    candidates = {candidate.name: candidate for candidate in chosen}
     folder = None if output is None else Path(output)
     key = _key(random_state, folder)
     if folder is not None:
         check_identity(folder, _identity(data, candidates, key))
-    work = Work(data, candidates, key)
+    where = resolve_engine(engine, n_jobs)
+    work, at_a_time = _work_on(where, data, candidates, key)
     fits, fresh = Ledger(Fit, folder, "fits"), Ledger(NewRows, folder, "new_rows")
     evidence = Ledger(Evidence, folder, "evidence")
     shown = sys.stderr is not None and sys.stderr.isatty() if progress is None else progress
-    search = Search(work, fits, fresh, evidence, n_jobs, _say if shown else _silent)
-    standings = search.run(tried, int(n_restarts))
+    search = Search(work, fits, fresh, evidence, at_a_time, _say if shown else _silent)
+    try:
+        standings = search.run(tried, int(n_restarts))
+    finally:
+        work.end()
     recommended = standings.recommended()
     again = standings.resampled(key, _RESAMPLINGS)
     return Comparison(
@@ -121,6 +134,19 @@ def compare(
         candidates=candidates,
         seed=key.seed,
     )
+
+
+def _work_on(
+    engine: Any, data: CountMatrix | BinaryMatrix, candidates: dict[str, Candidate], key: Key
+) -> tuple[Work, int]:
+    """The work of a comparison where an engine does it, and how many fits are asked for at a time."""
+    if not hasattr(engine, "submit"):
+        return Work(data, candidates, key), getattr(engine, "n_threads", 1)
+    from partwise.selection.sent import SentWork
+
+    # More than there are threads: a worker that ends a fit finds the next one, and a cluster that grows has work.
+    n_threads = sum(engine.client.nthreads().values())
+    return SentWork(data, candidates, key, engine), max(_FEWEST_SENT, 2 * n_threads)
 
 
 def _checked_ranks(ranks: Iterable[int] | None) -> list[int] | None:

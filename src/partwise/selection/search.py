@@ -11,9 +11,9 @@ from typing import TypeVar
 
 from sklearn.exceptions import ConvergenceWarning
 
+from partwise.core.blas import one_blas_thread
 from partwise.core.data import CountMatrix
-from partwise.engines.local import LocalEngine
-from partwise.errors import InaccurateWarning, PartwiseError
+from partwise.errors import EngineError, InaccurateWarning, PartwiseError
 from partwise.selection.candidates import Candidate
 from partwise.selection.ladder import default_ranks
 from partwise.selection.records import Evidence, Fit, Kept, Ledger, NewRows, Task
@@ -43,7 +43,7 @@ class Search:
         What a fit is.
     fits, new_rows, evidence
         Where results are kept; what is there already is not done again.
-    n_jobs
+    at_a_time
         Fits at a time.
     say
         Called with a line about every fit that ends.
@@ -55,12 +55,12 @@ class Search:
         fits: Ledger[Fit],
         new_rows: Ledger[NewRows],
         evidence: Ledger[Evidence],
-        n_jobs: int | None,
+        at_a_time: int,
         say: Callable[[str], None],
     ) -> None:
         self._work, self._say = work, say
         self._fits, self._new_rows, self._evidence = fits, new_rows, evidence
-        self._n_threads = LocalEngine(n_jobs).n_threads
+        self._n_threads = at_a_time
         self._order = list(work.candidates)
         self._lock = threading.Lock()
         self.left_out: dict[str, str] = {}
@@ -188,7 +188,10 @@ class Search:
         if task.model in self.left_out:
             return False
         try:
-            record = function(task)
+            with one_blas_thread():
+                record = function(task)
+        except EngineError:
+            raise
         except (PartwiseError, MemoryError) as error:
             with self._lock:
                 self.left_out[task.model] = " ".join(str(error).split()) or "there is not enough memory."
@@ -219,7 +222,7 @@ class Search:
         try:
             yield pool
         except BaseException:
-            self._work.stop.set()
+            self._work.end()
             raise
         finally:
             pool.shutdown(wait=True, cancel_futures=True)

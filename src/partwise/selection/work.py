@@ -81,6 +81,15 @@ class Work:
                     self._folds[restart] = bit_fold(data, self.key, restart)
             return self._folds[restart]
 
+    def end(self) -> None:
+        """End what is under way: nobody waits for it any more."""
+        self.stop.set()
+
+    def known_shapes(self, shapes: Mapping[tuple[int, int], float]) -> None:
+        """Take over shapes that were estimated elsewhere, by number of parts and restart."""
+        with self._shape_lock:
+            self._shapes.update(shapes)
+
     def shape(self, rank: int, restart: int) -> float:
         """Shape of the activations' gamma distribution, estimated by variational EM on what a restart is fitted to.
 
@@ -104,8 +113,6 @@ class Work:
         """The unfitted estimator of a task, with a seed of its own for each restart."""
         candidate = self.candidates[task.model]
         more: dict[str, Any] = {"n_jobs": 1, "progress": False, "callbacks": (self._stopped,)}
-        if candidate.estimator == "AllocationNMF" and self.data.n_missing:
-            more["missing"] = "impute"
         if candidate.estimated:
             more[candidate.estimated] = self.shape(task.rank, task.restart)
         return candidate.build(task.rank, self._seed(task.restart), **more)

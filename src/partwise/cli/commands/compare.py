@@ -6,18 +6,24 @@ import re
 import time
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from partwise.cli.engines import EngineName, Scheduler, chosen_engine
 from partwise.cli.guard import fail
-from partwise.cli.output import show, show_json
+from partwise.cli.models import model_names
+from partwise.cli.output import say, show, show_json
 from partwise.cli.parameters import DataFile, Json, ProgressBar, Seed, Threads
 from partwise.cli.reading import ReadArguments
+
+if TYPE_CHECKING:
+    from partwise.selection import Comparison
 
 EXAMPLES = (
     "partwise compare counts.npz --ranks 1-5 --models poisson,allocation -o comparison --save best.partwise",
     "partwise compare counts.npz --ranks 2,4 --models poisson --model poisson --rank 4 --save four.partwise",
+    "partwise compare counts.npz --ranks 1-5 --models poisson -o on_workers --engine dask --threads 2",
 )
 
 
@@ -29,17 +35,8 @@ class Kind(StrEnum):
 
 
 def _names() -> list[str]:
-    return [
-        "poisson",
-        "gamma-poisson",
-        "beta-gamma-pfa",
-        "allocation",
-        "empirical-bayes-poisson",
-        "beta-dir",
-        "dir-beta",
-        "dir-dir",
-        "logistic-pca",
-    ]
+    """Models by name; the three of bits take part one by one."""
+    return [name for name in model_names() if name != "binary"]
 
 
 def command(
@@ -56,6 +53,10 @@ def command(
     ] = None,
     table: Annotated[
         Path | None, typer.Option("--table", metavar="FILE", help="Write all candidates to .csv, .tsv or .parquet.")
+    ] = None,
+    plot: Annotated[
+        Path | None,
+        typer.Option("--plot", metavar="PICTURE", help="Draw scores against numbers of parts: .png, .pdf or .svg."),
     ] = None,
     models: Annotated[
         str | None,
@@ -82,6 +83,8 @@ def command(
     rank: Annotated[
         int | None, typer.Option("--rank", metavar="K", min=1, help="Overrule the recommended number of parts.")
     ] = None,
+    engine: EngineName = None,
+    scheduler: Scheduler = None,
     seed: Seed = 0,
     threads: Threads = 1,
     progress: ProgressBar = None,
@@ -93,14 +96,16 @@ def command(
 
     Candidates are fitted to four fifths of the tokens (of bits: cells) and scored on the rest, with several restarts
     and paired standard errors. One sentence says which to take, and how sure that is. `--threads` fits run at a
-    time. `partwise report` shows the model that `--save` wrote.
+    time; with `--engine dask` each is a task of a worker. `partwise report` shows the model that `--save` wrote.
     """
     from partwise.cli.comparison import comparison_facts, comparison_lines, write_candidates
-    from partwise.cli.files import check_outputs, check_table_name
+    from partwise.cli.files import check_outputs, check_picture_name, check_table_name
     from partwise.selection import compare
 
     check_table_name("--table", table)
-    check_outputs({"--save": save, "--table": table}, [data])
+    check_picture_name("--plot", plot)
+    where = chosen_engine(engine, scheduler)
+    check_outputs({"--save": save, "--table": table, "--plot": plot}, [data])
     tried = None if ranks is None else _parsed_ranks(ranks)
     named = None if models is None else [name.strip() for name in models.split(",")]
     read = reading.read(data)
@@ -114,29 +119,52 @@ def command(
             n_restarts=restarts,
             random_state=seed,
             n_jobs=threads,
+            engine=where,
             output=output,
             progress=progress,
         )
     except KeyboardInterrupt:
         remedy = "give -o DIR to keep fits" if output is None else f"the same command goes on from {output}"
         fail(f"interrupted: {remedy}.")
+    seconds = time.perf_counter() - start
     if model is not None or rank is not None:
         found = found.choose(model, rank)
     written: list[Path] = []
     if table is not None:
         write_candidates(table, found)
         written.append(table)
+    if plot is not None:
+        _draw(found, plot)
+        written.append(plot)
     if save is not None:
-        found.fit_best(read, n_jobs=threads, progress=progress).save(save)
+        found.fit_best(read, n_jobs=threads, engine=where, progress=progress).save(save)
         written.append(save)
     if as_json:
         facts = comparison_facts(found)
-        _show_json({**facts, "seconds": time.perf_counter() - start}, data, written)
+        _show_json({**facts, "seconds": seconds}, data, written)
         return
     for line in comparison_lines(found):
         show(line)
     for path in written:
         show(f"wrote {path}")
+    say(f"{len(found.fits)} fits in {seconds:.0f} s; to go on:")
+    for line in _advised(found, data, reading, save):
+        say(f"  {line}")
+
+
+def _advised(found: Comparison, data: Path, reading: ReadArguments, save: Path | None) -> list[str]:
+    """Command lines to go on with: other numbers of parts, a fit of the choice, a report."""
+    from partwise.cli.advice import fit_command, further_command, report_command
+
+    further = further_command(found, data, reading)
+    last = fit_command(found, data, reading) if save is None else report_command(save, data, reading)
+    return [*([further] if further else []), last]
+
+
+def _draw(found: Comparison, path: Path) -> None:
+    from partwise.plotting import plot_rank_selection, save_figure
+
+    save_figure(plot_rank_selection(found, ylabel=f"nats a held-out {found.unit}").figure, path)
 
 
 def _show_json(facts: dict[str, Any], data: Path, written: list[Path]) -> None:

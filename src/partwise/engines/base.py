@@ -36,6 +36,8 @@ class Engine(Protocol):
         reads: Sequence[Any] = (),
         changes: Sequence[Any] = (),
         makes: Sequence[Made] = (),
+        recut: bool = False,
+        stay: bool = False,
     ) -> tuple[Value, tuple[Any, ...]]:
         """The sum of ``function(Block, *reads, *changes, *makes, *shared)``, and the arrays it changed and made.
 
@@ -55,11 +57,21 @@ class Engine(Protocol):
         changes
             The same, changed in place by the function: what the caller gave is used up.
         makes
-            Arrays that the function fills.
+            Arrays that the function fills: they stay where they are made if some array given was placed.
+        recut
+            Whether other blocks give the same, as where nothing is summed, or whole numbers: an engine may then take
+            those in which arrays were placed.
+        stay
+            Whether arrays that are made stay where they are made in any case.
         """
 
-    def place(self, array: Any, data: Any, blocks: Sequence[tuple[int, int]]) -> Any:
-        """Put an array with a row for each row of the data where blocks are worked on: there it and its heirs stay."""
+    def place(self, array: Any, data: Any, blocks: Sequence[tuple[int, int]], *, stacked: bool = False) -> Any:
+        """Put an array with a row for each row of the data where blocks are worked on: there it and its heirs stay.
+
+        Such an array is computed with as an array of NumPy (see `partwise.engines.distributed.RemoteRows`), but it
+        cannot be written to. It may be `Ragged`, of which the array comes back. If ``stacked``, it has another axis in
+        front, by which it is taken apart and put together: see `partwise.engines.rows.put_back`.
+        """
 
     def fingerprint(self) -> str:
         """The same text for every engine, as none changes a result (see `partwise.core.fingerprint`)."""

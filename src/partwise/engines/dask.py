@@ -17,9 +17,10 @@ import numpy as np
 from partwise.core.data import SparseData
 from partwise.core.mapped import MappedCounts, write_data
 from partwise.engines import tasks
-from partwise.engines.distributed import DistributedRows, StoredPieces
+from partwise.engines.distributed import DistributedRows, LazyRows, RemoteRows, StoredPieces
 from partwise.engines.local import LocalEngine
 from partwise.engines.rows import Made, Ragged, parts
+from partwise.engines.stacked import StackedRows
 from partwise.errors import EngineError
 
 Block = TypeVar("Block")
@@ -99,19 +100,22 @@ class DaskEngine:
         """The same for every engine."""
         return self.local.fingerprint()
 
-    def place(self, array: Any, data: Any, blocks: Sequence[tuple[int, int]]) -> Any:
+    def place(self, array: Any, data: Any, blocks: Sequence[tuple[int, int]], *, stacked: bool = False) -> Any:
         """Cut an array into the pieces of some blocks and send them to the workers, where they stay."""
-        if isinstance(array, DistributedRows):
-            return array
-        array = np.asarray(array)
-        bounds = [(group[0][0], group[-1][1]) for group in self._groups(blocks)]
+        rows, *starts = parts(array)
+        if isinstance(rows, RemoteRows | StackedRows):
+            return rows
+        if stacked:
+            return StackedRows([self.place(Ragged(part, *starts) if starts else part, data, blocks) for part in rows])
+        rows = np.asarray(rows)
+        bounds = _places(array, [(group[0][0], group[-1][1]) for group in self._groups(blocks)])
         paths = self._new_paths(len(bounds))
         try:
             for (start, stop), path in zip(bounds, paths, strict=True):
-                tasks.store(array[start:stop], str(path))
+                tasks.store(rows[start:stop], str(path))
         except OSError as error:
             raise EngineError(f"the state could not be written for the workers: {error}") from error
-        return self._restored(bounds, paths, array.shape[1:], array.dtype)
+        return self._restored(bounds, paths, rows.shape[1:], rows.dtype)
 
     def map_rows(
         self,
@@ -122,15 +126,20 @@ class DaskEngine:
         reads: Sequence[Any] = (),
         changes: Sequence[Any] = (),
         makes: Sequence[Made] = (),
+        recut: bool = False,
+        stay: bool = False,
     ) -> tuple[Value, tuple[Any, ...]]:
         """The sum of a function over rows, and the arrays that it changed and made; see `Engine.map_rows`.
 
-        Where some array given was placed, those that come back stay on the workers too; otherwise they are fetched.
+        Arrays that were placed stay on the workers when they are changed, others are fetched. Arrays that are made stay
+        if any was placed, or where ``stay`` says so.
         """
         place, prepare = self._place_of(data)
-        groups = self._groups(blocks)
+        given_rows = [parts(array)[0] for array in (*reads, *changes)]
+        placed = [array for array in given_rows if isinstance(array, RemoteRows)]
+        groups = self._recut(placed, blocks) if recut else self._groups(blocks)
         bounds = [(group[0][0], group[-1][1]) for group in groups]
-        given = [self._sent(value) for value in shared]
+        given = [self.sent(value) for value in shared]
         pieces = [[self._pieces(array, *bound) for array in (*reads, *changes)] for bound in bounds]
         n_reads, n_written = len(reads), len(changes) + len(makes)
         work = function, place, prepare
@@ -146,21 +155,28 @@ class DaskEngine:
         )
         del results
         total = self.result(self._summed(terms))
-        given_rows = [parts(array)[0] for array in (*reads, *changes)]
-        placed = [array for array in given_rows if isinstance(array, DistributedRows)]
-        kinds = [Made(parts(array)[0].shape[1:], parts(array)[0].dtype) for array in changes] + list(makes)
-        if not placed:
-            targets = [parts(array)[0] for array in changes] + [None] * len(makes)
-            fetched = [self._fetched(futures, target) for futures, target in zip(written, targets, strict=True)]
-            return total, tuple(fetched)
-        depth = 1 + max(array.depth for array in placed)
-        stored = frozenset().union(*(array.stored for array in placed))
-        places = [_places(array, bounds) for array in changes] + [bounds] * len(makes)
-        rows = [
-            DistributedRows(self, place, futures, kind.shape, kind.dtype, depth, stored)
-            for place, futures, kind in zip(places, written, kinds, strict=True)
-        ]
-        return total, tuple(self._kept(array) if depth >= self.stored_every else array for array in rows)
+        depth = 1 + max((array.depth for array in placed), default=0)
+        stored = frozenset[StoredPieces]().union(*(array.stored for array in placed))
+        stay = stay or bool(placed)
+        found = []
+        for futures, array in zip(written, (*changes, *makes), strict=True):
+            if isinstance(array, Made):
+                kept, row_shape, dtype, target = stay, array.shape, array.dtype, None
+            else:
+                target = parts(array)[0]
+                kept, row_shape, dtype = isinstance(target, RemoteRows), target.shape[1:], target.dtype
+            if kept:
+                rows = DistributedRows(self, _places(array, bounds), futures, row_shape, dtype, depth, stored)
+                found.append(self._kept(rows))
+            else:
+                found.append(self._fetched(futures, target))
+        return total, tuple(found)
+
+    def computed(self, rows: LazyRows) -> DistributedRows:
+        """An array that is a function of others, computed on the workers."""
+        pieces = self.submit_each(tasks.joined, [(rows.between(*bound),) for bound in rows.bounds])
+        fresh = DistributedRows(self, rows.bounds, pieces, rows.row_shape, rows.dtype, 1 + rows.depth, rows.stored)
+        return self._kept(fresh)
 
     # Futures
 
@@ -209,15 +225,23 @@ class DaskEngine:
             size *= 2
         return [list(blocks[first : first + size]) for first in range(0, len(blocks), size)]
 
+    def _recut(self, placed: Sequence[RemoteRows], blocks: Sequence[tuple[int, int]]) -> list[list[tuple[int, int]]]:
+        """One block for each piece of an array that was placed: its rows need not move."""
+        for array in placed:
+            if len(array) == blocks[-1][1]:
+                return [[bound] for bound in array.bounds]
+        return self._groups(blocks)
+
     def _summed(self, terms: list[Any]) -> Any:
         while len(terms) > 1:
             branches = [(terms[at : at + _BRANCH],) for at in range(0, len(terms), _BRANCH)]
             terms = self.submit_each(tasks.summed, branches)
         return terms[0]
 
-    def _sent(self, value: Any) -> Any:
-        if isinstance(value, DistributedRows):
-            return value.whole()
+    def sent(self, value: Any) -> Any:
+        """An argument of several tasks: a future of it, where it is large."""
+        if isinstance(value, RemoteRows):
+            return value.placed().whole()
         if isinstance(value, np.ndarray) and value.nbytes >= _SENT_ONCE:
             return self.submit(tasks.same, value)
         return value
@@ -226,13 +250,13 @@ class DaskEngine:
         if isinstance(array, Ragged):
             first, last = int(array.starts[start]), int(array.starts[stop])
             return {"pieces": self._pieces(array.array, first, last), "starts": array.starts[start : stop + 1]}
-        if isinstance(array, DistributedRows):
+        if isinstance(array, RemoteRows):
             return array.between(start, stop)
         rows = np.asarray(array)
         # One row for all.
         if rows.shape[0] == 1 and stop > 1:
             return [(rows, 0, 1)]
-        return [(self._sent(rows[start:stop]), 0, stop - start)]
+        return [(self.sent(rows[start:stop]), 0, stop - start)]
 
     def _fetched(self, futures: list[Any], target: Any) -> Any:
         array = tasks.whole(self.results(futures))
@@ -242,7 +266,9 @@ class DaskEngine:
         return target
 
     def _kept(self, rows: DistributedRows) -> DistributedRows:
-        """The same array, written to files, from which it would be made again."""
+        """The same array, written to files where many passes would have to be run again to make it anew."""
+        if rows.depth < self.stored_every:
+            return rows
         paths = self._new_paths(len(rows.pieces))
         try:
             self.results(self.submit_each(tasks.store, list(zip(rows.pieces, map(str, paths), strict=True))))

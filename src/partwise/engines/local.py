@@ -102,6 +102,8 @@ class LocalEngine:
         reads: Sequence[Any] = (),
         changes: Sequence[Any] = (),
         makes: Sequence[rows.Made] = (),
+        recut: bool = False,
+        stay: bool = False,
     ) -> tuple[Value, tuple[Any, ...]]:
         """The sum of a function over rows, and the arrays that it changed and made; see `Engine.map_rows`."""
         n_rows = blocks[-1][1]
@@ -114,9 +116,9 @@ class LocalEngine:
         total = self.map_reduce(one, blocks)
         return total, (*(rows.parts(array)[0] for array in changes), *made)
 
-    def place(self, array: Any, data: Any, blocks: Sequence[tuple[int, int]]) -> Any:
+    def place(self, array: Any, data: Any, blocks: Sequence[tuple[int, int]], *, stacked: bool = False) -> Any:
         """The array itself."""
-        return array
+        return rows.parts(array)[0]
 
     def fingerprint(self) -> str:
         """The same for every engine: the number of threads changes no result."""

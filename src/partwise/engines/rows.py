@@ -8,6 +8,7 @@ arrays they were given.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -84,6 +85,34 @@ class Ragged(NamedTuple):
 def parts(array: Any) -> list[Any]:
     """What a function over rows is given of an array: itself; of ragged rows, where they start too."""
     return [array.array, array.starts] if isinstance(array, Ragged) else [array]
+
+
+def rowwise(function: Callable[..., Any], *arguments: Any) -> Any:
+    """A function of arrays, where these are: each row of what it gives depends on that row of theirs alone.
+
+    Parameters
+    ----------
+    function
+        A function of a module (workers import it), which must not change its arguments.
+    arguments
+        Arrays with a row for each sample, or a single row for all, and whatever else it needs.
+
+    Examples
+    --------
+    >>> rowwise(np.cumsum, np.ones((2, 3)), 1)
+    array([[1., 2., 3.],
+           [1., 2., 3.]])
+    """
+    for argument in arguments:
+        if hasattr(argument, "rowwise"):
+            return argument.rowwise(function, *arguments)
+    return function(*arguments)
+
+
+def put_back(stack: Any, at: int, changed: Any) -> None:
+    """Take over what a function over rows has changed of one of several arrays; in NumPy's it was changed in place."""
+    if not isinstance(stack, np.ndarray):
+        stack[at] = changed
 
 
 def aligned(matrix: Floats) -> Floats:

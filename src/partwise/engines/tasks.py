@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 from partwise.core.blas import one_blas_thread
 from partwise.core.data import SparseData
 from partwise.core.mapped import open_data
+from partwise.engines import formulas
+from partwise.engines.pairwise import PairwiseSum, Part
 from partwise.engines.rows import Block, Made, aligned
 from partwise.engines.tree import TreeSum
 from partwise.io.atomic import atomic_path
@@ -94,16 +96,38 @@ def _for_kernels(value: Any) -> Any:
 
 def _arguments(pieces: Any) -> list[NDArray[Any]]:
     """The array of a list of pieces; of ragged rows, where they start in it too."""
-    if isinstance(pieces, dict):
+    if isinstance(pieces, dict) and "starts" in pieces:
         starts = np.asarray(pieces["starts"])
         return [joined(pieces["pieces"]), starts - starts[0]]
     return [joined(pieces)]
 
 
-def joined(pieces: Sequence[Piece]) -> NDArray[Any]:
-    """One array of the rows of some pieces."""
+def joined(pieces: Any) -> NDArray[Any]:
+    """One array of the rows of some pieces, or computed from such: see `formulas.Formula.between`."""
+    if isinstance(pieces, dict):
+        return formulas.computed([*map(joined, pieces["rows"]), *pieces["constants"]], pieces["steps"])
     parts = [array if stop - start == len(array) else array[start:stop] for array, start, stop in pieces]
     return np.ascontiguousarray(parts[0]) if len(parts) == 1 else np.concatenate(parts)
+
+
+def converted(array: NDArray[Any], dtype: str) -> NDArray[Any]:
+    """The same numbers as another type."""
+    return array.astype(dtype)
+
+
+def row_sums(array: NDArray[Any]) -> NDArray[Any]:
+    """Sums within rows."""
+    return np.asarray(array.sum(axis=1))
+
+
+def added_rows(before: NDArray[Any] | None, array: NDArray[Any]) -> NDArray[Any]:
+    """Sums over rows, added one after the other to those before."""
+    return np.asarray((array if before is None else np.concatenate([before[None], array])).sum(axis=0))
+
+
+def part_of_sum(pieces: Any, plan: PairwiseSum, first: int) -> Part:
+    """What some rows give to the sum of all entries."""
+    return plan.part(joined(pieces).ravel(), first)
 
 
 def whole(pieces: Sequence[NDArray[Any]]) -> NDArray[Any]:
@@ -128,11 +152,6 @@ def summed(terms: Sequence[Any]) -> Any:
         # Sums are taken in the memory of the left one of two.
         total.put(number, term if number % 2 else copy.deepcopy(term))
     return total.result()
-
-
-def column_sums(array: NDArray[Any]) -> NDArray[Any]:
-    """Sums over rows, in the order of NumPy."""
-    return np.asarray(array.sum(axis=0))
 
 
 def store(array: NDArray[Any], path: str) -> str:

@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import csv
 import json
+import shlex
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import partwise as package
+from partwise.cli.commands.compare import _names
 from partwise.datasets import simulate_allocation
-from partwise.selection import compare
+from partwise.selection import compare, model_names
+
+
+def advised(text: str) -> list[str]:
+    """Command lines that are told on standard error to go on with."""
+    return [line.strip() for line in text.partition("to go on:")[2].splitlines() if line.strip()]
+
 
 QUICK = ["--models", "poisson,allocation", "--ranks", "2-5", "--restarts", "2"]
 
@@ -45,6 +53,40 @@ class TestCompare:
         assert "You took poisson with 2 parts instead of" in out.stdout
         model = package.load("own.partwise")
         assert (type(model).__name__, model.n_components_) == ("PoissonNMF", 2)
+
+    def test_advised_commands_run_and_the_fit_is_what_save_writes(self, partwise, folder: Path) -> None:
+        few = ["--models", "allocation", "--ranks", "2,3", "--restarts", "1", "--seed", "4"]
+        saved = partwise("compare", "catalogue.tsv", "--transpose", *few, "--save", "best.partwise")
+        told = partwise("compare", "catalogue.tsv", "--transpose", *few)
+        further, fit = advised(told.stderr)
+        assert further == "partwise compare catalogue.tsv --transpose --models allocation --ranks 3,4,5,6 --seed 4"
+        assert "3 is the most parts that allocation was tried with" in told.stdout
+        partwise(*shlex.split(fit)[1:])
+        mine, expected = package.load("catalogue.partwise"), package.load("best.partwise")
+        np.testing.assert_array_equal(mine.components_, expected.components_)
+        assert mine.get_params() == expected.get_params()
+        assert advised(saved.stderr)[-1] == "partwise report best.partwise catalogue.tsv --transpose -o best.html"
+        partwise(*shlex.split(advised(saved.stderr)[-1])[1:])
+
+    def test_models_of_bits_are_fitted_by_the_names_that_are_recommended(self, partwise, folder: Path) -> None:
+        words = ["compare", "votes.csv", "--models", "dir-dir", "--ranks", "2,3", "--restarts", "1", "--rank", "2"]
+        fit = advised(partwise(*words, "--save", "best.partwise", "--no-progress").stderr)
+        assert fit == ["partwise report best.partwise votes.csv -o best.html"]
+        (fit,) = [line for line in advised(partwise(*words).stderr) if " fit " in line]
+        partwise(*shlex.split(fit)[1:])
+        mine, expected = package.load("votes.partwise"), package.load("best.partwise")
+        assert mine.model == "dir-dir"
+        np.testing.assert_array_equal(mine.components_, expected.components_)
+        assert "set this way" in partwise.misused(*shlex.split(fit)[1:], "--set", "model=beta-dir")
+
+    def test_names_that_are_completed_are_those_of_the_candidates(self) -> None:
+        assert set(_names()) == {*model_names("counts"), *model_names("bits")}
+
+    def test_picture(self, partwise, folder: Path) -> None:
+        few = ["--models", "poisson", "--ranks", "2,3", "--restarts", "1"]
+        partwise("compare", "counts.npz", *few, "--plot", "ranks.svg")
+        assert Path("ranks.svg").read_text().startswith("<?xml")
+        assert "does not end in .png" in partwise.misused("compare", "counts.npz", *few, "--plot", "ranks.doc")
 
     @pytest.mark.parametrize("ranks", ["0-3", "a", "2-", "", "3,-1"])
     def test_ranks_that_are_none(self, partwise, folder: Path, ranks: str) -> None:

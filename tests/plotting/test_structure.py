@@ -192,6 +192,8 @@ def test_rank_selection_of_comparisons() -> None:
     ax = plot_rank_selection(SimpleNamespace(table=lambda: rows, choice=("b", 1), candidates={}))
     np.testing.assert_allclose(ax.containers[0].lines[0].get_ydata(), [-2.0, -1.0])
     assert ax.lines[-1].get_ydata()[0] == -1.5
+    untried = SimpleNamespace(table=lambda: rows, choice=("b", 9), recommended=("a", 2))
+    assert plot_rank_selection(untried).lines[-1].get_ydata()[0] == -1.0
 
 
 @pytest.mark.parametrize(

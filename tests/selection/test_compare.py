@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import shutil
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from partwise import AllocationNMF, PoissonNMF
 from partwise.core.data import BinaryMatrix, CountMatrix
 from partwise.core.keys import Key
 from partwise.errors import InvalidInputError
-from partwise.selection import Choice, compare, match_parts, model_names, stability
+from partwise.selection import Choice, Comparison, compare, match_parts, model_names, stability
 from partwise.selection.folds import N_FOLDS, bit_fold, count_fold
 from partwise.selection.scores import SMOOTHING, cell_rows, thinned_rows
 from partwise.selection.standings import Standings
@@ -34,6 +35,11 @@ def bits(seed: int = 0, n_components: int = 3, n_samples: int = 60) -> np.ndarra
     dictionary = rng.dirichlet(np.full(n_components, 0.1), size=60)
     probability = rng.beta(0.3, 0.3, size=(n_samples, n_components)) @ dictionary.T
     return (rng.random(probability.shape) < probability).astype(float)
+
+
+def recommending(found: Comparison, choice: Choice) -> Comparison:
+    """The same comparison as if it had recommended something else."""
+    return dataclasses.replace(found, recommended=choice, choice=choice)
 
 
 @pytest.fixture(scope="module")
@@ -193,14 +199,15 @@ class TestCompare:
         assert found.recommended.rank in (12, 15)  # maximum likelihood may need a few to spare to find all twelve
 
     def test_says_when_the_choice_is_at_an_end_of_what_was_tried(self, found) -> None:
-        highest, lowest, within = (found.choose("poisson", rank) for rank in (5, 1, 3))
+        highest, lowest, within = (recommending(found, Choice("poisson", rank)) for rank in (5, 1, 3))
         assert highest.untried == [5, 6, 7, 8]
         assert highest.notes == ["5 is the most parts that poisson was tried with, and more may predict better."]
         assert within.untried == lowest.untried == []  # there are never fewer than one
-        few = compare(counts(), ["poisson"], [4, 5], random_state=0, n_restarts=1).choose(rank=4)
+        few = recommending(compare(counts(), ["poisson"], [4, 5], random_state=0, n_restarts=1), Choice("poisson", 4))
         assert few.untried == [1, 2, 3, 4]
         assert few.notes == ["4 is the fewest parts that poisson was tried with, and fewer may do as well."]
         assert str(highest).splitlines() == [highest.sentence, *highest.notes]
+        assert highest.choose(rank=1).untried == []  # whoever overrules knows what there is
 
     def test_bits(self) -> None:
         X = bits()
@@ -221,6 +228,7 @@ class TestCompare:
         X[np.random.default_rng(1).random(X.shape) < 0.1] = np.nan
         found = compare(X, QUICK, [2, 3, 4], random_state=0, n_restarts=1)
         assert found.recommended.rank == 3
+        assert found.choose("allocation", 2).fit_best(X, n_draws=2, burn_in=2).n_components_ == 2
 
     def test_own_estimators(self) -> None:
         models = {"flat": AllocationNMF(activation_concentration=1.0, n_draws=20, burn_in=20), "ml": PoissonNMF()}

@@ -39,7 +39,7 @@ def comparison_lines(found: Comparison) -> list[str]:
     widths = [max(len(line[column]) for line in lines) for column in range(len(header))]
     text = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines]
     text += [f"left out: {name}: {reason}" for name, reason in found.left_out.items()]
-    return [*text, "", found.sentence]
+    return [*text, "", found.sentence, *found.notes]
 
 
 def comparison_facts(found: Comparison) -> dict[str, Any]:
@@ -49,6 +49,8 @@ def comparison_facts(found: Comparison) -> dict[str, Any]:
         "recommended": found.recommended._asdict(),
         "choice": found.choice._asdict(),
         "sentence": found.sentence,
+        "notes": found.notes,
+        "untried": found.untried,
         "rank_share": found.rank_share,
         "model_share": found.model_share,
         "indistinguishable": [rival._asdict() for rival in found.indistinguishable()],

@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from partwise.io import Table
 
 
+_PICTURES = (".png", ".pdf", ".svg")
+
+
 class _WritableError(Exception):
     """Ends the trial write of `check_outputs`."""
 
@@ -52,6 +55,17 @@ def check_table_name(option: str, path: Path | None) -> None:
             table_suffix(path)
         except InvalidInputError as error:
             raise typer.BadParameter(str(error), param_hint=option) from error
+
+
+def check_picture_name(option: str, path: Path | None) -> None:
+    """Refuse a name from which the format of a picture cannot be told, and pictures where matplotlib is missing."""
+    if path is None:
+        return
+    if path.suffix.lower() not in _PICTURES:
+        raise typer.BadParameter(f"{path} does not end in {', '.join(_PICTURES)}.", param_hint=option)
+    from partwise.io.optional import require
+
+    require("matplotlib", "plot", "drawing")
 
 
 def part_names(model: Any) -> list[str]:

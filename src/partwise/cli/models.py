@@ -12,16 +12,32 @@ import typer
 
 from partwise._registry import ESTIMATORS, find_estimator
 
+OPTIONS = ("n_components", "inference", "init", "max_iter", "tol", "random_state", "n_jobs")
+"""Parameters of estimators that `partwise fit` has options of their own for; `--set` sets the others."""
+
+_BINARY = ("beta-dir", "dir-beta", "dir-dir")
+
 
 def model_names() -> dict[str, str]:
-    """Names on the command line, and the classes they stand for: every estimator that a model file may name.
+    """Names on the command line, and the classes they stand for: every estimator, and every model of a comparison.
 
     Examples
     --------
-    >>> model_names()["poisson"]
-    'PoissonNMF'
+    >>> model_names()["poisson"], model_names()["dir-beta"]
+    ('PoissonNMF', 'BinaryNMF')
     """
-    return {_command_name(name): name for name in ESTIMATORS}
+    return {**{_command_name(name): name for name in ESTIMATORS}, **dict.fromkeys(_BINARY, "BinaryNMF")}
+
+
+def fixed_settings(name: str) -> dict[str, Any]:
+    """Parameters that the name of a model stands for.
+
+    Examples
+    --------
+    >>> fixed_settings("dir-beta"), fixed_settings("poisson")
+    ({'model': 'dir-beta'}, {})
+    """
+    return {"model": name} if name in _BINARY else {}
 
 
 def _command_name(class_name: str) -> str:

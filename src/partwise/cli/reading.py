@@ -139,6 +139,14 @@ class ReadArguments:
                 given[name] = convert(given[name])
         return given
 
+    def words(self) -> list[str]:
+        """The options that were given, as they are typed."""
+        found: list[str] = []
+        for name in self.given():
+            value = getattr(self, name)
+            found += [_option(name)] if isinstance(value, bool) else [_option(name), str(value)]
+        return found
+
 
 def _option(name: str) -> str:
     return f"--no-{name}" if name in ("header", "index") else f"--{name.replace('_', '-')}"

@@ -59,9 +59,10 @@ def plot_rank_selection(
     >>> plot_rank_selection(table).get_xlabel()
     'parts'
     """
-    if chosen is None:
-        chosen = getattr(scores, "choice", None)
-    ranks, means, errors, models = _columns(_by_columns(scores) if callable(getattr(scores, "table", None)) else scores)
+    if callable(getattr(scores, "table", None)):
+        chosen = _choice(scores) if chosen is None else chosen
+        scores = _by_columns(scores)
+    ranks, means, errors, models = _columns(scores)
     if ax is None:
         ax = new_figure(5.0, 3.4).add_subplot()
     names = list(dict.fromkeys(models))
@@ -119,6 +120,13 @@ def _columns(scores: Any) -> tuple[Floats, Floats, Floats, list[str]]:
     if not np.all(np.isfinite(means)):
         raise InvalidInputError(f"scores have a mean that is no number in row {int(np.argmin(np.isfinite(means)))}.")
     return ranks, means, errors, models
+
+
+def _choice(comparison: Any) -> tuple[str, int]:
+    """What a comparison chose; what it recommends, if the choice was not tried and so has no score."""
+    tried = {(row.model, row.rank) for row in comparison.table()}
+    chosen: tuple[str, int] = comparison.choice if tuple(comparison.choice) in tried else comparison.recommended
+    return chosen
 
 
 def _by_columns(comparison: Any) -> dict[str, list[Any]]:

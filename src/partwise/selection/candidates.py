@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -107,7 +107,7 @@ def model_names(kind: str) -> list[str]:
     return [candidate.name for candidate in _OF_KIND[kind]]
 
 
-def chosen_candidates(models: Any, kind: str) -> tuple[Candidate, ...]:
+def chosen_candidates(models: Any, kind: str, *, missing: bool = False) -> tuple[Candidate, ...]:
     """The candidates that ``models`` stands for: names, estimators, or a mapping of names and estimators; None = all.
 
     Parameters
@@ -116,7 +116,11 @@ def chosen_candidates(models: Any, kind: str) -> tuple[Candidate, ...]:
         As `partwise.selection.compare` takes it.
     kind
         ``"counts"`` or ``"bits"``.
+    missing
+        Whether cells are missing, which the allocation model then draws with everything else.
     """
+    if missing:
+        return tuple(_imputing(candidate) for candidate in chosen_candidates(models, kind))
     known = {candidate.name: candidate for candidate in _OF_KIND[kind]}
     if models is None:
         return tuple(known.values())
@@ -132,6 +136,12 @@ def chosen_candidates(models: Any, kind: str) -> tuple[Candidate, ...]:
     if repeated:
         raise InvalidInputError(f"models has {repeated[0]!r} twice: pass a mapping with a name of its own for each.")
     return tuple(found)
+
+
+def _imputing(candidate: Candidate) -> Candidate:
+    if candidate.estimator != "AllocationNMF":
+        return candidate
+    return replace(candidate, settings={**candidate.settings, "missing": "impute"})
 
 
 def _named(name: str, known: Mapping[str, Candidate], kind: str) -> Candidate:

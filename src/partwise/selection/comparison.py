@@ -278,12 +278,13 @@ class Comparison:
 
     @property
     def untried(self) -> list[int]:
-        """Numbers of parts to try next, the chosen one among them; empty unless it is at an end of those tried."""
-        tried = self.standings.ranks_of(self.choice.model)
-        if self.choice.rank not in tried:
+        """Numbers of parts to try next, if the recommended one, which is among them, is at an end of those tried."""
+        model, rank = self.recommended
+        if self.choice != self.recommended:
             return []
-        fit = next(fit for task, fit in self.fits.items() if task[:2] == self.choice)
-        return ranks_beyond(tried, self.choice.rank, (fit.rows.size, fit.components.shape[1]))
+        fit = next(fit for task, fit in self.fits.items() if task[:2] == self.recommended)
+        shape = fit.rows.size, fit.components.shape[1]
+        return ranks_beyond(self.standings.ranks_of(model), rank, shape, self.candidates[model].smallest)
 
     @property
     def sentence(self) -> str:

@@ -54,7 +54,7 @@ def default_ranks(shape: tuple[int, int], *, further: bool = False) -> list[int]
     return list(takewhile(lambda rank: rank <= max(most, 1), steps()))
 
 
-def ranks_beyond(tried: list[int], rank: int, shape: tuple[int, int]) -> list[int]:
+def ranks_beyond(tried: list[int], rank: int, shape: tuple[int, int], smallest: int = 1) -> list[int]:
     """What to try next when the best number of parts is at an end of those that were tried: it and those beyond.
 
     Parameters
@@ -65,6 +65,8 @@ def ranks_beyond(tried: list[int], rank: int, shape: tuple[int, int]) -> list[in
         The best of them.
     shape
         Samples, features: there are never as many parts.
+    smallest
+        Smallest number of parts that the model makes sense with.
 
     Returns
     -------
@@ -81,7 +83,7 @@ def ranks_beyond(tried: list[int], rank: int, shape: tuple[int, int]) -> list[in
         if higher:
             return [rank, *higher]
     if rank == tried[0]:
-        lower = list(takewhile(lambda step: step < rank, steps()))[-_ADVISED:]
+        lower = [step for step in takewhile(lambda step: step < rank, steps()) if step >= smallest][-_ADVISED:]
         if lower:
             return [*lower, rank]
     return []

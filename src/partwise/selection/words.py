@@ -38,7 +38,7 @@ def sentence(found: Comparison) -> str:
 
 
 def notes(found: Comparison) -> list[str]:
-    """What to know about the choice besides the sentence.
+    """What to know about the choice besides.
 
     Parameters
     ----------

@@ -164,7 +164,8 @@ def _advised(found: Comparison, data: Path, reading: ReadArguments, save: Path |
 def _draw(found: Comparison, path: Path) -> None:
     from partwise.plotting import plot_rank_selection, save_figure
 
-    save_figure(plot_rank_selection(found, ylabel=f"nats a held-out {found.unit}").figure, path)
+    axes: Any = plot_rank_selection(found, ylabel=f"nats a held-out {found.unit}")
+    save_figure(axes.figure, path)
 
 
 def _show_json(facts: dict[str, Any], data: Path, written: list[Path]) -> None:

@@ -9,8 +9,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from partwise.cli.engines import EngineName, Scheduler, chosen_engine
 from partwise.cli.guard import fail
-from partwise.cli.models import build_estimator, find_model, model_names, option_name, require_method
+from partwise.cli.models import (
+    build_estimator,
+    find_model,
+    fixed_settings,
+    model_names,
+    option_name,
+    require_method,
+)
 from partwise.cli.output import say, show, show_json
 from partwise.cli.parameters import DataFile, Json, ProgressBar, Seed, Threads
 from partwise.cli.reading import ReadArguments, cell_counts
@@ -91,18 +99,8 @@ def command(
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on from the checkpoint if it is there: same bits as without a stop.")
     ] = False,
-    engine: Annotated[
-        str | None,
-        typer.Option(
-            "--engine",
-            metavar="NAME",
-            help="local: threads. dask: as many workers as --threads, started here, or those of --scheduler.",
-        ),
-    ] = None,
-    scheduler: Annotated[
-        str | None,
-        typer.Option("--scheduler", metavar="ADDRESS", help="Dask scheduler with --engine dask: tcp://HOST:PORT."),
-    ] = None,
+    engine: EngineName = None,
+    scheduler: Scheduler = None,
     seed: Seed = 0,
     threads: Threads = 1,
     progress: ProgressBar = None,
@@ -128,10 +126,11 @@ def command(
         "tol": tol,
         "random_state": seed,
         "n_jobs": threads,
-        "engine": _engine(engine, scheduler),
+        "engine": chosen_engine(engine, scheduler),
         "progress": progress,
         "checkpoint": None if checkpoint is None else _checkpoint(checkpoint, checkpoint_every),
         "resume": resume or None,
+        **fixed_settings(model),
     }
     if components_file is not None:
         _check_refit(cls, options)
@@ -163,18 +162,6 @@ def _checkpoint(path: Path, seconds: float) -> Any:
     from partwise import Checkpoint
 
     return Checkpoint(path, seconds=seconds)
-
-
-def _engine(name: str | None, scheduler: str | None) -> str | None:
-    if name not in (None, "local", "dask"):
-        raise typer.BadParameter(f"{name!r} is not one of local, dask.", param_hint="--engine")
-    if scheduler is None:
-        return name
-    if name != "dask":
-        raise typer.BadParameter("it needs --engine dask.", param_hint="--scheduler")
-    if "://" not in scheduler:
-        raise typer.BadParameter(f"{scheduler!r} is no address such as tcp://HOST:8786.", param_hint="--scheduler")
-    return scheduler
 
 
 def _check_refit(cls: Any, options: dict[str, Any]) -> None:

@@ -79,6 +79,7 @@ def command(
 
     Parts that hold next to nothing are left out. With `--groups` features (or samples) are sorted by their group.
     """
+    from partwise.cli.files import check_outputs, check_picture_name
     from partwise.cli.groups import image_shape
     from partwise.core.persistence import load
     from partwise.plotting import save_figure
@@ -88,6 +89,8 @@ def command(
     if kind is Kind.IMAGES and shape is None:
         raise typer.BadParameter("images need their height and width.", param_hint="--image-shape")
     pixels = image_shape(shape)
+    check_picture_name("--output", output)
+    check_outputs({"--output": output}, [file, data, groups])
     model = load(file)
     model.set_params(n_jobs=threads)
     table = None if data is None else reading.read(data)

@@ -14,6 +14,7 @@ from partwise._version import __version__
 from partwise.core.coerce import as_table
 from partwise.core.data import BinaryMatrix, CountMatrix
 from partwise.core.keys import Key, RandomState, key_from
+from partwise.core.progress import compiling_notice
 from partwise.engines import resolve_engine
 from partwise.errors import InvalidInputError
 from partwise.selection.candidates import Candidate, chosen_candidates
@@ -56,7 +57,7 @@ def compare(
         simplest first; None = all of the kind.
     ranks
         Numbers of parts, all of which are tried; None goes up from 1, for each model as long as that gains, to
-        at most one part for eight rows.
+        at most one part for eight rows, and for the best models, if they still gain there, for four.
     kind
         ``"counts"`` or ``"bits"``; None = bits if there are only zeros and ones.
     n_restarts
@@ -110,7 +111,8 @@ def compare(
     shown = sys.stderr is not None and sys.stderr.isatty() if progress is None else progress
     search = Search(work, fits, fresh, evidence, at_a_time, _say if shown else _silent)
     try:
-        standings = search.run(tried, int(n_restarts))
+        with compiling_notice(progress):
+            standings = search.run(tried, int(n_restarts))
     finally:
         work.end()
     recommended = standings.recommended()

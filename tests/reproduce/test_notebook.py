@@ -51,11 +51,18 @@ def test_a_foreign_file_is_not_overwritten(tmp_path: Path, content: str) -> None
     assert (tmp_path / "results.json").read_text() == content
 
 
-def test_figures_and_texts(tmp_path: Path) -> None:
+def test_figures_and_report(tmp_path: Path) -> None:
     notebook = Notebook(tmp_path / "new", quick=True)
+    notebook.section("Table 1", "| a |\n")
     notebook.figure("parts", new_figure(1, 1))
-    notebook.text("table.md", "| a |\n")
-    assert sorted(path.name for path in (tmp_path / "new").iterdir()) == ["parts.pdf", "parts.png", "table.md"]
+    notebook.figure("parts", new_figure(1, 1))
+    notebook.section("Table 2", "| b |\n")
+    notebook.section("Table 1", "| c |\n")
+    assert sorted(path.name for path in (tmp_path / "new").iterdir()) == ["parts.pdf", "parts.png", "report.md"]
+    head, *lines = (tmp_path / "new" / "report.md").read_text().splitlines()
+    assert head.startswith("# new: quick, version ")
+    written = [line for line in lines if line]
+    assert written == ["## Table 1", "| c |", "## Table 2", "| b |", "## Figures", "![parts](parts.png)"]
 
 
 def test_results_are_plain_json(tmp_path: Path) -> None:

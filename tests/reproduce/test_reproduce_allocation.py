@@ -47,6 +47,6 @@ def test_recovered_parts_are_counted() -> None:
 def test_short_version(tmp_path: Path) -> None:
     find("allocation").run(tmp_path, True)
     written = {file.name for file in tmp_path.iterdir()}
-    assert {"table1.md", "figure1.md", "table1_gain.png", "figure1_bld.pdf", "results.json"} <= written
+    assert {"report.md", "table1_gain.png", "figure1_bld.pdf", "results.json"} <= written
     steps = json.loads((tmp_path / "results.json").read_text())["steps"]
     assert steps["figure 1, bld"]["result"]["recovered"] >= 14

@@ -66,6 +66,6 @@ def test_short_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     find("ebpmf").run(tmp_path, True)
     names = {path.name for path in tmp_path.iterdir()}
     figures = {f"{name}.{suffix}" for name in ("poisson_means", "recovery", "prediction") for suffix in ("png", "pdf")}
-    assert names == {"results.json", "report.md", "poisson_means.md", "recovery.md", "prediction.md", *figures}
+    assert names == {"results.json", "report.md", *figures}
     report = (tmp_path / "report.md").read_text()
     assert "ap: not computed, as PARTWISE_DATA is not set." in report

@@ -154,7 +154,7 @@ def test_is_listed() -> None:
 def test_quick_and_resumed(data_folder: Path, tmp_path: Path) -> None:
     find("l2r").run(tmp_path, True)
     figures = ("figure1", "figure2", "figure2_error", "figure3", "length", "completion")
-    for name in (*(f"{figure}.{suffix}" for figure in figures for suffix in ("png", "pdf")), "table1.md", "errors.md"):
+    for name in (*(f"{figure}.{suffix}" for figure in figures for suffix in ("png", "pdf")), "report.md"):
         assert (tmp_path / name).stat().st_size > 100
     steps = json.loads((tmp_path / "results.json").read_text())["steps"]
     error = {

@@ -22,7 +22,7 @@ from partwise.reproduce.nbmf._methods import (
 )
 from partwise.reproduce.nbmf._protocol import FULL, QUICK
 from partwise.reproduce.nbmf.prediction import draw
-from partwise.reproduce.nbmf.report import Results, markdown
+from partwise.reproduce.nbmf.report import Results, sections
 
 needs_data = pytest.mark.skipif(not os.environ.get("PARTWISE_DATA"), reason="PARTWISE_DATA is not set")
 
@@ -77,7 +77,7 @@ def test_figures_without_data(tmp_path: Path) -> None:
     links.draw(notebook)
     synthetic.draw(notebook)
     lines = concentration.draw(notebook, QUICK)
-    assert {path.stem for path in tmp_path.glob("*.png")} == {"fig01-links", "fig02-synthetic", "concentration"}
+    assert {path.stem for path in tmp_path.glob("*.png")} == {"figure1_links", "figure2_synthetic", "concentration"}
     assert all(0.3 < value < 0.75 for line in lines for value in line["perplexity"])
     scores = {"votes": {"Beta-Dir GS": [0.3, 0.4], "Beta-Dir VB": [0.2, 0.3], "constant": [0.6, 0.6]}}
     scores["votes"]["Dir-Dir GS, η = 1"] = [0.9, 0.8]
@@ -92,7 +92,7 @@ def test_figures_without_data(tmp_path: Path) -> None:
         scores=scores,
         seconds={"votes": 20.0},
     )
-    text = markdown(results)
+    text = "\n".join(sections(results).values())
     assert "| Beta-Dir GS | 4,863 | 4,800 | 9 |" in text
     assert "| animals | Beta-Dir GS | 0.530 | 0.5100 | 0.5400 | better |" in text
     assert "| Beta-Dir GS | 0.3500 |" in text
@@ -117,7 +117,7 @@ def test_short_version_runs_and_goes_on(tmp_path: Path) -> None:
     assert json.loads(before)["quick"]
     run(tmp_path, quick=True)
     assert (tmp_path / "results.json").read_bytes() == before
-    assert "## Parliament" in (tmp_path / "tables.md").read_text(encoding="utf-8")
+    assert "## Parliament" in (tmp_path / "report.md").read_text(encoding="utf-8")
 
 
 @needs_data

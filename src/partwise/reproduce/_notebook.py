@@ -1,4 +1,4 @@
-"""The folder that a reproduction writes to: results by step, so that a run that was cut off goes on, and figures."""
+"""The folder that a reproduction writes to: results by step, so that a cut-off run goes on; figures; a report."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Notebook:
-    """Steps that are computed once and kept in ``results.json``, and figures as PNG and PDF.
+    """Steps that are computed once and kept in ``results.json``, figures as PNG and PDF, and ``report.md``.
 
     Parameters
     ----------
@@ -45,6 +45,8 @@ class Notebook:
         self._file = folder / "results.json"
         self._head = {"version": __version__, "quick": quick}
         self._steps: dict[str, Any] = self._earlier()
+        self._sections: dict[str, str] = {}
+        self._figures: list[str] = []
 
     def step(self, name: str, compute: Callable[[], Any]) -> Any:
         """The result of a step: read if an earlier run had it, else computed and written.
@@ -76,9 +78,27 @@ class Notebook:
 
         for suffix in ("png", "pdf"):
             save_figure(figure, self.folder / f"{name}.{suffix}")
+        if name not in self._figures:
+            self._figures.append(name)
 
-    def text(self, name: str, content: str) -> None:
-        """Write a text, for example a table in Markdown, to the file ``name``."""
+    def section(self, title: str, text: str) -> None:
+        """Add a section to ``report.md``, or write it anew; figures that were drawn before are shown at its end.
+
+        Parameters
+        ----------
+        title
+            Of the section; one of the same title is replaced.
+        text
+            Markdown.
+        """
+        self._sections[title] = text.strip()
+        parts = [f"# {self.folder.name}: {_described(self._head)}"]
+        parts += [f"## {heading}\n\n{body}" for heading, body in self._sections.items()]
+        if self._figures:
+            parts += ["## Figures", *(f"![{name}]({name}.png)" for name in self._figures)]
+        self._text("report.md", "\n\n".join(parts) + "\n")
+
+    def _text(self, name: str, content: str) -> None:
         write_atomically(self.folder / name, lambda aside: aside.write_text(content, encoding="utf-8"))
 
     def _earlier(self) -> dict[str, Any]:
@@ -99,7 +119,7 @@ class Notebook:
         return steps
 
     def _write(self) -> None:
-        self.text(self._file.name, json.dumps({**self._head, "steps": self._steps}, indent=1, allow_nan=False) + "\n")
+        self._text(self._file.name, json.dumps({**self._head, "steps": self._steps}, indent=1, allow_nan=False) + "\n")
 
 
 def _described(head: dict[str, Any]) -> str:

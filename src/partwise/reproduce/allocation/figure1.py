@@ -13,6 +13,7 @@ from partwise.allocation.model import AllocationModel
 from partwise.datasets.swimmer import SWIMMER_SHAPE, swimmer
 from partwise.poisson.estimator import PoissonNMF
 from partwise.reproduce._notebook import Notebook
+from partwise.reproduce._tables import table
 
 Floats = NDArray[np.float64]
 
@@ -79,13 +80,12 @@ def write(notebook: Notebook, n_starts: int, n_sweeps: int) -> None:
     """Pictures of each method's parts, and a table of how many are right."""
     from partwise.plotting import plot_parts_images
 
-    lines = ["| method | parts at cosine 0.9 | of each start | score |", "| --- | --- | --- | --- |"]
-    lines.append(f"| truth | 17 | | log p(S) = {notebook.step('figure 1, truth', truth):.0f} |")
+    rows = [["truth", "17", "", f"log p(S) = {notebook.step('figure 1, truth', truth):.0f}"]]
     for inference in ("kl-nmf", "bld", "map", "gibbs"):
         result = notebook.step(f"figure 1, {inference}", partial(fit, inference, n_starts, n_sweeps))
         score = {"kl-nmf": "log-likelihood", "gibbs": "mean log p(X, labels)"}.get(inference, "log p(S)")
         each = ", ".join(str(number) for number in result["all_recovered"])
-        lines.append(f"| {inference} | {result['recovered']} of 17 | {each} | {score} = {result['score']:.0f} |")
+        rows.append([inference, f"{result['recovered']} of 17", each, f"{score} = {result['score']:.0f}"])
         figure = plot_parts_images(np.array(result["components"]), SWIMMER_SHAPE, n_columns=9)
         notebook.figure(f"figure1_{inference.replace('-', '_')}", figure)  # type: ignore[arg-type]  # a new figure, not a part of one
-    notebook.text("figure1.md", "\n".join(lines) + "\n")
+    notebook.section("Figure 1", table(["method", "parts at cosine 0.9", "of each start", "score"], rows))

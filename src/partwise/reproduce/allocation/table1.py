@@ -16,6 +16,7 @@ from partwise.core.keys import Key
 from partwise.engines.local import LocalEngine
 from partwise.metrics import hoyer_sparseness
 from partwise.reproduce._notebook import Notebook
+from partwise.reproduce._tables import table
 from partwise.reproduce.allocation._relaxed import unrestricted
 
 Floats = NDArray[np.float64]
@@ -95,23 +96,22 @@ def write(notebook: Notebook, n_matrices: int) -> None:
     small = np.array(
         notebook.step("table 1, relaxations", lambda: [bounds(seed) for seed in range(min(_N_SMALL, n_matrices))])
     )
-    notebook.text("table1.md", _table(log_p, sparse, raw, small, min(run["least_change"][0] for run in runs)))
     notebook.figure("table1_gain", _picture(log_p, sparse))
+    notebook.section("Table 1", _table(log_p, sparse, raw, small, min(run["least_change"][0] for run in runs)))
 
 
 def _table(log_p: Floats, sparse: Floats, raw: Floats, small: Floats, least: float) -> str:
     n_matrices = log_p.shape[0]
     error = log_p[:, 0].std(ddof=1) / np.sqrt(n_matrices)
-    lines = ["| | sparseness | of counts alone | log p(S) | gain |", "| --- | --- | --- | --- | --- |"]
-    lines.append("| paper, KL-NMF | 0.45 | | -239.2 | |")
-    lines.append("| paper, BLD | 0.50 | | -229.5 | 9.7 |")
+    rows = [["paper, KL-NMF", "0.45", "", "-239.2", ""], ["paper, BLD", "0.50", "", "-229.5", "9.7"]]
     for at, iteration in enumerate(_ITERATIONS):
         name = "KL-NMF" if iteration == 0 else f"BLD, {iteration} iterations"
         gain = (log_p[:, at] - log_p[:, 0]).mean()
-        numbers = f"{sparse[:, at].mean():.3f} | {raw[:, at].mean():.3f} | {log_p[:, at].mean():.1f} | {gain:.2f}"
-        lines.append(f"| {name} | {numbers} |")
+        means = (f"{sparse[:, at].mean():.3f}", f"{raw[:, at].mean():.3f}", f"{log_p[:, at].mean():.1f}")
+        rows.append([name, *means, f"{gain:.2f}"])
     worst = float((log_p[:, -1] - log_p[:, 0]).min())
-    lines += [
+    lines = [
+        table(["", "sparseness", "of counts alone", "log p(S)", "gain"], rows),
         "",
         f"{n_matrices} matrices; standard error of log p(S) {error:.2f}. Smallest gain of a matrix {worst:.3f},"
         f" smallest change of log p(S) in an iteration {least:.2g}.",

@@ -19,5 +19,5 @@ def run(output: Path, quick: bool) -> None:
         Fewer and smaller repetitions.
     """
     notebook = Notebook(output, quick)
-    parts = [poisson_means.run(notebook), recovery.run(notebook), prediction.run(notebook)]
-    notebook.text("report.md", "\n".join(parts))
+    for part in (poisson_means, recovery, prediction):
+        part.run(notebook)

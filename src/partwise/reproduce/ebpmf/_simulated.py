@@ -32,9 +32,3 @@ def sparse_factors(
     counts, factors = model.simulate(Key(seed), n_samples, n_features)
     dense: NDArray[np.int64] = counts.toarray()
     return dense, factors
-
-
-def table(head: list[str], rows: list[list[str]]) -> str:
-    """A table in Markdown."""
-    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
-    return "\n".join([*lines, *("| " + " | ".join(row) + " |" for row in rows)]) + "\n"

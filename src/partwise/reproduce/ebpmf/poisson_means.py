@@ -11,7 +11,8 @@ from partwise.empirical_bayes.means import ebpm
 from partwise.plotting._figures import BLUE, GREY, ORANGE, new_figure
 from partwise.priors.mixture import GammaMixture
 from partwise.reproduce._notebook import Notebook
-from partwise.reproduce.ebpmf._simulated import SPARSE, mixture, table
+from partwise.reproduce._tables import table
+from partwise.reproduce.ebpmf._simulated import SPARSE, mixture
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -27,17 +28,15 @@ TRUTHS = {
 }
 
 
-def run(notebook: Notebook) -> str:
-    """Table and figure; returns the table."""
+def run(notebook: Notebook) -> None:
+    """Table and figure."""
     n_sets, size = (2, 300) if notebook.quick else (20, 1000)
     results = {
         name: notebook.step(f"means: {name}", partial(errors, prior, n_sets, size)) for name, prior in TRUTHS.items()
     }
     notebook.figure("poisson_means", picture(results))
     rows = [[name, *(f"{np.mean(values):.3f}" for values in found.values())] for name, found in results.items()]
-    written = "## Poisson means\n\n" + table(["rates", *next(iter(results.values()))], rows)
-    notebook.text("poisson_means.md", written)
-    return written
+    notebook.section("Poisson means", table(["rates", *next(iter(results.values()))], rows))
 
 
 def errors(prior: GammaMixture, n_sets: int, size: int) -> dict[str, list[float]]:

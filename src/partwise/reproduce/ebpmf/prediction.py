@@ -16,7 +16,8 @@ from sklearn.exceptions import ConvergenceWarning
 from partwise.plotting._figures import BLUE, ORANGE, new_figure
 from partwise.poisson.estimator import PoissonNMF
 from partwise.reproduce._notebook import Notebook
-from partwise.reproduce.ebpmf._simulated import sparse_factors, table
+from partwise.reproduce._tables import table
+from partwise.reproduce.ebpmf._simulated import sparse_factors
 from partwise.reproduce.ebpmf.recovery import fit
 
 if TYPE_CHECKING:
@@ -42,8 +43,8 @@ STYLES = {
 }
 
 
-def run(notebook: Notebook) -> str:
-    """Tables and figure; returns the tables."""
+def run(notebook: Notebook) -> None:
+    """Tables and figure."""
     quick = notebook.quick
     results = {
         "simulated, 5 parts": {
@@ -57,16 +58,14 @@ def run(notebook: Notebook) -> str:
             for size in ((10,) if quick else (5, 10, 20, 40))
         }
     notebook.figure("prediction", picture(results))
-    parts = ["## Thinned counts: log probability of a held-out count, in nats\n"]
+    parts = []
     for name, found in results.items():
         for smoothing, title in SMOOTHINGS.items():
             rows = [[method, *(f"{at[method][smoothing]:.4f}" for at in found.values())] for method in STYLES]
-            parts += [f"### {name}, {title}\n", table(["method", *(f"K = {size}" for size in found)], rows)]
+            parts += [f"### {name}, {title}", table(["method", *(f"K = {size}" for size in found)], rows)]
     if "ap" not in results:
-        parts.append("ap: not computed, as PARTWISE_DATA is not set.\n")
-    written = "\n".join(parts)
-    notebook.text("prediction.md", written)
-    return written
+        parts.append("ap: not computed, as PARTWISE_DATA is not set.")
+    notebook.section("Thinned counts: log probability of a held-out count, in nats", "\n\n".join(parts))
 
 
 def simulated(n_components: int, quick: bool) -> Scores:

@@ -12,7 +12,8 @@ from partwise.empirical_bayes.estimator import EmpiricalBayesPoissonNMF
 from partwise.plotting._figures import BLUE, ORANGE, new_figure
 from partwise.poisson.estimator import PoissonNMF
 from partwise.reproduce._notebook import Notebook
-from partwise.reproduce.ebpmf._simulated import sparse_factors, table
+from partwise.reproduce._tables import table
+from partwise.reproduce.ebpmf._simulated import sparse_factors
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -34,8 +35,8 @@ MEASURES = {
 }
 
 
-def run(notebook: Notebook) -> str:
-    """Table and figure; returns the table."""
+def run(notebook: Notebook) -> None:
+    """Table and figure."""
     depths = (30, 100) if notebook.quick else (10, 20, 40, 80, 160, 320)
     n_sets = 1 if notebook.quick else 5
     results = {
@@ -48,9 +49,7 @@ def run(notebook: Notebook) -> str:
         for depth, found in results.items()
         for name in METHODS
     ]
-    written = "## Recovery of sparse factors\n\n" + table(["counts a sample", "method", *MEASURES.values()], rows)
-    notebook.text("recovery.md", written)
-    return written
+    notebook.section("Recovery of sparse factors", table(["counts a sample", "method", *MEASURES.values()], rows))
 
 
 def recovered(depth: float, n_sets: int) -> dict[str, dict[str, list[float]]]:

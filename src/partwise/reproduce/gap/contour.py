@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 _TRUTH, _N_SAMPLES, _N_LAST = np.array([[1.0, 3.0]]), 300, 80
 
 
-def make(notebook: Notebook) -> str:
-    """Compute and draw; a paragraph for the report."""
+def make(notebook: Notebook) -> None:
+    """Compute and draw, and report."""
     X = GammaPoissonModel(_TRUTH).simulate(Key(1).for_stage("data"), _N_SAMPLES).toarray()
     mean = float(X.mean())
     n_points, n_iterations, n_draws = (25, 90, 40) if notebook.quick else (60, 500, 300)
@@ -30,11 +30,12 @@ def make(notebook: Notebook) -> str:
         name: notebook.step(f"figure 1: {name}", partial(_iterates, X, name, n_iterations, n_draws))
         for name in ALGORITHMS
     }
-    notebook.figure("figure_1", _picture(surface, iterates, mean))
+    notebook.figure("figure1", _picture(surface, iterates, mean))
     errors = {name: float(np.abs(np.sum(path, axis=1) - mean).max()) for name, path in iterates.items()}
-    return (
-        f"## Figure 1\n\nMean of the data {mean:.4f}. Largest distance of w_1 + w_2 from it over the last"
-        f" {_N_LAST} iterations: " + ", ".join(f"{name} {error:.1e}" for name, error in errors.items()) + ".\n"
+    notebook.section(
+        "Figure 1",
+        f"Mean of the data {mean:.4f}. Largest distance of w_1 + w_2 from it over the last"
+        f" {_N_LAST} iterations: " + ", ".join(f"{name} {error:.1e}" for name, error in errors.items()) + ".",
     )
 
 

@@ -17,7 +17,7 @@ from partwise.reproduce.gap._paper import compile_kernels
 N_SCORED, N_COMPONENTS = 200, 10
 # Iterations after which the likelihood is looked at; published runs are kept from one to the next.
 MARKS = (1, 5, 20, 80, 160, 400, 1000)
-_PARTS = (1, 3, 7, 20, 50, 100, 200, 400, 1000)
+_PARTS = (1, 3, 7, 20, 50, *range(100, 1001, 100))
 
 Curve = dict[str, Any]
 

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 _ITERATIONS, _FEW = {1: 500, 10: 500, 100: 2000}, 60
 
 
-def make(notebook: Notebook) -> str:
-    """Compute and draw; a section for the report."""
+def make(notebook: Notebook) -> None:
+    """Compute and draw, and report."""
     results = {}
     for scale, n_iterations in _ITERATIONS.items():
         sizes = (_FEW, 100, 12) if notebook.quick else (n_iterations, 300, 40)
@@ -30,7 +30,7 @@ def make(notebook: Notebook) -> str:
             name: notebook.step(f"scale {scale}: {name}", partial(_fit, scale, name, *sizes)) for name in ALGORITHMS
         }
     best = {scale: notebook.step(f"scale {scale}: auto", partial(_best, scale)) for scale in _ITERATIONS}
-    notebook.figure("figures_2_and_3", _picture(results, best))
+    notebook.figure("figures2_and_3", _picture(results, best))
     rows = []
     for scale, fits in results.items():
         ends = ", ".join(f"{name} {fit['cost'][-1]:.2f}" for name, fit in fits.items())
@@ -38,7 +38,7 @@ def make(notebook: Notebook) -> str:
             f"- Scale {scale}: variance / mean {best[scale]['dispersion']:.1f}; C_ML at the end: {ends};"
             f" auto {best[scale]['cost']:.2f} in {best[scale]['seconds']:.1f} s, the truth {best[scale]['truth']:.2f}."
         )
-    return "## Figures 2 and 3\n\n" + "\n".join(rows) + "\n"
+    notebook.section("Figures 2 and 3", "\n".join(rows))
 
 
 def _fit(scale: int, name: str, n_iterations: int, n_draws: int, n_values: int) -> dict[str, Any]:

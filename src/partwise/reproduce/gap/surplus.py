@@ -10,13 +10,14 @@ import numpy as np
 from partwise import GammaPoissonNMF
 from partwise.likelihood import exact, smc
 from partwise.reproduce._notebook import Notebook
+from partwise.reproduce._tables import table
 from partwise.reproduce.gap._paper import DICTIONARY, counts
 
 _SCALE, _N_PARTS, _STD_ERROR = 100, DICTIONARY.shape[1], 0.3
 
 
-def make(notebook: Notebook) -> str:
-    """Compute; a table for the report."""
+def make(notebook: Notebook) -> None:
+    """Compute, and report."""
     seeds = range(2 if notebook.quick else 20)
     results = [notebook.step(f"surplus components: data set {seed}", partial(compared, seed)) for seed in seeds]
     found = {name: np.array([result[name] for result in results]) for name in results[0]}
@@ -24,22 +25,20 @@ def make(notebook: Notebook) -> str:
     # Columns of 1e-8 of the counts are as empty as columns of 0.
     larger = "at least" if joint >= 5 * max(ours, 1e-3) else "not"
     rows = [
-        f"| {seed} | {r['three']:.2f} | {r['five']:.2f} | {r['error']:.2f} |"
-        f" {r['share']:.1%} | {r['joint_share']:.1%} |"
+        [f"{seed}", *(f"{r[name]:.2f}" for name in ("three", "five", "error"))]
+        + [f"{r[name]:.1%}" for name in ("share", "joint_share")]
         for seed, r in zip(seeds, results, strict=True)
     ]
-    return (
-        f"## Surplus components, {len(results)} data sets\n\n"
+    head = ["data set", "K = 3", "K = 5", "standard error", "surplus, MMLE", "surplus, joint"]
+    notebook.section(
+        f"Surplus components, {len(results)} data sets",
         f"- K = 3: exact log-likelihood minus the truth's: least {found['three'].min():.2f}, median"
         f" {np.median(found['three']):.2f}.\n"
         f"- K = 5: by SMC, least {found['five'].min():.2f}, in standard errors"
         f" {np.min(found['five'] / found['error']):.1f} (largest standard error {found['error'].max():.2f}).\n"
         f"- Share of the surplus columns at K = 5, median: MMLE {ours:.2%}, joint {joint:.2%}, which is {larger} five"
         f" times larger. Above 2% in {np.sum(found['share'] > 0.02)} and {np.sum(found['joint_share'] > 0.02)} data"
-        " sets.\n\n"
-        "| data set | K = 3 | K = 5 | standard error | surplus, MMLE | surplus, joint |\n|---|---|---|---|---|---|\n"
-        + "\n".join(rows)
-        + "\n"
+        " sets.\n\n" + table(head, rows),
     )
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from partwise.reproduce._notebook import Notebook
+from partwise.reproduce._tables import table
 from partwise.reproduce.l2r import _pictures, against_exact, completion, convergence, table1
 from partwise.reproduce.l2r._corpora import Corpus, large, small
 from partwise.reproduce.l2r._methods import EXACT_CONDITIONALS, methods
@@ -71,14 +72,13 @@ class Dimensioned:
         notebook.figure("figure2_error", _pictures.curves_by_draws(self.by_draws, "error", "RMS error of log p"))
         notebook.figure("length", _pictures.errors_by_length(self.by_length))
         notebook.figure("completion", _pictures.completion(self.completion))
-        notebook.text("errors.md", _error_table(self.by_draws, sizes))
-        notebook.text("completion.md", _completion_table(self.completion))
+        notebook.section("Error of log p (and bias) by draws", _error_table(self.by_draws, sizes))
+        notebook.section("Document completion", _completion_table(self.completion))
 
 
 def _error_table(results: dict[str, Any], sizes: Protocol) -> str:
     """Error of log p and bias at each number of draws."""
-    rows = [["collection", "method", *(f"S = {n_draws}" for n_draws in sizes.draws)]]
-    rows.append(["---"] * len(rows[0]))
+    rows = []
     for name, curves in results.items():
         for method, points in curves.items():
             cells = [
@@ -88,12 +88,12 @@ def _error_table(results: dict[str, Any], sizes: Protocol) -> str:
                 for n_draws in sizes.draws
             ]
             rows.append([name, method, *cells])
-    return "\n".join("| " + " | ".join(row) + " |" for row in rows) + "\n"
+    return table(["collection", "method", *(f"S = {n_draws}" for n_draws in sizes.draws)], rows)
 
 
 def _completion_table(results: dict[str, Any]) -> str:
     """Mean log probability of a held-out token, exact and by document completion, and how they go together."""
-    rows = [["collection", "documents", "exact", "document completion", "correlation over documents"], ["---"] * 5]
+    rows = []
     for name, result in results.items():
         weights, exact, plugged = (np.array(result[key]) for key in ("n_tokens", "exact", "completion"))
         rows.append(
@@ -105,4 +105,4 @@ def _completion_table(results: dict[str, Any]) -> str:
                 f"{np.corrcoef(exact, plugged)[0, 1]:.4f}",
             ]
         )
-    return "\n".join("| " + " | ".join(row) + " |" for row in rows) + "\n"
+    return table(["collection", "documents", "exact", "document completion", "correlation over documents"], rows)

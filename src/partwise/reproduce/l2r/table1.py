@@ -8,6 +8,7 @@ import numpy as np
 
 from partwise.likelihood import exact_cost
 from partwise.reproduce._notebook import Notebook
+from partwise.reproduce._tables import table
 from partwise.reproduce.l2r._corpora import Corpus
 from partwise.reproduce.l2r._selection import MOST_COST
 
@@ -43,6 +44,5 @@ def describe(notebook: Notebook, corpus: Corpus) -> dict[str, Any]:
 
 def write(notebook: Notebook, lines: dict[str, dict[str, Any]]) -> None:
     """The table in Markdown."""
-    rows = [["collection", *_COLUMNS.values()], ["---"] * (len(_COLUMNS) + 1)]
-    rows += [[name, *(f"{line[column]}" for column in _COLUMNS)] for name, line in lines.items()]
-    notebook.text("table1.md", "\n".join("| " + " | ".join(row) + " |" for row in rows) + "\n")
+    rows = [[name, *(f"{line[column]}" for column in _COLUMNS)] for name, line in lines.items()]
+    notebook.section("Table 1", table(["collection", *_COLUMNS.values()], rows))

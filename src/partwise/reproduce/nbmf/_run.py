@@ -21,7 +21,7 @@ from partwise.reproduce.nbmf import (
     synthetic,
 )
 from partwise.reproduce.nbmf._protocol import Protocol, protocol
-from partwise.reproduce.nbmf.report import Results, markdown
+from partwise.reproduce.nbmf.report import Results, sections
 
 
 def run(output: Path, quick: bool) -> None:
@@ -40,7 +40,8 @@ def run(output: Path, quick: bool) -> None:
         warnings.simplefilter("ignore", ConvergenceWarning)
         _figures_of_definitions(notebook)
         convergence.draw(notebook, lengths)
-        notebook.text("tables.md", markdown(_results(notebook, lengths)))
+        for title, text in sections(_results(notebook, lengths)).items():
+            notebook.section(title, text)
 
 
 def _figures_of_definitions(notebook: Notebook) -> None:

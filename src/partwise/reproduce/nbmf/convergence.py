@@ -47,7 +47,7 @@ def draw(notebook: Notebook, protocol: Protocol) -> None:
     axes[0].legend(fontsize=7, frameon=False)
     for ax in axes[len(protocol.datasets) :]:
         ax.set_axis_off()
-    notebook.figure("fig11-convergence", figure)
+    notebook.figure("figure11_convergence", figure)
 
 
 def _run(method: str, dataset: str, number: int, protocol: Protocol) -> dict[str, list[float]]:

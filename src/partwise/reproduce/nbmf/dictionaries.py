@@ -18,7 +18,7 @@ _MOST_ROWS = 100
 def draw(notebook: Notebook, protocol: Protocol) -> list[dict[str, Any]]:
     """Both figures; returns a line of the table for each method and data set."""
     lines = []
-    for name, dataset in (("fig08-coldwar", "unvotes_coldwar_absna"), ("fig09-paleo", "paleo")):
+    for name, dataset in (("figure8_coldwar", "unvotes_coldwar_absna"), ("figure9_paleo", "paleo")):
         fits = fit_five(notebook, dataset, _COMPONENTS, protocol, n_parts=_COMPONENTS)
         labels = feature_labels(dataset)
         often = np.sort(np.argsort(-np.nansum(bits(dataset), axis=0), kind="stable")[:_MOST_ROWS])

@@ -21,4 +21,4 @@ def draw(notebook: Notebook) -> None:
     ax.set_ylabel("P(v = 1)")
     ax.legend(fontsize=7, frameon=False)
     ax.spines[["top", "right"]].set_visible(False)
-    notebook.figure("fig01-links", figure)
+    notebook.figure("figure1_links", figure)

@@ -32,4 +32,4 @@ def draw(notebook: Notebook) -> None:
             continue
         columns = None if name == "unvotes" else cluster_order(features.T)
         plot_matrix(features, rows=cluster_order(features), columns=columns, title=name, labels=_LABELS[name], ax=ax)
-    notebook.figure("fig05-data", figure)
+    notebook.figure("figure5_data", figure)

@@ -27,9 +27,9 @@ def draw(notebook: Notebook, protocol: Protocol) -> list[dict[str, Any]]:
     for ax, (name, fit) in zip(others, fits.items(), strict=True):
         title = f"{name}: {fit.negative_log_likelihood:,.0f}"
         plot_matrix(fit.probabilities.T, row_groups=party, title=title, ax=ax)
-    notebook.figure("fig06-parliament", figure)
+    notebook.figure("figure6_parliament", figure)
     labels = feature_labels("parliament")
-    draw_dictionaries(notebook, "fig07-parliament", fits, labels, groups=party)
+    draw_dictionaries(notebook, "figure7_parliament", fits, labels, groups=party)
     return [
         {"method": name, "ours": fit.negative_log_likelihood, "paper": PAPER[name], "active": fit.n_active}
         for name, fit in fits.items()

@@ -57,7 +57,7 @@ def draw(notebook: Notebook, scores: Scores) -> None:
         references=constant,
         tops={dataset: 1.15 * value for dataset, value in constant.items()},
     )
-    notebook.figure("fig10-prediction", cast(Any, figure))
+    notebook.figure("figure10_prediction", cast(Any, figure))
 
 
 def processor_seconds(notebook: Notebook, protocol: Protocol) -> dict[str, float]:

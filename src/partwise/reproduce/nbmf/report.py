@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
+from partwise.reproduce._tables import table
 from partwise.reproduce.nbmf.prediction import Scores
 
 
@@ -24,9 +25,9 @@ class Results:
     seconds: Mapping[str, float]
 
 
-def markdown(results: Results) -> str:
-    """All tables."""
-    sections = {
+def sections(results: Results) -> dict[str, str]:
+    """All tables, by their titles."""
+    return {
         "Parliament: negative log-likelihood of the data (Section 6.3.1)": _parliament(results),
         "Dictionaries: negative log-likelihood and active parts (Section 6.3.2, 6.3.3)": _dictionaries(results),
         "Held-out perplexity, median of the splits (Figure 10)": _prediction(results),
@@ -35,7 +36,6 @@ def markdown(results: Results) -> str:
         "Concentration of the fit: mean perplexity": _concentration(results),
         "Processor seconds of the two samplers of the paper, all splits": _seconds(results),
     }
-    return "\n\n".join(f"## {title}\n\n{table}" for title, table in sections.items()) + "\n"
 
 
 def _parliament(results: Results) -> str:
@@ -106,9 +106,3 @@ def _seconds(results: Results) -> str:
     return table(
         ("data", "seconds"), [*rows, ("all, one core", f"{total:,.0f}"), ("all, two cores", f"{total / 2:,.0f}")]
     )
-
-
-def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table in Markdown."""
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)

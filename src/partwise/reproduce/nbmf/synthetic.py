@@ -26,4 +26,4 @@ def draw(notebook: Notebook) -> None:
                 title=f"{_TITLES[kind]}, all parameters {row:g}",
                 ax=ax,
             )
-    notebook.figure("fig02-synthetic", figure)
+    notebook.figure("figure2_synthetic", figure)

@@ -55,6 +55,7 @@ def partial_fit(kind: Any, **parameters: Any) -> Callable[[Any, int | None], Any
 
 SHORT: dict[str, Any] = {"max_iter": 3, "tol": 0.0}
 FEW: dict[str, Any] = {"draws_per_iter": 2, "burn_in_per_iter": 2, "max_iter": 2, "tol": 0.0}
+ESTIMATED: dict[str, Any] = {"shape": "estimate"}
 CASES: dict[str, tuple[Callable[[Any, int | None], Any], Any]] = {
     "poisson-coordinate": (fit(PoissonNMF, WITH_MISSING, max_iter=13, tol=0.0), WITH_MISSING),
     "poisson-multiplicative": (fit(PoissonNMF, X, inference="multiplicative", max_iter=11, tol=0.0), X),
@@ -63,13 +64,24 @@ CASES: dict[str, tuple[Callable[[Any, int | None], Any], Any]] = {
     "gamma-poisson-collapsed": (fit(GammaPoissonNMF, X, inference="mcem-c", e_step="collapsed", **FEW), X),
     "gamma-poisson-saem": (fit(GammaPoissonNMF, X, inference="saem", **FEW), X),
     "gamma-poisson-vem": (fit(GammaPoissonNMF, X, inference="vem", **SHORT), X),
+    "gamma-poisson-mcem-h": (fit(GammaPoissonNMF, WITH_MISSING, inference="mcem-h", **FEW), X),
+    "gamma-poisson-mcem-ch": (fit(GammaPoissonNMF, X, inference="mcem-ch", **ESTIMATED, **FEW), X),
+    "gamma-poisson-wide": (fit(GammaPoissonNMF, X.T.copy(), inference="mcem-c", **FEW), X.T.copy()),
+    "gamma-poisson-saem-missing": (fit(GammaPoissonNMF, WITH_MISSING, inference="saem", **ESTIMATED, **FEW), X),
+    "gamma-poisson-vem-missing": (
+        fit(GammaPoissonNMF, WITH_MISSING, inference="vem", max_iter=11, tol=0.0, **ESTIMATED),
+        X,
+    ),
+    "gamma-poisson-joint": (fit(GammaPoissonNMF, WITH_MISSING, inference="joint", max_iter=11, tol=0.0), X),
     "gamma-poisson-online": (fit(GammaPoissonNMF, X, inference="online", batch_size=30, **SHORT), X),
     "gamma-poisson-auto": (fit(GammaPoissonNMF, X, n_starts=1, **SHORT), X),
     "beta-gamma": (fit(BetaGammaPFA, X, n_draws=2, burn_in=1), X),
+    "beta-gamma-missing": (fit(BetaGammaPFA, WITH_MISSING, n_draws=2, burn_in=1), X),
     "allocation-vb": (fit(AllocationNMF, X, inference="vb", **SHORT), X),
     "allocation-online": (partial_fit(AllocationNMF, inference="vb"), X),
     "allocation-partial": (fit(AllocationNMF, X, inference="gibbs-partial", n_draws=2, burn_in=1), X),
     "allocation-distributed": (fit(AllocationNMF, X, inference="gibbs-distributed", n_draws=2, burn_in=1), X),
+    "allocation-chains": (fit(AllocationNMF, X, inference="gibbs-partial", n_draws=2, burn_in=1, n_chains=2), X),
     "empirical-bayes": (fit(EmpiricalBayesPoissonNMF, X, **SHORT), X),
     "binary-partial": (fit(BinaryNMF, BITS, inference="gibbs-partial", n_draws=2, burn_in=1), BITS),
 }

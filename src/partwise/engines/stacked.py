@@ -9,7 +9,20 @@ import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 from numpy.typing import NDArray
 
+from partwise.engines import tasks
 from partwise.engines.distributed import RemoteRows, total
+
+
+def stacked(arrays: Sequence[Any]) -> Any:
+    """Arrays of the same shape as one, which is where they are."""
+    return StackedRows(arrays) if isinstance(arrays[0], RemoteRows) else np.array(arrays)
+
+
+def column_values(stack: Any) -> list[tuple[NDArray[Any], NDArray[np.int64]]]:
+    """The different values in each column of stacked arrays, and how often each is there."""
+    if isinstance(stack, StackedRows):
+        return stack.column_values()
+    return [np.unique(stack[:, :, k], return_counts=True) for k in range(stack.shape[2])]
 
 
 class StackedRows(NDArrayOperatorsMixin):
@@ -32,6 +45,19 @@ class StackedRows(NDArrayOperatorsMixin):
     def sum(self, axis: None = None, out: None = None) -> Any:
         """The sum of everything, in the order of NumPy."""
         return total(self.parts)
+
+    def column_values(self) -> list[tuple[NDArray[Any], NDArray[np.int64]]]:
+        """The different values in each column, and how often each is there, counted on the workers."""
+        first = self.parts[0]
+        work = [([part.between(*bound) for part in self.parts],) for bound in first.bounds]
+        found = first.engine.results(first.engine.submit_each(tasks.column_values, work))
+        merged = []
+        for k in range(self.shape[2]):
+            values, places = np.unique(np.concatenate([tables[k][0] for tables in found]), return_inverse=True)
+            times = np.zeros(values.size, dtype=np.int64)
+            np.add.at(times, places, np.concatenate([tables[k][1] for tables in found]))
+            merged.append((values, times))
+        return merged
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         return np.array([np.asarray(part) for part in self.parts], dtype=dtype)

@@ -125,6 +125,12 @@ def added_rows(before: NDArray[Any] | None, array: NDArray[Any]) -> NDArray[Any]
     return np.asarray((array if before is None else np.concatenate([before[None], array])).sum(axis=0))
 
 
+def column_values(arrays: Sequence[Any]) -> list[tuple[NDArray[Any], NDArray[Any]]]:
+    """The different values in each column of some rows of several arrays, and how often each is there."""
+    rows = np.concatenate([joined(pieces) for pieces in arrays])
+    return [np.unique(column, return_counts=True) for column in rows.T]
+
+
 def part_of_sum(pieces: Any, plan: PairwiseSum, first: int) -> Part:
     """What some rows give to the sum of all entries."""
     return plan.part(joined(pieces).ravel(), first)

@@ -13,6 +13,7 @@ from partwise.core.data import SparseData
 from partwise.core.keys import Key
 from partwise.core.run import run
 from partwise.engines.base import Engine
+from partwise.engines.stacked import stacked
 from partwise.gamma_poisson.inference import m_steps
 from partwise.gamma_poisson.inference.exact_em import ExactEM, ExactState, is_cheap
 from partwise.gamma_poisson.inference.gain import Ledger, expected_gain
@@ -270,7 +271,7 @@ class Auto:
         inverse = 1.0 / MeanField(data, self.engine).rates(model)
         sweeps = Sweeps(data, self.engine)
         draws = [
-            sweeps.activations(key.for_chain(2 + number), chain.sample_counts, state.shape, inverse)
+            np.asarray(sweeps.activations(key.for_chain(2 + number), chain.sample_counts, state.shape, inverse))
             for number, chain in self._chains(state)
         ]
         merges = Merging(data, model, self.estimate_shape).find(key, draws)
@@ -278,6 +279,7 @@ class Auto:
             state.dictionary[:, merge.kept], state.shape[merge.kept] = merge.column, merge.shape
             state.dictionary[:, merge.absorbed] = 0.0
             for _, chain in self._chains(state):
+                chain.sample_counts = np.array(chain.sample_counts)
                 chain.sample_counts[:, merge.kept] += chain.sample_counts[:, merge.absorbed]
                 chain.sample_counts[:, merge.absorbed] = 0.0
             state.ledger.objective += merge.gain
@@ -288,7 +290,7 @@ class Auto:
 
     def _remove(self, key: Key, data: SparseData, state: AutoState) -> bool:
         """Remove a component if that gains; whether there was one."""
-        counts = 0.5 * (state.left.sample_counts + state.right.sample_counts)
+        counts = np.asarray(0.5 * (state.left.sample_counts + state.right.sample_counts))
         removal = Removing(data, self.engine, self.n_jobs).find(key, self.model(state), counts)
         if removal is None:
             return False
@@ -344,7 +346,7 @@ def _both(left: Averages, right: Averages) -> Averages:
     """Averages over the draws of two chains."""
     totals = None
     if left.totals is not None and right.totals is not None:
-        totals = np.concatenate([left.totals, right.totals])
+        totals = stacked([*left.totals, *right.totals])
     return Averages(
         0.5 * (left.feature_counts + right.feature_counts),
         0.5 * (left.sample_counts + right.sample_counts),

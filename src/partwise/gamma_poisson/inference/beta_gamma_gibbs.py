@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 from partwise.core.data import SparseData
 from partwise.core.keys import Key
 from partwise.engines.base import Engine
+from partwise.gamma_poisson.inference.starts import even_counts
 from partwise.gamma_poisson.inference.sweeps import Sweeps
+from partwise.poisson.inference.passes import Side
 
 Floats = NDArray[np.float64]
 
@@ -51,7 +53,7 @@ class BetaGammaGibbs:
         noise = generator.exponential(size=(data.shape[1], self.n_components))
         dictionary = (data.column_sums[:, None] + 1.0) * (noise + 0.1)
         dictionary /= dictionary.sum(axis=0)
-        counts = np.repeat(data.row_sums[:, None] / self.n_components, self.n_components, axis=1)
+        counts = even_counts(data, self.n_components, self.engine)
         probability = self._draw_probability(key, counts.sum(axis=0), data.shape[0])
         zeros = np.zeros(self.n_components)
         return BetaGammaState(counts, dictionary, probability, np.zeros_like(dictionary), zeros, zeros.copy())
@@ -61,7 +63,8 @@ class BetaGammaGibbs:
         sweeps = Sweeps(data, self.engine)
         shapes = np.full(self.n_components, self.shape)
         # 1 / (rate + 1) with rate = (1 - p) / p and columns that sum to 1.
-        activations = sweeps.activations(key, state.sample_counts, shapes, state.probability[None, :])
+        counts = Side(data, self.engine).place(state.sample_counts)
+        activations = sweeps.activations(key, counts, shapes, state.probability[None, :])
         state.sample_counts, feature_counts = sweeps.allocations(key, activations, state.dictionary, impute=True)
         state.dictionary = sweeps.dirichlet_dictionary(key, feature_counts, self.dictionary_concentration)
         totals = feature_counts.sum(axis=0)

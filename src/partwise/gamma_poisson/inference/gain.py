@@ -38,7 +38,7 @@ def expected_gain(
     """
     held = (feature_counts > 0) & (new.dictionary > 0) & (old.dictionary > 0)
     ratio = np.log(np.divide(new.dictionary, old.dictionary, out=np.ones_like(held, dtype=np.float64), where=held))
-    rates = [model.rate + Side(data, engine).exposure(model.dictionary) for model in (old, new)]
+    rates = [model.rate + Side(data, engine).exposure(model.dictionary, stay=True) for model in (old, new)]
     n_samples = data.shape[0]
     gain = float(np.sum(feature_counts * ratio))
     for sign, model, rate in zip((-1.0, 1.0), (old, new), rates, strict=True):

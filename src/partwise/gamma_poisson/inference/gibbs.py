@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from partwise.core.data import SparseData
 from partwise.core.keys import Key
 from partwise.engines.base import Engine
+from partwise.engines.stacked import stacked
 from partwise.errors import InvalidInputError
 from partwise.gamma_poisson.inference.starts import even_counts
 from partwise.gamma_poisson.inference.sweeps import Sweeps
@@ -32,9 +33,9 @@ class Chain:
     labels: NDArray[Any] | None = None
 
     @classmethod
-    def start(cls, data: SparseData, n_components: int, *, collapsed: bool = False) -> Chain:
+    def start(cls, data: SparseData, n_components: int, engine: Engine, *, collapsed: bool = False) -> Chain:
         """Each sample's total spread evenly; tokens without labels, which the first sweep draws in turn."""
-        counts = even_counts(data, n_components)
+        counts = even_counts(data, n_components, engine)
         if not collapsed:
             return cls(counts)
         if data.total > _MOST_LABELS:
@@ -90,7 +91,9 @@ class GibbsEStep:
     ) -> Averages:
         """Go on with the chain, which is updated in place (warm restart), and average over what follows the burn-in."""
         sweeps = Sweeps(self.data, self.engine)
-        inverse = np.asarray(1.0 / (model.rate + Side(self.data, self.engine).exposure(model.dictionary)))
+        samples = Side(self.data, self.engine)
+        inverse = 1.0 / (model.rate + samples.exposure(model.dictionary, stay=True))
+        chain.sample_counts = samples.place(chain.sample_counts)
         settled = burn_in // 2
         for number in range(settled):
             self._sweep(sweeps, sweep_key(key, number), chain, model, inverse, with_activations=False)
@@ -115,8 +118,8 @@ class GibbsEStep:
     ) -> Averages:
         """One sweep for each key, and averages over all of them."""
         feature_counts = np.zeros_like(model.dictionary)
-        sample_counts = np.zeros_like(chain.sample_counts)
-        mean_activations = np.zeros_like(chain.sample_counts)
+        sample_counts: Any = 0.0
+        mean_activations: Any = 0.0
         totals = []
         every = -(-len(keys) // _MOST_TOTALS)
         drawing = self.expected or not self.smooth or self.data.n_missing > 0
@@ -131,7 +134,7 @@ class GibbsEStep:
             feature_counts / len(keys),
             sample_counts / len(keys),
             mean_activations / len(keys),
-            np.array(totals) if totals else None,
+            stacked(totals) if totals else None,
         )
 
     def _sweep(
@@ -149,7 +152,8 @@ class GibbsEStep:
             activations = sweeps.activations(key, chain.sample_counts, model.shape, inverse)
             chain.sample_counts, drawn = sweeps.allocations(key, activations, model.dictionary)
             return activations, drawn
-        chain.sample_counts, drawn = sweeps.labels(key, chain.labels, model.dictionary, model.shape, inverse)
+        priors = model.dictionary, model.shape, inverse
+        chain.labels, chain.sample_counts, drawn = sweeps.labels(key, chain.labels, *priors)
         if with_activations:
             return sweeps.activations(key, chain.sample_counts, model.shape, inverse), drawn
         return inverse, drawn

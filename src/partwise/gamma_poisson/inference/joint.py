@@ -12,12 +12,13 @@ from scipy.special import gammaln, xlogy
 from partwise.core.data import SparseData
 from partwise.core.keys import Key
 from partwise.engines.base import Engine
+from partwise.engines.rows import Block, Made
 from partwise.errors import AllComponentsPrunedError
 from partwise.gamma_poisson.inference.report import column_norms
 from partwise.gamma_poisson.inference.starts import even_counts, perturbed_dictionary
 from partwise.gamma_poisson.model import GammaPoissonModel
 from partwise.poisson.inference.passes import Side
-from partwise.poisson.inference.state import Floors
+from partwise.poisson.inference.state import Floors, activation_floor
 
 Floats = NDArray[np.float64]
 
@@ -52,17 +53,21 @@ class JointEM:
         """A perturbed start with columns that sum to 1, each sample's total spread evenly."""
         ones = np.ones_like(self.shape)
         dictionary = perturbed_dictionary(key, data, ones, ones) if self.start is None else self.start
-        activations = np.maximum(even_counts(data, ones.size), self._floors(data))
+        activations = np.maximum(even_counts(data, ones.size, self.engine), self._floors(data))
         return JointState(dictionary / dictionary.sum(axis=0), activations, self._rates(activations))
 
     def step(self, key: Key, data: SparseData, state: JointState) -> tuple[JointState, Mapping[str, float]]:
         """Activations, rates, then dictionary; every tenth reports the joint log-likelihood that it started from."""
         samples, features = Side(data, self.engine), Side(data.transposed, self.engine)
         due = key.iteration % OBJECTIVE_EVERY == 0
+        state.activations = samples.place(state.activations)
         counts, logs = samples.expected_counts(state.activations, state.dictionary, with_logs=due)
-        exposure = samples.exposure(state.dictionary)
+        exposure = samples.exposure(state.dictionary, stay=True)
         info = {"objective": logs + self._rest_of_objective(data, state, exposure)} if due else {}
-        state.activations = np.maximum((self.shape - 1.0 + counts) / (state.rates + exposure), self._floors(data))
+        shared = self.shape, state.rates, activation_floor(self.shape.size)
+        _, (state.activations,) = self.engine.map_rows(
+            _modes, data, samples.blocks, *shared, reads=[counts, exposure], makes=[Made(self.shape.shape)], recut=True
+        )
         state.rates = self._rates(state.activations)
         counts, _ = features.expected_counts(state.dictionary, state.activations)
         state.dictionary = normalised_rates(counts, features.exposure(state.activations))
@@ -88,6 +93,17 @@ class JointEM:
         prior = self.shape * np.log(state.rates) - gammaln(self.shape) - state.rates * state.activations
         terms = prior + xlogy(self.shape - 1.0, state.activations) - exposure * state.activations
         return float(terms.sum()) - float(gammaln(data.values + 1.0).sum())
+
+
+def _modes(
+    block: Block, counts: Floats, exposure: Floats, out: Floats, shape: Floats, rates: Floats, floor: float
+) -> float:
+    """The most likely activations given the allocations, which are not quite 0."""
+    rows = block.rows
+    own = exposure if exposure.shape[0] == 1 else exposure[rows]
+    floors = floor * block.data.row_sums[rows, None]
+    out[rows] = np.maximum((shape - 1.0 + counts[rows]) / (rates + own), floors)
+    return 0.0
 
 
 def normalised_rates(counts: Floats, exposure: Floats) -> Floats:

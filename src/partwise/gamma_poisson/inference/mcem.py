@@ -66,7 +66,7 @@ class MonteCarloEM:
     def init(self, key: Key, data: SparseData) -> MonteCarloState:
         """The even dictionary of Eq. 51, and the variational bound there, from which gains are counted."""
         dictionary = even_dictionary(data, self.shape, self.rate) if self.start is None else self.start.copy()
-        chain = Chain.start(data, self.shape.size, collapsed=self.e_step == "collapsed")
+        chain = Chain.start(data, self.shape.size, self.engine, collapsed=self.e_step == "collapsed")
         model = GammaPoissonModel(dictionary, self.shape, self.rate)
         mean_field = MeanField(data, self.engine)
         posterior = GammaPosterior(self.shape + chain.sample_counts, mean_field.rates(model))

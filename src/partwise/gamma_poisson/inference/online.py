@@ -78,7 +78,8 @@ class OnlineEM:
         model = self.model(state)
         model = replace(model, dictionary=np.maximum(model.dictionary, m_steps.SMALLEST_ENTRY))
         mean_field = MeanField(batch, self.engine)
-        start = GammaPosterior(model.shape + even_counts(batch, model.shape.size), mean_field.rates(model))
+        counts = even_counts(batch, model.shape.size, self.engine)
+        start = GammaPosterior(model.shape + counts, mean_field.rates(model))
         posterior, bound = mean_field.fit(model, start)
         sampler = GibbsEStep(batch, self.engine, expected=True, smooth=True)
         averages = sampler.run(

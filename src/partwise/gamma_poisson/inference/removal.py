@@ -92,7 +92,7 @@ class Removing:
         mean_field = MeanField(self.data, self.engine)
         start = GammaPosterior(model.shape + sample_counts, mean_field.rates(model))
         posterior, bound = mean_field.fit(model, start, max_updates=2 * _UPDATES + 1)
-        return _Fitted(model, posterior.shape - model.shape, bound)
+        return _Fitted(model, np.asarray(posterior.shape - model.shape), bound)
 
     def _smaller(self, key: Key, present: _Fitted) -> _Fitted | None:
         """Without the smallest component whose removal raises the bound."""
@@ -142,7 +142,7 @@ class Removing:
         smaller = GammaPoissonModel(dictionary, shape, rate)
         if is_cheap(self.data, smaller, self.n_jobs):
             smaller = self._polished(smaller)
-        return smaller, chain.sample_counts
+        return smaller, np.asarray(chain.sample_counts)
 
     def _polished(self, model: GammaPoissonModel) -> GammaPoissonModel:
         exact_em = ExactEM(model.shape, model.rate, False, None, self.n_jobs, self.engine)

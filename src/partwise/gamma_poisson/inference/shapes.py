@@ -7,6 +7,8 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import psi
 
+from partwise.engines.stacked import column_values
+
 Floats = NDArray[np.float64]
 
 # Where all totals are 0 the likelihood has its maximum at 0, and where they vary less than Poisson counts at infinity.
@@ -28,8 +30,9 @@ def profile_shapes(totals: Floats, shape: Floats) -> Floats:
         The present values, kept for components without allocations.
     """
     found = shape.copy()
+    found_values = column_values(totals)
     for k in range(shape.size):
-        values, times = np.unique(totals[:, :, k], return_counts=True)
+        values, times = found_values[k]
         weights = times / times.sum()
         mean = float(weights @ values)
         if mean > 0:

@@ -9,7 +9,9 @@ from numpy.typing import NDArray
 
 from partwise.core.data import SparseData
 from partwise.core.keys import Key
+from partwise.engines.base import Engine
 from partwise.errors import InvalidInputError
+from partwise.poisson.inference.passes import Side
 
 Floats = NDArray[np.float64]
 
@@ -50,6 +52,7 @@ def given_dictionary(components: Any, data: SparseData, n_components: int) -> Fl
     return np.ascontiguousarray(array.T)
 
 
-def even_counts(data: SparseData, n_components: int) -> Floats:
+def even_counts(data: SparseData, n_components: int, engine: Engine) -> Floats:
     """Each sample's total, spread evenly over the components."""
-    return np.repeat(data.row_sums[:, None] / n_components, n_components, axis=1)
+    totals = Side(data, engine).place(data.row_sums[:, None] / n_components)
+    return totals * np.ones(n_components)  # type: ignore[no-any-return]  # an array, or one of the engine's

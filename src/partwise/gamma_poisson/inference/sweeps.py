@@ -13,7 +13,7 @@ from partwise.core.data import SparseData
 from partwise.core.keys import Key
 from partwise.engines.base import Engine
 from partwise.engines.blocks import TARGET_NONZEROS, row_blocks
-from partwise.engines.rows import Block, Made, Ragged
+from partwise.engines.rows import Block, Made, Ragged, rowwise
 from partwise.gamma_poisson.kernels import allocations, rates
 
 Floats = NDArray[np.float64]
@@ -49,8 +49,10 @@ class Sweeps:
         blocks = row_blocks(np.arange(sample_counts.shape[0] + 1), 2**18 // shape.size + 1)
         words = key.for_stage("activations").words
         reads, made = [sample_counts, inverse_rates], [Made(shape.shape)]
-        _, (out,) = self.engine.map_rows(_draw_activations, self.data, blocks, shape, words, reads=reads, makes=made)
-        return np.asarray(out)
+        _, (out,) = self.engine.map_rows(
+            _draw_activations, self.data, blocks, shape, words, reads=reads, makes=made, recut=True
+        )
+        return out  # type: ignore[no-any-return]  # an array, or one of the engine's
 
     def allocations(
         self, key: Key, activations: Floats, dictionary: Floats, *, impute: bool = False
@@ -68,27 +70,29 @@ class Sweeps:
             _draw_allocations,
             side,
             self._blocks,
-            _padded(other),
+            rowwise(_padded, other),
             other.shape[1],
             words,
             missing_words,
-            reads=[_padded(factor)],
+            reads=[rowwise(_padded, factor)],
             makes=[Made(factor.shape[1:], np.int64)],
+            recut=True,
         )
         sums = own_counts.astype(np.float64), other_counts.astype(np.float64)
         return (sums[1], sums[0]) if by_features else sums
 
     def labels(
         self, key: Key, labels: NDArray[Any], dictionary: Floats, shape: Floats, inverse_rates: Floats
-    ) -> tuple[Floats, Floats]:
-        """Collapsed: each token takes k with probability ∝ q_fk (a_k + L_nk without it); labels change in place.
+    ) -> tuple[NDArray[Any], Floats, Floats]:
+        """Collapsed: each token takes k with probability ∝ q_fk (a_k + L_nk without it); labels are used up.
 
-        Gives sample counts and feature counts, as `allocations` does.
+        Gives labels, and sample counts and feature counts, as `allocations` does.
         """
         data = self.data
         first_tokens = np.concatenate(([0], np.cumsum(data.row_sums))).astype(np.int64)
         blocks = row_blocks(data.indptr, max(TARGET_NONZEROS, 8 * data.shape[1]))
-        counts, (_, sample_counts) = self.engine.map_rows(
+        tokens = self.engine.place(Ragged(labels, first_tokens), data, blocks)
+        counts, (labels, sample_counts) = self.engine.map_rows(
             _draw_labels,
             data,
             blocks,
@@ -96,10 +100,10 @@ class Sweeps:
             shape,
             key.for_stage("labels").words,
             reads=[inverse_rates],
-            changes=[Ragged(labels, first_tokens)],
+            changes=[Ragged(tokens, first_tokens)],
             makes=[Made(shape.shape)],
         )
-        return sample_counts, counts.astype(np.float64)
+        return labels, sample_counts, counts.astype(np.float64)
 
     def dirichlet_dictionary(self, key: Key, feature_counts: Floats, concentration: float) -> Floats:
         """w_.k ~ Dirichlet(concentration + c_+.k)."""

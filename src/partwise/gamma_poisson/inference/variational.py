@@ -34,7 +34,7 @@ class GammaPosterior:
     @property
     def mean_log(self) -> Floats:
         """E[log h_nk]."""
-        return np.asarray(psi(self.shape) - np.log(self.rate))
+        return psi(self.shape) - np.log(self.rate)  # type: ignore[no-any-return]  # SciPy has no types
 
     @property
     def geometric_mean(self) -> Floats:
@@ -51,14 +51,17 @@ class MeanField:
 
     def rates(self, model: GammaPoissonModel) -> Floats:
         """b_k + Σ over observed f of w_fk."""
-        return np.asarray(model.rate + Side(self.data, self.engine).exposure(model.dictionary))
+        exposure = Side(self.data, self.engine).exposure(model.dictionary, stay=True)
+        return model.rate + exposure  # type: ignore[no-any-return]  # an array, or one of the engine's
 
     def update(
         self, model: GammaPoissonModel, posterior: GammaPosterior, *, with_bound: bool = False
     ) -> tuple[GammaPosterior, float]:
         """Best allocations given the activations' posterior, then best activations given these; bound in between."""
+        samples = Side(self.data, self.engine)
+        posterior = GammaPosterior(samples.place(posterior.shape), posterior.rate)
         means = posterior.geometric_mean
-        counts, logs = Side(self.data, self.engine).expected_counts(means, model.dictionary, with_logs=with_bound)
+        counts, logs = samples.expected_counts(means, model.dictionary, with_logs=with_bound)
         rates = self.rates(model)
         bound = logs + self._rest_of_bound(model, posterior, rates) if with_bound else np.nan
         return GammaPosterior(model.shape + counts, rates), bound

@@ -52,7 +52,7 @@ class VariationalEM:
         """A perturbed start (the even one is stationary), each sample's total spread evenly."""
         dictionary = perturbed_dictionary(key, data, self.shape, self.rate) if self.start is None else self.start.copy()
         model = GammaPoissonModel(dictionary, self.shape, self.rate)
-        counts = even_counts(data, self.shape.size)
+        counts = even_counts(data, self.shape.size, self.engine)
         rates = MeanField(data, self.engine).rates(model)
         return VariationalState(dictionary, self.shape.copy(), GammaPosterior(self.shape + counts, rates))
 

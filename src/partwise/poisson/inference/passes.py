@@ -48,14 +48,17 @@ class Side:
         logs, (counts,) = self.engine.map_rows(_expected, self.data, self.blocks, *shared, reads=[factor], makes=made)
         return counts, float(logs)
 
-    def exposure(self, other: Floats) -> Floats:
-        """What each component is exposed to in each row: one row for all where nothing is missing."""
+    def exposure(self, other: Floats, *, stay: bool = False) -> Floats:
+        """What each component is exposed to in each row: one row for all where nothing is missing.
+
+        Where ``stay``, rows stay where they are worked on.
+        """
         totals: Floats = other.sum(axis=0)
         if self.data.n_missing == 0:
             return np.atleast_2d(totals)
         made = [Made((other.shape[1],))]
-        _, (out,) = self.engine.map_rows(_exposures, self.data, self.blocks, totals, other, makes=made)
-        return np.asarray(out)
+        _, (out,) = self.engine.map_rows(_exposures, self.data, self.blocks, totals, other, makes=made, stay=stay)
+        return out  # type: ignore[no-any-return]  # an array, or one of the engine's
 
     def em_update(self, factor: Floats, other: Floats, floor: float) -> Floats:
         """The maximum-likelihood rates count / exposure of an EM step, at least ``floor`` of the row's total."""

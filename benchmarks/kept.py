@@ -124,6 +124,7 @@ def _points(axes: Axes, rows: dict[str, list[tuple[float, bool]]]) -> None:
             axes.plot(value, height, "o", color=color, fillstyle="none" if loaded else "full", markersize=5)
     axes.axvline(1.0, color="black", linewidth=0.8)
     axes.set(xscale="log", yticks=range(len(rows)), yticklabels=list(rows), ylim=(len(rows) - 0.5, -0.5))
+    axes.xaxis.set_major_formatter("{x:g}")
     axes.set_xlabel("times better than the peer (orange: worse; hollow: measured under load)")
     axes.grid(axis="x", color="0.9")
 

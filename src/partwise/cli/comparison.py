@@ -11,11 +11,13 @@ if TYPE_CHECKING:
 
 
 def comparison_lines(found: Comparison) -> list[str]:
-    """Each model at its best, how its own evidence counts parts, the scores of new rows, and the sentence."""
+    """Each model at its best, the best model first, how its own evidence counts parts, the scores of new rows, and the
+    sentence.
+    """
     rows = {(row.model, row.rank): row for row in found.table()}
     header = ("model", "parts", "nats", "behind", "stability", "active", "own", "new rows", "likelihood", "seconds")
     lines = [header]
-    for name in found.models:
+    for name in sorted(found.models, key=lambda name: rows[found.standings.best_of(name)].behind):
         best = found.standings.best_of(name)
         shown = [best, found.choice] if found.choice.model == name and found.choice in rows else [best]
         for choice in dict.fromkeys(shown):
@@ -37,7 +39,9 @@ def comparison_lines(found: Comparison) -> list[str]:
                 )
             )
     widths = [max(len(line[column]) for line in lines) for column in range(len(header))]
-    text = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines]
+    title = f"Log probability of a held-out {found.unit} in nats, greater being better, of each model at its best:"
+    text = [title, ""]
+    text += ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines]
     text += [f"left out: {name}: {reason}" for name, reason in found.left_out.items()]
     return [*text, "", found.sentence, *found.notes]
 

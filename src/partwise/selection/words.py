@@ -78,15 +78,16 @@ def _signed_note(found: Comparison) -> str:
 
 def _certainty(found: Comparison) -> str:
     """How sure it is: what resampled rows would have given."""
+    this = "of what was tried, this" if found.untried else "this"
     number = f"{round(100 * found.rank_share)} of 100 resamplings of the rows agree on the number of parts"
     both = f"{round(100 * found.model_share)} on the model as well"
     if found.rank_share >= _SURE and found.model_share >= _SURE:
-        return f"this is sure ({number}, {both})"
+        return f"{this} is sure ({number}, {both})"
     if found.rank_share >= _SURE:
         return f"the number of parts is sure and the model less so ({number}, {both})"
     if found.rank_share >= _FAIRLY_SURE:
-        return f"this is fairly sure ({number}, {both})"
-    return f"this is not sure ({number}, {both})"
+        return f"{this} is fairly sure ({number}, {both})"
+    return f"{this} is not sure ({number}, {both})"
 
 
 def _overruled(found: Comparison) -> str:

@@ -36,9 +36,15 @@ def measure(settings: Settings) -> Iterator[Line]:
 def _fit(counts: Any, kind: str, start: Any, **parameters: Any) -> Any:
     from partwise import EmpiricalBayesPoissonNMF
 
-    chosen = {"init": start, "max_iter": _LAST, "tol": 0.0, "progress": False, "prune": False, **parameters}
-    priors = {"activation_prior": kind, "dictionary_prior": kind}
-    return EmpiricalBayesPoissonNMF(_COMPONENTS, **priors, **chosen).fit(counts)
+    chosen: dict[str, Any] = {
+        "init": start,
+        "max_iter": _LAST,
+        "tol": 0.0,
+        "progress": False,
+        "prune": False,
+        **parameters,
+    }
+    return EmpiricalBayesPoissonNMF(_COMPONENTS, activation_prior=kind, dictionary_prior=kind, **chosen).fit(counts)
 
 
 def _seconds(counts: Any, kind: str, start: Any, n_jobs: int = 1) -> float:

@@ -41,10 +41,11 @@ class _Sweeper:
         self.ones = np.ones(n_components)
         self.key = Key(0)
         self.number = 0
-        self.sweeps = Sweeps(data, resolve_engine(None, n_jobs))
+        engine = resolve_engine(None, n_jobs)
+        self.sweeps = Sweeps(data, engine)
         self.dictionary = perturbed_dictionary(self.key, data, self.ones, self.ones)
         self.inverse = 1.0 / (1.0 + self.dictionary.sum(axis=0, keepdims=True))
-        self.counts = Chain.start(data, n_components).sample_counts
+        self.counts = Chain.start(data, n_components, engine).sample_counts
         self.run(3)
 
     def run(self, n_sweeps: int) -> float:
@@ -61,7 +62,7 @@ class _Sweeper:
 def _beside_lda(settings: Settings, dataset: Dataset, n_components: int, goal: Goal) -> Line:
     what = f"one sweep, K = {n_components}"
     try:
-        import tomotopy  # type: ignore[import-untyped]
+        import tomotopy
     except ImportError:
         return skipped(what, dataset.name, "tomotopy is not installed", goal)
     if dataset.missing:

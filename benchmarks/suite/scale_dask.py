@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from importlib import import_module
 from typing import Any
 
 from benchmarks.harness.line import Goal, Line, Sample, Settings, skipped
@@ -23,13 +24,13 @@ def measure(settings: Settings) -> Iterator[Line]:
     if len(os.sched_getaffinity(0)) < 2:
         yield skipped(what, data_name, "this machine has one core", _BESIDE_ONE)
         return
-    from distributed import Client, LocalCluster  # type: ignore[import-untyped]
+    distributed: Any = import_module("distributed")
 
     times: dict[str, list[float]] = {"one": [], "two": [], "dask": []}
     with (
         on_disk_rows(n_rows, _PER_ROW) as data,
-        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster,
-        Client(cluster) as client,
+        distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster,
+        distributed.Client(cluster) as client,
     ):
         for _ in range(settings.repeats):
             for name, engine, n_jobs in (("dask", client, None), ("two", None, 2), ("one", None, 1)):

@@ -19,10 +19,10 @@ if TYPE_CHECKING:  # and __all__: the same names for type checkers and editors; 
     from partwise.core.checkpoint import Checkpoint
     from partwise.core.coerce import as_table
     from partwise.core.data import BinaryMatrix, CountMatrix
-    from partwise.core.on_disk import on_disk
     from partwise.core.persistence import load
     from partwise.empirical_bayes.estimator import EmpiricalBayesPoissonNMF
     from partwise.empirical_bayes.means import ebpm
+    from partwise.engines.on_disk import on_disk
     from partwise.gamma_poisson.beta_gamma import BetaGammaPFA
     from partwise.gamma_poisson.estimator import GammaPoissonNMF
     from partwise.io import read

@@ -65,7 +65,7 @@ def test_folders_of_parquet_parts_bring_their_features_together(tmp_path: Path) 
 @pytest.mark.parametrize("dense", [False, True])
 def test_h5ad_files_in_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dense: bool) -> None:
     anndata = pytest.importorskip("anndata")
-    monkeypatch.setattr("partwise.core.on_disk._VALUES_AT_ONCE", 100)
+    monkeypatch.setattr("partwise.core.pieces._VALUES_AT_ONCE", 100)
     stored = anndata.AnnData((X.toarray() if dense else X).astype(np.float32))
     stored.write_h5ad(tmp_path / "cells.h5ad")
     mapped = on_disk(tmp_path / "cells.h5ad", tmp_path / "counts")
@@ -85,9 +85,9 @@ def test_dask_arrays_are_taken_chunk_by_chunk(tmp_path: Path) -> None:
 
 
 def _delayed(part: Any) -> Any:
-    import dask
+    from dask.delayed import delayed
 
-    return dask.delayed(lambda: part)()
+    return delayed(lambda: part)()
 
 
 def test_values_that_need_more_bytes_later(tmp_path: Path) -> None:

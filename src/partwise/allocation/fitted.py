@@ -15,6 +15,7 @@ from partwise.core.chains import ChainedEstimator
 from partwise.core.data import CountMatrix
 from partwise.core.estimator import FactorizationEstimator, check_array_is
 from partwise.engines.base import Engine
+from partwise.engines.on_disk import spread
 from partwise.engines.resolve import resolve_engine
 from partwise.errors import InvalidInputError
 from partwise.likelihood.auto import STD_ERROR, auto
@@ -38,7 +39,8 @@ class FittedAllocation(ChainedEstimator, FactorizationEstimator):
 
     def _data(self, X: Any, *, reset: bool, caller: str, allow_missing: bool = False) -> CountMatrix:
         name = f"{type(self).__name__}.{caller}"
-        data = CountMatrix.build(X, caller=name, allow_missing=allow_missing, allow_all_zero=not reset)
+        rows = spread(X, self._engine, caller=name, integers=True)
+        data = CountMatrix.build(rows, caller=name, allow_missing=allow_missing, allow_all_zero=not reset)
         self._check_columns(X, data, reset=reset)
         return data
 

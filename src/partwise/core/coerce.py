@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from partwise.core.chunks import has_sparse_chunks, rows_of_chunks
 from partwise.core.validation import cell_name
 from partwise.errors import InvalidInputError
 from partwise.io.table import Labels, Table, as_labels
@@ -18,14 +19,14 @@ _SAFE_TOTAL = 2.0**62
 _MOST_COLUMNS = 2**31 - 1
 
 
-def as_table(X: Any, *, layer: str | None = None, missing: Any = None, name: str = "X") -> Table:
+def as_table(X: Any, *, layer: str | None = None, missing: Any = None, name: str = "X", first_row: int = 0) -> Table:
     """Bring data of any accepted kind into a ``Table``: a CSR matrix with labels and missing cells.
 
     Parameters
     ----------
     X
-        NumPy array, masked array, SciPy sparse matrix of any format, pandas or polars frame, AnnData (backed too),
-        ``Table``, or nested lists. Rows are samples.
+        NumPy array, masked array, SciPy sparse matrix of any format, pandas or polars frame, AnnData (backed and lazy
+        too), Dask array of sparse or dense chunks, ``Table``, or nested lists. Rows are samples.
     layer
         Layer of an AnnData object to take instead of its ``X``.
     missing
@@ -33,6 +34,8 @@ def as_table(X: Any, *, layer: str | None = None, missing: Any = None, name: str
         array are missing as well.
     name
         What messages call the data.
+    first_row
+        What the first row is in the data that X is a part of, for messages.
 
     Returns
     -------
@@ -58,12 +61,15 @@ def as_table(X: Any, *, layer: str | None = None, missing: Any = None, name: str
         raise InvalidInputError(f"layer={layer!r} needs an AnnData object, got {type(X).__name__}: drop layer.")
     if isinstance(X, Table):
         rows, columns, matrix = X.row_labels, X.column_labels, X.matrix
-        name = X.source
+        name, first_row = X.source, X.first_row + first_row
         masks.append(X.missing)
     elif _is_anndata(X):
         rows, columns, matrix = as_labels(X.obs_names), as_labels(X.var_names), _anndata_matrix(X, layer)
     elif hasattr(X, "to_numpy") and hasattr(X, "columns"):
         rows, columns, matrix = _frame_parts(X)
+    if has_sparse_chunks(matrix):
+        blocks = list(rows_of_chunks(matrix))
+        matrix = sp.vstack(blocks, format="csr") if blocks else np.zeros((0, matrix.shape[1]))
     if isinstance(matrix, np.ma.MaskedArray):
         hidden = np.ma.getmaskarray(matrix)
         matrix = np.array(matrix.data)
@@ -71,14 +77,14 @@ def as_table(X: Any, *, layer: str | None = None, missing: Any = None, name: str
             matrix[hidden] = 0
             masks.append(hidden)
     # A table without a matrix yet: only its labels are needed to name a cell.
-    place = Table(None, rows, columns, source=name)
+    place = Table(None, rows, columns, source=name, first_row=first_row)
     csr = _sparse_to_csr(matrix, name) if sp.issparse(matrix) else _dense_to_csr(matrix, place)
     for labels, size, kind in ((rows, csr.shape[0], "row"), (columns, csr.shape[1], "column")):
         if labels is not None and len(labels) != size:
             raise InvalidInputError(
                 f"{name} has {len(labels)} {kind} labels for {size} {kind}s: give one label for each."
             )
-    return Table(csr, rows, columns, _joined_masks(masks, csr.shape, name), name)
+    return Table(csr, rows, columns, _joined_masks(masks, csr.shape, name), name, first_row)
 
 
 def _is_anndata(X: Any) -> bool:

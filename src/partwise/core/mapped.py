@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import math
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from partwise.core.data import BinaryMatrix, CountMatrix, SparseData
+from partwise.core.fingerprint import fingerprint
 from partwise.errors import InvalidInputError
-from partwise.io.csr_folder import CsrWriter, open_csr
+from partwise.io.csr_folder import ARRAYS, CsrWriter, open_csr
 from partwise.io.table import Labels
 
 _KINDS: dict[str, type[SparseData]] = {"counts": CountMatrix, "bits": BinaryMatrix}
@@ -80,6 +82,65 @@ class MappedCounts(CountMatrix):
         return self.checksum
 
 
+class BlockFacts(NamedTuple):
+    """What is known of a block of rows without looking at it again.
+
+    Attributes
+    ----------
+    kind
+        ``"counts"`` or ``"bits"``.
+    n_columns
+        Number of features.
+    names
+        A checksum of the names of the features; empty if they have none.
+    total
+        Sum of its values.
+    checksum
+        Of its arrays.
+    """
+
+    kind: str
+    n_columns: int
+    names: str
+    total: float
+    checksum: str
+
+    @classmethod
+    def of(cls, block: SparseData) -> BlockFacts:
+        """The facts of a block."""
+        kind = "bits" if isinstance(block, BinaryMatrix) else "counts"
+        names = "" if block.column_labels is None else fingerprint(np.asarray(block.column_labels, dtype=np.str_))
+        checksum = fingerprint([np.asarray(getattr(block, name)) for name in ARRAYS])
+        return cls(kind, block.shape[1], names, block.total, checksum)
+
+
+def check_same_features(first: BlockFacts, other: BlockFacts, number: int) -> None:
+    """Refuse a block that has other features than the first one.
+
+    Parameters
+    ----------
+    first, other
+        What is known of both.
+    number
+        Of the other, for the message.
+    """
+    if other.n_columns != first.n_columns:
+        raise InvalidInputError(
+            f"part {number} has {other.n_columns} features, and those before have {first.n_columns}:"
+            " give all parts the same."
+        )
+    if other.names != first.names:
+        raise InvalidInputError(
+            f"part {number} names its features otherwise than the first: give all parts the same, in the same order."
+        )
+
+
+def of_all(facts: Sequence[BlockFacts]) -> dict[str, Any]:
+    """What the folder of some blocks says of all of them: the same for whoever wrote the blocks."""
+    checksum = fingerprint([block.checksum for block in facts])
+    return {"total": math.fsum(block.total for block in facts), "checksum": checksum}
+
+
 def write_rows(blocks: Iterable[SparseData], folder: str | os.PathLike[str], row_labels: Labels | None = None) -> None:
     """Write data, given as blocks of consecutive rows with the same features, to a folder.
 
@@ -92,37 +153,30 @@ def write_rows(blocks: Iterable[SparseData], folder: str | os.PathLike[str], row
     row_labels
         Names of all rows, where the blocks do not bring them.
     """
-    import hashlib
-
     writer: CsrWriter | None = None
-    digest = hashlib.blake2b(digest_size=16)
+    facts: list[BlockFacts] = []
     labels: list[Labels | None] = []
-    total, kind, columns, column_sums = 0.0, "counts", None, np.zeros(0)
+    columns, column_sums = None, np.zeros(0)
     try:
         for block in blocks:
             if writer is None:
                 writer = CsrWriter(folder, block.shape[1])
-                kind = "bits" if isinstance(block, BinaryMatrix) else "counts"
                 columns, column_sums = block.column_labels, np.zeros(block.shape[1])
-            if block.shape[1] != writer.n_columns:
-                raise InvalidInputError(
-                    f"part {len(labels)} has {block.shape[1]} features, and those before have {writer.n_columns}:"
-                    " give all parts the same."
-                )
-            arrays = (block.indptr, block.indices, block.values, block.missing_indptr, block.missing_indices)
-            writer.append(*arrays)
-            for array in arrays:
-                digest.update(np.ascontiguousarray(array).data)
-            total += block.total
+            facts.append(BlockFacts.of(block))
+            check_same_features(facts[0], facts[-1], len(facts) - 1)
+            writer.append(*(getattr(block, name) for name in ARRAYS))
             column_sums += block.column_sums
             labels.append(block.row_labels)
         if writer is None:
             raise InvalidInputError("there are no rows to write: check where they come from.")
         if row_labels is None and all(part is not None for part in labels):
             row_labels = np.concatenate([part for part in labels if part is not None])
-        np.save(writer._aside / "column_sums.npy", column_sums)
-        names: dict[str, NDArray[Any] | None] = {"row_labels": row_labels, "column_labels": columns}
-        writer.close(kind, names, {"total": total, "checksum": digest.hexdigest()})
+        arrays: dict[str, NDArray[Any] | None] = {
+            "row_labels": None if row_labels is None else np.asarray(row_labels, dtype=np.str_),
+            "column_labels": columns,
+            "column_sums": column_sums,
+        }
+        writer.close(facts[0].kind, arrays, of_all(facts))
     except BaseException:
         if writer is not None:
             writer.abandon()

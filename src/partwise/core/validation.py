@@ -31,7 +31,7 @@ def cell_name(row: int, column: int, table: Table) -> str:
         for kind, names, index in (("row", table.row_labels, row), ("column", table.column_labels, column))
         if names is not None and index < len(names)
     ]
-    place = f"{table.source}[{row}, {column}]"
+    place = f"{table.source}[{table.first_row + row}, {column}]"
     return f"{place} ({', '.join(labels)})" if labels else place
 
 

@@ -25,6 +25,7 @@ from partwise.empirical_bayes.inference.starts import FirstState
 from partwise.empirical_bayes.inference.sweep import Sweeps
 from partwise.empirical_bayes.posterior import FactorPosterior
 from partwise.engines.base import Engine
+from partwise.engines.on_disk import spread
 from partwise.engines.resolve import resolve_engine
 from partwise.errors import InvalidInputError
 from partwise.likelihood.completion import Completion, predict_tokens
@@ -199,7 +200,9 @@ class EmpiricalBayesPoissonNMF(FactorizationEstimator):
         self.resume = resume
 
     def _data(self, X: Any, *, reset: bool, caller: str) -> CountMatrix:
-        data = CountMatrix.build(X, integers=False, caller=f"{type(self).__name__}.{caller}", allow_all_zero=not reset)
+        name = f"{type(self).__name__}.{caller}"
+        rows = spread(X, self._engine, caller=name)
+        data = CountMatrix.build(rows, integers=False, caller=name, allow_all_zero=not reset)
         self._check_columns(X, data, reset=reset)
         average = data.total / max(data.nnz, 1)
         if average > _LARGEST_AVERAGE or 0 < average < 1.0 / _LARGEST_AVERAGE:

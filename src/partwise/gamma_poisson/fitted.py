@@ -12,6 +12,7 @@ from partwise.core.data import CountMatrix
 from partwise.core.estimator import FactorizationEstimator
 from partwise.core.keys import Key, key_from
 from partwise.engines.base import Engine
+from partwise.engines.on_disk import spread
 from partwise.engines.resolve import resolve_engine
 from partwise.gamma_poisson.inference.activations import posterior_draws, posterior_mean
 from partwise.likelihood.auto import STD_ERROR, auto
@@ -28,7 +29,8 @@ class GammaPoissonEstimator(FactorizationEstimator):
 
     def _data(self, X: Any, *, reset: bool, caller: str, integers: bool = True) -> CountMatrix:
         name = f"{type(self).__name__}.{caller}"
-        data = CountMatrix.build(X, integers=integers, caller=name, allow_all_zero=not reset)
+        rows = spread(X, self._engine, caller=name, integers=integers)
+        data = CountMatrix.build(rows, integers=integers, caller=name, allow_all_zero=not reset)
         self._check_columns(X, data, reset=reset)
         return data
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Any
 
@@ -15,6 +16,10 @@ from partwise.errors import FileFormatError, InvalidInputError
 
 KIND = "partwise rows on disk"
 DESCRIPTION = "matrix.json"
+ARRAYS = ("indptr", "indices", "values", "missing_indptr", "missing_indices")
+NARROWEST = np.dtype(np.uint16)
+"""Type of values, until wider ones come."""
+
 _VERSION = 1
 _COPIED_AT_ONCE = 2**20
 
@@ -82,22 +87,10 @@ class CsrWriter:
     def __init__(self, folder: str | os.PathLike[str], n_columns: int) -> None:
         self.folder = Path(folder)
         self.n_columns = n_columns
-        if self.folder.exists():
-            raise InvalidInputError(f"{self.folder} is there already: name a folder that is not, or remove it.")
-        self._aside = self.folder.with_name(f".{self.folder.name}.{os.getpid()}.writing")
-        try:
-            self._aside.mkdir(parents=True)
-        except OSError as error:
-            raise InvalidInputError(f"cannot write to {self.folder.parent} ({error}): name another folder.") from error
+        self._aside = begin_folder(self.folder)
+        types = np.int64, np.int32, NARROWEST, np.int64, np.int32
         self._columns = {
-            name: _Column(self._aside / f"{name}.npy", dtype)
-            for name, dtype in (
-                ("indptr", np.int64),
-                ("indices", np.int32),
-                ("values", np.uint16),
-                ("missing_indptr", np.int64),
-                ("missing_indices", np.int32),
-            )
+            name: _Column(self._aside / f"{name}.npy", dtype) for name, dtype in zip(ARRAYS, types, strict=True)
         }
         for name in ("indptr", "missing_indptr"):
             self._columns[name].append(np.zeros(1, np.int64))
@@ -121,31 +114,65 @@ class CsrWriter:
             columns[name.replace("indptr", "indices")].append(positions)
         columns["values"].append(values)
 
-    def close(self, kind: str, labels: dict[str, NDArray[Any] | None], facts: dict[str, Any]) -> None:
-        """Finish the files and give the folder its name."""
+    def close(self, kind: str, arrays: Mapping[str, NDArray[Any] | None], facts: dict[str, Any]) -> None:
+        """Finish the files, write further arrays (labels, sums) beside them, and give the folder its name."""
         sizes = {name: column.size for name, column in self._columns.items()}
         for column in self._columns.values():
             column.close()
-        for name, array in labels.items():
+        for name, array in arrays.items():
             if array is not None:
-                np.save(self._aside / f"{name}.npy", np.asarray(array, dtype=np.str_), allow_pickle=False)
-        description = {
-            "kind": KIND,
-            "version": _VERSION,
-            "data": kind,
-            "shape": [sizes["indptr"] - 1, self.n_columns],
-            "nonzeros": sizes["values"],
-            "missing": sizes["missing_indices"],
-            **facts,
-        }
-        (self._aside / DESCRIPTION).write_text(json.dumps(description, indent=1) + "\n")
-        self._aside.rename(self.folder)
+                np.save(self._aside / f"{name}.npy", array, allow_pickle=False)
+        shape = sizes["indptr"] - 1, self.n_columns
+        finish_folder(self._aside, self.folder, kind, shape, (sizes["values"], sizes["missing_indices"]), facts)
 
     def abandon(self) -> None:
         """Remove what was written."""
         for column in self._columns.values():
             column._file.close()
         shutil.rmtree(self._aside, ignore_errors=True)
+
+
+def begin_folder(folder: Path) -> Path:
+    """A folder beside one that is to be made, for what is written meanwhile."""
+    if folder.exists():
+        raise InvalidInputError(f"{folder} is there already: name a folder that is not, or remove it.")
+    aside = folder.with_name(f".{folder.name}.{os.getpid()}.writing")
+    try:
+        aside.mkdir(parents=True)
+    except OSError as error:
+        raise InvalidInputError(f"cannot write to {folder.parent} ({error}): name another folder.") from error
+    return aside
+
+
+def finish_folder(
+    aside: Path, folder: Path, kind: str, shape: tuple[int, int], stored: tuple[int, int], facts: dict[str, Any]
+) -> None:
+    """Write what the folder says of itself, and give it its name.
+
+    Parameters
+    ----------
+    aside, folder
+        Where its files are, and its name.
+    kind
+        What the data are.
+    shape
+        Rows, columns.
+    stored
+        Nonzeros, and missing cells.
+    facts
+        What else is known.
+    """
+    description = {
+        "kind": KIND,
+        "version": _VERSION,
+        "data": kind,
+        "shape": list(shape),
+        "nonzeros": stored[0],
+        "missing": stored[1],
+        **facts,
+    }
+    (aside / DESCRIPTION).write_text(json.dumps(description, indent=1) + "\n")
+    aside.rename(folder)
 
 
 def is_csr_folder(path: str | os.PathLike[str]) -> bool:
@@ -163,10 +190,7 @@ def open_csr(folder: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, 
         description = json.loads((folder / DESCRIPTION).read_text())
         if description["kind"] != KIND or description["version"] != _VERSION:
             raise ValueError("it was not written by this version of partwise")
-        arrays: dict[str, NDArray[Any] | None] = {
-            name: np.asarray(_mapped(folder / f"{name}.npy"))
-            for name in ("indptr", "indices", "values", "missing_indptr", "missing_indices")
-        }
+        arrays: dict[str, NDArray[Any] | None] = {name: np.asarray(_mapped(folder / f"{name}.npy")) for name in ARRAYS}
         for name in ("row_labels", "column_labels"):
             path = folder / f"{name}.npy"
             arrays[name] = np.load(path, allow_pickle=False) if path.exists() else None

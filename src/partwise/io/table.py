@@ -28,6 +28,8 @@ class Table:
         Sparse or dense boolean matrix of the same shape, true where the cell was not observed.
     source
         Where the data came from, for messages.
+    first_row
+        What its first row is in the data that it is a part of, for messages.
     """
 
     matrix: Any
@@ -35,6 +37,7 @@ class Table:
     column_labels: Labels | None = None
     missing: Any = None
     source: str = "X"
+    first_row: int = 0
 
     @property
     def shape(self) -> tuple[int, int]:

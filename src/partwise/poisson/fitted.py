@@ -12,6 +12,7 @@ from partwise.core.data import CountMatrix
 from partwise.core.estimator import FactorizationEstimator, check_array_is
 from partwise.core.keys import Key
 from partwise.engines.base import Engine
+from partwise.engines.on_disk import spread
 from partwise.engines.resolve import resolve_engine
 from partwise.likelihood.completion import Completion, predict_tokens
 from partwise.likelihood.split import split_tokens
@@ -30,7 +31,9 @@ class PoissonEstimator(FactorizationEstimator):
     online_exposure_: Floats
 
     def _data(self, X: Any, *, reset: bool, caller: str) -> CountMatrix:
-        data = CountMatrix.build(X, integers=False, caller=f"{type(self).__name__}.{caller}", allow_all_zero=not reset)
+        name = f"{type(self).__name__}.{caller}"
+        rows = spread(X, self._engine, caller=name)
+        data = CountMatrix.build(rows, integers=False, caller=name, allow_all_zero=not reset)
         self._check_columns(X, data, reset=reset)
         return data
 

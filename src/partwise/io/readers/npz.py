@@ -46,7 +46,7 @@ def read_npz(path: Path, options: ReadOptions) -> Table:
     with library(path, "an .npz archive"), zipfile.ZipFile(path) as archive:
         members = _Members(archive, path, options.limit)
         matrix = _matrix(members, path, options)
-        labels = {key: _label_member(members, key, path) for key in _LABELS if key in members.keys}
+        labels: dict[str, Any] = {key: _label_member(members, key, path) for key in _LABELS if key in members.keys}
     table = Table(matrix, **labels, source=str(path))
     for key, size in zip(_LABELS, table.shape, strict=True):
         if key in labels and len(labels[key]) != size:

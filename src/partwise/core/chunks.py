@@ -1,0 +1,46 @@
+"""Arrays of Dask whose chunks are sparse or dense matrices, taken a row of chunks at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+
+def is_chunked(X: Any) -> bool:
+    """Whether it is an array of Dask."""
+    return hasattr(X, "dask") and hasattr(X, "chunks") and hasattr(X, "to_delayed")
+
+
+def has_sparse_chunks(X: Any) -> bool:
+    """Whether it is an array of Dask with chunks that NumPy does not know how to join."""
+    return is_chunked(X) and X.ndim == 2 and not isinstance(getattr(X, "_meta", None), np.ndarray)
+
+
+def rows_of_chunks(array: Any) -> Iterator[Any]:
+    """The rows of chunks of an array of Dask, one after the other; empty ones are left out."""
+    for row in array.to_delayed():
+        whole = joined(_computed(row))
+        if whole.shape[0]:
+            yield whole
+
+
+def joined(chunks: Sequence[Any]) -> Any:
+    """A row of chunks as one matrix; a single one is left as it is, unless it is of the package ``sparse``."""
+    matrices = [chunk.to_scipy_sparse() if hasattr(chunk, "to_scipy_sparse") else chunk for chunk in chunks]
+    if len(matrices) == 1:
+        return matrices[0]
+    return sp.csr_array(sp.hstack([_sparse(matrix) for matrix in matrices], format="csr"))
+
+
+def _sparse(matrix: Any) -> Any:
+    return matrix if sp.issparse(matrix) else sp.csr_array(np.asarray(matrix))
+
+
+def _computed(row: Sequence[Any]) -> Sequence[Any]:
+    from dask.base import compute
+
+    found: Sequence[Any] = compute(*row)  # type: ignore[no-untyped-call]  # of Dask
+    return found

@@ -345,7 +345,7 @@ class AllocationNMF(FittedAllocation):
         self._store_components(dictionary, component_counts)
         self.component_counts_ = component_counts
         if activations is not None:
-            self.activations_ = activations
+            self.activations_ = np.asarray(activations)
 
     def _forget(self) -> None:
         """Drop what another kind of fit may have left."""

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from scipy.special import gammaln
 
 from partwise.core.keys import Key
+from partwise.engines.rows import as_floats, rowwise
 from partwise.errors import InvalidInputError
 
 Floats = NDArray[np.float64]
@@ -97,7 +98,7 @@ class AllocationModel:
 
     def log_constant(self, lengths: Any) -> float:
         """Log C_X, which depends on the data through the samples' totals S_n++ alone."""
-        totals = np.asarray(lengths, dtype=np.float64)
+        totals = as_floats(lengths)
         a, b = self.length_shape, self.length_rate
         per_sample = log_dirichlet_constant(self.activation_concentration) + a * np.log(b) - gammaln(a)
         constant = self.n_components * log_dirichlet_constant(self.dictionary_concentration)
@@ -114,7 +115,7 @@ class AllocationModel:
             S_n+k, samples x components, and S_+fk, features x components; they need not be whole numbers.
         """
         by_feature = np.asarray(feature_counts, dtype=np.float64)
-        by_sample = np.asarray(sample_counts, dtype=np.float64)
+        by_sample = as_floats(sample_counts)
         total = gammaln(self.dictionary_concentration[:, None] + by_feature).sum()
         total += gammaln(self.activation_concentration + by_sample).sum()
         return float(total - gammaln(self.dictionary_concentration.sum() + by_feature.sum(axis=0)).sum())
@@ -147,7 +148,7 @@ class AllocationModel:
         log_factorials
             Σ log x_nf! of the data.
         """
-        lengths = np.asarray(sample_counts).sum(axis=1)
+        lengths = as_floats(sample_counts).sum(axis=1)
         return self.log_constant(lengths) + self.log_sums(sample_counts, feature_counts) - log_factorials
 
     def dictionary_posterior(self, feature_counts: Any) -> Floats:
@@ -156,7 +157,7 @@ class AllocationModel:
 
     def activation_posterior(self, sample_counts: Any) -> Floats:
         """Parameters of the Dirichlet distributions of h_n. given S, one a row: β_k + S_n+k."""
-        return np.asarray(self.activation_concentration + sample_counts)
+        return np.add(self.activation_concentration, sample_counts)  # type: ignore[no-any-return]
 
     def length_posterior(self, lengths: Any) -> tuple[Floats, float]:
         """Shape (of each sample) and rate of the gamma distributions of L_n given S: a + S_n++ and b + 1."""
@@ -164,11 +165,8 @@ class AllocationModel:
 
     def expected_factors(self, sample_counts: Any, feature_counts: Any) -> tuple[Floats, Floats]:
         """Conditional means given S of the activations h_nk L_n, and of the dictionary."""
-        shares = self.activation_posterior(sample_counts)
         weights = self.dictionary_posterior(feature_counts)
-        shape, rate = self.length_posterior(np.asarray(sample_counts).sum(axis=1))
-        activations = shares * (shape / rate / shares.sum(axis=1))[:, None]
-        return activations, np.asarray(weights / weights.sum(axis=0))
+        return rowwise(_expected_activations, sample_counts, self), np.asarray(weights / weights.sum(axis=0))
 
     def modal_factors(self, sample_counts: Any, feature_counts: Any) -> tuple[Floats, Floats]:
         """Conditional modes given S (Eq. 11), clipped at 0 where concentrations below 1 leave none."""
@@ -182,6 +180,12 @@ class AllocationModel:
         flat = np.full_like(weights, 1.0 / self.n_features)
         weights = np.where(sums > 0, weights / np.where(sums > 0, sums, 1.0), flat)
         return shares * lengths[:, None], weights
+
+
+def _expected_activations(sample_counts: Any, model: AllocationModel) -> Floats:
+    shares = model.activation_posterior(sample_counts)
+    shape, rate = model.length_posterior(np.asarray(sample_counts).sum(axis=1))
+    return np.asarray(shares * (shape / rate / shares.sum(axis=1))[:, None])
 
 
 def log_dirichlet_constant(concentration: Floats) -> float:

@@ -109,6 +109,11 @@ def rowwise(function: Callable[..., Any], *arguments: Any) -> Any:
     return function(*arguments)
 
 
+def as_floats(array: Any) -> Any:
+    """The numbers of an array as floating-point numbers, where they are."""
+    return array.astype(np.float64) if hasattr(array, "rowwise") else np.asarray(array, dtype=np.float64)
+
+
 def put_back(stack: Any, at: int, changed: Any) -> None:
     """Take over what a function over rows has changed of one of several arrays; in NumPy's it was changed in place."""
     if not isinstance(stack, np.ndarray):

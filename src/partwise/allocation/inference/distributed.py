@@ -14,7 +14,7 @@ from partwise.allocation.model import AllocationModel
 from partwise.core.data import SparseData
 from partwise.core.keys import Key
 from partwise.engines.blocks import row_blocks
-from partwise.engines.rows import Block, Ragged
+from partwise.engines.rows import Block, Ragged, put_back
 
 # Blocks of a sweep, however many threads there are: the approximation depends on them, so they are part of the model.
 N_BLOCKS = 8
@@ -31,6 +31,7 @@ class DistributedGibbs(CollapsedGibbs):
 
     def _sweeps(self, key: Key, data: SparseData, state: GibbsState) -> None:
         blocks = row_blocks(first_tokens(data), max(1, -(-int(data.total) // N_BLOCKS)))
+        self._place(data, state, blocks)
         for chain in range(self.n_chains):
             self._merged(key.for_chain(chain).for_stage("gibbs"), data, state, chain, blocks)
 
@@ -39,7 +40,11 @@ class DistributedGibbs(CollapsedGibbs):
 
         shared = self.model, key, *before, keys_of_rows(data)
         rows = [Ragged(state.labels[chain], first_tokens(data)), state.sample_counts[chain]]
-        (features, components), _ = self.engine.map_rows(_sweep, data, blocks, *shared, changes=rows)
+        (features, components), (labels, sample_counts) = self.engine.map_rows(
+            _sweep, data, blocks, *shared, changes=rows
+        )
+        put_back(state.labels, chain, labels)
+        put_back(state.sample_counts, chain, sample_counts)
         state.feature_counts[chain] += features
         state.component_counts[chain] += components
 

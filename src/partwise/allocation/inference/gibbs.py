@@ -11,11 +11,12 @@ from numpy.typing import NDArray
 from scipy.special import gammaln
 
 from partwise.allocation.inference.draws import Draws
-from partwise.allocation.inference.labels import check_tokens, label_type, padded_width, sweep
+from partwise.allocation.inference.labels import check_tokens, first_tokens, label_type, padded_width, sweep
 from partwise.allocation.model import AllocationModel
 from partwise.core.data import SparseData
 from partwise.core.keys import Key
 from partwise.engines.base import Engine
+from partwise.engines.rows import Ragged
 
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int32]
@@ -119,6 +120,14 @@ class CollapsedGibbs:
     def _collapsed(self, key: Key, data: SparseData, state: GibbsState, chain: int, rows: tuple[int, int]) -> None:
         counts = state.sample_counts[chain], state.feature_counts[chain], state.component_counts[chain]
         sweep(key, data, self.model, rows, state.labels[chain], *counts)
+
+    def _place(self, data: SparseData, state: GibbsState, blocks: list[tuple[int, int]]) -> None:
+        """Put labels and counts where the blocks of rows are worked on."""
+        state.labels = self.engine.place(Ragged(state.labels, first_tokens(data)), data, blocks, stacked=True)
+        if not data.n_missing:
+            # Allocations of missing cells are drawn here, from one stream, and change the counts.
+            state.sample_counts = self.engine.place(state.sample_counts, data, blocks, stacked=True)
+            state.draws.activations = self.engine.place(state.draws.activations, data, blocks, stacked=True)
 
     def _impute(self, key: Key, data: SparseData, state: GibbsState, chain: int) -> None:
         """Draw factors and lengths given all allocations, and allocations of the missing cells given these."""

@@ -14,7 +14,7 @@ from partwise.allocation.kernels.partial import draw_weights, sweep_rows
 from partwise.core.data import SparseData
 from partwise.core.keys import Key
 from partwise.engines.blocks import TARGET_NONZEROS, row_blocks
-from partwise.engines.rows import Block, Ragged
+from partwise.engines.rows import Block, Ragged, put_back
 
 
 @dataclass
@@ -24,13 +24,16 @@ class PartialGibbs(CollapsedGibbs):
     name = "gibbs-partial"
 
     def _sweeps(self, key: Key, data: SparseData, state: GibbsState) -> None:
+        # Each block counts into an array of its own: blocks so large that this costs little.
+        blocks = row_blocks(data.indptr, max(TARGET_NONZEROS, 2 * data.shape[1]))
+        self._place(data, state, blocks)
         for chain in range(self.n_chains):
-            self._sweep(key.for_chain(chain), data, state, chain)
+            self._sweep(key.for_chain(chain), data, state, chain, blocks)
 
-    def _sweep(self, key: Key, data: SparseData, state: GibbsState, chain: int) -> None:
+    def _sweep(self, key: Key, data: SparseData, state: GibbsState, chain: int, blocks: list[tuple[int, int]]) -> None:
         model, n_features = self.model, data.shape[1]
         n_components = model.n_components
-        feature_counts, sample_counts = state.feature_counts[chain], state.sample_counts[chain]
+        feature_counts = state.feature_counts[chain]
         drawn = np.zeros((n_features, padded_width(n_components)))
         words = key.for_stage("dictionary").words
 
@@ -41,14 +44,14 @@ class PartialGibbs(CollapsedGibbs):
         sums = drawn.sum(axis=0)
         dictionary = (drawn / np.where(sums > 0, sums, 1.0)).astype(np.float32)
         starts, words = first_tokens(data), key.for_stage("labels").words
-        labels, tile = state.labels[chain], tile_of(2 * dictionary.shape[1])
-
-        # Each block counts into an array of its own: blocks so large that this costs little.
-        blocks = row_blocks(data.indptr, max(TARGET_NONZEROS, 2 * n_features))
+        tile = tile_of(2 * dictionary.shape[1])
         shared = dictionary, model.activation_concentration, tile, words, keys_of_rows(data)
-        feature_counts[...], _ = self.engine.map_rows(
-            _sweep_rows, data, blocks, *shared, changes=[Ragged(labels, starts), sample_counts]
+        rows = [Ragged(state.labels[chain], starts), state.sample_counts[chain]]
+        feature_counts[...], (labels, sample_counts) = self.engine.map_rows(
+            _sweep_rows, data, blocks, *shared, changes=rows
         )
+        put_back(state.labels, chain, labels)
+        put_back(state.sample_counts, chain, sample_counts)
         np.add.at(feature_counts[:, :n_components], data.missing_indices, state.missing[chain])
         state.component_counts[chain] = feature_counts[:, :n_components].sum(axis=0)
 

@@ -13,6 +13,7 @@ from partwise.allocation.model import AllocationModel, log_dirichlet_constant
 from partwise.core.data import SparseData
 from partwise.core.keys import Key
 from partwise.engines.base import Engine
+from partwise.engines.rows import rowwise
 from partwise.poisson.inference.passes import Side
 
 Floats = NDArray[np.float64]
@@ -38,15 +39,16 @@ class VariationalBayes:
     def init(self, key: Key, data: SparseData) -> VariationalState:
         """Each row spread evenly over components, and each feature unevenly at random."""
         n_components = self.model.n_components
-        even = np.repeat(data.row_sums[:, None] / n_components, n_components, axis=1)
+        even = Side(data, self.engine).even_counts(n_components)
         return VariationalState(even, random_counts(key, data.column_sums, n_components))
 
     def step(self, key: Key, data: SparseData, state: VariationalState) -> tuple[VariationalState, Mapping[str, float]]:
         """One update of each factor; reports the bound of log p(X) in between."""
         weights = _mean_exponents(self.model.dictionary_posterior(state.feature_counts), 0)
-        shares = _mean_exponents(self.model.activation_posterior(state.sample_counts), 1)
-        state.sample_counts, _ = Side(data, self.engine).expected_counts(shares, weights)
-        shares = _mean_exponents(self.model.activation_posterior(state.sample_counts), 1)
+        samples = Side(data, self.engine)
+        shares = _shares(self.model, samples.place(state.sample_counts))
+        state.sample_counts, _ = samples.expected_counts(shares, weights)
+        shares = _shares(self.model, state.sample_counts)
         features = Side(data.transposed, self.engine)
         fresh, logs = features.expected_counts(weights, shares, with_logs=True)
         bound = logs + self._constant(data) - self._divergences(state)
@@ -84,29 +86,37 @@ def absorb(
     """
     n_batch = data.shape[0]
     weights = _mean_exponents(model.dictionary_posterior(averages * max(n_seen, n_batch)), 0)
-    counts = np.repeat(data.row_sums[:, None] / model.n_components, model.n_components, axis=1)
     side = Side(data, engine)
+    counts = side.even_counts(model.n_components)
     for _ in range(_BATCH_UPDATES):
-        fresh, _logs = side.expected_counts(_mean_exponents(model.activation_posterior(counts), 1), weights)
+        fresh, _logs = side.expected_counts(_shares(model, counts), weights)
         change = np.abs(fresh - counts).sum()
         counts = fresh
         if change <= _BATCH_TOL * data.total:
             break
-    shares = _mean_exponents(model.activation_posterior(counts), 1)
+    shares = _shares(model, counts)
     found, _logs = Side(data.transposed, engine).expected_counts(weights, shares)
     rate = max(n_batch / (n_seen + n_batch), (1.0 + n_seen / n_batch) ** -0.7)
     return (1.0 - rate) * averages + rate * found / n_batch, counts
 
 
+def _shares(model: AllocationModel, sample_counts: Floats) -> Floats:
+    """Exp E[log share] of each sample."""
+    return rowwise(_mean_exponents, model.activation_posterior(sample_counts), 1)  # type: ignore[no-any-return]
+
+
 def _mean_exponents(parameters: Floats, axis: int) -> Floats:
     """Of Dirichlet distributions along an axis: exp E[log share], kept above 0."""
-    logs = digamma(parameters) - digamma(parameters.sum(axis=axis, keepdims=True))
-    return np.ascontiguousarray(np.exp(np.maximum(logs, -300.0)))
+    return np.ascontiguousarray(np.exp(np.maximum(_mean_logs(parameters, axis), -300.0)))
+
+
+def _mean_logs(parameters: Floats, axis: int) -> Floats:
+    return np.asarray(digamma(parameters) - digamma(parameters.sum(axis=axis, keepdims=True)))
 
 
 def _divergence(parameters: Floats, prior: Floats) -> float:
     """Σ over rows of KL(Dirichlet(row) || Dirichlet(prior))."""
     totals = parameters.sum(axis=1)
     constants = gammaln(totals) - gammaln(parameters).sum(axis=1) - log_dirichlet_constant(prior)
-    logs = digamma(parameters) - digamma(totals)[:, None]
+    logs = rowwise(_mean_logs, parameters, 1)
     return float(constants.sum() + ((parameters - prior) * logs).sum())

@@ -117,15 +117,12 @@ class CollapsedGibbs:
 
     def keep(self, data: Cells, state: GibbsState) -> None:
         """Add the present labels of every chain to what is kept."""
-        chains = range(self.n_chains)
+        counts = [(np.asarray(state.row_counts[c]), state.column_counts[c]) for c in range(self.n_chains)]
         moments = [
-            (
-                row_moments(self.model, state.row_counts[c]),
-                dirichlet_moments(state.column_counts[c], self.model.concentration),
-            )
-            for c in chains
+            (row_moments(self.model, rows), dirichlet_moments(columns, self.model.concentration))
+            for rows, columns in counts
         ]
-        joint = [log_joint_of_counts(self.model, state.row_counts[c], state.column_counts[c]) for c in chains]
+        joint = [log_joint_of_counts(self.model, rows, columns) for rows, columns in counts]
         component_cells = state.column_counts.sum(axis=1, dtype=np.int64)
         keep(state.draws, data, moments, component_cells, joint, self.active_threshold, self.engine)
 

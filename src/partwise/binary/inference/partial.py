@@ -14,7 +14,7 @@ from partwise.binary.kernels.cells import to_row_order
 from partwise.binary.kernels.partial import build_tables, draw_columns, sweep_rows
 from partwise.core.keys import Key
 from partwise.engines.blocks import row_blocks
-from partwise.engines.rows import Block, Ragged
+from partwise.engines.rows import Block, Ragged, put_back
 from partwise.errors import InvalidInputError
 
 
@@ -42,6 +42,8 @@ class PartialGibbs(CollapsedGibbs):
         return state
 
     def _sweeps(self, key: Key, data: Cells, state: GibbsState) -> None:
+        state.labels = self.engine.place(Ragged(state.labels, data.row_starts), data, data.blocks, stacked=True)
+        state.row_counts = self.engine.place(state.row_counts, data, data.blocks, stacked=True)
         for chain in range(self.n_chains):
             self._one_sweep(key.for_chain(chain), data, state, chain)
 
@@ -58,10 +60,12 @@ class PartialGibbs(CollapsedGibbs):
         self.engine.for_each(prepare, row_blocks(np.arange(n_columns + 1), 64))
         shared = columns, thresholds, aliases, model.alpha, model.beta, self.attempts, key.for_stage("gibbs").words
         # Labels lie as the cells do.
-        labels = Ragged(state.labels[chain], data.row_starts)
-        state.column_counts[chain], _ = self.engine.map_rows(
-            _sweep, data, data.blocks, *shared, changes=[labels, state.row_counts[chain]]
+        rows = [Ragged(state.labels[chain], data.row_starts), state.row_counts[chain]]
+        state.column_counts[chain], (labels, row_counts) = self.engine.map_rows(
+            _sweep, data, data.blocks, *shared, changes=rows
         )
+        put_back(state.labels, chain, labels)
+        put_back(state.row_counts, chain, row_counts)
 
 
 def _sweep(

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from partwise.core.data import SparseData
 from partwise.core.keys import Key
 from partwise.engines.base import Engine
-from partwise.gamma_poisson.inference.starts import even_counts
 from partwise.gamma_poisson.inference.sweeps import Sweeps
 from partwise.poisson.inference.passes import Side
 
@@ -53,7 +52,7 @@ class BetaGammaGibbs:
         noise = generator.exponential(size=(data.shape[1], self.n_components))
         dictionary = (data.column_sums[:, None] + 1.0) * (noise + 0.1)
         dictionary /= dictionary.sum(axis=0)
-        counts = even_counts(data, self.n_components, self.engine)
+        counts = Side(data, self.engine).even_counts(self.n_components)
         probability = self._draw_probability(key, counts.sum(axis=0), data.shape[0])
         zeros = np.zeros(self.n_components)
         return BetaGammaState(counts, dictionary, probability, np.zeros_like(dictionary), zeros, zeros.copy())

@@ -13,7 +13,6 @@ from partwise.core.keys import Key
 from partwise.engines.base import Engine
 from partwise.engines.stacked import stacked
 from partwise.errors import InvalidInputError
-from partwise.gamma_poisson.inference.starts import even_counts
 from partwise.gamma_poisson.inference.sweeps import Sweeps
 from partwise.gamma_poisson.model import GammaPoissonModel
 from partwise.poisson.inference.passes import Side
@@ -35,7 +34,7 @@ class Chain:
     @classmethod
     def start(cls, data: SparseData, n_components: int, engine: Engine, *, collapsed: bool = False) -> Chain:
         """Each sample's total spread evenly; tokens without labels, which the first sweep draws in turn."""
-        counts = even_counts(data, n_components, engine)
+        counts = Side(data, engine).even_counts(n_components)
         if not collapsed:
             return cls(counts)
         if data.total > _MOST_LABELS:

@@ -15,7 +15,7 @@ from partwise.engines.base import Engine
 from partwise.engines.rows import Block, Made
 from partwise.errors import AllComponentsPrunedError
 from partwise.gamma_poisson.inference.report import column_norms
-from partwise.gamma_poisson.inference.starts import even_counts, perturbed_dictionary
+from partwise.gamma_poisson.inference.starts import perturbed_dictionary
 from partwise.gamma_poisson.model import GammaPoissonModel
 from partwise.poisson.inference.passes import Side
 from partwise.poisson.inference.state import Floors, activation_floor
@@ -53,7 +53,7 @@ class JointEM:
         """A perturbed start with columns that sum to 1, each sample's total spread evenly."""
         ones = np.ones_like(self.shape)
         dictionary = perturbed_dictionary(key, data, ones, ones) if self.start is None else self.start
-        activations = np.maximum(even_counts(data, ones.size, self.engine), self._floors(data))
+        activations = np.maximum(Side(data, self.engine).even_counts(ones.size), self._floors(data))
         return JointState(dictionary / dictionary.sum(axis=0), activations, self._rates(activations))
 
     def step(self, key: Key, data: SparseData, state: JointState) -> tuple[JointState, Mapping[str, float]]:

@@ -15,9 +15,10 @@ from partwise.gamma_poisson.inference import m_steps
 from partwise.gamma_poisson.inference.gibbs import Chain, GibbsEStep
 from partwise.gamma_poisson.inference.report import column_norms
 from partwise.gamma_poisson.inference.shapes import profile_shapes
-from partwise.gamma_poisson.inference.starts import even_counts, perturbed_dictionary
+from partwise.gamma_poisson.inference.starts import perturbed_dictionary
 from partwise.gamma_poisson.inference.variational import GammaPosterior, MeanField
 from partwise.gamma_poisson.model import GammaPoissonModel
+from partwise.poisson.inference.passes import Side
 
 Floats = NDArray[np.float64]
 
@@ -78,7 +79,7 @@ class OnlineEM:
         model = self.model(state)
         model = replace(model, dictionary=np.maximum(model.dictionary, m_steps.SMALLEST_ENTRY))
         mean_field = MeanField(batch, self.engine)
-        counts = even_counts(batch, model.shape.size, self.engine)
+        counts = Side(batch, self.engine).even_counts(model.shape.size)
         start = GammaPosterior(model.shape + counts, mean_field.rates(model))
         posterior, bound = mean_field.fit(model, start)
         sampler = GibbsEStep(batch, self.engine, expected=True, smooth=True)

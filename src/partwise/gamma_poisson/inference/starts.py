@@ -9,9 +9,7 @@ from numpy.typing import NDArray
 
 from partwise.core.data import SparseData
 from partwise.core.keys import Key
-from partwise.engines.base import Engine
 from partwise.errors import InvalidInputError
-from partwise.poisson.inference.passes import Side
 
 Floats = NDArray[np.float64]
 
@@ -50,9 +48,3 @@ def given_dictionary(components: Any, data: SparseData, n_components: int) -> Fl
             f"init has no component that holds feature {dead[0]}, which has counts in X: give it a positive entry."
         )
     return np.ascontiguousarray(array.T)
-
-
-def even_counts(data: SparseData, n_components: int, engine: Engine) -> Floats:
-    """Each sample's total, spread evenly over the components."""
-    totals = Side(data, engine).place(data.row_sums[:, None] / n_components)
-    return totals * np.ones(n_components)  # type: ignore[no-any-return]  # an array, or one of the engine's

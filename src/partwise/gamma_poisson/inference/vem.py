@@ -14,7 +14,7 @@ from partwise.engines.base import Engine
 from partwise.gamma_poisson.inference import m_steps
 from partwise.gamma_poisson.inference.report import column_norms
 from partwise.gamma_poisson.inference.shapes import shape_of_mean_log
-from partwise.gamma_poisson.inference.starts import even_counts, perturbed_dictionary
+from partwise.gamma_poisson.inference.starts import perturbed_dictionary
 from partwise.gamma_poisson.inference.variational import GammaPosterior, MeanField
 from partwise.gamma_poisson.model import GammaPoissonModel
 from partwise.poisson.inference.passes import Side
@@ -52,7 +52,7 @@ class VariationalEM:
         """A perturbed start (the even one is stationary), each sample's total spread evenly."""
         dictionary = perturbed_dictionary(key, data, self.shape, self.rate) if self.start is None else self.start.copy()
         model = GammaPoissonModel(dictionary, self.shape, self.rate)
-        counts = even_counts(data, self.shape.size, self.engine)
+        counts = Side(data, self.engine).even_counts(self.shape.size)
         rates = MeanField(data, self.engine).rates(model)
         return VariationalState(dictionary, self.shape.copy(), GammaPosterior(self.shape + counts, rates))
 

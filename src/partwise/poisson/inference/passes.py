@@ -41,6 +41,11 @@ class Side:
         """Put the factor of this side where its rows are worked on."""
         return self.engine.place(factor, self.data, self.blocks)
 
+    def even_counts(self, n_components: int) -> Floats:
+        """Each row's total, spread evenly over the components, where rows are worked on."""
+        totals = self.place(self.data.row_sums[:, None] / n_components)
+        return totals * np.ones(n_components)  # type: ignore[no-any-return]  # an array, or one of the engine's
+
     def expected_counts(self, factor: Floats, other: Floats, *, with_logs: bool = False) -> tuple[Floats, float]:
         """Expected allocation totals of each row (E-step), and Σ x log rate if asked for."""
         made = [Made((factor.shape[1],))]

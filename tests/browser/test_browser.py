@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import csv
-import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
+from browser_pages import only, texts, wait_for
 
 from hostile_labels import HOSTILE
 from partwise.io.writers.text import neutralised
@@ -21,26 +19,6 @@ pytestmark = pytest.mark.browser
 
 SCREENSHOTS = Path("out") / "browser"
 PAGES = ["counts", "images", "bits", "given", "hostile", "large"]
-
-
-def texts(page: Any, selector: str) -> list[str]:
-    """What is shown in some elements, in order."""
-    script = "return [...document.querySelectorAll(arguments[0])].map((node) => node.textContent)"
-    found: list[str] = page.execute_script(script, selector)
-    return found
-
-
-def only(page: Any, selector: str) -> Any:
-    return page.find_element("css selector", selector)
-
-
-def wait_for(found: Callable[[], Any]) -> Any:
-    """What becomes true within ten seconds."""
-    deadline = time.monotonic() + 10
-    while not (value := found()):
-        assert time.monotonic() < deadline, "it did not happen"
-        time.sleep(0.05)
-    return value
 
 
 @pytest.mark.parametrize("name", PAGES)

@@ -87,19 +87,90 @@ def test_help_imports_nothing_heavy(words: list[str]) -> None:
     assert done.stdout.splitlines()[-1].split() == ["LOADED"]
 
 
-def test_completion_is_offered() -> None:
+def completed(line: str) -> list[str]:
+    """What a shell is offered for the last word of a line."""
     program = Path(sys.executable).with_name("partwise")
+    words = {"COMP_WORDS": line, "COMP_CWORD": str(len(line.split(" ")) - 1)}
     done = subprocess.run(
         [program],
-        env={
-            "_PARTWISE_COMPLETE": "complete_bash",
-            "COMP_WORDS": "partwise tra",
-            "COMP_CWORD": "1",
-            "PATH": "/usr/bin",
-        },
+        env={"_PARTWISE_COMPLETE": "complete_bash", **words, "PATH": "/usr/bin"},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=120,
         check=False,
     )
-    assert done.stdout.split() == ["transform"], done.stderr
+    assert not done.stderr
+    return done.stdout.split()
+
+
+@pytest.mark.parametrize(
+    ("line", "offered"),
+    [
+        ("partwise tra", ["transform"]),
+        ("partwise fit x.npz --model dir", ["dir-beta", "dir-dir"]),
+        ("partwise fit x --format np", ["npz", "npy"]),
+        ("partwise convert x y --write-format par", ["parquet"]),
+        ("partwise compare x --models poisson,all", ["poisson,allocation"]),
+        ("partwise plot m --kind st", ["structure"]),
+        ("partwise datasets simulated-bi", ["simulated-binary"]),
+        ("partwise reproduce l", ["l2r"]),
+    ],
+)
+def test_completion_is_offered(line: str, offered: list[str]) -> None:
+    assert completed(line) == offered
+
+
+def test_completion_is_installed(tmp_path: Path) -> None:
+    program = Path(sys.executable).with_name("partwise")
+    # named, as there is no shell here that could be asked
+    plain = {"HOME": str(tmp_path), "PATH": "/usr/bin", "_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"}
+    for option in ("--show-completion", "--install-completion"):
+        done = subprocess.run(
+            [program, option, "bash"], env=plain, capture_output=True, text=True, timeout=60, check=False
+        )
+        assert done.returncode == 0, done.stderr
+    (script,) = tmp_path.rglob("partwise.sh")
+    assert "_PARTWISE_COMPLETE=complete_bash" in script.read_text()
+    assert str(script) in (tmp_path / ".bashrc").read_text()
+
+
+SHARED = {
+    # command: seed, threads, progress; info and convert only read, and the seeds of papers are theirs
+    "compare": "stp",
+    "convert": "",
+    "datasets": "s",
+    "demo": "stp",
+    "fit": "stp",
+    "info": "",
+    "plot": "stp",
+    "predict": "tp",  # activations of given parts and what follows from them have no random numbers
+    "report": "stp",
+    "reproduce": "",
+    "score": "stp",
+    "transform": "tp",
+}
+
+
+def test_commands_share_their_options() -> None:
+    from typer.main import get_command
+
+    from partwise.cli.app import build
+
+    letters = {"--seed": "s", "--threads": "t", "--progress": "p"}
+    told: dict[str, set[tuple[object, ...]]] = {}
+    found = {}
+    for name, command in get_command(build()).commands.items():  # type: ignore[attr-defined]
+        found[name] = ""
+        for parameter in command.params:
+            option = parameter.opts[0]
+            found[name] += letters.get(option, "")
+            # one meaning, one text and one default wherever it stands
+            if option in (*letters, "--json", "--debug", "--transpose", "--format", "--image-shape", "MODEL"):
+                told.setdefault(option, set()).add((parameter.help, parameter.metavar, repr(parameter.default)))
+    assert found == SHARED
+    assert [option for option, texts in told.items() if len(texts) > 1] == []
+    assert set(told) >= {*letters, "--json", "--debug", "--transpose", "--image-shape"}
+
+
+def test_list_of_commands_is_not_cut_short(partwise) -> None:
+    assert "..." not in partwise("--help").stdout.partition("Commands:")[2].partition("Examples:")[0]

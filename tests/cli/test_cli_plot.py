@@ -41,4 +41,4 @@ def test_from_file_to_pictures(partwise, votes) -> None:
     sentence = partwise.fails("plot", votes, "-o", "other.png", "--groups", "parties.csv")
     assert "no group for feature 'member 1'" in sentence
     assert not Path("other.png").exists()
-    assert "no suffix" in partwise.fails("plot", votes, "-o", "parts.docx")
+    assert "does not end in .png" in partwise.misused("plot", votes, "-o", "parts.docx")

@@ -18,6 +18,7 @@ import scipy.sparse as sp
 
 import partwise
 from hostile_labels import HOSTILE
+from large_tables import N_SAMPLES, large_table
 from partwise import AllocationNMF, BinaryNMF, GammaPoissonNMF, LogisticPCA, PoissonNMF
 from partwise.datasets import simulate_poisson
 from partwise.errors import InvalidInputError
@@ -313,19 +314,7 @@ def test_hostile_labels_cannot_make_a_page_large() -> None:
 @pytest.mark.slow
 def test_large_data_stay_below_ten_megabytes() -> None:
     """20,000 features and 100,000 samples."""
-    rng = np.random.default_rng(0)
-    n_samples, n_features, n_components = 100_000, 20_000, 20
-    components = rng.dirichlet(np.full(n_features, 0.05), size=n_components)
-    X = sp.csr_array(
-        (
-            rng.integers(1, 4, size=20 * n_samples),
-            (np.repeat(np.arange(n_samples), 20), rng.integers(n_features, size=20 * n_samples)),
-        ),
-        shape=(n_samples, n_features),
-    )
-    labels = np.array([f"AAACCTGAGCATCGCA-{n}" for n in range(n_samples)])
-    names = np.array([f"ENSG{f:011d}" for f in range(n_features)])
-    model = PoissonNMF.from_components(components, feature_names=names)
-    page = partwise.report(model, Table(X, labels, names), groups=np.arange(n_samples) % 7)
+    model, table = large_table()
+    page = partwise.report(model, table, groups=np.arange(N_SAMPLES) % 7)
     assert len(page.encode()) < 10e6
-    assert len(content_of(page)["samples"]["labels"]) == n_samples
+    assert len(content_of(page)["samples"]["labels"]) == N_SAMPLES

@@ -100,15 +100,15 @@ def _place(part: Floats) -> str:
     return f"{vertical} {sideways}"
 
 
-def fit_digits(seed: int, threads: int) -> Pictures:
+def fit_digits(seed: int, **running: Any) -> Example:
     """Strokes of handwritten digits."""
     table = digits()
-    model = PoissonNMF(_N_STROKES, random_state=seed, n_jobs=threads, tol=1e-5)
+    model = PoissonNMF(_N_STROKES, random_state=seed, tol=1e-5, **running)
     return Pictures("handwritten digits", table, model, model.fit_transform(table))
 
 
-def fit_topics(seed: int, threads: int) -> Example:
+def fit_topics(seed: int, **running: Any) -> Example:
     """Topics of the help texts of Python's standard library."""
     table = python_topics()
-    model = PoissonNMF(_N_TOPICS, init="nndsvd", random_state=seed, n_jobs=threads)
+    model = PoissonNMF(_N_TOPICS, init="nndsvd", random_state=seed, **running)
     return Example("Python's help", table, model, model.fit_transform(table))

@@ -11,6 +11,7 @@ EngineName = Annotated[
     typer.Option(
         "--engine",
         metavar="NAME",
+        autocompletion=lambda: ["local", "dask"],
         help="local: threads. dask: as many workers as --threads, started here, or those of --scheduler.",
     ),
 ]

@@ -38,6 +38,11 @@ ProgressBar = Annotated[
         show_default=False,
     ),
 ]  # fmt: skip
+ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="A file that `partwise fit` wrote.")]
+ImageShape = Annotated[
+    str | None,
+    typer.Option("--image-shape", metavar="HxW", help="Height and width, where features are pixels: 28x28."),
+]
 DataFile = Annotated[
     Path, typer.Argument(metavar="DATA", help="Samples x features, in any format that partwise reads.")
 ]

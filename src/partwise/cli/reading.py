@@ -31,15 +31,16 @@ class FeatureColumn(StrEnum):
     id = "id"
 
 
-def _format_names() -> list[str]:
+def format_names() -> list[str]:
+    """Names of the formats that are read and written."""
     from partwise.io import FORMATS
 
     return [known.name for known in FORMATS]
 
 
 def _check_format(name: str | None) -> str | None:
-    if name is not None and name not in _format_names():
-        raise typer.BadParameter(f"{name!r} is not one of {', '.join(_format_names())}.")
+    if name is not None and name not in format_names():
+        raise typer.BadParameter(f"{name!r} is not one of {', '.join(format_names())}.")
     return name
 
 
@@ -56,7 +57,7 @@ class ReadArguments:
             "--format",
             metavar="NAME",
             callback=_check_format,
-            autocompletion=_format_names,
+            autocompletion=format_names,
             help="Format, where the file name does not say it: npz, npy, mtx, 10x, h5ad, zarr, docword, ldac, csv, "
             "tsv, long, parquet.",
         ),

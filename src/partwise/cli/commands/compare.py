@@ -39,6 +39,12 @@ def _names() -> list[str]:
     return [name for name in model_names() if name != "binary"]
 
 
+def _name_lists(incomplete: str) -> list[str]:
+    """Lists of names that go on from what was typed."""
+    before, comma, _ = incomplete.rpartition(",")
+    return [before + comma + name for name in _names() if name not in before.split(",")]
+
+
 def command(
     data: DataFile,
     output: Annotated[
@@ -61,7 +67,10 @@ def command(
     models: Annotated[
         str | None,
         typer.Option(
-            "--models", metavar="NAME,...", autocompletion=_names, help="Models to compare; by default all of the kind."
+            "--models",
+            metavar="NAME,...",
+            autocompletion=_name_lists,
+            help="Models to compare; by default all of the kind.",
         ),
     ] = None,
     ranks: Annotated[

@@ -10,7 +10,7 @@ import typer
 from partwise.cli.guard import in_options
 from partwise.cli.output import show, show_json
 from partwise.cli.parameters import DataFile, Json
-from partwise.cli.reading import ReadArguments, cell_counts
+from partwise.cli.reading import ReadArguments, cell_counts, format_names
 
 EXAMPLES = (
     "partwise convert counts.npz counts.mtx.gz",
@@ -26,7 +26,10 @@ def command(
     write_format: Annotated[
         str | None,
         typer.Option(
-            "--write-format", metavar="NAME", help="Format to write, where the name does not say it; long for triples."
+            "--write-format",
+            metavar="NAME",
+            autocompletion=format_names,
+            help="Format to write, where the name does not say it; long for triples.",
         ),
     ] = None,
     as_json: Json = False,

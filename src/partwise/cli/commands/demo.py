@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from partwise.cli.output import say, show, show_json
-from partwise.cli.parameters import Json, Seed, Threads
+from partwise.cli.parameters import Json, ProgressBar, Seed, Threads
 
 EXAMPLES = ("partwise demo",)
 
@@ -19,6 +19,7 @@ def command(
     ] = Path("out"),
     seed: Seed = 0,
     threads: Threads = 1,
+    progress: ProgressBar = None,
     as_json: Json = False,
 ) -> None:
     """Try it out on handwritten digits and on texts.
@@ -32,7 +33,7 @@ def command(
 
     start = time.perf_counter()
     output.mkdir(parents=True, exist_ok=True)
-    pictures, topics = fit_digits(seed, threads), fit_topics(seed, threads)
+    pictures, topics = (fit(seed, n_jobs=threads, progress=progress) for fit in (fit_digits, fit_topics))
     picture = output / "demo.png"
     drawn = _draw(pictures, topics, picture)
     seconds = time.perf_counter() - start

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from partwise.cli.output import say, show_json
-from partwise.cli.parameters import Json, Threads
+from partwise.cli.output import show, show_json
+from partwise.cli.parameters import ImageShape, Json, ModelFile, ProgressBar, Seed, Threads
 from partwise.cli.reading import ReadArguments
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ _OF_DATA = (Kind.STRUCTURE, Kind.CHECKS, Kind.RECONSTRUCTION)
 
 
 def command(
-    file: Annotated[Path, typer.Argument(metavar="MODEL", help="A model file.")],
+    file: ModelFile,
     data: Annotated[
         Path | None,
         typer.Argument(metavar="[DATA]", help="Samples x features, for structure, checks and reconstruction."),
@@ -67,15 +67,14 @@ def command(
         ),
     ] = None,
     top: Annotated[int, typer.Option("--top", metavar="N", min=1, help="Features of each part, for bars.")] = 10,
-    shape: Annotated[
-        str | None,
-        typer.Option("--image-shape", metavar="HxW", help="Height and width, where features are pixels: 28x28."),
-    ] = None,
+    shape: ImageShape = None,
+    seed: Seed = 0,
     threads: Threads = 1,
+    progress: ProgressBar = None,
     as_json: Json = False,
     reading: ReadArguments,
 ) -> None:
-    """Draw the parts of a model, how its fit went, or what it makes of data.
+    """Draw the parts of a model, its fit, or what it makes of data.
 
     Parts that hold next to nothing are left out. With `--groups` features (or samples) are sorted by their group.
     """
@@ -92,13 +91,17 @@ def command(
     check_picture_name("--output", output)
     check_outputs({"--output": output}, [file, data, groups])
     model = load(file)
-    model.set_params(n_jobs=threads)
+    model.set_params(n_jobs=threads, progress=progress)
     table = None if data is None else reading.read(data)
-    figure = _parts(kind, model, groups, top, pixels) if table is None else _of_data(kind, model, table, groups, pixels)
+    if table is None:
+        figure = _parts(kind, model, groups, top, pixels)
+    else:
+        figure = _of_data(kind, model, table, groups, pixels, seed)
     save_figure(figure, output)
-    say(f"wrote {output}")
     if as_json:
         show_json({"command": "plot", "model": str(file), "kind": kind.value, "output": str(output)})
+    else:
+        show(f"wrote {output}")
 
 
 def _parts(kind: Kind, model: Any, groups: Path | None, top: int, pixels: tuple[int, int] | None) -> Any:
@@ -125,13 +128,15 @@ def _parts(kind: Kind, model: Any, groups: Path | None, top: int, pixels: tuple[
     return plotting.plot_dictionary(model, groups=belongs, order="parts", parts=parts, **greys).figure
 
 
-def _of_data(kind: Kind, model: Any, table: Table, groups: Path | None, pixels: tuple[int, int] | None) -> Any:
+def _of_data(
+    kind: Kind, model: Any, table: Table, groups: Path | None, pixels: tuple[int, int] | None, seed: int
+) -> Any:
     """A picture of a model and data."""
     from partwise import plotting
     from partwise.cli.groups import read_groups
 
     if kind is Kind.CHECKS:
-        return plotting.plot_predictive_checks(model, table)
+        return plotting.plot_predictive_checks(model, table, random_state=seed)
     if kind is Kind.RECONSTRUCTION:
         return plotting.plot_reconstruction(model, table, shape=pixels)
     if kind is not Kind.STRUCTURE:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from partwise.cli.output import show, show_json
-from partwise.cli.parameters import DataFile, Json, ProgressBar, Threads
+from partwise.cli.parameters import DataFile, Json, ModelFile, ProgressBar, Threads
 from partwise.cli.reading import ReadArguments
 
 EXAMPLES = (
@@ -19,7 +19,7 @@ EXAMPLES = (
 
 
 def command(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A file that `partwise fit` wrote.")],
+    model: ModelFile,
     data: DataFile,
     output: Annotated[
         Path | None,
@@ -40,7 +40,7 @@ def command(
     *,
     reading: ReadArguments,
 ) -> None:
-    """Predict cells that were not observed, or what else a sample is likely to have.
+    """Predict missing cells, or what else a sample is likely to have.
 
     Without `--top`, every missing cell of DATA: the expected count, or the probability of a one. With `--top N`, the N
     features of the highest expectation that a row does not have yet. DATA may be the data of the fit or new rows of the

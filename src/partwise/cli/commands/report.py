@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from partwise.cli.output import say, show_json
-from partwise.cli.parameters import Json, ProgressBar, Seed, Threads
+from partwise.cli.output import show, show_json
+from partwise.cli.parameters import ImageShape, Json, ModelFile, ProgressBar, Seed, Threads
 from partwise.cli.reading import ReadArguments
 
 EXAMPLES = (
@@ -18,7 +18,7 @@ EXAMPLES = (
 
 
 def command(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A file that `partwise fit` wrote.")],
+    model: ModelFile,
     data: Annotated[
         Path | None,
         typer.Argument(metavar="[DATA]", help="Samples x features to show the model on, best those of the fit."),
@@ -30,20 +30,18 @@ def command(
         Path | None,
         typer.Option("--groups", metavar="FILE", help="A table (.csv, .tsv) with a sample and its group in each line."),
     ] = None,
-    shape: Annotated[
-        str | None,
-        typer.Option("--image-shape", metavar="HxW", help="Height and width, where features are pixels: 28x28."),
-    ] = None,
+    shape: ImageShape = None,
     seed: Seed = 0,
     threads: Threads = 1,
     progress: ProgressBar = None,
     as_json: Json = False,
     reading: ReadArguments,
 ) -> None:
-    """Write a page about a model: its parts, what samples are made of, how well it fits, how to cite it.
+    """Write an interactive page about a model.
 
-    The page is one file that loads nothing, and can be sent to others. Parts have their features by relevance, with a
-    slider; samples can be searched and sorted. Without DATA it shows parts and the trace.
+    Its parts, what samples are made of, how well it fits, how to cite it. The page is one file that loads nothing, and
+    can be sent to others. Parts have their features by relevance, with a slider; samples can be searched and sorted.
+    Without DATA it shows parts and the trace.
     """
     from partwise.cli.files import check_outputs
     from partwise.cli.groups import image_shape, read_groups
@@ -69,7 +67,6 @@ def command(
         image_shape=pixels,
         random_state=seed,
     )
-    say(f"wrote {output}")
     if as_json:
         show_json(
             {
@@ -80,3 +77,5 @@ def command(
                 "bytes": len(page.encode()),
             }
         )
+    else:
+        show(f"wrote {output}")

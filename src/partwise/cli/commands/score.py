@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from partwise.cli.output import show, show_json
-from partwise.cli.parameters import DataFile, Json, ProgressBar, Seed, Threads
+from partwise.cli.parameters import DataFile, Json, ModelFile, ProgressBar, Seed, Threads
 from partwise.cli.reading import ReadArguments
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ EXAMPLES = (
 
 
 def command(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A file that `partwise fit` wrote.")],
+    model: ModelFile,
     data: DataFile,
     output: Annotated[
         Path | None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import warnings
 from collections.abc import Callable, Sequence
@@ -93,6 +94,21 @@ class FactorizationEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         """
         names: NDArray[Any] | None = getattr(self, "component_names_", None)
         return super().get_feature_names_out(input_features) if names is None else names.copy()
+
+    def __sklearn_clone__(self) -> Self:
+        """An unfitted estimator with the same parameters; a cluster is not copied, but shared."""
+        alone = copy.copy(self)
+        alone.engine = None
+        cloned: Self = super(FactorizationEstimator, alone).__sklearn_clone__()
+        cloned.engine = self.engine
+        return cloned
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What is pickled, and copied: of a cluster only its address, by which another process finds it."""
+        state = dict(super().__getstate__())
+        if "engine" in state:
+            state["engine"] = portable_engine(state["engine"])
+        return state
 
     def _key(self) -> Key:
         return key_from(self.random_state)
@@ -250,6 +266,32 @@ class FactorizationEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         check_is_fitted(self)
         save(self, path)
         return self
+
+
+def portable_engine(engine: Any) -> Any:
+    """What another process can make of an engine.
+
+    Parameters
+    ----------
+    engine
+        The parameter of an estimator.
+
+    Returns
+    -------
+    engine
+        The address of the scheduler for a Dask client, a cluster, or an engine on one; None if only this process can
+        reach it. Anything else as it is.
+
+    Examples
+    --------
+    >>> portable_engine("dask")
+    'dask'
+    """
+    client = getattr(engine, "client", engine)
+    if isinstance(engine, str) or not (hasattr(client, "scheduler_info") or hasattr(client, "scheduler_address")):
+        return engine
+    address = getattr(client, "scheduler_address", None) or getattr(client.scheduler, "address", None)
+    return address if address and not address.startswith("inproc://") else None
 
 
 def check_array_is(array: Any, name: str, shape: tuple[int, ...], *, signed: bool = False) -> None:

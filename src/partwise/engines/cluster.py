@@ -37,6 +37,8 @@ def dask_engine(cluster: Any, n_jobs: int | None = None) -> DaskEngine:
             del _engines[name]
         if isinstance(cluster, distributed.Client):
             client = cluster
+            if client.status != "running":
+                raise EngineError(f"the Dask client that engine names is {client.status}: connect a new one.")
         elif cluster == "dask":
             client = _current_client(distributed) or _started(distributed, n_jobs)
         else:

@@ -30,7 +30,7 @@ def sections(results: Results) -> dict[str, str]:
     return {
         "Parliament: negative log-likelihood of the data (Section 6.3.1)": _parliament(results),
         "Dictionaries: negative log-likelihood and active parts (Section 6.3.2, 6.3.3)": _dictionaries(results),
-        "Held-out perplexity, median of the splits; methods that the paper does not have: first split (Figure 10)": _prediction(results),
+        "Held-out perplexity, median of the splits (Figure 10; one split of other methods)": _prediction(results),
         "Splits of the authors' code: mean perplexity": _references(results),
         "Dir-Dir: second concentration and start": _dir_dir(results),
         "Concentration of the fit: mean perplexity": _concentration(results),

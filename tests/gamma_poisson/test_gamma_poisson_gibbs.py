@@ -46,7 +46,7 @@ def geweke_chain(
     start = statistics(X, counts)
     for number in range(1, n_rounds + 1):
         data = CountMatrix.build(np.where(observed, X, np.nan))
-        chain = Chain.start(data, 2, collapsed=collapsed)
+        chain = Chain.start(data, 2, LocalEngine(), collapsed=collapsed)
         if not collapsed:
             chain.sample_counts = counts
         sampler = GibbsEStep(data, engine)

@@ -35,7 +35,7 @@ ARGUMENTS = {
 COMPARED = {"poisson": ["components_", "mean_activations_"], "allocation": ["components_", "activations_"]}
 TRACED = {"poisson": "objective", "allocation": "log_joint"}
 # Longer than any fit takes on a busy machine; a fit that hangs fails the test.
-TIMEOUT = 240.0
+TIMEOUT = 600.0
 
 
 @pytest.fixture(scope="module")

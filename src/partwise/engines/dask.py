@@ -21,6 +21,7 @@ from partwise.engines.distributed import DistributedRows, LazyRows, RemoteRows, 
 from partwise.engines.local import LocalEngine
 from partwise.engines.rows import Made, Ragged, parts
 from partwise.engines.stacked import StackedRows
+from partwise.engines.touched import unpacked
 from partwise.errors import EngineError
 
 Block = TypeVar("Block")
@@ -154,7 +155,7 @@ class DaskEngine:
             self.submit_each(tasks.item, [(result, at) for result in results]) for at in (n_written, *range(n_written))
         )
         del results
-        total = self.result(self._summed(terms))
+        total = unpacked(self.result(self._summed(terms)))
         depth = 1 + max((array.depth for array in placed), default=0)
         stored = frozenset[StoredPieces]().union(*(array.stored for array in placed))
         stay = stay or bool(placed)

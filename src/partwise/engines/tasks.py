@@ -19,6 +19,7 @@ from partwise.core.mapped import open_data
 from partwise.engines import formulas
 from partwise.engines.pairwise import PairwiseSum, Part
 from partwise.engines.rows import Block, Made, aligned
+from partwise.engines.touched import packed
 from partwise.engines.tree import TreeSum
 from partwise.io.atomic import atomic_path
 
@@ -85,7 +86,7 @@ def work_on_rows(
         for number, (start, stop) in enumerate(blocks):
             block = Block(data, start - first, stop - first, first)
             total.put(number, function(block, *given, *written, *made, *rest))
-    return (*(arrays[0] for arrays in changed), *made, total.result())
+    return (*(arrays[0] for arrays in changed), *made, packed(total.result()))
 
 
 def _for_kernels(value: Any) -> Any:
@@ -157,7 +158,7 @@ def summed(terms: Sequence[Any]) -> Any:
     for number, term in enumerate(terms):
         # Sums are taken in the memory of the left one of two.
         total.put(number, term if number % 2 else copy.deepcopy(term))
-    return total.result()
+    return packed(total.result())
 
 
 def store(array: NDArray[Any], path: str) -> str:

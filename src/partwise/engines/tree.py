@@ -8,6 +8,8 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
+from partwise.engines.touched import TouchedRows, added
+
 Value = TypeVar("Value")
 _ABSENT: Any = object()
 
@@ -65,9 +67,11 @@ class TreeSum(Generic[Value]):
 
 def add(left: Any, right: Any) -> Any:
     """The sum of two terms, in the memory of the left one where that is an array."""
-    if isinstance(left, np.ndarray):
+    if isinstance(left, np.ndarray | TouchedRows):
         if left.shape != right.shape:
             raise ValueError(f"blocks gave arrays of different shapes, {left.shape} and {right.shape}")
+        if isinstance(left, TouchedRows) or isinstance(right, TouchedRows):
+            return added(left, right)
         left += right
         return left
     if isinstance(left, tuple):

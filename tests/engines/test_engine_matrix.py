@@ -136,6 +136,17 @@ def test_two_threads(case: str) -> None:
 WORKERS = [1, 2, 4]
 # Hundreds of small passes, for which Dask takes seconds: with two workers in the ordinary run, the rest in the slow.
 MANY_PASSES = {"poisson-online", "gamma-poisson-online", "gamma-poisson-auto", "allocation-online", "empirical-bayes"}
+# Other paths through the algorithms of other cases.
+VARIANTS = {
+    "gamma-poisson-mcem-h",
+    "gamma-poisson-mcem-ch",
+    "gamma-poisson-wide",
+    "gamma-poisson-saem-missing",
+    "gamma-poisson-vem-missing",
+    "gamma-poisson-joint",
+    "beta-gamma-missing",
+    "allocation-chains",
+}
 
 
 def slow_if(condition: bool) -> list[Any]:
@@ -145,7 +156,7 @@ def slow_if(condition: bool) -> list[Any]:
 @pytest.mark.parametrize(
     ("client", "case"),
     [
-        pytest.param(n_workers, case, marks=slow_if(case in MANY_PASSES and n_workers != 2))
+        pytest.param(n_workers, case, marks=slow_if(case in VARIANTS or (case in MANY_PASSES and n_workers != 2)))
         for n_workers in WORKERS
         for case in CASES
     ],

@@ -107,7 +107,8 @@ class DaskEngine:
         if isinstance(rows, RemoteRows | StackedRows):
             return rows
         if stacked:
-            return StackedRows([self.place(Ragged(part, *starts) if starts else part, data, blocks) for part in rows])
+            each = [array._replace(array=part) if starts else part for part in rows]
+            return StackedRows([self.place(part, data, blocks) for part in each])
         rows = np.asarray(rows)
         bounds = _places(array, [(group[0][0], group[-1][1]) for group in self._groups(blocks)])
         paths = self._new_paths(len(bounds))
@@ -250,7 +251,8 @@ class DaskEngine:
     def _pieces(self, array: Any, start: int, stop: int) -> Any:
         if isinstance(array, Ragged):
             first, last = int(array.starts[start]), int(array.starts[stop])
-            return {"pieces": self._pieces(array.array, first, last), "starts": array.starts[start : stop + 1]}
+            starts = array.starts_of or array.starts[start : stop + 1]
+            return {"pieces": self._pieces(array.array, first, last), "starts": starts}
         if isinstance(array, RemoteRows):
             return array.between(start, stop)
         rows = np.asarray(array)

@@ -76,10 +76,30 @@ class Made(NamedTuple):
 
 
 class Ragged(NamedTuple):
-    """An array in which row n has the places ``starts[n]`` to ``starts[n + 1]``; functions are given both."""
+    """An array in which row n has the places ``starts[n]`` to ``starts[n + 1]``; functions are given both.
+
+    Attributes
+    ----------
+    array, starts
+        The array, and where each row begins, with the end of the last.
+    starts_of
+        A function of a module that finds ``starts`` from the data: workers call it for their rows, so that nothing has
+        to be sent. None: there is none.
+    """
 
     array: Any
     starts: NDArray[np.int64]
+    starts_of: Callable[[Any], NDArray[np.int64]] | None = None
+
+    @classmethod
+    def tokens(cls, array: Any, data: Any) -> Ragged:
+        """An array with a place for each token, which is one unit of a count."""
+        return cls(array, first_tokens(data), first_tokens)
+
+
+def first_tokens(data: Any) -> NDArray[np.int64]:
+    """Position of the first token of each row, and the number of all."""
+    return np.concatenate(([0], np.cumsum(data.row_sums))).astype(np.int64)
 
 
 def parts(array: Any) -> list[Any]:

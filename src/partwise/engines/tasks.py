@@ -75,9 +75,9 @@ def work_on_rows(
     _keep_freed_memory()
     first, last = blocks[0][0], blocks[-1][1]
     data = _rows(place, prepare, first, last)
-    given = [part for pieces in reads for part in _arguments(pieces)]
+    given = [part for pieces in reads for part in _arguments(pieces, data)]
     # Results are shared by all tasks of a worker, and must stay as they are for tasks that are run again.
-    changed = [[np.array(part) for part in _arguments(pieces)] for pieces in changes]
+    changed = [[np.array(part) for part in _arguments(pieces, data)] for pieces in changes]
     made = [np.empty((last - first, *kind.shape), dtype=kind.dtype) for kind in makes]
     rest = [_for_kernels(value) for value in shared]
     total: TreeSum[Any] = TreeSum(len(blocks))
@@ -95,10 +95,11 @@ def _for_kernels(value: Any) -> Any:
     return value
 
 
-def _arguments(pieces: Any) -> list[NDArray[Any]]:
+def _arguments(pieces: Any, data: Any) -> list[NDArray[Any]]:
     """The array of a list of pieces; of ragged rows, where they start in it too."""
     if isinstance(pieces, dict) and "starts" in pieces:
-        starts = np.asarray(pieces["starts"])
+        starts = pieces["starts"]
+        starts = np.asarray(starts(data) if callable(starts) else starts)
         return [joined(pieces["pieces"]), starts - starts[0]]
     return [joined(pieces)]
 

@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from partwise.allocation.inference.labels import check_tokens, first_tokens, label_type, padded_width, sweep
+from partwise.allocation.inference.labels import check_tokens, label_type, padded_width, sweep
 from partwise.allocation.kernels.annealed import sweep_annealed
 from partwise.allocation.model import AllocationModel
 from partwise.core.data import SparseData
 from partwise.core.keys import Key
 from partwise.engines.base import Engine
+from partwise.engines.rows import first_tokens
 
 # Shares of the sweeps after which cooling begins, and ends; the rest takes the best component for each token.
 _WARM, _COOLED = 0.2, 0.9

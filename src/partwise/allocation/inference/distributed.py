@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from partwise.allocation.inference.gibbs import CollapsedGibbs, GibbsState
-from partwise.allocation.inference.labels import first_tokens, keys_of_rows, sweep
+from partwise.allocation.inference.labels import keys_of_rows, sweep
 from partwise.allocation.model import AllocationModel
 from partwise.core.data import SparseData
 from partwise.core.keys import Key
 from partwise.engines.blocks import row_blocks
-from partwise.engines.rows import Block, Ragged, put_back
+from partwise.engines.rows import Block, Ragged, first_tokens, put_back
 
 # Blocks of a sweep, however many threads there are: the approximation depends on them, so they are part of the model.
 N_BLOCKS = 8
@@ -39,7 +39,7 @@ class DistributedGibbs(CollapsedGibbs):
         before = state.feature_counts[chain].copy(), state.component_counts[chain].copy()
 
         shared = self.model, key, *before, keys_of_rows(data)
-        rows = [Ragged(state.labels[chain], first_tokens(data)), state.sample_counts[chain]]
+        rows = [Ragged.tokens(state.labels[chain], data), state.sample_counts[chain]]
         (features, components), (labels, sample_counts) = self.engine.map_rows(
             _sweep, data, blocks, *shared, changes=rows
         )

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.special import gammaln
 
 from partwise.allocation.inference.draws import Draws
-from partwise.allocation.inference.labels import check_tokens, first_tokens, label_type, padded_width, sweep
+from partwise.allocation.inference.labels import check_tokens, label_type, padded_width, sweep
 from partwise.allocation.model import AllocationModel
 from partwise.core.data import SparseData
 from partwise.core.keys import Key
@@ -123,7 +123,7 @@ class CollapsedGibbs:
 
     def _place(self, data: SparseData, state: GibbsState, blocks: list[tuple[int, int]]) -> None:
         """Put labels and counts where the blocks of rows are worked on."""
-        state.labels = self.engine.place(Ragged(state.labels, first_tokens(data)), data, blocks, stacked=True)
+        state.labels = self.engine.place(Ragged.tokens(state.labels, data), data, blocks, stacked=True)
         if not data.n_missing:
             # Allocations of missing cells are drawn here, from one stream, and change the counts.
             state.sample_counts = self.engine.place(state.sample_counts, data, blocks, stacked=True)

@@ -12,6 +12,7 @@ from partwise.allocation.kernels.lanes import LANES
 from partwise.allocation.model import AllocationModel
 from partwise.core.data import SparseData
 from partwise.core.keys import Key
+from partwise.engines.rows import first_tokens
 from partwise.errors import InvalidInputError
 
 _MOST_TOKENS = 2**31
@@ -32,11 +33,6 @@ def padded_width(n_components: int) -> int:
 def tile_of(width: int) -> int:
     """Features that a sweep works on at a time, so many numbers of each being read and written."""
     return max(1, _TILE // width)
-
-
-def first_tokens(data: SparseData) -> NDArray[np.int64]:
-    """Position of the first token of each row, and the number of all."""
-    return np.concatenate(([0], np.cumsum(data.row_sums))).astype(np.int64)
 
 
 def keys_of_rows(data: SparseData) -> int:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from partwise.allocation.inference.gibbs import CollapsedGibbs, Counts, GibbsState
-from partwise.allocation.inference.labels import first_tokens, keys_of_rows, padded_width, tile_of
+from partwise.allocation.inference.labels import keys_of_rows, padded_width, tile_of
 from partwise.allocation.kernels.partial import draw_weights, sweep_rows
 from partwise.core.data import SparseData
 from partwise.core.keys import Key
@@ -43,10 +43,10 @@ class PartialGibbs(CollapsedGibbs):
         self.engine.for_each(some_features, row_blocks(np.arange(n_features + 1), 2**17 // n_components + 1))
         sums = drawn.sum(axis=0)
         dictionary = (drawn / np.where(sums > 0, sums, 1.0)).astype(np.float32)
-        starts, words = first_tokens(data), key.for_stage("labels").words
+        words = key.for_stage("labels").words
         tile = tile_of(2 * dictionary.shape[1])
         shared = dictionary, model.activation_concentration, tile, words, keys_of_rows(data)
-        rows = [Ragged(state.labels[chain], starts), state.sample_counts[chain]]
+        rows = [Ragged.tokens(state.labels[chain], data), state.sample_counts[chain]]
         feature_counts[...], (labels, sample_counts) = self.engine.map_rows(
             _sweep_rows, data, blocks, *shared, changes=rows
         )

@@ -42,7 +42,7 @@ class PartialGibbs(CollapsedGibbs):
         return state
 
     def _sweeps(self, key: Key, data: Cells, state: GibbsState) -> None:
-        state.labels = self.engine.place(Ragged(state.labels, data.row_starts), data, data.blocks, stacked=True)
+        state.labels = self.engine.place(_by_cells(state.labels, data), data, data.blocks, stacked=True)
         state.row_counts = self.engine.place(state.row_counts, data, data.blocks, stacked=True)
         for chain in range(self.n_chains):
             self._one_sweep(key.for_chain(chain), data, state, chain)
@@ -60,12 +60,20 @@ class PartialGibbs(CollapsedGibbs):
         self.engine.for_each(prepare, row_blocks(np.arange(n_columns + 1), 64))
         shared = columns, thresholds, aliases, model.alpha, model.beta, self.attempts, key.for_stage("gibbs").words
         # Labels lie as the cells do.
-        rows = [Ragged(state.labels[chain], data.row_starts), state.row_counts[chain]]
+        rows = [_by_cells(state.labels[chain], data), state.row_counts[chain]]
         state.column_counts[chain], (labels, row_counts) = self.engine.map_rows(
             _sweep, data, data.blocks, *shared, changes=rows
         )
         put_back(state.labels, chain, labels)
         put_back(state.row_counts, chain, row_counts)
+
+
+def _by_cells(labels: Any, data: Cells) -> Ragged:
+    return Ragged(labels, data.row_starts, _row_starts)
+
+
+def _row_starts(data: Cells) -> NDArray[np.int64]:
+    return data.row_starts
 
 
 def _sweep(

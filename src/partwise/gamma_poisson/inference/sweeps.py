@@ -89,9 +89,8 @@ class Sweeps:
         Gives labels, and sample counts and feature counts, as `allocations` does.
         """
         data = self.data
-        first_tokens = np.concatenate(([0], np.cumsum(data.row_sums))).astype(np.int64)
         blocks = row_blocks(data.indptr, max(TARGET_NONZEROS, 8 * data.shape[1]))
-        tokens = self.engine.place(Ragged(labels, first_tokens), data, blocks)
+        tokens = self.engine.place(Ragged.tokens(labels, data), data, blocks)
         counts, (labels, sample_counts) = self.engine.map_rows(
             _draw_labels,
             data,
@@ -100,7 +99,7 @@ class Sweeps:
             shape,
             key.for_stage("labels").words,
             reads=[inverse_rates],
-            changes=[Ragged(tokens, first_tokens)],
+            changes=[Ragged.tokens(tokens, data)],
             makes=[Made(shape.shape)],
         )
         return labels, sample_counts, counts.astype(np.float64)

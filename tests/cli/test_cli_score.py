@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from partwise import BetaGammaPFA, load, read
+from partwise import BetaGammaPFA, PoissonNMF, load, read
+from partwise.core.keys import Key
 from partwise.io import write_table
 from partwise.likelihood import exact, perplexity
 
@@ -47,6 +48,18 @@ def test_exact_rows_and_totals(partwise: Any, counts: Any) -> None:
     assert found["log_likelihood"] == pytest.approx(wanted.sum(), rel=1e-12)
     assert found["perplexity"] == pytest.approx(perplexity(counts, *parameters).value, rel=1e-12)
     assert found["std_error"] == found["perplexity_std_error"] == 0.0
+
+
+def test_completion_is_that_of_python(partwise: Any, counts: Any) -> None:
+    model = PoissonNMF(3, random_state=0).fit(read("train.csv"))
+    model.save("poisson.partwise")
+    new = read("new.csv")
+    for words, key in (([], Key(0)), (["--seed", "5"], Key(5))):
+        found = partwise.json("score", "poisson.partwise", "new.csv", *words, "-o", "rows.csv")
+        wanted = model.completion(new, key=key)
+        assert found["log_probability_per_token"] == wanted.per_token
+        assert [float(row["log_probability"]) for row in _rows("rows.csv")] == wanted.values.tolist()
+    assert partwise.json("score", "poisson.partwise", "new.csv")["log_probability_per_token"] == model.score(new)
 
 
 def test_long_rows_are_estimated(partwise: Any, counts: Any) -> None:

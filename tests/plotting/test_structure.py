@@ -173,6 +173,17 @@ def test_rank_selection_by_model() -> None:
     assert plot_rank_selection(TABLE, chosen=("b", 1)).lines[-1].get_ydata()[0] == -2.0
 
 
+def test_many_ranks_are_on_a_logarithmic_axis() -> None:
+    ranks = [1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 15, 20, 25, 30, 40, 50, 65, 80]
+    ax = plot_rank_selection({"rank": ranks, "mean": [float(rank) for rank in ranks]})
+    assert ax.get_xscale() == "log"
+    shown = [int(text.get_text()) for text in ax.get_xticklabels()]
+    assert shown[0] == 1
+    assert set(shown) < set(ranks)
+    assert np.all(np.diff(np.log(shown)) > 0.18)
+    np.testing.assert_allclose(ax.containers[0].lines[0].get_xdata(), ranks)
+
+
 def test_rank_selection_of_frames_and_results() -> None:
     pandas = pytest.importorskip("pandas")
     assert len(plot_rank_selection(pandas.DataFrame(TABLE)).containers) == 2
@@ -186,12 +197,14 @@ def test_rank_selection_of_comparisons() -> None:
     from partwise.selection.comparison import Row
 
     rows = [
-        Row(model, rank, 1, score, 0.1, 0.0, 0.0, 1.0, 1.0, 0.0, 1.0)
+        Row(model, rank, 1, score, 0.1, 0.0, 0.05, 1.0, 1.0, 0.0, 1.0)
         for model, rank, score in (("a", 1, -2.0), ("a", 2, -1.0), ("b", 1, -1.5))
     ]
     ax = plot_rank_selection(SimpleNamespace(table=lambda: rows, choice=("b", 1), candidates={}))
     np.testing.assert_allclose(ax.containers[0].lines[0].get_ydata(), [-2.0, -1.0])
     assert ax.lines[-1].get_ydata()[0] == -1.5
+    (bars,) = ax.containers[0].lines[2]
+    np.testing.assert_allclose(np.diff(bars.get_segments(), axis=1)[:, 0, 1], 0.2)  # twice 2 errors of the difference
     untried = SimpleNamespace(table=lambda: rows, choice=("b", 9), recommended=("a", 2))
     assert plot_rank_selection(untried).lines[-1].get_ydata()[0] == -1.0
 

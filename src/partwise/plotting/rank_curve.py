@@ -17,6 +17,10 @@ if TYPE_CHECKING:
 
 _MARKERS = "osD^vP*X"
 _DODGE = 0.12
+_LOG_DODGE = 0.015
+# From so many parts on, steps of one part are too narrow to be told apart, and the axis is logarithmic.
+_MANY = 12
+_TICK_RATIO = 1.22
 _RANKS = ("rank", "n_components", "candidates")
 _MEANS = ("mean", "score", "scores")
 _ERRORS = ("std_error", "std_errors")
@@ -50,7 +54,8 @@ def plot_rank_selection(
     Returns
     -------
     Axes
-        The axes drawn into. Bars are two standard errors long on each side.
+        The axes drawn into. Bars are two standard errors long on each side; those of a comparison are of the paired
+        difference from the best candidate.
 
     Examples
     --------
@@ -66,12 +71,12 @@ def plot_rank_selection(
     if ax is None:
         ax = new_figure(5.0, 3.4).add_subplot()
     names = list(dict.fromkeys(models))
+    places = _places(ranks, np.array([names.index(model) - 0.5 * (len(names) - 1) for model in models]))
     for position, name in enumerate(names):
         rows = np.flatnonzero([model == name for model in models])
         rows = rows[np.argsort(ranks[rows], kind="stable")]
         ax.errorbar(
-            # side by side, so that bars of different models do not hide each other
-            ranks[rows] + _DODGE * (position - 0.5 * (len(names) - 1)),
+            places[rows],
             means[rows],
             yerr=2.0 * errors[rows],
             color=COLOURS[position % len(COLOURS)],
@@ -81,8 +86,13 @@ def plot_rank_selection(
             capsize=3,
             label=shortened(name) or None,
         )
-    _ring(ax, ranks, means, models, names, chosen)
-    ax.set_xticks(np.unique(ranks).astype(int))
+    row = _marked(ranks, means, models, chosen)
+    ax.plot(places[row], means[row], "o", markersize=14, mfc="none", mec=GREY, mew=1.5)
+    if ranks.max() > _MANY:
+        ax.set_xscale("log")
+    ticks = _ticks(ranks)
+    ax.set_xticks(ticks, [str(tick) for tick in ticks], fontsize=8 if len(ticks) > _MANY else None)
+    ax.set_xticks([], minor=True)
     ax.set_xlabel("parts")
     ax.set_ylabel(ylabel)
     ax.set_title(title, fontsize=9, loc="left")
@@ -93,17 +103,31 @@ def plot_rank_selection(
     return drawn
 
 
-def _ring(ax: Any, ranks: Floats, means: Floats, models: list[str], names: list[str], chosen: Any) -> None:
+def _places(ranks: Floats, offsets: Floats) -> Floats:
+    """Where points stand: side by side, so that bars of different models do not hide each other."""
+    many = ranks.max() > _MANY
+    places: Floats = ranks * np.exp(_LOG_DODGE * offsets) if many else ranks + _DODGE * offsets
+    return places
+
+
+def _ticks(ranks: Floats) -> list[int]:
+    """Numbers of parts that are written below the axis: all, or of many those that do not touch."""
+    ticks: list[int] = []
+    for rank in np.unique(ranks).astype(int).tolist():
+        if ranks.max() <= _MANY or not ticks or rank >= _TICK_RATIO * ticks[-1]:
+            ticks.append(rank)
+    return ticks
+
+
+def _marked(ranks: Floats, means: Floats, models: list[str], chosen: Any) -> int:
+    """The row that gets a ring."""
     if chosen is None:
-        row = int(np.argmax(means))
-    else:
-        model, rank = chosen if isinstance(chosen, tuple) else (None, chosen)
-        found = [n for n in range(len(models)) if ranks[n] == rank and model in (None, models[n])]
-        if not found:
-            raise InvalidInputError(f"chosen={chosen!r} is not among the scores.")
-        row = max(found, key=lambda n: means[n])
-    place = ranks[row] + _DODGE * (names.index(models[row]) - 0.5 * (len(names) - 1))
-    ax.plot(place, means[row], "o", markersize=14, markerfacecolor="none", markeredgecolor=GREY, markeredgewidth=1.5)
+        return int(np.argmax(means))
+    model, rank = chosen if isinstance(chosen, tuple) else (None, chosen)
+    found = [n for n in range(len(models)) if ranks[n] == rank and model in (None, models[n])]
+    if not found:
+        raise InvalidInputError(f"chosen={chosen!r} is not among the scores.")
+    return max(found, key=lambda n: means[n])
 
 
 def _columns(scores: Any) -> tuple[Floats, Floats, Floats, list[str]]:
@@ -131,7 +155,8 @@ def _choice(comparison: Any) -> tuple[str, int]:
 
 def _by_columns(comparison: Any) -> dict[str, list[Any]]:
     rows = comparison.table()
-    return {name: [getattr(row, name) for row in rows] for name in ("model", "rank", "score", "std_error")}
+    columns = {name: [getattr(row, name) for row in rows] for name in ("model", "rank", "score")}
+    return {**columns, "std_error": [row.behind_std_error for row in rows]}
 
 
 def _numbers(scores: Any, names: tuple[str, ...]) -> Floats | None:

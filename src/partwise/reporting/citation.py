@@ -19,8 +19,9 @@ PAPERS: Mapping[str, str] = MappingProxyType(
         "Gamma-Poisson matrix factorization. International Conference on Machine Learning.",
         "BetaGammaPFA": "Zhou, M., Hannah, L., Dunson, D. & Carin, L. (2012). Beta-negative binomial process and "
         "Poisson factor analysis. International Conference on Artificial Intelligence and Statistics.",
-        "AllocationNMF": "Bayesian nonnegative matrix factorization by the allocation model: see the page of the model "
-        "in the documentation of partwise.",
+        "AllocationNMF": "Cemgil, A. T., Kurutmaz, M. B., Yıldırım, S., Barsbey, M. & Şimşekli, U. (2019). Bayesian "
+        "allocation model: inference by sequential Monte Carlo for nonnegative tensor factorizations and topic models "
+        "using Pólya urns. arXiv:1903.04478.",
         "EmpiricalBayesPoissonNMF": "Wang, Z. Empirical Bayes Poisson matrix factorization.",
         "BinaryNMF": "Lumbreras, A., Filstroff, L. & Févotte, C. (2020). Bayesian mean-parameterized nonnegative "
         "binary matrix factorization. Data Mining and Knowledge Discovery. doi:10.1007/s10618-020-00712-w",

@@ -23,6 +23,8 @@ class Candidate:
         Class, by its public name.
     settings
         Parameters other than the number of parts, the seed and the number of threads.
+    effort
+        Parameters that say how long it is fitted in a comparison, which needs less than a model that is kept.
     smallest
         Smallest number of parts that the model makes sense with.
     estimated
@@ -31,13 +33,15 @@ class Candidate:
 
     Examples
     --------
-    >>> Candidate("poisson", "PoissonNMF", {"tol": 1e-5}).build(3, seed=1).n_components
-    3
+    >>> candidate = Candidate("poisson", "PoissonNMF", effort={"tol": 1e-5})
+    >>> candidate.build(3, seed=1).tol, candidate.build(3, seed=1, briefly=False).tol
+    (1e-05, 1e-06)
     """
 
     name: str
     estimator: str
     settings: Mapping[str, Any] = field(default_factory=dict)
+    effort: Mapping[str, Any] = field(default_factory=dict)
     smallest: int = 1
     estimated: str = ""
 
@@ -46,7 +50,7 @@ class Candidate:
         """Whether its components have signs: they are directions in which samples differ, and no parts."""
         return self.estimator == "LogisticPCA"
 
-    def build(self, rank: int, seed: int, **more: Any) -> Any:
+    def build(self, rank: int, seed: int, *, briefly: bool = True, **more: Any) -> Any:
         """The unfitted estimator.
 
         Parameters
@@ -55,10 +59,14 @@ class Candidate:
             Number of parts.
         seed
             Of all its random numbers.
+        briefly
+            Whether to fit it with the effort of a comparison, or as it is fitted by default.
         more
             Further parameters, which override the settings.
         """
-        return find_estimator(self.estimator)(n_components=rank, random_state=seed, **{**self.settings, **more})
+        effort = self.effort if briefly else {}
+        parameters = {**self.settings, **effort, **more}
+        return find_estimator(self.estimator)(n_components=rank, random_state=seed, **parameters)
 
 
 # Gibbs samplers keep fewer draws than by default: a comparison needs means, not tails.
@@ -66,23 +74,23 @@ _SAMPLED = {"burn_in": 100, "n_draws": 50}
 
 # Gamma-Poisson keeps its shape of 1, at which it empties parts that are not needed; smaller ones do not.
 COUNT_MODELS: tuple[Candidate, ...] = (
-    Candidate("poisson", "PoissonNMF", {"tol": 1e-5}),
-    Candidate("gamma-poisson", "GammaPoissonNMF", {"tol": 1e-4, "n_starts": 3, "max_iter": 300}),
-    Candidate("beta-gamma-pfa", "BetaGammaPFA", {"burn_in": 200, "n_draws": 200}, estimated="shape"),
-    Candidate("allocation", "AllocationNMF", _SAMPLED, estimated="activation_concentration"),
-    Candidate("empirical-bayes-poisson", "EmpiricalBayesPoissonNMF", {"tol": 1e-5, "max_iter": 300}),
+    Candidate("poisson", "PoissonNMF", effort={"tol": 1e-5}),
+    Candidate("gamma-poisson", "GammaPoissonNMF", effort={"tol": 1e-4, "n_starts": 3, "max_iter": 300}),
+    Candidate("beta-gamma-pfa", "BetaGammaPFA", effort={"burn_in": 200, "n_draws": 200}, estimated="shape"),
+    Candidate("allocation", "AllocationNMF", effort=_SAMPLED, estimated="activation_concentration"),
+    Candidate("empirical-bayes-poisson", "EmpiricalBayesPoissonNMF", effort={"tol": 1e-5, "max_iter": 300}),
 )
 """Models of counts, the simplest first."""
 
 # One chain: restarts show what others would find.
-_BITS = {**_SAMPLED, "init": "vb", "thin": 2, "n_chains": 1}
+_BITS = {**_SAMPLED, "thin": 2, "n_chains": 1}
 
 BINARY_MODELS: tuple[Candidate, ...] = (
-    Candidate("beta-dir", "BinaryNMF", {**_BITS, "model": "beta-dir"}),
-    Candidate("dir-beta", "BinaryNMF", {**_BITS, "model": "dir-beta"}),
-    Candidate("dir-dir", "BinaryNMF", {**_BITS, "model": "dir-dir"}, 2),
-    Candidate("logistic-pca", "LogisticPCA", {"tol": 1e-5}),
-    Candidate("poisson", "PoissonNMF", {"tol": 1e-5}),
+    Candidate("beta-dir", "BinaryNMF", {"model": "beta-dir", "init": "vb"}, _BITS),
+    Candidate("dir-beta", "BinaryNMF", {"model": "dir-beta", "init": "vb"}, _BITS),
+    Candidate("dir-dir", "BinaryNMF", {"model": "dir-dir", "init": "vb"}, _BITS, smallest=2),
+    Candidate("logistic-pca", "LogisticPCA", effort={"tol": 1e-5}),
+    Candidate("poisson", "PoissonNMF", effort={"tol": 1e-5}),
 )
 """Models of bits: the three with priors first, then the two baselines."""
 
@@ -157,4 +165,4 @@ def _of_estimator(name: str, model: Any) -> Candidate:
     parameters = model.get_params(deep=False)
     settings = {key: value for key, value in parameters.items() if key not in _NOT_SETTINGS}
     smallest = 2 if settings.get("model") == "dir-dir" else 1
-    return Candidate(name or own, own, settings, smallest)
+    return Candidate(name or own, own, settings, smallest=smallest)

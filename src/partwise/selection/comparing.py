@@ -194,7 +194,7 @@ def _identity(data: CountMatrix | BinaryMatrix, candidates: dict[str, Candidate]
         name: {
             "estimator": candidate.estimator,
             "estimated": candidate.estimated,
-            **{part: repr(value) for part, value in candidate.settings.items()},
+            **{part: repr(value) for part, value in {**candidate.settings, **candidate.effort}.items()},
         }
         for name, candidate in candidates.items()
     }

@@ -205,7 +205,7 @@ class Comparison:
         return replace(self, choice=Choice(model, int(rank)))
 
     def estimator(self, **parameters: Any) -> Any:
-        """The unfitted estimator of the choice, with the settings of the comparison.
+        """The unfitted estimator of the choice, with its settings but the defaults for how long it is fitted.
 
         Parameters
         ----------
@@ -218,7 +218,7 @@ class Comparison:
             at = [fit.shape for task, fit in sorted(self.fits.items()) if task[:2] == self.choice]
             # Four digits are more than is known of it, and can be typed.
             parameters[candidate.estimated] = float(f"{np.mean(at or own):.4g}")
-        return candidate.build(self.choice.rank, self.seed, **parameters)
+        return candidate.build(self.choice.rank, self.seed, briefly=False, **parameters)
 
     def fit_best(self, X: Any, **parameters: Any) -> Any:
         """Fit the choice to all of the data.

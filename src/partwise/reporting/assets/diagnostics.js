@@ -29,8 +29,11 @@ function chainTable(chains) {
     element("p", { class: worst > 1.01 ? "note warn" : "note" }, words));
 }
 
-function checkFigure(panel) {
-  const caption = element("figcaption", {}, `${panel.title}: ${panel.coverage === null ? "–" : Math.round(100 * panel.coverage)} % in the interval, p = ${panel.p_value.toFixed(2)}`);
+function checkFigure(panel, draws) {
+  const inside = panel.coverage === null ? "–" : Math.round(100 * panel.coverage);
+  // so many draws tell no smaller probability
+  const p = panel.p_value * draws < 1 ? `p < ${(1 / draws).toFixed(2)}` : `p = ${panel.p_value.toFixed(2)}`;
+  const caption = element("figcaption", {}, `${panel.title}: ${inside} % in the interval, ${p}`);
   if (!panel.observed.length) return element("figure", {}, caption);
   const all = [...panel.observed, ...panel.low, ...panel.high];
   const least = Math.min(...all.filter((value) => value > 0));
@@ -57,7 +60,7 @@ function startDiagnostics() {
     view.append(element("h3", {}, "Predictive checks"),
       element("p", { class: "note" }, `${checks.n_draws} data sets of ${checks.n_rows} samples were drawn from the model. Bars hold nine of ten draws; crosses are what the model would hardly make.`
         + (checks.plug_in ? " Activations were held at their estimates, so bars are too short." : "")),
-      element("div", { class: "panels" }, ...checks.panels.map(checkFigure)));
+      element("div", { class: "panels" }, ...checks.panels.map((panel) => checkFigure(panel, checks.n_draws))));
   }
   if (!view.childNodes.length) view.append(element("p", { class: "note" }, "The parts were given, not fitted, and there are no data to check them against."));
 }

@@ -99,7 +99,7 @@ class FittedAllocation(ChainedEstimator, FactorizationEstimator):
         beta, rate = model.activation_concentration, model.length_rate
         with self._compiling():
             dictionary = self.components_.T
-            found = auto(data, dictionary, beta, rate, rng=random_state, std_error=std_error, n_jobs=self.n_jobs)
+            found = auto(data, dictionary, beta, rate, rng=random_state, std_error=std_error, engine=self._engine())
         totals = data.row_sums
         lengths = log_length(totals, model.length_shape, rate) - log_length(totals, float(beta.sum()), rate)
         return LogLikelihood(found.values + lengths, found.std_errors, found.ess)

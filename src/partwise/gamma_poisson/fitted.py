@@ -97,7 +97,7 @@ class GammaPoissonEstimator(FactorizationEstimator):
         data = self._data(X, reset=False, caller="score")
         with self._compiling():
             model = self.components_.T, self.shape_, self.rate_
-            return auto(data, *model, rng=random_state, std_error=std_error, n_jobs=self.n_jobs)
+            return auto(data, *model, rng=random_state, std_error=std_error, engine=self._engine())
 
     def score_samples(self, X: Any) -> Floats:
         """Log-likelihood of each sample, in nats, with its activations integrated out."""

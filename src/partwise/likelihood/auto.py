@@ -44,6 +44,7 @@ def auto(
     max_cost: float = MAX_COST,
     max_draws: int = MAX_DRAWS,
     n_jobs: int | None = 1,
+    engine: Any = None,
 ) -> LogLikelihood:
     """Log p(x) of each row: exact where affordable, else by `smc` with as many particles as it takes.
 
@@ -65,6 +66,8 @@ def auto(
         Most particles for a row. Where they do not suffice, a warning names the first such row.
     n_jobs
         Threads; the result is the same for any number.
+    engine
+        None: threads; or the workers of a Dask cluster, as for the estimators. The result is the same.
 
     Returns
     -------
@@ -85,7 +88,23 @@ def auto(
             f"std_error and max_cost must not be negative, and max_draws at least {_FIRST_ISLANDS * _N_PARTICLES},"
             f" got {std_error}, {max_cost} and {max_draws}."
         )
-    problem = Problem.build(X, dictionary, shape, rate, rng=rng, n_jobs=n_jobs)
+    problem = Problem.build(X, dictionary, shape, rate, rng=rng, n_jobs=n_jobs, engine=engine)
+    logs, errors, ess = problem.estimated(_estimate, std_error, max_cost, max_draws)
+    missed = np.flatnonzero(~(errors <= std_error))
+    if missed.size and std_error > 0.0:
+        n = int(missed[0])
+        warnings.warn(
+            f"Row {n} of X{'' if missed.size == 1 else f' and {missed.size - 1} more'} reached a standard error of"
+            f" {errors[n]:.2g} nats with max_draws = {max_draws}, not the {std_error:g} that was asked for: raise"
+            " max_draws or std_error.",
+            InaccurateWarning,
+            stacklevel=2,
+        )
+    return problem.result(logs, errors, ess)
+
+
+def _estimate(problem: Problem, std_error: float, max_cost: float, max_draws: int) -> tuple[Floats, Floats, Floats]:
+    """Logarithms, standard errors and effective sample sizes, each row on its own."""
     cost = count_costs(problem)
     affordable = cost.cheapest <= max_cost
     logs = exact_logs(problem, cost, cost.choose("auto"), np.flatnonzero(affordable))
@@ -93,17 +112,7 @@ def auto(
     rows = np.flatnonzero(~affordable)
     if rows.size:
         logs[rows], errors[rows], ess[rows] = _grow(problem, rows, std_error, max_draws)
-        missed = rows[~(errors[rows] <= std_error)]
-        if missed.size and std_error > 0.0:
-            n = int(missed[0])
-            warnings.warn(
-                f"Row {n} of X{'' if missed.size == 1 else f' and {missed.size - 1} more'} reached a standard error of"
-                f" {errors[n]:.2g} nats with max_draws = {max_draws}, not the {std_error:g} that was asked for: raise"
-                " max_draws or std_error.",
-                InaccurateWarning,
-                stacklevel=2,
-            )
-    return problem.result(logs, errors, ess)
+    return logs, errors, ess
 
 
 def _grow(problem: Problem, rows: Integers, std_error: float, max_draws: int) -> tuple[Floats, Floats, Floats]:

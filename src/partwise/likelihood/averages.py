@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from partwise.engines.blocks import row_blocks
+from partwise.engines.rows import first_tokens
 from partwise.likelihood.problem import Floats, Problem
 from partwise.likelihood.result import log_mean
 
@@ -35,6 +36,5 @@ def average_draws(
         fill(start, stop, logs)
         values[start:stop], errors[start:stop], ess[start:stop] = log_mean(logs)
 
-    tokens = np.concatenate(([0], np.cumsum(problem.data.row_sums))).astype(np.int64)
-    problem.for_each_block(one, row_blocks(tokens, _TOKENS_AT_ONCE, _ROWS_AT_ONCE))
+    problem.for_each_block(one, row_blocks(first_tokens(problem.data), _TOKENS_AT_ONCE, _ROWS_AT_ONCE))
     return values, errors, ess

@@ -63,7 +63,8 @@ def perplexity(X: Any, dictionary: Any, shape: Any, rate: Any, **settings: Any) 
     shape, rate
         Of the gamma prior of activations: numbers, or one a component.
     settings
-        Arguments of `partwise.likelihood.auto`: ``rng``, ``std_error``, ``max_cost``, ``max_draws``, ``n_jobs``.
+        Arguments of `partwise.likelihood.auto`: ``rng``, ``std_error``, ``max_cost``, ``max_draws``, ``n_jobs``,
+        ``engine``.
 
     Returns
     -------

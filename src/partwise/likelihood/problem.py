@@ -14,7 +14,9 @@ from partwise.core.data import CountMatrix
 from partwise.core.keys import Key, RandomState, key_from
 from partwise.engines.base import Engine
 from partwise.engines.blocks import row_blocks
+from partwise.engines.local import LocalEngine
 from partwise.engines.resolve import resolve_engine
+from partwise.engines.rows import Block, Made, first_tokens
 from partwise.errors import InvalidInputError
 from partwise.likelihood.result import LogLikelihood
 
@@ -23,6 +25,7 @@ Floats = NDArray[np.float64]
 _EXACT_SHARE = 0.1
 _ROWS_AT_ONCE = 1024
 _MOST_LABELS = 2**16
+_TOKENS_OF_A_TASK = 2**14
 
 
 @dataclass(frozen=True)
@@ -49,6 +52,10 @@ class Problem:
         log p(no counts in the observed cells), and constant_n.
     impossible
         Rows with a count of a feature that no component holds: p(x) = 0.
+    engine, key
+        Where rows are worked on, and the address of all random numbers.
+    first_row
+        What the first row is in the data that these are some rows of.
     """
 
     data: CountMatrix
@@ -61,10 +68,19 @@ class Problem:
     impossible: NDArray[np.bool_]
     engine: Engine
     key: Key
+    first_row: int = 0
 
     @classmethod
     def build(
-        cls, X: Any, dictionary: Any, shape: Any, rate: Any, *, rng: RandomState = None, n_jobs: int | None = 1
+        cls,
+        X: Any,
+        dictionary: Any,
+        shape: Any,
+        rate: Any,
+        *,
+        rng: RandomState = None,
+        n_jobs: int | None = 1,
+        engine: Any = None,
     ) -> Problem:
         """Check the arguments of an estimator; every bad one gets one sentence."""
         data = CountMatrix.build(X, integers=True, caller="likelihood")
@@ -101,7 +117,7 @@ class Problem:
             log_zero=log_zero,
             constants=log_zero - log_factorials,
             impossible=impossible,
-            engine=resolve_engine(None, n_jobs),
+            engine=resolve_engine(engine, n_jobs),
             key=key_from(rng),
         )
 
@@ -127,6 +143,30 @@ class Problem:
             np.where(self.impossible, -np.inf, self.constants + logs), np.where(self.impossible, 0.0, std_errors), ess
         )
 
+    def estimated(self, estimate: Callable[..., tuple[Floats, Floats, Floats]], *settings: Any) -> Floats:
+        """What ``estimate(problem, *settings)`` gives for each row, found by the engine's workers where it has any.
+
+        Parameters
+        ----------
+        estimate
+            A function of a module, which takes rows as they are alone: logarithms, standard errors, sample sizes.
+        settings
+            Further arguments.
+
+        Returns
+        -------
+        ndarray
+            Three numbers a row, one below the other.
+        """
+        if isinstance(self.engine, LocalEngine):
+            return np.stack(estimate(self, *settings))
+        shared = estimate, settings, self.dictionary, self.shape, self.rate, self.key
+        blocks = self.row_blocks(_TOKENS_OF_A_TASK)
+        _, (found,) = self.engine.map_rows(
+            _estimate_rows, self.data, blocks, *shared, reads=[self.inverse_rates], makes=[Made((3,))]
+        )
+        return np.asarray(found).T
+
     def for_each_block(
         self, function: Callable[[int, int], object], blocks: list[tuple[int, int]] | None = None
     ) -> None:
@@ -135,7 +175,38 @@ class Problem:
 
     def row_blocks(self, tokens: int = 4096) -> list[tuple[int, int]]:
         """Blocks of about so many tokens: work on a row grows with its tokens, not with its nonzeros."""
-        return row_blocks(np.concatenate(([0], np.cumsum(self.data.row_sums))).astype(np.int64), tokens)
+        return row_blocks(first_tokens(self.data), tokens)
+
+
+def _estimate_rows(
+    block: Block,
+    inverse_rates: Floats,
+    out: Floats,
+    estimate: Callable[..., tuple[Floats, Floats, Floats]],
+    settings: tuple[Any, ...],
+    dictionary: Floats,
+    shape: Floats,
+    rate: Floats,
+    key: Key,
+) -> float:
+    own = inverse_rates if inverse_rates.shape[0] == 1 else inverse_rates[block.rows]
+    # Constants are added where the rows are put together.
+    none = np.zeros(block.n_rows)
+    problem = Problem(
+        block.data.rows(block.start, block.stop),
+        dictionary,
+        shape,
+        rate,
+        own,
+        none,
+        none,
+        none.astype(np.bool_),
+        LocalEngine(),
+        key,
+        block.first_row + block.start,
+    )
+    out[block.rows] = np.column_stack(estimate(problem, *settings))
+    return 0.0
 
 
 def _observed_exposure(data: CountMatrix, weights: Floats) -> Floats:

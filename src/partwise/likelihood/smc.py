@@ -132,7 +132,8 @@ def smc_islands(
         room = new_systems(row.counts.size, n_components, int(lengths[start:stop].max()), n_lanes, settings.n_stages)
         where = seed, stage_chain, new_stream()
         first_batch = first_island // together
-        smc_rows(model, part, settings, together, first_batch, *where, row, room, out[start:stop], ess[start:stop])
+        how = problem.first_row, settings, together, first_batch
+        smc_rows(model, part, *how, *where, row, room, out[start:stop], ess[start:stop])
 
     problem.for_each_block(one, row_blocks(np.concatenate(([0], np.cumsum(lengths))), _TOKENS_AT_ONCE))
     return out, ess

@@ -253,6 +253,7 @@ def _count_token_stages(n_stages: int, n_tokens: int) -> int:
 def smc_rows(
     model: RowModel,
     rows: Integers,
+    first_row: int,
     settings: Settings,
     islands_per_batch: int,
     first_batch: int,
@@ -271,7 +272,8 @@ def smc_rows(
     what is asked for; any expectations leave the estimate unbiased, good ones make its variance small. When to resample
     and move is found by a first batch of islands, which is then thrown away: moves at times that depend on the very
     particles that are moved would make the estimate biased. Islands of a batch share the order of their tokens; given
-    that, and so at all, they are uncorrelated.
+    that, and so at all, they are uncorrelated. Where the rows are only some of others, ``first_row`` is the first of
+    them: streams are keyed by the position in all.
     """
     n_particles = settings.n_particles
     for i in range(rows.size):
@@ -294,7 +296,7 @@ def smc_rows(
             first_island = batch * islands_per_batch
             least_shape = _LEAST_CONCENTRATION / n_open if n_steps > 0 else 0.0
             address = np.uint64(first_batch + batch) if batch >= 0 else _PILOT
-            seek(stream, seed, stage_chain, address, rows[i])
+            seek(stream, seed, stage_chain, address, first_row + rows[i])
             _begin(stream, row, n_features, n_open, n_tokens, least_shape, room)
             for stage in range(1, n_stages + 1):
                 if stage > n_token_stages:

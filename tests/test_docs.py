@@ -168,6 +168,16 @@ def test_commands_and_options_on_the_pages_exist() -> None:
     assert {"--transpose", "--seed"} <= named <= options | {"--help"}
 
 
+def test_every_plot_has_a_picture() -> None:
+    from partwise import plotting
+
+    text = (DOCS / "plots.md").read_text(encoding="utf-8")
+    code = "".join(block.code for block in blocks(DOCS / "plots.md", "python"))
+    functions = [name for name in plotting.__all__ if name.startswith("plot_")]
+    assert [name for name in functions if f"plotting.{name}(" not in code] == []
+    assert re.findall(r'save_figure\(.*"(\w+\.png)"\)', code) == re.findall(r"\(plots/(\w+\.png)\)", text)
+
+
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The built site, warnings being errors."""

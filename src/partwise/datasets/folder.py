@@ -30,8 +30,8 @@ def data_folder() -> Path:
     Examples
     --------
     >>> from partwise.datasets import data_folder
-    >>> sorted(child.name for child in data_folder().iterdir())  # doctest: +SKIP
-    ['counts', 'gap', 'nbmf']
+    >>> data_folder().is_dir()
+    True
     """
     name = os.environ.get(DATA_VARIABLE, "").strip()
     if not name:

@@ -42,7 +42,7 @@ def load_counts(name: str) -> Table:
     Examples
     --------
     >>> from partwise.datasets import load_counts
-    >>> load_counts("reuters395").shape  # doctest: +SKIP
+    >>> load_counts("reuters395").shape
     (395, 4258)
     """
     entry = lookup(COUNTS, name)
@@ -87,7 +87,7 @@ def load_binary(name: str, *, transpose: bool = False) -> Table:
     Examples
     --------
     >>> from partwise.datasets import load_binary
-    >>> load_binary("animals", transpose=True).shape  # doctest: +SKIP
+    >>> load_binary("animals", transpose=True).shape
     (50, 85)
     """
     entry = lookup(BINARY, name)
@@ -144,7 +144,7 @@ def load_gap(name: str) -> TrainedGap:
     Examples
     --------
     >>> from partwise.datasets import load_gap
-    >>> load_gap("twitter100").dictionary.shape  # doctest: +SKIP
+    >>> load_gap("twitter100").dictionary.shape
     (100, 5)
     """
     entry = lookup(GAP, name)

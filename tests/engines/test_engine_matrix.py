@@ -83,6 +83,12 @@ CASES: dict[str, tuple[Callable[[Any, int | None], Any], Any]] = {
     "allocation-distributed": (fit(AllocationNMF, X, inference="gibbs-distributed", n_draws=2, burn_in=1), X),
     "allocation-chains": (fit(AllocationNMF, X, inference="gibbs-partial", n_draws=2, burn_in=1, n_chains=2), X),
     "empirical-bayes": (fit(EmpiricalBayesPoissonNMF, X, **SHORT), X),
+    "empirical-bayes-scales": (
+        fit(EmpiricalBayesPoissonNMF, WITH_MISSING, size_factors=True, background=True, **SHORT),
+        X,
+    ),
+    "empirical-bayes-greedy": (fit(EmpiricalBayesPoissonNMF, X, init="greedy", **SHORT), X),
+    "empirical-bayes-component": (fit(EmpiricalBayesPoissonNMF, X, inference="component", **SHORT), X),
     "binary-partial": (fit(BinaryNMF, BITS, inference="gibbs-partial", n_draws=2, burn_in=1), BITS),
 }
 
@@ -146,6 +152,9 @@ VARIANTS = {
     "gamma-poisson-joint",
     "beta-gamma-missing",
     "allocation-chains",
+    "empirical-bayes-scales",
+    "empirical-bayes-greedy",
+    "empirical-bayes-component",
 }
 
 

@@ -11,7 +11,7 @@ import pytest
 from clusters import cluster, distributed
 from test_engine_matrix import SMALL_BLOCKS
 
-from partwise import AllocationNMF, BetaGammaPFA, BinaryNMF, GammaPoissonNMF, PoissonNMF
+from partwise import AllocationNMF, BetaGammaPFA, BinaryNMF, EmpiricalBayesPoissonNMF, GammaPoissonNMF, PoissonNMF
 from partwise.engines.dask import DaskEngine
 from partwise.engines.distributed import RemoteRows
 from partwise.engines.stacked import StackedRows
@@ -32,6 +32,7 @@ CASES: dict[str, tuple[Any, dict[str, Any]]] = {
     "allocation-vb": (AllocationNMF, {"inference": "vb", **SHORT}),
     "allocation-partial": (AllocationNMF, {"inference": "gibbs-partial", **DRAWS}),
     "allocation-distributed": (AllocationNMF, {"inference": "gibbs-distributed", **DRAWS}),
+    "empirical-bayes": (EmpiricalBayesPoissonNMF, SHORT),
     # Its kept draws are summed by the client, cell by cell.
     "binary-partial": (BinaryNMF, {"inference": "gibbs-partial", "n_draws": 1, "burn_in": 4}),
 }

@@ -169,7 +169,7 @@ class DaskEngine:
                 kept, row_shape, dtype = isinstance(target, RemoteRows), target.shape[1:], target.dtype
             if kept:
                 rows = DistributedRows(self, _places(array, bounds), futures, row_shape, dtype, depth, stored)
-                found.append(self._kept(rows))
+                found.append(self.kept(rows))
             else:
                 found.append(self._fetched(futures, target))
         return total, tuple(found)
@@ -178,7 +178,7 @@ class DaskEngine:
         """An array that is a function of others, computed on the workers."""
         pieces = self.submit_each(tasks.joined, [(rows.between(*bound),) for bound in rows.bounds])
         fresh = DistributedRows(self, rows.bounds, pieces, rows.row_shape, rows.dtype, 1 + rows.depth, rows.stored)
-        return self._kept(fresh)
+        return self.kept(fresh)
 
     # Futures
 
@@ -268,7 +268,7 @@ class DaskEngine:
         target[...] = array
         return target
 
-    def _kept(self, rows: DistributedRows) -> DistributedRows:
+    def kept(self, rows: DistributedRows) -> DistributedRows:
         """The same array, written to files where many passes would have to be run again to make it anew."""
         if rows.depth < self.stored_every:
             return rows

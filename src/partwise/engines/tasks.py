@@ -133,6 +133,17 @@ def column_values(arrays: Sequence[Any]) -> list[tuple[NDArray[Any], NDArray[Any
     return [np.unique(column, return_counts=True) for column in rows.T]
 
 
+def on_column(function: Callable[..., Any], arguments: Sequence[Any], k: int, arrays: Sequence[Any]) -> tuple[Any, ...]:
+    """What a function gives for one column of some arrays."""
+    with one_blas_thread():
+        return tuple(function(*arguments, *(np.ascontiguousarray(array[:, k]) for array in arrays)))
+
+
+def rows_of_columns(columns: Sequence[NDArray[Any]], start: int, stop: int) -> NDArray[Any]:
+    """Some rows of an array that is there column by column."""
+    return np.stack([column[start:stop] for column in columns], axis=1)
+
+
 def part_of_sum(pieces: Any, plan: PairwiseSum, first: int) -> Part:
     """What some rows give to the sum of all entries."""
     return plan.part(joined(pieces).ravel(), first)

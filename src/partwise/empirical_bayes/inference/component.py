@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,8 @@ class ComponentSweeps(Sweeps):
 
     def sweep(self, problem: Problem, state: EmpiricalBayesState, turn: int) -> tuple[EmpiricalBayesState, float]:
         """Every component once, each with a new prior, and the ELBO after that."""
-        samples, features = problem.samples, problem.features
+        samples, features = replace(problem.samples, stay=False), problem.features
+        state.activations = state.activations.fetched()
         by_rows, by_columns = CellRates(samples), CellRates(features)
         # Kept by differences within a sweep, and computed anew for the next: errors cannot add up.
         by_rows.fill(state.activations.geometric, state.dictionary.geometric)

@@ -69,7 +69,7 @@ class Problem:
         by_sample = settings.eased(settings.activation_family, data)
         by_feature = settings.eased(settings.dictionary_family, data.transposed)
         return cls(
-            RateSide(data, by_sample, sizes, background, floors.activations, engine),
+            RateSide(data, by_sample, sizes, background, floors.activations, engine, stay=True),
             RateSide(data.transposed, by_feature, background, sizes, floors.dictionary, engine),
         )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -13,6 +13,8 @@ from scipy.special import gammaln
 from partwise.core.data import SparseData
 from partwise.empirical_bayes.inference.state import Factor
 from partwise.engines.base import Engine
+from partwise.engines.columns import map_columns
+from partwise.engines.rows import rowwise
 from partwise.poisson.inference.passes import Side
 from partwise.priors.base import PriorFamily, RatePrior
 from partwise.priors.fixed import Fixed
@@ -38,6 +40,8 @@ class RateSide:
         The same of the columns.
     floors
         Smallest value in each row under a flat prior.
+    stay
+        Whether what there is of each row stays where rows are worked on.
     """
 
     data: SparseData
@@ -46,6 +50,7 @@ class RateSide:
     other_scales: Floats | None
     floors: Floats
     engine: Engine = field(repr=False)
+    stay: bool = False
 
     @cached_property
     def passes(self) -> Side:
@@ -55,8 +60,11 @@ class RateSide:
     def exposure(self, other: Floats) -> Floats:
         """Σ over observed columns of the other factor's mean, times what is known; one row where all are the same."""
         weighted = other if self.other_scales is None else other * self.other_scales[:, None]
-        exposure = self.passes.exposure(weighted)
-        return exposure if self.scales is None else exposure * self.scales[:, None]
+        exposure = self.passes.exposure(weighted, stay=self.stay)
+        if self.scales is None:
+            return exposure
+        scales = self.scales[:, None]
+        return exposure * (self.passes.place(scales) if self.stay else scales)
 
     def solve(self, counts: Floats, exposure: Floats, before: Factor, turn: int | None = None) -> Factor:
         """EBPM for each component, in parallel: ``before`` has the priors to start from.
@@ -66,23 +74,17 @@ class RateSide:
         """
         if is_flat(self.family):
             # Maximum likelihood, with the floors of Poisson factorization: EM's step to the bit.
-            rates = FlatPrior(self.floors[:, None]).rates(counts, exposure)
+            rates = rowwise(_flat_rates, counts, exposure, self.floors[:, None])
             none = np.zeros(counts.shape[1])
             return Factor(rates, rates.copy(), counts, exposure, none, np.zeros(0), none.astype(np.int64))
         starts = before.starts(self.family)
-        priors: list[RatePrior] = [FlatPrior()] * counts.shape[1]
-
         waiting = [turn is not None and k % 2 != turn and start is not None for k, start in enumerate(starts)]
-
-        def fitted(k: int, x: Floats, s: Floats) -> RatePrior:
-            start = starts[k]
-            priors[k] = start if start is not None and waiting[k] else self.family.fit(x, s, start)
-            return priors[k]
-
         # What takes longest first, so that no thread is left with it at the end.
         order = sorted(range(len(starts)), key=waiting.__getitem__)
-        mean, geometric, divergence = _each_component(counts, exposure, fitted, self.engine, order)
-        numbers = [self.family.pack(prior) for prior in priors]
+        work = [(self.family, start, waits) for start, waits in zip(starts, waiting, strict=True)]
+        found, (mean, geometric) = map_columns(self.engine, _solved, work, counts, exposure, n_made=2, order=order)
+        numbers = [packed for packed, _ in found]
+        divergence = np.array([value for _, value in found])
         sizes = np.array([part.size for part in numbers], dtype=np.int64)
         return Factor(mean, geometric, counts, exposure, divergence, np.concatenate(numbers), sizes)
 
@@ -96,26 +98,27 @@ def posteriors(
     counts: Floats, exposure: Floats, priors: Sequence[RatePrior], engine: Engine
 ) -> tuple[Floats, Floats, Floats]:
     """Means and geometric means (rows x components) and divergences, under priors that stay."""
-    return _each_component(counts, exposure, lambda k, x, s: priors[k], engine, range(len(priors)))
+    work = [(prior,) for prior in priors]
+    divergence, (mean, geometric) = map_columns(engine, _posterior, work, counts, exposure, n_made=2)
+    return mean, geometric, np.array(divergence)
 
 
-def _each_component(
-    counts: Floats,
-    exposure: Floats,
-    prior_of: Callable[[int, Floats, Floats], RatePrior],
-    engine: Engine,
-    order: Sequence[int],
-) -> tuple[Floats, Floats, Floats]:
-    """`summary` of each column, under the prior that ``prior_of`` gives for it; components in parallel."""
-    columns, exposures = np.ascontiguousarray(counts.T), np.ascontiguousarray(exposure.T)
-    mean, geometric, divergence = np.empty_like(columns), np.empty_like(columns), np.empty(columns.shape[0])
+def _solved(
+    family: PriorFamily, start: RatePrior | None, waits: bool, counts: Floats, exposure: Floats
+) -> tuple[tuple[Floats, float], Floats, Floats]:
+    """EBPM for one component: numbers of its prior and divergence, and means and geometric means."""
+    prior = start if start is not None and waits else family.fit(counts, exposure, start)
+    divergence, mean, geometric = _posterior(prior, counts, exposure)
+    return (family.pack(prior), divergence), mean, geometric
 
-    def one(k: int) -> None:
-        prior = prior_of(k, columns[k], exposures[k])
-        mean[k], geometric[k], divergence[k] = summary(prior, columns[k], exposures[k])
 
-    engine.for_each(one, order)
-    return np.ascontiguousarray(mean.T), np.ascontiguousarray(geometric.T), divergence
+def _posterior(prior: RatePrior, counts: Floats, exposure: Floats) -> tuple[float, Floats, Floats]:
+    mean, geometric, divergence = summary(prior, counts, exposure)
+    return divergence, mean, geometric
+
+
+def _flat_rates(counts: Floats, exposure: Floats, floors: Floats) -> Floats:
+    return FlatPrior(floors).rates(counts, exposure)
 
 
 def summary(prior: RatePrior, counts: Floats, exposure: Floats) -> tuple[Floats, Floats, float]:

@@ -134,6 +134,6 @@ def _excess(problem: Problem, state: EmpiricalBayesState) -> SparseData:
         factor.mean if side.scales is None else factor.mean * side.scales[:, None]
         for side, factor in ((problem.samples, state.activations), (problem.features, state.dictionary))
     ]
-    rates.fill(means[0], means[1])
+    rates.fill(np.asarray(means[0]), means[1])
     excess = problem.samples.data.values - rates.values
     return problem.samples.data.with_values(excess).only(excess > 0)

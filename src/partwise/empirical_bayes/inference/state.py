@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from partwise.engines.rows import rowwise
 from partwise.priors.base import PriorFamily, RatePrior
 
 Floats = NDArray[np.float64]
@@ -78,18 +79,32 @@ class Factor:
         """The priors to start from, None where there is none yet."""
         return [family.unpack(numbers) if numbers.size else None for numbers in self.numbers()]
 
+    def fetched(self) -> Factor:
+        """The same with all arrays here, wherever the engine has them."""
+        return replace(
+            self,
+            mean=np.asarray(self.mean),
+            geometric=np.asarray(self.geometric),
+            counts=np.asarray(self.counts),
+            exposure=np.asarray(self.exposure),
+        )
+
     def only(self, kept: NDArray[np.intp]) -> Factor:
         """Some of the components."""
         numbers = self.numbers()
         return Factor(
-            mean=np.ascontiguousarray(self.mean[:, kept]),
-            geometric=np.ascontiguousarray(self.geometric[:, kept]),
-            counts=np.ascontiguousarray(self.counts[:, kept]),
-            exposure=np.ascontiguousarray(self.exposure[:, kept]),
+            mean=rowwise(_columns, self.mean, kept),
+            geometric=rowwise(_columns, self.geometric, kept),
+            counts=rowwise(_columns, self.counts, kept),
+            exposure=rowwise(_columns, self.exposure, kept),
             divergence=self.divergence[kept],
             prior_numbers=np.concatenate([numbers[k] for k in kept]),
             prior_sizes=self.prior_sizes[kept],
         )
+
+
+def _columns(array: Floats, kept: NDArray[np.intp]) -> Floats:
+    return np.ascontiguousarray(array[:, kept])
 
 
 @dataclass

@@ -65,7 +65,8 @@ def sweep(problem: Problem, state: EmpiricalBayesState, turn: int | None = None)
     """Activations, then dictionary; the ELBO is that between the two."""
     samples, features = problem.samples, problem.features
     activations, dictionary = state.activations, state.dictionary
-    counts, _ = samples.passes.expected_counts(activations.geometric, dictionary.geometric)
+    geometric = samples.passes.place(activations.geometric)
+    counts, _ = samples.passes.expected_counts(geometric, dictionary.geometric)
     activations = samples.solve(counts, samples.exposure(dictionary.mean), activations, turn)
     counts, logs = features.passes.expected_counts(dictionary.geometric, activations.geometric, with_logs=True)
     exposure = features.exposure(activations.mean)

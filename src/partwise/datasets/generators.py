@@ -11,11 +11,10 @@ from scipy.special import expit
 from partwise.allocation.model import AllocationModel
 from partwise.binary.model import KINDS, BinaryModel
 from partwise.core.keys import RandomState, key_from
-from partwise.datasets.simulate import Simulated, check_positive, check_sizes, labelled
+from partwise.datasets.simulate import Simulated, check_positive, check_sizes, labelled, with_dirichlet_parts
 from partwise.empirical_bayes.model import EmpiricalBayesModel
 from partwise.errors import InvalidInputError
 from partwise.likelihood.problem import per_component
-from partwise.poisson.model import PoissonModel
 from partwise.priors.mixture import GammaMixture
 
 
@@ -64,9 +63,8 @@ def simulate_gamma_poisson(
     generator = key.for_stage("simulate parameters").generator()
     shapes = per_component(shape, "shape", n_components)
     activations = generator.gamma(shapes, mean_total / shapes.sum(), size=(n_samples, n_components))
-    dictionary = generator.dirichlet(np.full(n_features, dictionary_concentration), size=n_components).T
-    counts = PoissonModel(activations, dictionary).simulate(key)
-    return labelled(key, counts, activations, dictionary, missing, "simulated Gamma-Poisson counts")
+    source = "simulated Gamma-Poisson counts"
+    return with_dirichlet_parts(key, generator, activations, n_features, dictionary_concentration, missing, source)
 
 
 def simulate_beta_gamma(
@@ -131,9 +129,8 @@ def simulate_beta_gamma(
     odds /= generator.gamma(concentration * (1.0 - base) if base < 1.0 else 1.0, size=n_components) + 1e-12
     scales = mean_total * odds / (shape * odds.sum())
     activations = generator.gamma(shape, scales, size=(n_samples, n_components))
-    dictionary = generator.dirichlet(np.full(n_features, dictionary_concentration), size=n_components).T
-    counts = PoissonModel(activations, dictionary).simulate(key)
-    return labelled(key, counts, activations, dictionary, missing, "simulated beta-gamma counts")
+    source = "simulated beta-gamma counts"
+    return with_dirichlet_parts(key, generator, activations, n_features, dictionary_concentration, missing, source)
 
 
 def simulate_allocation(

@@ -74,9 +74,23 @@ def simulate_poisson(
     generator = key.for_stage("simulate parameters").generator()
     scale = mean_total / (n_components * activation_shape)
     activations = generator.gamma(activation_shape, scale, size=(n_samples, n_components))
-    dictionary = generator.dirichlet(np.full(n_features, dictionary_concentration), size=n_components).T.copy()
+    source = "simulated counts"
+    return with_dirichlet_parts(key, generator, activations, n_features, dictionary_concentration, missing, source)
+
+
+def with_dirichlet_parts(
+    key: Key,
+    generator: np.random.Generator,
+    activations: Floats,
+    n_features: int,
+    concentration: float,
+    missing: float,
+    source: str,
+) -> Simulated:
+    """Poisson counts of given activations and of parts from a Dirichlet distribution."""
+    dictionary = generator.dirichlet(np.full(n_features, concentration), size=activations.shape[1]).T.copy()
     counts = PoissonModel(activations, dictionary).simulate(key)
-    return labelled(key, counts, activations, dictionary, missing, "simulated counts")
+    return labelled(key, counts, activations, dictionary, missing, source)
 
 
 def check_sizes(n_samples: int, n_features: int, n_components: int, missing: float) -> None:

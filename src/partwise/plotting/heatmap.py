@@ -223,26 +223,17 @@ def _name_groups(ax: Any, groups: list[str], order: Positions, axis: Literal["x"
     for start, stop in zip([0, *edges], [*edges, len(sorted_groups)], strict=True):
         middle, name = 0.5 * (start + stop - 1), sorted_groups[start].replace("$", r"\$")
         if axis == "y":
-            ax.annotate(
-                name,
-                (1.0, middle),
-                xycoords=("axes fraction", "data"),
-                xytext=(3, 0),
-                textcoords="offset points",
-                va="center",
-                fontsize=7,
-                color=BLUE,
-            )
+            place, units, look = (1.0, middle), ("axes fraction", "data"), {"va": "center"}
         else:
-            ax.annotate(
-                name,
-                (middle, 0.0),
-                xycoords=("data", "axes fraction"),
-                xytext=(0, -3),
-                textcoords="offset points",
-                ha="center",
-                va="top",
-                rotation=90,
-                fontsize=7,
-                color=BLUE,
-            )
+            place, units, look = (middle, 0.0), ("data", "axes fraction"), {"ha": "center", "va": "top"}
+        ax.annotate(
+            name,
+            place,
+            xycoords=units,
+            xytext=(3, 0) if axis == "y" else (0, -3),
+            textcoords="offset points",
+            rotation=0 if axis == "y" else 90,
+            fontsize=7,
+            color=BLUE,
+            **look,
+        )

@@ -81,6 +81,10 @@ CASES: dict[str, tuple[Callable[[Any, int | None], Any], Any]] = {
     "allocation-online": (partial_fit(AllocationNMF, inference="vb"), X),
     "allocation-partial": (fit(AllocationNMF, X, inference="gibbs-partial", n_draws=2, burn_in=1), X),
     "allocation-distributed": (fit(AllocationNMF, X, inference="gibbs-distributed", n_draws=2, burn_in=1), X),
+    "allocation-missing": (
+        fit(AllocationNMF, WITH_MISSING, inference="gibbs-partial", missing="impute", n_draws=2, burn_in=1),
+        X,
+    ),
     "allocation-chains": (fit(AllocationNMF, X, inference="gibbs-partial", n_draws=2, burn_in=1, n_chains=2), X),
     "empirical-bayes": (fit(EmpiricalBayesPoissonNMF, X, **SHORT), X),
     "empirical-bayes-scales": (
@@ -151,6 +155,7 @@ VARIANTS = {
     "gamma-poisson-vem-missing",
     "gamma-poisson-joint",
     "beta-gamma-missing",
+    "allocation-missing",
     "allocation-chains",
     "empirical-bayes-scales",
     "empirical-bayes-greedy",

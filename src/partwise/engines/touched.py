@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 # Entries from which on an array is worth looking through.
-_FEWEST_ENTRIES = 2**20
+_FEWEST_ENTRIES = 10**6
 # Largest share of rows that is worth being told apart: less than half of the bytes.
 _LARGEST_SHARE = 0.5
 

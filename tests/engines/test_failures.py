@@ -12,9 +12,8 @@ import numpy as np
 import pytest
 from clusters import cluster, distributed
 
-from partwise import Checkpoint, PoissonNMF
+from partwise import Checkpoint, PoissonNMF, on_disk
 from partwise.core.checkpoint import read_checkpoint
-from partwise.core.data import CountMatrix
 from partwise.engines.dask import DaskEngine
 from partwise.engines.rows import Block
 from partwise.errors import EngineError
@@ -70,21 +69,39 @@ def test_a_folder_that_a_worker_does_not_see(monkeypatch: pytest.MonkeyPatch) ->
         DaskEngine(client)
 
 
-def greedy(block: Block) -> float:
+def greedy(block: Block, *_: Any) -> float:
     """Far more than the worker may take, touched so that it is really taken."""
     return float(np.ones(2**28).sum())
 
 
+class Hungry(DaskEngine):
+    """After some passes, those that follow need more memory than there is."""
+
+    passes = 8
+
+    def map_rows(self, function: Any, *arguments: Any, **options: Any) -> Any:
+        self.passes -= 1
+        return super().map_rows(function if self.passes >= 0 else greedy, *arguments, **options)
+
+
 @pytest.mark.slow
-def test_a_worker_out_of_memory() -> None:
+def test_a_worker_out_of_memory(tmp_path: Path) -> None:
+    """One sentence, and a whole checkpoint: a fit that goes on from it has the bits of an undisturbed one."""
     import dask
 
+    settings: dict[str, Any] = {"inference": "multiplicative", "max_iter": 12, "tol": 0.0, "random_state": 0}
+    mapped = on_disk(X, tmp_path / "counts")
+    checkpoint = Checkpoint(tmp_path / "fit.checkpoint", iterations=1)
     with (
         dask.config.set({"distributed.scheduler.allowed-failures": 0, "distributed.worker.memory.terminate": 0.9}),
         distributed.LocalCluster(
             n_workers=1, threads_per_worker=1, memory_limit="700MB", dashboard_address=":0"
         ) as started,
         distributed.Client(started, set_as_default=False) as client,
-        pytest.raises(EngineError, match="ran out of memory"),
+        pytest.raises(EngineError, match=r"ran out of memory.*the last checkpoint is whole") as raised,
     ):
-        DaskEngine(client).map_rows(greedy, CountMatrix.build(X), [(0, 40)])
+        PoissonNMF(2, engine=Hungry(client), checkpoint=checkpoint, **settings).fit(mapped)
+    assert "\n" not in str(raised.value)
+    assert 0 < len(read_checkpoint(tmp_path / "fit.checkpoint").trace) < 12
+    resumed = PoissonNMF(2, checkpoint=checkpoint, resume=True, **settings).fit(mapped)
+    np.testing.assert_array_equal(resumed.components_, PoissonNMF(2, **settings).fit(mapped).components_)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from clusters import cluster
 
-from partwise import GammaPoissonNMF
+from partwise import GammaPoissonNMF, PoissonNMF
 from partwise.engines.dask import DaskEngine
 from partwise.likelihood import auto
 
@@ -72,3 +72,16 @@ def test_scores_use_the_engine_of_the_estimator(engine: DaskEngine, functions: l
     assert not functions
     np.testing.assert_array_equal(model.set_params(engine=engine).score_samples(X), expected)
     assert functions == ["_estimate_rows"]
+
+
+def test_document_completion_uses_the_engine_of_the_estimator(
+    engine: DaskEngine, functions: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("partwise.likelihood.completion._NONZEROS_AT_ONCE", 20)
+    model = PoissonNMF(2, max_iter=3, tol=0.0, random_state=0).fit(WITH_MISSING)
+    expected = model.completion(WITH_MISSING)
+    assert not functions
+    found = model.set_params(engine=engine).completion(WITH_MISSING)
+    assert functions == ["_complete"]
+    np.testing.assert_array_equal(found.means, expected.means)
+    np.testing.assert_array_equal(found.tokens, expected.tokens)

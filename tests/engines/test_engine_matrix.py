@@ -25,6 +25,7 @@ SMALL_BLOCKS = (
     "poisson.inference.passes",
     "poisson.inference.activations",
     "poisson.inference.by_rows",
+    "likelihood.completion",
     "gamma_poisson.inference.sweeps",
     "gamma_poisson.inference.activations",
     "allocation.inference.partial",

@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from partwise.core.data import SparseData
+from partwise.core.keys import Key
 from partwise.engines.base import Engine
 from partwise.engines.blocks import row_blocks
 from partwise.engines.local import LocalEngine
+from partwise.engines.rows import Block, Made
 from partwise.errors import InvalidInputError
 from partwise.likelihood.kernels.completion import predict_rows
+from partwise.likelihood.split import split_tokens
 
 Floats = NDArray[np.float64]
 
 # Share of the prediction that is spread evenly over all features: without a prior, a feature that no part of the
 # model holds has probability 0, and one such token would make the whole score -inf.
 SMOOTHING = 1e-3
+# About a millisecond of work.
+_NONZEROS_AT_ONCE = 2**15
 
 
 @dataclass(frozen=True)
@@ -41,6 +47,44 @@ class Completion:
             raise InvalidInputError("X has too few tokens to hide some and score them: pass more samples.")
         # Weights between 0 and 1: the tokens' own sum may be infinite where X is extreme.
         return float(np.average(self.means, weights=self.tokens / largest))
+
+
+def complete(
+    data: SparseData,
+    key: Key,
+    dictionary: Floats,
+    solve: Callable[[SparseData, Floats, Engine], Floats],
+    engine: Engine,
+) -> Completion:
+    """Hide about half of each row's tokens, find its activations from the others, and predict the hidden ones.
+
+    Parameters
+    ----------
+    data
+        Counts, or nonnegative reals.
+    key
+        Key of the split.
+    dictionary
+        Features x components.
+    solve
+        A function of a module: ``solve(given, dictionary, engine)`` are activations, of each row on its own.
+    engine
+        Where rows are worked on; neither halves nor activations leave it.
+    """
+    dictionary = np.ascontiguousarray(dictionary)
+    blocks = row_blocks(data.indptr, max(_NONZEROS_AT_ONCE, 2 * data.shape[1]))
+    _, (found,) = engine.map_rows(_complete, data, blocks, key, dictionary, solve, makes=[Made((2,))])
+    return Completion(*np.ascontiguousarray(np.asarray(found).T))
+
+
+def _complete(
+    block: Block, out: Floats, key: Key, dictionary: Floats, solve: Callable[[SparseData, Floats, Engine], Floats]
+) -> float:
+    rows = block.data.rows(block.start, block.stop)
+    given, held_out = split_tokens(rows, key, first_row=block.first_row + block.start)
+    found = predict_tokens(held_out, solve(given, dictionary, LocalEngine()), dictionary)
+    out[block.rows] = np.column_stack((found.means, found.tokens))
+    return 0.0
 
 
 def predict_tokens(

@@ -16,7 +16,9 @@ from partwise.likelihood.kernels.completion import split_rows
 Data = TypeVar("Data", bound=SparseData)
 
 
-def split_tokens(data: Data, key: Key, share: float = 0.5, *, engine: Engine | None = None) -> tuple[Data, Data]:
+def split_tokens(
+    data: Data, key: Key, share: float = 0.5, *, engine: Engine | None = None, first_row: int = 0
+) -> tuple[Data, Data]:
     """Give each token (one unit of a count) to the first part with probability ``share``, else to the second.
 
     Whole counts are split binomially; what is left of a real number goes to one side in one piece. Each row has a
@@ -33,6 +35,8 @@ def split_tokens(data: Data, key: Key, share: float = 0.5, *, engine: Engine | N
         Probability of the first part.
     engine
         Where rows are worked on; None = this thread.
+    first_row
+        What the first row is in the data that these are some rows of.
 
     Returns
     -------
@@ -43,7 +47,7 @@ def split_tokens(data: Data, key: Key, share: float = 0.5, *, engine: Engine | N
     words = key.for_stage("split").words
 
     def one(block: tuple[int, int]) -> None:
-        split_rows(data.indptr, data.values, share, *words, *block, given)
+        split_rows(data.indptr, data.values, share, *words, first_row, *block, given)
 
     (engine or LocalEngine()).for_each(one, row_blocks(data.indptr))
     rest = data.values - given

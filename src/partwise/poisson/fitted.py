@@ -14,8 +14,7 @@ from partwise.core.keys import Key
 from partwise.engines.base import Engine
 from partwise.engines.on_disk import spread
 from partwise.engines.resolve import resolve_engine
-from partwise.likelihood.completion import Completion, predict_tokens
-from partwise.likelihood.split import split_tokens
+from partwise.likelihood.completion import Completion, complete
 from partwise.poisson.inference.activations import solve_activations, standard_errors
 
 Floats = NDArray[np.float64]
@@ -90,11 +89,8 @@ class PoissonEstimator(FactorizationEstimator):
         """
         check_is_fitted(self, "components_")
         data = self._data(X, reset=False, caller="score")
-        engine, dictionary = self._engine(), self.components_.T
         with self._compiling():
-            given, held_out = split_tokens(data, Key(0) if key is None else key, engine=engine)
-            activations = solve_activations(given, dictionary, engine)
-            return predict_tokens(held_out, activations, dictionary, engine=engine)
+            return complete(data, key or Key(0), self.components_.T, solve_activations, self._engine())
 
     def score(self, X: Any, y: Any = None) -> float:
         """Mean log probability, in nats, of a held-out token when half of each row's tokens are given.

@@ -29,18 +29,19 @@ def split_rows(
     seed: np.uint64,
     stage_chain: np.uint64,
     iteration: np.uint64,
+    first_row: int,
     start: int,
     stop: int,
     out: Values,
 ) -> None:
     """``out = rng.binomial(floor(values), share) + (rng.random(size) < share) * (values - floor(values))``.
 
-    Row n draws from the stream of row n. Beyond 2**53 the binomial is normal to far more than double precision, and the
-    draw is rounded so that ``values - out`` is exact.
+    Row n draws from the stream of row ``first_row + n``. Beyond 2**53 the binomial is normal to far more than double
+    precision, and the draw is rounded so that ``values - out`` is exact.
     """
     stream = new_stream()
     for n in range(start, stop):
-        seek(stream, seed, stage_chain, iteration, n)
+        seek(stream, seed, stage_chain, iteration, first_row + n)
         for p in range(indptr[n], indptr[n + 1]):
             value = float(values[p])
             if value > _LARGEST_WHOLE:

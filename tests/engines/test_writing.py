@@ -224,3 +224,55 @@ def test_a_folder_that_workers_cannot_write_to(
     with pytest.raises(EngineError, match="a worker could not write its part of the data"):
         on_disk(chunked(X), tmp_path / "counts", engine=engine)
     assert list(tmp_path.iterdir()) == []
+
+
+class TestCommand:
+    def test_convert(self, engine: DaskEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        from typer.testing import CliRunner
+
+        from partwise.cli.app import build
+
+        (tmp_path / "parts").mkdir()
+        for number, part in enumerate((X[:50], X[50:])):
+            sp.save_npz(tmp_path / "parts" / f"{number}.npz", part)
+        # The client that is there already.
+        monkeypatch.setattr("partwise.engines.cluster._current_client", lambda _: engine.client)
+        folders = [tmp_path / "here.rows", tmp_path / "there.rows"]
+        for output, where in zip(folders, ([], ["--engine", "dask"]), strict=True):
+            done = CliRunner().invoke(build(), ["convert", str(tmp_path / "parts"), str(output), *where])
+            assert done.exit_code == 0, done.output
+        assert files(folders[0]) == files(folders[1])
+        words = ["convert", str(tmp_path / "parts" / "0.npz"), str(tmp_path / "x.mtx"), "--engine", "dask"]
+        done = CliRunner().invoke(build(), words)
+        assert done.exit_code == 2
+        assert "workers write folders NAME.rows alone" in " ".join(done.output.split())
+
+
+def slow_rows(part: Any) -> Any:
+    import time
+
+    time.sleep(0.4)
+    return part
+
+
+@pytest.mark.slow
+def test_a_killed_worker_costs_only_its_parts(tmp_path: Path) -> None:
+    import os
+    import signal
+    import threading
+
+    from dask.delayed import delayed
+
+    parts = [X[start : start + 10] for start in range(0, 120, 10)]
+    blocks = [array.from_delayed(delayed(slow_rows)(part), part.shape, dtype=part.dtype, meta=X[:0]) for part in parts]
+    chunks = array.concatenate(blocks)
+    with cluster(2, processes=True) as client:
+        pids = list(client.run(os.getpid).values())
+        killer = threading.Timer(1.5, lambda: os.kill(pids[0], signal.SIGKILL))
+        engine = DaskEngine(client)
+        killer.start()
+        on_disk(chunks, tmp_path / "there", engine=engine)
+        killer.join()
+        assert set(client.run(os.getpid).values()) != set(pids), "the worker was killed while it wrote"
+    on_disk(chunks, tmp_path / "here")
+    assert files(tmp_path / "there") == files(tmp_path / "here")

@@ -7,9 +7,10 @@ from typing import Annotated
 
 import typer
 
+from partwise.cli.engines import EngineName, Scheduler, chosen_engine
 from partwise.cli.guard import in_options
 from partwise.cli.output import show, show_json
-from partwise.cli.parameters import DataFile, Json
+from partwise.cli.parameters import DataFile, Json, Threads
 from partwise.cli.reading import ReadArguments, cell_counts, format_names
 
 EXAMPLES = (
@@ -32,6 +33,9 @@ def command(
             help="Format to write, where the name does not say it; long for triples.",
         ),
     ] = None,
+    engine: EngineName = None,
+    scheduler: Scheduler = None,
+    threads: Threads = 1,
     as_json: Json = False,
     *,
     reading: ReadArguments,
@@ -40,13 +44,17 @@ def command(
 
     Any file that can be read, to .npz, .npy, .mtx (.gz), .h5ad, .csv or .tsv (.gz, wide or long), or .parquet; or,
     piece by piece, a folder of parts or an .h5ad file larger than memory, to a folder NAME.rows that `fit` reads.
+    With `--engine dask`, workers read, check and write the pieces.
     """
     from partwise.cli.files import check_outputs
     from partwise.io import write_matrix
 
+    where = chosen_engine(engine, scheduler)
     if output.suffix == ".rows":
-        _to_rows(data, output, reading, as_json)
+        _to_rows(data, output, reading, where, threads, as_json)
         return
+    if where is not None:
+        raise typer.BadParameter("workers write folders NAME.rows alone: drop it.", param_hint="--engine")
     _check_format(output, write_format)
     check_outputs({"OUTPUT": output}, [data])
     table = reading.read(data)
@@ -70,10 +78,10 @@ def command(
         show(f"wrote {path}")
 
 
-def _to_rows(data: Path, output: Path, reading: ReadArguments, as_json: bool) -> None:
+def _to_rows(data: Path, output: Path, reading: ReadArguments, engine: str | None, threads: int, as_json: bool) -> None:
     from partwise import on_disk
 
-    mapped = on_disk(data, output, **reading.given())
+    mapped = on_disk(data, output, engine=engine, n_jobs=threads, **reading.given())
     n_samples, n_features = mapped.shape
     if as_json:
         shape = {"n_samples": n_samples, "n_features": n_features, "n_nonzeros": mapped.nnz}

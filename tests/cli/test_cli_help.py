@@ -135,9 +135,9 @@ def test_completion_is_installed(tmp_path: Path) -> None:
 
 
 SHARED = {
-    # command: seed, threads, progress; info and convert only read, and the seeds of papers are theirs
+    # command: seed, threads, progress; info only reads, and the seeds of papers are theirs
     "compare": "stp",
-    "convert": "",
+    "convert": "t",  # workers of --engine dask
     "datasets": "s",
     "demo": "stp",
     "fit": "stp",

@@ -157,4 +157,7 @@ def test_what_does_not_fit_is_fetched(engine: DaskEngine, fetched: list[Any]) ->
     np.testing.assert_array_equal(np.add(x, POSITIVE[None]), np.add(POSITIVE, POSITIVE[None]))
     assert np.max(x) == POSITIVE.max()
     np.testing.assert_array_equal(x[:, 1], POSITIVE[:, 1])
-    assert len(fetched) == 3
+    np.testing.assert_array_equal(
+        place(engine, POSITIVE[:, 0].copy()) + POSITIVE[:, 1], POSITIVE[:, 0] + POSITIVE[:, 1]
+    )
+    assert len(fetched) == 4

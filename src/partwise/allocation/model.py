@@ -166,7 +166,8 @@ class AllocationModel:
     def expected_factors(self, sample_counts: Any, feature_counts: Any) -> tuple[Floats, Floats]:
         """Conditional means given S of the activations h_nk L_n, and of the dictionary."""
         weights = self.dictionary_posterior(feature_counts)
-        return rowwise(_expected_activations, sample_counts, self), np.asarray(weights / weights.sum(axis=0))
+        prior = self.activation_concentration, self.length_shape, self.length_rate
+        return rowwise(_expected_activations, sample_counts, *prior), np.asarray(weights / weights.sum(axis=0))
 
     def modal_factors(self, sample_counts: Any, feature_counts: Any) -> tuple[Floats, Floats]:
         """Conditional modes given S (Eq. 11), clipped at 0 where concentrations below 1 leave none."""
@@ -182,10 +183,11 @@ class AllocationModel:
         return shares * lengths[:, None], weights
 
 
-def _expected_activations(sample_counts: Any, model: AllocationModel) -> Floats:
-    shares = model.activation_posterior(sample_counts)
-    shape, rate = model.length_posterior(np.asarray(sample_counts).sum(axis=1))
-    return np.asarray(shares * (shape / rate / shares.sum(axis=1))[:, None])
+def _expected_activations(sample_counts: Any, concentration: Floats, length_shape: float, length_rate: float) -> Floats:
+    counts = np.asarray(sample_counts, dtype=np.float64)
+    shares = concentration + counts
+    lengths = (length_shape + counts.sum(axis=1)) / (length_rate + 1.0)
+    return np.asarray(shares * (lengths / shares.sum(axis=1))[:, None])
 
 
 def log_dirichlet_constant(concentration: Floats) -> float:

@@ -81,7 +81,8 @@ def fit_together(rows: Any, values: Sequence[Any]) -> bool:
         if hasattr(value, "bounds"):
             if shape[0] != n_rows or len(shape) != ndim:
                 return False
-        elif not (len(shape) < ndim or (len(shape) == ndim and shape[0] in (1, n_rows))):
+        elif not (len(shape) < ndim or (len(shape) == ndim and shape[0] in ((1, n_rows) if ndim > 1 else (1,)))):
+            # An array of NumPy without columns would be taken for one row.
             return False
     return True
 

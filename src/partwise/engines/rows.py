@@ -115,7 +115,7 @@ def rowwise(function: Callable[..., Any], *arguments: Any) -> Any:
     function
         A function of a module (workers import it), which must not change its arguments.
     arguments
-        Arrays with a row for each sample, or a single row for all, and whatever else it needs.
+        Arrays with a row for each sample, or a single row for all, and whatever else it needs but arrays of two axes.
 
     Examples
     --------

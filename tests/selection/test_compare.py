@@ -217,6 +217,8 @@ class TestCompare:
         assert found.unit == "cell"
         assert found.own_rank("beta-dir") is not None
         assert found.notes == []
+        assert found.instead is None
+        assert found.choose("logistic-pca", 2).instead == ("beta-dir", 3)
         (note,) = found.choose("logistic-pca", 2).notes
         gap = found.difference(("logistic-pca", 2), ("beta-dir", 3))
         assert "have signs" in note

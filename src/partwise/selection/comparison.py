@@ -287,6 +287,14 @@ class Comparison:
         return ranks_beyond(self.standings.ranks_of(model), rank, shape, self.candidates[model].smallest)
 
     @property
+    def instead(self) -> Choice | None:
+        """Where the choice has signs, and so no parts: the best candidate of the models that have parts."""
+        if not self.candidates[self.choice.model].signed:
+            return None
+        rivals = [self.standings.best_of(name) for name in self.models if not self.candidates[name].signed]
+        return max(rivals, key=lambda rival: self.standings.difference(rival, self.recommended).value, default=None)
+
+    @property
     def sentence(self) -> str:
         """The recommendation, or what overruling it costs, in one sentence."""
         from partwise.selection.words import sentence

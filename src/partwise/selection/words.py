@@ -67,10 +67,9 @@ def _signed_note(found: Comparison) -> str:
     note = (
         f"The components of {found.choice.model} have signs: they are directions in which samples differ, and no parts"
     )
-    rivals = [found.standings.best_of(name) for name in found.models if not found.candidates[name].signed]
-    if not rivals or found.choice not in found.standings.rows:
+    best = found.instead
+    if best is None or found.choice not in found.standings.rows:
         return f"{note}."
-    best = max(rivals, key=lambda rival: found.difference(rival, found.choice).value)
     gap = found.difference(found.choice, best)
     behind = f"behind by {gap.value:.4f} ± {gap.std_error:.4f} nats a {found.unit}"
     return f"{note}; of models that have parts, {best} predicts best, {behind}."

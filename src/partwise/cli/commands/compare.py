@@ -162,12 +162,13 @@ def command(
 
 
 def _advised(found: Comparison, data: Path, reading: ReadArguments, save: Path | None) -> list[str]:
-    """Command lines to go on with: other numbers of parts, a fit of the choice, a report."""
+    """Command lines to go on with: other numbers of parts, a fit of the choice or a report, a model that has parts."""
     from partwise.cli.advice import fit_command, further_command, report_command
 
     further = further_command(found, data, reading)
     last = fit_command(found, data, reading) if save is None else report_command(save, data, reading)
-    return [*([further] if further else []), last]
+    other = "" if found.instead is None else fit_command(found.choose(*found.instead), data, reading)
+    return [line for line in (further, last, other) if line]
 
 
 def _draw(found: Comparison, path: Path) -> None:

@@ -11,8 +11,13 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from partwise.core.coerce import as_table
-from partwise.core.validation import cell_name, check_values, warn_if_normalised
-from partwise.errors import InvalidInputError
+from partwise.core.validation import (
+    check_values,
+    refuse_all_zero,
+    refuse_fraction,
+    refuse_missing,
+    warn_if_normalised,
+)
 from partwise.io.table import Labels, Table
 
 Values = NDArray[Any]
@@ -157,23 +162,23 @@ class SparseData:
         if isinstance(X, cls) and X.by_rows:
             labels = Table(None, X.row_labels, X.column_labels)
             if X.n_missing and not allow_missing:
-                _refuse_missing(X.missing_indptr, X.missing_indices, labels, caller)
+                refuse_missing(X.missing_indptr, X.missing_indices, labels, caller)
             if kind == "integer" and not X.is_integer:
-                _refuse_fraction(X, labels, caller)
+                refuse_fraction((X.indptr, X.indices, X.values), labels, caller)
             if X.nnz == 0 and not allow_all_zero:
-                _refuse_all_zero(labels, X.n_missing > 0, caller)
+                refuse_all_zero(labels, X.n_missing > 0, caller)
             return X
         if isinstance(X, SparseData):
             X = X.to_table()
         table = as_table(X)
         csr, missing = _split_missing(table)
         if missing is not None and not allow_missing:
-            _refuse_missing(missing.indptr, missing.indices, table, caller)
+            refuse_missing(missing.indptr, missing.indices, table, caller)
         check_values(csr, table, caller=caller, kind=kind)
         if kind == "real":
             warn_if_normalised(csr, table, caller)
         if csr.nnz == 0 and not allow_all_zero:
-            _refuse_all_zero(table, missing is not None, caller)
+            refuse_all_zero(table, missing is not None, caller)
         empty = np.zeros(csr.shape[0] + 1, dtype=np.int64)
         return cls(
             shape=table.shape,
@@ -239,35 +244,6 @@ class BinaryMatrix(SparseData):
         1
         """
         return cls._build(X, kind="binary", caller=caller, allow_missing=allow_missing, allow_all_zero=allow_all_zero)
-
-
-def _refuse_missing(indptr: Any, indices: Any, table: Table, caller: str) -> None:
-    row = int(np.searchsorted(indptr, 0, side="right")) - 1
-    raise InvalidInputError(
-        f"{cell_name(row, int(indices[0]), table)} is NaN or missing, which {caller} does not support:"
-        " impute or drop it."
-    )
-
-
-def _refuse_fraction(data: SparseData, table: Table, caller: str) -> None:
-    """Data on disk were checked for whole numbers when they were written, and hold some that are none."""
-    for start in range(0, data.nnz, _PIECE):
-        values = data.values[start : start + _PIECE]
-        broken = values != np.floor(values)
-        if broken.any():
-            at = start + int(np.argmax(broken))
-            row = int(np.searchsorted(data.indptr, at, side="right")) - 1
-            raise InvalidInputError(
-                f"{cell_name(row, int(data.indices[at]), table)} = {data.values[at]:g} is not a whole number, which"
-                f" {caller} needs; pass raw counts."
-            )
-
-
-def _refuse_all_zero(table: Table, has_missing: bool, caller: str) -> None:
-    where = "the observed cells of " if has_missing else ""
-    raise InvalidInputError(
-        f"All of {where}{table.source} is zero, so {caller} has nothing to factorise: check how the data were read."
-    )
 
 
 def _csr_array(values: Values, indices: Index, indptr: Pointer, shape: tuple[int, int]) -> Any:

@@ -33,38 +33,36 @@ class MappedCounts(CountMatrix):
 
     folder: Path = Path()
     checksum: str = ""
+    source: str = "X"
 
     by_rows = True
 
     @classmethod
-    def open(cls, folder: str | os.PathLike[str]) -> MappedCounts:
+    def open(cls, folder: str | os.PathLike[str], source: str | None = None) -> MappedCounts:
         """Open a folder that `partwise.on_disk` wrote.
 
         Parameters
         ----------
         folder
             The folder.
+        source
+            What messages call the data; None = by the folder.
         """
         description, arrays = open_csr(folder)
         if description["data"] != "counts":
             raise InvalidInputError(f"{folder} holds {description['data']}, not counts: open it with what wrote it.")
         fields: dict[str, Any] = {**arrays, "folder": Path(folder), "checksum": description["checksum"]}
-        data = cls(shape=tuple(description["shape"]), **fields)
+        data = cls(shape=tuple(description["shape"]), source=source or str(folder), **fields)
         data.__dict__["total"] = float(description["total"])
         data.__dict__["column_sums"] = np.load(Path(folder) / "column_sums.npy")
         return data
 
     @property
-    def source(self) -> str:
-        """Where the data are, for messages."""
-        return str(self.folder)
-
-    @property
     def transposed(self) -> Self:
         """There is none: it would have to be written anew, by columns."""
         raise InvalidInputError(
-            f"{self.folder} holds rows, and this algorithm needs columns: choose another inference, or load the data"
-            " into memory."
+            f"{self.source} holds rows on disk, and this algorithm needs columns: choose another inference, or load the"
+            " data into memory."
         )
 
     def rows(self, start: int, stop: int) -> Any:

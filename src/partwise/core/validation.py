@@ -16,6 +16,7 @@ _ROWS_PROBED = 64
 _FEWEST_VALUES = 8
 _LARGEST_LOGARITHM = 30.0
 _ROUNDING = 2e-3
+_PIECE = 2**20
 
 
 def cell(csr: Any, position: int, table: Table) -> str:
@@ -80,6 +81,38 @@ def check_values(csr: Any, table: Table, *, caller: str, kind: str) -> None:
             f"The sum of {table.source} overflows 64 bits ({total:.3g}): scale the data down or correct its largest"
             f" entry, {cell(csr, int(np.argmax(values)), table)} = {values.max():g}."
         )
+
+
+def refuse_missing(indptr: Any, indices: Any, table: Table, caller: str) -> None:
+    """Refuse data of which a cell is missing, given the pattern of these."""
+    row = int(np.searchsorted(indptr, 0, side="right")) - 1
+    raise InvalidInputError(
+        f"{cell_name(row, int(indices[0]), table)} is NaN or missing, which {caller} does not support:"
+        " impute or drop it."
+    )
+
+
+def refuse_fraction(cells: tuple[Any, Any, Any], table: Table, caller: str) -> None:
+    """Refuse data on disk (pointers, positions, values) that hold other numbers than counts, piece by piece."""
+    indptr, indices, values = cells
+    for start in range(0, values.size, _PIECE):
+        piece = values[start : start + _PIECE]
+        broken = piece != np.floor(piece)
+        if broken.any():
+            at = start + int(np.argmax(broken))
+            row = int(np.searchsorted(indptr, at, side="right")) - 1
+            raise InvalidInputError(
+                f"{cell_name(row, int(indices[at]), table)} = {values[at]:g} is not a whole number, which"
+                f" {caller} needs; pass raw counts."
+            )
+
+
+def refuse_all_zero(table: Table, has_missing: bool, caller: str) -> None:
+    """Refuse data without a nonzero."""
+    where = "the observed cells of " if has_missing else ""
+    raise InvalidInputError(
+        f"All of {where}{table.source} is zero, so {caller} has nothing to factorise: check how the data were read."
+    )
 
 
 def _refuse(bad: NDArray[np.bool_], csr: Any, table: Table, sentence: Any) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import threading
+from collections.abc import Sequence
 from typing import Any
 
 from partwise.engines.dask import DaskEngine
@@ -44,6 +46,21 @@ def dask_engine(cluster: Any, n_jobs: int | None = None) -> DaskEngine:
         else:
             client = _connected(distributed, cluster)
         return _engines.setdefault(client.id, DaskEngine(client) if client.id not in _engines else _engines[client.id])
+
+
+def abandon(client: Any, futures: Sequence[Any]) -> None:
+    """Let a cluster forget tasks; one that is gone has forgotten them.
+
+    Parameters
+    ----------
+    client
+        A ``distributed.Client``.
+    futures
+        Of the tasks.
+    """
+    if client.status == "running":
+        with contextlib.suppress(OSError, RuntimeError):
+            client.cancel(list(futures))
 
 
 def _distributed() -> Any:

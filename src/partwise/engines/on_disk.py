@@ -91,9 +91,11 @@ def spread(X: Any, engine: Callable[[], Any], *, caller: str, integers: bool = F
     Returns
     -------
     MappedCounts
-        Of lazy data where the engine has workers, in a folder of the engine that is removed with it; otherwise ``X``.
+        Of lazy data where the engine has workers, in a folder of the engine that is removed with it; otherwise ``X``,
+        as a batch of ``partial_fit`` is.
     """
-    if not is_lazy(X):
+    # A batch of partial_fit is meant to fit into memory, and its columns are looked at.
+    if not is_lazy(X) or caller.endswith(".partial_fit"):
         return X
     where = engine()
     if not has_workers(where):
@@ -101,7 +103,7 @@ def spread(X: Any, engine: Callable[[], Any], *, caller: str, integers: bool = F
     folder = where.folder / f"data-{uuid.uuid4().hex}"
     matrix, *labels = _lazy(X, {})
     write_chunks(where, matrix, folder, Rules(integers, caller), *labels)
-    mapped = MappedCounts.open(folder)
+    mapped = MappedCounts.open(folder, "X")
     weakref.finalize(mapped, shutil.rmtree, folder, ignore_errors=True)
     return mapped
 

@@ -16,6 +16,7 @@ from partwise.core.chunks import is_chunked
 from partwise.core.mapped import check_same_features, of_all
 from partwise.core.parts import Rules, StoredPart, add_column_sums, store_chunks, store_piece
 from partwise.core.pieces import Piece
+from partwise.engines.cluster import abandon
 from partwise.errors import EngineError, InvalidInputError, LogNormalisedWarning
 from partwise.io.csr_folder import begin_folder, finish_folder
 from partwise.io.csr_parts import ranges, write_range
@@ -129,7 +130,7 @@ def _written(engine: Any, submit: Submit, first_rows: Sequence[int | None], fold
         shape, cells = (sizes[0], facts[0].n_columns), (sizes[1], sizes[2])
         finish_folder(aside, folder, facts[0].kind, shape, cells, of_all(facts))
     except BaseException as error:
-        engine.client.cancel(futures)
+        abandon(engine.client, futures)
         _remove(aside)
         if isinstance(error, OSError):
             raise EngineError(

@@ -16,6 +16,7 @@ from partwise.core.blas import one_blas_thread
 from partwise.core.data import BinaryMatrix, CountMatrix
 from partwise.core.keys import Key
 from partwise.core.mapped import MappedCounts, open_data, write_data
+from partwise.engines.cluster import abandon
 from partwise.errors import EngineError
 from partwise.selection.candidates import Candidate
 from partwise.selection.records import Evidence, Fit, NewRows, Task
@@ -87,7 +88,7 @@ class SentWork(Work):
         shutil.rmtree(self._folder, ignore_errors=True)
         with self._lock:
             left = [*self._under_way, *self._futures.values()]
-        self._engine.client.cancel(left)
+        abandon(self._engine.client, left)
 
     def _done(self, function: Callable[[Work, Task], Result], task: Task) -> Result:
         known = {}

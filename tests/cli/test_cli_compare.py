@@ -135,6 +135,8 @@ class TestPredict:
         unseen = [f for f in np.argsort(-expected, kind="stable") if counts[7, f] == 0][:3]
         assert facts["feature"] == [str(f) for f in unseen]
         np.testing.assert_array_equal(facts["expected"], expected[unseen])
+        lines = partwise("predict", "topics.partwise", "counts.npz", "--top", "3", "--row", "7").stdout.splitlines()
+        assert [line.split("\t") for line in lines] == [["7", str(f), f"{expected[f]:.6g}"] for f in unseen]
         everything = partwise.json("predict", "topics.partwise", "counts.npz", "--top", "1", "--row", "7", "--seen")
         assert everything["feature"] == [str(np.argmax(expected))]
 

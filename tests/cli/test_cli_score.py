@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from partwise import BetaGammaPFA, PoissonNMF, load, read
+from partwise import AllocationNMF, BetaGammaPFA, PoissonNMF, load, read
 from partwise.core.keys import Key
 from partwise.io import write_table
 from partwise.likelihood import exact, perplexity
@@ -60,6 +60,17 @@ def test_completion_is_that_of_python(partwise: Any, counts: Any) -> None:
         assert found["log_probability_per_token"] == wanted.per_token
         assert [float(row["log_probability"]) for row in _rows("rows.csv")] == wanted.values.tolist()
     assert partwise.json("score", "poisson.partwise", "new.csv")["log_probability_per_token"] == model.score(new)
+
+
+def test_allocation_has_a_likelihood(partwise: Any, counts: Any) -> None:
+    model = AllocationNMF(2, n_draws=5, burn_in=5, random_state=0).fit(read("train.csv"))
+    model.save("allocation.partwise")
+    found = partwise.json("score", "allocation.partwise", "new.csv", "--seed", "3", "-o", "rows.csv")
+    wanted = model.log_likelihood(read("new.csv"), random_state=3, std_error=0.1)
+    assert found["score"] == "log-likelihood"
+    assert found["log_likelihood"] == wanted.total
+    assert found["tokens"] == counts.sum()
+    assert [float(row["log_likelihood"]) for row in _rows("rows.csv")] == wanted.values.tolist()
 
 
 def test_long_rows_are_estimated(partwise: Any, counts: Any) -> None:

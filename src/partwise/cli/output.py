@@ -29,6 +29,11 @@ def show(text: str) -> None:
     typer.echo(printable(text))
 
 
+def show_cells(*cells: str) -> None:
+    """A line of a table on standard output, its cells separated by tabs."""
+    typer.echo("\t".join(printable(cell) for cell in cells))
+
+
 def show_json(content: dict[str, Any]) -> None:
     """The result as one JSON object on standard output, together with the warnings there were."""
     typer.echo(json.dumps(_plain({**content, "warnings": warned()}), indent=2, allow_nan=False))

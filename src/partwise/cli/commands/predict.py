@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from partwise.cli.output import show, show_json
+from partwise.cli.output import show, show_cells, show_json
 from partwise.cli.parameters import DataFile, Json, ModelFile, ProgressBar, Threads
 from partwise.cli.reading import ReadArguments
 
@@ -69,4 +69,4 @@ def command(
         show(f"wrote {output}")
         return
     for sample, feature, value in zip(columns["sample"], columns["feature"], columns["expected"], strict=True):
-        show(f"{sample}\t{feature}\t{value:.6g}")
+        show_cells(sample, feature, f"{value:.6g}")

@@ -54,13 +54,15 @@ def command(
     check_outputs({"--output": output}, [model, data])
     fitted = load(model)
     fitted.set_params(n_jobs=threads, progress=progress)
-    has_rows = hasattr(fitted, "rate_") or hasattr(fitted, "completion")
+    has_rows = any(hasattr(fitted, name) for name in ("rate_", "log_likelihood", "completion"))
     if output is not None and not has_rows:
         name = type(fitted).__name__
         raise typer.BadParameter(f"{name} has one score for all samples and no table: drop it.", param_hint="--output")
     table = reading.open(data)
     if hasattr(fitted, "rate_"):
         facts, columns = _likelihood(fitted, table, std_error, seed, threads)
+    elif hasattr(fitted, "log_likelihood"):
+        facts, columns = _own_likelihood(fitted, table, std_error, seed)
     elif not has_rows:
         facts, columns = {"score": "held-out cells", "log_probability_per_cell": float(fitted.score(table))}, {}
     else:
@@ -106,6 +108,21 @@ def _likelihood(
         "perplexity_std_error": found.std_error,
     }
     return facts, {"tokens": found.tokens, "log_likelihood": rows.values, "std_error": rows.std_errors}
+
+
+def _own_likelihood(
+    fitted: Any, table: Table | MappedCounts, std_error: float, seed: int
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Of models whose likelihood is more than that of gamma distributed activations."""
+    rows = fitted.log_likelihood(table, std_error=std_error, random_state=seed)
+    tokens = fitted._data(table, reset=False, caller="score").row_sums
+    facts = {
+        "score": "log-likelihood",
+        "log_likelihood": rows.total,
+        "std_error": rows.total_std_error,
+        "tokens": float(tokens.sum()),
+    }
+    return facts, {"tokens": tokens, "log_likelihood": rows.values, "std_error": rows.std_errors}
 
 
 def _completion(fitted: Any, table: Table | MappedCounts, seed: int) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -206,7 +206,8 @@ def _status(
             "stopped", f"Stopped {after} because {stopped}: the fit so far is usable; to finish it, {onward}."
         )
     if convergence is None:
-        return Status("max_iter", f"Ended {after}, as many as were asked for; there is nothing more to do.")
+        asked = f"Ended {after}, as many as were asked for"
+        return Status("max_iter", f"{asked}: trace_, or diagnostics() of samplers, tells if they suffice.")
     return Status(
         "max_iter",
         f"Ended {after} without convergence: raise max_iter (now {max_iter}) or tol, or {onward}.",

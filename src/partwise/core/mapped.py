@@ -17,6 +17,7 @@ from partwise.core.data import BinaryMatrix, CountMatrix, SparseData
 from partwise.core.fingerprint import fingerprint
 from partwise.errors import InvalidInputError
 from partwise.io.csr_folder import ARRAYS, CsrWriter, open_csr
+from partwise.io.npy import load_npy
 from partwise.io.table import Labels
 
 _KINDS: dict[str, type[SparseData]] = {"counts": CountMatrix, "bits": BinaryMatrix}
@@ -54,7 +55,7 @@ class MappedCounts(CountMatrix):
         fields: dict[str, Any] = {**arrays, "folder": Path(folder), "checksum": description["checksum"]}
         data = cls(shape=tuple(description["shape"]), source=source or str(folder), **fields)
         data.__dict__["total"] = float(description["total"])
-        data.__dict__["column_sums"] = np.load(Path(folder) / "column_sums.npy")
+        data.__dict__["column_sums"] = load_npy(Path(folder) / "column_sums.npy")
         return data
 
     @property

@@ -17,6 +17,7 @@ from partwise.core.mapped import BlockFacts
 from partwise.core.pieces import Piece
 from partwise.io.csr_folder import ARRAYS
 from partwise.io.csr_parts import Part, write_part
+from partwise.io.npy import load_npy
 from partwise.io.table import Labels, Table
 
 
@@ -87,5 +88,5 @@ def add_column_sums(folder: str | os.PathLike[str], parts: Sequence[str]) -> Non
     """
     total: Any = 0.0
     for part in parts:
-        total = total + np.load(Path(part) / "column_sums.npy")
+        total = total + load_npy(Path(part) / "column_sums.npy")
     np.save(Path(folder) / "column_sums.npy", total)

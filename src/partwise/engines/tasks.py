@@ -22,6 +22,7 @@ from partwise.engines.rows import Block, Made, aligned
 from partwise.engines.touched import packed
 from partwise.engines.tree import TreeSum
 from partwise.io.atomic import atomic_path
+from partwise.io.npy import load_npy
 
 Piece = tuple[Any, int, int]
 """A piece of an array with rows, and which of its rows are wanted."""
@@ -182,7 +183,7 @@ def store(array: NDArray[Any], path: str) -> str:
 
 def restore(path: str) -> NDArray[Any]:
     """Read a piece."""
-    array: NDArray[Any] = np.load(path, allow_pickle=False)
+    array: NDArray[Any] = load_npy(path)
     return array
 
 

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from partwise.errors import FileFormatError, InvalidInputError
+from partwise.io.npy import load_npy
 
 KIND = "partwise rows on disk"
 DESCRIPTION = "matrix.json"
@@ -64,7 +65,7 @@ class _Column:
     def _widen(self, dtype: np.dtype[Any]) -> None:
         self.close()
         narrow = self.path.rename(self.path.with_name(self.path.name + ".narrow"))
-        before = np.load(narrow, mmap_mode="r")
+        before = load_npy(narrow, "r")
         self.dtype, self.size = dtype, 0
         self._begin()
         for first in range(0, before.size, _COPIED_AT_ONCE):
@@ -193,7 +194,7 @@ def open_csr(folder: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, 
         arrays: dict[str, NDArray[Any] | None] = {name: np.asarray(_mapped(folder / f"{name}.npy")) for name in ARRAYS}
         for name in ("row_labels", "column_labels"):
             path = folder / f"{name}.npy"
-            arrays[name] = np.load(path, allow_pickle=False) if path.exists() else None
+            arrays[name] = load_npy(path) if path.exists() else None
         n_rows, _ = description["shape"]
         sizes = [arrays[name].size for name in ("indptr", "indices", "values", "missing_indices")]  # type: ignore[union-attr]  # these are never None
         if sizes != [n_rows + 1, description["nonzeros"], description["nonzeros"], description["missing"]]:
@@ -208,7 +209,7 @@ def open_csr(folder: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, 
 def _mapped(path: Path) -> NDArray[Any]:
     """A mapped .npy file; an empty one, which cannot be mapped, is read."""
     try:
-        array: NDArray[Any] = np.load(path, mmap_mode="c", allow_pickle=False)
+        array: NDArray[Any] = load_npy(path, "c")
     except ValueError:
-        array = np.load(path, allow_pickle=False)
+        array = load_npy(path)
     return array

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from partwise.io.csr_folder import ARRAYS, NARROWEST
+from partwise.io.npy import load_npy
 
 # Files are cut here, at the edges of pages: no two processes write to the same page, which network file systems
 # would not keep apart.
@@ -126,7 +127,7 @@ def write_range(piece: Range) -> None:
     dtype = np.dtype(piece.dtype)
     with Path(piece.path).open("r+b") as file:
         for folder, first, size, base in piece.sources:
-            numbers = np.load(Path(folder) / f"{piece.name}.npy", mmap_mode="r", allow_pickle=False)
+            numbers = load_npy(Path(folder) / f"{piece.name}.npy", "r")
             start, stop = max(piece.start, first), min(piece.stop, first + size)
             file.seek(piece.header + start * dtype.itemsize)
             for at in range(start, stop, _COPIED_AT_ONCE):

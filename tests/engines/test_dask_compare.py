@@ -123,6 +123,15 @@ def test_a_scheduler_that_is_gone_ends_the_comparison(tmp_path: Path) -> None:
     assert (tmp_path / "fits.csv").exists()
 
 
+@pytest.fixture
+def ctrl_c() -> Iterator[None]:
+    """Ctrl-C raises KeyboardInterrupt, in processes of xdist too, which ignore it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("ctrl_c")
 def test_interrupted(tmp_path: Path) -> None:
     """Ctrl-C ends what waits at once, and fits that run see that their folder is gone."""
     with cluster(1) as own:

@@ -57,7 +57,7 @@ class _Chain:
     n_done: int = 0
 
     @classmethod
-    def start(cls, data: Any, kind: str, init: str, *, partial: bool = False) -> _Chain:
+    def start(cls, data: Any, kind: Any, init: Any, *, partial: bool = False) -> _Chain:
         from partwise.binary.inference.cells import Cells
         from partwise.binary.inference.gibbs import CollapsedGibbs
         from partwise.binary.inference.partial import PartialGibbs
@@ -65,10 +65,10 @@ class _Chain:
         from partwise.core.keys import Key
         from partwise.engines import resolve_engine
 
-        model = BinaryModel(kind, _COMPONENTS, 1.0, 1.0, 1.0 / _COMPONENTS, 1.0 / _COMPONENTS)  # type: ignore[arg-type]
+        model = BinaryModel(kind, _COMPONENTS, 1.0, 1.0, 1.0 / _COMPONENTS, 1.0 / _COMPONENTS)
         sampler = PartialGibbs if partial else CollapsedGibbs
-        algorithm = sampler(model, 10**9, 1, 1, 1, init, 0.01, resolve_engine(None, 1))  # type: ignore[arg-type]
-        cells = Cells.of(data, kind)  # type: ignore[arg-type]
+        algorithm = sampler(model, 10**9, 1, 1, 1, init, 0.01, resolve_engine(None, 1))
+        cells = Cells.of(data, kind)
         name = f"{kind}{', parallel over rows' if partial else ''}{_STARTS[init]}"
         return cls(name, algorithm, cells, algorithm.init(Key(0), cells))
 

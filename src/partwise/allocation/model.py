@@ -157,7 +157,9 @@ class AllocationModel:
 
     def activation_posterior(self, sample_counts: Any) -> Floats:
         """Parameters of the Dirichlet distributions of h_n. given S, one a row: β_k + S_n+k."""
-        return np.add(self.activation_concentration, sample_counts)  # type: ignore[no-any-return]
+        # Counts of the workers stay there: `np.asarray` would fetch them.
+        found: Floats = np.add(self.activation_concentration, sample_counts)
+        return found
 
     def length_posterior(self, lengths: Any) -> tuple[Floats, float]:
         """Shape (of each sample) and rate of the gamma distributions of L_n given S: a + S_n++ and b + 1."""

@@ -60,6 +60,8 @@ class DaskEngine:
 
     Examples
     --------
+    Not run as a doctest, as it starts two processes; ``tests/engines`` does.
+
     >>> from distributed import Client, LocalCluster  # doctest: +SKIP
     >>> engine = DaskEngine(Client(LocalCluster(n_workers=2, threads_per_worker=1)))  # doctest: +SKIP
     """

@@ -102,7 +102,8 @@ def absorb(
 
 def _shares(model: AllocationModel, sample_counts: Floats) -> Floats:
     """Exp E[log share] of each sample."""
-    return rowwise(_mean_exponents, model.activation_posterior(sample_counts), 1)  # type: ignore[no-any-return]
+    shares: Floats = rowwise(_mean_exponents, model.activation_posterior(sample_counts), 1)
+    return shares
 
 
 def _mean_exponents(parameters: Floats, axis: int) -> Floats:

@@ -10,10 +10,9 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.harness.environment import BUSY
 from benchmarks.harness.line import Line
 from benchmarks.harness.processes import ROOT
-from benchmarks.harness.table import machine, section
+from benchmarks.harness.table import machine, section, under_load
 from benchmarks.suite import available
 
 if TYPE_CHECKING:
@@ -104,7 +103,7 @@ def draw(results: list[dict[str, Any]], path: Path) -> None:
 
     rows: dict[str, list[tuple[float, bool]]] = {}
     for result in results:
-        loaded = (result["others_cores"] or 0.0) > BUSY
+        loaded = under_load(result)
         for line in map(Line.from_json, result["lines"]):
             # Partwise beside itself is in the tables.
             if line.ratio is not None and not line.peer_name.startswith(("partwise", "PoissonNMF", "CSR")):

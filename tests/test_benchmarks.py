@@ -80,8 +80,12 @@ def test_lines_survive_json() -> None:
 
 
 def test_a_table_measured_under_load_says_so() -> None:
-    assert "Measured under load" in table(line([1.0]), others=0.5)
-    assert "Measured under load" not in table(line([1.0]), others=0.01)
+    one, two = line([1.0]), line([1.0], threads="2")
+    # of two cores
+    assert "Measured under load" in table(one, others=1.2)
+    assert "Measured under load" not in table(one, others=1.0)
+    assert "Measured under load" in table(one, two, others=0.2)
+    assert "Measured under load" not in table(two, others=0.01)
 
 
 def test_every_file_of_the_suite_is_a_benchmark_with_a_title() -> None:

@@ -15,7 +15,7 @@ PACKAGES = ("partwise", "numpy", "scipy", "numba", "llvmlite", "scikit-learn", "
 PEERS = ("dask", "gensim", "hpfrec", "lda", "nbmf-mm", "poismf", "tomotopy")
 # Set before any library is loaded: every process of a benchmark, ours or a peer's, has one thread unless it asks.
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
-# From this many cores on that were taken by others, a table says that it was measured under load.
+# Threads may lack this part of a core before a table says that it was measured under load.
 BUSY = 0.1
 
 

@@ -45,13 +45,19 @@ def section(result: dict[str, Any]) -> str:
         parts += ["**Ended with an error**; the lines that were measured before it are above.", ""]
     environment, others = result["environment"], result["others_cores"]
     busy = "" if others is None else f" Others used {others:.2f} cores meanwhile."
-    if others is not None and others > BUSY:
+    if under_load(result):
         busy += " **Measured under load:** not a final table."
     parts.append(
         f"`python -m benchmarks {result['name']} --repeats {environment['repeats']}`, {environment['date']}, commit"
         f" {environment['commit']}, {result['seconds']:.0f} s.{busy}"
     )
     return "\n".join(parts) + "\n"
+
+
+def under_load(result: dict[str, Any]) -> bool:
+    """Whether others used more cores than the threads that were measured left to them."""
+    threads = max((int(line["threads"].split()[0]) for line in result["lines"] if line["threads"]), default=1)
+    return (result["others_cores"] or 0.0) + threads > result["environment"]["cores"] + BUSY
 
 
 def _cells(line: Line) -> list[str]:

@@ -86,6 +86,7 @@ def test_a_table_measured_under_load_says_so() -> None:
     assert "Measured under load" not in table(one, others=1.0)
     assert "Measured under load" in table(one, two, others=0.2)
     assert "Measured under load" not in table(two, others=0.01)
+    assert "Measured under load" not in table(line([1.0], threads=""), others=2.0)
 
 
 def test_every_file_of_the_suite_is_a_benchmark_with_a_title() -> None:

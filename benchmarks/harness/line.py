@@ -69,6 +69,8 @@ class Line:
         The peer with the settings that matter.
     peer_over_ours
         The ratio is peer / ours (how many times faster we are), else ours / peer (how many times as much we need).
+    threads
+        Of ours and of the peer; empty where nothing depends on time.
     """
 
     what: str

@@ -56,8 +56,8 @@ def section(result: dict[str, Any]) -> str:
 
 def under_load(result: dict[str, Any]) -> bool:
     """Whether others used more cores than the threads that were measured left to them."""
-    threads = max((int(line["threads"].split()[0]) for line in result["lines"] if line["threads"]), default=1)
-    return (result["others_cores"] or 0.0) + threads > result["environment"]["cores"] + BUSY
+    threads = max((int(line["threads"].split()[0]) for line in result["lines"] if line["threads"]), default=0)
+    return threads > 0 and (result["others_cores"] or 0.0) + threads > result["environment"]["cores"] + BUSY
 
 
 def _cells(line: Line) -> list[str]:

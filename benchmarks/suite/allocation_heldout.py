@@ -29,7 +29,7 @@ def measure(settings: Settings) -> Iterator[Line]:
         counts = dataset.load()
         pairs = [_perplexities(counts, seed) for seed in range(settings.repeats)]
         ours, peer = (Sample.of(list(values), "") for values in zip(*pairs, strict=True))
-        yield Line(what, dataset.name, ours, peer, NAME, peer_over_ours=False, goal=goal)
+        yield Line(what, dataset.name, ours, peer, NAME, peer_over_ours=False, goal=goal, threads="")
 
 
 def _perplexities(counts: Any, seed: int) -> tuple[float, float]:

@@ -100,4 +100,5 @@ def _probabilities(model: Any) -> Floats:
 
 
 def _line(what: str, bits: Bits, ours: list[float], peer: list[float], peer_name: str) -> Line:
-    return Line(what, bits.name, Sample.of(ours, "nats"), Sample.of(peer, "nats"), peer_name, peer_over_ours=False)
+    samples = Sample.of(ours, "nats"), Sample.of(peer, "nats")
+    return Line(what, bits.name, *samples, peer_name, peer_over_ours=False, threads="")

@@ -56,7 +56,7 @@ def _line(settings: Settings, case: _Case, cache: Path) -> Line:
     if case.must_say:
         silent = sum(case.must_say not in run.messages for run in ended)
         note = f"silent about {case.must_say} in {silent} runs" if silent else f"says that it is {case.must_say}"
-    return Line(case.what, "", Sample.of([run.seconds for run in ended], "s"), goal=goal, threads="", note=note)
+    return Line(case.what, "", Sample.of([run.seconds for run in ended], "s"), goal=goal, note=note)
 
 
 def _run(case: _Case, cache: Path) -> Ended:

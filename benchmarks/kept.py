@@ -106,7 +106,9 @@ def draw(results: list[dict[str, Any]], path: Path) -> None:
         loaded = under_load(result)
         for line in map(Line.from_json, result["lines"]):
             # Partwise beside itself is in the tables.
-            if line.ratio is not None and not line.peer_name.startswith(("partwise", "PoissonNMF", "CSR", "the same", "without")):
+            if line.ratio is not None and not line.peer_name.startswith(
+                ("partwise", "PoissonNMF", "CSR", "the same", "without")
+            ):
                 peer = line.peer_name.partition(",")[0]
                 rows.setdefault(f"{result['name']}: {peer}", []).append((advantage(line), loaded))
     with matplotlib.rc_context({"svg.hashsalt": "partwise", "font.size": 8}):

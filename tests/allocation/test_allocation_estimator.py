@@ -237,8 +237,15 @@ def test_missing_cells_are_refused_unless_they_can_be_imputed(planted: Any) -> N
     X = planted.counts.toarray().astype(float)
     hidden = np.random.default_rng(0).random(X.shape) < 0.2
     X[hidden] = np.nan
-    with pytest.raises(InvalidInputError, match=r"is NaN or missing, which AllocationNMF\.fit does not support"):
-        estimator("gibbs").fit(X)
+    sentence = (
+        r"is NaN or missing, which AllocationNMF\.fit does not support: pass missing='impute' with inference='gibbs'"
+        r" or 'gibbs-partial', or fill it in\.$"
+    )
+    for inference in ("gibbs", "vb"):
+        with pytest.raises(InvalidInputError, match=sentence):
+            estimator(inference).fit(X)
+    with pytest.raises(InvalidInputError, match=r"AllocationNMF\.partial_fit does not support: impute or drop it\.$"):
+        estimator("vb").partial_fit(X)
     with pytest.raises(InvalidInputError, match="missing='impute' is for inference='gibbs' and 'gibbs-partial'"):
         estimator("vb", missing="impute").fit(X)
 

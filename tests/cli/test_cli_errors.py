@@ -167,6 +167,16 @@ def test_messages_speak_of_options() -> None:
         "say --transpose, --format or --memory-limit 8 GB."
     )
     assert in_options("layer=None and informat=3 stay", options) == "layer=None and informat=3 stay"
+    sentence = "pass missing='impute' with inference='gibbs'."
+    assert in_options(sentence, {"inference": "--inference"}) == "pass missing='impute' with --inference gibbs."
+    assert in_options(sentence, {"inference": "--inference", "settings": "--set"}) == (
+        "pass --set missing=impute with --inference gibbs."
+    )
+
+
+def test_missing_cells_name_the_option_that_imputes_them(partwise, folder) -> None:
+    sentence = partwise.fails("fit", "votes.csv", "-o", "m.partwise", "--model", "allocation", "-k", 2)
+    assert "AllocationNMF.fit does not support: pass --set missing=impute with --inference gibbs or" in sentence
 
 
 def test_score_of_a_model_of_bits(partwise, folder) -> None:

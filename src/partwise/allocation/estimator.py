@@ -34,6 +34,7 @@ _SAMPLERS: dict[str, type[CollapsedGibbs]] = {
     "gibbs-distributed": DistributedGibbs,
 }
 _IMPUTING = ("gibbs", "gibbs-partial")
+_MISSING_REMEDY = "pass missing='impute' with inference='gibbs' or 'gibbs-partial', or fill it in"
 _POSITIVE = Interval(Real, 0, None, closed="neither")
 _KL_ITERATIONS = 200
 # The mean change of responsibilities is compared with this many times tol: it is no objective, and shrinks slowly.
@@ -230,7 +231,9 @@ class AllocationNMF(FittedAllocation):
                 f"missing='impute' is for inference='gibbs' and 'gibbs-partial', not for {self.inference!r}: use one of"
                 " these, or fill in the missing cells."
             )
-        data = self._data(X, reset=True, caller="fit", allow_missing=self.missing == "impute")
+        data = self._data(
+            X, reset=True, caller="fit", allow_missing=self.missing == "impute", missing_remedy=_MISSING_REMEDY
+        )
         model = self._model(data)
         self._forget()
         self.length_rate_ = model.length_rate

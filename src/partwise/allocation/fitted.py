@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from partwise.allocation.inference.activations import expected_activations
 from partwise.allocation.model import AllocationModel
 from partwise.core.chains import ChainedEstimator
-from partwise.core.data import CountMatrix
+from partwise.core.data import MISSING_REMEDY, CountMatrix
 from partwise.core.estimator import FactorizationEstimator, check_array_is
 from partwise.engines.base import Engine
 from partwise.engines.on_disk import spread
@@ -37,10 +37,24 @@ class FittedAllocation(ChainedEstimator, FactorizationEstimator):
     n_active_draws_: Floats
     evenness_draws_: Floats
 
-    def _data(self, X: Any, *, reset: bool, caller: str, allow_missing: bool = False) -> CountMatrix:
+    def _data(
+        self,
+        X: Any,
+        *,
+        reset: bool,
+        caller: str,
+        allow_missing: bool = False,
+        missing_remedy: str = MISSING_REMEDY,
+    ) -> CountMatrix:
         name = f"{type(self).__name__}.{caller}"
         rows = spread(X, self._engine, caller=name, integers=True)
-        data = CountMatrix.build(rows, caller=name, allow_missing=allow_missing, allow_all_zero=not reset)
+        data = CountMatrix.build(
+            rows,
+            caller=name,
+            allow_missing=allow_missing,
+            allow_all_zero=not reset,
+            missing_remedy=missing_remedy,
+        )
         self._check_columns(X, data, reset=reset)
         return data
 

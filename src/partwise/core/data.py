@@ -27,6 +27,9 @@ Pointer = NDArray[np.int64]
 # Entries that are summed at once: NumPy converts what it sums to 64 bits, which for all data would take more than they.
 _PIECE = 2**16
 
+MISSING_REMEDY = "impute or drop it"
+"""What to do about a missing cell where nothing better is known."""
+
 
 @dataclass(frozen=True, eq=False)
 class SparseData:
@@ -158,11 +161,20 @@ class SparseData:
         return digest.hexdigest()
 
     @classmethod
-    def _build(cls, X: Any, *, kind: str, caller: str, allow_missing: bool, allow_all_zero: bool) -> Self:
+    def _build(
+        cls,
+        X: Any,
+        *,
+        kind: str,
+        caller: str,
+        allow_missing: bool,
+        allow_all_zero: bool,
+        missing_remedy: str = MISSING_REMEDY,
+    ) -> Self:
         if isinstance(X, cls) and X.by_rows:
             labels = Table(None, X.row_labels, X.column_labels)
             if X.n_missing and not allow_missing:
-                refuse_missing(X.missing_indptr, X.missing_indices, labels, caller)
+                refuse_missing(X.missing_indptr, X.missing_indices, labels, caller, missing_remedy)
             if kind == "integer" and not X.is_integer:
                 refuse_fraction((X.indptr, X.indices, X.values), labels, caller)
             if X.nnz == 0 and not allow_all_zero:
@@ -173,7 +185,7 @@ class SparseData:
         table = as_table(X)
         csr, missing = _split_missing(table)
         if missing is not None and not allow_missing:
-            refuse_missing(missing.indptr, missing.indices, table, caller)
+            refuse_missing(missing.indptr, missing.indices, table, caller, missing_remedy)
         check_values(csr, table, caller=caller, kind=kind)
         if kind == "real":
             warn_if_normalised(csr, table, caller)
@@ -204,6 +216,7 @@ class CountMatrix(SparseData):
         caller: str = "CountMatrix",
         allow_missing: bool = True,
         allow_all_zero: bool = True,
+        missing_remedy: str = MISSING_REMEDY,
     ) -> CountMatrix:
         """Check data of any accepted kind (see ``as_table``) and store it.
 
@@ -217,6 +230,8 @@ class CountMatrix(SparseData):
             What messages call the user of the data.
         allow_missing, allow_all_zero
             Whether missing cells, and data without a nonzero, are accepted.
+        missing_remedy
+            What messages advise where missing cells are not accepted.
 
         Examples
         --------
@@ -224,8 +239,14 @@ class CountMatrix(SparseData):
         >>> CountMatrix.build([[3, 0], [0, 1]]).nnz
         2
         """
-        kind = "integer" if integers else "real"
-        return cls._build(X, kind=kind, caller=caller, allow_missing=allow_missing, allow_all_zero=allow_all_zero)
+        return cls._build(
+            X,
+            kind="integer" if integers else "real",
+            caller=caller,
+            allow_missing=allow_missing,
+            allow_all_zero=allow_all_zero,
+            missing_remedy=missing_remedy,
+        )
 
 
 class BinaryMatrix(SparseData):

@@ -83,12 +83,11 @@ def check_values(csr: Any, table: Table, *, caller: str, kind: str) -> None:
         )
 
 
-def refuse_missing(indptr: Any, indices: Any, table: Table, caller: str) -> None:
-    """Refuse data of which a cell is missing, given the pattern of these."""
+def refuse_missing(indptr: Any, indices: Any, table: Table, caller: str, remedy: str) -> None:
+    """Refuse data of which a cell is missing, given the pattern of these and what to do about it."""
     row = int(np.searchsorted(indptr, 0, side="right")) - 1
     raise InvalidInputError(
-        f"{cell_name(row, int(indices[0]), table)} is NaN or missing, which {caller} does not support:"
-        " impute or drop it."
+        f"{cell_name(row, int(indices[0]), table)} is NaN or missing, which {caller} does not support: {remedy}."
     )
 
 

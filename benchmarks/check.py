@@ -13,65 +13,19 @@ import math
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 from numba import njit
 
-from benchmarks.harness.data import poisson_counts
+from benchmarks.harness.algorithms import N_COMPONENTS, Work, algorithms, counts_of
 from benchmarks.harness.processes import ROOT
 
 KEPT = ROOT / "benchmarks" / "results" / "check.json"
 # The best of so many turns; a multiple more than so many times the kept one is a slow-down.
 TURNS = 7
 ALLOWED = 1.3
-N_COMPONENTS = 20
-
-Work = Callable[[], object]
-
-
-def algorithms() -> dict[str, Work]:
-    """What is guarded, by name: fits of a few iterations, and likelihoods of a few documents."""
-    import partwise
-    from partwise import likelihood
-
-    counts = poisson_counts(1000, 1500, 10, 0.05, seed=0)
-    bits = (counts.toarray()[:300, :300] > 0).astype(float)
-    rng = np.random.default_rng(0)
-    dictionary = rng.dirichlet(np.full(counts.shape[1], 0.1), N_COMPONENTS).T
-    start = (rng.gamma(0.5, 10.0, (counts.shape[0], N_COMPONENTS)), dictionary.T)
-    narrow = dictionary[:, :3] / dictionary[:, :3].sum(axis=0)
-    alike = {"n_components": N_COMPONENTS, "random_state": 0, "progress": False}
-
-    def fit(kind: Any, data: Any = counts, **options: Any) -> Work:
-        return lambda: kind(**alike, **options).fit(data)
-
-    iterate = {"max_iter": 10, "tol": 0.0}
-    sample = {"burn_in": 5, "n_draws": 5}
-    chain = {**sample, "n_chains": 1}
-    few = {"max_iter": 2, "draws_per_iter": 5, "burn_in_per_iter": 0}
-    priors = {"activation_prior": "gamma", "dictionary_prior": "gamma"}
-    return {
-        "poisson, coordinate": fit(partwise.PoissonNMF, **iterate),
-        "poisson, em": fit(partwise.PoissonNMF, inference="multiplicative", **iterate),
-        "gamma-poisson, mcem-c": fit(partwise.GammaPoissonNMF, inference="mcem-c", **few),
-        "gamma-poisson, vem": fit(partwise.GammaPoissonNMF, inference="vem", **iterate),
-        "beta-gamma": fit(partwise.BetaGammaPFA, **sample),
-        "allocation, gibbs": fit(partwise.AllocationNMF, **chain),
-        "allocation, gibbs-partial": fit(partwise.AllocationNMF, inference="gibbs-partial", **chain),
-        "allocation, vb": fit(partwise.AllocationNMF, inference="vb", **iterate),
-        "allocation, bld": fit(partwise.AllocationNMF, inference="bld", init=start, **iterate),
-        "empirical Bayes, gamma": fit(partwise.EmpiricalBayesPoissonNMF, init="random", **priors, **iterate),
-        "empirical Bayes, mixture": fit(partwise.EmpiricalBayesPoissonNMF, init="random", **iterate),
-        "binary, gibbs": fit(partwise.BinaryNMF, bits, **chain),
-        "binary, cvb0": fit(partwise.BinaryNMF, bits, inference="cvb0", **iterate),
-        "binary, vb": fit(partwise.BinaryNMF, bits, inference="vb", **iterate),
-        "likelihood, exact": lambda: likelihood.exact(counts[:50], narrow, 1.0, 1.0),
-        "likelihood, smc": lambda: likelihood.smc(counts[:10], dictionary, 0.5, 1.0, rng=0),
-        "likelihood, annealed": lambda: likelihood.annealed(counts[:10], dictionary, 0.5, 1.0, rng=0),
-        "likelihood, left-to-right": lambda: likelihood.left_to_right(counts[:10], dictionary, 0.5, 1.0, rng=0),
-    }
 
 
 @njit(nogil=True)
@@ -89,7 +43,7 @@ def _yardstick(indptr: Any, indices: Any, activations: Any, dictionary: Any) -> 
 
 def yardstick() -> Work:
     """The fixed kernel on fixed data, about a tenth of a second."""
-    counts = poisson_counts(1000, 1500, 10, 0.05, seed=0)
+    counts = counts_of()
     rng = np.random.default_rng(0)
     factors = [rng.random((n, N_COMPONENTS)) for n in counts.shape]
 

@@ -8,13 +8,11 @@ from scipy.special import gammaln, polygamma
 
 from partwise.kernels.gamma_functions import (
     digamma,
-    digamma_difference,
     digamma_rest,
     log1p_rest,
     log_gamma_difference,
     stirling_rest,
     trigamma,
-    trigamma_difference,
     trigamma_rest,
 )
 
@@ -31,16 +29,10 @@ def many_digits() -> object:
 @pytest.mark.parametrize("shape", SHAPES)
 def test_differences_keep_their_digits(shape: float) -> None:
     a = mpmath.mpf(shape)
-    # Of the rests that are taken from each other; for tiny counts nothing else is left.
-    rounding = 1e-18 if shape < 100 else 1e-16 / shape**2
     for count in COUNTS:
         x = mpmath.mpf(count)
         reference = mpmath.loggamma(a + x) - mpmath.loggamma(a)
         assert log_gamma_difference(shape, count) == pytest.approx(float(reference), rel=4e-15, abs=4e-15)
-        reference = mpmath.digamma(a + x) - mpmath.digamma(a)
-        assert digamma_difference(shape, count) == pytest.approx(float(reference), rel=2e-15, abs=rounding)
-        reference = mpmath.polygamma(1, a + x) - mpmath.polygamma(1, a)
-        assert trigamma_difference(shape, count) == pytest.approx(float(reference), rel=2e-14, abs=rounding)
 
 
 def test_the_plain_difference_would_not_do() -> None:

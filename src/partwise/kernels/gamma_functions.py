@@ -1,4 +1,4 @@
-"""The gamma function's logarithm and its derivatives, and their differences, which do not cancel at large arguments."""
+"""The logarithm of the gamma function, its derivatives, and its differences, which do not cancel at large arguments."""
 
 from __future__ import annotations
 
@@ -92,28 +92,3 @@ def log_gamma_difference(shape: float, count: float) -> float:
     excess = high * log1p_rest(ratio) + count * ratio if ratio < 0.1 else high * math.log1p(ratio) - count
     excess += stirling_rest(high) - stirling_rest(shape) - 0.5 * math.log1p(ratio)
     return count * math.log(shape) + excess + moved
-
-
-@inner_kernel
-def digamma_difference(shape: float, count: float) -> float:
-    """``digamma(shape + count) - digamma(shape)`` for any count >= 0, without cancellation at large shapes."""
-    shift = 0.0
-    while shape < ASYMPTOTIC:
-        shift += count / (shape * (shape + count))
-        shape += 1.0
-    high = shape + count
-    rest = digamma_rest(shape) - digamma_rest(high)
-    return math.log1p(count / shape) + 0.5 * count / (shape * high) + rest + shift
-
-
-@inner_kernel
-def trigamma_difference(shape: float, count: float) -> float:
-    """``polygamma(1, shape + count) - polygamma(1, shape)`` for count >= 0, without cancellation at large shapes."""
-    shift = 0.0
-    while shape < ASYMPTOTIC:
-        high = shape + count
-        shift += count * (shape + high) / (shape * shape * high * high)
-        shape += 1.0
-    high = shape + count
-    leading = count / (shape * high) * (1.0 + 0.5 * (shape + high) / (shape * high))
-    return trigamma_rest(high) - trigamma_rest(shape) - leading - shift

@@ -19,8 +19,6 @@ from partwise.gamma_poisson.kernels import allocations, rates
 Floats = NDArray[np.float64]
 Words = tuple[np.uint64, np.uint64, np.uint64]
 
-_SAMPLES_AT_ONCE = 2**13
-
 
 @dataclass(frozen=True, eq=False)
 class Sweeps:
@@ -39,10 +37,6 @@ class Sweeps:
     def _blocks(self) -> list[tuple[int, int]]:
         # Each block sums into an array of its own for the shorter side: blocks so large that this costs little.
         return row_blocks(self._long_side.indptr, max(TARGET_NONZEROS, 8 * self._long_side.shape[1]))
-
-    @cached_property
-    def _sample_blocks(self) -> list[tuple[int, int]]:
-        return row_blocks(np.arange(self.data.shape[0] + 1), _SAMPLES_AT_ONCE)
 
     def activations(self, key: Key, sample_counts: Floats, shape: Floats, inverse_rates: Floats) -> Floats:
         """h_nk ~ Gamma(shape_k + c_n+k) x inverse rate."""

@@ -62,6 +62,21 @@ def test_published_run_in_parts_is_one_run(tmp_path: Path) -> None:
     assert found["scores"][-1] == curves.score(X, whole.components_.T)[0]
 
 
+def test_published_run_that_is_cut_off_within_a_part_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    X = counts(10, n_samples=30)
+    # The last step ends with the fit alone, as if the machine had gone off before it was scored.
+    monkeypatch.setattr(curves, "_PARTS", (1,))
+    notebook = Notebook(tmp_path, quick=True)
+    curves.published(notebook, X, "mcem-c", 0, 1, 10)
+    settings = {"draws_per_iter": 5, "burn_in_per_iter": 5, "checkpoint": tmp_path / "mcem-c_0.checkpoint"}
+    curves.curve(X, "mcem-c", 0, begin=1, max_iter=3, resume=True, **settings)
+    found = curves.published(Notebook(tmp_path, quick=True), X, "mcem-c", 0, 5, 10)
+    assert len(found["norms"]) == len(found["seconds"]) == 5
+    assert min(found["seconds"]) > 0
+    whole = GammaPoissonNMF(curves.N_COMPONENTS, inference="mcem-c", max_iter=5, random_state=0, **settings).fit(X)
+    np.testing.assert_allclose(found["norms"], whole.column_norms_, rtol=1e-12)
+
+
 def test_likelihood_on_the_way_climbs() -> None:
     found = curves.curve(counts(10), "saem", 0, max_iter=20)
     assert found["marks"] == [1, 5, 20]

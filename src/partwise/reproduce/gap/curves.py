@@ -78,10 +78,11 @@ def curve(X: Any, name: str, seed: int, *, begin: int = 0, **settings: Any) -> C
     # Of a part of a run, only its end.
     marks = [model.n_iter_] if "checkpoint" in settings else sorted(seen.dictionaries)
     scores = [score(X, seen.dictionaries[mark]) for mark in marks]
-    iterations = range(begin + 1, model.n_iter_ + 1)
+    # What ran before a fit was cut off was not seen; the trace has its seconds by the clock.
+    clock = np.diff(model.trace_["elapsed"], prepend=0.0)
     return {
-        "seconds": [seen.seconds[i] for i in iterations],
-        "norms": [seen.norms[i] for i in iterations],
+        "seconds": [seen.seconds.get(i + 1, clock[i]) for i in range(begin, model.n_iter_)],
+        "norms": model.column_norms_[begin:],
         "marks": marks,
         "scores": [value for value, _ in scores],
         "errors": [error for _, error in scores],
@@ -97,20 +98,17 @@ def score(X: Any, dictionary: NDArray[np.floating[Any]]) -> tuple[float, float]:
 
 
 class _Marked:
-    """Seconds and norms of each iteration, and some of the dictionaries; shapes and rates are 1."""
+    """Processor seconds of each iteration, and some of the dictionaries; shapes and rates are 1."""
 
     def __init__(self) -> None:
         self._latest = time.process_time()
         self.seconds: dict[int, float] = {}
-        self.norms: dict[int, NDArray[np.float64]] = {}
         self.dictionaries: dict[int, NDArray[np.float64]] = {}
 
     def __call__(self, iteration: int, state: Any, trace: Any) -> None:
-        # The state of on-line EM is a statistic.
-        dictionary = getattr(state, "dictionary", None)
-        found = state.statistic if dictionary is None else dictionary
         now = time.process_time()
         self.seconds[iteration], self._latest = now - self._latest, now
-        self.norms[iteration] = found.sum(axis=0)
         if iteration in MARKS:
-            self.dictionaries[iteration] = found.copy()
+            # The state of on-line EM is a statistic.
+            dictionary = getattr(state, "dictionary", None)
+            self.dictionaries[iteration] = (state.statistic if dictionary is None else dictionary).copy()

@@ -1,4 +1,4 @@
-"""Figure 1: parts of the swimmer by KL-NMF, best latent decomposition, annealed mode and posterior draws."""
+"""Figure 1: the swimmer by KL-NMF, best latent decomposition, annealed mode and posterior draws; S and parts."""
 
 from __future__ import annotations
 
@@ -26,6 +26,8 @@ PRIORS: dict[str, Any] = {
     "length_rate": 1.0,
 }
 LEVEL = 1
+SAMPLE = 99
+"""The 100th picture, whose slices of S the paper shows."""
 
 
 def recovered(components: Floats) -> int:
@@ -59,7 +61,22 @@ def fit(inference: str, n_starts: int, n_sweeps: int) -> dict[str, Any]:
         found.append(recovered(model.components_))
         if score == max(scores):
             best = {"components": _drawn(model).round(6).tolist(), "recovered": found[-1], "score": score}
+            best["slices"] = slices(counts[SAMPLE], model.components_, _activations(model)).round(6).tolist()
     return {**best, "scores": scores, "all_recovered": found}
+
+
+def slices(counts: Any, components: Floats, activations: Floats) -> Floats:
+    """Counts of one picture split over the parts, components x pixels: x_f w_fk h_k / Σ_j w_fj h_j."""
+    shares = components * activations[:, None]
+    split: Floats = counts * shares / np.maximum(shares.sum(axis=0), np.finfo(np.float64).tiny)
+    return split
+
+
+def _activations(model: Any) -> Floats:
+    """Of that picture: as fitted, or the most likely given the parts."""
+    fitted = getattr(model, "activations_", None)
+    found: Floats = model.transform(swimmer(LEVEL).counts[[SAMPLE]])[0] if fitted is None else fitted[SAMPLE]
+    return found
 
 
 def _drawn(model: Any) -> Floats:
@@ -77,15 +94,17 @@ def truth() -> float:
 
 
 def write(notebook: Notebook, n_starts: int, n_sweeps: int) -> None:
-    """Pictures of each method's parts, and a table of how many are right."""
+    """Pictures of each method's parts and of one picture's slices of S, and a table of how many parts are right."""
     from partwise.plotting import plot_parts_images
 
     rows = [["truth", "17", "", f"log p(S) = {notebook.step('figure 1, truth', truth):.0f}"]]
     for inference in ("kl-nmf", "bld", "map", "gibbs"):
-        result = notebook.step(f"figure 1, {inference}", partial(fit, inference, n_starts, n_sweeps))
+        result = notebook.step(f"figure 1, {inference}, with slices", partial(fit, inference, n_starts, n_sweeps))
         score = {"kl-nmf": "log-likelihood", "gibbs": "mean log p(X, labels)"}.get(inference, "log p(S)")
         each = ", ".join(str(number) for number in result["all_recovered"])
         rows.append([inference, f"{result['recovered']} of 17", each, f"{score} = {result['score']:.0f}"])
-        figure = plot_parts_images(np.array(result["components"]), SWIMMER_SHAPE, n_columns=9)
-        notebook.figure(f"figure1_{inference.replace('-', '_')}", figure)  # type: ignore[arg-type]  # a new figure, not a part of one
+        name = f"figure1_{inference.replace('-', '_')}"
+        for suffix, pictures, common in (("", "components", False), ("_slices", "slices", True)):
+            figure = plot_parts_images(np.array(result[pictures]), SWIMMER_SHAPE, n_columns=9, common_scale=common)
+            notebook.figure(name + suffix, figure)  # type: ignore[arg-type]  # a new figure, not a part of one
     notebook.section("Figure 1", table(["method", "parts at cosine 0.9", "of each start", "score"], rows))

@@ -233,6 +233,12 @@ def test_batches_find_the_parts() -> None:
     assert model.length_shape / model.length_rate_ == pytest.approx(drawn.counts.sum() / 400)
 
 
+def test_batches_do_not_go_on_with_other_parts(planted: Any) -> None:
+    model = estimator("vb").partial_fit(planted.counts).set_params(n_components=5)
+    with pytest.raises(InvalidInputError, match="n_components is 5, but there are 3 parts already"):
+        model.partial_fit(planted.counts)
+
+
 def test_missing_cells_are_refused_unless_they_can_be_imputed(planted: Any) -> None:
     X = planted.counts.toarray().astype(float)
     hidden = np.random.default_rng(0).random(X.shape) < 0.2

@@ -195,6 +195,17 @@ def test_starts_from_a_variational_fit() -> None:
         assert np.sort(fitted.component_cells_)[-3:].sum() > 0.7 * fitted.component_cells_.sum()
 
 
+def test_a_number_of_components_set_after_the_fit() -> None:
+    """It is for the next fit: activations have the parts that there are, and streams do not go on with others."""
+    X = planted(6)
+    model = short(2, inference="vb").partial_fit(X)
+    expected = model.transform(X)
+    model.set_params(n_components=5, activation_concentration=0.5)
+    assert model.transform(X).shape == expected.shape
+    with pytest.raises(InvalidInputError, match="n_components is 5, but there are 2 parts already"):
+        model.partial_fit(X)
+
+
 def test_batches() -> None:
     both = planted(26, 400, 20)
     X, new = both[:200], both[200:]

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 import partwise
 from partwise import PoissonNMF, Table
+from partwise._registry import ESTIMATORS
 from partwise.core import persistence
 from partwise.core.result import Status, Trace
 from partwise.errors import FileFormatError, InvalidInputError
@@ -318,6 +319,65 @@ FORGERIES: dict[str, Callable[[dict[str, Any], dict[str, Any]], Any]] = {
 def test_forgeries(name: str, path: Path) -> None:
     rewrite(path, FORGERIES[name])
     assert "is a damaged model file" in refused(path)
+
+
+SHORT: dict[str, Any] = {"random_state": 0, "progress": False}
+CHAINS: dict[str, Any] = {"n_draws": 2, "burn_in": 1, **SHORT}
+KINDS: dict[str, Callable[[], Any]] = {
+    "GammaPoissonNMF": lambda: partwise.GammaPoissonNMF(2, inference="vem", max_iter=2, **SHORT),
+    "BetaGammaPFA": lambda: partwise.BetaGammaPFA(2, **CHAINS),
+    "AllocationNMF": lambda: partwise.AllocationNMF(2, **CHAINS),
+    "EmpiricalBayesPoissonNMF": lambda: partwise.EmpiricalBayesPoissonNMF(2, max_iter=2, **SHORT),
+    "BinaryNMF": lambda: partwise.BinaryNMF(2, **CHAINS),
+    "LogisticPCA": lambda: partwise.LogisticPCA(2, max_iter=2, **SHORT),
+}
+COMMON_FORGERIES = {
+    "no active components": put("attributes", "active_components_", plain(None)),
+    "active components": put_array("attribute/active_components_", np.array([0, 7])),
+    "number of active components": lambda arrays, metadata: metadata["attributes"].pop("n_active_components_"),
+    "number of components": put("attributes", "n_components_", plain(3)),
+    "iterations": lambda arrays, metadata: metadata["attributes"].pop("n_iter_"),
+    "samples": put("attributes", "n_samples_seen_", plain("many")),
+    "status": put("attributes", "status_", plain(None)),
+    "trace": put("attributes", "trace_", plain(None)),
+    "components": put_array("attribute/components_", np.full((2, 5), np.nan)),
+    "components of whole numbers": put_array("attribute/components_", np.ones((2, 5), np.int64)),
+}
+OWN_FORGERIES = [
+    ("GammaPoissonNMF", put_array("attribute/rate_", np.ones(3))),
+    ("GammaPoissonNMF", put("attributes", "online_statistic_", plain(1))),
+    ("AllocationNMF", put("attributes", "online_averages_", plain(1))),
+    ("AllocationNMF", put_array("attribute/evenness_draws_", np.ones((2, 3)))),
+    ("AllocationNMF", put("attributes", "n_active_draws_", plain(None))),
+    ("BinaryNMF", put("attributes", "log_likelihood_draws_", plain(None))),
+    ("BinaryNMF", put("attributes", "online_averages_", plain(1))),
+    ("BinaryNMF", put_array("attribute/components_", np.full((2, 5), 1.5))),
+    ("BinaryNMF", put_array("attribute/probabilities_", np.ones((6, 4)))),
+    ("BinaryNMF", put_array("attribute/missing_cells_", np.array([30]))),
+    ("LogisticPCA", put_array("attribute/intercept_", np.ones(4))),
+]
+
+
+def saved(kind: str, path: Path) -> None:
+    KINDS[kind]().fit(np.arange(30).reshape(6, 5) % 7 % 2).save(path)
+
+
+def test_every_estimator_is_forged() -> None:
+    assert {*KINDS, "PoissonNMF"} == set(ESTIMATORS)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("kind", list(KINDS))
+def test_forgeries_of_every_estimator(kind: str, tmp_path: Path) -> None:
+    path = tmp_path / "model.partwise"
+    saved(kind, path)
+    content = path.read_bytes()
+    own = {f"own {at}": change for at, (name, change) in enumerate(OWN_FORGERIES) if name == kind}
+    for name, change in {**COMMON_FORGERIES, **own}.items():
+        path.write_bytes(content)
+        rewrite(path, change)
+        with pytest.raises(FileFormatError, match="is a damaged model file"):
+            pytest.fail(f"{name} of {kind} is taken for {partwise.load(path)}")
 
 
 def test_forging_is_possible_at_all(path: Path) -> None:

@@ -129,7 +129,6 @@ class AllocationNMF(FittedAllocation):
     activations_: Floats
     component_counts_: Floats
     log_allocation_: float
-    online_averages_: Floats
     n_samples_seen_: int
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -314,6 +313,8 @@ class AllocationNMF(FittedAllocation):
             Ignored.
         """
         first = not hasattr(self, "online_averages_")
+        if not first:
+            self._check_goes_on()
         data = self._data(X, reset=first, caller="partial_fit")
         model = self._model(data)
         seen = 0 if first else self.n_samples_seen_
@@ -349,9 +350,3 @@ class AllocationNMF(FittedAllocation):
         self.component_counts_ = component_counts
         if activations is not None:
             self.activations_ = np.asarray(activations)
-
-    def _forget(self) -> None:
-        """Drop what another kind of fit may have left."""
-        kept = {"n_features_in_", "feature_names_in_"}
-        for name in [name for name in vars(self) if name.endswith("_") and name not in kept]:
-            delattr(self, name)

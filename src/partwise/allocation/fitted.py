@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from partwise.allocation.inference.activations import expected_activations
 from partwise.allocation.model import AllocationModel
-from partwise.core.chains import ChainedEstimator
+from partwise.core.chains import ChainedEstimator, check_chains
 from partwise.core.data import MISSING_REMEDY, CountMatrix
 from partwise.core.estimator import FactorizationEstimator, check_array_is
 from partwise.engines.base import Engine
@@ -36,6 +36,7 @@ class FittedAllocation(ChainedEstimator, FactorizationEstimator):
     log_joint_draws_: Floats
     n_active_draws_: Floats
     evenness_draws_: Floats
+    online_averages_: Floats
 
     def _data(
         self,
@@ -134,7 +135,12 @@ class FittedAllocation(ChainedEstimator, FactorizationEstimator):
 
     def _check_loaded(self) -> None:
         super()._check_loaded()
-        check_array_is(self.components_, "components_", (self.n_components_, self.n_features_in_))
+        shape = (self.n_components_, self.n_features_in_)
+        check_array_is(self.components_, "components_", shape)
+        if hasattr(self, "online_averages_"):
+            check_array_is(self.online_averages_, "online_averages_", shape[::-1])
+        if hasattr(self, "log_joint_draws_"):
+            check_chains(self._chains())
         if not (isinstance(self.length_rate_, float) and 0 < self.length_rate_ < np.inf):
             raise ValueError("its length_rate_ is not a positive number")
 

@@ -227,7 +227,7 @@ class BinaryNMF(UncertainEstimator):
 
     def _activation_model(self) -> BinaryModel:
         """The model that activations of new samples are found under: maximum likelihood has flat priors."""
-        model = self._binary_model()
+        model = replace(self._binary_model(), n_components=self.n_components_)
         if self.inference != "em":
             return model
         return replace(model, alpha=1.0, beta=1.0, concentration=1.0, activation_concentration=1.0)
@@ -327,6 +327,8 @@ class BinaryNMF(UncertainEstimator):
         """
         model = self._binary_model()
         first = not hasattr(self, "online_averages_")
+        if not first:
+            self._check_goes_on()
         data = self._data(X, reset=first, caller="partial_fit")
         with self._compiling():
             seen = 0 if first else self.n_samples_seen_

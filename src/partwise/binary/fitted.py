@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from partwise.binary.inference.cells import Cells, hide
 from partwise.core.data import BinaryMatrix
-from partwise.core.estimator import FactorizationEstimator
+from partwise.core.estimator import FactorizationEstimator, check_array_is
 from partwise.core.keys import Key
 from partwise.engines.base import Engine
 from partwise.engines.resolve import resolve_engine
@@ -186,6 +186,15 @@ class BinaryEstimator(FactorizationEstimator):
             own = activations[rows[begin] : rows[begin] + 1]
             found[begin:end] = self._probabilities(own, codes[begin:end] >> 1)[0]
         return float(log_probability(found, (codes & 1) == 1).mean())
+
+    def _check_loaded(self) -> None:
+        super()._check_loaded()
+        if not hasattr(self, "probabilities_"):
+            return
+        whole, missing = self.probabilities_, self.missing_cells_
+        check_array_is(whole, "probabilities_", (len(whole), self.n_features_in_))
+        if missing.ndim != 1 or missing.dtype.kind != "i" or not np.all((missing >= 0) & (missing < whole.size)):
+            raise ValueError("its missing cells are not positions in its probabilities")
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -7,6 +7,7 @@ from numbers import Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from scipy.special import expit
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
@@ -22,7 +23,7 @@ from partwise.binary.inference.logistic import (
 )
 from partwise.core.convergence import SmallChange
 from partwise.core.data import BinaryMatrix
-from partwise.core.estimator import COMMON_CONSTRAINTS, checks_parameters
+from partwise.core.estimator import COMMON_CONSTRAINTS, check_array_is, checks_parameters
 
 
 class LogisticPCA(BinaryEstimator):
@@ -169,11 +170,9 @@ class LogisticPCA(BinaryEstimator):
         check_is_fitted(self, "components_")
         # the sum itself, and every check of X, as in all estimators
         logits: Floats = super().inverse_transform(X)
-        return probabilities(logits, np.eye(logits.shape[1]), self.intercept_)
+        expected: Floats = expit(logits + self.intercept_)
+        return expected
 
     def _check_loaded(self) -> None:
-        shape = (self.n_components_, self.n_features_in_)
-        if self.components_.shape != shape or self.intercept_.shape != shape[1:]:
-            raise ValueError(f"its components or intercepts do not have shape {shape}")
-        if not (np.all(np.isfinite(self.components_)) and np.all(np.isfinite(self.intercept_))):
-            raise ValueError("its components or intercepts are not finite")
+        super()._check_loaded()
+        check_array_is(self.intercept_, "intercept_", (self.n_features_in_,), signed=True)

@@ -11,8 +11,9 @@ from partwise.binary.fitted import BinaryEstimator, Floats, checked_cells
 from partwise.binary.inference.moments import beta_moments, dirichlet_moments
 from partwise.binary.inference.posterior import Posterior
 from partwise.binary.model import BinaryModel
-from partwise.core.chains import ChainedEstimator
+from partwise.core.chains import ChainedEstimator, check_chains
 from partwise.core.data import BinaryMatrix
+from partwise.core.estimator import check_array_is
 from partwise.errors import InvalidInputError
 
 _ACTIVE = 0.01
@@ -94,20 +95,17 @@ class UncertainEstimator(ChainedEstimator, BinaryEstimator):
     def _active_share(self) -> float:
         return _ACTIVE if self.active_threshold is None else float(self.active_threshold)
 
-    def _forget(self) -> None:
-        """Drop what another kind of fit may have left."""
-        kept = {"n_features_in_", "feature_names_in_"}
-        for name in [name for name in vars(self) if name.endswith("_") and name not in kept]:
-            delattr(self, name)
-
     def _probabilities(self, activations: Floats, columns: Any = slice(None)) -> Floats:
         found: Floats = activations @ self.components_[:, columns]
         return found
 
     def _check_loaded(self) -> None:
-        shape = (self.n_components_, self.n_features_in_)
-        if self.components_.shape != shape or not np.all((self.components_ >= 0) & (self.components_ <= 1)):
-            raise ValueError(f"its components are not probabilities of shape {shape}")
-        stored = getattr(self, "probabilities_", None)
-        if stored is not None and (stored.ndim != 2 or stored.shape[1] != shape[1]):
-            raise ValueError(f"its probabilities do not have {shape[1]} features")
+        super()._check_loaded()
+        if not np.all((self.components_ >= 0) & (self.components_ <= 1)):
+            raise ValueError("its components are not probabilities")
+        if hasattr(self, "online_averages_"):
+            n_dimensions = self.online_averages_.ndim
+            shape = (self.n_features_in_, self.n_components_, 2)[:n_dimensions]
+            check_array_is(self.online_averages_, "online_averages_", shape)
+        if hasattr(self, "log_joint_draws_"):
+            check_chains(self._chains())

@@ -42,6 +42,13 @@ def diagnose(draws: NDArray[np.float64]) -> Diagnostic:
     return Diagnostic(mean, *(float(np.asarray(value)) for value in found))
 
 
+def check_chains(chains: dict[str, NDArray[np.float64]]) -> None:
+    """Raise ``ValueError`` unless all quantities are numbers, chains x draws, equally many of each."""
+    shapes = {values.shape for values in chains.values()}
+    if len(shapes) > 1 or any(values.ndim != 2 or values.dtype.kind not in "iuf" for values in chains.values()):
+        raise ValueError("its draws are not numbers of chains x draws")
+
+
 class ChainedEstimator(ABC):
     """What an estimator that samples offers about its chains; it says which numbers of each draw it kept."""
 

@@ -211,12 +211,26 @@ class FactorizationEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         self.active_components_ = np.flatnonzero(share >= threshold)
         self.n_active_components_ = int(self.active_components_.size)
 
+    def _forget(self) -> None:
+        """Drop what another kind of fit may have left."""
+        kept = {"n_features_in_", "feature_names_in_"}
+        for name in [name for name in vars(self) if name.endswith("_") and name not in kept]:
+            delattr(self, name)
+
+    def _check_goes_on(self) -> None:
+        """Refuse to go on from parts of another number than is asked for."""
+        if self.n_components != self.n_components_:
+            raise InvalidInputError(
+                f"n_components is {self.n_components}, but there are {self.n_components_} parts already, which"
+                " partial_fit goes on from: start with a new estimator."
+            )
+
     def _check_loaded(self) -> None:
         """Raise ``ValueError`` (or ``AttributeError``) if what a model file held is not what a fit leaves."""
         shape = (self.n_components_, self.n_features_in_)
-        numbers = (*shape, self.n_iter_, self.n_active_components_)
+        numbers = (*shape, self.n_iter_, self.n_active_components_, getattr(self, "n_samples_seen_", 0))
         if not all(type(number) is int and number >= 0 for number in numbers):
-            raise ValueError(f"its numbers of components, features and iterations are {numbers}")
+            raise ValueError(f"its numbers of components, features, iterations and samples are {numbers}")
         check_array_is(self.components_, "components_", shape, signed=True)
         active = self.active_components_
         if active.dtype.kind != "i" or active.shape != (self.n_active_components_,):

@@ -14,7 +14,6 @@ from sklearn.utils.validation import check_is_fitted
 from partwise.core.data import CountMatrix, SparseData
 from partwise.core.estimator import COMMON_CONSTRAINTS, checks_parameters
 from partwise.core.result import Status, Trace
-from partwise.errors import InvalidInputError
 from partwise.gamma_poisson.fitted import GammaPoissonEstimator
 from partwise.gamma_poisson.inference.activations import variational_mean
 from partwise.gamma_poisson.inference.choice import ALGORITHMS, Choice
@@ -282,11 +281,8 @@ class GammaPoissonNMF(GammaPoissonEstimator):
         """
         begun = hasattr(self, "components_")
         data = self._data(X, reset=not begun, caller="partial_fit")
-        if begun and self.n_components != self.n_components_:
-            raise InvalidInputError(
-                f"n_components is {self.n_components}, but there are {self.n_components_} parts already, which"
-                " partial_fit goes on from: start with a new estimator."
-            )
+        if begun:
+            self._check_goes_on()
         online = self._choice(data).online()
         n_batches = self.n_iter_ if hasattr(self, "online_statistic_") else 0
         with self._compiling():

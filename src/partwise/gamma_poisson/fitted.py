@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from partwise.core.data import CountMatrix
-from partwise.core.estimator import FactorizationEstimator
+from partwise.core.estimator import FactorizationEstimator, check_array_is
 from partwise.core.keys import Key, key_from
 from partwise.engines.base import Engine
 from partwise.engines.on_disk import spread
@@ -108,12 +108,13 @@ class GammaPoissonEstimator(FactorizationEstimator):
         return float(self.score_samples(X).mean())
 
     def _check_loaded(self) -> None:
+        super()._check_loaded()
         shape = (self.n_components_, self.n_features_in_)
         arrays = {"components_": shape, "shape_": shape[:1], "rate_": shape[:1]}
+        if hasattr(self, "online_statistic_"):
+            arrays["online_statistic_"] = shape[::-1]
         for name, expected in arrays.items():
-            array = getattr(self, name)
-            if array.shape != expected or not np.all(np.isfinite(array) & (array >= 0)):
-                raise ValueError(f"its {name} is not a nonnegative array of shape {expected}")
+            check_array_is(getattr(self, name), name, expected)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -277,11 +277,7 @@ class PoissonNMF(PoissonEstimator):
             init = self._init(data.shape, exponent)
             dictionary = start_factors(self._key(), scaled_data, self.n_components, init).dictionary
             return OnlineStatistics.of_dictionary(dictionary, np.ones(self.n_components), 0)
-        if self.n_components != self.n_components_:
-            raise InvalidInputError(
-                f"n_components is {self.n_components}, but there are {self.n_components_} parts already, which"
-                " partial_fit goes on from: start with a new estimator."
-            )
+        self._check_goes_on()
         if hasattr(self, "online_exposure_"):
             return OnlineStatistics(self.online_allocations_, self.online_exposure_, self.n_samples_seen_)
         return OnlineStatistics.of_dictionary(self.components_.T, self.mean_activations_, self.n_samples_seen_)

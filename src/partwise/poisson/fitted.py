@@ -103,8 +103,6 @@ class PoissonEstimator(FactorizationEstimator):
         super()._check_loaded()
         check_array_is(self.components_, "components_", (self.n_components_, self.n_features_in_))
         check_array_is(self.mean_activations_, "mean_activations_", (self.n_components_,))
-        if type(self.n_samples_seen_) is not int or self.n_samples_seen_ < 0:
-            raise ValueError("its number of samples is not a number")
         if not isinstance(getattr(self, "kkt_residual_", 0.0), float):
             raise ValueError("its kkt_residual_ is not a number")
         if hasattr(self, "online_exposure_") or hasattr(self, "online_allocations_"):

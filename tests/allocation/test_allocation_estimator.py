@@ -233,6 +233,14 @@ def test_batches_find_the_parts() -> None:
     assert model.length_shape / model.length_rate_ == pytest.approx(drawn.counts.sum() / 400)
 
 
+def test_rows_too_long_for_memory(planted: Any) -> None:
+    X = planted.counts.toarray()
+    model = estimator("vb", max_iter=2).fit(X)
+    X[5, 0] = 10**15
+    with pytest.raises(InvalidInputError, match=r"^Row 5 of X has 1e\+15 tokens, and transform would need"):
+        model.transform(X)
+
+
 def test_batches_do_not_go_on_with_other_parts(planted: Any) -> None:
     model = estimator("vb").partial_fit(planted.counts).set_params(n_components=5)
     with pytest.raises(InvalidInputError, match="n_components is 5, but there are 3 parts already"):

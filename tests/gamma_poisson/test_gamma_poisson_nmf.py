@@ -234,3 +234,18 @@ def test_shapes_are_recovered() -> None:
     columns = model.components_ / model.components_.sum(axis=1, keepdims=True)
     order = np.argmin(np.abs(columns[:, None] - parts.T).sum(axis=2), axis=0)
     np.testing.assert_allclose(model.shape_[order], shapes, rtol=0.15)
+
+
+@pytest.mark.parametrize("inference", ["vem", "joint"])
+def test_reals_beyond_all_counts(inference: str) -> None:
+    X = np.ones((4, 3))
+    X[2, 1] = 1e160
+    with pytest.raises(InvalidInputError, match="far from any count: give X in units of counts"):
+        GammaPoissonNMF(2, inference=inference, shape=1.5).fit(X)
+
+
+@pytest.mark.parametrize("n_draws", [0, -1])
+def test_numbers_of_draws(n_draws: int) -> None:
+    model = GammaPoissonNMF.from_components([[9.0, 0.0], [0.0, 9.0]])
+    with pytest.raises(InvalidInputError, match=f"n_draws must be at least 1, got {n_draws}"):
+        model.sample_posterior([[3, 4]], n_draws)

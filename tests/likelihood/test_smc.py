@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import sys
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from likelihood_cases import DICTIONARY, LONG, MODEL, RATE, SHAPE, SHORT, repeat
 from reference import log_probability_of_two
 
 from partwise.errors import InvalidInputError
-from partwise.likelihood import exact, smc
+from partwise.likelihood import annealed, auto, exact, smc
 from partwise.likelihood.kernels import smc as kernels
 
 # Every z below is looked at once, with a fixed seed: |z| > 4 is a false alarm in 1 of 16,000 seeds.
@@ -33,6 +34,16 @@ def test_unbiased_with_other_numbers(settings: dict[str, Any]) -> None:
     # One look; seven particles, which do not divide a power of two; islands that fill the lanes.
     result = repeated(smc, LONG, 10_000, rng=2, resample_below=1.0, **{**FEW, **settings})
     assert abs(z_of_mean_ratio(result.values, truth(LONG))) < 4
+
+
+@pytest.mark.parametrize("estimate", [smc, annealed, partial(auto, max_cost=0.0)])
+def test_rows_too_long_for_memory(estimate: Any) -> None:
+    rows = np.array([SHORT, SHORT, SHORT])
+    rows[1, 0] = 10**15
+    with pytest.raises(
+        InvalidInputError, match=r"^Row 1 of X has 1e\+15 tokens, and \w+ would need \S+ TB for"
+    ):
+        estimate(rows, *MODEL, rng=0)
 
 
 @pytest.mark.parametrize("shape", [0.05, 1e-3])

@@ -9,9 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from partwise.errors import InvalidInputError, LogNormalisedWarning
+from partwise.io.limits import available_memory, format_bytes
 from partwise.io.table import Table
 
 _LARGEST_TOTAL = 2**63 - 1
+_LARGEST_AVERAGE = 1e60
 _ROWS_PROBED = 64
 _FEWEST_VALUES = 8
 _LARGEST_LOGARITHM = 30.0
@@ -112,6 +114,26 @@ def refuse_all_zero(table: Table, has_missing: bool, caller: str) -> None:
     raise InvalidInputError(
         f"All of {where}{table.source} is zero, so {caller} has nothing to factorise: check how the data were read."
     )
+
+
+def refuse_far_from_counts(total: float, n_nonzeros: int) -> None:
+    """Refuse nonnegative reals so large, or so small, that posteriors of rates would overflow."""
+    average = total / max(n_nonzeros, 1)
+    if average > _LARGEST_AVERAGE or 0 < average < 1.0 / _LARGEST_AVERAGE:
+        raise InvalidInputError(
+            f"the nonzeros of X are {average:.3g} on average, far from any count: give X in units of counts."
+        )
+
+
+def refuse_long_rows(lengths: NDArray[np.float64], bytes_a_token: int, caller: str, first_row: int = 0) -> None:
+    """Refuse rows of so many tokens that what is kept of each does not fit into memory."""
+    n = int(np.argmax(lengths))
+    needed = int(lengths[n]) * bytes_a_token
+    if needed > available_memory():
+        raise InvalidInputError(
+            f"Row {first_row + n} of X has {lengths[n]:.3g} tokens, and {caller} would need {format_bytes(needed)} for"
+            " the labels that it keeps of them: thin the counts of such rows."
+        )
 
 
 def _refuse(bad: NDArray[np.bool_], csr: Any, table: Table, sentence: Any) -> None:

@@ -16,6 +16,7 @@ from partwise.core.convergence import SmallChange
 from partwise.core.data import CountMatrix
 from partwise.core.estimator import COMMON_CONSTRAINTS, FactorizationEstimator, check_array_is, checks_parameters
 from partwise.core.keys import Key
+from partwise.core.validation import refuse_far_from_counts
 from partwise.empirical_bayes.inference.activations import expected_counts
 from partwise.empirical_bayes.inference.component import ComponentSweeps
 from partwise.empirical_bayes.inference.fitted import Fitted
@@ -27,7 +28,6 @@ from partwise.empirical_bayes.posterior import FactorPosterior
 from partwise.engines.base import Engine
 from partwise.engines.on_disk import spread
 from partwise.engines.resolve import resolve_engine
-from partwise.errors import InvalidInputError
 from partwise.likelihood.completion import Completion, predict_tokens
 from partwise.likelihood.split import split_tokens
 from partwise.poisson.inference.passes import Side
@@ -38,7 +38,6 @@ from partwise.priors.families import FAMILIES, resolve_family
 Floats = NDArray[np.float64]
 
 _ALGORITHMS: dict[str, type[Sweeps]] = {"sweep": Sweeps, "component": ComponentSweeps}
-_LARGEST_AVERAGE = 1e60
 # Arrays and tuples are what model files keep of priors and of families with options.
 _PRIOR = [
     StrOptions(set(FAMILIES)),
@@ -204,11 +203,7 @@ class EmpiricalBayesPoissonNMF(FactorizationEstimator):
         rows = spread(X, self._engine, caller=name)
         data = CountMatrix.build(rows, integers=False, caller=name, allow_all_zero=not reset)
         self._check_columns(X, data, reset=reset)
-        average = data.total / max(data.nnz, 1)
-        if average > _LARGEST_AVERAGE or 0 < average < 1.0 / _LARGEST_AVERAGE:
-            raise InvalidInputError(
-                f"the nonzeros of X are {average:.3g} on average, far from any count: give X in units of counts."
-            )
+        refuse_far_from_counts(data.total, data.nnz)
         return data
 
     def _engine(self) -> Engine:

@@ -11,9 +11,11 @@ from sklearn.utils.validation import check_is_fitted
 from partwise.core.data import CountMatrix
 from partwise.core.estimator import FactorizationEstimator, check_array_is
 from partwise.core.keys import Key, key_from
+from partwise.core.validation import refuse_far_from_counts
 from partwise.engines.base import Engine
 from partwise.engines.on_disk import spread
 from partwise.engines.resolve import resolve_engine
+from partwise.errors import InvalidInputError
 from partwise.gamma_poisson.inference.activations import posterior_draws, posterior_mean
 from partwise.likelihood.auto import STD_ERROR, auto
 from partwise.likelihood.result import LogLikelihood
@@ -32,6 +34,8 @@ class GammaPoissonEstimator(FactorizationEstimator):
         rows = spread(X, self._engine, caller=name, integers=integers)
         data = CountMatrix.build(rows, integers=integers, caller=name, allow_all_zero=not reset)
         self._check_columns(X, data, reset=reset)
+        if not integers:
+            refuse_far_from_counts(data.total, data.nnz)
         return data
 
     def _engine(self) -> Engine:
@@ -74,6 +78,8 @@ class GammaPoissonEstimator(FactorizationEstimator):
             Draws x samples x components.
         """
         check_is_fitted(self, "components_")
+        if n_draws < 1:
+            raise InvalidInputError(f"n_draws must be at least 1, got {n_draws}.")
         data = self._data(X, reset=False, caller="sample_posterior")
         key: Key = key_from(random_state)
         with self._compiling():

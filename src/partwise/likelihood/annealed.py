@@ -70,10 +70,10 @@ def annealed(
             f"n_draws must be at least 2 and n_temperatures at least 1, got {n_draws} and {n_temperatures}."
         )
     problem = Problem.build(X, dictionary, shape, rate, rng=rng, n_jobs=n_jobs)
-    problem.check_labels("annealed")
     words = problem.key.for_stage("annealed").words
     model = RowModel(*problem.arrays)
     n_lanes = -(-n_draws // -(-n_draws // N_LANES))
+    problem.check_labels("annealed", problem.data.row_sums, n_lanes)
     n_runs = -(-n_draws // n_lanes) * n_lanes
 
     def fill(start: int, stop: int, logs: Floats) -> None:

@@ -12,6 +12,7 @@ from scipy.special import gammaln
 
 from partwise.core.data import CountMatrix
 from partwise.core.keys import Key, RandomState, key_from
+from partwise.core.validation import refuse_long_rows
 from partwise.engines.base import Engine
 from partwise.engines.blocks import row_blocks
 from partwise.engines.local import LocalEngine
@@ -25,6 +26,7 @@ Floats = NDArray[np.float64]
 _EXACT_SHARE = 0.1
 _ROWS_AT_ONCE = 1024
 _MOST_LABELS = 2**16
+_BYTES_OF_A_LABEL = 2
 _TOKENS_OF_A_TASK = 2**14
 
 
@@ -132,10 +134,21 @@ class Problem:
         """Number of rows."""
         return self.data.shape[0]
 
-    def check_labels(self, caller: str) -> None:
-        """Refuse more components than the labels of tokens can tell apart."""
+    def check_labels(self, caller: str, lengths: Floats, n_lanes: int) -> None:
+        """Refuse more components than the labels of tokens can tell apart, and more tokens than there is room for.
+
+        Parameters
+        ----------
+        caller
+            What messages call the estimator.
+        lengths
+            Tokens of each row that it goes over, other rows having none.
+        n_lanes
+            Labels that it keeps of each token.
+        """
         if self.shape.size > _MOST_LABELS:
             raise InvalidInputError(f"{caller} holds {_MOST_LABELS} components at most, got {self.shape.size}.")
+        refuse_long_rows(lengths, n_lanes * _BYTES_OF_A_LABEL, caller, self.first_row)
 
     def result(self, logs: Floats, std_errors: Floats, ess: Floats) -> LogLikelihood:
         """The answer, from log T[...] of each row: constants added, impossible rows at -inf."""

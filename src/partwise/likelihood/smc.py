@@ -115,7 +115,6 @@ def smc_islands(
     Islands that share their loops share a stream: ``first_island`` must be a multiple of their number, which is the
     largest divisor of ``n_islands`` with no more than 64 particles.
     """
-    problem.check_labels("smc")
     out, ess = np.empty((2, rows.size, n_islands))
     seed, stage_chain, _ = problem.key.for_stage("smc").words
     model = RowModel(*problem.arrays)
@@ -125,6 +124,9 @@ def smc_islands(
     together = max(sizes, default=1)
     n_components, n_lanes = problem.shape.size, together * settings.n_particles
     lengths = problem.data.row_sums[rows].astype(np.int64)
+    longest = np.zeros(problem.n_rows)
+    longest[rows] = lengths
+    problem.check_labels("smc", longest, n_lanes)
 
     def one(start: int, stop: int) -> None:
         part = rows[start:stop]

@@ -9,6 +9,7 @@ from partwise.allocation.kernels.partial import mean_sample_counts
 from partwise.allocation.model import AllocationModel
 from partwise.core.data import SparseData
 from partwise.core.keys import Key
+from partwise.core.validation import refuse_long_rows
 from partwise.engines.base import Engine
 from partwise.engines.blocks import row_blocks
 from partwise.engines.rows import Block, Made
@@ -16,6 +17,7 @@ from partwise.engines.rows import Block, Made
 Floats = NDArray[np.float64]
 
 BURN_IN, N_DRAWS = 50, 200
+_BYTES_OF_A_LABEL = 4
 
 
 def expected_activations(
@@ -28,6 +30,7 @@ def expected_activations(
     n_draws: int = N_DRAWS,
 ) -> Floats:
     """E[h_nk L_n | x_n], by collapsed Gibbs sampling with the same stream for every row."""
+    refuse_long_rows(data.row_sums, _BYTES_OF_A_LABEL, "transform")
     shared = np.ascontiguousarray(dictionary), model.activation_concentration, burn_in, n_draws
     blocks = row_blocks(data.indptr, 2**12)
     _, (counts,) = engine.map_rows(_mean_counts, data, blocks, *shared, makes=[Made((model.n_components,))])

@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 import json
+import sys
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from scipy.special import gammaln
+from scipy.stats import nbinom
 
+from mutants import mutant
 from partwise.core.data import CountMatrix
 from partwise.core.keys import key_from
-from partwise.likelihood import exact, left_to_right
+from partwise.likelihood import direct_sampling, exact, harmonic_mean, left_to_right
+from partwise.likelihood.kernels import left_to_right as kernels
 from partwise.likelihood.split import split_tokens
 from partwise.reproduce import available, find
 from partwise.reproduce._notebook import Notebook
 from partwise.reproduce.l2r._corpora import Corpus, draw_rows, small
 from partwise.reproduce.l2r._measures import divergence
 from partwise.reproduce.l2r._methods import methods
-from partwise.reproduce.l2r._selection import of_all_lengths
+from partwise.reproduce.l2r._selection import enumerable, of_all_lengths
 from partwise.reproduce.l2r.completion import exact_completion
 
 # Exact log-likelihoods of the first ten enumerable tweets, published by the authors (jcapde/L2R on GitHub,
@@ -39,6 +44,7 @@ PUBLISHED = np.array(
         -31.5528884447148,
     ]
 )
+DRAWS = (10, 100, 1000)
 
 
 def tiny() -> Corpus:
@@ -103,12 +109,26 @@ def test_exact_completion_is_a_probability() -> None:
     assert predicted["counts"][n] == pytest.approx(both - alone, abs=1e-9)
 
 
-def test_left_to_right_is_not_unbiased() -> None:
-    """The paper says that it is. Mean of p-hat / p over 20,000 runs of ten draws: 1.11, 20 standard errors above 1."""
-    dictionary, counts = np.array([[0.9, 0.1], [0.02, 0.9]]), np.array([[3, 6]])
-    model = dictionary, 0.3, 0.2
-    runs = left_to_right(np.repeat(counts, 20_000, axis=0), *model, rng=1, n_draws=10, conditionals="exact").values
-    ratios = np.exp(runs - exact(counts, *model).values[0])
+CONTRARY = np.array([[0.9, 0.1], [0.02, 0.9]]), 0.3, 0.2
+"""A dictionary, shape and rate with which the second of two words contradicts what the first says."""
+
+
+@pytest.mark.parametrize(("n_draws", "mean"), [(2, 1.31), (10, 1.11), (100, 1.011)])
+def test_left_to_right_is_not_unbiased(n_draws: int, mean: float) -> None:
+    """The paper says that it is. Mean of p-hat / p over 20,000 runs, five and more standard errors above 1."""
+    counts = np.repeat([[3, 6]], 20_000, axis=0)
+    runs = left_to_right(counts, *CONTRARY, rng=1, n_draws=n_draws, conditionals="exact").values
+    ratios = np.exp(runs - exact(counts[:1], *CONTRARY).values[0])
+    error = ratios.std() / np.sqrt(ratios.size)
+    assert ratios.mean() - 1.0 > 5 * error
+    assert ratios.mean() == pytest.approx(mean, abs=error)
+
+
+def test_harmonic_mean_is_not_unbiased() -> None:
+    """The paper says that it is. Mean of p-hat / p over 300 runs of 1,000 draws: 3.1."""
+    counts = np.repeat([[3, 6]], 300, axis=0)
+    ratios = np.exp(harmonic_mean(counts, *CONTRARY, rng=1, n_draws=1000).values - exact(counts, *CONTRARY).values)
+    assert ratios.mean() == pytest.approx(3.1, abs=0.1)
     assert ratios.mean() - 1.0 > 8 * ratios.std() / np.sqrt(ratios.size)
 
 
@@ -123,6 +143,55 @@ def test_proposal_of_equation_20() -> None:
     spreads = [np.ptp(target / (proposal / proposal.sum())) / target.sum() for proposal in (printed, corrected)]
     assert spreads[0] > 1.0
     assert spreads[1] < 1e-12
+
+
+def test_conditional_of_equation_17_is_a_coefficient() -> None:
+    """The sum over all splits of a count, which the paper calls exponential, against the recurrence in O(count²)."""
+    shapes, ratios, count = np.array([0.3, 1.0, 2.5]), np.array([0.8, 0.1, 3.0]), 6
+    success = ratios / (1.0 + ratios)
+    splits = [split for split in product(range(count + 1), repeat=3) if sum(split) == count]
+    summed = sum(np.prod(nbinom.pmf(split, shapes, 1.0 - success)) for split in splits)
+    found = kernels.exact_conditional(count, shapes, ratios, np.empty(2 * count + 1))
+    assert found == pytest.approx(np.log(summed), abs=1e-12)
+
+
+def test_divergence_is_that_of_a_few_documents(data_folder: Path, tmp_path: Path) -> None:
+    """Of the 200 tweets of Figure 2 the ten likeliest have 74% of the weight."""
+    tweets = enumerable(small(Notebook(tmp_path, quick=True), "twitter100", 0), 200)
+    weights = np.sort(np.exp(exact(tweets.counts, *tweets.model).values))[::-1]
+    assert weights[:10].sum() / weights.sum() == pytest.approx(0.74, abs=0.005)
+
+
+@pytest.mark.slow
+def test_topics_twice_in_the_proposal(data_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in the authors' program: L2R with S' = 1 is then worse than direct sampling on Twitter, and else it is not.
+
+    Divergence at S = 10, 100 and 1,000, mean of 20 runs. Standard errors are 7 to 14 percent of the values.
+    """
+    tweets = enumerable(small(Notebook(tmp_path, quick=True), "twitter100", 0), 200)
+    truth = exact(tweets.counts, *tweets.model).values
+
+    def mean_divergence(estimate: Any) -> list[float]:
+        runs = [[estimate(tweets.counts, *tweets.model, rng=seed, n_draws=n) for seed in range(20)] for n in DRAWS]
+        return [float(np.mean([divergence(truth, found.values) for found in each])) for each in runs]
+
+    direct, corrected = mean_divergence(direct_sampling), mean_divergence(left_to_right)
+    twice = {
+        "ratios: Floats,": "ratios: Floats, topics: Floats,",
+        "weights[k] = shapes[k] * ratios[k]": "weights[k] = topics[k] * shapes[k] * ratios[k]",
+        "if drawn[k] > 1": "if drawn[k] > 0",
+        "math.log(shapes[k])": "math.log(topics[k] * shapes[k])",
+    }
+    monkeypatch.setattr(kernels, "sampled_conditional", mutant(kernels.sampled_conditional, twice))
+    passed = {"ratios, n_inner": "ratios, token_weights[w], n_inner", "k] / left[k]\n": "k] ** 2 / left[k]\n"}
+    # The first of the two divisions by left[k] gives the ratios, which stay as they are.
+    passed["ratios[k] = token_weights[w, k] ** 2"] = "ratios[k] = token_weights[w, k]"
+    rows = mutant(kernels.left_to_right_rows, passed)
+    monkeypatch.setattr(sys.modules["partwise.likelihood.left_to_right"], "left_to_right_rows", rows)
+    planted = mean_divergence(left_to_right)
+    np.testing.assert_allclose(direct, [0.055, 0.0050, 0.00049], rtol=0.02)
+    np.testing.assert_allclose(corrected, [0.025, 0.0025, 0.00030], rtol=0.02)
+    np.testing.assert_allclose(planted, [0.075, 0.0072, 0.00074], rtol=0.02)
 
 
 def test_rows_are_drawn_by_seed_and_over_all_lengths() -> None:

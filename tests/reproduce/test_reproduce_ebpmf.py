@@ -7,8 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from scipy.stats import poisson
+from scipy.special import digamma, gammaln
+from scipy.stats import gamma, nbinom, poisson
 
+from partwise import ebpm
 from partwise.reproduce import find
 from partwise.reproduce.ebpmf import poisson_means, prediction, recovery
 from partwise.reproduce.ebpmf._simulated import SPARSE, sparse_factors
@@ -58,6 +60,31 @@ def test_judge_does_not_break_on_rates_of_zero() -> None:
     kept, held = np.array([[3, 0], [0, 0]]), np.array([[0, 1], [1, 0]])
     score = Judge(sp.csr_array(kept), sp.csr_array(held)).scores(np.zeros((2, 1)), np.zeros((2, 1)))
     assert np.isfinite(list(score.values())).all()
+
+
+def test_divergence_from_the_likelihood_of_poisson_means() -> None:
+    """B.1 of the write-up has a plus for a minus and lacks x log s: with a gamma prior that is not the divergence."""
+    x, s, shape, rate = 3, 2.0, 2.0, 1.0
+    log_likelihood = nbinom.logpmf(x, shape, rate / (rate + s))
+    posterior = gamma(shape + x, scale=1.0 / (rate + s))
+    mean, mean_log = posterior.mean(), digamma(shape + x) - np.log(rate + s)
+    divergence = posterior.expect(lambda rates: posterior.logpdf(rates) - gamma(shape, scale=1.0 / rate).logpdf(rates))
+    expected = -s * mean + x * np.log(s) + x * mean_log - gammaln(x + 1)
+    printed = s * mean + x * mean_log - gammaln(x + 1)
+    assert log_likelihood - expected == pytest.approx(-divergence, abs=1e-6)
+    assert divergence == pytest.approx(0.204, abs=5e-4)
+    assert log_likelihood - printed == pytest.approx(-4.791, abs=5e-4)
+
+
+def test_estimates_depend_on_the_exposure() -> None:
+    """Section 5.3 says that they do not. Families closed under scaling give the same sλ, fixed grids not even that."""
+    x = np.array([0, 1, 1, 4, 9])
+    means = [ebpm(x, s, prior="gamma").mean for s in (1.0, 2.0)]
+    np.testing.assert_allclose(means[0], 2.0 * means[1], rtol=1e-6)
+    # All counts 2 and a grid of the rates 1 and 2: all mass is on the likelier one.
+    grid = np.array([1.0, 2.0])
+    rates = [s * grid[poisson.pmf(2, s * grid).argmax()] for s in (1.0, 1.5, 2.0)]
+    assert rates == [2.0, 1.5, 2.0]
 
 
 @pytest.mark.slow

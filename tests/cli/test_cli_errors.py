@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from partwise import load, read
+from partwise import load, on_disk, read
 from partwise.cli.guard import in_options
 from partwise.cli.output import printable
 from partwise.io import write_table
@@ -23,6 +23,7 @@ def bad_files(folder: Path) -> Path:
     Path("junk.npz").write_bytes(b"junk")
     Path("junk.partwise").write_bytes(b"\x10\x00\x00\x00\x00\x00\x00\x00{not json at all")
     Path("folder").mkdir()
+    on_disk(np.eye(2), "old.rows")
     return folder
 
 
@@ -49,6 +50,9 @@ def bad_files(folder: Path) -> Path:
         (["info", "folder"], "folder"),
         (["convert", "absent.npz", "x.mtx"], "there is no file absent.npz"),
         (["convert", "counts.npz", "absent/x.mtx"], "there is no directory"),
+        (["fit", "counts.npz", "-o", "m" * 300], "File name too long; choose another file name"),
+        (["convert", "old.rows", "new.rows"], "old.rows holds rows that were read and written before"),
+        (["convert", "old.rows", "new.rows", "--transpose"], "old.rows holds rows that were read and written before"),
         (["demo", "-o", "junk.npz"], "junk.npz"),
     ],
     ids=lambda value: "_".join(value) if isinstance(value, list) else "",
@@ -78,7 +82,8 @@ def test_failure_is_one_sentence(words, sentence, partwise, bad_files) -> None:
         ([*FIT, "--seed", "-1"], "--seed"),
         ([*FIT, "--threads", "0"], "--threads"),
         ([*FIT, "--format", "word"], "'word' is not one of npz"),
-        ([*FIT, "--resume"], "it needs --checkpoint FILE"),
+        ([*FIT, "--resume"], "--resume: it needs --checkpoint FILE"),
+        ([*FIT, "--checkpoint-every", "5"], "--checkpoint-every: it needs --checkpoint FILE"),
         ([*FIT, "--activations", "a.xls"], "--activations: cannot tell from the name a.xls"),
         ([*FIT, "--components-file", "signatures.tsv", "-k", "3"], "--components: with --components-file"),
         ([*FIT, "--components-file", "signatures.tsv", "--max-iter", "3"], "--max-iter: with --components-file"),
@@ -87,6 +92,16 @@ def test_failure_is_one_sentence(words, sentence, partwise, bad_files) -> None:
         (["convert", "counts.npz", "counts.xls"], "pass --write-format"),
         (["convert", "counts.npz", "counts.npz"], "OUTPUT: counts.npz is read as counts.npz"),
         (["info", "counts.npz", "--duplicates", "drop"], "--duplicates"),
+        (["convert", "counts.npz", "o.rows", "--write-format", "csv"], "--write-format: o.rows is to be a folder"),
+        (["predict", "m", "counts.npz", "--seen"], "--seen: it is for --top N"),
+        (["plot", "m", "-o", "p.png", "--kind", "trace", "--groups", "g.csv"], "--groups: it is for dictionary and"),
+        (["plot", "m", "-o", "p.png", "--image-shape", "2x3"], "--image-shape: it is for images and reconstruction"),
+        (["plot", "m", "-o", "p.png", "--no-header"], "--no-header: it says how to read DATA"),
+        (["report", "m", "-o", "r.html", "--transpose"], "--transpose: it says how to read DATA"),
+        (["info", "junk.partwise", "--transpose"], "--transpose: junk.partwise holds a model or a checkpoint"),
+        (["datasets", "-o", "x.npz"], "NAME: say which data set to write"),
+        (["compare", "counts.npz", "--ranks", "1,8-2"], "--ranks: the range 8-2 goes down"),
+        (["compare", "counts.npz", "--ranks", "1-999999999999"], "--ranks: the range 1-999999999999 has more than"),
         (["reproduce", "nothing"], "there is nothing to reproduce called 'nothing'"),
         (["bogus"], "No such command 'bogus'"),
     ],

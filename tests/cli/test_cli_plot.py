@@ -7,6 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from partwise.cli.groups import read_groups
+from partwise.errors import PartwiseError
 from partwise.io import write_table
 
 
@@ -22,6 +24,29 @@ def votes(folder) -> str:
     lines = [f"{name},{('left', 'right')[own]}" for name, own in zip(names, party, strict=True)]
     Path("parties.csv").write_text("\n".join(["member,party", *lines, ""]))
     return "votes.partwise"
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        (b"\xff\xfe", "cannot read groups.csv: line 1 is not UTF-8 text; save it with UTF-8 encoding."),
+        (b'"' + b"x" * 200_000, "cannot read groups.csv: field larger than field limit (131072); give a line"),
+        (b"", "groups.csv has no group for feature 'a'"),
+        (None, "there is no file groups.csv; check the name."),
+    ],
+)
+def test_bad_groups(content, sentence, folder) -> None:
+    path = Path("groups.csv")
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises((PartwiseError, FileNotFoundError)) as raised:
+        read_groups(path, ["a"], "feature")
+    assert str(raised.value).startswith(sentence)
+
+
+def test_groups_as_spreadsheets_write_them(folder) -> None:
+    Path("groups.csv").write_text("a,left\r\nb,right\r\n", encoding="utf-8-sig")
+    assert read_groups(Path("groups.csv"), ["b", "a"], "feature") == ["right", "left"]
 
 
 def test_from_file_to_pictures(partwise, votes) -> None:

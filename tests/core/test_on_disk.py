@@ -118,6 +118,9 @@ def test_bad_sources_leave_nothing(tmp_path: Path) -> None:
     on_disk(X, tmp_path / "counts")
     with pytest.raises(InvalidInputError, match="is there already"):
         on_disk(X, tmp_path / "counts")
+    for ignored in ({"folder": tmp_path / "copy"}, {"transpose": True}):
+        with pytest.raises(InvalidInputError, match="holds rows that were read and written before"):
+            on_disk(tmp_path / "counts", **ignored)
     (tmp_path / "counts" / "values.npy").unlink()
     with pytest.raises(FileFormatError, match=r"lacks values\.npy"):
         on_disk(tmp_path / "counts")

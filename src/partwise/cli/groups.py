@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -24,12 +23,18 @@ def read_groups(path: Path, names: Any, what: str) -> list[str]:
     import csv
 
     from partwise.errors import InvalidInputError
+    from partwise.io.limits import bytes_allowed
+    from partwise.io.source import bad_file, check_regular, text_lines
 
     if names is None:
         raise InvalidInputError(f"--groups needs {what}s that have names; these have none.")
-    with path.open(encoding="utf-8", newline="") as lines:
-        rows: Iterable[list[str]] = csv.reader(lines, delimiter="\t" if path.suffix == ".tsv" else ",")
+    check_regular(path)
+    delimiter = "\t" if path.name.lower().endswith((".tsv", ".tsv.gz")) else ","
+    try:
+        rows = csv.reader(text_lines(path, bytes_allowed()), delimiter=delimiter)
         found = {row[0]: row[1] for row in rows if len(row) > 1}
+    except csv.Error as error:
+        raise bad_file(path, str(error), f"give a line '{what},group' for each {what}") from error
     absent = [str(name) for name in names if str(name) not in found]
     if absent:
         raise InvalidInputError(f"{path} has no group for {what} {absent[0]!r}: give a line '{what},group' for each.")

@@ -140,6 +140,11 @@ class ReadArguments:
                 given[name] = convert(given[name])
         return given
 
+    def refuse(self, why: str) -> None:
+        """Refuse the first of these options that was given, where nothing is read."""
+        for name in self.given():
+            raise typer.BadParameter(why, param_hint=_option(name))
+
     def words(self) -> list[str]:
         """The options that were given, as they are typed."""
         found: list[str] = []

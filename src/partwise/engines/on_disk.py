@@ -42,7 +42,7 @@ def on_disk(
         of their names, each with some samples); an .h5ad file, a backed or a lazy AnnData object; a Dask array of
         sparse or dense chunks; or an iterable of matrices.
     folder
-        The folder to write; not needed for one that is there already.
+        The folder to write; None where the source is one that is there already.
     engine
         With Dask (as of estimators), the workers read, check and write parts, .h5ad files and chunks, and this process
         sees only their sizes. They must see the folder, and files.
@@ -65,6 +65,10 @@ def on_disk(
     """
     path = Path(source) if isinstance(source, str | os.PathLike) else None
     if path is not None and is_csr_folder(path):
+        if folder is not None or options:
+            raise InvalidInputError(
+                f"{path} holds rows that were read and written before: open it without folder and options, or copy it."
+            )
         return MappedCounts.open(path)
     if folder is None:
         raise InvalidInputError("folder is needed: name one, that is not there yet, to write the data to.")

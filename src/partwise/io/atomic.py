@@ -87,8 +87,10 @@ def _existing_mode(target: Path) -> int | None:
     """Permissions of the file that is to be replaced; anything but a regular file is refused."""
     try:
         mode = target.stat().st_mode
-    except OSError:
+    except FileNotFoundError:
         return None
+    except OSError as error:  # such as a name that is too long, under which nothing could be put in the end
+        raise _explained(error, target) from error
     if stat.S_ISDIR(mode):
         raise IsADirectoryError(f"cannot write {target}: it is a directory; give the name of a file.")
     if not stat.S_ISREG(mode):

@@ -60,7 +60,9 @@ def plot_trace(
         raise InvalidInputError(f"column={column!r} is not in the trace; it has {', '.join(trace)}.")
     iterations, values = trace.evaluated(column)
     if not len(values):
-        raise InvalidInputError(f"the trace has no values of {column!r}: there was nothing to fit.")
+        raise InvalidInputError(
+            f"the trace has no values of {column!r}: nothing was fitted, or for too few iterations to compute one."
+        )
     positions = iterations if against == "iteration" else trace["elapsed"][iterations - 1]
     if ax is None:
         ax = new_figure(6.0, 3.5).add_subplot()

@@ -26,6 +26,9 @@ EXAMPLES = (
     "partwise compare counts.npz --ranks 1-5 --models poisson -o on_workers --engine dask --threads 2",
 )
 
+# A range of more is a slip of the finger, not a plan.
+_MOST_RANKS = 1000
+
 
 class Kind(StrEnum):
     """What the data are."""
@@ -189,5 +192,9 @@ def _parsed_ranks(text: str) -> list[int]:
         found = re.fullmatch(r"([1-9]\d*)(?:-([1-9]\d*))?", part.strip())
         if found is None:
             raise typer.BadParameter(f"{part!r} is no number of parts, nor a range of them.", param_hint="--ranks")
-        ranks += range(int(found[1]), int(found[2] or found[1]) + 1)
+        first, last = int(found[1]), int(found[2] or found[1])
+        if not first <= last < first + _MOST_RANKS:
+            why = "goes down" if last < first else f"has more than {_MOST_RANKS} numbers"
+            raise typer.BadParameter(f"the range {part.strip()} {why}.", param_hint="--ranks")
+        ranks += range(first, last + 1)
     return ranks

@@ -51,6 +51,8 @@ def command(
 
     where = chosen_engine(engine, scheduler)
     if output.suffix == ".rows":
+        if write_format is not None:
+            raise typer.BadParameter(f"{output} is to be a folder of rows: drop it.", param_hint="--write-format")
         _to_rows(data, output, reading, where, threads, as_json)
         return
     if where is not None:

@@ -61,6 +61,8 @@ def command(
 
     described = describe_datasets()
     if name is None:
+        if output is not None:
+            raise typer.BadParameter("say which data set to write; `partwise datasets` lists them.", param_hint="NAME")
         if as_json:
             show_json({"command": "datasets", "available": described})
             return

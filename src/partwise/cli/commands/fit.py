@@ -35,6 +35,8 @@ EXAMPLES = (
     "partwise fit catalogue.tsv --transpose -o refit.partwise --components-file signatures.tsv",
 )
 
+_CHECKPOINT_SECONDS = 60.0
+
 
 def command(
     data: DataFile,
@@ -95,7 +97,7 @@ def command(
     ] = None,
     checkpoint_every: Annotated[
         float, typer.Option("--checkpoint-every", metavar="SECONDS", min=0.0, help="How often.")
-    ] = 60.0,
+    ] = _CHECKPOINT_SECONDS,
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on from the checkpoint if it is there: same bits as without a stop.")
     ] = False,
@@ -115,8 +117,10 @@ def command(
     """
     from partwise.cli.files import check_outputs, check_table_name
 
-    if resume and checkpoint is None:
-        raise typer.BadParameter("it needs --checkpoint FILE.", param_hint="--resume")
+    idle = {"--resume": resume, "--checkpoint-every": checkpoint_every != _CHECKPOINT_SECONDS}
+    for option, given in idle.items():
+        if given and checkpoint is None:
+            raise typer.BadParameter("it needs --checkpoint FILE.", param_hint=option)
     cls = find_model(model)
     options = {
         "n_components": components,

@@ -32,6 +32,7 @@ def command(
     from partwise.cli.sniff import is_safetensors
 
     if is_safetensors(file):
+        reading.refuse(f"{file} holds a model or a checkpoint, not data: drop it.")
         facts, lines = _stored(file, top)
     else:
         facts, lines = _data(file, reading)

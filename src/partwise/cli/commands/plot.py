@@ -38,6 +38,8 @@ class Kind(StrEnum):
 
 
 _OF_DATA = (Kind.STRUCTURE, Kind.CHECKS, Kind.RECONSTRUCTION)
+_OF_GROUPS = (Kind.DICTIONARY, Kind.STRUCTURE)
+_OF_PIXELS = (Kind.IMAGES, Kind.RECONSTRUCTION)
 
 
 def command(
@@ -87,6 +89,11 @@ def command(
         raise typer.BadParameter(f"{kind} is drawn of data: give DATA as well.", param_hint="--kind")
     if kind is Kind.IMAGES and shape is None:
         raise typer.BadParameter("images need their height and width.", param_hint="--image-shape")
+    for option, value, kinds in (("--groups", groups, _OF_GROUPS), ("--image-shape", shape, _OF_PIXELS)):
+        if value is not None and kind not in kinds:
+            raise typer.BadParameter(f"it is for {' and '.join(kinds)}, not for {kind}.", param_hint=option)
+    if data is None:
+        reading.refuse("it says how to read DATA: give DATA as well.")
     pixels = image_shape(shape)
     check_picture_name("--output", output)
     check_outputs({"--output": output}, [file, data, groups])

@@ -50,6 +50,8 @@ def command(
     from partwise.cli.predictions import missing_cells, predicted_table, top_cells
     from partwise.core.persistence import load
 
+    if seen and top is None:
+        raise typer.BadParameter("it is for --top N.", param_hint="--seen")
     check_table_name("--output", output)
     check_outputs({"--output": output}, [model, data])
     fitted = load(model)

@@ -53,6 +53,8 @@ def command(
         raise typer.BadParameter(f"{output} does not end in .html.", param_hint="--output")
     if groups is not None and data is None:
         raise typer.BadParameter("groups are those of samples: give DATA as well.", param_hint="--groups")
+    if data is None:
+        reading.refuse("it says how to read DATA: give DATA as well.")
     check_outputs({"--output": output}, [model, data, groups])
     fitted = load(model)
     fitted.set_params(n_jobs=threads, progress=progress)

@@ -119,6 +119,7 @@ def test_labels_share_what_an_allocation_has() -> None:
     ("arguments", "message"),
     [
         ((3, 2, [1.0, 2.0]), r"dictionary_concentration must be a number or one for each of 3 features"),
+        ((3, 2, "many"), r"dictionary_concentration must be a number or one for each of 3 features, got 'many'"),
         ((3, 2, 1.0, [1.0, 0.0]), r"activation_concentration\[1\] = 0.0 must be a positive finite number"),
         ((3, 2, 1.0, 1.0, -1.0), r"length_shape must be positive and finite, got -1.0"),
         ((3, 2, 1.0, 1.0, 1.0, np.inf), r"length_rate must be positive"),

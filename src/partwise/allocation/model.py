@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from scipy.special import gammaln
 
 from partwise.core.keys import Key
+from partwise.core.validation import positive_each
 from partwise.engines.rows import as_floats, rowwise
 from partwise.errors import InvalidInputError
 
@@ -65,9 +66,9 @@ class AllocationModel:
     length_rate: float = 1.0
 
     def __post_init__(self) -> None:
-        sizes = {"dictionary_concentration": self.n_features, "activation_concentration": self.n_components}
-        for name, size in sizes.items():
-            object.__setattr__(self, name, _one_each(getattr(self, name), name, size))
+        features, components = (self.n_features, "features"), (self.n_components, "components")
+        for name, sizes in (("dictionary_concentration", features), ("activation_concentration", components)):
+            object.__setattr__(self, name, positive_each(getattr(self, name), name, *sizes))
         for name in ("length_shape", "length_rate"):
             value = float(getattr(self, name))
             if not 0 < value < np.inf:
@@ -195,18 +196,3 @@ def _expected_activations(sample_counts: Any, concentration: Floats, length_shap
 def log_dirichlet_constant(concentration: Floats) -> float:
     """Log Γ(Σ c) - Σ log Γ(c)."""
     return float(gammaln(concentration.sum()) - gammaln(concentration).sum())
-
-
-def _one_each(value: Any, name: str, size: int) -> Floats:
-    values = np.array(value, dtype=np.float64)
-    if values.shape not in ((), (size,)):
-        owners = "features" if name.startswith("dictionary") else "components"
-        raise InvalidInputError(
-            f"{name} must be a number or one for each of {size} {owners}, got shape {values.shape}."
-        )
-    values = np.broadcast_to(values, (size,)).copy()
-    bad = ~(np.isfinite(values) & (values > 0))
-    if bad.any():
-        at = int(np.argmax(bad))
-        raise InvalidInputError(f"{name}[{at}] = {values[at]} must be a positive finite number.")
-    return values

@@ -1,4 +1,4 @@
-"""Checks on data values: every bad matrix gets one sentence that names the first offending cell and the remedy."""
+"""Checks on data and on priors: what is bad gets one sentence that names the first offending cell and the remedy."""
 
 from __future__ import annotations
 
@@ -134,6 +134,23 @@ def refuse_long_rows(lengths: NDArray[np.float64], bytes_a_token: int, caller: s
             f"Row {first_row + n} of X has {lengths[n]:.3g} tokens, and {caller} would need {format_bytes(needed)} for"
             " the labels that it keeps of them: thin the counts of such rows."
         )
+
+
+def positive_each(value: Any, name: str, size: int, owners: str = "components") -> NDArray[np.float64]:
+    """A prior's parameter as one positive number for each of its owners; every bad one gets one sentence."""
+    wanted = f"{name} must be a number or one for each of {size} {owners}"
+    try:
+        values = np.array(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InvalidInputError(f"{wanted}, got {value!r}.") from None
+    if values.shape not in ((), (size,)):
+        raise InvalidInputError(f"{wanted}, got shape {values.shape}.")
+    values = np.broadcast_to(values, (size,)).copy()
+    bad = ~(np.isfinite(values) & (values > 0))
+    if bad.any():
+        at = int(np.argmax(bad))
+        raise InvalidInputError(f"{name}[{at}] = {values[at]} must be a positive finite number.")
+    return values
 
 
 def _refuse(bad: NDArray[np.bool_], csr: Any, table: Table, sentence: Any) -> None:

@@ -11,10 +11,10 @@ from scipy.special import expit
 from partwise.allocation.model import AllocationModel
 from partwise.binary.model import KINDS, BinaryModel
 from partwise.core.keys import RandomState, key_from
+from partwise.core.validation import positive_each
 from partwise.datasets.simulate import Simulated, check_positive, check_sizes, labelled, with_dirichlet_parts
 from partwise.empirical_bayes.model import EmpiricalBayesModel
 from partwise.errors import InvalidInputError
-from partwise.likelihood.problem import per_component
 from partwise.priors.mixture import GammaMixture
 
 
@@ -61,7 +61,7 @@ def simulate_gamma_poisson(
     check_positive(mean_total=mean_total, dictionary_concentration=dictionary_concentration)
     key = key_from(random_state)
     generator = key.for_stage("simulate parameters").generator()
-    shapes = per_component(shape, "shape", n_components)
+    shapes = positive_each(shape, "shape", n_components)
     activations = generator.gamma(shapes, mean_total / shapes.sum(), size=(n_samples, n_components))
     source = "simulated Gamma-Poisson counts"
     return with_dirichlet_parts(key, generator, activations, n_features, dictionary_concentration, missing, source)

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from partwise.core.data import CountMatrix, SparseData
 from partwise.core.estimator import COMMON_CONSTRAINTS, checks_parameters
 from partwise.core.result import Status, Trace
+from partwise.core.validation import positive_each
 from partwise.gamma_poisson.fitted import GammaPoissonEstimator
 from partwise.gamma_poisson.inference.activations import variational_mean
 from partwise.gamma_poisson.inference.choice import ALGORITHMS, Choice
@@ -21,7 +22,6 @@ from partwise.gamma_poisson.inference.online import OnlineState
 from partwise.gamma_poisson.inference.report import traced_norms
 from partwise.gamma_poisson.inference.starts import given_dictionary
 from partwise.gamma_poisson.model import GammaPoissonModel
-from partwise.likelihood.problem import per_component
 
 Floats = NDArray[np.float64]
 
@@ -207,7 +207,7 @@ class GammaPoissonNMF(GammaPoissonEstimator):
         model.n_iter_, model.trace_ = 0, Trace()
         model.status_ = Status("converged", "The components were given; there is nothing to fit.")
         dictionary = np.ascontiguousarray(given.to_scipy().toarray().T, dtype=np.float64)
-        shapes, rates = per_component(shape, "shape", n_components), per_component(rate, "rate", n_components)
+        shapes, rates = positive_each(shape, "shape", n_components), positive_each(rate, "rate", n_components)
         model._store(GammaPoissonModel(dictionary, shapes, rates), 0)
         return model
 
@@ -247,8 +247,8 @@ class GammaPoissonNMF(GammaPoissonEstimator):
         n_components = self.n_components
         return Choice(
             self.inference,
-            per_component(1.0 if estimate else self.shape, "shape", n_components),
-            per_component(self.rate, "rate", n_components),
+            positive_each(1.0 if estimate else self.shape, "shape", n_components),
+            positive_each(self.rate, "rate", n_components),
             estimate,
             None if self.init is None else given_dictionary(self.init, data, n_components),
             self.e_step,

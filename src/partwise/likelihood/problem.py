@@ -12,7 +12,7 @@ from scipy.special import gammaln
 
 from partwise.core.data import CountMatrix
 from partwise.core.keys import Key, RandomState, key_from
-from partwise.core.validation import refuse_long_rows
+from partwise.core.validation import positive_each, refuse_long_rows
 from partwise.engines.base import Engine
 from partwise.engines.blocks import row_blocks
 from partwise.engines.local import LocalEngine
@@ -88,8 +88,8 @@ class Problem:
         data = CountMatrix.build(X, integers=True, caller="likelihood")
         weights = _dictionary(dictionary, data.shape[1])
         n_components = weights.shape[1]
-        shapes = per_component(shape, "shape", n_components)
-        rates = per_component(rate, "rate", n_components)
+        shapes = positive_each(shape, "shape", n_components)
+        rates = positive_each(rate, "rate", n_components)
         exposure = np.atleast_2d(weights.sum(axis=0))
         if data.n_missing:
             exposure = _observed_exposure(data, weights)
@@ -246,18 +246,3 @@ def _dictionary(dictionary: Any, n_features: int) -> Floats:
         f, k = np.argwhere(bad)[0]
         raise InvalidInputError(f"dictionary[{f}, {k}] = {weights[f, k]} must be a finite nonnegative number.")
     return np.ascontiguousarray(weights)
-
-
-def per_component(value: Any, name: str, n_components: int) -> Floats:
-    """A prior's parameter as one positive number a component; ``name`` is for the sentence that a bad one gets."""
-    values = np.array(value, dtype=np.float64)
-    if values.shape not in ((), (n_components,)):
-        raise InvalidInputError(
-            f"{name} must be a number or one for each of the {n_components} components, got shape {values.shape}."
-        )
-    values = np.broadcast_to(values, (n_components,)).copy()
-    bad = ~(np.isfinite(values) & (values > 0))
-    if bad.any():
-        k = int(np.argmax(bad))
-        raise InvalidInputError(f"{name}[{k}] = {values[k]} must be a positive finite number.")
-    return values

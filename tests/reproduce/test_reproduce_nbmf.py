@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 import os
 from dataclasses import replace
+from fractions import Fraction
+from itertools import product
+from math import comb, factorial, prod
 from pathlib import Path
 
 import numpy as np
@@ -12,15 +15,18 @@ import pytest
 
 from partwise.reproduce._notebook import Notebook
 from partwise.reproduce.nbmf import concentration, links, references, run, synthetic
-from partwise.reproduce.nbmf._data import Split, negative_log_likelihood, random_split, reference_split
+from partwise.reproduce.nbmf._data import Split, bits, negative_log_likelihood, random_split, reference_split
 from partwise.reproduce.nbmf._methods import (
     baselines,
+    beta_dir_gs,
+    bica,
+    dir_dir_gs,
     extra_gibbs_methods,
     gibbs_methods,
     lda_shares,
     variational_methods,
 )
-from partwise.reproduce.nbmf._protocol import FULL, QUICK
+from partwise.reproduce.nbmf._protocol import FULL, QUICK, Protocol
 from partwise.reproduce.nbmf.prediction import draw
 from partwise.reproduce.nbmf.report import Results, sections
 
@@ -97,6 +103,86 @@ def test_figures_without_data(tmp_path: Path) -> None:
     assert "| animals | Beta-Dir GS | 0.530 | 0.5100 | 0.5400 | better |" in text
     assert "| Beta-Dir GS | 0.3500 |" in text
     assert "| all, two cores | 10 |" in text
+
+
+def _summed(eta: list[int], ones: list[int], zeros: list[int], *, printed: bool = False) -> Fraction:
+    """p(v_n | Z_n) by the nested sums of Eq. 110; as printed the second gamma function is in the product over k."""
+    total = Fraction(0)
+    for chosen in product(*(range(each + 1) for each in zeros)):
+        below = factorial(sum(eta) + sum(ones) + sum(chosen) - 1)
+        term = Fraction(1)
+        for a, b, c, j in zip(eta, ones, zeros, chosen, strict=True):
+            term *= Fraction((-1) ** j * comb(c, j) * factorial(a + b + j - 1), below if printed else 1)
+        total += term if printed else term / below
+    return total * Fraction(factorial(sum(eta) - 1), prod(factorial(a - 1) for a in eta))
+
+
+def _convolved(eta: list[int], ones: list[int], zeros: list[int]) -> tuple[Fraction, int]:
+    """The same as a product of polynomials, as the sums meet only in their total; and the multiplications it took."""
+    series, taken = [Fraction(1)], 0
+    for a, b, c in zip(eta, ones, zeros, strict=True):
+        longer = [Fraction(0)] * (len(series) + c)
+        for (i, value), j in product(enumerate(series), range(c + 1)):
+            longer[i + j] += value * (-1) ** j * comb(c, j) * factorial(a + b + j - 1)
+            taken += 1
+        series = longer
+    start = sum(eta) + sum(ones) - 1
+    total = sum((value / factorial(start + m) for m, value in enumerate(series)), Fraction(0))
+    return total * Fraction(factorial(sum(eta) - 1), prod(factorial(a - 1) for a in eta)), taken
+
+
+def test_equation_110() -> None:
+    """A single one in one of two parts has probability 1/2, and 1/4 as printed; its sums are a short product."""
+    assert _summed([1, 1], [1, 0], [0, 0]) == Fraction(1, 2)
+    assert _summed([1, 1], [1, 0], [0, 0], printed=True) == Fraction(1, 4)
+    eta, ones, zeros = [1, 2, 1, 3], [2, 0, 1, 1], [3, 4, 2, 5]
+    assert _convolved(eta, ones, zeros)[0] == _summed(eta, ones, zeros)
+    # Twenty parts with three zeros each: 4^20 terms, a million million.
+    assert _convolved([1] * 20, [1] * 20, [3] * 20)[1] == 2360
+
+
+@needs_data
+def test_data_are_what_the_page_says() -> None:
+    sizes = {"animals": (85, 50), "lastfm": (285, 1226), "paleo": (253, 902), "parliament": (130, 130)}
+    sizes |= {"unvotes": (200, 5429), "unvotes_coldwar_absna": (100, 3638)}
+    assert {name: bits(name).T.shape for name in sizes} == sizes
+    assert np.count_nonzero(bits("paleo").sum(axis=1) == 1) == 10
+
+
+@needs_data
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_fit_of_bica_by_its_number_of_parts() -> None:
+    """The paper says that the fit of parliament ceases to improve at K = 8, with 4,957."""
+    X = bits("parliament")
+    found = {k: negative_log_likelihood(X, bica(k, FULL, 7).fit(X).predict_proba()) for k in range(5, 11)}
+    assert min(found, key=lambda k: found[k]) == 7
+    np.testing.assert_allclose([found[7], found[8], found[9]], [4903, 4958, 5035], atol=1.0)
+
+
+@needs_data
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_short_chains() -> None:
+    """The numbers on the page that are of shorter chains than the protocol's."""
+
+    def lasting(n_sweeps: int, n_components: int = 100) -> Protocol:
+        return replace(FULL, n_components=n_components, burn_in=n_sweeps - 200, n_draws=20)
+
+    X = bits("parliament")
+    whole = dir_dir_gs(replace(FULL, burn_in=1000, n_draws=50), 1, init="random").fit(X)
+    assert negative_log_likelihood(X, whole.predict_proba()) == pytest.approx(9589, abs=1.0)
+    assert whole.n_active_components_ == 1
+    first = random_split(bits("paleo"), 0)
+    few = [first.perplexity(dir_dir_gs(lasting(1200, k), 0).fit(first.train).predict_proba()) for k in (4, 7, 10, 20)]
+    np.testing.assert_allclose(few, [0.1228, 0.1196, 0.1174, 0.1175], atol=1e-4)
+    other = reference_split("paleo", 1)
+    many = dir_dir_gs(lasting(1200), 1, init="random").fit(other.train)
+    assert other.perplexity(many.predict_proba()) == pytest.approx(0.1374, abs=1e-4)
+    votes = bits("unvotes_coldwar_absna")
+    fits = [beta_dir_gs(lasting(1000), seed, init="vb").fit(votes) for seed in (7, 8)]
+    found = [negative_log_likelihood(votes, fit.predict_proba()) for fit in fits]
+    np.testing.assert_allclose(found, [31284, 31065], atol=1.0)
+    assert [fit.n_active_components_ for fit in fits] == [4, 4]
 
 
 @needs_data

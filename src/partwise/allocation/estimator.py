@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from numbers import Integral, Real
-from typing import Any, ClassVar, Self, cast
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,13 +18,15 @@ from partwise.allocation.inference.decomposition import BestDecomposition
 from partwise.allocation.inference.distributed import DistributedGibbs
 from partwise.allocation.inference.gibbs import CollapsedGibbs, GibbsState
 from partwise.allocation.inference.partial import PartialGibbs
-from partwise.allocation.inference.variational import VariationalBayes, absorb, random_counts
+from partwise.allocation.inference.start import first_feature_counts
+from partwise.allocation.inference.variational import VariationalBayes, absorb
 from partwise.allocation.model import AllocationModel
 from partwise.core.convergence import SmallChange, Threshold
 from partwise.core.data import CountMatrix
 from partwise.core.estimator import COMMON_CONSTRAINTS, checks_parameters
 from partwise.core.result import Status, Trace
 from partwise.errors import InvalidInputError
+from partwise.poisson.inference.state import Start, checked_start
 
 Floats = NDArray[np.float64]
 
@@ -71,7 +73,8 @@ class AllocationNMF(FittedAllocation):
         side by side. ``"cvb0"``, ``"vb"``: variational Bayes, collapsed and not. ``"bld"``: the paper's best latent
         decomposition, a relaxed mode of p(S), from KL-NMF. ``"map"``: a mode over whole numbers, by annealing.
     init
-        Start of ``"bld"``: ``"random"`` or ``"nndsvd"`` KL-NMF, or a pair (activations, components).
+        Start of the KL-NMF that a fit begins with: ``"random"``, ``"nndsvd"`` or a pair (activations, components).
+        Every chain begins with its own. ``"map"`` cools down from labels drawn in turn.
     missing
         ``"refuse"`` or, for the two exact samplers, ``"impute"``: missing cells are drawn with everything else.
     n_draws, burn_in, thin
@@ -245,6 +248,12 @@ class AllocationNMF(FittedAllocation):
         self.n_samples_seen_ = data.shape[0]
         return self
 
+    def _start(self, data: CountMatrix) -> Start:
+        """``init``, a pair being checked."""
+        if isinstance(self.init, tuple):
+            return checked_start(self.init, data.shape, int(self.n_components))
+        return str(self.init)
+
     def _active_share(self) -> float:
         if self.active_threshold is None:
             return min(0.01, 0.1 / self.n_components)
@@ -259,6 +268,7 @@ class AllocationNMF(FittedAllocation):
             int(self.n_chains),
             self._active_share(),
             self._engine(),
+            self._start(data),
         )
         state: GibbsState = self._run(algorithm, data, convergence=None, max_iter=algorithm.n_sweeps).state
         draws = state.draws
@@ -272,23 +282,19 @@ class AllocationNMF(FittedAllocation):
         self.evenness_draws_ = draws.evenness[:, :kept].copy()
 
     def _fit_variational(self, model: AllocationModel, data: CountMatrix) -> None:
+        start, engine = self._start(data), self._engine()
         if self.inference == "vb":
             rule = SmallChange(self.tol, data.total, patience=2)
-            state = self._run(VariationalBayes(model, self._engine()), data, convergence=rule).state
+            state = self._run(VariationalBayes(model, engine, start), data, convergence=rule).state
         else:
             check_memory(data, model.n_components, self.max_memory)
             change = Threshold("change", _CHANGE_PER_TOL * self.tol) if self.tol > 0 else None
-            state = self._run(CollapsedVariational(model), data, convergence=change).state
+            state = self._run(CollapsedVariational(model, engine, start), data, convergence=change).state
         self._store_counts(model, state.sample_counts, state.feature_counts)
 
     def _fit_modes(self, model: AllocationModel, data: CountMatrix) -> None:
         if self.inference == "bld":
-            start = cast(Any, self.init)
-            if isinstance(start, tuple):
-                from partwise.poisson.inference.state import checked_start
-
-                start = checked_start(start, data.shape, model.n_components)
-            relaxed = BestDecomposition(model, start, _KL_ITERATIONS, self._engine())
+            relaxed = BestDecomposition(model, self._start(data), _KL_ITERATIONS, self._engine())
             rule = SmallChange(self.tol, data.total, patience=2)
             found = self._run(relaxed, data, convergence=rule).state
             self.log_allocation_ = float(found.objective)
@@ -318,12 +324,13 @@ class AllocationNMF(FittedAllocation):
         data = self._data(X, reset=first, caller="partial_fit")
         model = self._model(data)
         seen = 0 if first else self.n_samples_seen_
-        if first:
-            before = random_counts(self._key(), data.column_sums, model.n_components) / data.shape[0]
-        else:
-            before = self.online_averages_
+        engine = self._engine()
         with self._compiling():
-            averages, _ = absorb(model, before, seen, data, self._engine())
+            if first:
+                before = first_feature_counts(self._key(), data, model, self._start(data), engine) / data.shape[0]
+            else:
+                before = self.online_averages_
+            averages, _ = absorb(model, before, seen, data, engine)
         iterations = 1 if first else self.n_iter_ + 1
         rate = model.length_rate if first or self.length_rate is not None else self._mean_rate(data, seen)
         self._forget()

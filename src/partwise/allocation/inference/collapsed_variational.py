@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
+from partwise.allocation.inference.start import first_feature_counts
 from partwise.allocation.kernels.collapsed_variational import sweep_responsibilities
 from partwise.allocation.model import AllocationModel
 from partwise.core.data import SparseData
 from partwise.core.keys import Key
+from partwise.engines.base import Engine
 from partwise.errors import InvalidInputError
+from partwise.poisson.inference.state import Start
 
 Floats = NDArray[np.float64]
 
@@ -32,17 +35,17 @@ class CollapsedVariational:
     """A step updates all nonzeros in turn. Serial, as each changes the counts that the next is updated by."""
 
     model: AllocationModel
+    engine: Engine = field(compare=False)
+    start: Start = "random"
 
     def init(self, key: Key, data: SparseData) -> ResponsibilityState:
-        """Each nonzero in one component drawn at random: even responsibilities would be a fixed point."""
-        n_components = self.model.n_components
-        responsibilities = np.zeros((data.nnz, n_components), np.float32)
-        chosen = key.for_stage("init").generator().integers(n_components, size=data.nnz)
-        responsibilities[np.arange(data.nnz), chosen] = 1.0
-        sample_counts = np.zeros((data.shape[0], n_components))
-        feature_counts = np.zeros((data.shape[1], n_components))
-        np.add.at(sample_counts, (np.repeat(np.arange(data.shape[0]), np.diff(data.indptr)), chosen), data.values)
-        np.add.at(feature_counts, (data.indices, chosen), data.values)
+        """Each nonzero spread as KL-NMF spreads its feature."""
+        feature_counts = first_feature_counts(key, data, self.model, self.start, self.engine)
+        totals = feature_counts.sum(axis=1, keepdims=True)
+        shares = feature_counts / np.where(totals > 0, totals, 1.0)
+        feature_counts = shares * data.column_sums[:, None]
+        sample_counts = np.asarray(data.to_scipy() @ shares)
+        responsibilities = shares.astype(np.float32)[data.indices]
         return ResponsibilityState(responsibilities, sample_counts, feature_counts, feature_counts.sum(axis=0))
 
     def step(

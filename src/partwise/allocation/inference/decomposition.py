@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import linear_sum_assignment
-from scipy.special import digamma, gammaln
+from scipy.special import digamma
 
+from partwise.allocation.inference.start import best_order, kl_factors
 from partwise.allocation.kernels.decomposition import (
     DIGAMMA_TABLE,
     LOG_GAMMA_TABLE,
@@ -21,7 +21,6 @@ from partwise.core.data import SparseData
 from partwise.core.keys import Key
 from partwise.engines.base import Engine
 from partwise.engines.blocks import TARGET_NONZEROS, row_blocks
-from partwise.poisson.inference.coordinate import CoordinateDescent
 from partwise.poisson.inference.state import Start
 
 Floats = NDArray[np.float64]
@@ -47,8 +46,7 @@ class DecompositionState:
 class BestDecomposition:
     """ν ← ν (∇⁺ / ∇⁻)^η, and μ likewise (Eq. 16), both at once.
 
-    η is halved until log p(S) does not fall, and grows again after a success. The start is KL-NMF, its components
-    matched to unequal β: of all orders the best, as only Σ log Γ(β_k + S_n+k) depends on it.
+    η is halved until log p(S) does not fall, and grows again after a success. The start is KL-NMF.
     """
 
     model: AllocationModel
@@ -58,21 +56,11 @@ class BestDecomposition:
 
     def init(self, key: Key, data: SparseData) -> DecompositionState:
         """Factors of KL-NMF, its components in the best order."""
-        solver = CoordinateDescent(self.model.n_components, self.start, self.engine)
-        factors = solver.init(key, data)
-        for iteration in range(1, self.start_iterations + 1):
-            factors, _ = solver.step(key.at(iteration), data, factors)
+        factors = kl_factors(key, data, self.model.n_components, self.start, self.start_iterations, self.engine)
         activations, dictionary = np.asarray(factors.activations), factors.dictionary
-        order = self._best_order(evaluate(self.model, data, activations, dictionary, self.engine).sample_counts)
+        order = best_order(self.model, evaluate(self.model, data, activations, dictionary, self.engine).sample_counts)
         columns = [np.ascontiguousarray(factor[:, order]) for factor in (activations, dictionary)]
         return evaluate(self.model, data, columns[0], columns[1], self.engine)
-
-    def _best_order(self, sample_counts: Floats) -> NDArray[np.intp]:
-        beta = self.model.activation_concentration
-        if np.ptp(beta) == 0:
-            return np.arange(beta.size)
-        gains = np.array([gammaln(concentration + sample_counts).sum(axis=0) for concentration in beta])
-        return np.asarray(linear_sum_assignment(gains, maximize=True)[1])
 
     def step(
         self, key: Key, data: SparseData, state: DecompositionState

@@ -11,12 +11,13 @@ from numpy.typing import NDArray
 from scipy.special import gammaln
 
 from partwise.allocation.inference.draws import Draws
-from partwise.allocation.inference.labels import check_tokens, label_type, padded_width, sweep
+from partwise.allocation.inference.labels import check_tokens, guide_counts, label_type, padded_width, sweep
 from partwise.allocation.model import AllocationModel
 from partwise.core.data import SparseData
 from partwise.core.keys import Key
 from partwise.engines.base import Engine
 from partwise.engines.rows import Ragged
+from partwise.poisson.inference.state import Start
 
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int32]
@@ -52,6 +53,7 @@ class CollapsedGibbs:
     n_chains: int
     active_threshold: float
     engine: Engine = field(compare=False)
+    start: Start = "random"
 
     name = "gibbs"
 
@@ -61,7 +63,7 @@ class CollapsedGibbs:
         return self.burn_in + self.n_draws * self.thin
 
     def init(self, key: Key, data: SparseData) -> GibbsState:
-        """Tokens take labels one after the other, each given those before it."""
+        """Tokens take labels one after the other, each given those before it, and the counts of KL-NMF besides."""
         check_tokens(data, self.name)
         model, (n_samples, n_features), n_chains = self.model, data.shape, self.n_chains
         n_components = model.n_components
@@ -74,8 +76,16 @@ class CollapsedGibbs:
             Draws.empty(data.shape, n_components, n_chains, self.n_draws),
         )
 
+        keys = [key.for_chain(chain).for_stage("init") for chain in range(n_chains)]
+        guides = [guide_counts(own, data, model, self.start, self.engine) for own in keys]
+
         def one(chain: int) -> None:
-            self._collapsed(key.for_chain(chain).for_stage("init"), data, state, chain, (0, n_samples))
+            by_feature, by_component = guides[chain]
+            state.feature_counts[chain, :, :n_components] += by_feature
+            state.component_counts[chain] += by_component
+            self._collapsed(keys[chain], data, state, chain, (0, n_samples))
+            state.feature_counts[chain, :, :n_components] -= by_feature
+            state.component_counts[chain] -= by_component
 
         self.engine.for_each(one, range(n_chains))
         return state

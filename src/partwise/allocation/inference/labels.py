@@ -7,13 +7,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from partwise.allocation.inference.start import first_feature_counts
 from partwise.allocation.kernels.collapsed import sweep_tokens
 from partwise.allocation.kernels.lanes import LANES
 from partwise.allocation.model import AllocationModel
 from partwise.core.data import SparseData
 from partwise.core.keys import Key
+from partwise.engines.base import Engine
 from partwise.engines.rows import first_tokens
 from partwise.errors import InvalidInputError
+from partwise.poisson.inference.state import Start
 
 _MOST_TOKENS = 2**31
 # Entries of 4 bytes that a sweep works on at a time, to stay in a cache of 1 MB.
@@ -47,6 +50,16 @@ def check_tokens(data: SparseData, inference: str) -> None:
             f"inference={inference!r} keeps a label for each token, and X has {data.total:.3g} of them: use 'vb' or"
             " 'bld', whose memory does not grow with the counts."
         )
+
+
+def guide_counts(
+    key: Key, data: SparseData, model: AllocationModel, start: Start, engine: Engine
+) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+    """Counts of features in components by KL-NMF, in whole numbers, and their sums; those of the data may be added."""
+    counts = first_feature_counts(key, data, model, start, engine)
+    counts *= min(1.0, 0.9 * (_MOST_TOKENS - data.total) / max(data.total, 1.0))
+    whole = np.rint(counts).astype(np.int32)
+    return whole, whole.sum(axis=0, dtype=np.int64)
 
 
 def sweep(

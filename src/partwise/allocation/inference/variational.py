@@ -9,12 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import digamma, gammaln
 
+from partwise.allocation.inference.start import first_feature_counts
 from partwise.allocation.model import AllocationModel, log_dirichlet_constant
 from partwise.core.data import SparseData
 from partwise.core.keys import Key
 from partwise.engines.base import Engine
 from partwise.engines.rows import rowwise
 from partwise.poisson.inference.passes import Side
+from partwise.poisson.inference.state import Start
 
 Floats = NDArray[np.float64]
 
@@ -35,12 +37,12 @@ class VariationalBayes:
 
     model: AllocationModel
     engine: Engine = field(compare=False)
+    start: Start = "random"
 
     def init(self, key: Key, data: SparseData) -> VariationalState:
-        """Each row spread evenly over components, and each feature unevenly at random."""
-        n_components = self.model.n_components
-        even = Side(data, self.engine).even_counts(n_components)
-        return VariationalState(even, random_counts(key, data.column_sums, n_components))
+        """Features as KL-NMF has them, and each row spread evenly: components that it has emptied there may come."""
+        even = Side(data, self.engine).even_counts(self.model.n_components)
+        return VariationalState(even, first_feature_counts(key, data, self.model, self.start, self.engine))
 
     def step(self, key: Key, data: SparseData, state: VariationalState) -> tuple[VariationalState, Mapping[str, float]]:
         """One update of each factor; reports the bound of log p(X) in between."""
@@ -69,12 +71,6 @@ class VariationalBayes:
         return _divergence(own, self.model.activation_concentration) + _divergence(
             other, self.model.dictionary_concentration
         )
-
-
-def random_counts(key: Key, column_sums: Floats, n_components: int) -> Floats:
-    """Counts of features dealt out to components by exponential weights."""
-    weights = key.for_stage("init").generator().exponential(size=(column_sums.size, n_components)) + 0.1
-    return np.asarray(weights * (column_sums / weights.sum(axis=1))[:, None])
 
 
 def absorb(

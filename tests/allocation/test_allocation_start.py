@@ -1,0 +1,86 @@
+"""Where fits of the allocation model start from."""
+
+from __future__ import annotations
+
+from itertools import permutations
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.optimize import linear_sum_assignment
+
+from partwise import AllocationNMF
+from partwise.allocation.inference import labels, variational
+from partwise.allocation.inference.start import best_order, first_feature_counts
+from partwise.allocation.model import AllocationModel
+from partwise.core.data import CountMatrix
+from partwise.core.keys import Key
+from partwise.engines import resolve_engine
+
+MODEL = AllocationModel(200, 10, 0.05, 0.1, 40.0, 0.4)
+FEW = {"vb": {}, "cvb0": {}, "gibbs": {"burn_in": 20, "n_draws": 5}, "gibbs-partial": {"burn_in": 20, "n_draws": 5}}
+
+
+def noise(key: Key, data: Any, model: AllocationModel, *_: Any) -> np.ndarray:
+    """Features dealt out at random, in the place of KL-NMF."""
+    weights = key.for_stage("init").generator().exponential(size=(data.shape[1], model.n_components)) + 0.1
+    return weights * (data.column_sums / weights.sum(axis=1))[:, None]
+
+
+def worst_cosine(inference: str, seed: int) -> float:
+    """Of the true parts and those that are found."""
+    drawn = MODEL.simulate(Key(seed), 300)
+    found = AllocationNMF(
+        10,
+        dictionary_concentration=0.05,
+        activation_concentration=0.1,
+        inference=inference,
+        n_chains=1,
+        random_state=0,
+        progress=False,
+        **FEW[inference],
+    ).fit(drawn.counts)
+    cosines = found.components_ @ drawn.dictionary
+    cosines /= np.outer(np.linalg.norm(found.components_, axis=1), np.linalg.norm(drawn.dictionary, axis=0))
+    return float(cosines[linear_sum_assignment(cosines, maximize=True)].min())
+
+
+@pytest.mark.parametrize("inference", FEW)
+@pytest.mark.parametrize("seed", [3, 4, 5])
+def test_all_parts_are_found_soon(inference: str, seed: int) -> None:
+    assert worst_cosine(inference, seed) > 0.95
+
+
+@pytest.mark.parametrize(("inference", "module"), [("vb", variational), ("gibbs", labels)])
+def test_from_noise_they_are_not(inference: str, module: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "first_feature_counts", noise)
+    assert min(worst_cosine(inference, seed) for seed in (4, 5)) < 0.5
+
+
+def test_unequal_concentrations_get_the_best_of_all_orders() -> None:
+    rng = np.random.default_rng(0)
+    sample_counts = rng.poisson([0.5, 3.0, 9.0], (20, 3)).astype(float)
+    feature_counts = np.full((4, 3), 5.0)
+    for concentration in ([0.1, 5.0, 1.0], [5.0, 0.1, 1.0], [1.0, 5.0, 0.1]):
+        model = AllocationModel(4, 3, 0.5, concentration)
+        scores = {order: model.log_sums(sample_counts[:, order], feature_counts) for order in permutations(range(3))}
+        assert tuple(best_order(model, sample_counts)) == max(scores, key=lambda order: scores[order])
+    assert best_order(AllocationModel(4, 3), sample_counts).tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize("concentration", [0.3, [0.1, 2.0, 5.0]])
+def test_counts_are_those_of_the_data(concentration: Any) -> None:
+    data = CountMatrix.build(np.random.default_rng(0).poisson(2.0, (12, 7)))
+    model = AllocationModel(7, 3, 0.5, concentration)
+    counts = first_feature_counts(Key(0), data, model, "random", resolve_engine())
+    assert counts.shape == (7, 3)
+    # Equal where KL-NMF has converged, which it has not.
+    np.testing.assert_allclose(counts.sum(axis=1), data.column_sums, rtol=1e-2)
+
+
+def test_guide_leaves_room_for_the_counts_of_the_data() -> None:
+    data = CountMatrix.build(np.array([[2**30, 3], [2**30 - 9, 2]]))
+    guide, sums = labels.guide_counts(Key(0), data, AllocationModel(2, 2), "random", resolve_engine())
+    assert guide.min() >= 0
+    assert float(guide.max()) + data.total < 2**31
+    assert sums.tolist() == guide.sum(axis=0).tolist()

@@ -81,6 +81,8 @@ def test_a_full_disk_does_not_end_the_fit(monkeypatch: pytest.MonkeyPatch, path:
 
 def test_a_folder_that_cannot_be_written_to_is_an_error_at_the_start(tmp_path: Path) -> None:
     walk = RandomWalk()
+    with pytest.raises(InvalidInputError, match="is a directory; name a file in it"):
+        run(walk, DATA, key=KEY, max_iter=4, checkpoint=Checkpoint(tmp_path))
     with pytest.raises(InvalidInputError, match=r"cannot write to the folder .*nowhere"):
         run(walk, DATA, key=KEY, max_iter=4, checkpoint=Checkpoint(tmp_path / "nowhere" / "a.checkpoint"))
     assert walk.seen == []

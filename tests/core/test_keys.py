@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -64,8 +65,8 @@ def test_none_is_a_new_seed_each_time() -> None:
     assert key_from(None) != key_from(None)
 
 
-def test_negative() -> None:
-    with pytest.raises(
-        InvalidInputError, match="random_state must be a nonnegative integer, a Generator or None, got -1"
-    ):
-        key_from(-1)
+@pytest.mark.parametrize("given", [-1, 1.5, "seed", [1, 2], np.random])
+def test_what_is_no_seed_is_refused(given: Any) -> None:
+    sentence = f"random_state must be a nonnegative integer, a Generator, a RandomState or None, got {given!r}."
+    with pytest.raises(InvalidInputError, match=f"^{re.escape(sentence)}$"):
+        key_from(given)

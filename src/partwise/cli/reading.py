@@ -118,7 +118,7 @@ class ReadArguments:
                     f"{path} is a folder of rows that were read before: drop {_option(next(iter(self.given())))}, or "
                     "give it to `partwise convert` when the folder is written."
                 )
-            table = MappedCounts.open(path)
+            table = MappedCounts.open_checked(path)
         else:
             table = read(path, **self.given())
         say(read_sentence(table))

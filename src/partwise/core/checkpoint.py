@@ -121,6 +121,8 @@ class CheckpointWriter(Generic[State]):
     """
 
     def __init__(self, checkpoint: Checkpoint, identity: Identity) -> None:
+        if Path(checkpoint.path).is_dir():
+            raise InvalidInputError(f"checkpoint: {os.fspath(checkpoint.path)} is a directory; name a file in it.")
         folder = Path(checkpoint.path).absolute().parent
         if not folder.is_dir() or not os.access(folder, os.W_OK):
             raise InvalidInputError(f"checkpoint: cannot write to the folder {folder}; give a folder that exists.")

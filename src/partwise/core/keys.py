@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from partwise.errors import InvalidInputError
+
 RandomState = int | np.integer | np.random.Generator | np.random.RandomState | None
 
 
@@ -47,16 +49,14 @@ class Key:
 
 def key_from(random_state: RandomState) -> Key:
     """Draw one 64-bit seed from whatever scikit-learn users pass as ``random_state``."""
-    if isinstance(random_state, int | np.integer):
-        if random_state < 0:
-            from partwise.errors import InvalidInputError
-
-            raise InvalidInputError(
-                f"random_state must be a nonnegative integer, a Generator or None, got {random_state}."
-            )
+    if isinstance(random_state, int | np.integer) and random_state >= 0:
         return Key(int(random_state) & 0xFFFFFFFFFFFFFFFF)
     if isinstance(random_state, np.random.Generator):
         return Key(int(random_state.integers(0, 2**64, dtype=np.uint64)))
     if isinstance(random_state, np.random.RandomState):
         return Key(int(random_state.randint(0, 2**63, dtype=np.int64)))
-    return Key(int(np.random.default_rng().integers(0, 2**64, dtype=np.uint64)))
+    if random_state is None:
+        return Key(int(np.random.default_rng().integers(0, 2**64, dtype=np.uint64)))
+    raise InvalidInputError(
+        f"random_state must be a nonnegative integer, a Generator, a RandomState or None, got {random_state!r}."
+    )

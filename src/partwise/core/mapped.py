@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 from partwise.core.data import BinaryMatrix, CountMatrix, SparseData
 from partwise.core.fingerprint import fingerprint
 from partwise.errors import InvalidInputError
-from partwise.io.csr_folder import ARRAYS, CsrWriter, open_csr
-from partwise.io.npy import load_npy
+from partwise.io.csr_folder import ARRAYS, CsrWriter, check_positions, open_csr, read_sums
 from partwise.io.table import Labels
 
 _KINDS: dict[str, type[SparseData]] = {"counts": CountMatrix, "bits": BinaryMatrix}
@@ -50,12 +49,26 @@ class MappedCounts(CountMatrix):
             What messages call the data; None = by the folder.
         """
         description, arrays = open_csr(folder)
-        if description["data"] != "counts":
-            raise InvalidInputError(f"{folder} holds {description['data']}, not counts: open it with what wrote it.")
-        fields: dict[str, Any] = {**arrays, "folder": Path(folder), "checksum": description["checksum"]}
+        kind = description.get("data")
+        if kind != "counts":
+            raise InvalidInputError(f"{folder} holds {kind}, not counts: open it with what wrote it.")
+        total, checksum, column_sums = read_sums(folder, description)
+        fields: dict[str, Any] = {**arrays, "folder": Path(folder), "checksum": checksum}
         data = cls(shape=tuple(description["shape"]), source=source or str(folder), **fields)
-        data.__dict__["total"] = float(description["total"])
-        data.__dict__["column_sums"] = load_npy(Path(folder) / "column_sums.npy")
+        data.__dict__["total"], data.__dict__["column_sums"] = total, column_sums
+        return data
+
+    @classmethod
+    def open_checked(cls, folder: str | os.PathLike[str]) -> MappedCounts:
+        """Open a folder that may have been changed since it was written: all positions are read once.
+
+        Parameters
+        ----------
+        folder
+            The folder.
+        """
+        data = cls.open(folder)
+        check_positions(folder, data.shape[1])
         return data
 
     @property

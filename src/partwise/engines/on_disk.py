@@ -69,7 +69,7 @@ def on_disk(
             raise InvalidInputError(
                 f"{path} holds rows that were read and written before: open it without folder and options, or copy it."
             )
-        return MappedCounts.open(path)
+        return MappedCounts.open_checked(path)
     if folder is None:
         raise InvalidInputError("folder is needed: name one, that is not there yet, to write the data to.")
     where = resolve_engine(engine, n_jobs)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
 
@@ -187,23 +188,67 @@ def open_csr(folder: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, 
     The mapping is private and writable, as kernels are compiled for such arrays, and nothing writes to it.
     """
     folder = Path(folder)
-    try:
+    with _sound(folder):
         description = json.loads((folder / DESCRIPTION).read_text())
         if description["kind"] != KIND or description["version"] != _VERSION:
             raise ValueError("it was not written by this version of partwise")
-        arrays: dict[str, NDArray[Any] | None] = {name: np.asarray(_mapped(folder / f"{name}.npy")) for name in ARRAYS}
-        for name in ("row_labels", "column_labels"):
+        found = {name: np.asarray(_mapped(folder / f"{name}.npy")) for name in ARRAYS}
+        n_rows, n_columns = description["shape"]
+        _check_pattern(found["indptr"], found["indices"], n_rows, description["nonzeros"])
+        _check_pattern(found["missing_indptr"], found["missing_indices"], n_rows, description["missing"])
+        if found["values"].shape != found["indices"].shape or found["values"].dtype.kind not in "uif":
+            raise ValueError("its values are not one number for each nonzero")
+        arrays: dict[str, NDArray[Any] | None] = {**found}
+        for name, size in (("row_labels", n_rows), ("column_labels", n_columns)):
             path = folder / f"{name}.npy"
-            arrays[name] = load_npy(path) if path.exists() else None
-        n_rows, _ = description["shape"]
-        sizes = [arrays[name].size for name in ("indptr", "indices", "values", "missing_indices")]  # type: ignore[union-attr]  # these are never None
-        if sizes != [n_rows + 1, description["nonzeros"], description["nonzeros"], description["missing"]]:
-            raise ValueError("its files have other sizes than it says")
+            arrays[name] = labels = load_npy(path) if path.exists() else None
+            if labels is not None and (labels.shape != (size,) or labels.dtype.kind != "U"):
+                raise ValueError(f"its {name} are not {size} names")
+    return description, arrays
+
+
+def read_sums(folder: str | os.PathLike[str], description: dict[str, Any]) -> tuple[float, str, NDArray[np.float64]]:
+    """The sum of all values, the checksum and the sums of columns, as a folder says them."""
+    with _sound(Path(folder)):
+        total, checksum = float(description["total"]), str(description["checksum"])
+        sums = load_npy(Path(folder) / "column_sums.npy")
+        if sums.shape != (description["shape"][1],) or sums.dtype != np.float64:
+            raise ValueError("its column_sums are not one number for each column")
+    return total, checksum, sums
+
+
+def check_positions(folder: str | os.PathLike[str], n_columns: int) -> None:
+    """Refuse a folder of which a cell is in no column: kernels would follow such positions out of their arrays.
+
+    All positions are read, a piece at a time, and not mapped, so that they are not kept in memory.
+    """
+    for name in ("indices", "missing_indices"):
+        path = Path(folder) / f"{name}.npy"
+        mapped = _mapped(path)
+        for start in range(0, mapped.size, _COPIED_AT_ONCE):
+            piece = np.fromfile(path, np.int32, _COPIED_AT_ONCE, offset=mapped.offset + 4 * start)  # type: ignore[attr-defined]  # mapped, as it is not empty
+            if piece.min() < 0 or piece.max() >= n_columns:
+                raise FileFormatError(f"{folder} has cells beyond its {n_columns} columns: write it anew.")
+
+
+@contextlib.contextmanager
+def _sound(folder: Path) -> Iterator[None]:
+    """What is wrong with a folder, in one sentence."""
+    try:
+        yield
     except FileNotFoundError as error:
         raise FileFormatError(f"{folder} lacks {Path(str(error.filename)).name}: write it anew.") from error
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, EOFError) as error:
         raise FileFormatError(f"{folder} cannot be read ({error}): write it anew.") from error
-    return description, arrays
+
+
+def _check_pattern(indptr: NDArray[Any], indices: NDArray[Any], n_rows: int, stored: int) -> None:
+    if (indptr.dtype, indices.dtype) != (np.int64, np.int32):
+        raise ValueError("its positions are not whole numbers of 64 and 32 bits")
+    if (indptr.shape, indices.shape) != ((n_rows + 1,), (stored,)):
+        raise ValueError("its files have other sizes than it says")
+    if indptr[0] != 0 or indptr[-1] != stored or np.any(indptr[1:] < indptr[:-1]):
+        raise ValueError("its rows do not follow each other")
 
 
 def _mapped(path: Path) -> NDArray[Any]:

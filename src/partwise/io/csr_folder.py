@@ -243,7 +243,7 @@ def _sound(folder: Path) -> Iterator[None]:
 
 
 def _check_pattern(indptr: NDArray[Any], indices: NDArray[Any], n_rows: int, stored: int) -> None:
-    if (indptr.dtype, indices.dtype) != (np.int64, np.int32):
+    if indptr.dtype != np.int64 or indices.dtype != np.int32:
         raise ValueError("its positions are not whole numbers of 64 and 32 bits")
     if (indptr.shape, indices.shape) != ((n_rows + 1,), (stored,)):
         raise ValueError("its files have other sizes than it says")

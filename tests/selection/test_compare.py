@@ -13,7 +13,7 @@ from scipy.special import gammaln
 from partwise import AllocationNMF, PoissonNMF
 from partwise.core.data import BinaryMatrix, CountMatrix
 from partwise.core.keys import Key
-from partwise.errors import InvalidInputError
+from partwise.errors import FileFormatError, InvalidInputError
 from partwise.selection import Choice, Comparison, compare, match_parts, model_names, stability
 from partwise.selection.folds import N_FOLDS, bit_fold, count_fold
 from partwise.selection.scores import SMOOTHING, cell_rows, thinned_rows
@@ -256,7 +256,11 @@ class TestCompare:
             ({"models": []}, "models is empty"),
             ({"models": [PoissonNMF(), PoissonNMF()]}, "twice"),
             ({"models": [object()]}, "names or unfitted estimators"),
+            ({"models": {"a/b": PoissonNMF()}}, "'a/b' cannot be a part of a file's name"),
+            ({"models": {"a\nb": PoissonNMF()}}, "cannot be a part of a file's name"),
             ({"ranks": [0]}, "each at least 1"),
+            ({"ranks": 3}, "at least one, each at least 1, got 3"),
+            ({"ranks": [2.5]}, r"whole numbers of parts, at least one, each at least 1, got \[2\.5\]"),
             ({"kind": "reals"}, "kind must be"),
             ({"n_restarts": 0}, "n_restarts must be"),
         ],
@@ -292,6 +296,27 @@ class TestFiles:
         monkeypatch.setattr(PoissonNMF, "fit", None)  # whoever fits fails
         again = compare(counts(), ["poisson"], [1, 2], output=tmp_path)  # the seed is in the folder
         assert [row.score for row in again.table()] == [row.score for row in first.table()]
+
+    def test_damage_is_named(self, tmp_path: Path) -> None:
+        settings = {"models": ["poisson"], "ranks": [1], "random_state": 0, "n_restarts": 1, "output": tmp_path}
+        compare(counts(), **settings)
+        lines, arrays = tmp_path / "fits.csv", tmp_path / "fits" / "poisson-1-0.npz"
+        content, stored = lines.read_bytes(), arrays.read_bytes()
+        for damaged in (b"poisson,1\n", content.splitlines()[1].replace(b"poisson,1", b"poisson,one") + b"\n"):
+            lines.write_bytes(content + damaged)
+            with pytest.raises(FileFormatError, match=r"fits\.csv has a line that no comparison wrote"):
+                compare(counts(), **settings)
+        lines.write_bytes(content + b"\xff\n")
+        with pytest.raises(FileFormatError, match=r"fits\.csv: line 3 is not UTF-8 text"):
+            compare(counts(), **settings)
+        lines.write_bytes(content)
+        for damaged in (b"", stored[:100]):
+            arrays.write_bytes(damaged)
+            with pytest.raises(FileFormatError, match=r"poisson-1-0\.npz: it"):
+                compare(counts(), **settings)
+        arrays.unlink()
+        with pytest.raises(FileNotFoundError, match=r"there is no file .*poisson-1-0\.npz"):
+            compare(counts(), **settings)
 
     def test_another_comparison_is_refused(self, tmp_path: Path) -> None:
         compare(counts(), ["poisson"], [1], random_state=0, n_restarts=1, output=tmp_path)

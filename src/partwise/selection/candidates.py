@@ -133,6 +133,9 @@ def chosen_candidates(models: Any, kind: str, *, missing: bool = False) -> tuple
     if models is None:
         return tuple(known.values())
     if isinstance(models, Mapping):
+        for name in map(str, models):
+            if not name.isprintable() or "/" in name or "\\" in name:
+                raise InvalidInputError(f"models: {name!r} cannot be a part of a file's name: give it another name.")
         found = [_of_estimator(str(name), model) for name, model in models.items()]
     else:
         listed: Iterable[Any] = [models] if isinstance(models, str) or hasattr(models, "get_params") else models

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import os
 import sys
 from collections.abc import Iterable
@@ -104,10 +105,10 @@ def compare(
     key = _key(random_state, folder)
     if folder is not None:
         check_identity(folder, _identity(data, candidates, key))
-    where = resolve_engine(engine, n_jobs)
-    work, at_a_time = _work_on(where, data, candidates, key)
     fits, fresh = Ledger(Fit, folder, "fits"), Ledger(NewRows, folder, "new_rows")
     evidence = Ledger(Evidence, folder, "evidence")
+    where = resolve_engine(engine, n_jobs)
+    work, at_a_time = _work_on(where, data, candidates, key)
     shown = sys.stderr is not None and sys.stderr.isatty() if progress is None else progress
     search = Search(work, fits, fresh, evidence, at_a_time, _say if shown else _silent)
     try:
@@ -154,9 +155,12 @@ def _work_on(
 def _checked_ranks(ranks: Iterable[int] | None) -> list[int] | None:
     if ranks is None:
         return None
-    tried = sorted({int(rank) for rank in ranks})
+    try:
+        tried = sorted({operator.index(rank) for rank in ranks})
+    except TypeError:
+        tried = []
     if not tried or tried[0] < 1:
-        raise InvalidInputError("ranks must be numbers of parts, at least one, each at least 1.")
+        raise InvalidInputError(f"ranks must be whole numbers of parts, at least one, each at least 1, got {ranks!r}.")
     return tried
 
 

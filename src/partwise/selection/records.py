@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from partwise.errors import FileFormatError, InvalidInputError
 from partwise.io.atomic import atomic_path, write_atomically
+from partwise.io.source import library, reading
 
 Floats = NDArray[np.float64]
 
@@ -179,22 +180,31 @@ class Ledger(Generic[Kept]):
 
     def _take_up(self, path: Path) -> None:
         """Read what was done. A line that a killed run left half-written is dropped, and its fit redone."""
-        lines = path.read_text(encoding="utf-8").splitlines(keepends=True) if path.exists() else []
+        with reading(path):
+            lines = path.read_text(encoding="utf-8").splitlines(keepends=True) if path.exists() else []
         whole = [line for line in lines if line.endswith("\n")]
         for line in whole[1:]:
-            cells = next(csv.reader([line]))
-            if len(cells) != len(self._cells):
-                raise FileFormatError(f"{path} has a line that no comparison wrote ({line.strip()!r}): remove it.")
-            known: dict[str, Any] = {
-                name: _READ[self._types[name]](cell) for name, cell in zip(self._cells, cells, strict=True)
-            }
-            task = Task(known["model"], known["rank"], known["restart"])
-            if self._arrays:
-                with np.load(self._array_file(task), allow_pickle=False) as arrays:
-                    known |= {name: arrays[name] for name in self._arrays}
-            self.records[task] = self._kind(**known)
+            record = self._record(path, line)
+            self.records[record.task] = record
         kept = "".join(whole) or ",".join(self._cells) + "\n"
         write_atomically(path, lambda aside: aside.write_text(kept, encoding="utf-8"))
+
+    def _record(self, path: Path, line: str) -> Kept:
+        """The record of a line and of the arrays beside it."""
+        try:
+            cells = zip(self._cells, next(csv.reader([line])), strict=True)
+            known: dict[str, Any] = {name: _READ[self._types[name]](cell) for name, cell in cells}
+        except (ValueError, csv.Error) as error:
+            raise FileFormatError(
+                f"{path} has a line that no comparison wrote ({line.strip()!r}): remove it."
+            ) from error
+        if self._arrays:
+            stored = self._array_file(Task(known["model"], known["rank"], known["restart"]))
+            # Opened here: of a damaged file NumPy leaves its own open.
+            with library(stored, "a file of a comparison"), stored.open("rb") as file:
+                arrays = np.load(file, allow_pickle=False)
+                known |= {name: arrays[name] for name in self._arrays}
+        return self._kind(**known)
 
 
 _READ: Mapping[str, Any] = {"str": str, "int": int, "float": float}

@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 from partwise import GammaPoissonNMF
-from partwise.likelihood import exact
+from partwise.core.keys import Key
+from partwise.gamma_poisson import GammaPoissonModel
+from partwise.likelihood import auto, exact
 from partwise.reproduce import available, find
 from partwise.reproduce._notebook import Notebook
 from partwise.reproduce.gap import contour, curves, surplus
@@ -92,6 +94,31 @@ def test_three_components_are_no_worse_than_the_truth() -> None:
     X = counts(100, seed=0, n_samples=25)
     model = GammaPoissonNMF(3, random_state=0).fit(X)
     assert exact(X, model.components_.T, 1.0, 1.0).total >= exact(X, 100 * DICTIONARY, 1.0, 1.0).total
+
+
+def test_joint_likelihood_has_no_maximum() -> None:
+    """Eq. 3 to 6 with W, H and β free: s W, H / s and s β lower the cost by N K log s."""
+    rng = np.random.default_rng(0)
+    activations, shape, rate = rng.gamma(1.0, 1.0, (7, 2)), np.array([0.5, 2.0]), np.array([1.0, 3.0])
+
+    def penalty(h: np.ndarray, b: np.ndarray) -> float:
+        return float(((1 - shape) * np.log(h) + b * h - shape * np.log(b)).sum())
+
+    fall = penalty(activations, rate) - penalty(activations / 10.0, 10.0 * rate)
+    assert fall == pytest.approx(7 * 2 * np.log(10.0))
+
+
+@pytest.mark.slow
+def test_more_columns_than_parts_can_pay() -> None:
+    """Six parts: the truth, six columns fitted from it, and ten, of which eight stay, each likelier than the last."""
+    parts = 150 * np.random.default_rng(0).dirichlet(np.full(100, 0.1), size=6).T / 6
+    X = GammaPoissonModel(parts).simulate(Key(0).for_stage("data"), 200)
+    six = GammaPoissonNMF(6, init=parts.T, random_state=0).fit(X)
+    ten = GammaPoissonNMF(10, random_state=0).fit(X)
+    found = [auto(X, dictionary, 1.0, 1.0, rng=0) for dictionary in (parts, six.components_.T, ten.components_.T)]
+    np.testing.assert_allclose([each.total for each in found], [-21824, -21666, -21633], atol=1.0)
+    assert max(each.total_std_error for each in found) < 0.7
+    assert ten.n_active_components_ == 8
 
 
 @pytest.mark.slow

@@ -262,6 +262,8 @@ def test_missing_cells_are_refused_unless_they_can_be_imputed(planted: Any) -> N
         estimator("vb").partial_fit(X)
     with pytest.raises(InvalidInputError, match="missing='impute' is for inference='gibbs' and 'gibbs-partial'"):
         estimator("vb", missing="impute").fit(X)
+    model = estimator("gibbs", missing="impute")
+    np.testing.assert_array_equal(model.fit_transform(X), model.activations_)
 
 
 @pytest.mark.parametrize("inference", ["gibbs", "gibbs-partial"])

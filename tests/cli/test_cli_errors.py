@@ -192,6 +192,9 @@ def test_messages_speak_of_options() -> None:
 def test_missing_cells_name_the_option_that_imputes_them(partwise, folder) -> None:
     sentence = partwise.fails("fit", "votes.csv", "-o", "m.partwise", "--model", "allocation", "-k", 2)
     assert "AllocationNMF.fit does not support: pass --set missing=impute with --inference gibbs or" in sentence
+    settings = ["--set", "missing=impute", "--set", "n_draws=2", "--set", "burn_in=1", "--activations", "a.csv"]
+    partwise("fit", "votes.csv", "-o", "m.partwise", "--model", "allocation", "-k", 2, *settings)
+    assert read("a.csv").shape == (40, 2)
 
 
 def test_score_of_a_model_of_bits(partwise, folder) -> None:

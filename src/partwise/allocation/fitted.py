@@ -92,6 +92,26 @@ class FittedAllocation(ChainedEstimator, FactorizationEstimator):
         with self._compiling():
             return expected_activations(data, self._row_model(), self.components_.T, self._engine())
 
+    def fit_transform(self, X: Any, y: Any = None) -> Floats:
+        """Fit the parts, and give the activations of the samples.
+
+        Parameters
+        ----------
+        X
+            Counts as for `fit`.
+        y
+            Ignored.
+
+        Returns
+        -------
+        ndarray
+            Samples x components, as `transform` finds them; with ``missing="impute"``, those of the fit itself, which
+            knows what to make of missing cells.
+        """
+        if self.missing == "impute":
+            return self.fit(X).activations_  # type: ignore[no-any-return]  # of scikit-learn, which has no types
+        return super().fit_transform(X)  # type: ignore[no-any-return]
+
     def log_likelihood(self, X: Any, *, std_error: float = STD_ERROR, random_state: Any = 0) -> LogLikelihood:
         """Log p(x) of each sample given the dictionary, activations and length integrated out, with standard errors.
 

@@ -207,7 +207,9 @@ def _write_tables(tables: dict[str, Path | None], model: Any, table: Table | Map
     if parts is not None:
         write_parts(parts, model.components_, getattr(model, "feature_names_in_", None), columns)
     if activations is not None:
-        write_activations(activations, model.transform(table), table, columns)
+        # Those of the fit, where only the fit knows what to make of missing cells.
+        imputed = getattr(model, "missing", "refuse") == "impute"
+        write_activations(activations, model.activations_ if imputed else model.transform(table), table, columns)
 
 
 def _facts(model: Any, table: Table | MappedCounts, seconds: float) -> dict[str, Any]:

@@ -197,6 +197,17 @@ def test_missing_cells_name_the_option_that_imputes_them(partwise, folder) -> No
     assert read("a.csv").shape == (40, 2)
 
 
+def test_rows_that_cannot_be_predicted_are_named_by_their_place(partwise, folder) -> None:
+    counts = np.eye(6) + 1
+    np.save("whole.npy", counts)
+    partwise("fit", "whole.npy", "-o", "m.partwise", "--model", "gamma-poisson", "-k", 1, "--max-iter", 2)
+    counts[4, 2] = 0.5
+    np.save("half.npy", counts)
+    for rows in ([], ["--row", "1", "--row", "4"]):
+        sentence = partwise.fails("predict", "m.partwise", "half.npy", "--top", 1, *rows)
+        assert "half.npy[4, 2] = 0.5 is not a whole number" in sentence
+
+
 def test_score_of_a_model_of_bits(partwise, folder) -> None:
     write_table("bits.csv", np.eye(4), list("abcd"), list("wxyz"))
     partwise("fit", "bits.csv", "-o", "bits.partwise", "--model", "logistic-pca", "-k", 1, "--max-iter", 2)

@@ -80,16 +80,19 @@ def _expected(model: Any, table: Table, positions: Any) -> Any:
     """Pieces of rows with their numbers and expected values; a row's activations do not depend on other rows."""
     from dataclasses import replace
 
+    import numpy as np
     import scipy.sparse as sp
 
     data = _data(table)
     matrix, missing = data.to_scipy(), data.missing_matrix()
     step = max(1, _CELLS_AT_ONCE // max(1, table.shape[1]))
-    for start in range(0, len(positions), step):
-        numbers = positions[start : start + step]
+    # Rows that follow each other, so that messages name them by their place in the whole.
+    runs = np.split(positions, np.flatnonzero(np.diff(positions) != 1) + 1)
+    for numbers in (run[start : start + step] for run in runs for start in range(0, len(run), step)):
         labels = None if table.row_labels is None else table.row_labels[numbers]
         hidden = sp.csr_array(missing[numbers]) if data.n_missing else None
-        piece = replace(table, matrix=sp.csr_array(matrix[numbers]), row_labels=labels, missing=hidden)
+        whole = {"row_labels": labels, "missing": hidden, "first_row": table.first_row + int(numbers[0])}
+        piece = replace(table, matrix=sp.csr_array(matrix[numbers]), **whole)
         if hasattr(model, "predict_proba"):
             expected = model.predict_proba(piece)
         else:

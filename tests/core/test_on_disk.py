@@ -91,6 +91,15 @@ def _delayed(part: Any) -> Any:
     return delayed(lambda: part)()
 
 
+def test_layers_of_anndata_in_memory(tmp_path: Path) -> None:
+    anndata = pytest.importorskip("anndata")
+    cells = anndata.AnnData(X.astype(np.float64) * 2, layers={"counts": X})
+    mapped = on_disk(cells, tmp_path / "counts", layer="counts")
+    np.testing.assert_array_equal(mapped.to_scipy().toarray(), X.toarray())
+    with pytest.raises(InvalidInputError, match="layer='raw' is not in the AnnData object"):
+        on_disk(cells, tmp_path / "raw", layer="raw")
+
+
 def test_values_that_need_more_bytes_later(tmp_path: Path) -> None:
     parts = [np.array([[1, 2]]), np.array([[70_000, 0]]), np.array([[0.5, 2.0**40]])]
     mapped = on_disk(parts, tmp_path / "counts")
@@ -165,6 +174,9 @@ def test_bad_sources_leave_nothing(tmp_path: Path) -> None:
     on_disk(X, tmp_path / "counts")
     with pytest.raises(InvalidInputError, match="is there already"):
         on_disk(X, tmp_path / "counts")
+    for source in (X, PARTS):
+        with pytest.raises(InvalidInputError, match="transpose= is not for data of this kind: drop it"):
+            on_disk(source, tmp_path / "new", transpose=True)
     for ignored in ({"folder": tmp_path / "copy"}, {"transpose": True}):
         with pytest.raises(InvalidInputError, match="holds rows that were read and written before"):
             on_disk(tmp_path / "counts", **ignored)

@@ -91,8 +91,8 @@ def _expected(model: Any, table: Table, positions: Any) -> Any:
     for numbers in (run[start : start + step] for run in runs for start in range(0, len(run), step)):
         labels = None if table.row_labels is None else table.row_labels[numbers]
         hidden = sp.csr_array(missing[numbers]) if data.n_missing else None
-        whole = {"row_labels": labels, "missing": hidden, "first_row": table.first_row + int(numbers[0])}
-        piece = replace(table, matrix=sp.csr_array(matrix[numbers]), **whole)
+        rows, first = sp.csr_array(matrix[numbers]), table.first_row + int(numbers[0])
+        piece = replace(table, matrix=rows, row_labels=labels, missing=hidden, first_row=first)
         if hasattr(model, "predict_proba"):
             expected = model.predict_proba(piece)
         else:

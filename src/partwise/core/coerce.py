@@ -92,11 +92,16 @@ def _is_anndata(X: Any) -> bool:
     return anndata is not None and isinstance(X, anndata.AnnData)
 
 
-def _anndata_matrix(X: Any, layer: str | None) -> Any:
+def matrix_or_layer(X: Any, layer: str | None) -> Any:
+    """The matrix of an AnnData object, or one of its layers, as it is stored there."""
     if layer is not None and layer not in X.layers:
         known = ", ".join(map(repr, X.layers)) or "none"
         raise InvalidInputError(f"layer={layer!r} is not in the AnnData object: its layers are {known}.")
-    matrix = X.X if layer is None else X.layers[layer]
+    return X.X if layer is None else X.layers[layer]
+
+
+def _anndata_matrix(X: Any, layer: str | None) -> Any:
+    matrix = matrix_or_layer(X, layer)
     if matrix is None:
         raise InvalidInputError("The AnnData object has no X: name a layer.")
     if isinstance(matrix, np.ndarray) or sp.issparse(matrix):

@@ -11,6 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from partwise.core.chunks import is_chunked, rows_of_chunks
+from partwise.core.coerce import as_table, matrix_or_layer
 from partwise.errors import FileFormatError, InvalidInputError
 from partwise.io import read
 from partwise.io.table import Labels, Table, as_labels
@@ -63,11 +64,11 @@ def lazy_matrix(source: Any, options: dict[str, Any]) -> tuple[Any, Labels | Non
         ``layer`` of AnnData.
     """
     if is_chunked(source):
+        _no_options(options)
         return source, None, None
     if not (hasattr(source, "obs_names") and hasattr(source, "layers")):
         return None
-    layer = options.get("layer")
-    matrix = source.X if layer is None else source.layers[layer]
+    matrix = matrix_or_layer(source, options.get("layer"))
     if not is_chunked(matrix):
         return None
     _layer_alone(options)
@@ -89,7 +90,11 @@ def here(source: Any, options: dict[str, Any]) -> Iterator[Any]:
     lazy = lazy_matrix(source, options)
     if lazy is not None:
         return _labelled(rows_of_chunks(lazy[0]), *lazy[1:])
-    return iter([source]) if hasattr(source, "shape") else iter(source)
+    layer = _layer_alone(options)
+    if hasattr(source, "shape"):
+        return iter([as_table(source, layer=layer)])
+    _no_options(options)
+    return iter(source)
 
 
 def _labelled(blocks: Iterable[Any], rows: Labels | None, columns: Labels | None) -> Iterator[Table]:
@@ -134,10 +139,13 @@ def _with_features(table: Table, features: Labels) -> Table:
 
 
 def _layer_alone(options: dict[str, Any]) -> str | None:
-    foreign = sorted(options.keys() - {"layer"})
-    if foreign:
-        raise InvalidInputError(f"{foreign[0]}= is not for AnnData that are read in pieces: drop it.")
+    _no_options({name: value for name, value in options.items() if name != "layer"})
     return options.get("layer")
+
+
+def _no_options(options: dict[str, Any]) -> None:
+    if options:
+        raise InvalidInputError(f"{min(options)}= is not for data of this kind: drop it.")
 
 
 def _h5ad(path: Path, layer: str | None) -> list[Piece]:

@@ -232,6 +232,11 @@ class TestCompare:
         assert found.recommended.rank == 3
         assert found.choose("allocation", 2).fit_best(X, n_draws=2, burn_in=2).n_components_ == 2
 
+    @pytest.mark.parametrize("seed", [None, 2**40 + 3])
+    def test_the_choice_can_be_fitted_whatever_the_seed(self, seed) -> None:
+        found = compare(counts(), ["poisson"], [1], random_state=seed, n_restarts=1)
+        assert found.fit_best(counts(), max_iter=1, tol=0.0).random_state == found.seed % 2**32
+
     def test_own_estimators(self) -> None:
         models = {"flat": AllocationNMF(activation_concentration=1.0, n_draws=20, burn_in=20), "ml": PoissonNMF()}
         found = compare(counts(), models, [1, 2], random_state=0, n_restarts=1)
@@ -329,6 +334,10 @@ class TestFiles:
 
 
 class TestParts:
+    def test_other_features_do_not_match(self) -> None:
+        with pytest.raises(InvalidInputError, match=r"the same features, got shapes \(2, 3\) and \(2, 4\)"):
+            match_parts(np.ones((2, 3)), np.ones((2, 4)))
+
     def test_matching_survives_permutation_and_scale(self) -> None:
         parts = np.random.default_rng(0).gamma(0.3, size=(5, 20))
         order = np.array([3, 0, 4, 1, 2])

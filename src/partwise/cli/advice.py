@@ -29,7 +29,7 @@ def fit_command(found: Comparison, data: Path, reading: ReadArguments) -> str:
     """
     model, rank = found.choice
     words = ["fit", str(data), *reading.words(), "-o", str(_model_file(data)), "--model", model, "-k", str(rank)]
-    words += ["--seed", str(found.seed)]
+    words += ["--seed", str(found.fit_seed)]
     estimator = found.estimator()
     defaults = {name: parameter.default for name, parameter in inspect.signature(type(estimator)).parameters.items()}
     told = {"n_components", "random_state", *fixed_settings(model)}

@@ -218,7 +218,12 @@ class Comparison:
             at = [fit.shape for task, fit in sorted(self.fits.items()) if task[:2] == self.choice]
             # Four digits are more than is known of it, and can be typed.
             parameters[candidate.estimated] = float(f"{np.mean(at or own):.4g}")
-        return candidate.build(self.choice.rank, self.seed, briefly=False, **parameters)
+        return candidate.build(self.choice.rank, self.fit_seed, briefly=False, **parameters)
+
+    @property
+    def fit_seed(self) -> int:
+        """Seed of the fit to all of the data: of the comparison's own as many bits as estimators take."""
+        return self.seed % 2**32
 
     def fit_best(self, X: Any, **parameters: Any) -> Any:
         """Fit the choice to all of the data.

@@ -9,6 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
+from partwise.errors import InvalidInputError
+
 Floats = NDArray[np.float64]
 
 
@@ -32,6 +34,11 @@ def match_parts(one: Floats, other: Floats) -> tuple[NDArray[np.intp], NDArray[n
     >>> second.tolist(), cosines.tolist()
     ([1, 2, 0], [1.0, 1.0, 1.0])
     """
+    one, other = np.asarray(one, dtype=np.float64), np.asarray(other, dtype=np.float64)
+    if one.ndim != 2 or other.ndim != 2 or one.shape[1] != other.shape[1]:
+        raise InvalidInputError(
+            f"parts must be components x features of the same features, got shapes {one.shape} and {other.shape}."
+        )
     similarity = _unit(one) @ _unit(other).T
     first, second = linear_sum_assignment(similarity, maximize=True)
     return first, second, np.asarray(similarity[first, second])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 import warnings
 from typing import Any
 
@@ -167,3 +168,16 @@ def test_sum_over_all_orders() -> None:
 def test_refused(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidInputError, match=message):
         estimate(0, **{"method": "smc", **settings})
+
+
+@pytest.mark.parametrize(
+    ("counts", "n_components", "method", "sentence"),
+    [
+        ([[1, 2]], 0, "annealed", "n_components must be at least 1, got 0."),
+        ([[10**15, 1]], 2, "annealed", "method='annealed' keeps a label for each token, and X has 1e+15 of them: thin"),
+        ([[10**15, 1]], 2, "exact", "p(X) by enumeration needs more than"),
+    ],
+)
+def test_what_cannot_be_done_is_said_at_once(counts: Any, n_components: int, method: str, sentence: str) -> None:
+    with pytest.raises(InvalidInputError, match=re.escape(sentence)):
+        log_marginal_likelihood(counts, n_components, method=method)

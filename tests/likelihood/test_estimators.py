@@ -185,11 +185,24 @@ def test_seeds(estimator: Any) -> None:
         (([[-1, 0, 0, 0, 0, 0]], *MODEL), "-1"),
         (([SHORT], DICTIONARY.T, SHAPE, RATE), "dictionary"),
         (([SHORT], -DICTIONARY, SHAPE, RATE), r"dictionary\[0, 0\]"),
+        (([SHORT], "words", SHAPE, RATE), "dictionary must be an array of numbers"),
+        (([SHORT], np.full(DICTIONARY.shape, 1e308), SHAPE, RATE), "column 0 of dictionary has no finite sum"),
         (([SHORT], DICTIONARY, [1.0, 2.0], RATE), "shape"),
         (([SHORT], DICTIONARY, 0.0, RATE), r"shape\[0\]"),
         (([SHORT], DICTIONARY, SHAPE, np.nan), r"rate\[0\]"),
     ],
-    ids=["no rows", "a fraction", "negative", "transposed", "negative weights", "two shapes", "no shape", "rate"],
+    ids=[
+        "no rows",
+        "a fraction",
+        "negative",
+        "transposed",
+        "negative weights",
+        "words",
+        "overflow",
+        "two shapes",
+        "no shape",
+        "rate",
+    ],
 )
 def test_mistakes_get_one_sentence(estimator: Any, arguments: Any, words: str) -> None:
     with pytest.raises(InvalidInputError, match=words) as caught:

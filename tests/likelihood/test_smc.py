@@ -40,9 +40,7 @@ def test_unbiased_with_other_numbers(settings: dict[str, Any]) -> None:
 def test_rows_too_long_for_memory(estimate: Any) -> None:
     rows = np.array([SHORT, SHORT, SHORT])
     rows[1, 0] = 10**15
-    with pytest.raises(
-        InvalidInputError, match=r"^Row 1 of X has 1e\+15 tokens, and \w+ would need \S+ TB for"
-    ):
+    with pytest.raises(InvalidInputError, match=r"^Row 1 of X has 1e\+15 tokens, and \w+ would need \S+ TB for"):
         estimate(rows, *MODEL, rng=0)
 
 

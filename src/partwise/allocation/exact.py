@@ -47,9 +47,10 @@ def exact_log_marginal(X: Any, model: AllocationModel, *, max_states: int = 200_
         # While a row is under way its own sums are part of the state, at its end.
         inside = {(*sums, *(0,) * n_components): weight for sums, weight in states.items()}
         for f in np.flatnonzero(row):
-            splits = list(_splits(int(row[f]), n_components))
-            if len(inside) * len(splits) > 50 * max_states:
+            # Counted before they are listed: of large counts there are more than fit into memory.
+            if len(inside) * math.comb(int(row[f]) + n_components - 1, n_components - 1) > 50 * max_states:
                 _refuse(max_states)
+            splits = list(_splits(int(row[f]), n_components))
             grown: dict[Sums, float] = {}
             for (sums, weight), split in itertools.product(inside.items(), splits):
                 merged = _added(sums, split, int(f) * n_components)

@@ -96,7 +96,7 @@ def log_marginal_likelihood(
     True
     """
     efforts = {"n_islands": n_islands, "n_particles": n_particles, "n_stages": n_stages, "n_pilot": n_pilot}
-    for name, effort in efforts.items():
+    for name, effort in {"n_components": n_components, **efforts}.items():
         least = 4 if name == "n_islands" else 1
         if effort < least:
             raise InvalidInputError(f"{name} must be at least {least}, got {effort}.")
@@ -111,7 +111,7 @@ def log_marginal_likelihood(
     )
     if method == "exact":
         return LogLikelihood(np.array([exact_log_marginal(data, model)]), np.zeros(1), np.full(1, np.inf))
-    check_tokens(data, method)
+    check_tokens(data, f"method={method!r}", "thin the counts")
     key = key_from(rng).for_stage("marginal likelihood")
     logs = np.zeros((1, n_islands))
 

@@ -235,7 +235,10 @@ def _observed_exposure(data: CountMatrix, weights: Floats) -> Floats:
 
 
 def _dictionary(dictionary: Any, n_features: int) -> Floats:
-    weights = np.array(dictionary, dtype=np.float64)
+    try:
+        weights = np.array(dictionary, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InvalidInputError("dictionary must be an array of numbers, features x components.") from None
     if weights.ndim != 2 or weights.shape[0] != n_features or weights.shape[1] == 0:
         raise InvalidInputError(
             f"dictionary must be features x components with {n_features} rows as X has columns, got shape"
@@ -245,4 +248,8 @@ def _dictionary(dictionary: Any, n_features: int) -> Floats:
     if bad.any():
         f, k = np.argwhere(bad)[0]
         raise InvalidInputError(f"dictionary[{f}, {k}] = {weights[f, k]} must be a finite nonnegative number.")
+    with np.errstate(over="ignore"):
+        overflows = np.isinf(weights.sum(axis=0))
+    if overflows.any():
+        raise InvalidInputError(f"column {int(np.argmax(overflows))} of dictionary has no finite sum: scale it down.")
     return np.ascontiguousarray(weights)

@@ -50,7 +50,7 @@ class AnnealedGibbs:
 
     def init(self, key: Key, data: SparseData) -> AnnealedState:
         """Tokens take labels one after the other, each given those before it."""
-        check_tokens(data, "map")
+        check_tokens(data, "inference='map'")
         model, (n_samples, n_features), n_chains = self.model, data.shape, self.n_chains
         n_components = model.n_components
         state = AnnealedState(

@@ -64,7 +64,7 @@ class CollapsedGibbs:
 
     def init(self, key: Key, data: SparseData) -> GibbsState:
         """Tokens take labels one after the other, each given those before it, and the counts of KL-NMF besides."""
-        check_tokens(data, self.name)
+        check_tokens(data, f"inference={self.name!r}")
         model, (n_samples, n_features), n_chains = self.model, data.shape, self.n_chains
         n_components = model.n_components
         state = GibbsState(

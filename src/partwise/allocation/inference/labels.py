@@ -19,6 +19,7 @@ from partwise.errors import InvalidInputError
 from partwise.poisson.inference.state import Start
 
 _MOST_TOKENS = 2**31
+_WITHOUT_LABELS = "use 'vb' or 'bld', whose memory does not grow with the counts"
 # Entries of 4 bytes that a sweep works on at a time, to stay in a cache of 1 MB.
 _TILE = 200_000
 
@@ -43,13 +44,10 @@ def keys_of_rows(data: SparseData) -> int:
     return data.shape[0] + 1
 
 
-def check_tokens(data: SparseData, inference: str) -> None:
+def check_tokens(data: SparseData, caller: str, remedy: str = _WITHOUT_LABELS) -> None:
     """Refuse data of more tokens than labels are kept for."""
     if data.total > _MOST_TOKENS:
-        raise InvalidInputError(
-            f"inference={inference!r} keeps a label for each token, and X has {data.total:.3g} of them: use 'vb' or"
-            " 'bld', whose memory does not grow with the counts."
-        )
+        raise InvalidInputError(f"{caller} keeps a label for each token, and X has {data.total:.3g} of them: {remedy}.")
 
 
 def guide_counts(

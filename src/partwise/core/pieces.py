@@ -64,7 +64,7 @@ def lazy_matrix(source: Any, options: dict[str, Any]) -> tuple[Any, Labels | Non
         ``layer`` of AnnData.
     """
     if is_chunked(source):
-        _no_options(options)
+        _no_options(options, "arrays of Dask")
         return source, None, None
     if not (hasattr(source, "obs_names") and hasattr(source, "layers")):
         return None
@@ -90,11 +90,10 @@ def here(source: Any, options: dict[str, Any]) -> Iterator[Any]:
     lazy = lazy_matrix(source, options)
     if lazy is not None:
         return _labelled(rows_of_chunks(lazy[0]), *lazy[1:])
-    layer = _layer_alone(options)
-    if hasattr(source, "shape"):
-        return iter([as_table(source, layer=layer)])
-    _no_options(options)
-    return iter(source)
+    if not hasattr(source, "shape"):
+        _no_options(options, "matrices in memory")
+        return iter(source)
+    return iter([as_table(source, layer=_layer_alone(options, "data in memory"))])
 
 
 def _labelled(blocks: Iterable[Any], rows: Labels | None, columns: Labels | None) -> Iterator[Table]:
@@ -138,14 +137,14 @@ def _with_features(table: Table, features: Labels) -> Table:
     return Table(moved, table.row_labels, features, source=table.source)
 
 
-def _layer_alone(options: dict[str, Any]) -> str | None:
-    _no_options({name: value for name, value in options.items() if name != "layer"})
+def _layer_alone(options: dict[str, Any], what: str = "AnnData that are read in pieces") -> str | None:
+    _no_options({name: value for name, value in options.items() if name != "layer"}, what)
     return options.get("layer")
 
 
-def _no_options(options: dict[str, Any]) -> None:
+def _no_options(options: dict[str, Any], what: str) -> None:
     if options:
-        raise InvalidInputError(f"{min(options)}= is not for data of this kind: drop it.")
+        raise InvalidInputError(f"{min(options)}= is not for {what}: drop it.")
 
 
 def _h5ad(path: Path, layer: str | None) -> list[Piece]:

@@ -311,6 +311,8 @@ class AllocationNMF(FittedAllocation):
     def partial_fit(self, X: Any, y: Any = None) -> Self:
         """Take in a batch of samples by on-line variational Bayes (``inference="vb"``); call it batch after batch.
 
+        After `fit`, it starts anew.
+
         Parameters
         ----------
         X

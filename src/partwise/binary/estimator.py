@@ -318,6 +318,8 @@ class BinaryNMF(UncertainEstimator):
     def partial_fit(self, X: Any, y: Any = None) -> Self:
         """Take in a batch of samples by stochastic variational Bayes (``inference="vb"``); call it batch after batch.
 
+        After `fit`, it goes on from the parts that were found if ``batch_size`` was given, and starts anew otherwise.
+
         Parameters
         ----------
         X

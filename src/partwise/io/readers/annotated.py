@@ -9,7 +9,6 @@ import math
 import os
 import subprocess
 import sys
-import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
@@ -22,17 +21,30 @@ from partwise.io.labels import label_array
 from partwise.io.limits import refuse_above
 from partwise.io.optional import require
 from partwise.io.options import ReadOptions
-from partwise.io.readers.layout import Plan, RefusedError, TooLargeError, UnknownLayerError, plan
+from partwise.io.readers.layout import Plan, RefusedError, TooLargeError, UnknownLayerError
 from partwise.io.source import bad_file, library
 from partwise.io.sparse import Array, from_compressed, numeric
 from partwise.io.table import Table
 
-_PROCESS = "partwise.io.readers.hdf5_process"
+_PROCESS = "partwise.io.readers.annotated_process"
 
 
 def read_h5ad(path: Path, options: ReadOptions) -> Table:
-    """Read X, or a layer, of an .h5ad file, in a process of its own (a damaged file can crash the HDF5 library)."""
+    """Read X, or a layer, of an .h5ad file."""
     require("h5py", "anndata", "reading .h5ad files")
+    return _read(path, options, "an .h5ad file")
+
+
+def read_zarr(path: Path, options: ReadOptions) -> Table:
+    """Read X, or a layer, of an AnnData .zarr directory."""
+    if not path.is_dir():
+        raise bad_file(path, "it is not a directory", "give the .zarr directory")
+    require("zarr", "anndata", "reading .zarr directories")
+    return _read(path, options, "an AnnData .zarr directory")
+
+
+def _read(path: Path, options: ReadOptions, kind: str) -> Table:
+    """Read in a process of its own, which a damaged file may crash."""
     arguments = [str(path.resolve()), str(options.limit), *([] if options.layer is None else [options.layer])]
     command = [sys.executable, "-W", "ignore", "-P", "-m", _PROCESS, *arguments]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
@@ -40,24 +52,10 @@ def read_h5ad(path: Path, options: ReadOptions) -> Table:
         command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL, env=environment
     ) as process:
         try:
-            found, arrays = _receive(cast(io.BufferedReader, process.stdout), path, options)
+            found, arrays = _receive(cast(io.BufferedReader, process.stdout), path, options, kind)
         except BaseException:
             process.kill()
             raise
-    return _table(found, arrays, path, options.limit)
-
-
-def read_zarr(path: Path, options: ReadOptions) -> Table:
-    """Read X, or a layer, of an AnnData .zarr directory."""
-    if not path.is_dir():
-        raise bad_file(path, "it is not a directory", "give the .zarr directory")
-    zarr = require("zarr", "anndata", "reading .zarr directories")
-    with library(path, "an AnnData .zarr directory"), warnings.catch_warnings():
-        # Its warnings are about parts that are not read here.
-        warnings.simplefilter("ignore")
-        with _explained(path, options):
-            found = plan(zarr.open_group(str(path), mode="r"), options.layer, options.limit)
-        arrays = [np.asarray(array[...]) for array in found.arrays]
     return _table(found, arrays, path, options.limit)
 
 
@@ -75,12 +73,12 @@ def _explained(path: Path, options: ReadOptions) -> Iterator[None]:
         raise InvalidInputError(f"layer={options.layer!r} is not in {path}; its layers are: {known}.") from None
 
 
-def _receive(stream: io.BufferedReader, path: Path, options: ReadOptions) -> tuple[Plan, list[Array]]:
+def _receive(stream: io.BufferedReader, path: Path, options: ReadOptions, kind: str) -> tuple[Plan, list[Array]]:
     """Take over what the process found."""
     try:
         answer: dict[str, Any] = json.loads(stream.readline())
     except ValueError:
-        raise bad_file(path, "it is damaged so badly that the HDF5 library fails on it") from None
+        raise bad_file(path, f"it is so damaged, or so far from {kind}, that its library fails on it") from None
     with _explained(path, options):
         if "refused" in answer:
             raise RefusedError(*answer["refused"])
@@ -88,7 +86,7 @@ def _receive(stream: io.BufferedReader, path: Path, options: ReadOptions) -> tup
             raise TooLargeError(answer["too_large"])
         if "layers" in answer:
             raise UnknownLayerError(answer["layers"])
-    with library(path, "an .h5ad file"):
+    with library(path, kind):
         if "failed" in answer:
             raise ValueError(answer["failed"])
         rows, columns = answer["shape"]
@@ -103,7 +101,7 @@ def _receive_array(stream: io.BufferedReader, dtype: str, shape: list[int]) -> A
     while filled < len(target):
         count = stream.readinto(target[filled:])
         if not count:
-            raise EOFError("the HDF5 library stopped in the middle of the values")
+            raise EOFError("it ends in the middle of the values")
         filled += count
     return array.reshape(shape)
 

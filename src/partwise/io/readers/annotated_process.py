@@ -1,40 +1,67 @@
-"""The small process that opens HDF5 files: ``python -m partwise.io.readers.hdf5_process PATH LIMIT [LAYER]``.
+"""The small process that opens AnnData: ``python -m partwise.io.readers.annotated_process PATH LIMIT [LAYER]``.
 
-The HDF5 library can crash on a damaged file. It does so here, where it takes nobody's work along. Standard output is
-one line of JSON (what follows, or what is wrong), then the bytes of each array.
+On damaged files the HDF5 library can crash, and the codecs of zarr ask for any amount of memory. They do so here,
+where they take nobody's work along. Standard output is one line of JSON (what follows, or what is wrong), then the
+bytes of each array.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import sys
+from pathlib import Path
 from typing import Any, BinaryIO
 
 from partwise.io.readers.layout import Plan, RefusedError, TooLargeError, UnknownLayerError, plan
 
 _SLAB = 2**26
+# Beside what is read: libraries, threads and a few slabs.
+_SPARE = 2**30
 
 
 def main(arguments: list[str], output: BinaryIO) -> None:
     """Answer with the matrix and names of one file."""
-    import h5py
-
     path, limit, *layer = arguments
     try:
-        with h5py.File(path, "r") as file:
+        with _opened(Path(path)) as file:
+            _hold(int(limit) + _SPARE)
             found = plan(file, layer[0] if layer else None, int(limit))
             _say(output, _describe(found))
             for array in found.arrays:
                 _send(array, output)
+    except FileNotFoundError:
+        _say(output, {"refused": RefusedError("a part of it is missing").args})
     except RefusedError as error:
-        _say(output, {"refused": [error.what, error.remedy]})
+        _say(output, {"refused": error.args})
     except TooLargeError as error:
         _say(output, {"too_large": error.declared})
     except UnknownLayerError as error:
         _say(output, {"layers": error.layers})
-    except Exception as error:  # whatever h5py raises on a damaged file
+    except Exception as error:  # whatever the libraries raise on a damaged file
         _say(output, {"failed": str(error) or type(error).__name__})
+
+
+def _opened(path: Path) -> contextlib.AbstractContextManager[Any]:
+    if path.is_dir():
+        import zarr
+
+        return contextlib.nullcontext(zarr.open_group(str(path), mode="r"))
+    import h5py
+
+    opened: contextlib.AbstractContextManager[Any] = h5py.File(path, "r")
+    return opened
+
+
+def _hold(n_bytes: int) -> None:
+    """Let this process take so many more bytes, and fail beyond: a damaged chunk may ask for more than was declared."""
+    with contextlib.suppress(ImportError, OSError, ValueError):  # where the system has no such limit
+        import resource
+
+        pages = int(Path("/proc/self/statm").read_text().split()[5])
+        _, most = resource.getrlimit(resource.RLIMIT_DATA)
+        resource.setrlimit(resource.RLIMIT_DATA, (pages * resource.getpagesize() + n_bytes, most))
 
 
 def _describe(found: Plan) -> dict[str, Any]:

@@ -108,9 +108,8 @@ class FittedAllocation(ChainedEstimator, FactorizationEstimator):
             Samples x components, as `transform` finds them; with ``missing="impute"``, those of the fit itself, which
             knows what to make of missing cells.
         """
-        if self.missing == "impute":
-            return self.fit(X).activations_  # type: ignore[no-any-return]  # of scikit-learn, which has no types
-        return super().fit_transform(X)  # type: ignore[no-any-return]
+        found: Floats = self.fit(X).activations_ if self.missing == "impute" else super().fit_transform(X)
+        return found
 
     def log_likelihood(self, X: Any, *, std_error: float = STD_ERROR, random_state: Any = 0) -> LogLikelihood:
         """Log p(x) of each sample given the dictionary, activations and length integrated out, with standard errors.

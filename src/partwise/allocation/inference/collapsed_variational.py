@@ -42,10 +42,12 @@ class CollapsedVariational:
         """Each nonzero spread as KL-NMF spreads its feature."""
         feature_counts = first_feature_counts(key, data, self.model, self.start, self.engine)
         totals = feature_counts.sum(axis=1, keepdims=True)
-        shares = feature_counts / np.where(totals > 0, totals, 1.0)
+        rounded = (feature_counts / np.where(totals > 0, totals, 1.0)).astype(np.float32)
+        # Of what is stored: counts that did not sum it up exactly could fall below 0 when it is taken out.
+        shares = rounded.astype(np.float64)
         feature_counts = shares * data.column_sums[:, None]
         sample_counts = np.asarray(data.to_scipy() @ shares)
-        responsibilities = shares.astype(np.float32)[data.indices]
+        responsibilities = rounded[data.indices]
         return ResponsibilityState(responsibilities, sample_counts, feature_counts, feature_counts.sum(axis=0))
 
     def step(

@@ -48,3 +48,7 @@ class CheckpointWarning(UserWarning):
 
 class InaccurateWarning(UserWarning):
     """An estimate did not reach the standard error that was asked for; the message names the first such row."""
+
+
+class KernelCacheWarning(UserWarning):
+    """Compiled kernels cannot be kept in, or read from, their usual folder; the message says where they are now."""

@@ -8,24 +8,19 @@ functions cannot allocate or slice arrays.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ParamSpec, TypeVar, cast
+from typing import ParamSpec, TypeVar
 
-import numba
-
-from partwise.kernels.jit import _FASTMATH
+from partwise.kernels.jit import compiled
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
-_njit: Any = numba.njit  # its annotations leave out some options
-_OPTIONS = {"cache": True, "nogil": True, "error_model": "numpy", "fastmath": _FASTMATH, "_nrt": False}
-
 
 def inner_kernel(function: Callable[P, R]) -> Callable[P, R]:
     """Compile a function that is called from inner loops."""
-    return cast("Callable[P, R]", _njit(**_OPTIONS)(function))
+    return compiled(function, _nrt=False)
 
 
 def inline_kernel(function: Callable[P, R]) -> Callable[P, R]:
     """Compile a function of a few instructions into its callers: an array argument takes seven words to pass."""
-    return cast("Callable[P, R]", _njit(**_OPTIONS, forceinline=True)(function))
+    return compiled(function, _nrt=False, forceinline=True)

@@ -7,6 +7,8 @@ from typing import Any, ParamSpec, TypeVar, cast
 
 import numba
 
+from partwise.kernels.cache import KernelCache
+
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -15,7 +17,15 @@ R = TypeVar("R")
 _FASTMATH = {"reassoc", "contract"}
 
 
+def compiled(function: Callable[P, R], **options: object) -> Callable[P, R]:
+    """Compile a function without the GIL, division by zero as in NumPy, and keep it on disk."""
+    njit: Any = numba.njit  # its annotations leave out some options
+    dispatcher: Any = njit(nogil=True, error_model="numpy", fastmath=_FASTMATH, **options)(function)
+    if dispatcher is not function:  # as it is under NUMBA_DISABLE_JIT
+        dispatcher._cache = KernelCache(dispatcher)
+    return cast("Callable[P, R]", dispatcher)
+
+
 def kernel(function: Callable[P, R]) -> Callable[P, R]:
-    """Compile a serial function on flat arrays: cached on disk, without the GIL, division by zero as in NumPy."""
-    compiled: Any = numba.njit(cache=True, nogil=True, error_model="numpy", fastmath=_FASTMATH)(function)
-    return cast("Callable[P, R]", compiled)
+    """Compile a serial function on flat arrays."""
+    return compiled(function)

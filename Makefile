@@ -1,6 +1,9 @@
 # Every target sets up what it needs by itself, in .venv. `make` alone lists the targets.
 PYTHON ?= python3
 WORKERS ?= 2
+# Planted bugs of `make mutate`: how many, and which.
+N ?= 150
+SEED ?= 0
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
@@ -14,7 +17,7 @@ endif
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-all test-browser bench bench-check docs lint clean
+.PHONY: help demo test test-all test-browser mutate bench bench-check docs lint clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
@@ -25,12 +28,16 @@ demo: $(VENV)/.installed ## fit a small model, print its parts and write a pictu
 test: lint ## the test command: lint, types, layers, tests (below 15 minutes on 2 cores)
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
-test-all: lint ## everything that `test` runs, and the slow statistical tests
+test-all: lint ## everything that `test` runs, the slow statistical tests, and a sample of planted bugs
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m 'not browser'
+	$(BIN)/python -m mutation -n 15 --seed 1 --processes $(WORKERS) --least 0.8
 
 test-browser: $(VENV)/.installed-browser ## reports in a headless Chromium, which is installed where that is allowed
 	.ci/chromium
 	$(BIN)/python -m pytest tests/browser -m browser
+
+mutate: $(VENV)/.installed ## plant N=150 bugs in kernels and samplers, chosen by SEED=0: do the tests notice?
+	$(BIN)/python -m mutation -n $(N) --seed $(SEED) --processes $(WORKERS)
 
 bench: $(VENV)/.installed-bench ## measure speed and memory against named peers; all, or those that BENCH= names
 	$(BIN)/python -m benchmarks $(BENCH)
@@ -49,7 +56,7 @@ lint: $(VENV)/.installed ## ruff, mypy --strict, import-linter
 
 clean: ## remove what the targets made, except .venv
 	rm -rf site dist build out .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
-	find src tests benchmarks docs -name __pycache__ -type d -prune -exec rm -rf {} +
+	find src tests benchmarks mutation docs -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # `pip install --group` needs pip 25.1, which is newer than the one that venv lays down with Python 3.11.
 $(VENV)/.installed: pyproject.toml | $(BIN)/python

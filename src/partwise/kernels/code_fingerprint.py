@@ -23,19 +23,28 @@ _VERSIONS = (sys.version, numba.__version__, llvmlite.__version__, np.__version_
 def fingerprint(kernel: Any) -> bytes:
     """A digest of the code of a kernel and of all functions that it calls, with the constants that they use."""
     digest = hashlib.sha256(repr(_VERSIONS).encode())
+    for function in _reachable(kernel):
+        digest.update(_describe(function)[0].encode())
+    return digest.digest()
+
+
+def reachable(kernel: Any) -> list[types.FunctionType]:
+    """The Python functions of a kernel and of all that it calls, in a fixed order."""
+    return [_python_function(function) for function in _reachable(kernel)]
+
+
+def _reachable(kernel: Any) -> Iterator[Any]:
     waiting, seen = [kernel], set()
     while waiting:
         function = waiting.pop()
         if id(function) not in seen:
             seen.add(id(function))
-            text, called = _describe_function(function)
-            digest.update(text.encode())
-            waiting.extend(called)
-    return digest.digest()
+            yield function
+            waiting.extend(_describe(function)[1])
 
 
 @functools.cache
-def _describe_function(function: Any) -> tuple[str, list[Any]]:
+def _describe(function: Any) -> tuple[str, list[Any]]:
     """What one function is made of, as text that is the same in every process, and the functions that it uses."""
     called: list[Any] = []
     options = getattr(function, "targetoptions", {})

@@ -1,0 +1,76 @@
+"""Which tests call which functions, as `mutation.tracing` has written it down, and so which tests a mutant meets."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+# A file with one of these may compute in one test what another looks at.
+SHARED = re.compile(r"scope=|functools|lru_cache|@cache")
+
+# scikit-learn's checks of the interface say little about numbers, and are slow.
+CONFORMANCE = "*_sklearn.py"
+
+
+@functools.cache
+def digest(file: Path) -> str:
+    """The content of a file of tests, in a few letters: what was traced of another content does not count."""
+    return hashlib.sha256(file.read_bytes()).hexdigest()[:16]
+
+
+@dataclass(frozen=True)
+class Test:
+    """A test that passes, the seconds that it took, and what it calls, as ``path/of/module.py:function``."""
+
+    name: str
+    seconds: float
+    calls: frozenset[str]
+
+    @property
+    def file(self) -> str:
+        """The file of the test, below the root."""
+        return self.name.partition("::")[0]
+
+
+class Calls:
+    """The tests of a tree, as far as they have been traced."""
+
+    def __init__(self, root: Path, traced: Path) -> None:
+        lines = traced.read_text(encoding="utf-8").splitlines() if traced.exists() else []
+        found: dict[str, Test] = {}
+        for line in map(json.loads, lines):
+            file = root / line["test"].partition("::")[0]
+            if file.exists() and digest(file) == line["digest"]:
+                found[line["test"]] = Test(line["test"], line["seconds"], frozenset(line["calls"]))
+        shared = {name for name in {test.file for test in found.values()} if SHARED.search((root / name).read_text())}
+        together = {name: _union(test.calls for test in found.values() if test.file == name) for name in shared}
+        self.tests = [Test(test.name, test.seconds, together.get(test.file, test.calls)) for test in found.values()]
+
+    def untraced(self, root: Path, folders: Iterable[str]) -> list[str]:
+        """Files of tests in some folders that were not traced, or that have changed since."""
+        known = {test.file for test in self.tests}
+        files = [
+            file.relative_to(root).as_posix()
+            for name in folders
+            for file in (root / name).glob("test_*.py")
+            if not file.match(CONFORMANCE)
+        ]
+        return sorted(set(files) - known)
+
+    def of(self, package: str, module: str, function: str) -> list[Test]:
+        """The tests of a package that call a function, fast ones first; of its module, if it is new."""
+        own = [test for test in self.tests if test.file.startswith(f"tests/{package}/")]
+        calling = [test for test in own if f"{module}:{function}" in test.calls]
+        known = any(f"{module}:{function}" in test.calls for test in self.tests)
+        if not known:
+            calling = [test for test in own if any(call.startswith(f"{module}:") for call in test.calls)]
+        return sorted(calling, key=lambda test: test.seconds)
+
+
+def _union(sets: Iterable[frozenset[str]]) -> frozenset[str]:
+    return frozenset().union(*sets)

@@ -1,0 +1,125 @@
+"""Sweeps replayed in plain Python: the same random numbers, all weights anew from the labels of the others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from partwise.allocation.inference.labels import label_type, padded_width
+from partwise.allocation.kernels.collapsed import sweep_tokens
+from partwise.allocation.kernels.lanes import LANES
+from partwise.allocation.kernels.partial import mean_sample_counts, sweep_rows
+from partwise.core.data import CountMatrix
+from partwise.core.keys import Key
+from partwise.engines.rows import first_tokens
+from replay import Uniforms, choice
+
+ALPHA = np.array([0.4, 1.3, 0.8, 0.2, 0.6])
+KEY = Key(7, stage=3, chain=1, iteration=5)
+COUNTS = np.array([[2, 0, 1, 3, 0], [0, 1, 2, 0, 4], [0, 0, 0, 0, 0], [1, 1, 0, 2, 5]])
+ROWS, FEATURES = (np.repeat(index, COUNTS.ravel()) for index in np.indices(COUNTS.shape).reshape(2, -1))
+
+
+def in_lanes(n_components: int) -> np.ndarray:
+    """Components in the order of their lanes, in which a draw goes through them."""
+    return np.array([k for lane in range(LANES) for k in range(lane, n_components, LANES)])
+
+
+def replay(
+    labels: np.ndarray, n_components: int, tile: int, first_row: int, row_keys: int, rows: tuple[int, int], weights: Any
+) -> np.ndarray:
+    """The labels after a sweep; ``weights`` are those of a token given the labels of the others, -1 being none."""
+    labels = np.where(labels == n_components, -1, labels.astype(int))
+    order = in_lanes(n_components)
+    for t in range(1, -(-COUNTS.shape[1] // tile) + 1):
+        for n in range(*rows):
+            uniforms = Uniforms(KEY.words, first_row + n + row_keys * t)
+            for i in np.flatnonzero((n == ROWS) & (FEATURES // tile == t - 1)):
+                labels[i] = -1
+                labels[i] = order[choice(weights(labels, n, FEATURES[i])[order], uniforms.next())]
+    return labels
+
+
+def counted(labels: np.ndarray, places: np.ndarray, n_places: int, n_components: int) -> np.ndarray:
+    out = np.zeros((n_places, n_components), np.int64)
+    np.add.at(out, (places[labels >= 0], labels[labels >= 0]), 1)
+    return out
+
+
+CASES = [(1, 5, False), (2, 2, False), (3, 3, True), (8, 1, False), (11, 2, True)]
+
+
+@pytest.mark.parametrize(("n_components", "tile", "unlabelled"), CASES)
+@pytest.mark.parametrize("rows", [(0, 4), (1, 3)])
+@pytest.mark.parametrize("collapsed", [True, False])
+def test_a_sweep_is_the_textbook_one(
+    n_components: int, tile: int, unlabelled: bool, rows: tuple[int, int], collapsed: bool
+) -> None:
+    rng = np.random.default_rng(n_components)
+    beta = rng.gamma(1.0, size=n_components)
+    width = padded_width(n_components)
+    data = CountMatrix.build(COUNTS)
+    labels = rng.integers(n_components + unlabelled, size=ROWS.size).astype(label_type(n_components))
+    given = np.where(labels == n_components, -1, labels.astype(int))
+    dictionary = np.zeros((5, width), np.float32)
+    dictionary[:, :n_components] = rng.gamma(1.0, size=(5, n_components))
+
+    def collapsed_weights(labels: np.ndarray, n: int, f: int) -> np.ndarray:
+        by_feature, by_sample = (
+            counted(labels, FEATURES, 5, n_components),
+            counted(labels, ROWS, 4, n_components),
+        )
+        return (ALPHA[f] + by_feature[f]) / (ALPHA.sum() + by_feature.sum(axis=0)) * (beta + by_sample[n])
+
+    def partial_weights(labels: np.ndarray, n: int, f: int) -> np.ndarray:
+        return dictionary[f, :n_components].astype(float) * (beta + counted(labels, ROWS, 4, n_components)[n])
+
+    weights = collapsed_weights if collapsed else partial_weights
+    expected = replay(labels, n_components, tile, 100, 9, rows, weights)
+    sample_counts = counted(given, ROWS, 4, n_components).astype(np.int32)
+    feature_counts = np.zeros((5, width), np.int32)
+    listed = data.indptr, data.indices, data.values, first_tokens(data)
+    keys = (tile, *KEY.words, 100, 9, *rows)
+    if collapsed:
+        feature_counts[:, :n_components] = counted(given, FEATURES, 5, n_components)
+        components = counted(given, FEATURES, 5, n_components).sum(axis=0)
+        sweep_tokens(*listed, ALPHA, beta, *keys, labels, sample_counts, feature_counts, components)
+        np.testing.assert_array_equal(components, feature_counts.sum(axis=0)[:n_components])
+        swept = np.ones(ROWS.size, bool)
+    else:
+        sweep_rows(*listed, dictionary, beta, *keys, labels, sample_counts, feature_counts)
+        swept = (rows[0] <= ROWS) & (rows[1] > ROWS)
+    np.testing.assert_array_equal(np.where(labels == n_components, -1, labels.astype(int)), expected)
+    np.testing.assert_array_equal(sample_counts, counted(expected, ROWS, 4, n_components))
+    np.testing.assert_array_equal(
+        feature_counts[:, :n_components], counted(expected[swept], FEATURES[swept], 5, n_components)
+    )
+    assert not feature_counts[:, n_components:].any()
+
+
+@pytest.mark.parametrize(("burn_in", "n_draws"), [(0, 1), (2, 3)])
+def test_mean_counts_are_averages_of_probabilities(burn_in: int, n_draws: int) -> None:
+    rng = np.random.default_rng(0)
+    dictionary, beta = rng.gamma(1.0, size=(5, 3)), rng.gamma(1.0, size=3)
+    data = CountMatrix.build(COUNTS)
+    out = np.full((4, 3), np.nan)
+    words = KEY.words
+    mean_sample_counts(
+        data.indptr, data.indices, data.values, dictionary, beta, burn_in, n_draws, *words[:2], 1, 4, out
+    )
+    assert np.all(np.isnan(out[0]))
+    for n in range(1, 4):
+        uniforms = Uniforms((words[0], words[1], np.uint64(0)), 0)
+        tokens = FEATURES[n == ROWS]
+        labels = np.full(tokens.size, -1)
+        expected = np.zeros(3)
+        for sweep in range(1 + burn_in + n_draws):
+            for i, f in enumerate(tokens):
+                labels[i] = -1
+                weights = dictionary[f] * (beta + np.bincount(labels[labels >= 0], minlength=3))
+                if sweep > burn_in:
+                    expected += weights / weights.sum() / n_draws
+                labels[i] = choice(weights, uniforms.next())
+        np.testing.assert_allclose(out[n], expected, rtol=1e-10)

@@ -27,6 +27,7 @@ PACKAGE = Path(partwise.__file__).parent
 FILE = Path(os.environ["MUTATION_CALLS"])
 
 _codes: set[CodeType] = set()
+_compiled: dict[CodeType, Any] = {}
 
 
 def _profile(frame: FrameType, event: str, _: Any) -> None:
@@ -34,18 +35,21 @@ def _profile(frame: FrameType, event: str, _: Any) -> None:
         _codes.add(frame.f_code)
 
 
-class _Pause(event.Listener):
-    """The compiler is not traced: it would take three times as long."""
+class _Compiling(event.Listener):
+    """Notes what is compiled, which may be a function of a test that calls kernels, and does not trace the compiler."""
 
     def on_start(self, event: Any) -> None:
         sys.setprofile(None)
+        dispatcher = event.data["dispatcher"]
+        _compiled[dispatcher.py_func.__code__] = dispatcher
+        _codes.add(dispatcher.py_func.__code__)
 
     def on_end(self, event: Any) -> None:
         sys.setprofile(_profile)
 
 
 _register: Any = event.register  # not typed
-_register("numba:compile", _Pause())
+_register("numba:compile", _Compiling())
 # For as long as the process lives: threads that one test starts may serve the next.
 threading.setprofile(_profile)
 
@@ -80,7 +84,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
     """Write down what a test that passed has called."""
     report = yield
     if report.when == "call" and report.passed:
-        kernels = _kernels()
+        kernels = _kernels() | _compiled
         codes = set(_codes)
         codes |= {function.__code__ for code in codes & kernels.keys() for function in reachable(kernels[code])}
         names = sorted({name for code in codes if (name := _name(code))})

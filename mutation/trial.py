@@ -18,7 +18,8 @@ import pytest
 from mutation.calls import Test
 
 # What tests import besides partwise: loaded once, in the process of which those of the mutants are forks.
-PRELOADED = ["numba", "scipy.stats", "sklearn.base", "sklearn.utils.validation", "pytest", "hypothesis", "mpmath"]
+# Not hypothesis: pytest must see it first.
+PRELOADED = ["numba", "scipy.stats", "sklearn.base", "sklearn.utils.validation", "pytest"]
 
 # Processor seconds that a test may take: those of the compiler, and a multiple of what it took without a bug.
 COMPILING = 40.0
@@ -110,6 +111,6 @@ class Runner:
             return Outcome("survived", "", seconds)
         if waited or code == -signal.SIGPROF:
             return Outcome("timeout", by, seconds)
-        if code == pytest.ExitCode.NO_TESTS_COLLECTED:
-            raise RuntimeError(f"no tests were found in {tree}; trace them again")
+        if code > pytest.ExitCode.INTERRUPTED:  # which is what pytest says when a file of tests cannot be imported
+            raise RuntimeError(f"pytest could not run: see {report.with_suffix('.log')}")
         return Outcome("killed", f"{by} (signal {-code})" if code < 0 else by, seconds)

@@ -1,0 +1,170 @@
+"""The planted bugs of ``make mutate``: what is changed, which are chosen, and that a copy is restored."""
+
+from __future__ import annotations
+
+import ast
+import json
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT))
+
+from mutation.calls import Calls, digest  # noqa: E402
+from mutation.ledger import Explanations, Ledger, Result  # noqa: E402
+from mutation.operators import Mutant, mutants  # noqa: E402
+from mutation.targets import all_mutants, choose, functions, is_kernel  # noqa: E402
+from mutation.trees import Tree, refresh  # noqa: E402
+from mutation.trial import Outcome  # noqa: E402
+
+CODE = '''
+def kernel(a): return a
+
+@kernel
+def total(values, start: int = 3) -> float:
+    """Sum of 7 values."""
+    if start < 0 and len(values) == 0:
+        raise ValueError(f"start is {start + 1}")
+    sum = 0.0
+    for i in range(start, 9):
+        sum += values[i - 1] * max(sum, 2)
+    return power(sum, start)
+'''
+
+
+def planted() -> list[Mutant]:
+    ((name, function),) = [(name, node) for name, node in functions(ast.parse(CODE)) if is_kernel(node)]
+    return list(mutants("module.py", CODE, name, function))
+
+
+@pytest.mark.parametrize(
+    ("operator", "after"),
+    [
+        ("negate", "if not (start < 0 and len(values) == 0):"),
+        ("condition", "if (start < 0 or len(values) == 0):"),
+        ("comparison", "if (start <= 0) and len(values) == 0:"),
+        ("comparison", "if start < 0 and (len(values) != 0):"),
+        ("constant", "sum = 1.0"),
+        ("range", "for i in range(start + 1, 9):"),
+        ("range", "for i in range(start, (9) - 1):"),
+        ("drop", "pass"),
+        ("arithmetic", "sum -= values[i - 1] * max(sum, 2)"),
+        ("arithmetic", "sum += (values[i - 1] / max(sum, 2))"),
+        ("arithmetic", "sum += values[i - 1] * min(sum, 2)"),
+        ("index", "sum += values[(i - 1) + 1] * max(sum, 2)"),
+        ("arguments", "return power(start, sum)"),
+    ],
+)
+def test_operators(operator: str, after: str) -> None:
+    assert (operator, after) in {(mutant.operator, mutant.after) for mutant in planted()}
+
+
+def test_only_code_that_matters_is_changed() -> None:
+    for mutant in planted():
+        ast.parse(mutant.source)
+        changed = [new for old, new in zip(CODE.splitlines(), mutant.source.splitlines(), strict=True) if old != new]
+        assert len(changed) == 1
+        assert not any(word in changed[0] for word in ("Sum of", "raise", "def ", "@"))
+    assert len({mutant.key for mutant in planted()}) == len(planted())
+
+
+def test_keys_do_not_depend_on_the_place_in_the_file() -> None:
+    moved = "\n\n# a comment\n" + CODE
+    ((name, function),) = [(name, node) for name, node in functions(ast.parse(moved)) if is_kernel(node)]
+    again = mutants("module.py", moved, name, function)
+    assert [mutant.key for mutant in again] == [mutant.key for mutant in planted()]
+
+
+def test_choice_is_seeded_and_spread_over_every_module() -> None:
+    found = all_mutants(ROOT)
+    chosen = choose(found, 2 * len(found), seed=0)
+    assert [mutant.key for mutant in chosen] == [mutant.key for mutant in choose(found, 2 * len(found), seed=0)]
+    assert [mutant.key for mutant in chosen] != [mutant.key for mutant in choose(found, 2 * len(found), seed=1)]
+    counts = Counter(mutant.module for mutant in chosen)
+    assert set(counts) == set(found)
+    assert max(counts.values()) <= 3
+    kernels = [module for module in found if "kernels" in module]
+    assert len(kernels) > 20
+    assert len(found) > len(kernels) + 20
+    for module in kernels:
+        tree = ast.parse((ROOT / "src" / "partwise" / module).read_text(encoding="utf-8"))
+        compiled = {name for name, function in functions(tree) if is_kernel(function)}
+        assert {mutant.function for mutant in found[module]} <= compiled
+
+
+def repository(folder: Path) -> Path:
+    for name, text in {"src/partwise/a.py": CODE, "tests/a/test_a.py": "", "pyproject.toml": ""}.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    return folder
+
+
+def test_trees_are_restored(tmp_path: Path) -> None:
+    root = repository(tmp_path / "root")
+    refresh(root, tmp_path / "base")
+    compiled = tmp_path / "base" / "src" / "partwise" / "__pycache__" / "a.total.kernel"
+    compiled.parent.mkdir()
+    compiled.write_text("compiled")
+    tree = Tree(tmp_path / "base", tmp_path / "tree")
+    mutant = Mutant(**{**vars(planted()[0]), "module": "a.py"})
+    tree.plant(mutant)
+    file = tree.path / "src" / "partwise" / "a.py"
+    kernels = file.parent / "__pycache__"
+    assert file.read_text() == mutant.source
+    (kernels / "a.total.kernel").write_text("of the mutant")
+    (kernels / "a.other.kernel").write_text("of the mutant")
+    tree.restore(mutant)
+    assert file.read_text() == CODE
+    assert [(k.name, k.read_text()) for k in kernels.iterdir()] == [("a.total.kernel", "compiled")]
+    (root / "tests/a/test_a.py").write_text("changed")
+    (root / "src/partwise/a.py").rename(root / "src/partwise/b.py")
+    refresh(root, tmp_path / "base")
+    assert sorted(p.name for p in (tmp_path / "base").rglob("*.*") if p.is_file()) == sorted(
+        ["b.py", "test_a.py", "pyproject.toml", "a.total.kernel"]
+    )
+    assert (tmp_path / "base/tests/a/test_a.py").read_text() == "changed"
+    assert (root / "src/partwise/b.py").read_text() == CODE
+
+
+def test_results_are_taken_up(tmp_path: Path) -> None:
+    root = repository(tmp_path / "root")
+    first, second, third = planted()[:3]
+    ledger = Ledger(tmp_path / "results.jsonl", root)
+    ledger.add(first, "a", Outcome("killed", "test", 1.0))
+    ledger.add(second, "a", Outcome("survived", "", 2.0))
+    again = Ledger(tmp_path / "results.jsonl", root)
+    assert again.known(first, "a") == Result(first, "killed", "test", 1.0)
+    assert again.known(second, "a") == Result(second, "survived", "", 2.0)
+    assert again.known(third, "a") is None
+    (root / "tests/a/test_a.py").write_text("more tests")
+    assert again.known(first, "a") is not None
+    assert again.known(second, "a") is None, "a survivor meets the new tests"
+
+
+def test_a_mutant_meets_the_tests_that_call_it(tmp_path: Path) -> None:
+    root = repository(tmp_path / "root")
+    file = root / "tests/a/test_a.py"
+    lines = [
+        {"test": "tests/a/test_a.py::slow", "seconds": 9.0, "calls": ["a/k.py:one", "a/k.py:two"]},
+        {"test": "tests/a/test_a.py::fast", "seconds": 1.0, "calls": ["a/k.py:one"]},
+    ]
+    traced = tmp_path / "calls.jsonl"
+    traced.write_text("\n".join(json.dumps({**line, "digest": digest(file)}) for line in lines))
+    calls = Calls(root, traced)
+    assert [test.name[-4:] for test in calls.of("a", "a/k.py", "one")] == ["fast", "slow"]
+    assert [test.name[-4:] for test in calls.of("a", "a/k.py", "two")] == ["slow"]
+    assert len(calls.of("a", "a/k.py", "new")) == 2, "of the module, for a function that nobody traced"
+    assert not calls.of("b", "a/k.py", "one")
+    assert not calls.untraced(root, ["tests/a"])
+
+
+def test_explained_survivors_are_mutants_of_today() -> None:
+    every = {(m.module, m.function, m.before, m.after) for planted in all_mutants(ROOT).values() for m in planted}
+    for entry in Explanations().entries:
+        assert entry["kind"] in ("equivalent", "survivor")
+        assert entry["reason"]
+        place = entry["module"], entry["function"], entry["before"], entry["after"]
+        assert place in every, "remove an entry whose code has changed"

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 # A file with one of these may compute in one test what another looks at.
-SHARED = re.compile(r"scope=|functools|lru_cache|@cache")
+SHARED = re.compile(r"scope=|functools|lru_cache|@cache|njit")
 
 # scikit-learn's checks of the interface say little about numbers, and are slow; other processes cannot be traced.
 LEFT_OUT = ("*_sklearn.py", "test_kernel_cache.py")

@@ -26,13 +26,13 @@ from partwise.kernels.code_fingerprint import reachable
 PACKAGE = Path(partwise.__file__).parent
 FILE = Path(os.environ["MUTATION_CALLS"])
 
-_codes: set[CodeType] = set()
-_compiled: dict[CodeType, Any] = {}
+# By identity: the equality of code objects changes while they run.
+_codes: dict[int, CodeType] = {}
 
 
 def _profile(frame: FrameType, event: str, _: Any) -> None:
     if event == "call":
-        _codes.add(frame.f_code)
+        _codes[id(frame.f_code)] = frame.f_code
 
 
 class _Compiling(event.Listener):
@@ -40,9 +40,8 @@ class _Compiling(event.Listener):
 
     def on_start(self, event: Any) -> None:
         sys.setprofile(None)
-        dispatcher = event.data["dispatcher"]
-        _compiled[dispatcher.py_func.__code__] = dispatcher
-        _codes.add(dispatcher.py_func.__code__)
+        for function in reachable(event.data["dispatcher"]):
+            _codes[id(function.__code__)] = function.__code__
 
     def on_end(self, event: Any) -> None:
         sys.setprofile(_profile)
@@ -54,11 +53,11 @@ _register("numba:compile", _Compiling())
 threading.setprofile(_profile)
 
 
-def _kernels() -> dict[CodeType, Any]:
-    """The kernels that have been imported, by their code."""
+def _kernels() -> dict[int, Any]:
+    """The kernels that have been imported, by the identity of their code."""
     modules = [module for name, module in sys.modules.items() if name.partition(".")[0] == "partwise"]
     values = [value for module in modules for value in vars(module).values() if hasattr(value, "py_func")]
-    return {value.py_func.__code__: value for value in values}
+    return {id(value.py_func.__code__): value for value in values}
 
 
 def _name(code: CodeType) -> str | None:
@@ -84,10 +83,10 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
     """Write down what a test that passed has called."""
     report = yield
     if report.when == "call" and report.passed:
-        kernels = _kernels() | _compiled
-        codes = set(_codes)
-        codes |= {function.__code__ for code in codes & kernels.keys() for function in reachable(kernels[code])}
-        names = sorted({name for code in codes if (name := _name(code))})
+        kernels, codes = _kernels(), dict(_codes)
+        called = [kernels[code] for code in codes.keys() & kernels.keys()]
+        below = [function.__code__ for kernel in called for function in reachable(kernel)]
+        names = sorted({name for code in (*codes.values(), *below) if (name := _name(code))})
         with FILE.open("a", encoding="utf-8") as file:
             line = {"test": item.nodeid, "digest": digest(item.path), "seconds": report.duration, "calls": names}
             file.write(json.dumps(line) + "\n")

@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import ast
 import json
-import sys
 from collections import Counter
 from pathlib import Path
 
 import pytest
+from mutation.calls import Calls, digest
+from mutation.ledger import Explanations, Ledger, Result
+from mutation.operators import Mutant, mutants
+from mutation.targets import all_mutants, choose, functions, is_kernel
+from mutation.trees import Tree, refresh
+from mutation.trial import Outcome
 
 ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT))
-
-from mutation.calls import Calls, digest  # noqa: E402
-from mutation.ledger import Explanations, Ledger, Result  # noqa: E402
-from mutation.operators import Mutant, mutants  # noqa: E402
-from mutation.targets import all_mutants, choose, functions, is_kernel  # noqa: E402
-from mutation.trees import Tree, refresh  # noqa: E402
-from mutation.trial import Outcome  # noqa: E402
-
 CODE = '''
 def kernel(a): return a
 

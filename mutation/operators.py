@@ -164,11 +164,10 @@ def _expression_changes(node: ast.expr) -> Iterator[tuple[str, Place, str]]:
             if isinstance(function, ast.Name) and function.id == "range":
                 for argument in arguments:
                     yield from _moved("range", argument)
-            if isinstance(function, ast.Name) and function.id in RENAMED:
-                yield "arithmetic", function, RENAMED[function.id]
-            if isinstance(function, ast.Attribute) and function.attr in RENAMED:
-                yield "arithmetic", function, ast.unparse(ast.Attribute(function.value, RENAMED[function.attr]))
-            for first, second in pairwise(arguments):
+            name = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
+            if name in RENAMED:
+                yield "arithmetic", function, ast.unparse(function).removesuffix(name) + RENAMED[name]
+            for first, second in pairwise(arguments if name not in RENAMED else ()):
                 if not any(isinstance(argument, ast.Starred) or _is_text(argument) for argument in (first, second)):
                     swapped = {id(first): second, id(second): first}
                     changed = [swapped.get(id(argument), argument) for argument in arguments]

@@ -76,7 +76,7 @@ def sound(runner: Runner, tree: Tree, calls: Calls) -> Tree:
     return tree
 
 
-def work(mutants: Sequence[Mutant], ledger: Ledger, calls: Calls, processes: int) -> list[Result]:
+def work(mutants: Sequence[Mutant], ledger: Ledger, calls: Calls, processes: int, out: Path) -> list[Result]:
     """The results of some mutants, in so many processes."""
     explanations, runner, queue = Explanations(), Runner(), list(mutants)
     results: list[Result] = []
@@ -93,7 +93,7 @@ def work(mutants: Sequence[Mutant], ledger: Ledger, calls: Calls, processes: int
             result = ledger.known(mutant, package)
             entry = explanations.of(mutant)
             if result is None and not (entry and entry["kind"] == "equivalent"):
-                tree = tree or sound(runner, Tree(OUT / "base", OUT / f"tree-{number}"), calls)
+                tree = tree or sound(runner, Tree(out / "base", out / f"tree-{number}"), calls)
                 result = ledger.add(mutant, package, attempt(runner, tree, calls, mutant))
             if entry and (result is None or result.outcome == "survived"):
                 outcome = "equivalent" if entry["kind"] == "equivalent" else "survived"
@@ -138,14 +138,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--processes", type=int, default=2, help="how many at once (default 2)")
     parser.add_argument("--only", default="", help="only those of modules whose path begins so; several with commas")
     parser.add_argument("--least", type=float, default=0.9, help="the rate below which it exits with 1 (default 0.9)")
+    parser.add_argument("--out", type=Path, default=OUT, help="folder of copies and results (default out/mutation)")
     options = parser.parse_args(arguments)
+    out = options.out.absolute()
     chosen = choose(all_mutants(ROOT), options.number, options.seed)
     mutants = [mutant for mutant in chosen if mutant.module.startswith(tuple(options.only.split(",")))]
-    refresh(ROOT, OUT / "base")
-    calls = trace(OUT / "base", OUT / "calls.jsonl", [package_of(mutant.module) for mutant in mutants])
-    results = work(mutants, Ledger(OUT / "results.jsonl", ROOT), calls, options.processes)
+    refresh(ROOT, out / "base")
+    calls = trace(out / "base", out / "calls.jsonl", [package_of(mutant.module) for mutant in mutants])
+    results = work(mutants, Ledger(out / "results.jsonl", ROOT), calls, options.processes, out)
     words, rate = summary(results)
-    (OUT / "summary.json").write_text(json.dumps({"rate": rate, "words": words, "seed": options.seed}, indent=1))
+    (out / "summary.json").write_text(json.dumps({"rate": rate, "words": words, "seed": options.seed}, indent=1))
     print(words)
     return int(rate < options.least)
 

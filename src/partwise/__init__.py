@@ -16,10 +16,10 @@ if TYPE_CHECKING:  # and __all__: the same names for type checkers and editors; 
     from partwise.allocation.estimator import AllocationNMF
     from partwise.binary.estimator import BinaryNMF
     from partwise.binary.logistic_pca import LogisticPCA
+    from partwise.contract.model_file import load
     from partwise.core.checkpoint import Checkpoint
     from partwise.core.coerce import as_table
     from partwise.core.data import BinaryMatrix, CountMatrix
-    from partwise.core.persistence import load
     from partwise.empirical_bayes.estimator import EmpiricalBayesPoissonNMF
     from partwise.empirical_bayes.means import ebpm
     from partwise.engines.on_disk import on_disk

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 from partwise import Checkpoint, PoissonNMF, Table
-from partwise.core.persistence import _attributes_of
+from partwise.contract.model_file import _attributes_of
 from partwise.errors import InvalidInputError
 
 NAMES = np.array([f"f{number}" for number in range(25)])

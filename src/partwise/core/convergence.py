@@ -155,3 +155,8 @@ def _settled(trace: Trace, key: str, patience: int, tol: float, unit: float | No
         abs(value - previous) < tol * (abs(previous) if unit is None else unit) * (iteration - previous_iteration)
         for (iteration, value), (previous_iteration, previous) in itertools.pairwise(latest)
     )
+
+
+def small_change(tol: float, unit: float) -> SmallChange | None:
+    """The usual rule of fits that maximise something: two successive changes below ``tol`` units; none if tol is 0."""
+    return SmallChange(tol, unit, patience=2) if tol > 0 else None

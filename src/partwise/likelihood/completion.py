@@ -53,8 +53,9 @@ def complete(
     data: SparseData,
     key: Key,
     dictionary: Floats,
-    solve: Callable[[SparseData, Floats, Engine], Floats],
+    solve: Callable[[SparseData], Floats],
     engine: Engine,
+    share: float = 0.5,
 ) -> Completion:
     """Hide about half of each row's tokens, find its activations from the others, and predict the hidden ones.
 
@@ -67,22 +68,26 @@ def complete(
     dictionary
         Features x components.
     solve
-        A function of a module: ``solve(given, dictionary, engine)`` are activations, of each row on its own.
+        ``solve(given)`` finds activations, of each row on its own; workers of a cluster are sent it.
     engine
         Where rows are worked on; neither halves nor activations leave it.
+    share
+        Share of the tokens that is given.
     """
+    if not 0.0 < share < 1.0:
+        raise InvalidInputError(f"share must be between 0 and 1, got {share}.")
     dictionary = np.ascontiguousarray(dictionary)
     blocks = row_blocks(data.indptr, max(_NONZEROS_AT_ONCE, 2 * data.shape[1]))
-    _, (found,) = engine.map_rows(_complete, data, blocks, key, dictionary, solve, makes=[Made((2,))])
+    _, (found,) = engine.map_rows(_complete, data, blocks, key, dictionary, solve, share, makes=[Made((2,))])
     return Completion(*np.ascontiguousarray(np.asarray(found).T))
 
 
 def _complete(
-    block: Block, out: Floats, key: Key, dictionary: Floats, solve: Callable[[SparseData, Floats, Engine], Floats]
+    block: Block, out: Floats, key: Key, dictionary: Floats, solve: Callable[[SparseData], Floats], share: float
 ) -> float:
     rows = block.data.rows(block.start, block.stop)
-    given, held_out = split_tokens(rows, key, first_row=block.first_row + block.start)
-    found = predict_tokens(held_out, solve(given, dictionary, LocalEngine()), dictionary)
+    given, held_out = split_tokens(rows, key, share, first_row=block.first_row + block.start)
+    found = predict_tokens(held_out, solve(given), dictionary)
     out[block.rows] = np.column_stack((found.means, found.tokens))
     return 0.0
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from partwise.contract.estimator import FactorizationEstimator
 from partwise.errors import InvalidInputError
 from partwise.io.atomic import write_atomically
 from partwise.io.optional import require
@@ -61,7 +62,7 @@ def save_figure(figure: Figure, path: str | os.PathLike[str], *, dpi: int = 150)
 
 def components_of(model: Any) -> Floats:
     """Components x features of a fitted model or of an array, checked to be a finite matrix."""
-    components = np.asarray(getattr(model, "components_", model), dtype=np.float64)
+    components = np.asarray(model.components_ if isinstance(model, FactorizationEstimator) else model, dtype=np.float64)
     if components.ndim != 2 or 0 in components.shape:
         raise InvalidInputError(
             f"components must be a matrix of components x features, got shape {components.shape}; "
@@ -88,8 +89,8 @@ def chosen_parts(parts: Any, n_components: int) -> list[int]:
 def part_titles(titles: Any, model: Any, chosen: list[int]) -> list[str]:
     """One title a part drawn: by default the names of the model's parts if they have some, else ``part k``."""
     if titles is None:
-        names = getattr(model, "component_names_", None)
-        return [f"part {k}" if names is None else str(names[k]) for k in chosen]
+        names = model.part_labels() if isinstance(model, FactorizationEstimator) else None
+        return [f"part {k}" if names is None else names[k] for k in chosen]
     given = [str(title) for title in titles]
     if len(given) != len(chosen):
         raise InvalidInputError(f"titles has {len(given)} entries for {len(chosen)} parts; give one each.")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from partwise.contract.estimator import FactorizationEstimator
 from partwise.errors import InvalidInputError
 from partwise.plotting._figures import BLUE, chosen_parts, components_of, grid, panels, part_titles
 
@@ -117,8 +118,8 @@ def plot_top_features(
 
 def feature_names(model: Any, names: Any, n_features: int) -> list[str]:
     """Names of the features: those given, those of the model, or numbers."""
-    if names is None:
-        names = getattr(model, "feature_names_in_", None)
+    if names is None and isinstance(model, FactorizationEstimator):
+        return model.feature_labels()
     if names is None:
         return [f"feature {f}" for f in range(n_features)]
     labels = [str(name) for name in names]

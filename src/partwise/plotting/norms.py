@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from partwise.contract.estimator import FactorizationEstimator
 from partwise.errors import InvalidInputError
 from partwise.plotting._figures import GREY, Floats, chosen_parts, new_figure, part_titles
 from partwise.plotting.features import shortened
@@ -43,7 +44,7 @@ def plot_column_norms(model: Any, *, title: str = "", ax: Any = None) -> Axes:
     """
     norms = _norms(model)
     n_components = norms.shape[1]
-    active = chosen_parts(getattr(model, "active_components_", None), n_components)
+    active = chosen_parts(model.active_components_ if isinstance(model, FactorizationEstimator) else None, n_components)
     if ax is None:
         ax = new_figure(6.0, 3.5).add_subplot()
     iterations = np.arange(1, norms.shape[0] + 1)
@@ -68,11 +69,15 @@ def plot_column_norms(model: Any, *, title: str = "", ax: Any = None) -> Axes:
 
 
 def _norms(model: Any) -> Floats:
-    if hasattr(model, "trace_") and not hasattr(model, "column_norms_"):
-        raise InvalidInputError(
-            f"{type(model).__name__} keeps no column norms: pass a GammaPoissonNMF, or iterations x components."
-        )
-    norms = np.asarray(getattr(model, "column_norms_", model), dtype=np.float64)
+    if isinstance(model, FactorizationEstimator):
+        names = [f"column_norm_{k}" for k in range(model.n_components_)]
+        if any(name not in model.trace_ for name in names):
+            raise InvalidInputError(
+                f"the trace of this {type(model).__name__} has no column norms: pass a model that traces them, such as"
+                " a GammaPoissonNMF, or iterations x components."
+            )
+        model = np.column_stack([model.trace_[name] for name in names])
+    norms = np.asarray(model, dtype=np.float64)
     if norms.ndim != 2 or 0 in norms.shape or not np.all(np.isfinite(norms)):
         raise InvalidInputError(
             f"column norms must be finite numbers, iterations x components, got shape {norms.shape}."

@@ -114,7 +114,7 @@ def predictive_checks(
     """
     if n_draws < 2:
         raise InvalidInputError(f"n_draws must be at least 2, got {n_draws}.")
-    data = model._data(X, reset=False, caller="predictive_checks")
+    data = model.checked_data(X, caller="predictive_checks")
     if not data.is_integer and not np.array_equal(data.values, np.floor(data.values)):
         raise InvalidInputError("predictive checks draw whole numbers, but X holds others: pass the counts themselves.")
     rows = checked_rows(data.shape, max_rows)
@@ -143,22 +143,18 @@ def checked_rows(shape: tuple[int, int], max_rows: int | None) -> Any:
 
 def sample_table(data: Any, rows: Any, model: Any) -> Table:
     """Some rows of checked data as a table that the model takes without a word."""
-    names = getattr(model, "feature_names_in_", None)
+    names = model.known_features
     missing = data.missing_matrix()[rows] if data.n_missing else None
     return Table(data.to_scipy()[rows], None, None if names is None else as_labels(names), missing)
 
 
 def _activation_draws(model: Any, table: Table, n_draws: int, key: Key) -> tuple[Any, bool]:
-    if hasattr(model, "sample_posterior"):
-        return model.sample_posterior(table, n_draws, random_state=int(key.seed)), False
-    return model.transform(table)[None], True
+    drawn = model.activation_draws(table, n_draws, int(key.seed))
+    return (model.transform(table)[None], True) if drawn is None else (drawn, False)
 
 
 def _draw(model: Any, activations: Floats, key: Key) -> Floats:
-    expected = np.maximum(model.inverse_transform(activations), 0.0)
-    generator = key.for_stage("predictive").generator()
-    bits = hasattr(model, "predict_proba")
-    drawn: Floats = (generator.random(expected.shape) < expected if bits else generator.poisson(expected)).astype(float)
+    drawn: Floats = model.sample_cells(model.expected(activations), key.for_stage("predictive").generator())
     return drawn
 
 

@@ -65,7 +65,7 @@ def plot_reconstruction(
     >>> len(plot_reconstruction(PoissonNMF(2, random_state=0).fit(X), X).axes)
     2
     """
-    data = model._data(X, reset=False, caller="plot_reconstruction")
+    data = model.checked_data(X, caller="plot_reconstruction")
     if samples is None:
         rows = checked_rows(data.shape, _MOST_ROWS if shape is None else _FEW_PICTURES)
     else:
@@ -76,7 +76,7 @@ def plot_reconstruction(
     expected = model.inverse_transform(model.transform(table))
     if shape is not None:
         return _pictures(observed, expected, shape, rows, fig)
-    return _heat_maps(observed, expected, 1.0 if hasattr(model, "predict_proba") else power, fig)
+    return _heat_maps(observed, expected, 1.0 if model.declares.data == "bits" else power, fig)
 
 
 def _pictures(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from partwise.contract.estimator import FactorizationEstimator
 from partwise.errors import InvalidInputError
 from partwise.plotting._figures import GREY, chosen_parts, components_of, panels, part_titles
 from partwise.plotting.features import percent_axis
@@ -117,7 +118,7 @@ def _head(ax: Any) -> None:
 
 def _usual_order(model: Any, names: Any, n_features: int) -> list[int]:
     """Where the channels are, in their usual order."""
-    given = getattr(model, "feature_names_in_", None) if names is None else names
+    given = model.known_features if names is None and isinstance(model, FactorizationEstimator) else names
     if given is None:
         raise InvalidInputError("the channels have no names: give names, such as signature_channels().")
     labels = [str(name) for name in given]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
+from partwise.contract.estimator import FactorizationEstimator
 from partwise.core.result import Trace
 from partwise.errors import InvalidInputError
 from partwise.plotting._figures import BLUE, GREY, new_figure
@@ -51,7 +52,7 @@ def plot_trace(
     >>> plot_trace(PoissonNMF(2, random_state=0).fit(np.eye(4) + 1)).get_xlabel()
     'iteration'
     """
-    trace = getattr(model, "trace_", model)
+    trace = model.trace_ if isinstance(model, FactorizationEstimator) else model
     if not isinstance(trace, Trace):
         raise InvalidInputError(f"model must be a fitted model or a Trace, got {type(model).__name__}.")
     if against not in _LABELS:

@@ -20,13 +20,12 @@ from partwise.gamma_poisson.inference.gain import Ledger, expected_gain
 from partwise.gamma_poisson.inference.gibbs import Averages, Chain, GibbsEStep
 from partwise.gamma_poisson.inference.merging import Merging
 from partwise.gamma_poisson.inference.removal import Removing
-from partwise.gamma_poisson.inference.report import column_norms
 from partwise.gamma_poisson.inference.shapes import profile_shapes
 from partwise.gamma_poisson.inference.starts import perturbed_dictionary
 from partwise.gamma_poisson.inference.sweeps import Sweeps
 from partwise.gamma_poisson.inference.variational import GammaPosterior, MeanField
 from partwise.gamma_poisson.inference.vem import OBJECTIVE_EVERY, VariationalEM, VariationalState
-from partwise.gamma_poisson.model import GammaPoissonModel
+from partwise.gamma_poisson.model import GammaPoissonModel, column_norms
 from partwise.poisson.inference.coordinate import CoordinateDescent
 
 Floats = NDArray[np.float64]

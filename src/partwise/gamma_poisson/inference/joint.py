@@ -14,9 +14,8 @@ from partwise.core.keys import Key
 from partwise.engines.base import Engine
 from partwise.engines.rows import Block, Made
 from partwise.errors import AllComponentsPrunedError
-from partwise.gamma_poisson.inference.report import column_norms
 from partwise.gamma_poisson.inference.starts import perturbed_dictionary
-from partwise.gamma_poisson.model import GammaPoissonModel
+from partwise.gamma_poisson.model import GammaPoissonModel, column_norms
 from partwise.poisson.inference.passes import Side
 from partwise.poisson.inference.state import Floors, activation_floor
 

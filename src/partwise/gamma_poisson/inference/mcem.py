@@ -14,11 +14,10 @@ from partwise.engines.base import Engine
 from partwise.gamma_poisson.inference import m_steps
 from partwise.gamma_poisson.inference.gain import Ledger, expected_gain
 from partwise.gamma_poisson.inference.gibbs import Averages, Chain, GibbsEStep
-from partwise.gamma_poisson.inference.report import column_norms
 from partwise.gamma_poisson.inference.shapes import profile_shapes
 from partwise.gamma_poisson.inference.starts import even_dictionary
 from partwise.gamma_poisson.inference.variational import GammaPosterior, MeanField
-from partwise.gamma_poisson.model import GammaPoissonModel
+from partwise.gamma_poisson.model import GammaPoissonModel, column_norms
 from partwise.poisson.inference.passes import Side
 
 Floats = NDArray[np.float64]

@@ -1,21 +1,21 @@
-"""What all estimators of bits can do once they are fitted: predict cells, score, measure perplexity."""
+"""What all models of bits share: probabilities of cells, and scores per held-out cell."""
 
 from __future__ import annotations
 
 import itertools
-from abc import abstractmethod
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from partwise.binary.inference.cells import Cells, hide
+from partwise.contract.estimator import FactorizationEstimator
+from partwise.contract.heldout import HiddenCells, ThinnedCounts, bernoulli_rows
+from partwise.contract.model_file import check_array_is
 from partwise.core.data import BinaryMatrix
-from partwise.core.estimator import FactorizationEstimator, check_array_is
 from partwise.core.keys import Key
-from partwise.engines.base import Engine
-from partwise.engines.resolve import resolve_engine
 from partwise.errors import InvalidInputError
 
 Floats = NDArray[np.float64]
@@ -23,52 +23,51 @@ Positions = NDArray[np.int64]
 
 # A prediction that was never in doubt, and false, costs this much: maximum likelihood says 0 and 1 too easily.
 _SURE = 1e-9
+# Share of the observed cells from which a part counts as active.
+_ACTIVE = 0.01
 
 
-class BinaryEstimator(FactorizationEstimator):
+@dataclass(eq=False, repr=False)
+class BitModel(FactorizationEstimator):
     """Base of the estimators of bits, which have a probability for every cell."""
 
-    probabilities_: Floats
-    missing_cells_: Positions
-
-    @abstractmethod
-    def _activations(self, data: BinaryMatrix) -> Floats:
-        """Activations of checked samples."""
-
-    @abstractmethod
-    def _probabilities(self, activations: Floats, columns: Any = slice(None)) -> Floats:
-        """Probabilities of a one, of all features or of some."""
-
-    def _data(self, X: Any, *, reset: bool, caller: str) -> BinaryMatrix:
-        data = BinaryMatrix.build(X, caller=f"{type(self).__name__}.{caller}")
-        self._check_columns(X, data, reset=reset)
-        return data
-
-    def _engine(self) -> Engine:
-        return resolve_engine(self.engine, self.n_jobs)
+    probabilities_: Floats = field(init=False)
+    missing_cells_: Positions = field(init=False)
 
     def _store_cells(self, data: BinaryMatrix, probabilities: Floats) -> None:
+        """Keep the probability of each training cell, and which cells were missing."""
         self.probabilities_ = probabilities
         rows = np.repeat(np.arange(data.shape[0], dtype=np.int64), np.diff(data.missing_indptr))
         self.missing_cells_ = rows * data.shape[1] + data.missing_indices
 
-    def transform(self, X: Any) -> Floats:
-        """Activations of samples, the dictionary being given.
+    def _active_share(self) -> float:
+        return _ACTIVE if self.active_threshold is None else float(self.active_threshold)
+
+    def sample_cells(self, expected: Floats, generator: np.random.Generator) -> Floats:
+        """Draw bits with given probabilities."""
+        return (generator.random(expected.shape) < expected).astype(np.float64)
+
+    def feature_importance(self) -> Floats:
+        """Components x features: entries as they are, which are probabilities, or shares of signed components."""
+        return super().feature_importance() if self.declares.signed else self.components_
+
+    def feature_frequencies(self, activations: Floats | None = None) -> Floats:
+        """Probability of a one of each feature, in samples of given activations or in the training data."""
+        if self.declares.signed or activations is None:
+            return super().feature_frequencies(activations)
+        return np.asarray(activations.mean(axis=0) @ self.components_)
+
+    def held_out_log_likelihood(self, held_out: ThinnedCounts | HiddenCells) -> Floats:
+        """Log probability of each row's held-out cells, in nats.
 
         Parameters
         ----------
-        X
-            Bits as for `fit`; missing cells say nothing.
-
-        Returns
-        -------
-        ndarray
-            Samples x components.
+        held_out
+            Cells that were hidden in the training data, to which this model was fitted.
         """
-        check_is_fitted(self, "components_")
-        data = self._data(X, reset=False, caller="transform")
-        with self._compiling():
-            return self._activations(data)
+        if isinstance(held_out, ThinnedCounts):
+            raise InvalidInputError(f"{type(self).__name__} is a model of zeros and ones, and cannot score counts.")
+        return bernoulli_rows(self.predict_proba(cells=(held_out.rows, held_out.columns)), held_out)
 
     def predict_proba(self, X: Any = None, *, cells: tuple[Any, Any] | None = None) -> Floats:
         """Probability that a cell is one.
@@ -87,10 +86,8 @@ class BinaryEstimator(FactorizationEstimator):
             Samples x features, or one number a cell.
         """
         check_is_fitted(self, "components_")
-        if X is None:
-            whole = self._training("predict_proba()", "probabilities_")
-        else:
-            whole = self._probabilities(self.transform(X))
+        own = self._training("predict_proba()", "probabilities_") if X is None else None
+        whole = self.expected(self.transform(X)) if own is None else own
         if cells is None:
             return whole.copy()
         picked: Floats = whole[checked_cells(cells, whole.shape)]
@@ -105,8 +102,8 @@ class BinaryEstimator(FactorizationEstimator):
             )
         return stored
 
-    def perplexity(self, X: Any, *, cells: tuple[Any, Any] | None = None) -> float:
-        """Mean negative log-likelihood of a held-out cell, in nats; smaller is better.
+    def log_loss(self, X: Any, *, cells: tuple[Any, Any] | None = None) -> float:
+        """Mean negative log-likelihood of a held-out cell, in nats per cell; smaller is better.
 
         Parameters
         ----------
@@ -125,12 +122,11 @@ class BinaryEstimator(FactorizationEstimator):
         >>> train = X.copy()
         >>> train[::5, ::3] = np.nan
         >>> model = BinaryNMF(5, n_draws=50, burn_in=50, thin=1, random_state=0).fit(train)
-        >>> model.perplexity(X) < 0.3
+        >>> model.log_loss(X) < 0.3
         True
         """
-        check_is_fitted(self, "components_")
-        data = self._data(X, reset=False, caller="perplexity")
-        whole = self._training("perplexity", "probabilities_")
+        data = self.checked_data(X, caller="log_loss")
+        whole = self._training("log_loss", "probabilities_")
         if data.shape != whole.shape:
             raise InvalidInputError(
                 f"X has shape {data.shape}, but the training matrix had {whole.shape}: pass the same matrix with the"
@@ -171,21 +167,25 @@ class BinaryEstimator(FactorizationEstimator):
         y
             Ignored.
         """
-        check_is_fitted(self, "components_")
-        data = self._data(X, reset=False, caller="score")
-        listed = Cells.of(data)
-        hidden = Key(0).for_stage("completion").generator().random(listed.n_cells) < 0.5
-        if not hidden.any():
+        data = self.checked_data(X, caller="score")
+        observed = np.flatnonzero(~data.missing_matrix().toarray())
+        hidden = observed[Key(0).for_stage("completion").generator().random(observed.size) < 0.5]
+        if not hidden.size:
             raise InvalidInputError("X has too few observed cells to hide some and score them: pass more samples.")
+        rows, columns = np.divmod(hidden, data.shape[1])
+        given, bits = hide(data, rows, columns)
         with self._compiling():
-            activations = self._activations(hide(data, hidden))
-        rows, codes = listed.rows_of_cells()[hidden], listed.codes[hidden]
+            found = self._cell_probabilities(self._activations(given), rows, columns)
+        return float(log_probability(found, bits).mean())
+
+    def _cell_probabilities(self, activations: Floats, rows: Positions, columns: Positions) -> Floats:
+        """Probabilities of single cells, whose rows rise."""
         found = np.empty(rows.size)
         ends = [*np.flatnonzero(np.diff(rows)) + 1, rows.size]
         for begin, end in itertools.pairwise([0, *ends]):
             own = activations[rows[begin] : rows[begin] + 1]
-            found[begin:end] = self._probabilities(own, codes[begin:end] >> 1)[0]
-        return float(log_probability(found, (codes & 1) == 1).mean())
+            found[begin:end] = self.expected(own, columns[begin:end])[0]
+        return found
 
     def _check_loaded(self) -> None:
         super()._check_loaded()
@@ -196,13 +196,22 @@ class BinaryEstimator(FactorizationEstimator):
         if missing.ndim != 1 or missing.dtype.kind != "i" or not np.all((missing >= 0) & (missing < whole.size)):
             raise ValueError("its missing cells are not positions in its probabilities")
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        tags.input_tags.positive_only = True
-        tags.input_tags.allow_nan = True
-        tags.transformer_tags.preserves_dtype = ["float64"]
-        return tags
+
+def hide(data: BinaryMatrix, rows: Positions, columns: Positions) -> tuple[BinaryMatrix, NDArray[np.bool_]]:
+    """The data with some of their observed cells missing too, and the bits of these cells."""
+    pattern = sp.csr_array((np.ones(rows.size, bool), (rows, columns)), shape=data.shape)
+    missing = sp.csr_array(data.missing_matrix() + pattern)
+    missing.sort_indices()
+    hidden = pattern.toarray()
+    ones = np.repeat(np.arange(data.shape[0]), np.diff(data.indptr)), data.indices
+    bits = np.zeros(data.shape, bool)
+    bits[ones] = True
+    given = replace(
+        data.only(~hidden[ones]),
+        missing_indptr=missing.indptr.astype(np.int64),
+        missing_indices=missing.indices.astype(np.int32),
+    )
+    return given, bits[rows, columns]
 
 
 def log_probability(probability: Floats, bits: NDArray[np.bool_]) -> Floats:

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import warnings
-from abc import ABC, abstractmethod
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-
-from partwise.io.optional import require
 
 
 class Diagnostic(NamedTuple):
@@ -47,35 +43,3 @@ def check_chains(chains: dict[str, NDArray[np.float64]]) -> None:
     shapes = {values.shape for values in chains.values()}
     if len(shapes) > 1 or any(values.ndim != 2 or values.dtype.kind not in "iuf" for values in chains.values()):
         raise ValueError("its draws are not numbers of chains x draws")
-
-
-class ChainedEstimator(ABC):
-    """What an estimator that samples offers about its chains; it says which numbers of each draw it kept."""
-
-    @abstractmethod
-    def _chains(self) -> dict[str, NDArray[np.float64]]:
-        """Chains x draws of each quantity that does not depend on how parts are numbered."""
-
-    def diagnostics(self) -> dict[str, Diagnostic]:
-        """Rank-normalised R-hat and effective sample sizes of what does not depend on how parts are numbered.
-
-        Returns
-        -------
-        dict
-            ``Diagnostic(mean, r_hat, ess_bulk, ess_tail)`` of each quantity, such as ``log_joint`` and ``n_active``. An
-            R-hat above 1.01 says that chains do not agree yet: raise ``burn_in``.
-        """
-        return {name: diagnose(values) for name, values in self._chains().items()}
-
-    def to_arviz(self) -> Any:
-        """The same quantities, chains x draws, as an ``arviz.InferenceData`` (the extra ``arviz``).
-
-        A log-likelihood of the observed data is called ``data_log_likelihood`` there.
-        """
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", FutureWarning)  # said by arviz about its own future when it is imported
-            arviz = require("arviz", "arviz", "to_arviz")
-        # Under its own name arviz takes it for the pointwise log-likelihood that its scores need.
-        renamed = {"log_likelihood": "data_log_likelihood"}
-        chains = {renamed.get(name, name): values for name, values in self._chains().items()}
-        return arviz.from_dict(posterior=chains)

@@ -1,4 +1,4 @@
-"""What a fit leaves, on the scale on which users see it."""
+"""A fit on the scale on which users see it: components that sum to 1, activations that are expected counts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Packed = tuple[Floats, NDArray[np.int64]]
 
 
 @dataclass(frozen=True, eq=False)
-class Fitted:
+class ScaledFit:
     """A fit with components that sum to 1, and activations that are expected counts.
 
     Where a prior was given, or one does not say how it scales, the scale of the fit is kept.
@@ -53,7 +53,7 @@ class Fitted:
     dictionary_priors: Packed
 
     @classmethod
-    def of(cls, problem: Problem, state: EmpiricalBayesState, settings: Settings) -> Fitted:
+    def of(cls, problem: Problem, state: EmpiricalBayesState, settings: Settings) -> ScaledFit:
         """What the state of a fit to a problem stands for."""
         data, activations, dictionary = problem.samples.data, state.activations, state.dictionary
         n_samples, n_features = data.shape

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 import os
-from dataclasses import asdict
-from typing import Any, get_args
+from dataclasses import asdict, fields
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 
-from partwise._registry import ESTIMATORS, find_estimator
+from partwise._registry import find_estimator, is_registered
 from partwise._version import __version__
 from partwise.core.fingerprint import fingerprint
 from partwise.core.result import Status, StatusCode, Trace
 from partwise.errors import FileFormatError, InvalidInputError
 from partwise.io.arrays import load_arrays, save_arrays
+
+if TYPE_CHECKING:
+    from partwise.contract.estimator import FactorizationEstimator
 
 _KIND = "partwise model"
 _VERSION = 1
@@ -25,18 +27,22 @@ NOT_STORED = frozenset({"engine", "progress", "callbacks", "checkpoint", "resume
 
 
 def save(estimator: Any, path: str | os.PathLike[str]) -> None:
-    """Write a fitted estimator of the name table to one file.
+    """Write a fitted estimator of a registered class to one file.
 
     Parameters
     ----------
     estimator
-        Fitted; its attributes that end in an underscore are arrays, numbers, text, a `Trace` or a `Status`.
+        Fitted; its fitted fields are arrays, numbers, text, a `Trace` or a `Status`.
     path
         The file to write, replaced whole.
     """
     name = type(estimator).__name__
-    if name not in ESTIMATORS:
-        raise InvalidInputError(f"{name} is not an estimator of partwise: save the estimator that it is built on.")
+    if not is_registered(type(estimator)):
+        raise InvalidInputError(
+            f"{name} is not a registered model, so load would not find it: save the estimator that it is built on, or"
+            " register the class as an entry point of the group 'partwise.models'."
+        )
+    allowed = fitted_attributes(type(estimator))
     arrays: dict[str, Any] = {}
     metadata: dict[str, Any] = {
         "kind": _KIND,
@@ -51,6 +57,11 @@ def save(estimator: Any, path: str | os.PathLike[str]) -> None:
         metadata["parameters"][key] = _pack(f"parameter/{key}", value, arrays)
     for key, value in vars(estimator).items():
         if key.endswith("_") and not key.startswith("_"):
+            if key not in allowed:
+                raise InvalidInputError(
+                    f"{name} has set {key}, which it does not declare: declare it as `{key}: ... = field(init=False)`"
+                    " in the class, so that load can read it."
+                )
             metadata["attributes"][key] = _pack(f"attribute/{key}", value, arrays)
     save_arrays(path, arrays, {**metadata, "checksum": _checksum(metadata, arrays)})
 
@@ -86,7 +97,7 @@ def _pack(name: str, value: Any, arrays: dict[str, Any]) -> Any:
     raise InvalidInputError(f"{name.replace('/', ' ')} is a {type(value).__name__}, which a model file cannot hold.")
 
 
-def load(path: str | os.PathLike[str]) -> Any:
+def load(path: str | os.PathLike[str]) -> FactorizationEstimator:
     """Read a model file that ``estimator.save`` wrote.
 
     Parameters
@@ -126,17 +137,20 @@ def load(path: str | os.PathLike[str]) -> Any:
     try:
         if metadata.pop("checksum", None) != _checksum(metadata, arrays):
             raise ValueError("its checksum is not that of its content")
-        cls = find_estimator(metadata["class"])
+        cls = _class_of(metadata["class"], where)
         parameters = {
             key: _unpack(f"parameter/{key}", note, arrays) for key, note in dict(metadata["parameters"]).items()
         }
-        estimator = cls(**parameters)
+        estimator: FactorizationEstimator = cls(**parameters)
         estimator._validate_params()
+        allowed = fitted_attributes(cls)
         for key, note in dict(metadata["attributes"]).items():
-            if key not in _attributes_of(cls):
+            if key not in allowed:
                 raise ValueError(f"{key!r} is not a fitted attribute of {cls.__name__}")
             setattr(estimator, key, _unpack(f"attribute/{key}", note, arrays))
         estimator._check_loaded()
+    except FileFormatError:
+        raise
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
         raise FileFormatError(
             f"{where} is a damaged model file ({error}): fit the model again, or use a copy."
@@ -144,10 +158,44 @@ def load(path: str | os.PathLike[str]) -> Any:
     return estimator
 
 
-def _attributes_of(cls: type) -> set[str]:
-    """Names of the fitted attributes, which every estimator annotates in its body."""
-    annotated = {name for base in cls.__mro__ for name in inspect.get_annotations(base)}
-    return {name for name in annotated if name.endswith("_") and not name.startswith("_")}
+def _class_of(name: Any, where: str) -> type[Any]:
+    try:
+        return find_estimator(str(name))
+    except InvalidInputError as error:
+        raise FileFormatError(f"{where} holds a model that cannot be loaded: {error}") from error
+
+
+def fitted_attributes(cls: type) -> set[str]:
+    """Names of the fitted attributes that an estimator class declares: its fields that are no parameters."""
+    return {one.name for one in fields(cls) if not one.init}
+
+
+def check_common(model: Any) -> None:
+    """Raise ``ValueError`` (or ``AttributeError``) if what every fit leaves is not in a model that was loaded."""
+    shape = (model.n_components_, model.n_features_in_)
+    counters = (model.n_iter_, model.n_active_components_, model.n_samples_seen_, getattr(model, "n_batches_", 0))
+    if not all(type(number) is int and number >= 0 for number in (*shape, *counters)):
+        raise ValueError(f"its numbers of components, features, iterations and samples are {(*shape, *counters)}")
+    check_array_is(model.components_, "components_", shape, signed=model.declares.signed)
+    check_array_is(model.part_weights_, "part_weights_", shape[:1])
+    active = model.active_components_
+    if active.dtype.kind != "i" or active.shape != (model.n_active_components_,):
+        raise ValueError("its active components are not a list of their positions")
+    if not np.all((active >= 0) & (active < model.n_components_)):
+        raise ValueError("its active components are beyond their number")
+    for names, size in (("feature_names_in_", shape[1]), ("component_names_", shape[0])):
+        if hasattr(model, names) and getattr(model, names).shape != (size,):
+            raise ValueError(f"its {names} are {getattr(model, names).size} names for {size}")
+    if not isinstance(model.trace_, Trace) or not isinstance(model.status_, Status):
+        raise ValueError("its trace or its status is of another kind")
+
+
+def check_array_is(array: Any, name: str, shape: tuple[int, ...], *, signed: bool = False) -> None:
+    """Raise ``ValueError`` unless it is a float64 array of this shape, finite and (if not ``signed``) nonnegative."""
+    if not isinstance(array, np.ndarray) or array.dtype != np.float64 or array.shape != shape:
+        raise ValueError(f"its {name} is not an array of float64 of shape {shape}")
+    if not np.all(np.isfinite(array)) or (np.any(array < 0) and not signed):
+        raise ValueError(f"its {name} holds numbers that are negative or not finite")
 
 
 def _unpack(name: str, note: Any, arrays: dict[str, Any]) -> Any:

@@ -233,14 +233,14 @@ def test_every_public_name_has_an_api_entry(site: Path) -> None:
 
 @pytest.mark.parametrize("page", ["README.md", "CHANGELOG.md"])
 def test_every_estimator_is_named(page) -> None:
-    from partwise._registry import ESTIMATORS
+    from partwise._registry import BUILT_IN
 
     text = (ROOT / page).read_text()
-    assert [name for name in ESTIMATORS if f"`{name}`" not in text] == []
+    assert [model for model in BUILT_IN if f"`{model.class_name}`" not in text] == []
 
 
 def test_page_of_the_command_names_the_models() -> None:
-    from partwise.cli.models import model_names
+    from partwise._registry import model_names
 
     text = (DOCS / "command.md").read_text()
     assert [name for name in model_names() if f"`{name}`" not in text] == []

@@ -12,7 +12,18 @@ from partwise._registry import PUBLIC, resolve
 from partwise._version import __version__
 
 if TYPE_CHECKING:  # and __all__: the same names for type checkers and editors; a test keeps them equal to the table
-    from partwise import allocation, bridges, datasets, errors, gamma_poisson, likelihood, metrics, plotting, selection
+    from partwise import (
+        allocation,
+        bridges,
+        contract,
+        datasets,
+        errors,
+        gamma_poisson,
+        likelihood,
+        metrics,
+        plotting,
+        selection,
+    )
     from partwise.allocation.estimator import AllocationNMF
     from partwise.binary.estimator import BinaryNMF
     from partwise.binary.logistic_pca import LogisticPCA
@@ -46,6 +57,7 @@ __all__ = [
     "allocation",
     "as_table",
     "bridges",
+    "contract",
     "datasets",
     "ebpm",
     "errors",

@@ -67,7 +67,7 @@ def checks_parameters(method: Method) -> Method:
     return cast(Method, _fit_context(prefer_skip_nested_validation=True)(method))
 
 
-def _takes_batches(estimator: Any) -> bool:
+def _offers_batches(estimator: Any) -> bool:
     return bool(estimator._takes_batches())
 
 
@@ -162,7 +162,7 @@ class FactorizationEstimator(Offers, ClassNamePrefixFeaturesOutMixin, Transforme
         self.n_samples_seen_ = data.shape[0]
         return self
 
-    @available_if(_takes_batches)  # type: ignore[untyped-decorator]  # of scikit-learn, which has no types
+    @available_if(_offers_batches)  # type: ignore[untyped-decorator]  # of scikit-learn, which has no types
     @checks_parameters
     def partial_fit(self, X: Any, y: Any = None) -> Self:
         """Take in a batch of samples; call it with batch after batch.

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 from partwise import Checkpoint, PoissonNMF, Table
-from partwise.contract.model_file import _attributes_of
+from partwise.contract.model_file import fitted_attributes
 from partwise.errors import InvalidInputError
 
 NAMES = np.array([f"f{number}" for number in range(25)])
@@ -182,4 +182,4 @@ def test_fitted_attributes_are_annotated(small_counts: np.ndarray) -> None:
     """A model file holds annotated attributes only: a file with any other would be refused."""
     model = PoissonNMF(2, random_state=0, max_iter=3, tol=0.0).fit(Table(small_counts, column_labels=NAMES))
     model.partial_fit(Table(small_counts, column_labels=NAMES))
-    assert {attribute for attribute in vars(model) if attribute.endswith("_")} <= _attributes_of(PoissonNMF)
+    assert {attribute for attribute in vars(model) if attribute.endswith("_")} <= fitted_attributes(PoissonNMF)

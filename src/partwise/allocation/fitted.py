@@ -15,11 +15,11 @@ from partwise.core.chains import ChainedEstimator, check_chains
 from partwise.core.data import MISSING_REMEDY, CountMatrix
 from partwise.core.estimator import FactorizationEstimator, check_array_is
 from partwise.engines.base import Engine
-from partwise.engines.on_disk import spread
 from partwise.engines.resolve import resolve_engine
 from partwise.errors import InvalidInputError
 from partwise.likelihood.auto import STD_ERROR, auto
 from partwise.likelihood.result import LogLikelihood
+from partwise.storage.on_disk import spread
 
 Floats = NDArray[np.float64]
 

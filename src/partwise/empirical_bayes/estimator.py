@@ -26,7 +26,6 @@ from partwise.empirical_bayes.inference.starts import FirstState
 from partwise.empirical_bayes.inference.sweep import Sweeps
 from partwise.empirical_bayes.posterior import FactorPosterior
 from partwise.engines.base import Engine
-from partwise.engines.on_disk import spread
 from partwise.engines.resolve import resolve_engine
 from partwise.likelihood.completion import Completion, predict_tokens
 from partwise.likelihood.split import split_tokens
@@ -34,6 +33,7 @@ from partwise.poisson.inference.passes import Side
 from partwise.poisson.inference.state import Start, checked_start
 from partwise.priors.base import RatePrior
 from partwise.priors.families import FAMILIES, resolve_family
+from partwise.storage.on_disk import spread
 
 Floats = NDArray[np.float64]
 

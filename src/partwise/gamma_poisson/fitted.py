@@ -13,12 +13,12 @@ from partwise.core.estimator import FactorizationEstimator, check_array_is
 from partwise.core.keys import Key, key_from
 from partwise.core.validation import refuse_far_from_counts
 from partwise.engines.base import Engine
-from partwise.engines.on_disk import spread
 from partwise.engines.resolve import resolve_engine
 from partwise.errors import InvalidInputError
 from partwise.gamma_poisson.inference.activations import posterior_draws, posterior_mean
 from partwise.likelihood.auto import STD_ERROR, auto
 from partwise.likelihood.result import LogLikelihood
+from partwise.storage.on_disk import spread
 
 Floats = NDArray[np.float64]
 

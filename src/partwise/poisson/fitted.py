@@ -12,10 +12,10 @@ from partwise.core.data import CountMatrix
 from partwise.core.estimator import FactorizationEstimator, check_array_is
 from partwise.core.keys import Key
 from partwise.engines.base import Engine
-from partwise.engines.on_disk import spread
 from partwise.engines.resolve import resolve_engine
 from partwise.likelihood.completion import Completion, complete
 from partwise.poisson.inference.activations import solve_activations, standard_errors
+from partwise.storage.on_disk import spread
 
 Floats = NDArray[np.float64]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import tracemalloc
 from pathlib import Path
 from typing import Any
@@ -120,56 +119,6 @@ def test_missing_cells(tmp_path: Path) -> None:
     expected = CountMatrix.build(np.concatenate(parts))
     np.testing.assert_array_equal(mapped.missing_indptr, expected.missing_indptr)
     np.testing.assert_array_equal(mapped.missing_indices, expected.missing_indices)
-
-
-def replaced(name: str, change: Any) -> Any:
-    def change_file(folder: Path) -> None:
-        path = folder / f"{name}.npy"
-        np.save(path, change(np.load(path)))
-
-    return change_file
-
-
-def described(**changes: Any) -> Any:
-    def change_file(folder: Path) -> None:
-        path = folder / "matrix.json"
-        path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
-
-    return change_file
-
-
-DAMAGE = {
-    "position too large": replaced("indices", lambda a: np.where(np.arange(a.size) == 9, np.int32(50), a)),
-    "position negative": replaced("indices", lambda a: np.where(np.arange(a.size) == 9, np.int32(-1), a)),
-    "positions of 64 bits": replaced("indices", lambda a: a.astype(np.int64)),
-    "pointers fall": replaced("indptr", lambda a: np.concatenate((a[:1], a[2:3], a[1:2], a[3:]))),
-    "pointers end early": replaced("indptr", lambda a: np.minimum(a, a[-1] - 1)),
-    "pointers of reals": replaced("indptr", lambda a: a.astype(float)),
-    "missing cells without pointers": replaced("missing_indices", lambda a: np.zeros(3, np.int32)),
-    "values are text": replaced("values", lambda a: a.astype(str)),
-    "values in two dimensions": replaced("values", lambda a: a[None]),
-    "sums of other columns": replaced("column_sums", lambda a: a[1:]),
-    "too few names": lambda folder: np.save(folder / "column_labels.npy", np.array(["a"])),
-    "names are numbers": lambda folder: np.save(folder / "column_labels.npy", np.arange(50)),
-    "names are gone": described(row_labels="<U3"),
-    "other version": described(version=1),
-    "values of a type unknown": described(values="no type"),
-    "facts that nobody knows": described(more=1),
-    "empty file": lambda folder: (folder / "indices.npy").write_bytes(b""),
-    "no sums": lambda folder: (folder / "column_sums.npy").unlink(),
-    "other shape": described(shape=[120, 49]),
-    "shape of one number": described(shape=[120]),
-    "no total": described(total=None),
-    "no object": lambda folder: (folder / "matrix.json").write_text("[]"),
-}
-
-
-@pytest.mark.parametrize("damage", list(DAMAGE))
-def test_damaged_folders_are_refused(tmp_path: Path, damage: str) -> None:
-    on_disk(X, tmp_path / "counts")
-    DAMAGE[damage](tmp_path / "counts")
-    with pytest.raises(FileFormatError, match=r"counts .*: write it anew\.$"):
-        on_disk(tmp_path / "counts")
 
 
 def test_bad_sources_leave_nothing(tmp_path: Path) -> None:

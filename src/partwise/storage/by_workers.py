@@ -142,10 +142,7 @@ def _store(function: Callable[..., Any], arguments: Sequence[Any], folder: str, 
 
 def _ranges(aside: Path, whole: Description, parts: Sequence[_Part]) -> Iterator[tuple[str, int, int, list[_Source]]]:
     """Make the files of the whole, still empty, and give the ranges in which they can be written in any order."""
-    arrays = whole.arrays()
-    if whole.row_labels:
-        arrays["row_labels"] = whole.shape[0], np.dtype(whole.row_labels)
-    for name, (size, dtype) in arrays.items():
+    for name, (size, dtype) in whole.arrays().items():
         path = aside / f"{name}.npy"
         with path.open("wb") as file:
             header = write_header(file, dtype, size)
@@ -165,10 +162,11 @@ def _sources(name: str, parts: Sequence[_Part]) -> Iterator[_Source]:
     first, added = 0, 0
     for part in parts:
         arrays = part.description.arrays()
-        size = arrays[name][0] if name in arrays else part.description.shape[0]
+        size = arrays[name][0]
         yield _Source(str(Path(part.folder) / f"{name}.npy"), first, size, added)
-        first += size - (name in POINTERS)
-        added += arrays[POINTERS[name]][0] if name in POINTERS else 0
+        first += size
+        if name in POINTERS:
+            first, added = first - 1, added + arrays[POINTERS[name]][0]
 
 
 def _write_range(path: str, start: int, stop: int, sources: Sequence[_Source]) -> None:

@@ -113,11 +113,12 @@ class Description:
             )
 
     def arrays(self) -> dict[str, tuple[int, np.dtype[Any]]]:
-        """Size and type of each array."""
+        """Size and type of each array that has a number, or a label, for each row or nonzero."""
         n_rows = self.shape[0]
-        sizes = n_rows + 1, self.nonzeros, self.nonzeros, n_rows + 1, self.missing
-        types = "<i8", "<i4", self.values, "<i8", "<i4"
-        return {name: (size, np.dtype(kind)) for name, size, kind in zip(ARRAYS, sizes, types, strict=True)}
+        sizes = n_rows + 1, self.nonzeros, self.nonzeros, n_rows + 1, self.missing, n_rows
+        types = "<i8", "<i4", self.values, "<i8", "<i4", self.row_labels
+        names = *ARRAYS, "row_labels"
+        return {name: (n, np.dtype(kind)) for name, n, kind in zip(names, sizes, types, strict=True) if kind}
 
     def write(self, folder: Path) -> None:
         """Put the description beside the arrays."""
@@ -131,6 +132,8 @@ class Description:
         if (found.pop("kind"), found.pop("version")) != (_KIND, _VERSION):
             raise ValueError("it was not written by this version of partwise")
         n_rows, n_columns = found.pop("shape")
+        if np.dtype(found["values"]).kind not in "uif" or np.dtype(found["row_labels"] or "U").kind != "U":
+            raise ValueError("its values are not numbers, or its row_labels not names")
         return cls(shape=(n_rows, n_columns), **found)
 
 
@@ -167,21 +170,20 @@ def open_folder(folder: Path) -> tuple[Description, SparseData]:
     """
     with _sound(folder):
         description = Description.read(folder)
-        arrays: dict[str, Any] = {name: np.asarray(mapped_array(folder / f"{name}.npy")) for name in ARRAYS}
+        arrays: dict[str, Any] = {}
         for name, (size, dtype) in description.arrays().items():
+            arrays[name] = np.asarray(mapped_array(folder / f"{name}.npy"))
             if arrays[name].shape != (size,) or arrays[name].dtype != dtype:
                 raise ValueError(f"its {name} are of another size or type than it says")
-        if arrays["values"].dtype.kind not in "uif":
-            raise ValueError("its values are not numbers")
         for name, positions in POINTERS.items():
             _check_pointers(arrays[name], arrays[positions].size)
-        for name, size in zip(("row_labels", "column_labels"), description.shape, strict=True):
-            path = folder / f"{name}.npy"
-            arrays[name] = labels = load_npy(path) if getattr(description, name) or path.exists() else None
-            if labels is not None and (labels.shape != (size,) or labels.dtype.kind != "U"):
-                raise ValueError(f"its {name} are not {size} names")
+        path = folder / "column_labels.npy"
+        if description.column_labels or path.exists():
+            arrays["column_labels"] = load_npy(path)
+            if arrays["column_labels"].shape != description.shape[1:] or arrays["column_labels"].dtype.kind != "U":
+                raise ValueError("its column_labels are not one name for each column")
         column_sums = load_npy(folder / "column_sums.npy")
-        if column_sums.shape != (description.shape[1],) or column_sums.dtype != np.float64:
+        if column_sums.shape != description.shape[1:] or column_sums.dtype != np.float64:
             raise ValueError("its column_sums are not one number for each column")
         data = _CLASSES[description.data](shape=description.shape, **arrays)
         data.__dict__.update(total=float(description.total), column_sums=column_sums)

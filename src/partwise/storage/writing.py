@@ -60,8 +60,8 @@ def write_rows(blocks: Iterable[SparseData], folder: str | os.PathLike[str]) -> 
                 described.append(Description.of(block))
                 described[0].check_features(described[-1], len(described) - 1)
                 if not grown:
-                    for name, (_, dtype) in described[0].arrays().items():
-                        grown[name] = _GrowingArray(aside / f"{name}.npy", dtype)
+                    for name in ARRAYS:
+                        grown[name] = _GrowingArray(aside / f"{name}.npy", getattr(block, name).dtype)
                         files.callback(grown[name].close)
                     column_labels, column_sums = block.column_labels, np.zeros(block.shape[1])
                 for name, array in grown.items():

@@ -88,13 +88,14 @@ def write_by_workers(engine: Any, blocks: Sequence[UnreadRows], folder: str | os
                 shutil.copyfile(Path(parts[0].folder) / "column_labels.npy", aside / "column_labels.npy")
             shutil.rmtree(parts_folder)
             whole.write(aside)
-    except OSError as error:
-        raise EngineError(
-            f"a worker could not write its part of the data ({error}): give a folder that all workers see, with"
-            " room for the data twice."
-        ) from error
-    finally:
+    except BaseException as error:
         abandon(engine.client, futures)
+        if isinstance(error, OSError):
+            raise EngineError(
+                f"a worker could not write its part of the data ({error}): give a folder that all workers see, with"
+                " room for the data twice."
+            ) from error
+        raise
 
 
 def _stored(

@@ -6,7 +6,7 @@ import csv
 import io
 import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from operator import methodcaller
 from pathlib import Path
@@ -55,14 +55,10 @@ class CellReader:
     ----------
     path, delimiter, limit
         The file, what separates its cells, and the memory limit.
-    explain
-        Makes the error for a line with another number of cells, from (path, line, found, expected).
     """
 
-    def __init__(
-        self, path: Path, delimiter: str, limit: int, explain: Callable[[Path, int, int, int], FileFormatError]
-    ) -> None:
-        self.path, self.delimiter, self.explain = path, delimiter, explain
+    def __init__(self, path: Path, delimiter: str, limit: int) -> None:
+        self.path, self.delimiter = path, delimiter
         self._texts = _decoded(path, limit)
         self._rows: Iterator[Row] | None = None
         self.first = self._read_first()
@@ -94,7 +90,7 @@ class CellReader:
         while self._rows is not None and (batch := list(itertools.islice(self._rows, _BATCH))):
             for number, cells in batch:
                 if len(cells) != width:
-                    raise self.explain(self.path, number, len(cells), width)
+                    raise _ragged(self.path, number, len(cells), width)
             yield Block([number for number, _ in batch], list(itertools.chain.from_iterable(c for _, c in batch)))
 
     def _split(self, before: int, text: str, width: int) -> Block | None:
@@ -126,6 +122,19 @@ class CellReader:
         except csv.Error as error:
             number = first_before + rows.line_num
             raise bad_file(self.path, f"line {number} is not valid CSV ({error})", "correct that line") from error
+
+
+def _ragged(path: Path, line: int, found: int, expected: int) -> FileFormatError:
+    remedy = "give every line the same number of cells"
+    if line == 2 and found == expected + 1:
+        remedy = "name the first column too (R: write.table with col.names=NA)"
+    return bad_file(path, f"line {line} has {found} cells where {expected} are expected", remedy)
+
+
+def not_a_number(path: Path, place: str, text: str, hint: str = "") -> FileFormatError:
+    """The error for a cell that `parse_numbers` refuses."""
+    remedy = f"write a number, or leave the cell empty if it is missing{hint}"
+    return bad_file(path, f"{place} holds {text[:40]!r}, which is no number", remedy)
 
 
 def _decoded(path: Path, limit: int) -> Iterator[Text]:

@@ -16,12 +16,11 @@ import numpy as np
 from partwise.errors import FileFormatError, InvalidInputError
 from partwise.io.options import ReadOptions
 from partwise.io.readers.integers import flat_integers
-from partwise.io.source import bad_file, byte_chunks
+from partwise.io.source import bad_file, text_chunks
 from partwise.io.sparse import Array
 
 MISSING = frozenset(["", "NA", "N/A", "NaN", "nan", "NAN", "null", "NULL"])
 _DELIMITERS = {".csv": ",", ".tsv": "\t"}
-_CHUNK = 2**20
 _BATCH = 2**13
 # Stands for an empty cell; a text that holds it is parsed the other way.
 _NEVER = b"-9223372036854775807"
@@ -59,7 +58,7 @@ class CellReader:
 
     def __init__(self, path: Path, delimiter: str, limit: int) -> None:
         self.path, self.delimiter = path, delimiter
-        self._texts = _decoded(path, limit)
+        self._texts = text_chunks(path, limit)
         self._rows: Iterator[Row] | None = None
         self.first = self._read_first()
 
@@ -135,19 +134,6 @@ def not_a_number(path: Path, place: str, text: str, hint: str = "") -> FileForma
     """The error for a cell that `parse_numbers` refuses."""
     remedy = f"write a number, or leave the cell empty if it is missing{hint}"
     return bad_file(path, f"{place} holds {text[:40]!r}, which is no number", remedy)
-
-
-def _decoded(path: Path, limit: int) -> Iterator[Text]:
-    """Pieces of text that end at line ends, each with the number of lines before it."""
-    before = 0
-    for chunk in byte_chunks(path, limit, _CHUNK):
-        try:
-            text = chunk.decode("utf-8")
-        except UnicodeDecodeError as error:
-            line = before + 1 + chunk.count(b"\n", 0, error.start)
-            raise bad_file(path, f"line {line} is not UTF-8 text", "save it with UTF-8 encoding") from error
-        yield before, text.removeprefix("\ufeff") if not before else text
-        before += chunk.count(b"\n")
 
 
 def parse_numbers(cells: list[str]) -> Array:

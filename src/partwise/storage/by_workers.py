@@ -20,7 +20,7 @@ from partwise.engines.cluster import abandon
 from partwise.errors import EngineError, InvalidInputError, LogNormalisedWarning
 from partwise.io.npy import load_npy
 from partwise.storage.csr_folder import POINTERS, Description, new_folder
-from partwise.storage.sources import Rules, UnreadRows, checked
+from partwise.storage.sources import DataRules, UnreadRows, checked
 from partwise.storage.writing import save_arrays, save_rows, write_header
 
 # Files are cut here, at the edges of memory pages: no two processes write to the same page, which network file
@@ -46,7 +46,9 @@ class _Source(NamedTuple):
     added: int
 
 
-def write_by_workers(engine: Any, blocks: Sequence[UnreadRows], folder: str | os.PathLike[str], rules: Rules) -> None:
+def write_by_workers(
+    engine: Any, blocks: Sequence[UnreadRows], folder: str | os.PathLike[str], rules: DataRules
+) -> None:
     """Let workers read blocks of rows, check them and write them, and make one folder of all.
 
     Parameters
@@ -121,7 +123,9 @@ def _stored(
 # What workers run
 
 
-def _store(function: Callable[..., Any], arguments: Sequence[Any], folder: str, first_row: int, rules: Rules) -> Any:
+def _store(
+    function: Callable[..., Any], arguments: Sequence[Any], folder: str, first_row: int, rules: DataRules
+) -> Any:
     """Read some rows, check them and write them to a folder, whole or not at all; None if there are no rows."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

@@ -116,7 +116,7 @@ class Description:
         """Size and type of each array that has a number, or a label, for each row or nonzero."""
         n_rows = self.shape[0]
         sizes = n_rows + 1, self.nonzeros, self.nonzeros, n_rows + 1, self.missing, n_rows
-        types = "<i8", "<i4", self.values, "<i8", "<i4", self.row_labels
+        types = "i8", "i4", self.values, "i8", "i4", self.row_labels
         names = *ARRAYS, "row_labels"
         return {name: (n, np.dtype(kind)) for name, n, kind in zip(names, sizes, types, strict=True) if kind}
 

@@ -16,7 +16,7 @@ from partwise.errors import InvalidInputError
 from partwise.storage.by_workers import write_by_workers
 from partwise.storage.csr_folder import is_csr_folder
 from partwise.storage.mapped_counts import MappedCounts
-from partwise.storage.sources import Rules, checked, lazy_rows, matrices, unread_rows
+from partwise.storage.sources import DataRules, checked, lazy_rows, matrices, unread_rows
 from partwise.storage.writing import write_rows
 
 
@@ -78,7 +78,7 @@ def on_disk(
     else:
         unread = unread_rows(source, options)
     if _has_workers(where) and unread is not None:
-        write_by_workers(where, unread, folder, Rules())
+        write_by_workers(where, unread, folder, DataRules())
     else:
         read = matrices(source, options) if unread is None else (rows.read() for rows in unread)
         write_rows(_checked_blocks(read), folder)
@@ -110,7 +110,7 @@ def spread(X: Any, engine: Callable[[], Any], *, caller: str, integers: bool = F
     if unread is None or not _has_workers(where := engine()):
         return X
     folder = where.folder / f"data-{uuid.uuid4().hex}"
-    write_by_workers(where, unread, folder, Rules(integers, caller))
+    write_by_workers(where, unread, folder, DataRules(integers, caller))
     mapped = MappedCounts.open(folder, "X")
     weakref.finalize(mapped, shutil.rmtree, folder, ignore_errors=True)
     return mapped
@@ -124,7 +124,7 @@ def _checked_blocks(read: Iterable[Any]) -> Iterator[CountMatrix]:
     """Checked blocks of rows; messages name rows by their place in the whole."""
     n_rows = 0
     for rows in read:
-        block = checked(rows, n_rows, Rules())
+        block = checked(rows, n_rows, DataRules())
         if block is not None:
             yield block
             n_rows += block.shape[0]

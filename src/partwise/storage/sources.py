@@ -28,7 +28,7 @@ CallEach = Callable[[Callable[..., Any], Sequence[tuple[Any, ...]]], Iterable[An
 """Calls a function with each of some lists of arguments: here, or on workers."""
 
 
-class Rules(NamedTuple):
+class DataRules(NamedTuple):
     """What data have to be, and what messages call the user of the data."""
 
     integers: bool = False
@@ -93,7 +93,7 @@ def matrices(source: Any, options: dict[str, Any]) -> Iterator[Any]:
         yield as_table(source, layer=_only_layer(options, "data in memory"))
 
 
-def checked(rows: Any, first_row: int, rules: Rules) -> CountMatrix | None:
+def checked(rows: Any, first_row: int, rules: DataRules) -> CountMatrix | None:
     """Check rows; None if there are none.
 
     Parameters

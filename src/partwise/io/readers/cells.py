@@ -30,7 +30,7 @@ Text = tuple[int, str]
 
 
 @dataclass(frozen=True)
-class Block:
+class Lines:
     """Lines with equally many cells: the number of each line, and all cells one after the other."""
 
     numbers: Sequence[int]
@@ -72,14 +72,14 @@ class CellReader:
         self._rows = self._csv_rows(itertools.chain([(before, text)], self._texts))
         return next(self._rows, None)
 
-    def blocks(self, *, with_first: bool) -> Iterator[Block]:
+    def blocks(self, *, with_first: bool) -> Iterator[Lines]:
         """All lines after the first, or with it."""
         if self.first is None:
             return
         number, cells = self.first
         width = len(cells)
         if with_first:
-            yield Block([number], list(cells))
+            yield Lines([number], list(cells))
         while self._rows is None and (numbered := next(self._texts, None)) is not None:
             block = self._split(*numbered, width)
             if block is None:
@@ -90,9 +90,9 @@ class CellReader:
             for number, cells in batch:
                 if len(cells) != width:
                     raise _ragged(self.path, number, len(cells), width)
-            yield Block([number for number, _ in batch], list(itertools.chain.from_iterable(c for _, c in batch)))
+            yield Lines([number for number, _ in batch], list(itertools.chain.from_iterable(c for _, c in batch)))
 
-    def _split(self, before: int, text: str, width: int) -> Block | None:
+    def _split(self, before: int, text: str, width: int) -> Lines | None:
         """Split plain text; None if it has quotes, blank lines, odd line ends or lines of another width."""
         if '"' in text:
             return None
@@ -100,13 +100,13 @@ class CellReader:
             text = text.replace("\r\n", "\n")
         text = text.removesuffix("\n")
         if not text:
-            return Block([], [])
+            return Lines([], [])
         lines = text.split("\n")
         plain = "\r" not in text and "" not in lines
         if not plain or set(map(methodcaller("count", self.delimiter), lines)) != {width - 1}:
             return None
         cells = text.replace("\n", self.delimiter).split(self.delimiter)
-        return Block(range(before + 1, before + 1 + len(lines)), cells)
+        return Lines(range(before + 1, before + 1 + len(lines)), cells)
 
     def _csv_rows(self, texts: Iterator[Text]) -> Iterator[Row]:
         """Rows by the csv module, which understands quotes; from here to the end of the file."""

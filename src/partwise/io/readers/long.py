@@ -15,8 +15,8 @@ from partwise.io.labels import label_array
 from partwise.io.limits import refuse_above
 from partwise.io.options import ReadOptions
 from partwise.io.readers.cells import (
-    Block,
     CellReader,
+    Lines,
     delimiter_of,
     first_that_is_no_number,
     not_a_number,
@@ -84,7 +84,7 @@ class _Entries:
         for code in self.labels:
             code.default_factory = code.__len__
 
-    def add(self, path: Path, block: Block, positions: list[int], width: int) -> None:
+    def add(self, path: Path, block: Lines, positions: list[int], width: int) -> None:
         for codes, labels, position in zip(self.codes, self.labels, positions[:2], strict=True):
             codes.extend(map(labels.__getitem__, block.cells[position::width]))
         self.lines.extend(block.numbers)

@@ -11,8 +11,8 @@ from partwise.io.labels import label_array, with_labels
 from partwise.io.limits import refuse_above
 from partwise.io.options import ReadOptions
 from partwise.io.readers.cells import (
-    Block,
     CellReader,
+    Lines,
     delimiter_of,
     first_that_is_no_number,
     not_a_number,
@@ -60,7 +60,7 @@ def read_wide(path: Path, options: ReadOptions) -> Table:
 
 
 def _not_a_number(
-    path: Path, block: Block, names: list[str] | None, width: int, options: ReadOptions
+    path: Path, block: Lines, names: list[str] | None, width: int, options: ReadOptions
 ) -> FileFormatError:
     """The error for the first bad cell of a block whose row names have been taken away."""
     position = first_that_is_no_number(block.cells)

@@ -176,7 +176,9 @@ def open_folder(folder: Path) -> tuple[Description, SparseData]:
             if arrays[name].shape != (size,) or arrays[name].dtype != dtype:
                 raise ValueError(f"its {name} are of another size or type than it says")
         for name, positions in POINTERS.items():
-            _check_pointers(arrays[name], arrays[positions].size)
+            pointers = arrays[name]
+            if pointers[0] != 0 or pointers[-1] != arrays[positions].size or np.any(pointers[1:] < pointers[:-1]):
+                raise ValueError("its rows do not follow each other")
         path = folder / "column_labels.npy"
         if description.column_labels or path.exists():
             arrays["column_labels"] = load_npy(path)
@@ -213,11 +215,6 @@ def _sound(folder: Path) -> Iterator[None]:
         raise FileFormatError(f"{folder} lacks {Path(str(error.filename)).name}: write it anew.") from error
     except (AttributeError, KeyError, TypeError, ValueError, EOFError) as error:
         raise FileFormatError(f"{folder} cannot be read ({error}): write it anew.") from error
-
-
-def _check_pointers(indptr: NDArray[Any], stored: int) -> None:
-    if indptr[0] != 0 or indptr[-1] != stored or np.any(indptr[1:] < indptr[:-1]):
-        raise ValueError("its rows do not follow each other")
 
 
 def mapped_array(path: Path) -> NDArray[Any]:

@@ -8,6 +8,7 @@ they are not seen; the bodies of modules and classes, lambdas and comprehensions
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 import sys
 import tempfile
@@ -41,7 +42,16 @@ def _job(name: str, folder: Path) -> Any:
         from partwise.cli.main import main
 
         np.savez(folder / "counts.npz", X=X)
-        words = ["fit", str(folder / "counts.npz"), "-o", str(folder / "m.partwise"), "--model", "gamma-poisson", "-k", "4"]
+        words = [
+            "fit",
+            str(folder / "counts.npz"),
+            "-o",
+            str(folder / "m.partwise"),
+            "--model",
+            "gamma-poisson",
+            "-k",
+            "4",
+        ]
         return lambda: main([*words, "--seed", "0"])
     from partwise.selection import compare
 
@@ -62,17 +72,14 @@ def trace(name: str) -> dict[str, set[str]]:
 
     with tempfile.TemporaryDirectory() as folder:
         job = _job(name, Path(folder))
-        job()  # kernels are compiled, modules imported
-        job = _job(name, Path(folder))
+        with contextlib.suppress(SystemExit):
+            job()  # kernels are compiled, modules imported
         threading.setprofile(note)
         sys.setprofile(note)
-        try:
+        with contextlib.suppress(SystemExit):
             job()
-        except SystemExit:
-            pass
-        finally:
-            sys.setprofile(None)
-            threading.setprofile(None)  # type: ignore[arg-type]  # None ends it
+        sys.setprofile(None)
+        threading.setprofile(None)
     return seen
 
 

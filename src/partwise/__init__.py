@@ -33,13 +33,13 @@ if TYPE_CHECKING:  # and __all__: the same names for type checkers and editors; 
     from partwise.core.data import BinaryMatrix, CountMatrix
     from partwise.empirical_bayes.estimator import EmpiricalBayesPoissonNMF
     from partwise.empirical_bayes.means import ebpm
-    from partwise.engines.on_disk import on_disk
     from partwise.gamma_poisson.beta_gamma import BetaGammaPFA
     from partwise.gamma_poisson.estimator import GammaPoissonNMF
     from partwise.io import read
     from partwise.io.table import Table
     from partwise.poisson.estimator import PoissonNMF
     from partwise.reporting.page import report
+    from partwise.storage.on_disk import on_disk
 
 __all__ = [
     "AllocationNMF",

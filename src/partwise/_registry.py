@@ -60,7 +60,7 @@ PUBLIC: Mapping[str, str] = MappingProxyType(
         "likelihood": "partwise.likelihood",
         "load": "partwise.contract.model_file:load",
         "metrics": "partwise.metrics",
-        "on_disk": "partwise.engines.on_disk:on_disk",
+        "on_disk": "partwise.storage.on_disk:on_disk",
         "plotting": "partwise.plotting",
         "read": "partwise.io:read",
         "report": "partwise.reporting.page:report",

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from partwise.core.mapped import MappedCounts
     from partwise.io import Table
+    from partwise.storage.mapped_counts import MappedCounts
 
 
 @dataclass(frozen=True, eq=False)

@@ -35,9 +35,9 @@ from partwise.core.progress import compiling_notice
 from partwise.core.result import FitResult, Status, Trace
 from partwise.core.run import Algorithm, run
 from partwise.engines.base import Engine
-from partwise.engines.on_disk import spread
 from partwise.engines.resolve import portable_engine, resolve_engine
 from partwise.errors import InvalidInputError
+from partwise.storage.on_disk import spread
 
 Floats = NDArray[np.float64]
 Method = TypeVar("Method", bound=Callable[..., Any])

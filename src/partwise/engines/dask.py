@@ -15,7 +15,6 @@ from typing import Any, TypeVar
 import numpy as np
 
 from partwise.core.data import SparseData
-from partwise.core.mapped import MappedCounts, write_data
 from partwise.engines import tasks
 from partwise.engines.distributed import DistributedRows, LazyRows, RemoteRows, StoredPieces
 from partwise.engines.local import LocalEngine
@@ -23,6 +22,8 @@ from partwise.engines.rows import Made, Ragged, parts
 from partwise.engines.stacked import StackedRows
 from partwise.engines.touched import unpacked
 from partwise.errors import EngineError
+from partwise.storage.mapped_counts import MappedCounts
+from partwise.storage.writing import write_data
 
 Block = TypeVar("Block")
 Value = TypeVar("Value")

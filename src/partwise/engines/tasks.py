@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from partwise.core.blas import one_blas_thread
 from partwise.core.data import SparseData
-from partwise.core.mapped import open_data
 from partwise.engines import formulas
 from partwise.engines.pairwise import PairwiseSum, Part
 from partwise.engines.rows import Block, Made, aligned
@@ -23,6 +22,7 @@ from partwise.engines.touched import packed
 from partwise.engines.tree import TreeSum
 from partwise.io.atomic import atomic_path
 from partwise.io.npy import load_npy
+from partwise.storage.mapped_counts import open_data
 
 Piece = tuple[Any, int, int]
 """A piece of an array with rows, and which of its rows are wanted."""

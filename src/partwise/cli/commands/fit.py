@@ -23,8 +23,8 @@ from partwise.cli.parameters import DataFile, Json, ProgressBar, Seed, Threads
 from partwise.cli.reading import ReadArguments, cell_counts
 
 if TYPE_CHECKING:
-    from partwise.core.mapped import MappedCounts
     from partwise.io import Table
+    from partwise.storage.mapped_counts import MappedCounts
 
 EXAMPLES = (
     "partwise fit counts.npz -o topics.partwise --components 10 --seed 1",

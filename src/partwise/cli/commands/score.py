@@ -13,8 +13,8 @@ from partwise.cli.reading import ReadArguments
 
 if TYPE_CHECKING:
     from partwise.contract import CountModel
-    from partwise.core.mapped import MappedCounts
     from partwise.io import Table
+    from partwise.storage.mapped_counts import MappedCounts
 
 EXAMPLES = (
     "partwise score topics.partwise new_counts.npz",

@@ -12,8 +12,8 @@ from partwise.cli.parameters import DataFile, Json, ModelFile, ProgressBar, Thre
 from partwise.cli.reading import ReadArguments
 
 if TYPE_CHECKING:
-    from partwise.core.mapped import MappedCounts
     from partwise.io import Table
+    from partwise.storage.mapped_counts import MappedCounts
 
 EXAMPLES = (
     "partwise transform topics.partwise new_counts.npz -o activations.csv",

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from clusters import cluster
 
+from clusters import cluster
 from partwise import AllocationNMF, GammaPoissonNMF, PoissonNMF, on_disk
 from partwise.core.data import CountMatrix
 from partwise.engines.dask import DaskEngine
@@ -33,7 +33,7 @@ def engine() -> Iterator[DaskEngine]:
 @pytest.fixture(autouse=True)
 def small_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
     """Many ranges of a file, also of these small data."""
-    monkeypatch.setattr("partwise.io.csr_parts._RANGE_BYTES", 4096)
+    monkeypatch.setattr("partwise.storage.by_workers._RANGE_BYTES", 4096)
 
 
 def chunked(matrix: Any, *, known: bool = True) -> Any:
@@ -98,7 +98,7 @@ def test_folders_of_parts(engine: DaskEngine, tmp_path: Path) -> None:
 
 def test_h5ad_files_backed_and_lazy(engine: DaskEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     anndata = pytest.importorskip("anndata")
-    monkeypatch.setattr("partwise.core.pieces._VALUES_AT_ONCE", 300)
+    monkeypatch.setattr("partwise.storage.sources._VALUES_AT_ONCE", 300)
     anndata.AnnData(X.astype(np.float32)).write_h5ad(tmp_path / "cells.h5ad")
     on_disk(tmp_path / "cells.h5ad", tmp_path / "here")
     on_disk(tmp_path / "cells.h5ad", tmp_path / "there", engine=engine)
@@ -145,7 +145,7 @@ def test_the_client_never_holds_a_chunk(engine: DaskEngine, tmp_path: Path, monk
         return found
 
     monkeypatch.setattr(DaskEngine, "results", watched)
-    monkeypatch.setattr("partwise.io.csr_parts._RANGE_BYTES", 2**16)
+    monkeypatch.setattr("partwise.storage.by_workers._RANGE_BYTES", 2**16)
     large = sp.random_array((4000, 50), density=0.5, rng=RNG, format="csr")
     large.data[:] = 1.0
     chunks = array.from_array(large.toarray(), chunks=(1000, 50)).map_blocks(sp.csr_matrix, meta=X[:0])
@@ -220,7 +220,7 @@ def test_a_folder_that_workers_cannot_write_to(
     def full(*_: Any, **__: Any) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("partwise.io.csr_parts.np.save", full)
+    monkeypatch.setattr("partwise.storage.writing.np.save", full)
     with pytest.raises(EngineError, match="a worker could not write its part of the data"):
         on_disk(chunked(X), tmp_path / "counts", engine=engine)
     assert list(tmp_path.iterdir()) == []

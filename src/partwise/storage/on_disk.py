@@ -6,20 +6,18 @@ import os
 import shutil
 import uuid
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from partwise.core.coerce import as_table
 from partwise.core.data import CountMatrix
-from partwise.core.mapped import MappedCounts, write_rows
-from partwise.core.parts import Rules
-from partwise.core.pieces import backed_pieces, file_pieces, here, lazy_matrix
 from partwise.engines.resolve import resolve_engine
-from partwise.engines.writing import has_workers, is_lazy, write_chunks, write_pieces
 from partwise.errors import InvalidInputError
-from partwise.io import read
-from partwise.io.csr_folder import is_csr_folder
+from partwise.storage.by_workers import write_by_workers
+from partwise.storage.csr_folder import is_csr_folder
+from partwise.storage.mapped_counts import MappedCounts
+from partwise.storage.sources import DataRules, checked, lazy_rows, matrices, unread_rows
+from partwise.storage.writing import write_rows
 
 
 def on_disk(
@@ -44,8 +42,8 @@ def on_disk(
     folder
         The folder to write; None where the source is one that is there already.
     engine
-        With Dask (as of estimators), the workers read, check and write parts, .h5ad files and chunks, and this process
-        sees only their sizes. They must see the folder, and files.
+        With Dask (as of estimators), the workers read, check and write files and chunks, and this process sees only
+        their sizes. They must see the folder, and files.
     n_jobs
         Workers that ``engine="dask"`` starts.
     options
@@ -63,18 +61,27 @@ def on_disk(
     >>> on_disk(parts, Path(tempfile.mkdtemp()) / "counts").shape
     (3, 2)
     """
-    path = Path(source) if isinstance(source, str | os.PathLike) else None
-    if path is not None and is_csr_folder(path):
-        if folder is not None or options:
-            raise InvalidInputError(
-                f"{path} holds rows that were read and written before: open it without folder and options, or copy it."
-            )
-        return MappedCounts.open_checked(path)
+    if isinstance(source, str | os.PathLike):
+        source = Path(source)
+        if is_csr_folder(source):
+            if folder is not None or options:
+                raise InvalidInputError(
+                    f"{source} holds rows that were read and written before: open it without folder and options, or"
+                    " copy it."
+                )
+            return MappedCounts.open_checked(source)
     if folder is None:
         raise InvalidInputError("folder is needed: name one, that is not there yet, to write the data to.")
-    where = resolve_engine(engine, n_jobs)
-    if not (has_workers(where) and _written_by_workers(where, source, path, folder, options)):
-        write_rows(_blocks(source if path is None else path, options), folder)
+    where: Any = resolve_engine(engine, n_jobs)
+    if _has_workers(where):
+        unread = unread_rows(source, options, lambda *work: where.results(where.submit_each(*work)))
+    else:
+        unread = unread_rows(source, options)
+    if _has_workers(where) and unread is not None:
+        write_by_workers(where, unread, folder, DataRules())
+    else:
+        read = matrices(source, options) if unread is None else (rows.read() for rows in unread)
+        write_rows(_checked_blocks(read), folder)
     return MappedCounts.open(folder)
 
 
@@ -99,54 +106,25 @@ def spread(X: Any, engine: Callable[[], Any], *, caller: str, integers: bool = F
         as a batch of ``partial_fit`` is.
     """
     # A batch of partial_fit is meant to fit into memory, and its columns are looked at.
-    if not is_lazy(X) or caller.endswith(".partial_fit"):
-        return X
-    where = engine()
-    if not has_workers(where):
+    unread = None if caller.endswith(".partial_fit") else lazy_rows(X, {})
+    if unread is None or not _has_workers(where := engine()):
         return X
     folder = where.folder / f"data-{uuid.uuid4().hex}"
-    matrix, *labels = _lazy(X, {})
-    write_chunks(where, matrix, folder, Rules(integers, caller), *labels)
+    write_by_workers(where, unread, folder, DataRules(integers, caller))
     mapped = MappedCounts.open(folder, "X")
     weakref.finalize(mapped, shutil.rmtree, folder, ignore_errors=True)
     return mapped
 
 
-def _lazy(X: Any, options: dict[str, Any]) -> Sequence[Any]:
-    found = lazy_matrix(X, options)
-    assert found is not None
-    return found
+def _has_workers(engine: Any) -> bool:
+    return hasattr(engine, "submit_each")
 
 
-def _written_by_workers(
-    engine: Any, source: Any, path: Path | None, folder: str | os.PathLike[str], options: dict[str, Any]
-) -> bool:
-    """Let workers write what they can get at; false where this process has to read."""
-    if path is not None:
-        pieces = file_pieces(path, options, lambda *work: engine.results(engine.submit_each(*work)))
-    elif getattr(source, "isbacked", False):
-        pieces = backed_pieces(source, options)
-    elif is_lazy(source):
-        matrix, *labels = _lazy(source, options)
-        write_chunks(engine, matrix, folder, Rules(), *labels)
-        return True
-    else:
-        return False
-    if pieces is None:
-        return False
-    write_pieces(engine, pieces, folder, Rules())
-    return True
-
-
-def _blocks(source: Any, options: dict[str, Any]) -> Iterator[CountMatrix]:
+def _checked_blocks(read: Iterable[Any]) -> Iterator[CountMatrix]:
     """Checked blocks of rows; messages name rows by their place in the whole."""
-    if isinstance(source, Path):
-        pieces = file_pieces(source, options)
-        given = iter([read(source, **options)]) if pieces is None else (piece() for piece in pieces)
-    else:
-        given = here(source, options)
     n_rows = 0
-    for matrix in given:
-        table = as_table(matrix, first_row=n_rows)
-        yield CountMatrix.build(table, integers=False, caller="on_disk")
-        n_rows += table.shape[0]
+    for rows in read:
+        block = checked(rows, n_rows, DataRules())
+        if block is not None:
+            yield block
+            n_rows += block.shape[0]

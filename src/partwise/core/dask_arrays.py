@@ -21,8 +21,10 @@ def has_sparse_chunks(X: Any) -> bool:
 
 def rows_of_chunks(array: Any) -> Iterator[Any]:
     """The rows of chunks of an array of Dask, one after the other; empty ones are left out."""
+    from dask.base import compute
+
     for row in array.to_delayed():
-        whole = joined(_computed(row))
+        whole = joined(compute(*row))  # type: ignore[no-untyped-call]  # of Dask
         if whole.shape[0]:
             yield whole
 
@@ -30,17 +32,4 @@ def rows_of_chunks(array: Any) -> Iterator[Any]:
 def joined(chunks: Sequence[Any]) -> Any:
     """A row of chunks as one matrix; a single one is left as it is, unless it is of the package ``sparse``."""
     matrices = [chunk.to_scipy_sparse() if hasattr(chunk, "to_scipy_sparse") else chunk for chunk in chunks]
-    if len(matrices) == 1:
-        return matrices[0]
-    return sp.csr_array(sp.hstack([_sparse(matrix) for matrix in matrices], format="csr"))
-
-
-def _sparse(matrix: Any) -> Any:
-    return matrix if sp.issparse(matrix) else sp.csr_array(np.asarray(matrix))
-
-
-def _computed(row: Sequence[Any]) -> Sequence[Any]:
-    from dask.base import compute
-
-    found: Sequence[Any] = compute(*row)  # type: ignore[no-untyped-call]  # of Dask
-    return found
+    return matrices[0] if len(matrices) == 1 else sp.csr_array(sp.hstack(list(map(sp.csr_array, matrices))))

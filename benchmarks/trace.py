@@ -1,8 +1,7 @@
 """How many rooms does a job go through? Count distinct functions and files of partwise on a path.
 
 ``python -m benchmarks.trace`` runs three jobs on small data, each in a process of its own with warm kernels, and prints
-how many functions and files of partwise they enter. Compiled kernels count once, where they are called from Python
-they are not seen; the bodies of modules and classes, lambdas and comprehensions do not count.
+how many functions and files of partwise they enter. Comprehensions and lambdas count, compiled kernels do not.
 ``python -m benchmarks.trace --list JOB`` prints the functions of one job by file.
 """
 
@@ -41,18 +40,10 @@ def _job(name: str, folder: Path) -> Any:
     if name == "command":
         from partwise.cli.main import main
 
-        np.savez(folder / "counts.npz", X=X)
-        words = [
-            "fit",
-            str(folder / "counts.npz"),
-            "-o",
-            str(folder / "m.partwise"),
-            "--model",
-            "gamma-poisson",
-            "-k",
-            "4",
-        ]
-        return lambda: main([*words, "--seed", "0"])
+        data, model = str(folder / "counts.npz"), str(folder / "m.partwise")
+        np.savez(data, X=X)
+        sys.argv = ["partwise", "fit", data, "-o", model, "--model", "gamma-poisson", "-k", "4", "--seed", "0"]
+        return main
     from partwise.selection import compare
 
     return lambda: compare(X, models=["poisson", "gamma-poisson"], ranks=[1, 3], random_state=0, n_restarts=2)
@@ -67,7 +58,7 @@ def trace(name: str) -> dict[str, set[str]]:
 
     def note(frame: FrameType, event: str, argument: Any) -> None:
         code = frame.f_code
-        if event == "call" and code.co_filename.startswith(root) and not code.co_name.startswith("<"):
+        if event == "call" and code.co_filename.startswith(root) and code.co_name != "<module>":
             seen[code.co_filename[len(root) + 1 :]].add(code.co_qualname)
 
     with tempfile.TemporaryDirectory() as folder:

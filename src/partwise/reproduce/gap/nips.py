@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,7 +11,6 @@ from partwise.errors import InvalidInputError
 from partwise.gamma_poisson import GammaPoissonModel
 from partwise.plotting._figures import new_figure
 from partwise.reproduce._notebook import Notebook
-from partwise.reproduce._tables import table
 from partwise.reproduce.gap.curves import N_SCORED, Curve, curve, published
 
 if TYPE_CHECKING:
@@ -51,7 +49,7 @@ def make(notebook: Notebook) -> None:
     rows = [
         [
             name,
-            f"{len(found)}",
+            len(found),
             _range([len(c["norms"]) for c in found]),
             _range([sum(c["seconds"]) for c in found]),
             _range([c["scores"][-1] for c in found]),
@@ -61,10 +59,8 @@ def make(notebook: Notebook) -> None:
         for name, found in results.items()
     ]
     head = ["algorithm", "seeds", "iterations", "CPU seconds", "at the end", "standard error", "columns not empty"]
-    notebook.section(
-        "Figure 4",
-        f"Log-likelihood of {min(N_SCORED, X.shape[0])} of {X.shape[0]} training documents:\n\n" + table(head, rows),
-    )
+    before = f"Log-likelihood of {min(N_SCORED, X.shape[0])} of {X.shape[0]} training documents:"
+    notebook.table("Figure 4", head, rows, before=before)
 
 
 def curves(notebook: Notebook, X: Any) -> dict[str, list[Curve]]:
@@ -75,9 +71,7 @@ def curves(notebook: Notebook, X: Any) -> dict[str, list[Curve]]:
         results[name] = [published(notebook, X, name, seed, *size) for seed, size in enumerate(sizes)]
     for name, (settings, n_seeds) in OURS.items():
         seeds = range(1 if notebook.quick else n_seeds)
-        results[name] = [
-            notebook.step(f"figure 4: {name} {seed}", partial(curve, X, name, seed, **settings)) for seed in seeds
-        ]
+        results[name] = [notebook.step(f"figure 4: {name} {seed}", curve, X, name, seed, **settings) for seed in seeds]
     return results
 
 

@@ -7,17 +7,12 @@ Throughout, ``factor`` is the side that is updated (rows of the data x component
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from partwise.kernels.arrays import Floats, Indices, Numbers, Starts
 from partwise.kernels.jit import kernel
-
-Floats = NDArray[np.float64]
-Pointer = NDArray[np.int64]
-Index = NDArray[np.int32]
-Values = NDArray[Any]
+from partwise.kernels.sums import inner_product
 
 _CELLS_AT_ONCE = 16
 _FRESH_RATES_EVERY = 16
@@ -27,9 +22,9 @@ _SMALLEST_RATE = 1e-100
 
 @kernel
 def expected_counts(
-    indptr: Pointer,
-    indices: Index,
-    values: Values,
+    indptr: Starts,
+    indices: Indices,
+    values: Numbers,
     factor: Floats,
     other: Floats,
     with_logs: bool,
@@ -55,9 +50,7 @@ def expected_counts(
             size = min(_CELLS_AT_ONCE, indptr[n + 1] - first)
             for p in range(size):
                 column = other[indices[first + p]]
-                rate = 0.0
-                for k in range(n_components):
-                    rate += row[k] * column[k]
+                rate = inner_product(row, column)
                 ratio[p] = rate
             if with_logs:
                 for p in range(size):
@@ -84,9 +77,9 @@ def expected_counts(
 
 @kernel
 def add_feature_gains(
-    indptr: Pointer,
-    indices: Index,
-    values: Values,
+    indptr: Starts,
+    indices: Indices,
+    values: Numbers,
     factor: Floats,
     other: Floats,
     with_logs: bool,
@@ -107,9 +100,7 @@ def add_feature_gains(
             size = min(_CELLS_AT_ONCE, indptr[n + 1] - first)
             for p in range(size):
                 column = other[indices[first + p]]
-                rate = 0.0
-                for k in range(n_components):
-                    rate += row[k] * column[k]
+                rate = inner_product(row, column)
                 ratio[p] = rate
             if with_logs:
                 for p in range(size):
@@ -124,7 +115,7 @@ def add_feature_gains(
 
 
 @kernel
-def row_exposure(missing: Index, totals: Floats, other: Floats, out: Floats) -> None:
+def row_exposure(missing: Indices, totals: Floats, other: Floats, out: Floats) -> None:
     """``out = other[observed].sum(axis=0)``: what each component is exposed to in a row with missing columns.
 
     ``totals`` is ``other.sum(axis=0)``. The missing columns are subtracted from it where that keeps at least half of
@@ -155,7 +146,7 @@ def row_exposure(missing: Index, totals: Floats, other: Floats, out: Floats) -> 
 
 @kernel
 def exposures(
-    missing_indptr: Pointer, missing_indices: Index, totals: Floats, other: Floats, start: int, stop: int, out: Floats
+    missing_indptr: Starts, missing_indices: Indices, totals: Floats, other: Floats, start: int, stop: int, out: Floats
 ) -> None:
     """``out[n] = other[observed[n]].sum(axis=0)`` for each row of the block."""
     for n in range(start, stop):
@@ -164,11 +155,11 @@ def exposures(
 
 @kernel
 def coordinate_descent(
-    indptr: Pointer,
-    indices: Index,
-    values: Values,
-    missing_indptr: Pointer,
-    missing_indices: Index,
+    indptr: Starts,
+    indices: Indices,
+    values: Numbers,
+    missing_indptr: Starts,
+    missing_indices: Indices,
     other: Floats,
     totals: Floats,
     floors: Floats,
@@ -290,11 +281,11 @@ def _reciprocal_step(gain: float, curvature: float, exposure: float) -> float:
 
 @kernel
 def kkt_residual(
-    indptr: Pointer,
-    indices: Index,
-    values: Values,
-    missing_indptr: Pointer,
-    missing_indices: Index,
+    indptr: Starts,
+    indices: Indices,
+    values: Numbers,
+    missing_indptr: Starts,
+    missing_indices: Indices,
     factor: Floats,
     other: Floats,
     totals: Floats,
@@ -319,9 +310,7 @@ def kkt_residual(
             gain[k] = 0.0
         for p in range(indptr[n], indptr[n + 1]):
             column = other[indices[p]]
-            rate = 0.0
-            for k in range(n_components):
-                rate += row[k] * column[k]
+            rate = inner_product(row, column)
             ratio = values[p] / rate
             row_total += values[p]
             for k in range(n_components):

@@ -3,35 +3,32 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from partwise.kernels.arrays import Counts, Floats, Indices, LongCounts, Numbers, Starts, Word
 from partwise.kernels.categories import categorical
 from partwise.kernels.jit import kernel
 from partwise.kernels.streams import new_stream, seek
-
-Floats = NDArray[np.float64]
-Counts = NDArray[np.int32]
+from partwise.kernels.sums import sum_of
 
 
 @kernel
 def sweep_annealed(
-    indptr: NDArray[np.int64],
-    indices: NDArray[np.int32],
-    values: NDArray[Any],
-    first_tokens: NDArray[np.int64],
+    indptr: Starts,
+    indices: Indices,
+    values: Numbers,
+    first_tokens: Starts,
     dictionary_concentration: Floats,
     activation_concentration: Floats,
     coldness: float,
-    seed: np.uint64,
-    stage_chain: np.uint64,
-    iteration: np.uint64,
-    labels: NDArray[Any],
+    seed: Word,
+    stage_chain: Word,
+    iteration: Word,
+    labels: Numbers,
     sample_counts: Counts,
     feature_counts: Counts,
-    component_counts: NDArray[np.int64],
+    component_counts: LongCounts,
 ) -> float:
     """``gain = (α_f + S_fk) / (α_+ + S_k) * (β_k + S_nk) / (S_nfk + 1); p = gain**coldness * (S_nfk + 1)``.
 
@@ -76,9 +73,7 @@ def sweep_annealed(
                 if coldness < math.inf:
                     for k in range(n_components):
                         weights[k] = (gains[k] / largest) ** coldness * (cell[k] + 1.0)
-                    total = 0.0
-                    for k in range(n_components):
-                        total += weights[k]
+                    total = sum_of(weights)
                     new = categorical(stream, weights, total)
                 else:
                     for k in range(n_components):

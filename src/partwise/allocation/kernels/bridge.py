@@ -3,39 +3,36 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from partwise.allocation.kernels.particles import log_mean_weight, move, resample
+from partwise.kernels.arrays import Counts, Floats, Indices, Numbers, Word
 from partwise.kernels.categories import categorical
 from partwise.kernels.gamma_functions import log_gamma_difference
 from partwise.kernels.inner import inner_kernel
 from partwise.kernels.jit import kernel
 from partwise.kernels.streams import new_stream, seek
-
-Floats = NDArray[np.float64]
-Counts = NDArray[np.int32]
+from partwise.kernels.sums import sum_of
 
 
 @kernel
 def bridge_island(
-    token_rows: NDArray[np.int32],
-    token_features: NDArray[np.int32],
+    token_rows: Indices,
+    token_features: Indices,
     activation_concentration: Floats,
     dictionary_concentration: Floats,
     sample_anchor: Floats,
     feature_anchor: Floats,
     strengths: Floats,
     n_moves: int,
-    seed: np.uint64,
-    stage_chain: np.uint64,
-    island: np.uint64,
+    seed: Word,
+    stage_chain: Word,
+    island: Word,
     sample_counts: Counts,
     feature_counts: Counts,
     component_counts: Counts,
-    labels: NDArray[Any],
+    labels: Numbers,
     log_weights: Floats,
 ) -> tuple[float, int]:
     """``log Z_0 + sum over stages of log mean weight``, without the last stage, and the set of its particles.
@@ -58,10 +55,7 @@ def bridge_island(
         n, f = token_rows[i], token_features[i]
         for k in range(n_components):
             weights[k] = feature_anchor[f, k] / column_sums[k] * sample_anchor[n, k] / row_sums[n]
-        # A loop of its own: a sum in a loop that stores may have other bits at other addresses.
-        total = 0.0
-        for k in range(n_components):
-            total += weights[k]
+        total = sum_of(weights)
         result += math.log(total)
         for s in range(n_particles):
             k = categorical(stream, weights, total)

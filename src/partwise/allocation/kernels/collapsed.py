@@ -2,39 +2,34 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
 from partwise.allocation.kernels.lanes import LANES, draw_component
+from partwise.kernels.arrays import Counts, Floats, Indices, LongCounts, Numbers, Starts, Word
 from partwise.kernels.jit import kernel
 from partwise.kernels.streams import new_stream, next_uniform, seek
-
-Floats = NDArray[np.float64]
-Counts = NDArray[np.int32]
 
 
 @kernel
 def sweep_tokens(
-    indptr: NDArray[np.int64],
-    indices: NDArray[np.int32],
-    values: NDArray[Any],
-    first_tokens: NDArray[np.int64],
+    indptr: Starts,
+    indices: Indices,
+    values: Numbers,
+    first_tokens: Starts,
     dictionary_concentration: Floats,
     activation_concentration: Floats,
     tile: int,
-    seed: np.uint64,
-    stage_chain: np.uint64,
-    iteration: np.uint64,
+    seed: Word,
+    stage_chain: Word,
+    iteration: Word,
     first_row: int,
     row_keys: int,
     start: int,
     stop: int,
-    labels: NDArray[Any],
+    labels: Numbers,
     sample_counts: Counts,
     feature_counts: Counts,
-    component_counts: NDArray[np.int64],
+    component_counts: LongCounts,
 ) -> None:
     """``k = rng.choice(K, p=normalise((α_f + S_fk) / (α_+ + S_k) * (β_k + S_nk)))`` for each token, without itself.
 

@@ -2,14 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
-
+from partwise.kernels.arrays import Floats, Numbers
 from partwise.kernels.inner import inline_kernel, inner_kernel
-
-Floats = NDArray[np.float64]
 
 # Components are padded with zeros to a multiple of this, the numbers that the processor works on at once.
 LANES = 8
@@ -17,13 +11,7 @@ LANES = 8
 
 @inline_kernel
 def draw_component(
-    factors: NDArray[Any],
-    f: int,
-    shift: float,
-    shares: Floats,
-    uniform: float,
-    n_components: int,
-    running: Floats,
+    factors: Numbers, f: int, shift: float, shares: Floats, uniform: float, n_components: int, running: Floats
 ) -> int:
     """``weights = (shift + factors[f]) * shares; np.searchsorted(np.cumsum(weights), uniform * sum, "right")``.
 
@@ -74,7 +62,7 @@ def draw_component(
 
 
 @inner_kernel
-def _last_positive(factors: NDArray[Any], f: int, shift: float, shares: Floats, n_components: int) -> int:
+def _last_positive(factors: Numbers, f: int, shift: float, shares: Floats, n_components: int) -> int:
     """``np.flatnonzero(weights[:n_components])[-1]``, or 0 without any."""
     for k in range(n_components - 1, -1, -1):
         if (shift + factors[f, k]) * shares[k] > 0.0:

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from partwise.kernels.arrays import Counts, Floats, Indices, Numbers
 from partwise.kernels.categories import categorical
 from partwise.kernels.inner import inner_kernel
 from partwise.kernels.jit import kernel
 from partwise.kernels.streams import Stream, next_uniform
-
-Floats = NDArray[np.float64]
-Counts = NDArray[np.int32]
+from partwise.kernels.sums import sum_of
 
 
 @inner_kernel
@@ -38,9 +35,7 @@ def draw_component(
             / (component_prior[k] + component_counts[s, k])
             * (sample_prior[n, k] + sample_counts[s, n, k])
         )
-    total = 0.0
-    for k in range(component_prior.size):
-        total += weights[k]
+    total = sum_of(weights)
     k = categorical(stream, weights, total)
     sample_counts[s, n, k] += 1
     feature_counts[s, f, k] += 1
@@ -51,8 +46,8 @@ def draw_component(
 @kernel
 def move(
     stream: Stream,
-    token_rows: NDArray[np.int32],
-    token_features: NDArray[np.int32],
+    token_rows: Indices,
+    token_features: Indices,
     n_tokens: int,
     n_moves: int,
     sample_prior: Floats,
@@ -61,10 +56,12 @@ def move(
     sample_counts: Counts,
     feature_counts: Counts,
     component_counts: Counts,
-    labels: NDArray[Any],
+    labels: Numbers,
 ) -> None:
     """``n_moves`` collapsed Gibbs sweeps of every particle over the first tokens, in place."""
     weights = np.empty(component_prior.size)
+    priors = sample_prior, feature_prior, component_prior
+    counts = sample_counts, feature_counts, component_counts
     for s in range(labels.shape[0]):
         for _ in range(n_moves):
             for i in range(n_tokens):
@@ -72,19 +69,7 @@ def move(
                 sample_counts[s, n, k] -= 1
                 feature_counts[s, f, k] -= 1
                 component_counts[s, k] -= 1
-                k, _total = draw_component(
-                    stream,
-                    n,
-                    f,
-                    s,
-                    sample_prior,
-                    feature_prior,
-                    component_prior,
-                    sample_counts,
-                    feature_counts,
-                    component_counts,
-                    weights,
-                )
+                k, _total = draw_component(stream, n, f, s, *priors, *counts, weights)
                 labels[s, i] = k
 
 
@@ -110,7 +95,7 @@ def resample(
     sample_counts: Counts,
     feature_counts: Counts,
     component_counts: Counts,
-    labels: NDArray[Any],
+    labels: Numbers,
 ) -> int:
     """Systematic resampling from one of two sets of particles into the other, whose number is returned."""
     n_particles = log_weights.size

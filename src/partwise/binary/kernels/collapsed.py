@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
+from partwise.kernels.arrays import Counts, Indices, Numbers, Starts, Word
 from partwise.kernels.categories import categorical
 from partwise.kernels.inner import inline_kernel
 from partwise.kernels.jit import kernel
 from partwise.kernels.streams import Stream, new_stream, next_uniform, seek
-
-Floats = NDArray[np.float64]
-Codes = NDArray[np.int32]
-Counts = NDArray[np.int32]
-Starts = NDArray[np.int64]
+from partwise.kernels.sums import sum_of
 
 
 @inline_kernel
 def propose(
-    stream: Stream, labels: NDArray[Any], start: int, at: int, n_others: float, concentration: float, n_components: int
+    stream: Stream, labels: Numbers, start: int, at: int, n_others: float, concentration: float, n_components: int
 ) -> tuple[int, float]:
     """``k = rng.choice(K, p=normalise(concentration + others)), rng.random()``, where ``others`` counts other labels.
 
@@ -43,16 +37,16 @@ def propose(
 @kernel
 def sweep_beta_dirichlet(
     row_starts: Starts,
-    codes: Codes,
+    codes: Indices,
     column_starts: Starts,
     alpha: float,
     beta: float,
     concentration: float,
     attempts: int,
-    seed: np.uint64,
-    stage_chain: np.uint64,
-    iteration: np.uint64,
-    labels: NDArray[Any],
+    seed: Word,
+    stage_chain: Word,
+    iteration: Word,
+    labels: Numbers,
     row_counts: Counts,
     column_counts: Counts,
 ) -> None:
@@ -124,9 +118,7 @@ def sweep_beta_dirichlet(
                     for k in range(n_components):
                         share = (prior[x] + counts[k, x]) / (both + counts[k, 0] + counts[k, 1])
                         weights[k] = (concentration + column_counts[f, k]) * share
-                    total = 0.0
-                    for k in range(n_components):
-                        total += weights[k]
+                    total = sum_of(weights)
                     new = categorical(stream, weights, total)
                     column_counts[f, old] += 1
             counts[new, x] += 1.0

@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
+from partwise.kernels.arrays import Floats, Indices, Starts
 from partwise.kernels.jit import kernel
 
 
 @kernel
 def log_likelihood_of_block(
-    row_starts: NDArray[np.int64], codes: NDArray[np.int32], probability: NDArray[np.float64], start: int, stop: int
+    row_starts: Starts, codes: Indices, probability: Floats, start: int, stop: int
 ) -> tuple[float, float]:
     """``np.log(np.where(X == 1, probability, 1 - probability))[observed].sum(), probability[observed].sum()``.
 
@@ -40,12 +40,7 @@ def log_likelihood_of_block(
 
 @kernel
 def reciprocals_of_cells(
-    row_starts: NDArray[np.int64],
-    codes: NDArray[np.int32],
-    bit: int,
-    start: int,
-    stop: int,
-    normalisers: NDArray[np.float64],
+    row_starts: Starts, codes: Indices, bit: int, start: int, stop: int, normalisers: Floats
 ) -> float:
     """``normalisers[:] = np.where(X == bit, 1 / normalisers, 0)``, and the sum of the logarithms of those.
 
@@ -77,16 +72,16 @@ def reciprocals_of_cells(
 
 @kernel
 def sums_of_rare_bit(
-    row_starts: NDArray[np.int64],
-    codes: NDArray[np.int32],
+    row_starts: Starts,
+    codes: Indices,
     bit: int,
-    rows: NDArray[np.float64],
-    columns: NDArray[np.float64],
-    back: NDArray[np.float64],
+    rows: Floats,
+    columns: Floats,
+    back: Floats,
     start: int,
     stop: int,
-    out_rows: NDArray[np.float64],
-    out_columns: NDArray[np.float64],
+    out_rows: Floats,
+    out_columns: Floats,
 ) -> float:
     """``G = np.where(X == bit, 1 / (rows @ columns.T), 0); out_rows[:] = G @ back; out_columns += G.T @ rows``.
 

@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
-from partwise.binary.kernels.collapsed import Codes, Counts, Floats, Starts
+from partwise.kernels.arrays import Counts, Floats, Indices, Numbers, Starts, Word
 from partwise.kernels.categories import categorical
 from partwise.kernels.continuous import dirichlet
 from partwise.kernels.inner import inline_kernel
 from partwise.kernels.jit import kernel
 from partwise.kernels.streams import Stream, new_stream, next_uniform, seek
+from partwise.kernels.sums import sum_of
 
 
 @kernel
 def draw_columns(
     column_counts: Counts,
     concentration: float,
-    seed: np.uint64,
-    stage_chain: np.uint64,
-    iteration: np.uint64,
+    seed: Word,
+    stage_chain: Word,
+    iteration: Word,
     start: int,
     stop: int,
     out: Floats,
@@ -37,7 +35,7 @@ def draw_columns(
 
 
 @kernel
-def build_tables(weights: Floats, start: int, stop: int, thresholds: Floats, aliases: NDArray[np.int32]) -> None:
+def build_tables(weights: Floats, start: int, stop: int, thresholds: Floats, aliases: Indices) -> None:
     """Alias tables (Walker 1977; Vose 1991) of rows of ``weights``, each summing to 1.
 
     ``(thresholds + bincount(aliases, 1 - thresholds, minlength=K)) / K`` is the row again.
@@ -72,7 +70,7 @@ def build_tables(weights: Floats, start: int, stop: int, thresholds: Floats, ali
 
 
 @inline_kernel
-def draw_from_table(stream: Stream, thresholds: Floats, aliases: NDArray[np.int32], f: int) -> tuple[int, float]:
+def draw_from_table(stream: Stream, thresholds: Floats, aliases: Indices, f: int) -> tuple[int, float]:
     """``rng.choice(K, p=weights[f]), rng.random()``: one uniform serves both, as what is left of it is uniform."""
     t = next_uniform(stream) * thresholds.shape[1]
     k = min(int(t), thresholds.shape[1] - 1)
@@ -86,20 +84,20 @@ def draw_from_table(stream: Stream, thresholds: Floats, aliases: NDArray[np.int3
 @kernel
 def sweep_rows(
     row_starts: Starts,
-    codes: Codes,
+    codes: Indices,
     alpha: float,
     beta: float,
     columns: Floats,
     thresholds: Floats,
-    aliases: NDArray[np.int32],
+    aliases: Indices,
     attempts: int,
-    seed: np.uint64,
-    stage_chain: np.uint64,
-    iteration: np.uint64,
+    seed: Word,
+    stage_chain: Word,
+    iteration: Word,
     first_row: int,
     start: int,
     stop: int,
-    labels: NDArray[Any],
+    labels: Numbers,
     row_counts: Counts,
     column_counts: Counts,
 ) -> None:
@@ -142,9 +140,7 @@ def sweep_rows(
                 for k in range(n_components):
                     share = (prior[x] + counts[k, x]) / (both + counts[k, 0] + counts[k, 1])
                     weights[k] = columns[f, k] * share
-                total = 0.0
-                for k in range(n_components):
-                    total += weights[k]
+                total = sum_of(weights)
                 new = categorical(stream, weights, total)
             counts[new, x] += 1.0
             if new != old:

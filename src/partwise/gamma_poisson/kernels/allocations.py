@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
+from partwise.kernels.arrays import Floats, Indices, LongCounts, Numbers, Starts, Word
 from partwise.kernels.categories import categorical, multinomial
 from partwise.kernels.discrete import poisson
 from partwise.kernels.inner import inner_kernel
 from partwise.kernels.jit import kernel
 from partwise.kernels.streams import new_stream, next_uniform, seek
-
-Floats = NDArray[np.float64]
-Counts = NDArray[np.int64]
+from partwise.kernels.sums import sum_of
 
 # Groups of components in a draw of allocations, a multiple of the numbers that the processor adds at once.
 LANES = 8
@@ -22,19 +18,19 @@ LANES = 8
 
 @kernel
 def draw_allocations(
-    indptr: NDArray[np.int64],
-    indices: NDArray[np.int32],
-    values: NDArray[Any],
+    indptr: Starts,
+    indices: Indices,
+    values: Numbers,
     factor: Floats,
     other: Floats,
-    seed: np.uint64,
-    stage_chain: np.uint64,
-    iteration: np.uint64,
+    seed: Word,
+    stage_chain: Word,
+    iteration: Word,
     first_row: int,
     start: int,
     stop: int,
-    own_counts: Counts,
-    other_counts: Counts,
+    own_counts: LongCounts,
+    other_counts: LongCounts,
 ) -> None:
     """``c[n, f] = rng.multinomial(X[n, f], normalise(factor[n] * other[f]))``, summed over f and over n.
 
@@ -126,18 +122,18 @@ def last_positive(factor: Floats, n: int, other: Floats, f: int) -> int:
 
 @kernel
 def draw_missing(
-    missing_indptr: NDArray[np.int64],
-    missing_indices: NDArray[np.int32],
+    missing_indptr: Starts,
+    missing_indices: Indices,
     factor: Floats,
     other: Floats,
-    seed: np.uint64,
-    stage_chain: np.uint64,
-    iteration: np.uint64,
+    seed: Word,
+    stage_chain: Word,
+    iteration: Word,
     first_row: int,
     start: int,
     stop: int,
-    own_counts: Counts,
-    other_counts: Counts,
+    own_counts: LongCounts,
+    other_counts: LongCounts,
 ) -> None:
     """``c[n, f] = rng.poisson(factor[n] * other[f])`` in the missing cells, added to both sums."""
     stream = new_stream()
@@ -153,22 +149,22 @@ def draw_missing(
 
 @kernel
 def draw_labels(
-    indptr: NDArray[np.int64],
-    indices: NDArray[np.int32],
-    values: NDArray[Any],
-    first_tokens: NDArray[np.int64],
+    indptr: Starts,
+    indices: Indices,
+    values: Numbers,
+    first_tokens: Starts,
     dictionary: Floats,
     inverse_rates: Floats,
     shape: Floats,
-    seed: np.uint64,
-    stage_chain: np.uint64,
-    iteration: np.uint64,
+    seed: Word,
+    stage_chain: Word,
+    iteration: Word,
     first_row: int,
     start: int,
     stop: int,
-    labels: NDArray[Any],
+    labels: Numbers,
     sample_counts: Floats,
-    feature_counts: Counts,
+    feature_counts: LongCounts,
 ) -> None:
     """``p = dictionary[f] * inverse_rates[n] * (shape + L_n); labels[i] = rng.choice(K, p=p / p.sum())``, L without i.
 
@@ -198,9 +194,7 @@ def draw_labels(
                     concentration[labels[i]] -= 1.0
                 for k in range(n_components):
                     weights[k] = cell[k] * concentration[k]
-                total = 0.0
-                for k in range(n_components):
-                    total += weights[k]
+                total = sum_of(weights)
                 k = categorical(stream, weights, total)
                 concentration[k] += 1.0
                 labels[i] = k

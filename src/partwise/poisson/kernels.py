@@ -12,12 +12,39 @@ import numpy as np
 
 from partwise.kernels.arrays import Floats, Indices, Numbers, Starts
 from partwise.kernels.jit import kernel
-from partwise.kernels.sums import inner_product
+from partwise.kernels.sums import inner_product, longest_row
 
 _CELLS_AT_ONCE = 16
 _FRESH_RATES_EVERY = 16
 # Of a count, far below anything that matters: keeps squares of its reciprocal finite.
 _SMALLEST_RATE = 1e-100
+
+
+@kernel
+def _count_ratios(
+    indices: Indices,
+    values: Numbers,
+    first: int,
+    size: int,
+    row: Floats,
+    other: Floats,
+    with_logs: bool,
+    total: float,
+    ratio: Floats,
+) -> float:
+    """``ratio[:size] = X[cells] / rates``, with ``rates = other[indices[cells]] @ row`` of some cells of a row.
+
+    Returns ``total + (X[cells] * log(rates)).sum()`` if ``with_logs``, else ``total``.
+    """
+    for p in range(size):
+        column = other[indices[first + p]]
+        ratio[p] = inner_product(row, column)
+    if with_logs:
+        for p in range(size):
+            total += values[first + p] * math.log(ratio[p])
+    for p in range(size):
+        ratio[p] = values[first + p] / ratio[p]
+    return total
 
 
 @kernel
@@ -48,15 +75,7 @@ def expected_counts(
             counts[k] = 0.0
         for first in range(indptr[n], indptr[n + 1], _CELLS_AT_ONCE):
             size = min(_CELLS_AT_ONCE, indptr[n + 1] - first)
-            for p in range(size):
-                column = other[indices[first + p]]
-                rate = inner_product(row, column)
-                ratio[p] = rate
-            if with_logs:
-                for p in range(size):
-                    total += values[first + p] * math.log(ratio[p])
-            for p in range(size):
-                ratio[p] = values[first + p] / ratio[p]
+            total = _count_ratios(indices, values, first, size, row, other, with_logs, total, ratio)
             # A rest of fewer than four is filled up with the last cell, taken 0 times.
             ratio[size : size + 3] = 0.0
             last = first + size - 1
@@ -98,15 +117,7 @@ def add_feature_gains(
         row = factor[n]
         for first in range(indptr[n], indptr[n + 1], _CELLS_AT_ONCE):
             size = min(_CELLS_AT_ONCE, indptr[n + 1] - first)
-            for p in range(size):
-                column = other[indices[first + p]]
-                rate = inner_product(row, column)
-                ratio[p] = rate
-            if with_logs:
-                for p in range(size):
-                    total += values[first + p] * math.log(ratio[p])
-            for p in range(size):
-                ratio[p] = values[first + p] / ratio[p]
+            total = _count_ratios(indices, values, first, size, row, other, with_logs, total, ratio)
             for p in range(size):
                 gain = out[indices[first + p]]
                 for k in range(n_components):
@@ -180,9 +191,7 @@ def coordinate_descent(
     derivative at 0 decides: 0 is the maximum, or such a step from 0 is safe.
     """
     n_components = other.shape[1]
-    widest = 0
-    for n in range(start, stop):
-        widest = max(widest, indptr[n + 1] - indptr[n])
+    widest = longest_row(indptr, start, stop)
     # The row's part of `other`, component by component: all inner loops below run over contiguous memory.
     gathered = np.empty((n_components, widest))
     rate = np.empty(widest)

@@ -27,9 +27,7 @@ def sweep_responsibilities(
     of absolute changes, a token at a time.
     """
     n_components = activation_concentration.size
-    whole = 0.0
-    for f in range(dictionary_concentration.size):
-        whole += dictionary_concentration[f]
+    whole = sum_of(dictionary_concentration)
     fresh = np.empty(n_components)
     change = 0.0
     for n in range(indptr.size - 1):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from partwise.allocation.kernels.lanes import LANES, draw_component
 from partwise.kernels.arrays import Counts, Floats, Indices, Numbers, Singles, Starts, Word
 from partwise.kernels.categories import categorical
 from partwise.kernels.continuous import gamma
 from partwise.kernels.jit import kernel
+from partwise.kernels.lanes import LANES, draw_component
 from partwise.kernels.streams import new_stream, next_uniform, seek
 from partwise.kernels.sums import sum_of
 

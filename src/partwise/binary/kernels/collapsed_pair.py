@@ -61,26 +61,20 @@ def sweep_dirichlet_dirichlet(
             column_counts[f, old_z] -= 1
             row_counts[n, old_c] -= 1
             if not accepted:
-                total = 0.0
                 if is_one:
                     for k in range(n_components):
                         weights[k] = (concentration + column_counts[f, k]) * (row_concentration + row_counts[n, k])
-                    for k in range(n_components):
-                        total += weights[k]
-                    z = categorical(stream, weights, total)
+                    z = categorical(stream, weights, sum_of(weights))
                     c = z
                 else:
                     for k in range(n_components):
                         # what the row gives to all others; nonnegative terms, so that no difference rounds to 0
                         rest_of_row = row_others - row_counts[n, k] + row_concentration * (n_components - 1)
                         weights[k] = (concentration + column_counts[f, k]) * rest_of_row
-                    for k in range(n_components):
-                        total += weights[k]
-                    z = categorical(stream, weights, total)
+                    z = categorical(stream, weights, sum_of(weights))
                     for k in range(n_components):
                         weights[k] = 0.0 if k == z else row_concentration + row_counts[n, k]
-                    total = sum_of(weights)
-                    c = categorical(stream, weights, total)
+                    c = categorical(stream, weights, sum_of(weights))
             labels[at] = z
             row_labels[p] = c
             column_counts[f, z] += 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from partwise.binary.kernels.collapsed import end_row, share_of, start_row
 from partwise.kernels.arrays import Counts, Floats, Indices, Numbers, Starts, Word
 from partwise.kernels.categories import categorical
 from partwise.kernels.continuous import dirichlet
@@ -116,19 +117,13 @@ def sweep_rows(
     bounds = np.empty(2)
     for n in range(start, stop):
         seek(stream, seed, stage_chain, iteration, first_row + n)
-        bounds[0], bounds[1] = 0.0, 0.0
-        for k in range(n_components):
-            zeros, ones = float(row_counts[n, k, 0]), float(row_counts[n, k, 1])
-            counts[k, 0], counts[k, 1] = zeros, ones
-            inverse = 1.0 / (both + zeros + ones)
-            bounds[0] = max(bounds[0], (beta + zeros) * inverse)
-            bounds[1] = max(bounds[1], (alpha + ones) * inverse)
+        start_row(row_counts, n, prior, counts, bounds)
         for p in range(row_starts[n], row_starts[n + 1]):
             f, x = codes[p] >> 1, np.uint32(codes[p] & 1)
             y = np.uint32(1) - x
             old = int(labels[p])
             counts[old, x] -= 1.0
-            left = (prior[y] + counts[old, y]) / (both + counts[old, 0] + counts[old, 1])
+            left = share_of(counts, old, y, prior, both)
             new = old
             accepted = False
             for _ in range(attempts):
@@ -138,17 +133,12 @@ def sweep_rows(
                     break
             if not accepted:
                 for k in range(n_components):
-                    share = (prior[x] + counts[k, x]) / (both + counts[k, 0] + counts[k, 1])
-                    weights[k] = columns[f, k] * share
-                total = sum_of(weights)
-                new = categorical(stream, weights, total)
+                    weights[k] = columns[f, k] * share_of(counts, k, x, prior, both)
+                new = categorical(stream, weights, sum_of(weights))
             counts[new, x] += 1.0
             if new != old:
                 labels[p] = new
                 bounds[y] = max(bounds[y], left)
-                right = (prior[x] + counts[new, x]) / (both + counts[new, 0] + counts[new, 1])
-                bounds[x] = max(bounds[x], right)
+                bounds[x] = max(bounds[x], share_of(counts, new, x, prior, both))
             column_counts[f, new] += 1
-        for k in range(n_components):
-            row_counts[n, k, 0] = np.int32(counts[k, 0])
-            row_counts[n, k, 1] = np.int32(counts[k, 1])
+        end_row(counts, n, row_counts)

@@ -17,7 +17,7 @@ from partwise.kernels.gamma_functions import digamma
 from partwise.kernels.inner import inner_kernel
 from partwise.kernels.jit import kernel
 from partwise.kernels.streams import new_stream, seek
-from partwise.kernels.sums import sum_of
+from partwise.kernels.sums import longest_row, sum_of
 
 # Products of two weights must not underflow.
 _SMALLEST = 1e-140
@@ -139,10 +139,7 @@ def sample_rows(
     not depend on where it stands.
     """
     n_components = weights.shape[2]
-    longest = 0
-    for n in range(start, stop):
-        longest = max(longest, row_starts[n + 1] - row_starts[n])
-    labels = np.empty(longest, np.int64)
+    labels = np.empty(longest_row(row_starts, start, stop), np.int64)
     counts, local = np.empty((2, n_components)), np.empty((2, n_components))
     shares = np.empty(n_components)
     stream = new_stream()

@@ -33,6 +33,5 @@ def draw_labels(
             f, is_one = codes[p] >> 1, codes[p] & 1 == 1
             for k in range(weights.size):
                 weights[k] = columns[f, k] * (ones[n, k] if is_one else zeros[n, k])
-            total = sum_of(weights)
-            out[cursor[f]] = max(categorical(stream, weights, total), 0)
+            out[cursor[f]] = max(categorical(stream, weights, sum_of(weights)), 0)
             cursor[f] += 1

@@ -7,13 +7,10 @@ import numpy as np
 from partwise.kernels.arrays import Floats, Indices, LongCounts, Numbers, Starts, Word
 from partwise.kernels.categories import categorical, multinomial
 from partwise.kernels.discrete import poisson
-from partwise.kernels.inner import inner_kernel
 from partwise.kernels.jit import kernel
+from partwise.kernels.lanes import LANES, last_positive, running_sums
 from partwise.kernels.streams import new_stream, next_uniform, seek
 from partwise.kernels.sums import sum_of
-
-# Groups of components in a draw of allocations, a multiple of the numbers that the processor adds at once.
-LANES = 8
 
 
 @kernel
@@ -51,31 +48,13 @@ def draw_allocations(
     stream = new_stream()
     for n in range(start, stop):
         seek(stream, seed, stage_chain, iteration, first_row + n)
+        row = factor[n]
         for k in range(n_components):
             own_counts[n, k] = 0
         for p in range(indptr[n], indptr[n + 1]):
             f = indices[p]
             count = values[p]
-            # Eight names and not an array: sums that wait for memory would cost more than all the rest.
-            a = b = c = d = e = g = h = i = 0.0
-            for j in range(n_levels):
-                k = LANES * j
-                a += factor[n, k] * other[f, k]
-                b += factor[n, k + 1] * other[f, k + 1]
-                c += factor[n, k + 2] * other[f, k + 2]
-                d += factor[n, k + 3] * other[f, k + 3]
-                e += factor[n, k + 4] * other[f, k + 4]
-                g += factor[n, k + 5] * other[f, k + 5]
-                h += factor[n, k + 6] * other[f, k + 6]
-                i += factor[n, k + 7] * other[f, k + 7]
-                running[j, 0] = a
-                running[j, 1] = b
-                running[j, 2] = c
-                running[j, 3] = d
-                running[j, 4] = e
-                running[j, 5] = g
-                running[j, 6] = h
-                running[j, 7] = i
+            a, b, c, d, e, g, h, i = running_sums(other, f, 0.0, row, running)
             half = (a + b) + (c + d)
             before[0] = 0.0
             before[1] = a
@@ -106,18 +85,9 @@ def draw_allocations(
                     level += running[j, group] <= rest
                 k = LANES * level + group
                 if level == n_levels:
-                    k = last_positive(factor, n, other, f)  # rounding let the draw slip past
+                    k = last_positive(other, f, 0.0, row, n_components)  # rounding let the draw slip past
                 own_counts[n, k] += 1
                 other_counts[f, k] += 1
-
-
-@inner_kernel
-def last_positive(factor: Floats, n: int, other: Floats, f: int) -> int:
-    """``np.flatnonzero(factor[n] * other[f])[-1]``, or 0 without any."""
-    for k in range(factor.shape[1] - 1, -1, -1):
-        if factor[n, k] * other[f, k] > 0.0:
-            return k
-    return 0
 
 
 @kernel
@@ -194,8 +164,7 @@ def draw_labels(
                     concentration[labels[i]] -= 1.0
                 for k in range(n_components):
                     weights[k] = cell[k] * concentration[k]
-                total = sum_of(weights)
-                k = categorical(stream, weights, total)
+                k = categorical(stream, weights, sum_of(weights))
                 concentration[k] += 1.0
                 labels[i] = k
                 feature_counts[f, k] += 1

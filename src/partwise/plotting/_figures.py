@@ -66,6 +66,19 @@ def finish_axes(
     return finished
 
 
+def write_beside(
+    ax: Any,
+    text: str,
+    place: tuple[float, float],
+    *,
+    offset: tuple[float, float] = (0, 0),
+    size: float = 7,
+    **look: Any,
+) -> None:
+    """Write a small text some points away from a place in the axes; ``xycoords`` says in which units the place is."""
+    ax.annotate(text, place, xytext=offset, textcoords="offset points", fontsize=size, **{"color": GREY, **look})
+
+
 def save_figure(figure: Figure, path: str | os.PathLike[str], *, dpi: int = 150) -> None:
     """Write a figure to a file, whole or not at all; the suffix says the format (.png, .pdf, .svg).
 
@@ -126,6 +139,27 @@ def part_titles(titles: Any, model: Any, chosen: list[int]) -> list[str]:
     if len(given) != len(chosen):
         raise InvalidInputError(f"titles has {len(given)} entries for {len(chosen)} parts; give one each.")
     return given
+
+
+def part_panels(
+    fig: FigureBase | None,
+    model: Any,
+    n_components: int,
+    parts: Any,
+    titles: Any,
+    size: tuple[float, float],
+    *,
+    n_columns: int | None = None,
+    widest: int,
+) -> tuple[FigureBase, list[tuple[Any, int, str]]]:
+    """A figure with a panel for each part to draw, and the axes, the position and the title of each of them.
+
+    ``parts``, ``titles`` and ``n_columns`` are what a caller gave, ``size`` is that of a panel in inches.
+    """
+    chosen = chosen_parts(parts, n_components)
+    names = part_titles(titles, model, chosen)
+    figure, axes = panel_grid(fig, len(chosen), *size, n_columns=n_columns, widest=widest)
+    return figure, list(zip(axes, chosen, names, strict=True))
 
 
 def grid(n_panels: int, n_columns: int | None, widest: int) -> tuple[int, int]:

@@ -95,8 +95,7 @@ def _pictures(
         axes[column].set_title(f"sample {row}", fontsize=7, pad=2)
     axes[0].set_ylabel("data", fontsize=8)
     axes[len(rows)].set_ylabel("model", fontsize=8)
-    drawn: FigureBase = figure
-    return drawn
+    return figure
 
 
 def _heat_maps(observed: Floats, expected: Floats, power: float, fig: FigureBase | None) -> FigureBase:
@@ -114,5 +113,4 @@ def _heat_maps(observed: Floats, expected: Floats, power: float, fig: FigureBase
         ax.set_title(title, fontsize=9)
         ax.set_xlabel("features", fontsize=8)
     axes[0].set_ylabel("samples", fontsize=8)
-    drawn: FigureBase = figure
-    return drawn
+    return figure

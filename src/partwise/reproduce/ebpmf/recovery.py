@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from partwise.empirical_bayes.estimator import EmpiricalBayesPoissonNMF
-from partwise.plotting._figures import BLUE, ORANGE, new_figure
+from partwise.plotting._figures import BLUE, ORANGE, finish_axes, new_figure
 from partwise.poisson.estimator import PoissonNMF
 from partwise.reproduce._notebook import Notebook
 from partwise.reproduce.ebpmf._simulated import sparse_factors
@@ -106,9 +106,6 @@ def picture(results: dict[str, Any]) -> Figure:
         ax.set_xscale("log")
         ax.set_xticks(depths, [f"{depth:g}" for depth in depths])
         ax.minorticks_off()
-        ax.set_xlabel("counts a sample", fontsize=9)
-        ax.set_title(label, fontsize=9)
-        ax.tick_params(labelsize=8)
-        ax.spines[["top", "right"]].set_visible(False)
+        finish_axes(ax, "counts a sample", title=label, title_place="center", label_size=9, tick_size=8)
     ax.legend(fontsize=7, frameon=False)
     return figure

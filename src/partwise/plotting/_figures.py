@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,10 +12,7 @@ from numpy.typing import NDArray
 from partwise.errors import InvalidInputError
 from partwise.io.atomic import write_atomically
 from partwise.io.optional import require
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure, FigureBase
+from partwise.plotting._types import Axes, Figure, FigureBase
 
 BLUE = "#0072B2"
 ORANGE = "#D55E00"
@@ -67,13 +64,7 @@ def finish_axes(
 
 
 def write_beside(
-    ax: Any,
-    text: str,
-    place: tuple[float, float],
-    *,
-    offset: tuple[float, float] = (0, 0),
-    size: float = 7,
-    **look: Any,
+    ax: Any, text: str, place: tuple[float, float], *, offset: tuple[int, int] = (0, 0), size: float = 7, **look: Any
 ) -> None:
     """Write a small text some points away from a place in the axes; ``xycoords`` says in which units the place is."""
     ax.annotate(text, place, xytext=offset, textcoords="offset points", fontsize=size, **{"color": GREY, **look})

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from partwise.errors import InvalidInputError
 from partwise.plotting._figures import BLUE, GREY, ORANGE, Floats, finish_axes, given_or_new_axes, panels, write_beside
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import FigureBase
+from partwise.plotting._types import Axes, FigureBase
 
 _PER_BOX = 0.22
 

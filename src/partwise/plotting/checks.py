@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 
 from partwise.errors import InvalidInputError
 from partwise.plotting._figures import BLUE, GREY, ORANGE, finish_axes, given_or_new_axes, panels
+from partwise.plotting._types import Axes, FigureBase
 from partwise.plotting.order import evenly_spaced
 from partwise.plotting.predictive import Check, PredictiveChecks, predictive_checks
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import FigureBase
 
 STATISTICS = {
     "row_sums": "sum of a row",

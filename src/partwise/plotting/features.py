@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from partwise.errors import InvalidInputError
 from partwise.plotting._figures import BLUE, components_of, part_panels
-
-if TYPE_CHECKING:
-    from matplotlib.figure import FigureBase
+from partwise.plotting._types import FigureBase
 
 _LONGEST_NAME = 24
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from partwise.plotting._figures import (
     part_titles,
     write_beside,
 )
+from partwise.plotting._types import Axes
 from partwise.plotting.features import feature_names, shortened
 from partwise.plotting.order import (
     Positions,
@@ -29,9 +30,6 @@ from partwise.plotting.order import (
     largest_parts,
     part_order,
 )
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 MISSING = "#9BC8E6"
 """A light blue of its own: no grey means missing."""

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from partwise.errors import InvalidInputError
 from partwise.plotting._figures import GREY, Floats, chosen_parts, finish_axes, given_or_new_axes, part_titles
+from partwise.plotting._types import Axes
 from partwise.plotting.features import shortened
 from partwise.plotting.palette import COLOURS
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 _DASHES = ("-", "--", ":", "-.")
 _MOST_NAMED = 12

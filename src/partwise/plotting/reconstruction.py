@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from partwise.errors import InvalidInputError
 from partwise.plotting._figures import Floats, panels
+from partwise.plotting._types import FigureBase
 from partwise.plotting.heatmap import draw_cells
 from partwise.plotting.images import draw_picture
 from partwise.plotting.order import Positions, checked_positions, cluster_order
 from partwise.plotting.predictive import checked_rows, sample_table
-
-if TYPE_CHECKING:
-    from matplotlib.figure import FigureBase
 
 _FEW_PICTURES = 8
 _MOST_ROWS = 500

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from partwise.errors import InvalidInputError
 from partwise.plotting._figures import GREY, components_of, part_panels
+from partwise.plotting._types import FigureBase
 from partwise.plotting.features import percent_axis
 from partwise.plotting.palette import TINTS
-
-if TYPE_CHECKING:
-    from matplotlib.figure import FigureBase
 
 SUBSTITUTIONS = ("C>A", "C>G", "C>T", "T>A", "T>C", "T>G")
 """Kinds of substitution, by the pyrimidine of the base pair."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -17,12 +17,10 @@ from partwise.plotting._figures import (
     part_titles,
     write_beside,
 )
+from partwise.plotting._types import Axes
 from partwise.plotting.features import shortened
 from partwise.plotting.order import Positions, checked_groups, cluster_order, evenly_spaced, part_order
 from partwise.plotting.palette import part_style
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 _MOST_SAMPLES = 2000
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from partwise.core.result import Trace
 from partwise.errors import InvalidInputError
 from partwise.plotting._figures import BLUE, GREY, finish_axes, given_or_new_axes, write_beside
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+from partwise.plotting._types import Axes
 
 _FEW = 30
 _LABELS = {"iteration": "iteration", "elapsed": "seconds"}

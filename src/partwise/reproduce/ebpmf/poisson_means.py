@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from partwise.empirical_bayes.means import ebpm
 from partwise.plotting._figures import BLUE, GREY, ORANGE, finish_axes, new_figure
+from partwise.plotting._types import Figure
 from partwise.priors.mixture import GammaMixture
 from partwise.reproduce._notebook import Notebook
 from partwise.reproduce.ebpmf._simulated import SPARSE, mixture
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 FAMILIES = ("gamma", "point-gamma", "two-gamma", "exponential-mixture", "gamma-mixture", "nonparametric")
 TRUTHS = {

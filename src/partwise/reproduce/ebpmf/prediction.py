@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -11,12 +11,10 @@ from numpy.typing import NDArray
 from scipy.special import gammaln
 
 from partwise.plotting._figures import BLUE, ORANGE, finish_axes, new_figure
+from partwise.plotting._types import Figure
 from partwise.reproduce._notebook import Notebook, table
 from partwise.reproduce.ebpmf._simulated import sparse_factors
 from partwise.reproduce.ebpmf.recovery import fit
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 Floats = NDArray[np.float64]
 

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from partwise.empirical_bayes.estimator import EmpiricalBayesPoissonNMF
 from partwise.plotting._figures import BLUE, ORANGE, finish_axes, new_figure
+from partwise.plotting._types import Figure
 from partwise.poisson.estimator import PoissonNMF
 from partwise.reproduce._notebook import Notebook
 from partwise.reproduce.ebpmf._simulated import sparse_factors
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 Floats = NDArray[np.float64]
 

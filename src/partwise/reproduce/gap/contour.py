@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -10,11 +10,9 @@ from partwise.core.keys import Key
 from partwise.gamma_poisson import GammaPoissonModel
 from partwise.likelihood import exact
 from partwise.plotting._figures import new_figure
+from partwise.plotting._types import Figure
 from partwise.reproduce._notebook import Notebook
 from partwise.reproduce.gap._paper import ALGORITHMS, followed
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 _TRUTH, _N_SAMPLES, _N_LAST = np.array([[1.0, 3.0]]), 300, 80
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -10,11 +10,9 @@ from partwise.core.keys import Key
 from partwise.errors import InvalidInputError
 from partwise.gamma_poisson import GammaPoissonModel
 from partwise.plotting._figures import new_figure
+from partwise.plotting._types import Figure
 from partwise.reproduce._notebook import Notebook
 from partwise.reproduce.gap.curves import N_SCORED, Curve, curve, published
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 # Iterations of each seed. The paper runs 1,000 of MCEM-C and of MCEM-CH, and does not report MCEM-H.
 PUBLISHED = {"mcem-c": (600, 100, 100), "mcem-ch": (400,), "mcem-h": (3,)}

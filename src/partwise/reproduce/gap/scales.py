@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from partwise import GammaPoissonNMF
 from partwise.likelihood import exact
 from partwise.plotting._figures import new_figure
+from partwise.plotting._types import Figure
 from partwise.reproduce._notebook import Notebook
 from partwise.reproduce.gap._paper import ALGORITHMS, DICTIONARY, counts, followed
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 # Iterations at each scale, as in the paper for 1 and 100; and of the short version at all scales.
 _ITERATIONS, _FEW = {1: 500, 10: 500, 100: 2000}, 60

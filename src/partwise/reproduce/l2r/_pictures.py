@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from partwise.plotting._figures import GREY, finish_axes, grid, new_figure, write_beside
+from partwise.plotting._types import Figure
 from partwise.reproduce.l2r._methods import EXACT_CONDITIONALS, sampled
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 # Colours of Okabe and Ito; a method has the same in all figures.
 _STYLES: dict[str, tuple[str, str]] = {

@@ -71,8 +71,7 @@ def expected_counts(
     for n in range(start, stop):
         row = factor[n]
         counts = out[n]
-        for k in range(n_components):
-            counts[k] = 0.0
+        counts[:] = 0.0
         for first in range(indptr[n], indptr[n + 1], _CELLS_AT_ONCE):
             size = min(_CELLS_AT_ONCE, indptr[n + 1] - first)
             total = _count_ratios(indices, values, first, size, row, other, with_logs, total, ratio)
@@ -144,8 +143,7 @@ def row_exposure(missing: Indices, totals: Floats, other: Floats, out: Floats) -
             accurate = accurate and out[k] >= 1e-8 * totals[k]
         if accurate:
             return
-    for k in range(n_components):
-        out[k] = 0.0
+    out[:] = 0.0
     next_missing = 0
     for f in range(n_columns):
         if next_missing < missing.size and missing[next_missing] == f:
@@ -315,8 +313,7 @@ def kkt_residual(
         row_exposure(missing_indices[missing_indptr[n] : missing_indptr[n + 1]], totals, other, exposure)
         row = factor[n]
         row_total = 0.0
-        for k in range(n_components):
-            gain[k] = 0.0
+        gain[:] = 0.0
         for p in range(indptr[n], indptr[n + 1]):
             column = other[indices[p]]
             rate = inner_product(row, column)

@@ -98,8 +98,7 @@ def decomposition_sums(
     logs = np.empty(n_components)
     total = 0.0
     for n in range(start, stop):
-        for k in range(n_components):
-            sample_counts[n, k] = 0.0
+        sample_counts[n] = 0.0
         for p in range(indptr[n], indptr[n + 1]):
             f = indices[p]
             rate = 0.0
@@ -150,9 +149,7 @@ def decomposition_gradients(
     plus = np.empty(n_components)
     minus = np.empty(n_components)
     for n in range(start, stop):
-        for k in range(n_components):
-            sample_gradients[n, 0, k] = 0.0
-            sample_gradients[n, 1, k] = 0.0
+        sample_gradients[n] = 0.0
         for p in range(indptr[n], indptr[n + 1]):
             f = indices[p]
             rate = 0.0

@@ -7,7 +7,22 @@ import math
 import numpy as np
 
 from partwise.kernels.arrays import Floats, Indices, Starts
+from partwise.kernels.inner import inline_kernel
 from partwise.kernels.jit import kernel
+
+
+@inline_kernel
+def _multiplied(part: float, product: float, factor: float) -> tuple[float, float]:
+    """``part + log(product * factor)`` as a sum and a product: few logarithms are taken, and nothing underflows.
+
+    Factors may be next to nothing, or above 1 where they are sums of weights.
+    """
+    if factor < 1e-100:
+        return part + math.log(factor), product
+    product *= factor
+    if product < 1e-100 or product > 1e100:
+        return part + math.log(product), 1.0
+    return part, product
 
 
 @kernel
@@ -20,20 +35,13 @@ def log_likelihood_of_block(
     """
     total, observed = 0.0, 0.0
     for n in range(start, stop):
-        # logarithms of products: a quarter of the calls, and far from underflow
         part = 0.0
         product = 1.0
         for p in range(row_starts[n], row_starts[n + 1]):
             one = probability[n - start, codes[p] >> 1]
             observed += one
             seen = one if codes[p] & 1 else 1.0 - one
-            if seen < 1e-100:
-                part += math.log(seen)
-            else:
-                product *= seen
-                if product < 1e-100:
-                    part += math.log(product)
-                    product = 1.0
+            part, product = _multiplied(part, product, seen)
         total += part + math.log(product)
     return total, observed
 
@@ -58,14 +66,7 @@ def reciprocals_of_cells(
         for f in range(n_columns):
             seen = normalisers[n - start, f] if is_it[f] else 1.0
             normalisers[n - start, f] = 1.0 / seen if is_it[f] else 0.0
-            # Sums of weights may be above 1, or next to nothing: products leave the range of doubles on both sides.
-            if seen < 1e-100:
-                part += math.log(seen)
-            else:
-                product *= seen
-                if product < 1e-100 or product > 1e100:
-                    part += math.log(product)
-                    product = 1.0
+            part, product = _multiplied(part, product, seen)
         total += part + math.log(product)
     return total
 

@@ -146,8 +146,7 @@ def sample_rows(
     for n in range(start, stop):
         seek(stream, seed, stage_chain, np.uint64(0), 0)
         counts[:] = 0.0
-        for k in range(n_components):
-            out[n, k] = 0.0
+        out[n] = 0.0
         first = row_starts[n]
         # The first sweep places cells one after the other, given those before.
         for sweep in range(burn_in + n_draws + 1):

@@ -49,8 +49,7 @@ def draw_allocations(
     for n in range(start, stop):
         seek(stream, seed, stage_chain, iteration, first_row + n)
         row = factor[n]
-        for k in range(n_components):
-            own_counts[n, k] = 0
+        own_counts[n] = 0
         for p in range(indptr[n], indptr[n + 1]):
             f = indices[p]
             count = values[p]

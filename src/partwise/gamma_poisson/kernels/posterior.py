@@ -11,9 +11,21 @@ from partwise.kernels.arrays import Floats, Indices, Numbers, Starts, Word
 from partwise.kernels.categories import multinomial
 from partwise.kernels.continuous import gamma
 from partwise.kernels.gamma_functions import digamma
+from partwise.kernels.inner import inner_kernel
 from partwise.kernels.jit import kernel
 from partwise.kernels.streams import new_stream, seek
 from partwise.kernels.sums import inner_product, sum_of
+
+
+@inner_kernel
+def _spread_evenly(indptr: Starts, values: Numbers, n: int, counts: Floats) -> float:
+    """``counts[:] = X[n].sum() / counts.size``, and that sum."""
+    length = 0.0
+    for p in range(indptr[n], indptr[n + 1]):
+        length += values[p]
+    for k in range(counts.size):
+        counts[k] = length / counts.size
+    return length
 
 
 @kernel
@@ -46,12 +58,8 @@ def posterior_mean_rows(
     for n in range(start, stop):
         seek(stream, seed, stage_chain, np.uint64(0), 0)
         inverse = inverse_rates[min(n, inverse_rates.shape[0] - 1)]
-        length = 0.0
-        for p in range(indptr[n], indptr[n + 1]):
-            length += values[p]
-        for k in range(n_components):
-            counts[k] = length / n_components
-            out[n, k] = 0.0
+        _spread_evenly(indptr, values, n, counts)
+        out[n] = 0.0
         for s in range(-burn_in, n_draws):
             for k in range(n_components):
                 point[k] = max(gamma(stream, shape[k] + counts[k]) * inverse[k], SMALLEST)
@@ -99,11 +107,7 @@ def variational_mean_rows(
     fresh = np.empty(n_components)
     for n in range(start, stop):
         inverse = inverse_rates[min(n, inverse_rates.shape[0] - 1)]
-        length = 0.0
-        for p in range(indptr[n], indptr[n + 1]):
-            length += values[p]
-        for k in range(n_components):
-            counts[k] = length / n_components
+        length = _spread_evenly(indptr, values, n, counts)
         for _ in range(max_updates):
             for k in range(n_components):
                 point[k] = max(math.exp(digamma(shape[k] + counts[k])) * inverse[k], SMALLEST)

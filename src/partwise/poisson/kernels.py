@@ -7,12 +7,17 @@ Throughout, ``factor`` is the side that is updated (rows of the data x component
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from partwise.kernels.arrays import Floats, Indices, Numbers, Starts
 from partwise.kernels.jit import kernel
-from partwise.kernels.sums import inner_product, longest_row
+
+Floats = NDArray[np.float64]
+Pointer = NDArray[np.int64]
+Index = NDArray[np.int32]
+Values = NDArray[Any]
 
 _CELLS_AT_ONCE = 16
 _FRESH_RATES_EVERY = 16
@@ -21,37 +26,10 @@ _SMALLEST_RATE = 1e-100
 
 
 @kernel
-def _count_ratios(
-    indices: Indices,
-    values: Numbers,
-    first: int,
-    size: int,
-    row: Floats,
-    other: Floats,
-    with_logs: bool,
-    total: float,
-    ratio: Floats,
-) -> float:
-    """``ratio[:size] = X[cells] / rates``, with ``rates = other[indices[cells]] @ row`` of some cells of a row.
-
-    Returns ``total + (X[cells] * log(rates)).sum()`` if ``with_logs``, else ``total``.
-    """
-    for p in range(size):
-        column = other[indices[first + p]]
-        ratio[p] = inner_product(row, column)
-    if with_logs:
-        for p in range(size):
-            total += values[first + p] * math.log(ratio[p])
-    for p in range(size):
-        ratio[p] = values[first + p] / ratio[p]
-    return total
-
-
-@kernel
 def expected_counts(
-    indptr: Starts,
-    indices: Indices,
-    values: Numbers,
+    indptr: Pointer,
+    indices: Index,
+    values: Values,
     factor: Floats,
     other: Floats,
     with_logs: bool,
@@ -71,10 +49,21 @@ def expected_counts(
     for n in range(start, stop):
         row = factor[n]
         counts = out[n]
-        counts[:] = 0.0
+        for k in range(n_components):
+            counts[k] = 0.0
         for first in range(indptr[n], indptr[n + 1], _CELLS_AT_ONCE):
             size = min(_CELLS_AT_ONCE, indptr[n + 1] - first)
-            total = _count_ratios(indices, values, first, size, row, other, with_logs, total, ratio)
+            for p in range(size):
+                column = other[indices[first + p]]
+                rate = 0.0
+                for k in range(n_components):
+                    rate += row[k] * column[k]
+                ratio[p] = rate
+            if with_logs:
+                for p in range(size):
+                    total += values[first + p] * math.log(ratio[p])
+            for p in range(size):
+                ratio[p] = values[first + p] / ratio[p]
             # A rest of fewer than four is filled up with the last cell, taken 0 times.
             ratio[size : size + 3] = 0.0
             last = first + size - 1
@@ -95,9 +84,9 @@ def expected_counts(
 
 @kernel
 def add_feature_gains(
-    indptr: Starts,
-    indices: Indices,
-    values: Numbers,
+    indptr: Pointer,
+    indices: Index,
+    values: Values,
     factor: Floats,
     other: Floats,
     with_logs: bool,
@@ -116,7 +105,17 @@ def add_feature_gains(
         row = factor[n]
         for first in range(indptr[n], indptr[n + 1], _CELLS_AT_ONCE):
             size = min(_CELLS_AT_ONCE, indptr[n + 1] - first)
-            total = _count_ratios(indices, values, first, size, row, other, with_logs, total, ratio)
+            for p in range(size):
+                column = other[indices[first + p]]
+                rate = 0.0
+                for k in range(n_components):
+                    rate += row[k] * column[k]
+                ratio[p] = rate
+            if with_logs:
+                for p in range(size):
+                    total += values[first + p] * math.log(ratio[p])
+            for p in range(size):
+                ratio[p] = values[first + p] / ratio[p]
             for p in range(size):
                 gain = out[indices[first + p]]
                 for k in range(n_components):
@@ -125,7 +124,7 @@ def add_feature_gains(
 
 
 @kernel
-def row_exposure(missing: Indices, totals: Floats, other: Floats, out: Floats) -> None:
+def row_exposure(missing: Index, totals: Floats, other: Floats, out: Floats) -> None:
     """``out = other[observed].sum(axis=0)``: what each component is exposed to in a row with missing columns.
 
     ``totals`` is ``other.sum(axis=0)``. The missing columns are subtracted from it where that keeps at least half of
@@ -143,7 +142,8 @@ def row_exposure(missing: Indices, totals: Floats, other: Floats, out: Floats) -
             accurate = accurate and out[k] >= 1e-8 * totals[k]
         if accurate:
             return
-    out[:] = 0.0
+    for k in range(n_components):
+        out[k] = 0.0
     next_missing = 0
     for f in range(n_columns):
         if next_missing < missing.size and missing[next_missing] == f:
@@ -155,7 +155,7 @@ def row_exposure(missing: Indices, totals: Floats, other: Floats, out: Floats) -
 
 @kernel
 def exposures(
-    missing_indptr: Starts, missing_indices: Indices, totals: Floats, other: Floats, start: int, stop: int, out: Floats
+    missing_indptr: Pointer, missing_indices: Index, totals: Floats, other: Floats, start: int, stop: int, out: Floats
 ) -> None:
     """``out[n] = other[observed[n]].sum(axis=0)`` for each row of the block."""
     for n in range(start, stop):
@@ -164,11 +164,11 @@ def exposures(
 
 @kernel
 def coordinate_descent(
-    indptr: Starts,
-    indices: Indices,
-    values: Numbers,
-    missing_indptr: Starts,
-    missing_indices: Indices,
+    indptr: Pointer,
+    indices: Index,
+    values: Values,
+    missing_indptr: Pointer,
+    missing_indices: Index,
     other: Floats,
     totals: Floats,
     floors: Floats,
@@ -189,7 +189,9 @@ def coordinate_descent(
     derivative at 0 decides: 0 is the maximum, or such a step from 0 is safe.
     """
     n_components = other.shape[1]
-    widest = longest_row(indptr, start, stop)
+    widest = 0
+    for n in range(start, stop):
+        widest = max(widest, indptr[n + 1] - indptr[n])
     # The row's part of `other`, component by component: all inner loops below run over contiguous memory.
     gathered = np.empty((n_components, widest))
     rate = np.empty(widest)
@@ -288,11 +290,11 @@ def _reciprocal_step(gain: float, curvature: float, exposure: float) -> float:
 
 @kernel
 def kkt_residual(
-    indptr: Starts,
-    indices: Indices,
-    values: Numbers,
-    missing_indptr: Starts,
-    missing_indices: Indices,
+    indptr: Pointer,
+    indices: Index,
+    values: Values,
+    missing_indptr: Pointer,
+    missing_indices: Index,
     factor: Floats,
     other: Floats,
     totals: Floats,
@@ -313,10 +315,13 @@ def kkt_residual(
         row_exposure(missing_indices[missing_indptr[n] : missing_indptr[n + 1]], totals, other, exposure)
         row = factor[n]
         row_total = 0.0
-        gain[:] = 0.0
+        for k in range(n_components):
+            gain[k] = 0.0
         for p in range(indptr[n], indptr[n + 1]):
             column = other[indices[p]]
-            rate = inner_product(row, column)
+            rate = 0.0
+            for k in range(n_components):
+                rate += row[k] * column[k]
             ratio = values[p] / rate
             row_total += values[p]
             for k in range(n_components):

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from partwise.allocation.kernels.particles import log_mean_weight, move, resample
+from partwise.allocation.kernels.particles import LabelCounts, Priors, log_mean_weight, move, resample
 from partwise.kernels.arrays import Counts, Floats, Indices, Numbers, Word
 from partwise.kernels.categories import categorical
 from partwise.kernels.gamma_functions import log_gamma_difference
@@ -67,13 +67,14 @@ def bridge_island(
     whole = dictionary_concentration.sum()
     sample_prior, feature_prior = np.empty_like(sample_anchor), np.empty_like(feature_anchor)
     component_prior = np.empty(n_components)
+    priors = sample_prior, feature_prior, component_prior
     for stage in range(strengths.size):
         for s in range(n_particles):
             particle = sample_counts[now, s], feature_counts[now, s], component_counts[now, s]
             if stage == 0:
-                before = _log_independent(*particle, sample_anchor, feature_anchor, row_sums, column_sums)
+                before = _log_independent(particle, sample_anchor, feature_anchor, row_sums, column_sums)
             else:
-                before = _log_labels(*particle, sample_prior, feature_prior, component_prior)
+                before = _log_labels(particle, priors)
             log_weights[s] = -before
         strength = strengths[stage]
         for n in range(sample_prior.shape[0]):
@@ -86,30 +87,24 @@ def bridge_island(
             component_prior[k] = whole + strength * column_sums[k]
         for s in range(n_particles):
             particle = sample_counts[now, s], feature_counts[now, s], component_counts[now, s]
-            log_weights[s] += _log_labels(*particle, sample_prior, feature_prior, component_prior)
+            log_weights[s] += _log_labels(particle, priors)
         if stage == strengths.size - 1:
             break
         log_mean = log_mean_weight(log_weights)
         result += log_mean
-        particles = sample_counts, feature_counts, component_counts, labels
-        now = resample(stream, log_weights, log_mean, n_tokens, now, *particles)
+        particles = sample_counts, feature_counts, component_counts
+        now = resample(stream, log_weights, log_mean, n_tokens, now, particles, labels)
         counts = sample_counts[now], feature_counts[now], component_counts[now]
-        priors = sample_prior, feature_prior, component_prior
-        move(stream, token_rows, token_features, n_tokens, n_moves, *priors, *counts, labels[now])
+        move(stream, token_rows, token_features, n_tokens, n_moves, priors, counts, labels[now])
     return result, now
 
 
 @inner_kernel
 def _log_independent(
-    sample_counts: Counts,
-    feature_counts: Counts,
-    component_counts: Counts,
-    sample_anchor: Floats,
-    feature_anchor: Floats,
-    row_sums: Floats,
-    column_sums: Floats,
+    counts: LabelCounts, sample_anchor: Floats, feature_anchor: Floats, row_sums: Floats, column_sums: Floats
 ) -> float:
     """``(S_n+k * log(B / B_n+)).sum() + (S_+fk * log(A / A_+k)).sum()``: labels for c = ∞."""
+    sample_counts, feature_counts, component_counts = counts
     total = 0.0
     for n in range(sample_anchor.shape[0]):
         for k in range(column_sums.size):
@@ -123,15 +118,10 @@ def _log_independent(
 
 
 @inner_kernel
-def _log_labels(
-    sample_counts: Counts,
-    feature_counts: Counts,
-    component_counts: Counts,
-    sample_prior: Floats,
-    feature_prior: Floats,
-    component_prior: Floats,
-) -> float:
+def _log_labels(counts: LabelCounts, priors: Priors) -> float:
     """Log p(X, labels) of tokens in order: Dirichlet-multinomial in the rows, and in the components."""
+    sample_counts, feature_counts, component_counts = counts
+    sample_prior, feature_prior, component_prior = priors
     total = 0.0
     for n in range(sample_prior.shape[0]):
         length, mass = 0, 0.0

@@ -56,7 +56,7 @@ def smc_island(
         for i in range(first, last):
             n, f = token_rows[i], token_features[i]
             for s in range(n_particles):
-                k, total = draw_component(stream, n, f, s, *priors, *counts, weights)
+                k, total = draw_component(stream, n, f, s, priors, counts, weights)
                 own[s, i] = k
                 log_weights[s] += math.log(total / (spread + lengths[n]))
             lengths[n] += 1
@@ -64,8 +64,8 @@ def smc_island(
         result += log_mean
         first = last
         if stage < stages.size - 1:
-            particles = sample_counts, feature_counts, component_counts, labels
-            now = resample(stream, log_weights, log_mean, last, now, *particles)
+            particles = sample_counts, feature_counts, component_counts
+            now = resample(stream, log_weights, log_mean, last, now, particles, labels)
             counts = sample_counts[now], feature_counts[now], component_counts[now]
-            move(stream, token_rows, token_features, last, n_moves, *priors, *counts, labels[now])
+            move(stream, token_rows, token_features, last, n_moves, priors, counts, labels[now])
     return result

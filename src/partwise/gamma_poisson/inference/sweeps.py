@@ -15,7 +15,6 @@ from partwise.engines.base import Engine
 from partwise.engines.blocks import TARGET_NONZEROS, row_blocks
 from partwise.engines.rows import Block, Made, Ragged, rowwise
 from partwise.gamma_poisson.kernels import allocations, rates
-from partwise.kernels.lanes import LANES
 
 Floats = NDArray[np.float64]
 Words = tuple[np.uint64, np.uint64, np.uint64]
@@ -157,7 +156,7 @@ def _draw_labels(
 def _padded(factor: Floats) -> Floats:
     """With zeros appended to a multiple of the lanes of a draw."""
     n_rows, n_components = factor.shape
-    width = -(-n_components // LANES) * LANES
+    width = -(-n_components // allocations.LANES) * allocations.LANES
     if width == n_components:
         return np.ascontiguousarray(factor)
     padded = np.zeros((n_rows, width))

@@ -8,7 +8,8 @@ from partwise.kernels.arrays import Floats, Indices, LongCounts, Numbers, Starts
 from partwise.kernels.categories import categorical, multinomial
 from partwise.kernels.discrete import poisson
 from partwise.kernels.jit import kernel
-from partwise.kernels.lanes import LANES, last_positive, running_sums
+from partwise.kernels.lanes import LANES as LANES
+from partwise.kernels.lanes import last_positive, running_sums
 from partwise.kernels.streams import new_stream, next_uniform, seek
 from partwise.kernels.sums import sum_of
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from typing import TYPE_CHECKING, Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,9 +13,7 @@ from partwise.contract.estimator import FactorizationEstimator
 from partwise.errors import InvalidInputError
 from partwise.io.atomic import write_atomically
 from partwise.io.optional import require
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure, FigureBase
+from partwise.plotting._types import Axes, Figure, FigureBase
 
 BLUE = "#0072B2"
 ORANGE = "#D55E00"
@@ -33,6 +31,44 @@ def new_figure(width: float, height: float, *, layout: str | None = "constrained
     figure_module = require("matplotlib.figure", "plot", "drawing")
     figure: Figure = figure_module.Figure(figsize=(width, height), layout=layout)
     return figure
+
+
+def given_or_new_axes(ax: Any, width: float, height: float) -> Any:
+    """The axes that a caller gave, or those of a new figure of this size in inches."""
+    return new_figure(width, height).add_subplot() if ax is None else ax
+
+
+def finish_axes(
+    ax: Any,
+    x_label: str = "",
+    y_label: str = "",
+    *,
+    title: str = "",
+    title_size: float = 9,
+    title_place: Literal["left", "center"] = "left",
+    label_size: float | None = None,
+    tick_size: float | None = None,
+    legend_size: float | None = None,
+) -> Axes:
+    """Write labels, title and (if it has a size) the legend, and take away the frame's upper and right sides."""
+    label_look = {} if label_size is None else {"fontsize": label_size}
+    ax.set_xlabel(x_label, **label_look)
+    ax.set_ylabel(y_label, **label_look)
+    ax.set_title(title, fontsize=title_size, loc=title_place)
+    if tick_size is not None:
+        ax.tick_params(labelsize=tick_size)
+    if legend_size is not None:
+        ax.legend(fontsize=legend_size, frameon=False)
+    ax.spines[["top", "right"]].set_visible(False)
+    finished: Axes = ax
+    return finished
+
+
+def write_beside(
+    ax: Any, text: str, place: tuple[float, float], *, offset: tuple[int, int] = (0, 0), size: float = 7, **look: Any
+) -> None:
+    """Write a small text some points away from a place in the axes; ``xycoords`` says in which units the place is."""
+    ax.annotate(text, place, xytext=offset, textcoords="offset points", fontsize=size, **{"color": GREY, **look})
 
 
 def save_figure(figure: Figure, path: str | os.PathLike[str], *, dpi: int = 150) -> None:
@@ -97,6 +133,27 @@ def part_titles(titles: Any, model: Any, chosen: list[int]) -> list[str]:
     return given
 
 
+def part_panels(
+    fig: FigureBase | None,
+    model: Any,
+    n_components: int,
+    parts: Any,
+    titles: Any,
+    size: tuple[float, float],
+    *,
+    n_columns: int | None = None,
+    widest: int,
+) -> tuple[FigureBase, list[tuple[Any, int, str]]]:
+    """A figure with a panel for each part to draw, and the axes, the position and the title of each of them.
+
+    ``parts``, ``titles`` and ``n_columns`` are what a caller gave, ``size`` is that of a panel in inches.
+    """
+    chosen = chosen_parts(parts, n_components)
+    names = part_titles(titles, model, chosen)
+    figure, axes = panel_grid(fig, len(chosen), *size, n_columns=n_columns, widest=widest)
+    return figure, list(zip(axes, chosen, names, strict=True))
+
+
 def grid(n_panels: int, n_columns: int | None, widest: int) -> tuple[int, int]:
     """Rows and columns of a grid of panels."""
     columns = n_columns if n_columns is not None else min(n_panels, widest)
@@ -105,7 +162,19 @@ def grid(n_panels: int, n_columns: int | None, widest: int) -> tuple[int, int]:
     return math.ceil(n_panels / columns), columns
 
 
-def panels(fig: FigureBase | None, rows: int, columns: int, width: float, height: float) -> tuple[Any, list[Any]]:
+def panels(
+    fig: FigureBase | None, rows: int, columns: int, width: float, height: float
+) -> tuple[FigureBase, list[Any]]:
     """A figure (the given one, or a new one with panels of this size in inches) and its axes, row by row."""
     figure: Any = new_figure(columns * width, rows * height) if fig is None else fig
     return figure, list(figure.subplots(rows, columns, squeeze=False).flat)
+
+
+def panel_grid(
+    fig: FigureBase | None, n_panels: int, width: float, height: float, *, n_columns: int | None = None, widest: int
+) -> tuple[FigureBase, list[Any]]:
+    """As `panels`, for so many panels in rows of ``n_columns``, by default up to ``widest``; the rest stays blank."""
+    figure, axes = panels(fig, *grid(n_panels, n_columns, widest), width, height)
+    for ax in axes[n_panels:]:
+        ax.set_axis_off()
+    return figure, axes[:n_panels]

@@ -11,6 +11,7 @@ from partwise.core.keys import Key, RandomState, key_from
 from partwise.errors import InvalidInputError
 from partwise.io.table import Table, as_labels
 from partwise.plotting._figures import Floats
+from partwise.plotting.order import evenly_spaced
 
 _MOST_CELLS = 1_000_000
 _MOST_ROWS = 1000
@@ -138,7 +139,7 @@ def checked_rows(shape: tuple[int, int], max_rows: int | None) -> Any:
     most = int(np.clip(_MOST_CELLS // shape[1], _FEWEST_ROWS, _MOST_ROWS)) if max_rows is None else max_rows
     if most < 1:
         raise InvalidInputError(f"max_rows must be at least 1, got {max_rows}.")
-    return np.unique(np.linspace(0, shape[0] - 1, min(most, shape[0])).astype(np.int64))
+    return evenly_spaced(shape[0], most)
 
 
 def sample_table(data: Any, rows: Any, model: Any) -> Table:

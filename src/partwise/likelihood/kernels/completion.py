@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from partwise.kernels.distributions import binomial
+from partwise.kernels.discrete import binomial
 from partwise.kernels.jit import kernel
 from partwise.kernels.streams import new_stream, next_normal, next_uniform, seek
 

@@ -1,38 +1,22 @@
-"""A component for a token, the components being dealt out to lanes like cards, so that their sums run side by side."""
+"""Draws of components, which are dealt out to lanes like cards, so that their running sums are made side by side."""
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
-
+from partwise.kernels.arrays import Floats, Numbers
 from partwise.kernels.inner import inline_kernel, inner_kernel
-
-Floats = NDArray[np.float64]
 
 # Components are padded with zeros to a multiple of this, the numbers that the processor works on at once.
 LANES = 8
 
 
 @inline_kernel
-def draw_component(
-    factors: NDArray[Any],
-    f: int,
-    shift: float,
-    shares: Floats,
-    uniform: float,
-    n_components: int,
-    running: Floats,
-) -> int:
-    """``weights = (shift + factors[f]) * shares; np.searchsorted(np.cumsum(weights), uniform * sum, "right")``.
-
-    The order of components is that of the lanes: lane by lane, components ``lane``, ``LANES + lane``, ... ``running``
-    is room for their running sums.
-    """
-    n_levels = running.shape[0]
+def running_sums(
+    factors: Numbers, f: int, shift: float, shares: Floats, running: Floats
+) -> tuple[float, float, float, float, float, float, float, float]:
+    """``running[:] = np.cumsum(((shift + factors[f]) * shares).reshape(-1, LANES), axis=0); running[-1]``."""
+    # Eight names and not an array: sums that wait for memory would cost more than all the rest.
     a = b = c = d = e = g = h = o = 0.0
-    for j in range(n_levels):
+    for j in range(running.shape[0]):
         k = LANES * j
         a += (shift + factors[f, k]) * shares[k]
         b += (shift + factors[f, k + 1]) * shares[k + 1]
@@ -50,6 +34,20 @@ def draw_component(
         running[j, 5] = g
         running[j, 6] = h
         running[j, 7] = o
+    return a, b, c, d, e, g, h, o
+
+
+@inline_kernel
+def draw_component(
+    factors: Numbers, f: int, shift: float, shares: Floats, uniform: float, n_components: int, running: Floats
+) -> int:
+    """``weights = (shift + factors[f]) * shares; np.searchsorted(np.cumsum(weights), uniform * sum, "right")``.
+
+    The order of components is that of the lanes: lane by lane, components ``lane``, ``LANES + lane``, ... ``running``
+    is room for their running sums.
+    """
+    n_levels = running.shape[0]
+    a, b, c, d, e, g, h, o = running_sums(factors, f, shift, shares, running)
     # Sums of the first lanes as a tree, and counted rather than searched: a chain of sums, or a branch that the
     # processor cannot foresee, would cost more.
     two = a + b
@@ -70,11 +68,11 @@ def draw_component(
         level += running[j, lane] <= rest
     if level < n_levels:
         return LANES * level + lane
-    return _last_positive(factors, f, shift, shares, n_components)  # rounding let the draw slip past
+    return last_positive(factors, f, shift, shares, n_components)  # rounding let the draw slip past
 
 
 @inner_kernel
-def _last_positive(factors: NDArray[Any], f: int, shift: float, shares: Floats, n_components: int) -> int:
+def last_positive(factors: Numbers, f: int, shift: float, shares: Floats, n_components: int) -> int:
     """``np.flatnonzero(weights[:n_components])[-1]``, or 0 without any."""
     for k in range(n_components - 1, -1, -1):
         if (shift + factors[f, k]) * shares[k] > 0.0:

@@ -129,11 +129,11 @@ def test_exact_where_nothing_is_open() -> None:
 
 
 def test_more_islands_do_not_change_the_first() -> None:
-    from partwise.likelihood.problem import Problem
+    from partwise.likelihood.problem import LikelihoodProblem
     from partwise.likelihood.smc import smc_islands
 
-    problem = Problem.build([LONG, SHORT], *MODEL, rng=5)
-    settings = kernels.Settings(32, kernels.OWN_STAGES, kernels.OWN_LOOKAHEAD, 0.9)
+    problem = LikelihoodProblem.build([LONG, SHORT], *MODEL, rng=5)
+    settings = kernels.ParticleSettings(32, kernels.OWN_STAGES, kernels.OWN_LOOKAHEAD, 0.9)
     rows = np.array([1, 0])
     together, _ = smc_islands(problem, rows, 8, settings)
     first, _ = smc_islands(problem, rows, 4, settings)

@@ -1,7 +1,7 @@
 """Log p(x) of rows of counts under a Gamma-Poisson model: exact, or estimated with a standard error.
 
-Use `auto` unless you compare estimators. All of them are called in the same way, ``f(X, dictionary, shape, rate, *, rng,
-n_draws, n_jobs)``, and return a `LogLikelihood` with one number per row. These arguments mean the same everywhere:
+Use `auto` unless you compare estimators. All are called as ``f(X, dictionary, shape, rate, *, rng, n_draws, n_jobs)``.
+They return a `LogLikelihood` with one number per row. These arguments mean the same everywhere:
 
 X
     Rows of counts, of any accepted kind; missing cells are left out.

@@ -14,8 +14,8 @@ from partwise.likelihood.exact import exact_logs
 from partwise.likelihood.kernels.rows import Integers
 from partwise.likelihood.kernels.smc import OWN_LOOKAHEAD, OWN_STAGES, ParticleSettings
 from partwise.likelihood.plan import count_costs
-from partwise.likelihood.problem import Floats, LikelihoodProblem
-from partwise.likelihood.result import LogLikelihood
+from partwise.likelihood.problem import LikelihoodProblem
+from partwise.likelihood.result import Floats, LogLikelihood
 from partwise.likelihood.smc import RESAMPLE_BELOW, smc_islands
 
 MAX_COST = 1e7

@@ -9,8 +9,8 @@ import numpy as np
 from partwise.engines.blocks import row_blocks
 from partwise.engines.rows import first_tokens
 from partwise.errors import InvalidInputError
-from partwise.likelihood.problem import Floats, LikelihoodProblem
-from partwise.likelihood.result import log_mean
+from partwise.likelihood.problem import LikelihoodProblem
+from partwise.likelihood.result import Floats, log_mean
 
 _TOKENS_AT_ONCE = 4096
 _ROWS_AT_ONCE = 1024

@@ -13,8 +13,8 @@ from partwise.likelihood.kernels.rows import Integers, RowModel
 from partwise.likelihood.kernels.subcount import subcount_rows
 from partwise.likelihood.kernels.wide_lattice import wide_lattice_rows
 from partwise.likelihood.plan import LATTICE, MAX_COST, QUADRATURE, SUBCOUNT, ExactCost, count_costs
-from partwise.likelihood.problem import Floats, LikelihoodProblem
-from partwise.likelihood.result import LogLikelihood
+from partwise.likelihood.problem import LikelihoodProblem
+from partwise.likelihood.result import Floats, LogLikelihood
 
 
 def exact(

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 from scipy.special import gammaln
 
 from partwise.core.data import CountMatrix
@@ -17,10 +16,8 @@ from partwise.errors import InvalidInputError
 from partwise.io.table import Table
 from partwise.likelihood.auto import auto
 from partwise.likelihood.completion import Completion, predict_tokens
-from partwise.likelihood.result import LogLikelihood
+from partwise.likelihood.result import Floats, LogLikelihood
 from partwise.likelihood.split import split_tokens
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,8 @@ from partwise.engines.blocks import row_blocks
 from partwise.errors import InvalidInputError
 from partwise.likelihood.kernels.costs import row_costs
 from partwise.likelihood.kernels.rows import Integers, RowModel
-from partwise.likelihood.problem import Floats, LikelihoodProblem
+from partwise.likelihood.problem import LikelihoodProblem
+from partwise.likelihood.result import Floats
 
 METHODS = ("lattice", "subcount", "quadrature")
 LATTICE, SUBCOUNT, QUADRATURE = range(3)

@@ -21,9 +21,7 @@ from partwise.engines.resolve import resolve_engine
 from partwise.engines.rows import Block, Made, first_tokens
 from partwise.errors import InvalidInputError
 from partwise.likelihood.kernels.rows import RowModel
-from partwise.likelihood.result import LogLikelihood
-
-Floats = NDArray[np.float64]
+from partwise.likelihood.result import Floats, LogLikelihood
 
 _EXACT_SHARE = 0.1
 _ROWS_AT_ONCE = 1024

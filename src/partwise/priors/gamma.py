@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
-from partwise.priors.base import Floats
 from partwise.priors.kernels.evidence import gamma_evidence
 from partwise.priors.kernels.newton import maximise_evidence
 from partwise.priors.mixture import GammaMixture, MixtureFamily
@@ -33,12 +32,8 @@ class GammaFamily(MixtureFamily):
 
     name: ClassVar[str] = "gamma"
 
-    def fit(self, counts: Floats, exposure: Floats, start: Any = None) -> GammaMixture:
-        """The gamma distribution, or point mass, that makes the counts most probable."""
-        return self.fit_to(Observations.of(counts, exposure), start)
-
     def fit_to(self, data: Observations, start: GammaMixture | None = None) -> GammaMixture:
-        """The same for observations."""
+        """The gamma distribution, or point mass, that makes the counts most probable."""
         point = GammaMixture.points(np.array([data.overall_rate]))
         if data.total_count <= 0:
             return point

@@ -9,10 +9,9 @@ from numpy.typing import NDArray
 
 from partwise.kernels.inner import inner_kernel
 from partwise.kernels.jit import kernel
+from partwise.priors.base import Floats
 from partwise.priors.kernels.evidence import gamma_evidence
 from partwise.priors.kernels.pair import pair_evidence
-
-Floats = NDArray[np.float64]
 
 _LONGEST_STEP = 3.0
 _MOST_HALVINGS = 30

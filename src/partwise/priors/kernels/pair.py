@@ -5,24 +5,10 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
-from partwise.kernels.inner import inner_kernel
 from partwise.kernels.jit import kernel
-from partwise.kernels.special import deviance
-from partwise.priors.kernels.evidence import Shape, Terms, evidence_terms, shape_constants
-
-Floats = NDArray[np.float64]
-
-
-@inner_kernel
-def _terms(x: float, expected: float, shape: Shape) -> Terms:
-    """`evidence_terms`, also where the component is a point (at 0: expected = 0)."""
-    if expected == 0.0:
-        return Terms(0.0 if x == 0.0 else -math.inf, 0.0, 0.0, 0.0, 0.0, 0.0)
-    if shape.value == math.inf:
-        return Terms(-deviance(x, expected), 0.0, x - expected, 0.0, 0.0, -expected)
-    return evidence_terms(x, expected, shape)
+from partwise.priors.base import Floats
+from partwise.priors.kernels.evidence import component_terms, shape_constants
 
 
 @kernel
@@ -56,8 +42,8 @@ def pair_evidence(
         times = repeats[i] if repeats.size > 1 else repeats[0]
         if s == 0.0:
             continue
-        low = _terms(counts[i], s * means[0], low_shape)
-        high = _terms(counts[i], s * means[1], high_shape)
+        low = component_terms(counts[i], s * means[0], low_shape)
+        high = component_terms(counts[i], s * means[1], high_shape)
         low_score, high_score = log_low_weight + low.value, log_high_weight + high.value
         largest = max(low_score, high_score)
         if largest == -math.inf:

@@ -90,9 +90,9 @@ def test_sees_moves_that_forget_what_is_ahead(monkeypatch: pytest.MonkeyPatch) -
     right = kernels._move
 
     def wrong(stream: Any, n_done: int, row: Any, n_open: int, n_particles: int, room: Any) -> None:
-        room.concentration[:n_open] = row.shapes[:n_open]
+        room.shapes[:n_open] = row.shapes[:n_open]
         right(stream, n_done, row, n_open, n_particles, room)
-        room.concentration[:n_open] += room.ahead[:n_open]
+        room.shapes[:n_open] += room.ahead[:n_open]
 
     assert abs(_planted(monkeypatch, "_move", wrong)) > 4
 

@@ -97,12 +97,10 @@ class LikelihoodProblem:
             ratio = exposure / rates
         log_ratio = np.where(ratio < np.inf, np.log1p(ratio), np.log(np.maximum(exposure, 1.0)) - np.log(rates))
         log_zero = np.broadcast_to(-log_ratio @ shapes, (data.shape[0],))
-        rows = np.repeat(np.arange(data.shape[0]), np.diff(data.indptr))
-        log_factorials = np.zeros(data.shape[0])
-        np.add.at(log_factorials, rows, gammaln(data.values.astype(np.float64) + 1.0))
         dead = ~np.any(weights > 0, axis=1)
         impossible = np.zeros(data.shape[0], dtype=np.bool_)
         if dead.any():
+            rows = np.repeat(np.arange(data.shape[0]), np.diff(data.indptr))
             impossible[rows[dead[data.indices]]] = True
             # Estimators see an empty row in their place, `result` sets their value.
             data = data.only(~impossible[rows])
@@ -113,7 +111,7 @@ class LikelihoodProblem:
             rate=rates,
             inverse_rates=1.0 / (rates + exposure),
             log_zero=log_zero,
-            constants=log_zero - log_factorials,
+            constants=log_zero - log_factorials(data),
             impossible=impossible,
             engine=resolve_engine(engine, n_jobs),
             key=key_from(rng),
@@ -204,6 +202,14 @@ def _estimate_rows(
     problem = replace(empty, data=rows, inverse_rates=own, first_row=block.first_row + block.start)
     out[block.rows] = np.column_stack(estimate(problem, *settings))
     return 0.0
+
+
+def log_factorials(data: CountMatrix) -> Floats:
+    """Σ_f log x_nf! of each row."""
+    sums = np.zeros(data.shape[0])
+    rows = np.repeat(np.arange(data.shape[0]), np.diff(data.indptr))
+    np.add.at(sums, rows, gammaln(data.values.astype(np.float64) + 1.0))
+    return sums
 
 
 def _observed_exposure(data: CountMatrix, weights: Floats) -> Floats:

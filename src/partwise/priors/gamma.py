@@ -60,13 +60,12 @@ class GammaFamily(MixtureFamily):
         """A local maximum, and its evidence relative to the best rate of each count."""
         unit = np.array([data.overall_rate])
         at = np.array([np.log(shape), np.log(mean / data.overall_rate)])
-        seen = data.counts, data.exposure, data.repeats
-        value = maximise_evidence(*seen, np.ones(1), unit, _BOTH, _BOUND, self.tol, _MOST_STEPS, at)
+        value = maximise_evidence(data.arrays, np.ones(1), unit, _BOTH, _BOUND, self.tol, _MOST_STEPS, at)
         return GammaMixture(np.ones(1), np.exp(at[:1]), unit * np.exp(at[1:])), value
 
 
 def gamma_value(data: Observations, prior: GammaMixture) -> float:
     """Log evidence under one gamma or point, relative to the best rate of each count."""
     out = np.empty(6)
-    gamma_evidence(data.counts, data.exposure, data.repeats, float(prior.shapes[0]), float(prior.means[0]), out)
+    gamma_evidence(data.arrays, float(prior.shapes[0]), float(prior.means[0]), out)
     return float(out[0])

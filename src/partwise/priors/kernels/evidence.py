@@ -25,6 +25,14 @@ from partwise.kernels.special import deviance
 from partwise.priors.base import Floats
 
 
+class ObservedCounts(NamedTuple):
+    """Counts x, their exposures s, and how often each occurs; the latter are as many as the counts, or one for all."""
+
+    counts: Floats
+    exposure: Floats
+    repeats: Floats
+
+
 class Shape(NamedTuple):
     """A shape a with what its evidence needs of it: Stirling's rest, log a - digamma(a), and trigamma(a) - 1 / a."""
 
@@ -166,12 +174,12 @@ def component_terms(x: float, mean: float, shape: Shape) -> Terms:
 
 
 @kernel
-def gamma_evidence(counts: Floats, exposure: Floats, repeats: Floats, shape: float, mean: float, out: Floats) -> None:
+def gamma_evidence(data: ObservedCounts, shape: float, mean: float, out: Floats) -> None:
     """``out = sum(repeats * evidence_terms(counts, exposure * mean, shape))``.
 
-    ``exposure`` and ``repeats`` have one entry for all, or one each. For an infinite shape, derivatives in it are 0.
-    Observations without exposure say nothing.
+    For an infinite shape, derivatives in it are 0. Observations without exposure say nothing.
     """
+    counts, exposure, repeats = data.counts, data.exposure, data.repeats
     constants = shape_constants(shape)
     one_exposure, one_repeat = exposure.size == 1, repeats.size == 1
     rate, times = exposure[0] * mean, repeats[0]

@@ -8,19 +8,12 @@ import numpy as np
 
 from partwise.kernels.jit import kernel
 from partwise.priors.base import Floats
-from partwise.priors.kernels.evidence import component_terms, shape_constants
+from partwise.priors.kernels.evidence import ObservedCounts, component_terms, shape_constants
 
 
 @kernel
 def pair_evidence(
-    counts: Floats,
-    exposure: Floats,
-    repeats: Floats,
-    log_odds: float,
-    shapes: Floats,
-    means: Floats,
-    gradient: Floats,
-    hessian: Floats,
+    data: ObservedCounts, log_odds: float, shapes: Floats, means: Floats, gradient: Floats, hessian: Floats
 ) -> float:
     """``sum(repeats * log((1 - w) * exp(low) + w * exp(high)))``.
 
@@ -28,6 +21,7 @@ def pair_evidence(
     Derivatives are in (log_odds, log shape and log mean of the first, of the second component), and 0 in what a point
     does not have. Observations without exposure say nothing.
     """
+    counts, exposure, repeats = data.counts, data.exposure, data.repeats
     low_shape, high_shape = shape_constants(shapes[0]), shape_constants(shapes[1])
     # log of the weights, without cancellation at either end
     log_high_weight = -math.log1p(math.exp(-log_odds)) if log_odds > 0.0 else log_odds - math.log1p(math.exp(log_odds))

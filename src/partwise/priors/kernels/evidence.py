@@ -163,7 +163,7 @@ def evidence_terms(x: float, mean: float, shape: Shape) -> Terms:
     )
 
 
-@inner_kernel
+@inline_kernel
 def component_terms(x: float, mean: float, shape: Shape) -> Terms:
     """`evidence_terms`, also where the component is a point (at 0: mean = 0)."""
     if mean == 0.0:

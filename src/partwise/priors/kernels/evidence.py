@@ -163,7 +163,7 @@ def evidence_terms(x: float, mean: float, shape: Shape) -> Terms:
     )
 
 
-@inline_kernel
+@inner_kernel
 def component_terms(x: float, mean: float, shape: Shape) -> Terms:
     """`evidence_terms`, also where the component is a point (at 0: mean = 0)."""
     if mean == 0.0:
@@ -191,7 +191,12 @@ def gamma_evidence(data: ObservedCounts, shape: float, mean: float, out: Floats)
             times = repeats[i]
         if rate == 0.0:
             continue
-        terms = component_terms(counts[i], rate, constants)
+        if shape == math.inf:
+            value -= times * deviance(counts[i], rate)
+            by_mean += times * (counts[i] - rate)
+            by_mean_twice -= times * rate
+            continue
+        terms = evidence_terms(counts[i], rate, constants)
         value += times * terms.value
         by_shape += times * terms.by_shape
         by_mean += times * terms.by_mean

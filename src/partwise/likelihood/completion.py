@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from partwise.core.data import SparseData
 from partwise.core.keys import Key
@@ -16,9 +15,8 @@ from partwise.engines.local import LocalEngine
 from partwise.engines.rows import Block, Made
 from partwise.errors import InvalidInputError
 from partwise.likelihood.kernels.completion import predict_rows
+from partwise.likelihood.result import Floats
 from partwise.likelihood.split import split_tokens
-
-Floats = NDArray[np.float64]
 
 # Share of the prediction that is spread evenly over all features: without a prior, a feature that no part of the
 # model holds has probability 0, and one such token would make the whole score -inf.

@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 from clusters import cluster
+from partwise.engines.columns import map_columns
+from partwise.engines.distributed import DistributedRows
 
 from partwise.core.data import CountMatrix
 from partwise.engines import LocalEngine
-from partwise.engines.columns import map_columns
 from partwise.engines.dask import DaskEngine
-from partwise.engines.distributed import DistributedRows
 
 N_ROWS, N_COLUMNS = 40, 3
 ARRAY = np.random.default_rng(0).normal(size=(N_ROWS, N_COLUMNS))

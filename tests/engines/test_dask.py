@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 from clusters import cluster
+from partwise.engines.distributed import DistributedRows
 from sums import adversarial, reference
 
 from partwise.core.data import CountMatrix
 from partwise.engines import LocalEngine, resolve_engine
+from partwise.engines.blocks import Block, Made, Ragged
 from partwise.engines.dask import DaskEngine
-from partwise.engines.distributed import DistributedRows
-from partwise.engines.rows import Block, Made, Ragged
 from partwise.errors import EngineError, InvalidInputError
 
 

@@ -14,8 +14,8 @@ from clusters import cluster, distributed
 
 from partwise import Checkpoint, PoissonNMF, on_disk
 from partwise.core.checkpoint import read_checkpoint
+from partwise.engines.blocks import Block
 from partwise.engines.dask import DaskEngine
-from partwise.engines.rows import Block
 from partwise.errors import EngineError
 from partwise.io.atomic import atomic_path
 

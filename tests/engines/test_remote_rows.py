@@ -11,15 +11,15 @@ import pytest
 from clusters import cluster
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from partwise.engines.distributed import DistributedRows, LazyRows, RemoteRows
+from partwise.engines.pairwise import PairwiseSum
+from partwise.engines.stacked import StackedRows
 from scipy.special import gammaln, psi
 from sums import adversarial
 
 from partwise.core.data import CountMatrix
+from partwise.engines.blocks import Ragged, put_back, rowwise
 from partwise.engines.dask import DaskEngine
-from partwise.engines.distributed import DistributedRows, LazyRows, RemoteRows
-from partwise.engines.pairwise import PairwiseSum
-from partwise.engines.rows import Ragged, put_back, rowwise
-from partwise.engines.stacked import StackedRows
 
 N_ROWS, N_COLUMNS = 211, 5
 NUMBERS = np.array(adversarial(N_ROWS * N_COLUMNS)).reshape(N_ROWS, N_COLUMNS)

@@ -10,13 +10,13 @@ import pytest
 from clusters import cluster
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from partwise.engines.touched import TouchedRows, packed, unpacked
 
 from partwise import PoissonNMF, on_disk
 from partwise.core.data import CountMatrix
 from partwise.engines import LocalEngine, tasks, touched
+from partwise.engines.blocks import Block
 from partwise.engines.dask import DaskEngine
-from partwise.engines.rows import Block
-from partwise.engines.touched import TouchedRows, packed, unpacked
 from partwise.engines.tree import TreeSum
 
 # Numbers on which order, rounding and the sign of zero show.

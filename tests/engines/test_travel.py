@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 from clusters import cluster, distributed
+from partwise.engines.distributed import RemoteRows
+from partwise.engines.stacked import StackedRows
 from test_engine_matrix import SMALL_BLOCKS
 
 from partwise import AllocationNMF, BetaGammaPFA, BinaryNMF, EmpiricalBayesPoissonNMF, GammaPoissonNMF, PoissonNMF
 from partwise.engines.dask import DaskEngine
-from partwise.engines.distributed import RemoteRows
-from partwise.engines.stacked import StackedRows
 
 N_ROWS, N_FEATURES, N_COMPONENTS, N_BLOCKS = 150, 12, 3, 6
 FEW: dict[str, Any] = {"draws_per_iter": 2, "burn_in_per_iter": 2, "max_iter": 4, "tol": 0.0}

@@ -262,13 +262,13 @@ class AllocationNMF(FittedAllocation):
     def _fit_by_sampling(self, model: AllocationModel, data: CountMatrix) -> None:
         algorithm = _SAMPLERS[self.inference](
             model,
-            int(self.burn_in),
-            int(self.n_draws),
-            int(self.thin),
-            int(self.n_chains),
-            self._active_share(),
-            self._engine(),
-            self._start(data),
+            burn_in=int(self.burn_in),
+            n_draws=int(self.n_draws),
+            thin=int(self.thin),
+            n_chains=int(self.n_chains),
+            active_threshold=self._active_share(),
+            engine=self._engine(),
+            start=self._start(data),
         )
         state: GibbsState = self._run(algorithm, data, convergence=None, max_iter=algorithm.n_sweeps).state
         draws = state.draws
@@ -276,7 +276,8 @@ class AllocationNMF(FittedAllocation):
             # Interrupted in its burn-in: the last labels are what there is.
             algorithm.keep(data, state)
         kept, best = draws.n_kept, draws.likeliest
-        self._store(draws.activations[best] / kept, draws.dictionary[best] / kept, draws.component_tokens[best] / kept)
+        activations = np.asarray(draws.activations[best]) / kept
+        self._store(activations, draws.dictionary[best] / kept, draws.component_tokens[best] / kept)
         self.log_joint_draws_ = draws.log_joint[:, :kept].copy()
         self.n_active_draws_ = draws.n_active[:, :kept].copy()
         self.evenness_draws_ = draws.evenness[:, :kept].copy()
@@ -332,13 +333,13 @@ class AllocationNMF(FittedAllocation):
                 before = first_feature_counts(self._key(), data, model, self._start(data), engine) / data.shape[0]
             else:
                 before = self.online_averages_
-            averages, _ = absorb(model, before, seen, data, engine)
+            averages = absorb(model, before, seen, data, engine)
         iterations = 1 if first else self.n_iter_ + 1
         rate = model.length_rate if first or self.length_rate is not None else self._mean_rate(data, seen)
         self._forget()
         self.length_rate_, self.online_averages_, self.n_samples_seen_ = rate, averages, seen + data.shape[0]
         counts = averages * self.n_samples_seen_
-        self._store(None, model.expected_factors(np.zeros((1, model.n_components)), counts)[1], counts.sum(axis=0))
+        self._store(None, model.expected_dictionary(counts), counts.sum(axis=0))
         self.n_iter_, self.trace_ = iterations, Trace()
         self.status_ = Status(
             "stopped", f"Took in {self.n_samples_seen_} samples, the last by partial_fit; pass more to go on."

@@ -30,7 +30,7 @@ from partwise.engines.on_disk import spread
 from partwise.engines.resolve import resolve_engine
 from partwise.likelihood.completion import Completion, predict_tokens
 from partwise.likelihood.split import split_tokens
-from partwise.poisson.inference.passes import Side
+from partwise.passes.side import Side
 from partwise.poisson.inference.state import Start, checked_start
 from partwise.priors.base import RatePrior
 from partwise.priors.families import FAMILIES, resolve_family

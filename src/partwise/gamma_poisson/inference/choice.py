@@ -76,14 +76,14 @@ class Choice:
         """The algorithm that was asked for."""
         if self.inference == "auto":
             return Auto(
-                self.shape,
-                self.rate,
-                self.estimate_shape,
-                self.start,
-                self.n_starts,
-                self._tol(data) / data.total,
-                self.n_jobs,
-                self.engine,
+                shape=self.shape,
+                rate=self.rate,
+                estimate_shape=self.estimate_shape,
+                start=self.start,
+                n_starts=self.n_starts,
+                tol=self._tol(data) / data.total,
+                n_jobs=self.n_jobs,
+                engine=self.engine,
             )
         if self.inference == "vem":
             return VariationalEM(self.shape, self.rate, self.estimate_shape, self.start, self.engine)

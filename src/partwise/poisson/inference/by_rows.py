@@ -83,7 +83,7 @@ def finish(data: SparseData, engine: Engine, state: PoissonState) -> tuple[Float
     exposure = np.broadcast_to(features.exposure, dictionary.shape)
     gain = np.divide(features.counts, dictionary * exposure, out=np.zeros(exposure.shape), where=dictionary > 0)
     violations = np.abs(np.minimum(dictionary * exposure / totals[:, None], 1.0 - gain))[exposure > 0]
-    return dictionary, features.activations, max(float(np.max(worst)), float(violations.max(initial=0.0)))
+    return dictionary, features.activations, max(float(np.asarray(worst).max()), float(violations.max(initial=0.0)))
 
 
 def _blocks(data: SparseData) -> list[tuple[int, int]]:

@@ -124,7 +124,7 @@ def test_variational_em_ends_where_sweeps_end(small_counts: np.ndarray) -> None:
     start = start_of(small_counts, 2)[1].T.copy()
     gap = run(VariationalEM(shape, rate, False, start, ENGINE), data, key=Key(0), max_iter=2000, progress=False)
     settings = Settings(resolve_family(GammaMixture.gamma(0.7, 1.0)), FAMILIES["flat"], prune=False)
-    activations = np.broadcast_to(gap.state.posterior.mean, (40, 2))
+    activations, _ = MeanField(data, ENGINE).means(gap.state.posterior)
     first = FirstState(settings, 2, (activations, gap.state.dictionary.T), ENGINE)
     ours = run(Sweeps(settings, first, ENGINE), data, key=Key(0), max_iter=2000, progress=False)
     found, theirs = ours.trace["objective"][-1], gap.trace["objective"][-1]

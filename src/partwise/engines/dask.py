@@ -105,7 +105,7 @@ class DaskEngine:
 
     def place(self, array: Any, data: Any, blocks: Bounds) -> Any:
         """Cut an array into the pieces of some blocks and send them to the workers, where they stay."""
-        rows = array.array if isinstance(array, Ragged) else array
+        rows = _values(array)
         if isinstance(rows, RowsOnWorkers):
             return rows
         bounds = _bounds_in(array, data, [(group[0][0], group[-1][1]) for group in self._groups(blocks)])
@@ -131,12 +131,11 @@ class DaskEngine:
     ) -> tuple[Value, tuple[Any, ...]]:
         """The sum of a function of blocks, and the arrays that it changed and made; see `Engine.map_rows`.
 
-        Arrays of this process are sent in pieces, and fetched again where they were changed. Arrays that are made stay
-        on the workers if any given array is there, or where ``stay`` says so.
+        Arrays of this process are sent in pieces, and fetched anew if they were changed. Arrays that are made stay on
+        the workers if any given array is there, or if ``stay`` says so.
         """
         address = self._address_of(data)
-        arrays = [array.array if isinstance(array, Ragged) else array for array in (*reads, *changes)]
-        placed = [array for array in arrays if isinstance(array, RowsOnWorkers)]
+        placed = [rows for rows in map(_values, (*reads, *changes)) if isinstance(rows, RowsOnWorkers)]
         groups = self._groups(blocks)
         if recut:
             # One block for each piece of an array that is there: its rows need not move.
@@ -152,19 +151,17 @@ class DaskEngine:
         ]
         terms, *written = self._submit_several(tasks.work_on_rows, work, n_results)
         total: Value = unpacked(self.result(self._summed(terms)))
-        found: list[Any] = []
-        for futures, array in zip(written, changes, strict=False):
-            rows = array.array if isinstance(array, Ragged) else array
-            if isinstance(rows, RowsOnWorkers):
-                found.append(self._kept(_bounds_in(array, data, bounds), futures, rows.shape[1:], rows.dtype, placed))
-            else:
-                rows[...] = np.concatenate(self.results(futures))
-                found.append(rows)
-        for futures, made in zip(written[len(changes) :], makes, strict=True):
-            if stay or placed:
-                found.append(self._kept(bounds, futures, made.shape, made.dtype, placed))
-            else:
-                found.append(np.concatenate(self.results(futures)))
+        kinds = [*(Made(rows.shape[1:], rows.dtype) for rows in map(_values, changes)), *makes]
+        stays = [
+            *(isinstance(_values(array), RowsOnWorkers) for array in changes),
+            *[stay or bool(placed)] * len(makes),
+        ]
+        found = [
+            self._kept(_bounds_in(array, data, bounds), futures, *kind, placed)
+            if there
+            else np.concatenate(self.results(futures))
+            for array, futures, kind, there in zip((*changes, *makes), written, kinds, stays, strict=True)
+        ]
         return total, tuple(found)
 
     def map_columns(
@@ -266,7 +263,7 @@ class DaskEngine:
 
     def _pieces(self, array: Any, data: Any, bounds: Bounds) -> list[Any]:
         """What each task needs for its rows of an array: see `worker_tasks.work_on_rows`."""
-        rows, starts_of = (array.array, array.starts_of) if isinstance(array, Ragged) else (array, None)
+        rows, starts_of = _values(array), array.starts_of if isinstance(array, Ragged) else None
         own = _bounds_in(array, data, bounds)
         if isinstance(rows, RowsOnWorkers):
             return [(rows.between(*bound), starts_of) for bound in own]
@@ -338,6 +335,10 @@ class DaskEngine:
 
     def __deepcopy__(self, memo: Any) -> DaskEngine:
         return self
+
+
+def _values(array: Any) -> Any:
+    return array.array if isinstance(array, Ragged) else array
 
 
 def _bounds_in(array: Any, data: Any, bounds: Bounds) -> Bounds:

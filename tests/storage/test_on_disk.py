@@ -209,12 +209,12 @@ def test_the_command_writes_and_fits_rows_on_disk(tmp_path: Path) -> None:
 
 
 def test_data_that_were_written_anew_are_not_taken_for_the_old(tmp_path: Path) -> None:
-    from partwise.engines import tasks
+    from partwise.engines.worker_tasks import _opened
 
     first = on_disk(X, tmp_path / "counts")
-    before = tasks._opened((str(first.folder), first.checksum))
+    before = _opened(str(first.folder), first.checksum)
     first.folder.rename(tmp_path / "old")
     second = on_disk(X[:7], tmp_path / "counts")
     assert second.checksum != first.checksum
-    assert tasks._opened((str(second.folder), second.checksum)).shape == (7, X.shape[1])
+    assert _opened(str(second.folder), second.checksum).shape == (7, X.shape[1])
     assert before.shape == X.shape

@@ -235,13 +235,13 @@ class AllocationNMF(CountModel):
     def _fit_by_sampling(self, model: AllocationModel, data: CountMatrix) -> None:
         algorithm = _SAMPLERS[self.inference](
             model,
-            int(self.burn_in),
-            int(self.n_draws),
-            int(self.thin),
-            int(self.n_chains),
-            self._active_share(),
-            self._engine(),
-            self._start(data),
+            burn_in=int(self.burn_in),
+            n_draws=int(self.n_draws),
+            thin=int(self.thin),
+            n_chains=int(self.n_chains),
+            active_threshold=self._active_share(),
+            engine=self._engine(),
+            start=self._start(data),
         )
         state: GibbsState = self._run(algorithm, data, max_iter=algorithm.n_sweeps).state
         draws = state.draws
@@ -249,7 +249,8 @@ class AllocationNMF(CountModel):
             # Interrupted in its burn-in: the last labels are what there is.
             algorithm.keep(data, state)
         kept, best = draws.n_kept, draws.likeliest
-        self._store(draws.activations[best] / kept, draws.dictionary[best] / kept, draws.component_tokens[best] / kept)
+        activations = np.asarray(draws.activations[best]) / kept
+        self._store(activations, draws.dictionary[best] / kept, draws.component_tokens[best] / kept)
         self.log_joint_draws_ = draws.log_joint[:, :kept].copy()
         self.n_active_draws_ = draws.n_active[:, :kept].copy()
         self.evenness_draws_ = draws.evenness[:, :kept].copy()
@@ -297,12 +298,12 @@ class AllocationNMF(CountModel):
             before = first_feature_counts(self._key(), data, model, self._start(data), engine) / data.shape[0]
         else:
             before = self.online_averages_
-        averages, _ = absorb(model, before, n_seen, data, engine)
+        averages = absorb(model, before, n_seen, data, engine)
         rate = model.length_rate if first or self.length_rate is not None else self._mean_rate(data, n_seen)
         self._forget()
         self.length_rate_, self.online_averages_ = rate, averages
         counts = averages * (n_seen + data.shape[0])
-        self._store(None, model.expected_factors(np.zeros((1, model.n_components)), counts)[1], counts.sum(axis=0))
+        self._store(None, model.expected_dictionary(counts), counts.sum(axis=0))
 
     def _mean_rate(self, data: CountMatrix, n_seen: int) -> float:
         """Length rate of all samples so far."""

@@ -28,7 +28,7 @@ from partwise.empirical_bayes.inference.scaling import ScaledFit
 from partwise.empirical_bayes.inference.starts import FirstState
 from partwise.empirical_bayes.inference.sweep import Sweeps
 from partwise.empirical_bayes.posterior import FactorPosterior
-from partwise.poisson.inference.passes import Side
+from partwise.passes.side import Side
 from partwise.poisson.inference.state import Start, checked_start
 from partwise.priors.base import RatePrior
 from partwise.priors.families import FAMILIES, resolve_family

@@ -127,7 +127,7 @@ class BetaGammaPFA(GammaActivations):
         kept = state.n_kept
         dictionary = state.dictionary_sum / kept if kept else state.dictionary
         probability = state.probability_sum / kept if kept else state.probability
-        counts = state.counts_sum if kept else state.sample_counts.sum(axis=0)
+        counts = state.counts_sum if kept else np.asarray(state.sample_counts).sum(axis=0)
         self._store_components(dictionary, counts)
         self.shape_ = np.full(self.n_components, float(self.shape))
         self.rate_ = (1.0 - probability) / probability

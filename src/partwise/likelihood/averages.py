@@ -6,8 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from partwise.engines.blocks import row_blocks
-from partwise.engines.rows import first_tokens
+from partwise.engines.blocks import first_tokens, row_blocks
 from partwise.errors import InvalidInputError
 from partwise.likelihood.problem import LikelihoodProblem
 from partwise.likelihood.result import Floats, log_mean

@@ -10,9 +10,8 @@ import numpy as np
 from partwise.core.data import SparseData
 from partwise.core.keys import Key
 from partwise.engines.base import Engine
-from partwise.engines.blocks import row_blocks
+from partwise.engines.blocks import Block, Made, row_blocks
 from partwise.engines.local import LocalEngine
-from partwise.engines.rows import Block, Made
 from partwise.errors import InvalidInputError
 from partwise.likelihood.kernels.completion import predict_rows
 from partwise.likelihood.result import Floats

@@ -15,10 +15,9 @@ from partwise.core.data import CountMatrix
 from partwise.core.keys import Key, RandomState, key_from
 from partwise.core.validation import positive_each, refuse_long_rows
 from partwise.engines.base import Engine
-from partwise.engines.blocks import row_blocks
+from partwise.engines.blocks import Block, Made, first_tokens, row_blocks
 from partwise.engines.local import LocalEngine
 from partwise.engines.resolve import resolve_engine
-from partwise.engines.rows import Block, Made, first_tokens
 from partwise.errors import InvalidInputError
 from partwise.likelihood.kernels.rows import RowModel
 from partwise.likelihood.result import Floats, LogLikelihood

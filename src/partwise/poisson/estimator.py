@@ -17,13 +17,14 @@ from partwise.core.convergence import small_change
 from partwise.core.data import CountMatrix, SparseData
 from partwise.engines.base import Engine
 from partwise.errors import InvalidInputError
+from partwise.passes.floors import Floors
 from partwise.poisson.inference import by_rows
 from partwise.poisson.inference.activations import solve_activations, standard_errors
 from partwise.poisson.inference.coordinate import CoordinateDescent
 from partwise.poisson.inference.multiplicative import Multiplicative
 from partwise.poisson.inference.online import OnlineStatistics, absorb
-from partwise.poisson.inference.passes import Side
-from partwise.poisson.inference.state import Floors, PoissonState, Start, checked_start, scaled, start_factors
+from partwise.poisson.inference.passes import PoissonSide
+from partwise.poisson.inference.state import PoissonState, Start, checked_start, scaled, start_factors
 from partwise.poisson.inference.units import usual_size
 
 Floats = NDArray[np.float64]
@@ -174,10 +175,10 @@ class PoissonNMF(CountModel):
             dictionary, totals, self.kkt_residual_ = by_rows.finish(data, engine, state)
             means = totals / data.shape[0]
         else:
-            state = scaled(state.activations, state.dictionary, floors)
+            state = scaled(np.asarray(state.activations), state.dictionary, floors)
             self.kkt_residual_ = max(
-                Side(data, engine).kkt_residual(state.activations, state.dictionary),
-                Side(data.transposed, engine).kkt_residual(state.dictionary, state.activations),
+                PoissonSide(data, engine).kkt_residual(state.activations, state.dictionary),
+                PoissonSide(data.transposed, engine).kkt_residual(state.dictionary, state.activations),
             )
             dictionary, totals, means = state.dictionary, state.activations.sum(axis=0), state.activations.mean(axis=0)
         # Entries at the floor stand for zeros.

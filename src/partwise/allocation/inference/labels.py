@@ -13,7 +13,7 @@ from partwise.allocation.model import AllocationModel
 from partwise.core.data import SparseData
 from partwise.core.keys import Key
 from partwise.engines.base import Engine
-from partwise.engines.rows import first_tokens
+from partwise.engines.blocks import first_tokens
 from partwise.errors import InvalidInputError
 from partwise.kernels.lanes import LANES
 from partwise.poisson.inference.state import Start

@@ -58,7 +58,6 @@ class ScaledFit:
         data, activations, dictionary = problem.samples.data, state.activations, state.dictionary
         n_samples, n_features = data.shape
         background = np.ones(n_features) if problem.features.scales is None else problem.features.scales
-        sizes = np.ones(n_samples) if problem.samples.scales is None else problem.samples.scales
         families = settings.activation_family, settings.dictionary_family
         shares = data.column_sums / data.total
         unit = 1.0
@@ -76,7 +75,7 @@ class ScaledFit:
             background=background,
             feature_shares=shares,
             size_unit=unit,
-            mean_activations=(activations.mean * sizes[:, None]).mean(axis=0) * scale,
+            mean_activations=problem.samples.weighted(activations.mean)[1] / n_samples * scale,
             component_counts=dictionary.counts.sum(axis=0),
             activation_priors=_scaled(activations, families[0], scale),
             dictionary_priors=_scaled(dictionary, families[1], 1.0 / scale),

@@ -7,16 +7,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from clusters import cluster
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from clusters import cluster
 from partwise import PoissonNMF, on_disk
 from partwise.core.data import CountMatrix
-from partwise.engines import LocalEngine, tasks, touched
+from partwise.engines import LocalEngine, sum_messages, worker_tasks
+from partwise.engines.blocks import Block
 from partwise.engines.dask import DaskEngine
-from partwise.engines.rows import Block
-from partwise.engines.touched import TouchedRows, packed, unpacked
+from partwise.engines.sum_messages import TouchedRows, packed, summed, unpacked
 from partwise.engines.tree import TreeSum
 
 # Numbers on which order, rounding and the sign of zero show.
@@ -25,7 +25,7 @@ ODD = np.array([0.0, -0.0, 1.0, -1.0, 1e-300, -1e300, 1e17, 0.1, np.inf, np.nan]
 
 @pytest.fixture(autouse=True)
 def small_arrays(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(touched, "_FEWEST_ENTRIES", 1)
+    monkeypatch.setattr(sum_messages, "_FEWEST_ENTRIES", 1)
 
 
 def term(seed: int, share: float, n_rows: int = 23) -> np.ndarray:
@@ -47,15 +47,15 @@ def dense_sum(terms: list[np.ndarray]) -> np.ndarray:
 @settings(max_examples=300, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 10**6), st.sampled_from([0.0, 0.05, 0.2, 0.6, 1.0])), min_size=1, max_size=9))
 def test_sums_have_the_bits_of_dense_sums(drawn: list[tuple[int, float]]) -> None:
-    old, touched._FEWEST_ENTRIES = touched._FEWEST_ENTRIES, 1
+    old, sum_messages._FEWEST_ENTRIES = sum_messages._FEWEST_ENTRIES, 1
     try:
         terms = [term(*own) for own in drawn]
         travelled = [pickle.loads(pickle.dumps(packed(matrix.copy()))) for matrix in terms]
         before = [pickle.dumps(own) for own in travelled]
-        assert unpacked(tasks.summed(travelled)).tobytes() == dense_sum(terms).tobytes()
+        assert unpacked(summed(travelled)).tobytes() == dense_sum(terms).tobytes()
         assert before == [pickle.dumps(own) for own in travelled], "terms stay as they are: a task may run again"
     finally:
-        touched._FEWEST_ENTRIES = old
+        sum_messages._FEWEST_ENTRIES = old
 
 
 def test_a_sum_that_skips_zeros_would_show() -> None:
@@ -63,8 +63,8 @@ def test_a_sum_that_skips_zeros_would_show() -> None:
     left, right = np.zeros((8, 2)), np.zeros((8, 2))
     left[1], right[2] = -0.0, -0.0
     assert packed(left).rows.tolist() == [1]
-    summed = unpacked(tasks.summed([packed(left), packed(right)]))
-    assert not np.signbit(summed).any()
+    total = unpacked(summed([packed(left), packed(right)]))
+    assert not np.signbit(total).any()
     assert np.signbit(left[1]).all()
 
 
@@ -91,7 +91,7 @@ def test_what_is_packed(monkeypatch: pytest.MonkeyPatch) -> None:
     assert kept.logs == 2.0
     for array in (np.ones((40, 3)), few[:, 0], few.T, few.astype(np.float32), 3.0):
         assert packed(array) is array
-    monkeypatch.setattr(touched, "_FEWEST_ENTRIES", 10**6)
+    monkeypatch.setattr(sum_messages, "_FEWEST_ENTRIES", 10**6)
     assert packed(few) is few
 
 
@@ -112,13 +112,13 @@ def test_bytes_that_travel_fall(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) 
     with cluster(2) as client:
         engine = DaskEngine(client)
         for smallest in (1, 10**6):
-            monkeypatch.setattr(touched, "_FEWEST_ENTRIES", smallest)
+            monkeypatch.setattr(sum_messages, "_FEWEST_ENTRIES", smallest)
             sizes: list[int] = []
             submit_each = engine.submit_each
 
             def watched(function: Any, arguments: Any, submit_each: Any = submit_each, sizes: Any = sizes) -> Any:
                 futures = submit_each(function, arguments)
-                if function in (tasks.item, tasks.summed):
+                if function in (worker_tasks.item, summed):
                     sizes.extend(len(pickle.dumps(value)) for value in client.gather(futures))
                 return futures
 

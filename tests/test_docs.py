@@ -7,6 +7,7 @@ import importlib
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -124,23 +125,30 @@ def test_skeleton_runs(skeleton: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_layers_picture_is_the_contract() -> None:
     (picture,) = blocks(DOCS / "architecture.md", "layers")
-    lines = [line.partition("#")[0].split() for line in picture.code.splitlines()]
-    floors = {name: floor for floor, names in enumerate(lines) for name in names}
+    drawn = [line.partition("#")[0].split() for line in picture.code.splitlines()]
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    (contract,) = project["tool"]["importlinter"]["contracts"]
-    layers = [re.findall(r"partwise\.([\w.]+)", layer) for layer in contract["layers"]]
-    # a module is drawn by itself, or by the package that it is in
-    undrawn = [module for layer in layers for module in layer if not any(is_in(module, name) for name in floors)]
-    assert not undrawn, "modules of the contract that the picture in docs/architecture.md lacks"
-    drawn = [[max((name for name in floors if is_in(module, name)), key=len) for module in layer] for layer in layers]
-    assert {name for names in drawn for name in names} == set(floors), "modules of the picture that the contract lacks"
-    assert all(len({floors[name] for name in names}) == 1 for names in drawn), "one layer, one line"
-    heights = [floors[names[0]] for names in drawn]
-    assert heights == sorted(heights), "the same order"
+    (contract,) = [one for one in project["tool"]["importlinter"]["contracts"] if one["id"] == "packages"]
+    assert contract["exhaustive"]
+    assert drawn == [re.findall(r"\w+", layer) for layer in contract["layers"]]
 
 
-def is_in(module: str, package: str) -> bool:
-    return module == package or module.startswith(package + ".")
+def test_a_module_that_no_layer_names_fails_the_check(tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "src", tmp_path / "src", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    (tmp_path / "src" / "partwise" / "forgotten.py").touch()
+    (tmp_path / "src" / "partwise" / "poisson" / "forgotten_too.py").touch()
+    command = [str(Path(sys.executable).parent / "lint-imports"), "--no-logo", "--no-cache"]
+    done = subprocess.run(
+        command,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(tmp_path / "src")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert "partwise.forgotten" in done.stdout
+    assert "partwise.poisson.forgotten_too" in done.stdout
 
 
 def test_every_file_format_is_on_the_data_page() -> None:
@@ -233,14 +241,14 @@ def test_every_public_name_has_an_api_entry(site: Path) -> None:
 
 @pytest.mark.parametrize("page", ["README.md", "CHANGELOG.md"])
 def test_every_estimator_is_named(page) -> None:
-    from partwise._registry import ESTIMATORS
+    from partwise._registry import BUILT_IN
 
     text = (ROOT / page).read_text()
-    assert [name for name in ESTIMATORS if f"`{name}`" not in text] == []
+    assert [model for model in BUILT_IN if f"`{model.class_name}`" not in text] == []
 
 
 def test_page_of_the_command_names_the_models() -> None:
-    from partwise.cli.models import model_names
+    from partwise._registry import model_names
 
     text = (DOCS / "command.md").read_text()
     assert [name for name in model_names() if f"`{name}`" not in text] == []

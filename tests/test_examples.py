@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import partwise
-from partwise._registry import ESTIMATORS, PUBLIC
+from partwise._registry import BUILT_IN, PUBLIC
 
 
 def public_things() -> dict[str, Any]:
@@ -48,7 +48,7 @@ def fault(name: str, thing: Any) -> str:
 WRITING = {"plotting.save_figure"}
 
 
-@pytest.mark.parametrize("name", [*FUNCTIONS, *ESTIMATORS])
+@pytest.mark.parametrize("name", [*FUNCTIONS, *(model.class_name for model in BUILT_IN)])
 def test_there_is_an_example(name: str) -> None:
     assert fault(name, THINGS[name]) == ""
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import partwise
-from partwise._registry import ESTIMATORS, PUBLIC, find_estimator, resolve
+from partwise._registry import BUILT_IN, PUBLIC, find_estimator, model_names, resolve
 from partwise.errors import InvalidInputError, PartwiseError
 
 ROOT = Path(__file__).parents[1]
@@ -107,13 +107,18 @@ def test_unknown_name_is_an_attribute_error() -> None:
 
 @pytest.mark.parametrize("name", ["load", "Table", "os:system", "partwise.io:read", "", "PoissonNMF "])
 def test_only_estimators_are_found_by_name(name: str) -> None:
-    with pytest.raises(InvalidInputError, match="no estimator called"):
+    with pytest.raises(InvalidInputError, match="no model called"):
         find_estimator(name)
 
 
-@pytest.mark.parametrize("name", ESTIMATORS)
+@pytest.mark.parametrize("name", [model.class_name for model in BUILT_IN])
 def test_estimators_are_found_by_name(name: str) -> None:
     assert find_estimator(name) is getattr(partwise, name)
+
+
+@pytest.mark.parametrize(("name", "class_name"), model_names().items())
+def test_estimators_are_found_by_their_names_in_the_command(name: str, class_name: str) -> None:
+    assert find_estimator(name).__name__ == class_name
 
 
 def test_errors_share_one_base() -> None:

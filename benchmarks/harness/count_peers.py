@@ -11,16 +11,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from partwise.contract.offers import Offers
+
 Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Fitted:
+class Fitted(Offers):
     """What is needed for a score, and the processor seconds that it took."""
 
     activations_: Floats
     components_: Floats
     seconds: float
+
+    @property
+    def n_components_(self) -> int:  # type: ignore[override]  # an attribute of estimators
+        """Number of parts."""
+        return len(self.components_)
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from partwise.kernels.jit import kernel
 from partwise.kernels.streams import Stream, new_stream, next_uniform, seek
 from partwise.likelihood.kernels.particles import choose_parents, log_mean_weight
 from partwise.likelihood.kernels.rows import RowModel, gather_row, row_buffers
-from partwise.likelihood.problem import Problem
+from partwise.likelihood.problem import LikelihoodProblem
 from partwise.likelihood.result import LogLikelihood
 
 Floats = NDArray[np.float64]
@@ -29,10 +29,10 @@ def plain_smc(
     X: Any, dictionary: Any, shape: Any, rate: Any, *, rng: RandomState = None, n_draws: int = 400
 ) -> LogLikelihood:
     """Log p(x) of each row from one particle system, so without standard errors."""
-    problem = Problem.build(X, dictionary, shape, rate, rng=rng)
+    problem = LikelihoodProblem.build(X, dictionary, shape, rate, rng=rng)
     logs = np.empty(problem.n_rows)
     longest = int(problem.data.row_sums.max())
-    _plain_rows(RowModel(*problem.arrays), n_draws, longest, *problem.key.for_stage("plain").words, logs)
+    _plain_rows(problem.model, n_draws, longest, *problem.key.for_stage("plain").words, logs)
     nothing = np.full(problem.n_rows, np.nan)
     return problem.result(logs, nothing, nothing)
 
@@ -68,7 +68,7 @@ def _plain_rows(
     parents = np.empty(n_particles, np.int64)
     stream = new_stream()
     for n in range(out.size):
-        n_features, n_open, n_tokens, out[n] = gather_row(model, n, row)
+        n_features, n_open, n_tokens, out[n], _ = gather_row(model, n, row)
         shapes = row.shapes[:n_open]
         seek(stream, seed, stage_chain, iteration, n)
         i = 0

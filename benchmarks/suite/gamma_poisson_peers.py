@@ -56,14 +56,14 @@ def _fold(counts: Any, seed: int) -> Any:
 
 
 def _scored(folds: list[Any], fit: Any) -> tuple[Sample, Sample]:
-    from partwise.selection.scores import thinned_rows
+    from partwise.contract.heldout import poisson_rows
 
     fit(small_counts(), 2, 0)
     seconds, perplexities = [], []
     for seed, fold in enumerate(folds):
         fitted = fit(fold.train.matrix, _N_COMPONENTS, seed)
         seconds.append(fitted.seconds)
-        perplexities.append(float(np.exp(-thinned_rows(fitted, fold).sum() / fold.size)))
+        perplexities.append(float(np.exp(-poisson_rows(fitted, fold).sum() / fold.size)))
     return Sample.of(seconds, "s"), Sample.of(perplexities, "")
 
 

@@ -29,14 +29,14 @@ def measure(settings: Settings) -> Iterator[Line]:
 def _line(settings: Settings, dataset: Dataset, n_components: int, compiling: float) -> Line:
     from partwise import CountMatrix
     from partwise.engines.local import LocalEngine
-    from partwise.poisson.inference.passes import Side
+    from partwise.poisson.inference.passes import PoissonSide
 
     what = f"seconds to a KKT residual of {_RESIDUAL:g}, K = {n_components}"
     if dataset.missing:
         return skipped(what, dataset.name, dataset.missing)
     counts = dataset.load()
     data = CountMatrix.build(counts)
-    samples, features = Side(data, LocalEngine()), Side(data.transposed, LocalEngine())
+    samples, features = PoissonSide(data, LocalEngine()), PoissonSide(data.transposed, LocalEngine())
 
     def done(state: Any, trace: Any) -> bool:
         return (

@@ -1,26 +1,30 @@
 """A small family on every floor: each sample comes from one part alone (a mixture of Poisson profiles).
 
-In the package this file would be a folder, ``partwise/mixture/``, with one file for each section.
+The page "Adding a model" shows this file, and a test installs it as a distribution of its own.
 """
 
+# --8<-- [start:imports]
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, Self
+from dataclasses import KW_ONLY, dataclass, field
+from typing import Any, ClassVar
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.utils.validation import check_is_fitted
+from scipy.special import gammaln, logsumexp
 
-from partwise.core.convergence import SmallChange
+from partwise.contract import Candidate, CountModel, Declaration, HiddenCells, ThinnedCounts
+from partwise.contract.heldout import SMOOTHING, Background
+from partwise.core.convergence import small_change
 from partwise.core.data import CountMatrix
-from partwise.core.estimator import FactorizationEstimator, checks_parameters
 from partwise.core.keys import Key
-from partwise.engines import Engine, resolve_engine, row_blocks
+from partwise.engines import Engine, row_blocks
 from partwise.kernels.jit import kernel
 
 Floats = NDArray[np.float64]
+# --8<-- [end:imports]
 
 
 # --8<-- [start:kernels]
@@ -142,59 +146,56 @@ def expected_shares(data: CountMatrix, state: MixtureState, engine: Engine) -> t
 
 
 # --8<-- [start:estimator]
-class PoissonMixture(FactorizationEstimator):
-    """Group samples by the one part that each comes from: validate, build, run, store, and nothing else."""
+@dataclass(eq=False, repr=False)
+class PoissonMixture(CountModel):
+    """Group samples by the one part that each comes from."""
 
-    def __init__(
-        self,
-        n_components: int = 10,
-        *,
-        max_iter: int = 500,
-        tol: float = 1e-8,
-        active_threshold: float | None = None,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        engine: Any = None,
-        progress: bool | None = None,
-        callbacks: tuple[Any, ...] = (),
-        checkpoint: Any = None,
-        resume: bool = False,
-    ) -> None:
-        self.n_components = n_components
-        self.max_iter = max_iter
-        self.tol = tol
-        self.active_threshold = active_threshold
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.engine = engine
-        self.progress = progress
-        self.callbacks = callbacks
-        self.checkpoint = checkpoint
-        self.resume = resume
+    declares: ClassVar[Declaration] = Declaration(
+        data="counts",
+        missing="no",
+        papers=("Someone (2026). Mixtures of Poisson profiles.",),
+        candidates=(Candidate("poisson-mixture", effort={"tol": 1e-6}, complexity=15, cost=1),),
+    )
 
-    def _data(self, X: Any, *, reset: bool) -> CountMatrix:
-        data = CountMatrix.build(X, caller=type(self).__name__, allow_missing=False, allow_all_zero=not reset)
-        self._check_columns(X, data, reset=reset)
-        return data
+    _: KW_ONLY
+    max_iter: int = 500
+    tol: float = 1e-8
 
-    @checks_parameters
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Fit the profiles."""
-        data = self._data(X, reset=True)
-        engine = resolve_engine(self.engine, self.n_jobs)
-        algorithm = ExpectationMaximisation(self.n_components, smoothing=1e-3, engine=engine)
-        result = self._run(algorithm, data, convergence=SmallChange(self.tol, data.total, patience=2))
-        self.weights_ = result.state.weights
-        self._store_components(result.state.dictionary, self.weights_)
-        return self
+    weights_: Floats = field(init=False)
 
-    def transform(self, X: Any) -> Floats:
-        """Posterior probability of each part for each sample."""
-        check_is_fitted(self, "components_")
+    def _fit(self, data: CountMatrix) -> None:
+        algorithm = ExpectationMaximisation(self.n_components, smoothing=1e-3, engine=self._engine())
+        rule = small_change(self.tol, data.total)
+        state = self._run(algorithm, data, max_iter=self.max_iter, convergence=rule).state
+        self.weights_ = state.weights
+        self._store_components(state.dictionary, self.weights_)
+
+    def _shares(self, data: CountMatrix) -> Floats:
         state = MixtureState(self.weights_, np.ascontiguousarray(self.components_.T))
-        shares, _ = expected_shares(self._data(X, reset=False), state, resolve_engine(self.engine, self.n_jobs))
-        return shares
+        return expected_shares(data, state, self._engine())[0]
+
+    def _activations(self, data: CountMatrix) -> Floats:
+        """Probability of each part times the sample's length: expected counts, as components sum to 1."""
+        return self._shares(data) * data.row_sums[:, None]
         # --8<-- [end:estimator]
+
+    # --8<-- [start:likelihood]
+    def held_out_log_likelihood(self, held_out: ThinnedCounts | HiddenCells) -> Floats:
+        """Log-likelihood of held-out counts: each part explains all counts of a sample, or none."""
+        if isinstance(held_out, HiddenCells):
+            return super().held_out_log_likelihood(held_out)
+        train = self.checked_data(held_out.train, caller="compare")
+        background = Background.of(held_out.train).column_shares
+        profiles = (1.0 - SMOOTHING) * self.components_.T + SMOOTHING * background[:, None]
+        lengths = held_out.odds * (train.row_sums + 0.5)
+        counts = held_out.held_out
+        by_part = counts @ np.log(profiles) - (lengths * profiles.sum(axis=0)[:, None]).T
+        totals = np.asarray(counts.sum(axis=1)) * np.log(lengths)
+        constants = np.asarray(sp.csr_array((gammaln(counts.data + 1.0), counts.indices, counts.indptr)).sum(axis=1))
+        with np.errstate(divide="ignore"):
+            log_shares = np.log(self._shares(train))
+        return np.asarray(logsumexp(by_part + log_shares, axis=1) + totals - constants)
+        # --8<-- [end:likelihood]
 
 
 # --8<-- [start:check]

@@ -10,49 +10,34 @@ import math
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from partwise.core.keys import RandomState
-from partwise.errors import InvalidInputError
 from partwise.kernels.jit import kernel
 from partwise.kernels.streams import new_stream, next_uniform, seek
 from partwise.likelihood import exact
 from partwise.likelihood.averages import average_draws
-from partwise.likelihood.problem import Problem
+from partwise.likelihood.kernels.rows import Floats, RowModel, Words
+from partwise.likelihood.problem import LikelihoodProblem
 from partwise.likelihood.result import LogLikelihood
-
-Floats = NDArray[np.float64]
 
 
 # --8<-- [start:kernel]
 @kernel
-def sequential_draws(
-    indptr: NDArray[np.int64],
-    indices: NDArray[np.int32],
-    values: NDArray[Any],
-    dictionary: Floats,
-    inverse_rates: Floats,
-    shape: Floats,
-    seed: np.uint64,
-    stage_chain: np.uint64,
-    iteration: np.uint64,
-    start: int,
-    stop: int,
-    out: Floats,
-) -> None:
+def sequential_draws(model: RowModel, words: Words, start: int, stop: int, out: Floats) -> None:
     """``out[n, s] = sum(log(q[f_i] @ (shape + counts so far)) for tokens i)``, each token's component drawn in turn."""
+    shape = model.shape
     counts, terms = np.empty(shape.size), np.empty(shape.size)
     stream = new_stream()
     for n in range(start, stop):
-        scale = inverse_rates[min(n, inverse_rates.shape[0] - 1)]
-        seek(stream, seed, stage_chain, iteration, n)
+        scale = model.inverse_rates[min(n, model.inverse_rates.shape[0] - 1)]
+        seek(stream, words[0], words[1], words[2], n)
         for s in range(out.shape[1]):
             counts[:] = 0.0
             out[n - start, s] = 0.0
-            for p in range(indptr[n], indptr[n + 1]):
-                for _ in range(values[p]):
+            for p in range(model.indptr[n], model.indptr[n + 1]):
+                for _ in range(model.values[p]):
                     for k in range(shape.size):
-                        terms[k] = dictionary[indices[p], k] * scale[k] * (shape[k] + counts[k])
+                        terms[k] = model.dictionary[model.indices[p], k] * scale[k] * (shape[k] + counts[k])
                     # In a loop of its own: in one that stores, the order of a sum may depend on addresses.
                     total = 0.0
                     for k in range(shape.size):
@@ -81,15 +66,8 @@ def sequential(
     n_jobs: int | None = 1,
 ) -> LogLikelihood:
     """Estimate log p(x) of each row by sequential importance sampling: unbiased, and good for short rows only."""
-    if n_draws < 2:
-        raise InvalidInputError(f"n_draws must be at least 2, got {n_draws}.")
-    problem = Problem.build(X, dictionary, shape, rate, rng=rng, n_jobs=n_jobs)
-    words = problem.key.for_stage("sequential").words
-
-    def fill(start: int, stop: int, logs: Floats) -> None:
-        sequential_draws(*problem.arrays, *words, start, stop, logs)
-
-    return problem.result(*average_draws(problem, n_draws, fill))
+    problem = LikelihoodProblem.build(X, dictionary, shape, rate, rng=rng, n_jobs=n_jobs)
+    return problem.result(*average_draws(problem, "sequential", n_draws, sequential_draws))
 
 
 # --8<-- [end:estimator]

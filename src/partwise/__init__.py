@@ -12,23 +12,34 @@ from partwise._registry import PUBLIC, resolve
 from partwise._version import __version__
 
 if TYPE_CHECKING:  # and __all__: the same names for type checkers and editors; a test keeps them equal to the table
-    from partwise import allocation, bridges, datasets, errors, gamma_poisson, likelihood, metrics, plotting, selection
+    from partwise import (
+        allocation,
+        bridges,
+        contract,
+        datasets,
+        errors,
+        gamma_poisson,
+        likelihood,
+        metrics,
+        plotting,
+        selection,
+    )
     from partwise.allocation.estimator import AllocationNMF
     from partwise.binary.estimator import BinaryNMF
     from partwise.binary.logistic_pca import LogisticPCA
+    from partwise.contract.model_file import load
     from partwise.core.checkpoint import Checkpoint
     from partwise.core.coerce import as_table
     from partwise.core.data import BinaryMatrix, CountMatrix
-    from partwise.core.persistence import load
     from partwise.empirical_bayes.estimator import EmpiricalBayesPoissonNMF
     from partwise.empirical_bayes.means import ebpm
-    from partwise.engines.on_disk import on_disk
     from partwise.gamma_poisson.beta_gamma import BetaGammaPFA
     from partwise.gamma_poisson.estimator import GammaPoissonNMF
     from partwise.io import read
     from partwise.io.table import Table
     from partwise.poisson.estimator import PoissonNMF
     from partwise.reporting.page import report
+    from partwise.storage.on_disk import on_disk
 
 __all__ = [
     "AllocationNMF",
@@ -46,6 +57,7 @@ __all__ = [
     "allocation",
     "as_table",
     "bridges",
+    "contract",
     "datasets",
     "ebpm",
     "errors",

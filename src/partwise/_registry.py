@@ -1,34 +1,50 @@
-"""The one table of public names, from which the lazy package and ``partwise.load`` find what they import.
+"""The one table of models and public names, from which the package, the command and ``partwise.load`` find things.
 
-An entry says where a name lives: ``"module:attribute"``, or ``"module"`` for a public module. Nothing here is imported
-before somebody asks for it, so that ``import partwise`` stays cheap and lower layers never import higher ones.
+An address is ``"module:attribute"``, or ``"module"`` for a public module. Nothing is imported before somebody asks for
+it, so that ``import partwise`` stays cheap and lower layers never import higher ones.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from importlib import import_module
+from importlib.metadata import entry_points
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 from partwise.errors import InvalidInputError
 
-ESTIMATORS: Mapping[str, str] = MappingProxyType(
-    {
-        "AllocationNMF": "partwise.allocation.estimator:AllocationNMF",
-        "BetaGammaPFA": "partwise.gamma_poisson.beta_gamma:BetaGammaPFA",
-        "BinaryNMF": "partwise.binary.estimator:BinaryNMF",
-        "LogisticPCA": "partwise.binary.logistic_pca:LogisticPCA",
-        "EmpiricalBayesPoissonNMF": "partwise.empirical_bayes.estimator:EmpiricalBayesPoissonNMF",
-        "GammaPoissonNMF": "partwise.gamma_poisson.estimator:GammaPoissonNMF",
-        "PoissonNMF": "partwise.poisson.estimator:PoissonNMF",
-    }
+GROUP = "partwise.models"
+"""Entry points of this group register models of other distributions: ``name = module:Class``."""
+
+
+class RegisteredModel(NamedTuple):
+    """Where an estimator class lives, and its names in the command: its own first, then those of its variants."""
+
+    address: str
+    names: tuple[str, ...]
+
+    @property
+    def class_name(self) -> str:
+        """Name of the class."""
+        return self.address.partition(":")[2].rpartition(".")[2]
+
+
+# A new family is one line here (and one in __init__.py for type checkers and editors).
+BUILT_IN: tuple[RegisteredModel, ...] = (
+    RegisteredModel("partwise.poisson.estimator:PoissonNMF", ("poisson",)),
+    RegisteredModel("partwise.gamma_poisson.estimator:GammaPoissonNMF", ("gamma-poisson",)),
+    RegisteredModel("partwise.gamma_poisson.beta_gamma:BetaGammaPFA", ("beta-gamma-pfa",)),
+    RegisteredModel("partwise.allocation.estimator:AllocationNMF", ("allocation",)),
+    RegisteredModel("partwise.empirical_bayes.estimator:EmpiricalBayesPoissonNMF", ("empirical-bayes-poisson",)),
+    RegisteredModel("partwise.binary.estimator:BinaryNMF", ("binary", "beta-dir", "dir-beta", "dir-dir")),
+    RegisteredModel("partwise.binary.logistic_pca:LogisticPCA", ("logistic-pca",)),
 )
-"""Every estimator that a model file may name."""
 
 PUBLIC: Mapping[str, str] = MappingProxyType(
     {
-        **ESTIMATORS,
+        **{model.class_name: model.address for model in BUILT_IN},
         "allocation": "partwise.allocation",
         "BinaryMatrix": "partwise.core.data:BinaryMatrix",
         "Checkpoint": "partwise.core.checkpoint:Checkpoint",
@@ -36,14 +52,15 @@ PUBLIC: Mapping[str, str] = MappingProxyType(
         "Table": "partwise.io.table:Table",
         "as_table": "partwise.core.coerce:as_table",
         "bridges": "partwise.bridges",
+        "contract": "partwise.contract",
         "datasets": "partwise.datasets",
         "ebpm": "partwise.empirical_bayes.means:ebpm",
         "errors": "partwise.errors",
         "gamma_poisson": "partwise.gamma_poisson",
         "likelihood": "partwise.likelihood",
-        "load": "partwise.core.persistence:load",
+        "load": "partwise.contract.model_file:load",
         "metrics": "partwise.metrics",
-        "on_disk": "partwise.engines.on_disk:on_disk",
+        "on_disk": "partwise.storage.on_disk:on_disk",
         "plotting": "partwise.plotting",
         "read": "partwise.io:read",
         "report": "partwise.reporting.page:report",
@@ -53,8 +70,37 @@ PUBLIC: Mapping[str, str] = MappingProxyType(
 """Everything that ``partwise.<name>`` offers."""
 
 
+@cache
+def registered_models() -> tuple[RegisteredModel, ...]:
+    """All models: those of partwise, then those of other distributions, which cannot replace ours."""
+    found = {model.address: model for model in BUILT_IN}
+    taken = {name for model in BUILT_IN for name in (*model.names, model.class_name)}
+    for point in sorted(entry_points(group=GROUP), key=lambda point: (point.name, point.value)):
+        address = point.value.replace(" ", "")
+        own = found.get(address, RegisteredModel(address, ()))
+        if point.name not in taken and own.class_name not in taken:
+            found[address] = own._replace(names=(*own.names, point.name))
+    return tuple(found.values())
+
+
+def model_names() -> dict[str, str]:
+    """Names in the command, and the class that each stands for.
+
+    Examples
+    --------
+    >>> model_names()["poisson"], model_names()["dir-beta"]
+    ('PoissonNMF', 'BinaryNMF')
+    """
+    return {name: model.class_name for model in registered_models() for name in model.names}
+
+
+def compared_names() -> list[str]:
+    """Names under which models take part in comparisons: those of their variants, or their own."""
+    return [name for model in registered_models() for name in model.names[1:] or model.names]
+
+
 def resolve(address: str) -> Any:
-    """Import what an entry of the table points to.
+    """Import what an address points to.
 
     Parameters
     ----------
@@ -72,13 +118,13 @@ def resolve(address: str) -> Any:
 
 
 def find_estimator(name: str) -> type[Any]:
-    """Find an estimator class by its public name, and nothing but an estimator class.
+    """Find a registered estimator class by its own name or by a name in the command.
 
     Parameters
     ----------
     name
-        Class name as a model file stores it, such as ``"PoissonNMF"``. It is looked up, never imported by itself:
-        a hostile file cannot name code of its own.
+        Such as ``"PoissonNMF"`` or ``"poisson"``. It is looked up, never imported by itself: a hostile model file
+        cannot name code of its own.
 
     Returns
     -------
@@ -88,13 +134,25 @@ def find_estimator(name: str) -> type[Any]:
     Raises
     ------
     InvalidInputError
-        If there is no such estimator in this version.
+        If no such model is registered.
     """
-    if name not in ESTIMATORS:
-        known = ", ".join(sorted(ESTIMATORS))
-        raise InvalidInputError(
-            f"this version of partwise has no estimator called {name!r} (it has {known}): upgrade partwise if a newer "
-            "version wrote this name."
-        )
-    found: type[Any] = resolve(ESTIMATORS[name])
-    return found
+    for model in registered_models():
+        if name == model.class_name or name in model.names:
+            found: type[Any] = resolve(model.address)
+            return found
+    known = ", ".join(sorted(model.class_name for model in registered_models()))
+    raise InvalidInputError(
+        f"no model called {name!r} is registered (there are {known}): upgrade partwise if a newer version wrote this"
+        " name, or install the package that brings it."
+    )
+
+
+def is_registered(cls: type) -> bool:
+    """Whether a model file may name this class."""
+    known = (model for model in registered_models() if model.class_name == cls.__name__)
+    return any(resolve(model.address) is cls for model in known)
+
+
+def estimator_classes() -> list[type[Any]]:
+    """All registered estimator classes, imported."""
+    return [resolve(model.address) for model in registered_models()]

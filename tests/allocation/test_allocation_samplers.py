@@ -143,7 +143,7 @@ BUGS: dict[str, tuple[Any, Any, type[CollapsedGibbs], dict[str, str]]] = {
         labels_module,
         collapsed.sweep_tokens,
         CollapsedGibbs,
-        {"sample_counts[n, old] -= 1": "sample_counts[n, old] -= 0"},
+        {"n, f, old, -1)": "n, f, old, -1); sample_counts[n, old] += 1"},
     ),
     "swapped concentrations": (
         labels_module,

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from partwise import PoissonNMF, load, read
-from partwise.cli.models import model_names
+from partwise._registry import model_names
 from partwise.io import write_matrix, write_table
 
 
@@ -228,11 +228,6 @@ def test_unnamed_data_get_numbered_names(partwise, folder) -> None:
     assert "feature " in partwise("fit", "x.npz", "-o", "m.partwise", "-k", 2).stdout
 
 
-def test_parameter_that_a_model_lacks(partwise, folder, monkeypatch) -> None:
-    class Bare(PoissonNMF):
-        def __init__(self, n_components: int = 10, *, random_state=None, n_jobs=None) -> None:
-            super().__init__(n_components, random_state=random_state, n_jobs=n_jobs)
-
-    monkeypatch.setattr("partwise.cli.commands.fit.find_model", lambda name: Bare)
-    refused = partwise.misused("fit", "counts.npz", "-o", "m.partwise", "--max-iter", 3)
-    assert refused == "Error: Invalid value for --max-iter: Bare has no parameter max_iter."
+def test_parameter_that_a_model_lacks(partwise, folder) -> None:
+    refused = partwise.misused("fit", "counts.npz", "-o", "m.partwise", "--model", "beta-gamma-pfa", "--max-iter", 3)
+    assert refused == "Error: Invalid value for --max-iter: BetaGammaPFA has no parameter max_iter."

@@ -11,7 +11,7 @@ import pytest
 from toys import DATA, Counter, RandomWalk, Report, TwoHalves
 
 from partwise.core.callbacks import StopFit, TimeLimit
-from partwise.core.convergence import RelativeChange, Threshold
+from partwise.core.convergence import SmallChange, Threshold
 from partwise.core.keys import Key
 from partwise.core.run import run
 from partwise.errors import DivergedError, InvalidInputError
@@ -61,9 +61,9 @@ def test_warm_start_begins_from_a_copy() -> None:
     ("arguments", "code", "words"),
     [
         ({"max_iter": 4}, "max_iter", "Ended after 4 iterations, as many as were asked for"),
-        ({"max_iter": 4, "convergence": RelativeChange(1e-9)}, "max_iter", "raise max_iter (now 4) or tol"),
+        ({"max_iter": 4, "convergence": SmallChange(1e-9)}, "max_iter", "raise max_iter (now 4) or tol"),
         (
-            {"max_iter": 50, "convergence": RelativeChange(0.19)},
+            {"max_iter": 50, "convergence": SmallChange(0.19)},
             "converged",
             "Converged after 6 iterations: the objective",
         ),
@@ -148,7 +148,7 @@ def test_an_objective_that_is_not_a_number_is_an_error(bad: float) -> None:
 
 def test_an_objective_of_minus_infinity_is_a_start_like_any_other() -> None:
     values = (-math.inf, -math.inf, -5.0, -5.0)
-    result = run(Report(values), None, key=KEY, max_iter=4, convergence=RelativeChange(1e-3))
+    result = run(Report(values), None, key=KEY, max_iter=4, convergence=SmallChange(1e-3))
     assert result.n_iter == 4
     assert result.status.converged
 
@@ -186,6 +186,6 @@ def test_the_loop_costs_little() -> None:
     best = math.inf
     for _ in range(5):
         started = time.process_time()
-        run(Report(values), None, key=KEY, max_iter=n_iter, convergence=RelativeChange(0.0))
+        run(Report(values), None, key=KEY, max_iter=n_iter, convergence=SmallChange(0.0))
         best = min(best, time.process_time() - started)
     assert best / n_iter < 20e-6

@@ -17,7 +17,7 @@ import pytest
 from toys import Report, TwoHalves, environment
 
 from partwise.core.checkpoint import Checkpoint, read_checkpoint
-from partwise.core.convergence import RelativeChange
+from partwise.core.convergence import SmallChange
 from partwise.core.keys import Key
 from partwise.core.result import FitResult
 from partwise.core.run import run
@@ -144,7 +144,7 @@ def test_interrupts_within_this_process() -> None:
 def test_an_interrupt_in_the_last_iteration_is_not_swallowed() -> None:
     at_two = TwoHalves(between=lambda iteration: interrupt() if iteration == 2 else None)
     assert interrupted_run(at_two, None, max_iter=2).n_iter == 2
-    assert interrupted_run(at_two, None, max_iter=9, convergence=RelativeChange(0.9)).n_iter == 2
+    assert interrupted_run(at_two, None, max_iter=9, convergence=SmallChange(0.9)).n_iter == 2
 
 
 @pytest.mark.usefixtures("handler")

@@ -14,7 +14,7 @@ import pytest
 from toys import DATA, RandomWalk, Report, WalkState, environment
 
 from partwise.core.checkpoint import Checkpoint, read_checkpoint
-from partwise.core.convergence import RelativeChange
+from partwise.core.convergence import SmallChange
 from partwise.core.keys import Key
 from partwise.core.result import FitResult
 from partwise.core.run import run
@@ -84,7 +84,7 @@ def test_resume_continues_the_clock(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("every", [1, 3, 100])
 def test_convergence_comes_at_the_same_iteration(every: int, tmp_path: Path) -> None:
-    rule = RelativeChange(0.05, patience=3)
+    rule = SmallChange(0.05, patience=3)
     algorithm = Report(tuple(-1.0 / i if i % 3 else None for i in range(1, 400)))
     whole = run(algorithm, None, key=KEY, max_iter=399, convergence=rule)
     assert whole.status.converged
@@ -97,7 +97,7 @@ def test_convergence_comes_at_the_same_iteration(every: int, tmp_path: Path) -> 
 
 def test_a_finished_run_is_returned(tmp_path: Path) -> None:
     path = tmp_path / "walk.checkpoint"
-    rule = RelativeChange(0.5)
+    rule = SmallChange(0.5)
     done = run(RandomWalk(), DATA, key=KEY, max_iter=500, convergence=rule, checkpoint=Checkpoint(path))
     assert done.status.converged
     walk = RandomWalk()

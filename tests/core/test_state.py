@@ -76,6 +76,18 @@ def test_arrays_keep_type_shape_and_order_and_can_be_written(array: np.ndarray) 
     assert not np.shares_memory(back, array)
 
 
+def test_lists_of_arrays() -> None:
+    chains = [np.arange(3.0), np.arange(2, dtype=np.uint8)]
+    arrays, layout = state_to_arrays(One([*chains, 0.5]))
+    assert set(arrays) == {"value.0", "value.1", "value.2"}
+    back = state_from_arrays(One, arrays, json.loads(json.dumps(layout))).value
+    assert isinstance(back, list)
+    assert back[2] == 0.5
+    for ours, theirs in zip(back, chains, strict=False):
+        assert (ours.dtype, ours.tobytes()) == (theirs.dtype, theirs.tobytes())
+        assert not np.shares_memory(ours, theirs)
+
+
 def test_nested_states() -> None:
     state = RandomWalk().init(Key(1), DATA)
     arrays, layout = state_to_arrays(state)
@@ -114,9 +126,9 @@ def test_fields_are_set_as_they_were() -> None:
     [
         (np.zeros((4, 4))[:, :2], "'value' must be a contiguous array"),
         (np.zeros(3, dtype=">f8" if np.little_endian else "<f8"), "native byte order"),
-        ([1, 2], "'value' is a list"),
+        ({1, 2}, "'value' is a set"),
         (1j, "'value' is a complex"),
-        (Tail([1], None), r"'value\.scale' is a list"),  # type: ignore[arg-type]
+        (Tail({1}, None), r"'value\.scale' is a set"),  # type: ignore[arg-type]
         (Tail, "'value' is a type"),
     ],
 )

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from numpy.typing import NDArray
+from scipy.special import psi
 
 from partwise import ebpm
 from partwise.core.data import CountMatrix
@@ -24,8 +25,8 @@ from partwise.gamma_poisson.inference.m_steps import conditional_step
 from partwise.gamma_poisson.inference.variational import GammaPosterior, MeanField
 from partwise.gamma_poisson.inference.vem import VariationalEM
 from partwise.gamma_poisson.model import GammaPoissonModel
+from partwise.passes.side import Side
 from partwise.poisson.inference.multiplicative import Multiplicative
-from partwise.poisson.inference.passes import Side
 from partwise.priors.families import FAMILIES, resolve_family
 from partwise.priors.mixture import GammaMixture
 
@@ -85,6 +86,10 @@ def test_rank_one_is_two_problems_of_poisson_means(kind: str, small_counts: np.n
         assert abs(objective[-1] - objective[1]) < 1e-6
 
 
+def geometric_means(posterior: GammaPosterior) -> np.ndarray:
+    return np.asarray(np.exp(psi(posterior.prior + posterior.counts) - np.log(posterior.rate)))
+
+
 @pytest.mark.parametrize("hidden", [False, True])
 def test_fixed_gamma_activations_with_a_flat_dictionary_are_variational_gap(
     hidden: bool, small_counts: np.ndarray, small_missing: np.ndarray
@@ -93,20 +98,21 @@ def test_fixed_gamma_activations_with_a_flat_dictionary_are_variational_gap(
     shape, rate = 0.7, 0.3
     model = GammaPoissonModel(start_of(small_counts, 3)[1].T.copy(), np.full(3, shape), np.full(3, rate))
     mean_field = MeanField(data, ENGINE)
-    theirs = GammaPosterior(np.full((data.shape[0], 3), 2.0), np.ones((1, 3)))
-    activations = Factor.given(theirs.mean)
-    activations.geometric = theirs.geometric_mean
+    theirs = GammaPosterior(np.full((data.shape[0], 3), 1.3), np.full(3, shape), np.ones((1, 3)))
+    activations = Factor.given(mean_field.means(theirs)[0])
+    activations.geometric = geometric_means(theirs)
     settings = Settings(resolve_family(GammaMixture.gamma(shape, rate)), FAMILIES["flat"], prune=False)
     problem = Problem.of(data, settings, 3, ENGINE)
     state = EmpiricalBayesState(activations, Factor.given(model.dictionary), problem.constant(), np.zeros(0))
     state, elbo = sweep(problem, state)
-    theirs, _ = mean_field.update(model, theirs)
-    _, bound = mean_field.update(model, theirs, with_bound=True)
+    theirs, _, _ = mean_field.update(model, theirs)
+    _, bound, _ = mean_field.update(model, theirs, with_bound=True)
     assert elbo == pytest.approx(bound, rel=1e-12)
-    np.testing.assert_allclose(state.activations.mean, np.broadcast_to(theirs.mean, (40, 3)), rtol=1e-12)
-    np.testing.assert_allclose(state.activations.geometric, theirs.geometric_mean, rtol=1e-11)
-    exposure = Side(data.transposed, ENGINE).exposure(np.ascontiguousarray(np.broadcast_to(theirs.mean, (40, 3))))
-    dictionary = conditional_step(mean_field.feature_counts(model, theirs), exposure)
+    means, totals = mean_field.means(theirs)
+    np.testing.assert_allclose(state.activations.mean, means, rtol=1e-12)
+    np.testing.assert_allclose(state.activations.geometric, geometric_means(theirs), rtol=1e-11)
+    exposure = Side(data.transposed, ENGINE).exposure(means, totals=totals)
+    dictionary = conditional_step(mean_field.feature_counts(model, theirs)[0], exposure)
     held = dictionary > 1e-8
     np.testing.assert_allclose(state.dictionary.mean[held], dictionary[held], rtol=1e-10)
 
@@ -118,7 +124,7 @@ def test_variational_em_ends_where_sweeps_end(small_counts: np.ndarray) -> None:
     start = start_of(small_counts, 2)[1].T.copy()
     gap = run(VariationalEM(shape, rate, False, start, ENGINE), data, key=Key(0), max_iter=2000, progress=False)
     settings = Settings(resolve_family(GammaMixture.gamma(0.7, 1.0)), FAMILIES["flat"], prune=False)
-    activations = np.broadcast_to(gap.state.posterior.mean, (40, 2))
+    activations, _ = MeanField(data, ENGINE).means(gap.state.posterior)
     first = FirstState(settings, 2, (activations, gap.state.dictionary.T), ENGINE)
     ours = run(Sweeps(settings, first, ENGINE), data, key=Key(0), max_iter=2000, progress=False)
     found, theirs = ours.trace["objective"][-1], gap.trace["objective"][-1]

@@ -1,17 +1,16 @@
-"""Functions over columns: the same on this machine and on workers, which send back only what is small."""
+"""Functions of columns: the same in this process and on workers, which send back only what is small."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
-from clusters import cluster
 
+from clusters import cluster
 from partwise.core.data import CountMatrix
 from partwise.engines import LocalEngine
-from partwise.engines.columns import map_columns
 from partwise.engines.dask import DaskEngine
-from partwise.engines.distributed import DistributedRows
+from partwise.engines.worker_rows import RowsOnWorkers
 
 N_ROWS, N_COLUMNS = 40, 3
 ARRAY = np.random.default_rng(0).normal(size=(N_ROWS, N_COLUMNS))
@@ -28,20 +27,22 @@ def summed(name: str, column: np.ndarray, scale: np.ndarray) -> tuple[Any, np.nd
 
 def test_columns_here_and_on_workers() -> None:
     work = [(name,) for name in "abc"]
-    found, (scaled, ordered) = map_columns(LocalEngine(2), summed, work, ARRAY, SHARED, n_made=2, order=[2, 0, 1])
+    order: dict[str, Any] = {"n_made": 2, "order": [2, 0, 1]}
+    found, (scaled, ordered) = LocalEngine(2).map_columns(summed, work, ARRAY, SHARED, **order)
     assert found == [(name, float(ARRAY[:, k].copy().sum())) for k, name in enumerate("abc")]
     np.testing.assert_array_equal(scaled, ARRAY * SHARED)
     np.testing.assert_array_equal(ordered, np.sort(ARRAY, axis=0))
     assert scaled.flags.c_contiguous
     with cluster(2) as client:
         engine = DaskEngine(client)
-        placed = engine.place(ARRAY, DATA, BLOCKS) * 1.0
-        there, made = map_columns(engine, summed, work, placed, SHARED, n_made=2, order=[2, 0, 1])
+        placed = engine.place(ARRAY, DATA, BLOCKS)
+        there, made = engine.map_columns(summed, work, placed, SHARED, **order)
         assert there == found
         for ours, theirs in zip(made, (scaled, ordered), strict=True):
-            assert isinstance(ours, DistributedRows)
+            assert isinstance(ours, RowsOnWorkers)
             assert ours.bounds == placed.bounds
             assert np.asarray(ours).tobytes() == theirs.tobytes()
-        # Arrays that are here stay here.
-        here, _ = map_columns(engine, summed, work, ARRAY, SHARED, n_made=2)
+        # Arrays of this process stay in it.
+        here, made = engine.map_columns(summed, work, ARRAY, SHARED, n_made=2)
         assert here == found
+        assert all(isinstance(array, np.ndarray) for array in made)

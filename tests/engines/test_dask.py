@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
-from clusters import cluster
 from sums import adversarial, reference
 
+from clusters import cluster
 from partwise.core.data import CountMatrix
 from partwise.engines import LocalEngine, resolve_engine
+from partwise.engines.blocks import Block, Made, Ragged
 from partwise.engines.dask import DaskEngine
-from partwise.engines.distributed import DistributedRows
-from partwise.engines.rows import Block, Made, Ragged
+from partwise.engines.worker_rows import RowsOnWorkers
 from partwise.errors import EngineError, InvalidInputError
 
 
@@ -62,14 +63,13 @@ def test_what_was_placed_stays_and_outlives_its_files(engine: DaskEngine) -> Non
     for number in range(1, 8):
         total, (rows,) = engine.map_rows(in_place, DATA, BLOCKS, changes=[rows])
         assert total == N_ROWS
-        assert isinstance(rows, DistributedRows)
+        assert isinstance(rows, RowsOnWorkers)
         assert rows.depth < 3, "no more than three passes would have to be run again"
         np.testing.assert_array_equal(np.asarray(rows), _plus_ones(number))
     files = len(list(engine.folder.glob("*.npy")))
     assert files == len(rows.pieces), "files that nothing is made from any more are removed"
-    np.testing.assert_array_equal(rows.sum(axis=0), _plus_ones(7).sum(axis=0))
-    assert rows.shape == TERMS.shape
-    np.testing.assert_array_equal(rows + 1.0, _plus_ones(7) + 1.0)
+    assert (rows.shape, rows.dtype) == (TERMS.shape, TERMS.dtype)
+    assert copy.deepcopy(rows) is rows, "pieces never change, so a copy of a state shares them"
 
 
 def _plus_ones(number: int) -> np.ndarray:
@@ -79,11 +79,67 @@ def _plus_ones(number: int) -> np.ndarray:
     return changed
 
 
-def test_arrays_that_were_not_placed_are_changed_where_they_are(engine: DaskEngine) -> None:
-    mine = TERMS.copy()
-    _, (changed,) = engine.map_rows(in_place, DATA, BLOCKS, changes=[mine])
-    assert changed is mine
-    np.testing.assert_array_equal(mine, _plus_ones(1))
+@pytest.mark.parametrize(
+    "operation",
+    [
+        lambda rows: rows + 1.0,
+        lambda rows: TERMS * rows,
+        lambda rows: np.float64(2.0) * rows,
+        np.log,
+        lambda rows: rows.sum(axis=0),
+        lambda rows: rows[0],
+    ],
+)
+def test_a_handle_has_no_arithmetic(engine: DaskEngine, operation: Any) -> None:
+    """Nothing is fetched unseen: only ``np.asarray`` fetches."""
+    rows = engine.place(TERMS, DATA, BLOCKS)
+    with pytest.raises((TypeError, AttributeError)):
+        operation(rows)
+    assert np.asarray(rows).tobytes() == TERMS.tobytes()
+    assert np.asarray(rows, dtype=np.float32).dtype == np.float32
+
+
+def test_what_is_made_stays_where_it_was_made_from(engine: DaskEngine) -> None:
+    placed = engine.place(TERMS, DATA, BLOCKS)
+    _, (there,) = engine.map_rows(scaled, DATA, BLOCKS, 2.0, reads=[placed], makes=[Made((4,))])
+    _, (here,) = engine.map_rows(scaled, DATA, BLOCKS, 2.0, reads=[TERMS], makes=[Made((4,))])
+    _, (kept,) = engine.map_rows(scaled, DATA, BLOCKS, 2.0, reads=[TERMS], makes=[Made((4,))], stay=True)
+    assert isinstance(there, RowsOnWorkers)
+    assert isinstance(kept, RowsOnWorkers)
+    assert isinstance(here, np.ndarray)
+    for array in (there, here, kept):
+        assert np.asarray(array).tobytes() == (TERMS * 2.0).tobytes()
+
+
+def multiplied(block: Block, terms: np.ndarray, scale: np.ndarray, out: np.ndarray, whole: np.ndarray) -> float:
+    out[block.rows] = terms[block.rows] * block.own(scale) + whole[block.first_row : block.first_row + 1]
+    return 0.0
+
+
+@pytest.mark.parametrize("recut", [False, True])
+def test_rows_for_all_and_rows_that_all_tasks_need(engine: DaskEngine, recut: bool) -> None:
+    placed, scale = engine.place(TERMS, DATA, BLOCKS), np.arange(4.0)[None]
+    options: dict[str, Any] = {"makes": [Made((4,))], "recut": recut}
+    for own_scale in (
+        scale,
+        np.repeat(scale, N_ROWS, axis=0),
+        engine.place(np.repeat(scale, N_ROWS, axis=0), DATA, BLOCKS),
+    ):
+        _, (out,) = engine.map_rows(multiplied, DATA, BLOCKS, np.zeros(N_ROWS), reads=[placed, own_scale], **options)
+        assert np.asarray(out).tobytes() == (TERMS * scale + 0.0).tobytes()
+    _, (out,) = engine.map_rows(total_of, DATA, BLOCKS, placed, makes=[Made(())], recut=recut)
+    np.testing.assert_array_equal(np.asarray(out), np.full(N_ROWS, TERMS.sum()))
+
+
+def total_of(block: Block, out: np.ndarray, whole: np.ndarray) -> float:
+    out[block.rows] = whole.sum()
+    return 0.0
+
+
+def test_arrays_that_were_not_placed_come_back(engine: DaskEngine) -> None:
+    _, (changed,) = engine.map_rows(in_place, DATA, BLOCKS, changes=[TERMS.copy()])
+    assert isinstance(changed, np.ndarray)
+    np.testing.assert_array_equal(changed, _plus_ones(1))
 
 
 def tokens(block: Block, labels: np.ndarray, starts: np.ndarray) -> float:
@@ -92,14 +148,21 @@ def tokens(block: Block, labels: np.ndarray, starts: np.ndarray) -> float:
     return 0.0
 
 
+def starts_of(data: Any) -> np.ndarray:
+    """Rows of 0, 1, 2, 3, 0, ... items, by the values of the data."""
+    return np.concatenate(([0], np.cumsum((data.values.astype(int) - 1) % 4)))
+
+
 def test_ragged_rows(engine: DaskEngine) -> None:
-    starts = np.concatenate(([0], np.cumsum(np.arange(N_ROWS) % 4)))
+    starts = starts_of(DATA)
     expected = np.repeat(np.arange(N_ROWS), np.diff(starts))
     for where in (LocalEngine(), engine):
-        placed = where.place(np.zeros(int(starts[-1]), np.int64), DATA, [(0, int(starts[-1]))])
+        placed = where.place(Ragged(np.zeros(int(starts[-1]), np.int64), starts_of), DATA, BLOCKS)
         for _ in range(4):
-            _, (placed,) = where.map_rows(tokens, DATA, BLOCKS, changes=[Ragged(placed, starts)])
+            _, (placed,) = where.map_rows(tokens, DATA, BLOCKS, changes=[Ragged(placed, starts_of)])
         np.testing.assert_array_equal(np.asarray(placed), 4 * expected)
+    assert isinstance(placed, RowsOnWorkers)
+    assert {first for first, _ in placed.bounds} <= set(starts.tolist())
 
 
 def test_pieces_of_one_pass_serve_another_cut(engine: DaskEngine) -> None:

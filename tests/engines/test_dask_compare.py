@@ -15,14 +15,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from clusters import cluster, distributed
 
+from clusters import cluster, distributed
 from partwise import AllocationNMF, PoissonNMF
-from partwise.core.mapped import MappedCounts
 from partwise.engines import LocalEngine
 from partwise.engines.dask import DaskEngine
 from partwise.errors import EngineError
 from partwise.selection import compare
+from partwise.storage.mapped_counts import MappedCounts
 
 psutil = pytest.importorskip("psutil", reason="finds the workers of a command")
 

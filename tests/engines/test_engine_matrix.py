@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from clusters import cluster
 
+from clusters import cluster
 from partwise import (
     AllocationNMF,
     BetaGammaPFA,
@@ -22,7 +22,7 @@ from partwise import (
 from partwise.engines.blocks import row_blocks
 
 SMALL_BLOCKS = (
-    "poisson.inference.passes",
+    "passes.side",
     "poisson.inference.activations",
     "poisson.inference.by_rows",
     "likelihood.completion",

@@ -17,7 +17,7 @@ from sklearn.pipeline import make_pipeline
 
 import partwise
 from partwise import PoissonNMF
-from partwise._registry import ESTIMATORS
+from partwise._registry import BUILT_IN
 from partwise.engines.dask import DaskEngine
 from partwise.errors import EngineError
 
@@ -89,7 +89,7 @@ def test_a_model_file_has_nothing(fitted: Any, tmp_path: Path) -> None:
     np.testing.assert_array_equal(loaded.components_, fitted.components_)
 
 
-@pytest.mark.parametrize("name", list(ESTIMATORS))
+@pytest.mark.parametrize("name", [model.class_name for model in BUILT_IN])
 def test_every_estimator(client: Any, name: str) -> None:
     model = getattr(partwise, name)(engine=client)
     assert clone(model).engine is client

@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from clusters import cluster, distributed
 
+from clusters import cluster, distributed
 from partwise import Checkpoint, PoissonNMF, on_disk
 from partwise.core.checkpoint import read_checkpoint
+from partwise.engines.blocks import Block
 from partwise.engines.dask import DaskEngine
-from partwise.engines.rows import Block
 from partwise.errors import EngineError
 from partwise.io.atomic import atomic_path
 
@@ -44,7 +44,7 @@ def test_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, room: int,
     checkpoint = Checkpoint(tmp_path / "fit.checkpoint", iterations=1)
     with cluster(1) as client:
         engine = DaskEngine(client, stored_every=3)
-        monkeypatch.setattr("partwise.engines.tasks.atomic_path", SmallDisk(room))
+        monkeypatch.setattr("partwise.engines.worker_tasks.atomic_path", SmallDisk(room))
         with pytest.raises(EngineError, match="the disk is full"):
             PoissonNMF(2, max_iter=20, engine=engine, checkpoint=checkpoint, **settings).fit(X)
     if reached:
@@ -64,7 +64,7 @@ def test_a_full_disk_for_the_data(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_folder_that_a_worker_does_not_see(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("partwise.engines.tasks.os.access", lambda *_: False)
+    monkeypatch.setattr("partwise.engines.worker_tasks.os.access", lambda *_: False)
     with cluster(1) as client, pytest.raises(EngineError, match="does not see the folder"):
         DaskEngine(client)
 

@@ -8,13 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from clusters import cluster, distributed
 from test_engine_matrix import SMALL_BLOCKS
 
+from clusters import cluster, distributed
 from partwise import AllocationNMF, BetaGammaPFA, BinaryNMF, EmpiricalBayesPoissonNMF, GammaPoissonNMF, PoissonNMF
 from partwise.engines.dask import DaskEngine
-from partwise.engines.distributed import RemoteRows
-from partwise.engines.stacked import StackedRows
+from partwise.engines.worker_rows import RowsOnWorkers
 
 N_ROWS, N_FEATURES, N_COMPONENTS, N_BLOCKS = 150, 12, 3, 6
 FEW: dict[str, Any] = {"draws_per_iter": 2, "burn_in_per_iter": 2, "max_iter": 4, "tol": 0.0}
@@ -59,7 +58,7 @@ class CountingEngine(DaskEngine):
 
     def place(self, array: Any, *args: Any, **options: Any) -> Any:
         rows = getattr(array, "array", array)
-        if not isinstance(rows, RemoteRows | StackedRows):
+        if not isinstance(rows, RowsOnWorkers):
             self.n_bytes += rows.nbytes
         return super().place(array, *args, **options)
 
@@ -78,6 +77,10 @@ class ClientHolds(CountingEngine):
 
     def place(self, array: Any, *args: Any, **options: Any) -> Any:
         return getattr(array, "array", array)
+
+    def map_rows(self, *args: Any, **options: Any) -> Any:
+        total, arrays = super().map_rows(*args, **options)
+        return total, tuple(np.asarray(array) for array in arrays)
 
 
 @pytest.fixture(scope="module")

@@ -158,7 +158,7 @@ def test_huge_header_and_huge_labels(tmp_path: Path) -> None:
 )
 def test_inconsistent_contents(tmp_path: Path, tensors: dict[str, Any]) -> None:
     save_file(tensors, tmp_path / "m", metadata=VERSION["__metadata__"])
-    with pytest.raises(FileFormatError, match=r"; write the file again or fetch a fresh copy\.$"):
+    with pytest.raises(FileFormatError, match=r"; fetch a fresh copy or write it again\.$"):
         load_arrays(tmp_path / "m")
 
 

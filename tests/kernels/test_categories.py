@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy import stats
 
-from partwise.kernels.distributions import binomial, categorical, multinomial
+from partwise.kernels.categories import categorical, multinomial
+from partwise.kernels.discrete import binomial
 
 SIZE = 100_000
 

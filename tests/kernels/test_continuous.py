@@ -6,7 +6,7 @@ import pytest
 from goodness import ALARM, chi_square, continuous_fit, mean_fit, sample, sample_rows, uniform_fit, with_bits
 from scipy import special, stats
 
-from partwise.kernels.distributions import beta, dirichlet, gamma, log_beta_pair, log_dirichlet, log_gamma_variate
+from partwise.kernels.continuous import beta, dirichlet, gamma, log_beta_pair, log_dirichlet, log_gamma_variate
 from partwise.kernels.streams import next_normal, next_uniform
 
 SIZE = 200_000

@@ -6,7 +6,7 @@ import pytest
 from goodness import ALARM, continuous_fit, discrete_fit, mean_fit, sample, with_bits
 from scipy import stats
 
-from partwise.kernels.distributions import binomial, negative_binomial, poisson
+from partwise.kernels.discrete import binomial, negative_binomial, poisson
 from partwise.kernels.streams import next_normal
 
 SIZE = 200_000

@@ -9,7 +9,8 @@ from goodness import ALARM, chi_square, continuous_fit, mean_fit, sample, unifor
 from scipy import stats
 
 from partwise.core.keys import Key
-from partwise.kernels.distributions import gamma, poisson
+from partwise.kernels.continuous import gamma
+from partwise.kernels.discrete import poisson
 from partwise.kernels.jit import kernel
 from partwise.kernels.streams import new_stream, next_exponential, next_normal, next_uint64, next_uniform, seek
 

@@ -47,12 +47,12 @@ def test_unbiased(case: str) -> None:
 
 def test_sees_a_prior_that_is_a_little_off(monkeypatch: pytest.MonkeyPatch) -> None:
     module = sys.modules["partwise.likelihood.direct_sampling"]
-    right = module.prior_draws
+    right = module.activation_draws
 
-    def wrong(indptr: Any, indices: Any, values: Any, dictionary: Any, inverse: Any, shape: Any, *rest: Any) -> None:
-        right(indptr, indices, values, dictionary, inverse, 1.05 * shape, *rest)
+    def wrong(model: Any, *rest: Any) -> None:
+        right(model._replace(shape=1.05 * model.shape), *rest)
 
-    monkeypatch.setattr(module, "prior_draws", wrong)
+    monkeypatch.setattr(module, "activation_draws", wrong)
     values = repeated(direct_sampling, SHORT, 60_000, rng=1, n_draws=20).values
     assert abs(z_of_mean_ratio(values, truth(SHORT))) > 4
 
@@ -73,9 +73,9 @@ def test_nothing_planted(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_sees_weights_from_after_the_move(monkeypatch: pytest.MonkeyPatch) -> None:
-    def wrong(stream: Any, n_open: int, n_tokens: int, n_padded: int, room: Any) -> None:
+    def wrong(stream: Any, n_open: int, n_tokens: int, room: Any) -> None:
         before = room.log_gammas.copy()
-        kernels_move(stream, n_open, n_tokens, n_padded, room)
+        kernels_move(stream, n_open, n_tokens, room)
         room.log_gammas[:] = before
 
     kernels_move = kernels._move
@@ -83,12 +83,12 @@ def test_sees_weights_from_after_the_move(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_sees_moves_for_another_target(monkeypatch: pytest.MonkeyPatch) -> None:
-    def wrong(stream: Any, n_open: int, n_tokens: int, n_padded: int, room: Any) -> None:
+    def wrong(stream: Any, n_open: int, n_tokens: int, room: Any) -> None:
         shapes = room.shapes.copy()
         room.shapes[:n_open] *= 2.0
-        kernels_move(stream, n_open, n_tokens, n_padded, room)
+        kernels_move(stream, n_open, n_tokens, room)
         room.shapes[:] = shapes
-        kernels.log_gamma_sums(room.shapes, room.zeros, room.counts, n_open, room.table, room.log_gammas)
+        kernels.log_gamma_sums(room.shapes, room.ahead, room.counts, n_open, room.table, room.log_gammas)
 
     kernels_move = kernels._move
     assert abs(_planted(monkeypatch, "_move", wrong)) > 4

@@ -14,7 +14,7 @@ from partwise.likelihood.kernels.jacobi import beta_rule
 from partwise.likelihood.kernels.lattice import forward_step
 from partwise.likelihood.kernels.lattice_walk import fill_tables, make_walk, present_states
 from partwise.likelihood.kernels.products import exponent_sum, list_bits, log_products, plain_products
-from partwise.likelihood.kernels.rows import RowModel, gather_row, row_buffers
+from partwise.likelihood.kernels.rows import OpenRow, RowModel, gather_row, row_buffers
 from partwise.likelihood.kernels.token_order import in_turn, interleave
 
 
@@ -29,7 +29,7 @@ def test_states_fill_their_addresses(n_components: int) -> None:
     walk = make_walk(n_components, 6)
     for m in range(7):
         states = [s for s in itertools.product(range(m + 1), repeat=n_components) if sum(s) == m]
-        first, number = present_states(walk, n_components, 6, m)
+        first, number = present_states(walk, OpenRow(1, n_components, 6, 0.0, 1.0), m)
         assert sorted(_address(s) for s in states) == list(range(first, first + number))
 
 
@@ -38,23 +38,25 @@ def test_a_step_takes_in_one_token(n_components: int) -> None:
     rng = np.random.default_rng(n_components)
     weights, shapes, m, n_tokens = rng.random((2, n_components)), rng.random(n_components), 4, 6
     walk = make_walk(n_components, n_tokens)
+    size = OpenRow(2, n_components, n_tokens, 0.0, shapes.sum())
     old = {s: rng.random() for s in itertools.product(range(m + 1), repeat=n_components) if sum(s) == m}
     # What lies beyond the states is old rubbish, but finite.
     states = rng.random(math.comb(n_tokens + n_components - 1, n_components - 1) + 2)
 
     def place(state: tuple[int, ...]) -> int:
-        first = present_states(walk, n_components, n_tokens, sum(state))[0]
+        first = present_states(walk, size, sum(state))[0]
         return first + (state[0] if n_components == 2 else _address(state))
 
     for state, value in old.items():
         states[place(state)] = value
-    fill_tables(weights, shapes, 1, n_components, shapes.sum(), m, walk)
+    row = row_buffers(np.array([0, 2]), np.array([0]), n_components)._replace(weights=weights, shapes=shapes)
+    fill_tables(row, size, 1, m, walk)
     np.testing.assert_allclose(
         walk.tables[:n_components, 1 : m + 2],
         weights[1][:, None] * (shapes[:, None] + np.arange(m + 1)) / (shapes.sum() + m),
         rtol=1e-15,
     )
-    forward_step(states, n_components, n_tokens, m, walk)
+    forward_step(states, size, m, walk)
     unit = np.eye(n_components, dtype=int)
     for new in (s for s in itertools.product(range(m + 2), repeat=n_components) if sum(s) == m + 1):
         wanted = sum(
@@ -70,14 +72,16 @@ def test_rows_are_reduced_to_what_is_open() -> None:
     model = RowModel(
         np.array([0, 4]),
         np.arange(4, dtype=np.int32),
-        np.array([3, 5, 2, 0], dtype=np.uint16),
+        np.array([3, 5, 2, 0]),
         dictionary,
         np.array([[0.5, 1.0, 2.0, 0.25]]),
         np.array([0.4, 0.6, 0.8, 1.0]),
+        np.ones(4),
     )
     row = row_buffers(model.indptr, np.array([0]), 4)
-    n_features, n_components, n_tokens, log_factor = gather_row(model, 0, row)
+    n_features, n_components, n_tokens, log_factor, total_shape = gather_row(model, 0, row)
     assert (n_features, n_components, n_tokens) == (2, 2, 5)
+    assert total_shape == pytest.approx(row.shapes[:2].sum())
     assert row.components[:2].tolist() == [0, 3]
     assert row.counts[:2].tolist() == [3, 2]
     assert row.positions[:2].tolist() == [0, 2]

@@ -63,11 +63,11 @@ def test_dropped_factorials(wanted: float, monkeypatch: Any) -> None:
 def test_lattice_without_the_tokens_so_far(wanted: float, monkeypatch: Any) -> None:
     """a_k where it should be a_k + L_k."""
 
-    def no_counts(weights: Any, shapes: Any, f: int, n_components: int, total: float, m: int, walk: Any) -> None:
+    def no_counts(row: Any, size: Any, f: int, m: int, walk: Any) -> None:
+        n_components = size.n_components
+        weights = row.weights[f, :n_components] * row.shapes[:n_components] / (size.total_shape + m)
         walk.tables[:, 0] = 0.0
-        walk.tables[:n_components, 1 : m + 2] = (weights[f, :n_components] * shapes[:n_components] / (total + m))[
-            :, None
-        ]
+        walk.tables[:n_components, 1 : m + 2] = weights[:, None]
         walk.tables[n_components, : m + 2] = walk.tables[1, m + 1 :: -1]
 
     monkeypatch.setattr(lattice, "fill_tables", no_counts)
@@ -80,13 +80,12 @@ def test_subcounts_with_the_terms_of_another_series(wanted: float, monkeypatch: 
     """|m|! where it should be (|m| - 1)!: coefficients of G, not of its logarithm."""
     right_terms = subcount.fill_terms
 
-    def wrong_terms(
-        weights: Any, k: int, shape: float, n_features: int, size: int, logs: bool, digits: Any, out: Any
-    ) -> None:
-        right_terms(weights, k, shape, n_features, size, logs, digits, out)
+    def wrong_terms(row: Any, k: int, n_subcounts: int, logs: bool, digits: Any, out: Any) -> None:
+        right_terms(row, k, n_subcounts, logs, digits, out)
+        n_features = np.searchsorted(np.cumprod(digits.limits + 1), n_subcounts) + 1
         sizes = digits.limits[:n_features] + 1
-        tokens = np.stack(np.unravel_index(np.arange(size), sizes, order="F")).sum(axis=0)
-        out[:size] *= tokens
+        tokens = np.stack(np.unravel_index(np.arange(n_subcounts), sizes, order="F")).sum(axis=0)
+        out[:n_subcounts] *= tokens
 
     monkeypatch.setattr(subcount, "fill_terms", wrong_terms)
     monkeypatch.setattr(subcount, "solve_row", _python(subcount.solve_row))

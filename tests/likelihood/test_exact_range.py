@@ -14,11 +14,10 @@ from partwise.likelihood import exact
 from partwise.likelihood.kernels import lattice
 from partwise.likelihood.kernels.lattice_range import nothing_lost, nothing_lost_on_the_way
 from partwise.likelihood.kernels.lattice_walk import make_walk, present_states
-from partwise.likelihood.kernels.rows import RowModel
+from partwise.likelihood.kernels.rows import OpenRow, row_buffers
 from partwise.likelihood.kernels.token_order import in_turn, interleave
 from partwise.likelihood.kernels.wide_lattice import wide_lattice_rows
-from partwise.likelihood.plan import row_model
-from partwise.likelihood.problem import Problem
+from partwise.likelihood.problem import LikelihoodProblem
 
 TOLERANCE = 1e-13
 
@@ -55,7 +54,7 @@ def _run(
     counts: np.ndarray, dictionary: np.ndarray, shape: float, rate: Any, *, mixed: bool
 ) -> tuple[float, bool, bool]:
     """The fast lattice by hand: log-likelihood, and whether either check vouches for it."""
-    problem = Problem.build([counts], dictionary, shape, rate)
+    problem = LikelihoodProblem.build([counts], dictionary, shape, rate)
     weights = dictionary * problem.inverse_rates
     largest = weights.max(axis=1)
     weights = weights / largest[:, None]
@@ -67,13 +66,16 @@ def _run(
     else:
         in_turn(counts, counts.size, walk.order)
     log_sum = -math.inf
-    if lattice.run_lattice(weights, shapes, n_components, n_tokens, 0, n_tokens, walk, states):
-        first, number = present_states(walk, n_components, n_tokens, n_tokens)
+    row = row_buffers(np.array([0, counts.size]), np.array([0]), n_components)
+    row = row._replace(weights=weights, counts=counts, shapes=shapes)
+    size = OpenRow(counts.size, n_components, n_tokens, 0.0, shapes.sum())
+    if lattice.run_lattice(row, size, 0, n_tokens, walk, states):
+        first, number = present_states(walk, size, n_tokens)
         log_sum = math.log(states[first : first + number].sum()) - walk.scales[n_tokens] * math.log(2.0)
     rising = math.lgamma(shapes.sum() + n_tokens) - math.lgamma(shapes.sum())
     value = log_sum + rising + float(counts @ np.log(largest)) + float(problem.constants[0])
-    at_once = nothing_lost(n_components, n_tokens, walk, log_sum)
-    on_the_way = nothing_lost_on_the_way(weights, counts, shapes, counts.size, n_components, n_tokens, walk, log_sum)
+    at_once = nothing_lost(size, walk, log_sum)
+    on_the_way = nothing_lost_on_the_way(row, size, walk, log_sum)
     return value, at_once, on_the_way
 
 
@@ -103,8 +105,8 @@ def test_long_rows_need_no_logarithms(shape: float) -> None:
 
 def test_logarithms_take_over_where_states_are_lost(grouped: tuple[np.ndarray, Any], monkeypatch: Any) -> None:
     counts, model = 3 * grouped[0], grouped[1]
-    problem = Problem.build([counts], *model)
-    arrays: RowModel = row_model(problem)
+    problem = LikelihoodProblem.build([counts], *model)
+    arrays = problem.model
     out = np.zeros(1)
     # The Python version of the kernel, with tokens kept in turn: it must not answer.
     monkeypatch.setattr(lattice, "interleave", lambda w, c, n, k, first, order: in_turn(c, n, order))
@@ -120,12 +122,12 @@ def test_logarithms_take_over_where_states_are_lost(grouped: tuple[np.ndarray, A
 def test_logarithms_give_the_same(n_components: int) -> None:
     rng = np.random.default_rng(n_components)
     dictionary = rng.random((5, n_components)) * (rng.random((5, n_components)) < 0.8) + 0.01 * np.eye(5, n_components)
-    problem = Problem.build(rng.integers(0, 4, (6, 5)), dictionary, rng.random(n_components) + 0.1, 1.0)
+    problem = LikelihoodProblem.build(rng.integers(0, 4, (6, 5)), dictionary, rng.random(n_components) + 0.1, 1.0)
     rows = np.arange(6)
     fast, wide = np.zeros(6), np.zeros(6)
     sizes = 15, math.comb(15 + n_components - 1, n_components - 1)
-    lattice.lattice_rows(row_model(problem), rows, *sizes, fast)
-    wide_lattice_rows(row_model(problem), rows, *sizes, wide)
+    lattice.lattice_rows(problem.model, rows, *sizes, fast)
+    wide_lattice_rows(problem.model, rows, *sizes, wide)
     np.testing.assert_allclose(wide, fast, rtol=1e-13, atol=1e-13)
 
 

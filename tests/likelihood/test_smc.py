@@ -90,9 +90,9 @@ def test_sees_moves_that_forget_what_is_ahead(monkeypatch: pytest.MonkeyPatch) -
     right = kernels._move
 
     def wrong(stream: Any, n_done: int, row: Any, n_open: int, n_particles: int, room: Any) -> None:
-        room.concentration[:n_open] = row.shapes[:n_open]
+        room.shapes[:n_open] = row.shapes[:n_open]
         right(stream, n_done, row, n_open, n_particles, room)
-        room.concentration[:n_open] += room.ahead[:n_open]
+        room.shapes[:n_open] += room.ahead[:n_open]
 
     assert abs(_planted(monkeypatch, "_move", wrong)) > 4
 
@@ -129,11 +129,11 @@ def test_exact_where_nothing_is_open() -> None:
 
 
 def test_more_islands_do_not_change_the_first() -> None:
-    from partwise.likelihood.problem import Problem
+    from partwise.likelihood.problem import LikelihoodProblem
     from partwise.likelihood.smc import smc_islands
 
-    problem = Problem.build([LONG, SHORT], *MODEL, rng=5)
-    settings = kernels.Settings(32, kernels.OWN_STAGES, kernels.OWN_LOOKAHEAD, 0.9)
+    problem = LikelihoodProblem.build([LONG, SHORT], *MODEL, rng=5)
+    settings = kernels.ParticleSettings(32, kernels.OWN_STAGES, kernels.OWN_LOOKAHEAD, 0.9)
     rows = np.array([1, 0])
     together, _ = smc_islands(problem, rows, 8, settings)
     first, _ = smc_islands(problem, rows, 4, settings)

@@ -146,7 +146,7 @@ def test_column_norms_of_a_fit() -> None:
     found = sorted(line.get_ydata()[-1] for line in ax.lines)
     np.testing.assert_allclose(found, sorted(model.column_norms_[-1]))
     assert ax.get_yscale() == "log"
-    with pytest.raises(InvalidInputError, match="PoissonNMF keeps no column norms"):
+    with pytest.raises(InvalidInputError, match="PoissonNMF has no column norms"):
         plot_column_norms(PoissonNMF(2, random_state=0).fit(X))
     with pytest.raises(InvalidInputError, match="iterations x components"):
         plot_column_norms([1.0, 2.0])

@@ -97,9 +97,7 @@ def test_rows_are_independent(n_jobs: int, monkeypatch: pytest.MonkeyPatch) -> N
     X = np.where(given.observed, given.X, np.nan)
     components = parts(np.random.default_rng(0))
     whole = PoissonNMF.from_components(components).transform(X)
-    monkeypatch.setattr(
-        "partwise.poisson.inference.passes.row_blocks", lambda indptr, size: one_row_blocks(len(indptr) - 1)
-    )
+    monkeypatch.setattr("partwise.passes.side.row_blocks", lambda indptr, size: one_row_blocks(len(indptr) - 1))
     model = PoissonNMF.from_components(components, n_jobs=n_jobs)
     np.testing.assert_array_equal(model.transform(X), whole)
     order = np.random.default_rng(1).permutation(60)

@@ -80,7 +80,7 @@ def test_missing_cells_are_not_zeros() -> None:
 @pytest.mark.parametrize("n_jobs", [2, 3])
 def test_same_bits_for_any_number_of_threads(n_jobs: int, monkeypatch: pytest.MonkeyPatch) -> None:
     X = simulated(0.1, 400)
-    monkeypatch.setattr("partwise.poisson.inference.passes.row_blocks", small_blocks)
+    monkeypatch.setattr("partwise.passes.side.row_blocks", small_blocks)
     one, many = PoissonNMF(N_COMPONENTS, random_state=0), PoissonNMF(N_COMPONENTS, random_state=0, n_jobs=n_jobs)
     for batch in batches(X, 100):
         one.partial_fit(batch)

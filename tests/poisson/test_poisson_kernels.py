@@ -13,6 +13,7 @@ from poisson_reference import Example, example, kkt_residual, log_likelihood, tr
 from scipy.optimize import minimize
 
 from partwise import CountMatrix
+from partwise.passes import kernels as passes
 from partwise.poisson import kernels
 
 Floats = NDArray[np.float64]
@@ -63,7 +64,7 @@ def test_expected_counts(given: Example, factors: Any, cuts: tuple[int, ...], wi
     X, (factor, other) = given.X, factors
     out = np.full(factor.shape, np.nan)
     total = sum(
-        kernels.expected_counts(*cells(given.data), factor, other, with_logs, *block, out) for block in blocks(cuts)
+        passes.expected_counts(*cells(given.data), factor, other, with_logs, *block, out) for block in blocks(cuts)
     )
     np.testing.assert_allclose(out, factor * ((X / (factor @ other.T)) @ other), rtol=1e-13, atol=1e-13)
     expected = (X * np.log(factor @ other.T)).sum() if with_logs else 0.0
@@ -73,7 +74,7 @@ def test_expected_counts(given: Example, factors: Any, cuts: tuple[int, ...], wi
 def test_blocks_leave_other_rows_alone(given: Example, factors: Any) -> None:
     factor, other = factors
     out = np.full(factor.shape, np.nan)
-    kernels.expected_counts(*cells(given.data), factor, other, False, 3, 9, out)
+    passes.expected_counts(*cells(given.data), factor, other, False, 3, 9, out)
     assert np.isnan(np.delete(out, range(3, 9), axis=0)).all()
     assert not np.isnan(out[3:9]).any()
 
@@ -85,7 +86,7 @@ def test_exposures(cuts: tuple[int, ...], share_missing: float) -> None:
     other = np.random.default_rng(0).gamma(1.0, size=(given.X.shape[1], N_COMPONENTS))
     out = np.full((given.X.shape[0], N_COMPONENTS), np.nan)
     for block in blocks(cuts):
-        kernels.exposures(*missing(given.data), other.sum(axis=0), other, *block, out)
+        passes.exposures(*missing(given.data), other.sum(axis=0), other, *block, out)
     expected = np.array([other[observed].sum(axis=0) for observed in given.observed])
     np.testing.assert_allclose(out, expected, rtol=1e-13)
 
@@ -94,9 +95,9 @@ def test_exposure_without_cancellation() -> None:
     """Where one huge entry is missing, what is left has all its digits, and nothing left is exactly 0."""
     other = np.array([[1e12, 0.25], [1e-3, 0.0], [2e-3, 0.0], [0.0, 0.0]])
     out = np.empty(2)
-    kernels.row_exposure(np.array([0], dtype=np.int32), other.sum(axis=0), other, out)
+    passes.row_exposure(np.array([0], dtype=np.int32), other.sum(axis=0), other, out)
     np.testing.assert_allclose(out, [3e-3, 0.0], rtol=1e-15)
-    kernels.row_exposure(np.arange(4, dtype=np.int32), other.sum(axis=0), other, out)
+    passes.row_exposure(np.arange(4, dtype=np.int32), other.sum(axis=0), other, out)
     assert out.tolist() == [0.0, 0.0]
 
 

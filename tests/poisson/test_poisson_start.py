@@ -12,6 +12,7 @@ from poisson_reference import example, log_likelihood
 from partwise import CountMatrix, PoissonNMF, Table
 from partwise.core.keys import Key
 from partwise.errors import InvalidInputError
+from partwise.passes import kernels as shared_kernels
 from partwise.poisson import kernels
 from partwise.poisson.inference.state import start_factors
 
@@ -136,4 +137,4 @@ KERNELS = ["expected_counts", "coordinate_descent", "kkt_residual"]
 
 
 def compiled(name: str) -> list[Any]:
-    return list(getattr(kernels, name).signatures)
+    return list(getattr(shared_kernels if hasattr(shared_kernels, name) else kernels, name).signatures)

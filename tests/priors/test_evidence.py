@@ -11,7 +11,13 @@ from scipy.special import expit, gammaln, xlogy
 from scipy.stats import nbinom, poisson
 
 from partwise.priors.kernels.columns import shape_column
-from partwise.priors.kernels.evidence import evidence_terms, gamma_evidence, log_evidence, shape_constants
+from partwise.priors.kernels.evidence import (
+    ObservedCounts,
+    evidence_terms,
+    gamma_evidence,
+    log_evidence,
+    shape_constants,
+)
 from partwise.priors.kernels.pair import pair_evidence
 from partwise.priors.mixture import saturated
 
@@ -83,19 +89,19 @@ def test_gamma_evidence_sums_the_terms(rng: np.random.Generator) -> None:
     repeats = rng.integers(1, 4, size=30).astype(np.float64)
     out = np.empty(6)
     for exposure in (np.array([1.7]), rng.gamma(2.0, 1.0, size=30)):
-        gamma_evidence(counts, exposure, repeats, 1.3, 2.2, out)
+        gamma_evidence(ObservedCounts(counts, exposure, repeats), 1.3, 2.2, out)
         rates = np.broadcast_to(2.2 * exposure, counts.shape)
         terms = [evidence_terms(x, rate, shape_constants(1.3)) for x, rate in zip(counts, rates, strict=True)]
         np.testing.assert_allclose(out, repeats @ np.array(terms), rtol=1e-12)
-        gamma_evidence(counts, exposure, repeats, np.inf, 2.2, out)
+        gamma_evidence(ObservedCounts(counts, exposure, repeats), np.inf, 2.2, out)
         logs = repeats @ (poisson.logpmf(counts, rates) - saturated(counts))
         np.testing.assert_allclose(out, [logs, 0, repeats @ (counts - rates), 0, 0, -repeats @ rates], rtol=1e-11)
 
 
 def test_observations_without_exposure_say_nothing() -> None:
     out, more = np.empty(6), np.empty(6)
-    gamma_evidence(np.array([3.0, 0.0]), np.array([2.0, 0.0]), np.ones(1), 0.8, 1.5, out)
-    gamma_evidence(np.array([3.0]), np.array([2.0]), np.ones(1), 0.8, 1.5, more)
+    gamma_evidence(ObservedCounts(np.array([3.0, 0.0]), np.array([2.0, 0.0]), np.ones(1)), 0.8, 1.5, out)
+    gamma_evidence(ObservedCounts(np.array([3.0]), np.array([2.0]), np.ones(1)), 0.8, 1.5, more)
     np.testing.assert_array_equal(out, more)
 
 
@@ -127,7 +133,7 @@ def test_pair_evidence(log_odds: float, shapes: list[float], means: list[float],
     def value(point: np.ndarray) -> float:
         a = np.where(np.isinf(shapes), np.inf, np.exp(point[1::2]))
         m = np.array(means) * np.exp(point[2::2])
-        return pair_evidence(counts, exposure, repeats, float(point[0]), a, m, gradient, hessian)
+        return pair_evidence(ObservedCounts(counts, exposure, repeats), float(point[0]), a, m, gradient, hessian)
 
     base = np.zeros(5)
     base[0], base[1::2] = log_odds, np.log(np.where(np.isinf(shapes), 1.0, shapes))

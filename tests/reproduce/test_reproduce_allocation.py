@@ -13,7 +13,6 @@ from partwise.allocation import AllocationModel
 from partwise.core.keys import Key
 from partwise.reproduce import find
 from partwise.reproduce.allocation import figure1, table1
-from partwise.reproduce.allocation._relaxed import unrestricted
 
 
 def test_best_decomposition_gains_on_every_matrix() -> None:
@@ -34,7 +33,7 @@ def test_unrestricted_relaxation_is_at_least_the_restricted_one() -> None:
 def test_unrestricted_relaxation_stays_on_the_data() -> None:
     model = AllocationModel(3, 2, 1.0, 1.0, 5.0, 1.0)
     s = model.simulate(Key(0), 4).allocations + 0.5
-    assert unrestricted(model, s) >= model.log_allocation(s)
+    assert table1.unrestricted(model, s) >= model.log_allocation(s)
 
 
 def test_recovered_parts_are_counted() -> None:

@@ -38,7 +38,7 @@ def test_figure_1_keeps_the_mean(tmp_path: Path) -> None:
 def costs(scale: float, n_iterations: int, n_draws: int) -> dict[str, float]:
     """C_ML at the end of the three algorithms."""
     X = counts(scale)
-    ends = {name: followed(X, 3, name, n_iterations, n_draws).kept[-1] for name in ALGORITHMS}
+    ends = {name: followed(X, 3, name, n_iterations, n_draws).kept[n_iterations] for name in ALGORITHMS}
     return {name: -exact(X, dictionary, 1.0, 1.0).total for name, dictionary in ends.items()}
 
 

@@ -22,10 +22,9 @@ from partwise.likelihood.kernels import left_to_right as kernels
 from partwise.likelihood.split import split_tokens
 from partwise.reproduce import available, find
 from partwise.reproduce._notebook import Notebook
-from partwise.reproduce.l2r._corpora import Corpus, draw_rows, small
-from partwise.reproduce.l2r._measures import divergence
+from partwise.reproduce.l2r._corpora import Corpus, draw_rows, enumerable, of_all_lengths, small
 from partwise.reproduce.l2r._methods import methods
-from partwise.reproduce.l2r._selection import enumerable, of_all_lengths
+from partwise.reproduce.l2r.against_exact import divergence
 from partwise.reproduce.l2r.completion import exact_completion
 
 # Exact log-likelihoods of the first ten enumerable tweets, published by the authors (jcapde/L2R on GitHub,

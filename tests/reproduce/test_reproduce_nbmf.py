@@ -13,8 +13,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from partwise.reproduce import find
 from partwise.reproduce._notebook import Notebook
-from partwise.reproduce.nbmf import concentration, links, references, run, synthetic
+from partwise.reproduce.nbmf import concentration, definitions, dictionaries, prediction, references
 from partwise.reproduce.nbmf._data import Split, bits, negative_log_likelihood, random_split, reference_split
 from partwise.reproduce.nbmf._methods import (
     baselines,
@@ -26,9 +27,7 @@ from partwise.reproduce.nbmf._methods import (
     lda_shares,
     variational_methods,
 )
-from partwise.reproduce.nbmf._protocol import FULL, QUICK, Protocol
-from partwise.reproduce.nbmf.prediction import draw
-from partwise.reproduce.nbmf.report import Results, sections
+from partwise.reproduce.nbmf._protocol import FULL, QUICK, RunLengths
 
 needs_data = pytest.mark.skipif(not os.environ.get("PARTWISE_DATA"), reason="PARTWISE_DATA is not set")
 
@@ -57,12 +56,11 @@ def test_splits_hide_a_quarter_and_score_it() -> None:
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_methods_beside_a_constant() -> None:
     split = random_split(blocks(), 0)
-    methods = [
-        method
+    scores = {
+        name: split.perplexity(predict(split.train, 0))
         for group in (gibbs_methods, extra_gibbs_methods, variational_methods, baselines)
-        for method in group(QUICK)
-    ]
-    scores = {method.name: split.perplexity(method.predict(split.train, 0)) for method in methods}
+        for name, predict in group(QUICK).items()
+    }
     constant = scores.pop("constant")
     assert np.isclose(constant, np.log(2), atol=0.02)
     # maximum likelihood is too sure of cells that it has not seen, and η = 1 spreads samples over all parts
@@ -80,29 +78,27 @@ def test_full_protocol_is_that_of_the_paper() -> None:
 
 def test_figures_without_data(tmp_path: Path) -> None:
     notebook = Notebook(tmp_path, quick=True)
-    links.draw(notebook)
-    synthetic.draw(notebook)
-    lines = concentration.draw(notebook, QUICK)
+    definitions.draw_links(notebook)
+    definitions.draw_synthetic(notebook)
+    concentration.make(notebook)
     assert {path.stem for path in tmp_path.glob("*.png")} == {"figure1_links", "figure2_synthetic", "concentration"}
-    assert all(0.3 < value < 0.75 for line in lines for value in line["perplexity"])
+    runs = [step["result"] for step in json.loads((tmp_path / "results.json").read_text())["steps"].values()]
+    assert all(0.3 < value < 0.75 for run in runs for value in run)
     scores = {"votes": {"Beta-Dir GS": [0.3, 0.4], "Beta-Dir VB": [0.2, 0.3], "constant": [0.6, 0.6]}}
     scores["votes"]["Dir-Dir GS, η = 1"] = [0.9, 0.8]
-    draw(notebook, scores)
-    results = Results(
-        parliament=[{"method": "Beta-Dir GS", "paper": 4863, "ours": 4800.2, "active": 9}],
-        dictionaries=[{"data": "paleo", "method": "Beta-Dir GS", "ours": 1.0, "active": 2}],
-        references=[{"data": "animals", "method": "Beta-Dir GS", "reference": 0.53, "random": 0.51, "vb": 0.54}],
-        dir_dir=[],
-        concentration=lines,
-        concentrations=QUICK.concentrations,
-        scores=scores,
-        seconds={"votes": 20.0},
-    )
-    text = "\n".join(sections(results).values())
+    prediction.draw(notebook, scores)
+    prediction.write_scores(notebook, scores)
+    prediction.write_seconds(notebook, {"votes": 20.0})
+    fit = dictionaries.DictionaryFit(dictionary=np.ones((1, 1)), n_active=9, nll=4800.2, probabilities=np.ones((1, 1)))
+    dictionaries.write_parliament(notebook, {"Beta-Dir GS": fit})
+    line = {"data": "animals", "method": "Beta-Dir GS", "reference": 0.53, "random": 0.51, "vb": 0.54}
+    references.write(notebook, [line])
+    text = (tmp_path / "report.md").read_text(encoding="utf-8")
     assert "| Beta-Dir GS | 4,863 | 4,800 | 9 |" in text
     assert "| animals | Beta-Dir GS | 0.530 | 0.5100 | 0.5400 | better |" in text
     assert "| Beta-Dir GS | 0.3500 |" in text
     assert "| all, two cores | 10 |" in text
+    assert "## Concentration of the fit: mean perplexity\n\n| size | 0.1 | 1 | 10 | largest difference |" in text
 
 
 def _summed(eta: list[int], ones: list[int], zeros: list[int], *, printed: bool = False) -> Fraction:
@@ -165,7 +161,7 @@ def test_fit_of_bica_by_its_number_of_parts() -> None:
 def test_short_chains() -> None:
     """The numbers on the page that are of shorter chains than the protocol's."""
 
-    def lasting(n_sweeps: int, n_components: int = 100) -> Protocol:
+    def lasting(n_sweeps: int, n_components: int = 100) -> RunLengths:
         return replace(FULL, n_components=n_components, burn_in=n_sweeps - 200, n_draws=20)
 
     X = bits("parliament")
@@ -196,12 +192,12 @@ def test_reference_splits_are_those_of_the_files() -> None:
 @needs_data
 @pytest.mark.slow
 def test_short_version_runs_and_goes_on(tmp_path: Path) -> None:
-    run(tmp_path, quick=True)
+    find("nbmf").run(tmp_path, quick=True)
     pictures = {path.stem.partition("_")[0] for path in tmp_path.glob("*.png")}
     assert {f"figure{number}" for number in (1, 2, 5, 6, 7, 8, 9, 10, 11)} <= pictures
     before = (tmp_path / "results.json").read_bytes()
     assert json.loads(before)["quick"]
-    run(tmp_path, quick=True)
+    find("nbmf").run(tmp_path, quick=True)
     assert (tmp_path / "results.json").read_bytes() == before
     assert "## Parliament" in (tmp_path / "report.md").read_text(encoding="utf-8")
 

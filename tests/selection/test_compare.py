@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from partwise.selection.scores import SMOOTHING, cell_rows, thinned_rows
 from scipy.special import gammaln
 
 from partwise import AllocationNMF, PoissonNMF
@@ -16,7 +17,6 @@ from partwise.core.keys import Key
 from partwise.errors import FileFormatError, InvalidInputError
 from partwise.selection import Choice, Comparison, compare, match_parts, model_names, stability
 from partwise.selection.folds import N_FOLDS, bit_fold, count_fold
-from partwise.selection.scores import SMOOTHING, cell_rows, thinned_rows
 from partwise.selection.standings import Standings
 
 QUICK = ["poisson", "allocation"]

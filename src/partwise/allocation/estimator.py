@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from numbers import Integral, Real
-from typing import Any, ClassVar, Self
+from dataclasses import KW_ONLY, dataclass, field
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.metaestimators import available_if
+from sklearn.utils._param_validation import StrOptions
 
-from partwise.allocation.fitted import FittedAllocation
+from partwise.allocation.inference.activations import expected_activations
 from partwise.allocation.inference.annealed import AnnealedGibbs
 from partwise.allocation.inference.collapsed_variational import CollapsedVariational, check_memory
 from partwise.allocation.inference.decomposition import BestDecomposition
@@ -20,12 +18,20 @@ from partwise.allocation.inference.gibbs import CollapsedGibbs, GibbsState
 from partwise.allocation.inference.partial import PartialGibbs
 from partwise.allocation.inference.start import first_feature_counts
 from partwise.allocation.inference.variational import VariationalBayes, absorb
+from partwise.allocation.marginal import log_length, log_marginal_likelihood
 from partwise.allocation.model import AllocationModel
-from partwise.core.convergence import SmallChange, Threshold
-from partwise.core.data import CountMatrix
-from partwise.core.estimator import COMMON_CONSTRAINTS, checks_parameters
-from partwise.core.result import Status, Trace
+from partwise.contract.chains import check_chains
+from partwise.contract.counts import CountModel
+from partwise.contract.declaration import Candidate, Declaration
+from partwise.contract.estimator import AT_LEAST_0, AT_LEAST_1, COMMON_CONSTRAINTS, POSITIVE
+from partwise.contract.heldout import SMOOTHING
+from partwise.contract.model_file import check_array_is
+from partwise.core.convergence import Threshold, small_change
+from partwise.core.data import MISSING_REMEDY, CountMatrix
+from partwise.core.keys import RandomState, key_from
 from partwise.errors import InvalidInputError
+from partwise.likelihood.auto import STD_ERROR, auto
+from partwise.likelihood.result import LogLikelihood
 from partwise.poisson.inference.state import Start, checked_start
 
 Floats = NDArray[np.float64]
@@ -37,19 +43,13 @@ _SAMPLERS: dict[str, type[CollapsedGibbs]] = {
 }
 _IMPUTING = ("gibbs", "gibbs-partial")
 _MISSING_REMEDY = "pass missing='impute' with inference='gibbs' or 'gibbs-partial', or fill it in"
-_POSITIVE = Interval(Real, 0, None, closed="neither")
 _KL_ITERATIONS = 200
 # The mean change of responsibilities is compared with this many times tol: it is no objective, and shrinks slowly.
 _CHANGE_PER_TOL = 100.0
 
 
-def _takes_batches(estimator: Any) -> bool:
-    if estimator.inference != "vb":
-        raise AttributeError(f"partial_fit is for inference='vb', not for {estimator.inference!r}.")
-    return True
-
-
-class AllocationNMF(FittedAllocation):
+@dataclass(eq=False, repr=False)
+class AllocationNMF(CountModel):
     """Find parts of counts, every count being allocated to one of them: S_nfk ~ Poisson(w_fk h_nk L_n), x = Σ_k S.
 
     The model of Cemgil, Kurutmaz, Yildirim, Barsbey and Simsekli: L_n ~ Gamma(a, b), parts w_.k ~ Dirichlet(α), shares
@@ -129,77 +129,67 @@ class AllocationNMF(FittedAllocation):
     ([1.0, 1.0], (12, 2))
     """
 
-    activations_: Floats
-    component_counts_: Floats
-    log_allocation_: float
-    n_samples_seen_: int
-
+    declares: ClassVar[Declaration] = Declaration(
+        data="counts",
+        papers=(
+            "Cemgil, A. T., Kurutmaz, M. B., Yıldırım, S., Barsbey, M. & Şimşekli, U. (2019). Bayesian allocation "
+            "model: inference by sequential Monte Carlo for nonnegative tensor factorizations and topic models using "
+            "Pólya urns. arXiv:1903.04478.",
+        ),
+        candidates=(
+            Candidate(
+                "allocation",
+                effort={"burn_in": 100, "n_draws": 50},
+                estimated="activation_concentration",
+                complexity=40,
+            ),
+        ),
+        missing="fit",
+        missing_settings={"missing": "impute"},
+        marginal=True,
+        # Numbers of parts differ by tens of nats of log p(X): an error of a few does not matter.
+        evidence={"n_particles": 2, "n_islands": 4, "n_stages": 40, "n_pilot": 100},
+    )
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **COMMON_CONSTRAINTS,
-        "dictionary_concentration": [_POSITIVE, "array-like"],
-        "activation_concentration": [_POSITIVE, "array-like"],
-        "length_shape": [_POSITIVE],
-        "length_rate": [_POSITIVE, None],
+        "dictionary_concentration": [POSITIVE, "array-like"],
+        "activation_concentration": [POSITIVE, "array-like"],
+        "length_shape": [POSITIVE],
+        "length_rate": [POSITIVE, None],
         "inference": [StrOptions({*_SAMPLERS, "cvb0", "vb", "bld", "map"})],
         "init": [StrOptions({"random", "nndsvd"}), tuple],
         "missing": [StrOptions({"refuse", "impute"})],
-        "n_draws": [Interval(Integral, 1, None, closed="left")],
-        "burn_in": [Interval(Integral, 0, None, closed="left")],
-        "thin": [Interval(Integral, 1, None, closed="left")],
-        "n_chains": [Interval(Integral, 1, None, closed="left")],
-        "max_memory": [_POSITIVE],
+        "n_draws": [AT_LEAST_1],
+        "burn_in": [AT_LEAST_0],
+        "thin": [AT_LEAST_1],
+        "n_chains": [AT_LEAST_1],
+        "max_memory": [POSITIVE],
     }
 
-    def __init__(
-        self,
-        n_components: int = 10,
-        *,
-        dictionary_concentration: Any = 0.1,
-        activation_concentration: Any = 0.1,
-        length_shape: float = 1.0,
-        length_rate: float | None = None,
-        inference: str = "gibbs",
-        init: Any = "random",
-        missing: str = "refuse",
-        n_draws: int = 100,
-        burn_in: int = 200,
-        thin: int = 1,
-        n_chains: int = 2,
-        max_iter: int = 500,
-        tol: float = 1e-6,
-        max_memory: float = 4e9,
-        active_threshold: float | None = None,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        engine: Any = None,
-        progress: bool | None = None,
-        callbacks: Sequence[Any] = (),
-        checkpoint: Any = None,
-        resume: bool = False,
-    ) -> None:
-        self.n_components = n_components
-        self.dictionary_concentration = dictionary_concentration
-        self.activation_concentration = activation_concentration
-        self.length_shape = length_shape
-        self.length_rate = length_rate
-        self.inference = inference
-        self.init = init
-        self.missing = missing
-        self.n_draws = n_draws
-        self.burn_in = burn_in
-        self.thin = thin
-        self.n_chains = n_chains
-        self.max_iter = max_iter
-        self.tol = tol
-        self.max_memory = max_memory
-        self.active_threshold = active_threshold
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.engine = engine
-        self.progress = progress
-        self.callbacks = callbacks
-        self.checkpoint = checkpoint
-        self.resume = resume
+    _: KW_ONLY
+    dictionary_concentration: Any = 0.1
+    activation_concentration: Any = 0.1
+    length_shape: float = 1.0
+    length_rate: float | None = None
+    inference: str = "gibbs"
+    init: Any = "random"
+    missing: str = "refuse"
+    n_draws: int = 100
+    burn_in: int = 200
+    thin: int = 1
+    n_chains: int = 2
+    max_iter: int = 500
+    tol: float = 1e-6
+    max_memory: float = 4e9
+
+    activations_: Floats = field(init=False)
+    component_counts_: Floats = field(init=False)
+    log_allocation_: float = field(init=False)
+    length_rate_: float = field(init=False)
+    log_joint_draws_: Floats = field(init=False)
+    n_active_draws_: Floats = field(init=False)
+    evenness_draws_: Floats = field(init=False)
+    online_averages_: Floats = field(init=False)
 
     def _model(self, data: CountMatrix) -> AllocationModel:
         rate = self.length_rate
@@ -216,37 +206,25 @@ class AllocationNMF(FittedAllocation):
             rate,
         )
 
-    @checks_parameters
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Fit the parts.
-
-        Parameters
-        ----------
-        X
-            Counts, samples x features: array, sparse matrix, frame, AnnData or `Table`. NaN is missing, and refused
-            unless ``missing="impute"``.
-        y
-            Ignored.
-        """
+    def _missing_rule(self, fitting: bool) -> tuple[bool, str]:
+        if not fitting:
+            return False, MISSING_REMEDY
         if self.missing == "impute" and self.inference not in _IMPUTING:
             raise InvalidInputError(
                 f"missing='impute' is for inference='gibbs' and 'gibbs-partial', not for {self.inference!r}: use one of"
                 " these, or fill in the missing cells."
             )
-        data = self._data(
-            X, reset=True, caller="fit", allow_missing=self.missing == "impute", missing_remedy=_MISSING_REMEDY
-        )
+        return self.missing == "impute", _MISSING_REMEDY
+
+    def _fit(self, data: CountMatrix) -> None:
         model = self._model(data)
-        self._forget()
-        self.length_rate_ = model.length_rate
         if self.inference in _SAMPLERS:
             self._fit_by_sampling(model, data)
         elif self.inference in ("vb", "cvb0"):
             self._fit_variational(model, data)
         else:
             self._fit_modes(model, data)
-        self.n_samples_seen_ = data.shape[0]
-        return self
+        self.length_rate_ = model.length_rate
 
     def _start(self, data: CountMatrix) -> Start:
         """``init``, a pair being checked."""
@@ -254,29 +232,25 @@ class AllocationNMF(FittedAllocation):
             return checked_start(self.init, data.shape, int(self.n_components))
         return str(self.init)
 
-    def _active_share(self) -> float:
-        if self.active_threshold is None:
-            return min(0.01, 0.1 / self.n_components)
-        return float(self.active_threshold)
-
     def _fit_by_sampling(self, model: AllocationModel, data: CountMatrix) -> None:
         algorithm = _SAMPLERS[self.inference](
             model,
-            int(self.burn_in),
-            int(self.n_draws),
-            int(self.thin),
-            int(self.n_chains),
-            self._active_share(),
-            self._engine(),
-            self._start(data),
+            burn_in=int(self.burn_in),
+            n_draws=int(self.n_draws),
+            thin=int(self.thin),
+            n_chains=int(self.n_chains),
+            active_threshold=self._active_share(),
+            engine=self._engine(),
+            start=self._start(data),
         )
-        state: GibbsState = self._run(algorithm, data, convergence=None, max_iter=algorithm.n_sweeps).state
+        state: GibbsState = self._run(algorithm, data, max_iter=algorithm.n_sweeps).state
         draws = state.draws
         if draws.n_kept == 0:
             # Interrupted in its burn-in: the last labels are what there is.
             algorithm.keep(data, state)
         kept, best = draws.n_kept, draws.likeliest
-        self._store(draws.activations[best] / kept, draws.dictionary[best] / kept, draws.component_tokens[best] / kept)
+        activations = np.asarray(draws.activations[best]) / kept
+        self._store(activations, draws.dictionary[best] / kept, draws.component_tokens[best] / kept)
         self.log_joint_draws_ = draws.log_joint[:, :kept].copy()
         self.n_active_draws_ = draws.n_active[:, :kept].copy()
         self.evenness_draws_ = draws.evenness[:, :kept].copy()
@@ -284,66 +258,52 @@ class AllocationNMF(FittedAllocation):
     def _fit_variational(self, model: AllocationModel, data: CountMatrix) -> None:
         start, engine = self._start(data), self._engine()
         if self.inference == "vb":
-            rule = SmallChange(self.tol, data.total, patience=2)
-            state = self._run(VariationalBayes(model, engine, start), data, convergence=rule).state
+            algorithm = VariationalBayes(model, engine, start)
+            rule = small_change(self.tol, data.total)
+            state = self._run(algorithm, data, max_iter=self.max_iter, convergence=rule).state
         else:
             check_memory(data, model.n_components, self.max_memory)
             change = Threshold("change", _CHANGE_PER_TOL * self.tol) if self.tol > 0 else None
-            state = self._run(CollapsedVariational(model, engine, start), data, convergence=change).state
+            collapsed = CollapsedVariational(model, engine, start)
+            state = self._run(collapsed, data, max_iter=self.max_iter, convergence=change).state
         self._store_counts(model, state.sample_counts, state.feature_counts)
 
     def _fit_modes(self, model: AllocationModel, data: CountMatrix) -> None:
         if self.inference == "bld":
             relaxed = BestDecomposition(model, self._start(data), _KL_ITERATIONS, self._engine())
-            rule = SmallChange(self.tol, data.total, patience=2)
-            found = self._run(relaxed, data, convergence=rule).state
+            rule = small_change(self.tol, data.total)
+            found = self._run(relaxed, data, max_iter=self.max_iter, convergence=rule).state
             self.log_allocation_ = float(found.objective)
             self._store_counts(model, found.sample_counts, found.feature_counts)
             return
         annealed = AnnealedGibbs(model, int(self.max_iter), int(self.n_chains), self._engine())
-        state = self._run(annealed, data, convergence=None).state
+        state = self._run(annealed, data, max_iter=self.max_iter).state
         self.log_allocation_ = float(state.log_allocation[state.best])
         by_feature = state.feature_counts[state.best, :, : model.n_components]
         self._store_counts(model, state.sample_counts[state.best], by_feature)
 
-    @available_if(_takes_batches)  # type: ignore[untyped-decorator]  # of scikit-learn, which has no types
-    @checks_parameters
-    def partial_fit(self, X: Any, y: Any = None) -> Self:
-        """Take in a batch of samples by on-line variational Bayes (``inference="vb"``); call it batch after batch.
+    def _takes_batches(self) -> bool:
+        if self.inference != "vb":
+            raise AttributeError(f"partial_fit is for inference='vb', not for {self.inference!r}.")
+        return True
 
-        After `fit`, it starts anew.
+    def _goes_on(self) -> bool:
+        return hasattr(self, "online_averages_")
 
-        Parameters
-        ----------
-        X
-            Some samples, with the same features in every call.
-        y
-            Ignored.
-        """
-        first = not hasattr(self, "online_averages_")
-        if not first:
-            self._check_goes_on()
-        data = self._data(X, reset=first, caller="partial_fit")
-        model = self._model(data)
-        seen = 0 if first else self.n_samples_seen_
-        engine = self._engine()
-        with self._compiling():
-            if first:
-                before = first_feature_counts(self._key(), data, model, self._start(data), engine) / data.shape[0]
-            else:
-                before = self.online_averages_
-            averages, _ = absorb(model, before, seen, data, engine)
-        iterations = 1 if first else self.n_iter_ + 1
-        rate = model.length_rate if first or self.length_rate is not None else self._mean_rate(data, seen)
+    def _absorb(self, data: CountMatrix, n_batches: int, n_seen: int) -> None:
+        """On-line variational Bayes."""
+        model, engine = self._model(data), self._engine()
+        first = not self._goes_on()
+        if first:
+            before = first_feature_counts(self._key(), data, model, self._start(data), engine) / data.shape[0]
+        else:
+            before = self.online_averages_
+        averages = absorb(model, before, n_seen, data, engine)
+        rate = model.length_rate if first or self.length_rate is not None else self._mean_rate(data, n_seen)
         self._forget()
-        self.length_rate_, self.online_averages_, self.n_samples_seen_ = rate, averages, seen + data.shape[0]
-        counts = averages * self.n_samples_seen_
-        self._store(None, model.expected_factors(np.zeros((1, model.n_components)), counts)[1], counts.sum(axis=0))
-        self.n_iter_, self.trace_ = iterations, Trace()
-        self.status_ = Status(
-            "stopped", f"Took in {self.n_samples_seen_} samples, the last by partial_fit; pass more to go on."
-        )
-        return self
+        self.length_rate_, self.online_averages_ = rate, averages
+        counts = averages * (n_seen + data.shape[0])
+        self._store(None, model.expected_dictionary(counts), counts.sum(axis=0))
 
     def _mean_rate(self, data: CountMatrix, n_seen: int) -> float:
         """Length rate of all samples so far."""
@@ -359,3 +319,111 @@ class AllocationNMF(FittedAllocation):
         self.component_counts_ = component_counts
         if activations is not None:
             self.activations_ = np.asarray(activations)
+
+    def _row_model(self) -> AllocationModel:
+        """The priors of a sample, for a dictionary that is known."""
+        return AllocationModel(
+            self.n_features_in_,
+            self.n_components_,
+            1.0,
+            self.activation_concentration,
+            self.length_shape,
+            self.length_rate_,
+        )
+
+    def _activations(self, data: CountMatrix) -> Floats:
+        """Posterior means of h_nk L_n, by Gibbs sampling with one fixed stream for every row."""
+        return expected_activations(data, self._row_model(), self.components_.T, self._engine())
+
+    def fit_transform(self, X: Any, y: Any = None) -> Floats:
+        """Fit the parts, and give the activations of the samples.
+
+        Parameters
+        ----------
+        X
+            Counts as for `fit`.
+        y
+            Ignored.
+
+        Returns
+        -------
+        ndarray
+            Samples x components, as `transform` finds them; with ``missing="impute"``, those of the fit itself, which
+            knows what to make of missing cells.
+        """
+        found: Floats = self.fit(X).activations_ if self.missing == "impute" else super().fit_transform(X)
+        return found
+
+    def log_likelihood(
+        self, X: Any, *, std_error: float = STD_ERROR, random_state: RandomState = 0, background: Floats | None = None
+    ) -> LogLikelihood:
+        """Log p(x) of each sample given the dictionary, activations and length integrated out, with standard errors.
+
+        Given its length a sample is one of a Gamma-Poisson model, whose likelihood `partwise.likelihood.auto` gives:
+        exact where affordable, else with an error. Lengths have a distribution of their own here, log NB(L; a, b)
+        instead of log NB(L; β_+, b).
+
+        Parameters
+        ----------
+        X
+            Counts as for `fit`, without missing cells.
+        std_error
+            Standard error of a sample's value that is good enough, in nats.
+        random_state
+            Seed: int, Generator or None.
+        background
+            Share of each feature in a background that every part is mixed with; None = no background.
+        """
+        data = self.checked_data(X, caller="log_likelihood")
+        model = self._row_model()
+        beta, rate = model.activation_concentration, model.length_rate
+        dictionary = self.components_.T
+        if background is not None:
+            dictionary = (1.0 - SMOOTHING) * dictionary + SMOOTHING * background[:, None]
+        with self._compiling():
+            found = auto(data, dictionary, beta, rate, rng=random_state, std_error=std_error, engine=self._engine())
+        totals = data.row_sums
+        lengths = log_length(totals, model.length_shape, rate) - log_length(totals, float(beta.sum()), rate)
+        return LogLikelihood(found.values + lengths, found.std_errors, found.ess)
+
+    def score_samples(self, X: Any) -> Floats:
+        """Log-likelihood of each sample, in nats, given the dictionary."""
+        return self.log_likelihood(X).values
+
+    def log_evidence(self, X: Any, *, random_state: RandomState = 0, **effort: Any) -> tuple[float, float]:
+        """Log p(X) under the parameters of this estimator, everything integrated out, and its standard error.
+
+        Parameters
+        ----------
+        X
+            Counts, samples x features; the estimator need not be fitted.
+        random_state
+            Seed: int, Generator or None.
+        effort
+            Arguments of `partwise.allocation.log_marginal_likelihood`.
+        """
+        found = log_marginal_likelihood(
+            X,
+            self.n_components,
+            dictionary_concentration=self.dictionary_concentration,
+            activation_concentration=self.activation_concentration,
+            length_shape=self.length_shape,
+            length_rate=self.length_rate,
+            rng=key_from(random_state).seed,
+            **effort,
+        )
+        return found.total, found.total_std_error
+
+    def chains(self) -> dict[str, Floats]:
+        """Chains x draws of log p(X, labels), of the number of active parts and of their evenness."""
+        if not hasattr(self, "log_joint_draws_"):
+            return {}
+        return {name: np.asarray(getattr(self, f"{name}_draws_")) for name in ("log_joint", "n_active", "evenness")}
+
+    def _check_loaded(self) -> None:
+        super()._check_loaded()
+        if hasattr(self, "online_averages_"):
+            check_array_is(self.online_averages_, "online_averages_", (self.n_features_in_, self.n_components_))
+        check_chains(self.chains())
+        if not (isinstance(self.length_rate_, float) and 0 < self.length_rate_ < np.inf):
+            raise ValueError("its length_rate_ is not a positive number")

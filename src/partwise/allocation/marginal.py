@@ -187,3 +187,9 @@ def log_normal_error(logs: Floats, *, n_sets: int = 1000) -> float:
     reached = np.logaddexp.reduce(drawn, axis=1) - np.log(n_islands)
     error = np.sqrt(np.mean(np.square(reached - 0.5 * spread**2)))
     return float(error * stdtrit(n_islands - 1, ndtr(2.0)) / 2.0)
+
+
+def log_length(totals: Floats, shape: float, rate: float) -> Floats:
+    """Log probability of a sample's total: negative binomial, a Poisson total whose mean is Gamma(shape, rate)."""
+    whole = gammaln(shape + totals) - gammaln(shape) - gammaln(totals + 1.0)
+    return np.asarray(whole - shape * np.log1p(1.0 / rate) - totals * np.log1p(rate))

@@ -12,7 +12,6 @@ from scipy.special import gammaln
 
 from partwise.core.keys import Key
 from partwise.core.validation import positive_each
-from partwise.engines.rows import as_floats, rowwise
 from partwise.errors import InvalidInputError
 
 Floats = NDArray[np.float64]
@@ -30,6 +29,42 @@ class Drawn(NamedTuple):
     allocations: Counts
     activations: Floats
     dictionary: Floats
+
+
+class SamplePrior(NamedTuple):
+    """What is random in a sample: h_n. ~ Dirichlet(β) and L_n ~ Gamma(a, b); the methods take any samples.
+
+    Attributes
+    ----------
+    concentration
+        β, one per component.
+    length_shape, length_rate
+        a and b.
+    """
+
+    concentration: Floats
+    length_shape: float
+    length_rate: float
+
+    def expected_activations(self, sample_counts: Any) -> Floats:
+        """Conditional means of h_nk L_n given S_n+k."""
+        counts = np.asarray(sample_counts, dtype=np.float64)
+        shares = self.concentration + counts
+        lengths = (self.length_shape + counts.sum(axis=1)) / (self.length_rate + 1.0)
+        return np.asarray(shares * (lengths / shares.sum(axis=1))[:, None])
+
+    def log_lengths(self, lengths: Any) -> float:
+        """The terms of log p(S) that need only the samples' totals S_n++."""
+        totals = np.asarray(lengths, dtype=np.float64)
+        a, b = self.length_shape, self.length_rate
+        per_sample = log_dirichlet_constant(self.concentration) + a * np.log(b) - gammaln(a)
+        constant = totals.size * per_sample - (a * totals.size + totals.sum()) * np.log1p(b)
+        return float(constant + (gammaln(a + totals) - gammaln(self.concentration.sum() + totals)).sum())
+
+    def log_counts(self, sample_counts: Any) -> float:
+        """The terms of log p(S) that need only S_n+k: those of the lengths included."""
+        counts = np.asarray(sample_counts, dtype=np.float64)
+        return self.log_lengths(counts.sum(axis=1)) + float(gammaln(self.concentration + counts).sum())
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,15 +132,15 @@ class AllocationModel:
         allocations = rng.poisson(activations[:, None, :] * dictionary[None, :, :])
         return Drawn(sp.csr_array(allocations.sum(axis=2)), allocations, activations, np.ascontiguousarray(dictionary))
 
+    @property
+    def sample_prior(self) -> SamplePrior:
+        """The priors of a sample."""
+        return SamplePrior(self.activation_concentration, self.length_shape, self.length_rate)
+
     def log_constant(self, lengths: Any) -> float:
         """Log C_X, which depends on the data through the samples' totals S_n++ alone."""
-        totals = as_floats(lengths)
-        a, b = self.length_shape, self.length_rate
-        per_sample = log_dirichlet_constant(self.activation_concentration) + a * np.log(b) - gammaln(a)
         constant = self.n_components * log_dirichlet_constant(self.dictionary_concentration)
-        constant += totals.size * per_sample - (a * totals.size + totals.sum()) * np.log1p(b)
-        whole = self.activation_concentration.sum()
-        return float(constant + (gammaln(a + totals) - gammaln(whole + totals)).sum())
+        return constant + self.sample_prior.log_lengths(lengths)
 
     def log_sums(self, sample_counts: Any, feature_counts: Any) -> float:
         """The terms of l(S) in Eq. 8 and 9 that need only sums: all but Σ log Γ(S_nfk + 1).
@@ -115,10 +150,12 @@ class AllocationModel:
         sample_counts, feature_counts
             S_n+k, samples x components, and S_+fk, features x components; they need not be whole numbers.
         """
+        by_sample = np.asarray(sample_counts, dtype=np.float64)
+        return float(gammaln(self.activation_concentration + by_sample).sum()) + self._log_features(feature_counts)
+
+    def _log_features(self, feature_counts: Any) -> float:
         by_feature = np.asarray(feature_counts, dtype=np.float64)
-        by_sample = as_floats(sample_counts)
         total = gammaln(self.dictionary_concentration[:, None] + by_feature).sum()
-        total += gammaln(self.activation_concentration + by_sample).sum()
         return float(total - gammaln(self.dictionary_concentration.sum() + by_feature.sum(axis=0)).sum())
 
     def log_allocation(self, allocations: Any) -> float:
@@ -139,18 +176,20 @@ class AllocationModel:
         sums = self.log_sums(parts.sum(axis=1), parts.sum(axis=0))
         return self.log_constant(parts.sum(axis=(1, 2))) + sums - float(gammaln(parts + 1.0).sum())
 
-    def log_labels(self, sample_counts: Any, feature_counts: Any, log_factorials: float) -> float:
+    def log_labels(self, log_samples: float, feature_counts: Any, log_factorials: float) -> float:
         """Log p(X, labels), each token having a label: p(S) shared among all labellings that give S.
 
         Parameters
         ----------
-        sample_counts, feature_counts
-            Sums of the labels.
+        log_samples
+            `SamplePrior.log_counts` of the labels' sums over each sample.
+        feature_counts
+            Their sums over each feature.
         log_factorials
             Σ log x_nf! of the data.
         """
-        lengths = as_floats(sample_counts).sum(axis=1)
-        return self.log_constant(lengths) + self.log_sums(sample_counts, feature_counts) - log_factorials
+        constant = self.n_components * log_dirichlet_constant(self.dictionary_concentration)
+        return constant + log_samples + self._log_features(feature_counts) - log_factorials
 
     def dictionary_posterior(self, feature_counts: Any) -> Floats:
         """Parameters of the Dirichlet distributions of w_.k given S (Eq. 6), one a column: α_f + S_+fk."""
@@ -158,9 +197,7 @@ class AllocationModel:
 
     def activation_posterior(self, sample_counts: Any) -> Floats:
         """Parameters of the Dirichlet distributions of h_n. given S, one a row: β_k + S_n+k."""
-        # Counts of the workers stay there: `np.asarray` would fetch them.
-        found: Floats = np.add(self.activation_concentration, sample_counts)
-        return found
+        return np.asarray(self.activation_concentration + sample_counts)
 
     def length_posterior(self, lengths: Any) -> tuple[Floats, float]:
         """Shape (of each sample) and rate of the gamma distributions of L_n given S: a + S_n++ and b + 1."""
@@ -168,9 +205,12 @@ class AllocationModel:
 
     def expected_factors(self, sample_counts: Any, feature_counts: Any) -> tuple[Floats, Floats]:
         """Conditional means given S of the activations h_nk L_n, and of the dictionary."""
+        return self.sample_prior.expected_activations(sample_counts), self.expected_dictionary(feature_counts)
+
+    def expected_dictionary(self, feature_counts: Any) -> Floats:
+        """Conditional means of the dictionary given S."""
         weights = self.dictionary_posterior(feature_counts)
-        prior = self.activation_concentration, self.length_shape, self.length_rate
-        return rowwise(_expected_activations, sample_counts, *prior), np.asarray(weights / weights.sum(axis=0))
+        return np.asarray(weights / weights.sum(axis=0))
 
     def modal_factors(self, sample_counts: Any, feature_counts: Any) -> tuple[Floats, Floats]:
         """Conditional modes given S (Eq. 11), clipped at 0 where concentrations below 1 leave none."""
@@ -184,13 +224,6 @@ class AllocationModel:
         flat = np.full_like(weights, 1.0 / self.n_features)
         weights = np.where(sums > 0, weights / np.where(sums > 0, sums, 1.0), flat)
         return shares * lengths[:, None], weights
-
-
-def _expected_activations(sample_counts: Any, concentration: Floats, length_shape: float, length_rate: float) -> Floats:
-    counts = np.asarray(sample_counts, dtype=np.float64)
-    shares = concentration + counts
-    lengths = (length_shape + counts.sum(axis=1)) / (length_rate + 1.0)
-    return np.asarray(shares * (lengths / shares.sum(axis=1))[:, None])
 
 
 def log_dirichlet_constant(concentration: Floats) -> float:

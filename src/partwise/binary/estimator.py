@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
-from numbers import Integral, Real
-from typing import Any, ClassVar, Self, cast
+from dataclasses import KW_ONLY, dataclass, field, replace
+from numbers import Real
+from typing import Any, ClassVar, cast
 
 import numpy as np
-from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.metaestimators import available_if
+from sklearn.utils._param_validation import StrOptions
+from sklearn.utils.validation import check_is_fitted
 
-from partwise.binary.fitted import Floats
 from partwise.binary.inference.cells import Cells
 from partwise.binary.inference.collapsed_variational import CollapsedVariational
 from partwise.binary.inference.em import ExpectationMaximisation
 from partwise.binary.inference.gibbs import CollapsedGibbs, GibbsState
 from partwise.binary.inference.memory import needed_bytes, refuse_beyond
+from partwise.binary.inference.moments import beta_moments, dirichlet_moments
 from partwise.binary.inference.partial import PartialGibbs
 from partwise.binary.inference.posterior import (
+    Posterior,
     posterior_of_counts,
     posterior_of_draws,
     posterior_of_factors,
@@ -27,28 +28,30 @@ from partwise.binary.inference.rows import Way, activations_of
 from partwise.binary.inference.stochastic import StochasticVariational, absorb, random_averages
 from partwise.binary.inference.variational import VariationalBayes
 from partwise.binary.model import KINDS, BinaryModel
-from partwise.binary.uncertain import UncertainEstimator
-from partwise.core.convergence import SmallChange, Threshold
+from partwise.contract.bits import BitModel, Floats, checked_cells
+from partwise.contract.chains import check_chains
+from partwise.contract.declaration import Candidate, Declaration
+from partwise.contract.estimator import AT_LEAST_0, AT_LEAST_1, COMMON_CONSTRAINTS, POSITIVE
+from partwise.contract.model_file import check_array_is
+from partwise.core.convergence import SmallChange, Threshold, small_change
 from partwise.core.data import BinaryMatrix
-from partwise.core.estimator import COMMON_CONSTRAINTS, checks_parameters
-from partwise.core.result import Status, Trace
 from partwise.errors import InvalidInputError
 
 _SAMPLERS = {"gibbs": CollapsedGibbs, "gibbs-partial": PartialGibbs}
 _INFERENCE = {*_SAMPLERS, "cvb0", "cvb", "vb", "em", "map"}
-_POSITIVE = Interval(Real, 0, None, closed="neither")
 _WAYS: dict[str, Way] = {"gibbs": "sample", "gibbs-partial": "sample", "em": "mode", "map": "mode"}
 # The mean change of responsibilities is compared with this many times tol: it is no objective, and shrinks slowly.
 _CHANGE_PER_TOL = 100.0
+# Comparisons need means, not tails: fewer draws than by default. One chain: restarts show what others would find.
+_EFFORT = {"burn_in": 100, "n_draws": 50, "thin": 2, "n_chains": 1}
 
 
-def _takes_batches(estimator: Any) -> bool:
-    if estimator.inference != "vb":
-        raise AttributeError(f"partial_fit is for inference='vb', not for {estimator.inference!r}.")
-    return True
+def _candidate(kind: str, complexity: int) -> Candidate:
+    return Candidate(kind, {"model": kind, "init": "vb"}, _EFFORT, data="bits", complexity=complexity)
 
 
-class BinaryNMF(UncertainEstimator):
+@dataclass(eq=False, repr=False)
+class BinaryNMF(BitModel):
     """Find parts of 0/1 data, perhaps with missing cells: P(x_nf = 1) = Σ_k w_fk h_nk, no link function.
 
     The models of Lumbreras, Filstroff & Févotte (2020). One factor's rows sum to 1 and the other's entries are
@@ -134,75 +137,60 @@ class BinaryNMF(UncertainEstimator):
     True
     """
 
+    declares: ClassVar[Declaration] = Declaration(
+        data="bits",
+        papers=(
+            "Lumbreras, A., Filstroff, L. & Févotte, C. (2020). Bayesian mean-parameterized nonnegative binary matrix "
+            "factorization. Data Mining and Knowledge Discovery. doi:10.1007/s10618-020-00712-w",
+        ),
+        candidates=(_candidate("beta-dir", 10), _candidate("dir-beta", 20), _candidate("dir-dir", 30)),
+        counts_parts_by="active",
+    )
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **COMMON_CONSTRAINTS,
         "model": [StrOptions(set(KINDS))],
         "inference": [StrOptions(_INFERENCE)],
         "beta_prior": [tuple, list],
-        "concentration": [_POSITIVE],
-        "activation_concentration": [_POSITIVE, None],
+        "concentration": [POSITIVE],
+        "activation_concentration": [POSITIVE, None],
         "nonparametric": ["boolean"],
         "init": [StrOptions({"random", "vb"})],
-        "n_draws": [Interval(Integral, 1, None, closed="left")],
-        "burn_in": [Interval(Integral, 0, None, closed="left")],
-        "thin": [Interval(Integral, 1, None, closed="left")],
-        "n_chains": [Interval(Integral, 1, None, closed="left")],
-        "batch_size": [Interval(Integral, 1, None, closed="left"), None],
-        "max_memory": [_POSITIVE],
+        "n_draws": [AT_LEAST_1],
+        "burn_in": [AT_LEAST_0],
+        "thin": [AT_LEAST_1],
+        "n_chains": [AT_LEAST_1],
+        "batch_size": [AT_LEAST_1, None],
+        "max_memory": [POSITIVE],
     }
 
-    def __init__(
-        self,
-        n_components: int = 100,
-        *,
-        model: str = "beta-dir",
-        inference: str = "gibbs",
-        beta_prior: Sequence[float] = (1.0, 1.0),
-        concentration: float = 1.0,
-        activation_concentration: float | None = None,
-        nonparametric: bool = True,
-        init: str = "random",
-        n_draws: int = 100,
-        burn_in: int = 500,
-        thin: int = 5,
-        n_chains: int = 2,
-        max_iter: int = 500,
-        tol: float = 1e-6,
-        batch_size: int | None = None,
-        max_memory: float = 4e9,
-        active_threshold: float | None = None,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        engine: Any = None,
-        progress: bool | None = None,
-        callbacks: Sequence[Any] = (),
-        checkpoint: Any = None,
-        resume: bool = False,
-    ) -> None:
-        self.n_components = n_components
-        self.model = model
-        self.inference = inference
-        self.beta_prior = beta_prior
-        self.concentration = concentration
-        self.activation_concentration = activation_concentration
-        self.nonparametric = nonparametric
-        self.init = init
-        self.n_draws = n_draws
-        self.burn_in = burn_in
-        self.thin = thin
-        self.n_chains = n_chains
-        self.max_iter = max_iter
-        self.tol = tol
-        self.batch_size = batch_size
-        self.max_memory = max_memory
-        self.active_threshold = active_threshold
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.engine = engine
-        self.progress = progress
-        self.callbacks = callbacks
-        self.checkpoint = checkpoint
-        self.resume = resume
+    n_components: int = 100
+    _: KW_ONLY
+    model: str = "beta-dir"
+    inference: str = "gibbs"
+    beta_prior: Sequence[float] = (1.0, 1.0)
+    concentration: float = 1.0
+    activation_concentration: float | None = None
+    nonparametric: bool = True
+    init: str = "random"
+    n_draws: int = 100
+    burn_in: int = 500
+    thin: int = 5
+    n_chains: int = 2
+    max_iter: int = 500
+    tol: float = 1e-6
+    batch_size: int | None = None
+    max_memory: float = 4e9
+
+    components_std_: Floats = field(init=False)
+    activations_: Floats = field(init=False)
+    activations_std_: Floats = field(init=False)
+    component_cells_: Floats = field(init=False)
+    online_averages_: Floats = field(init=False)
+    probabilities_std_: Floats = field(init=False)
+    log_joint_draws_: Floats = field(init=False)
+    log_likelihood_draws_: Floats = field(init=False)
+    n_active_draws_: Floats = field(init=False)
+    missing_probability_draws_: Floats = field(init=False)
 
     def _binary_model(self) -> BinaryModel:
         prior = tuple(self.beta_prior)
@@ -232,36 +220,20 @@ class BinaryNMF(UncertainEstimator):
             return model
         return replace(model, alpha=1.0, beta=1.0, concentration=1.0, activation_concentration=1.0)
 
-    @checks_parameters
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Fit the parts.
-
-        Parameters
-        ----------
-        X
-            Zeros and ones, samples x features: array, sparse matrix, frame, AnnData or `Table`. NaN, or a mask in a
-            `Table`, is missing.
-        y
-            Ignored.
-        """
+    def _fit(self, data: BinaryMatrix) -> None:
         model = self._binary_model()
-        data = self._data(X, reset=True, caller="fit")
         n_cells = data.shape[0] * data.shape[1] - data.n_missing
         pair = model.kind == "dir-dir"
         needed = needed_bytes(self.inference, data.shape, n_cells, model.n_components, self.n_chains, pair=pair)
         refuse_beyond(self.max_memory, needed, self.inference)
-        self._forget()
-        with self._compiling():
-            if self.batch_size is not None:
-                self._fit_in_batches(model, data)
-            elif self.inference in _SAMPLERS:
-                self._fit_by_sampling(model, data)
-            elif self.inference in ("em", "map"):
-                self._fit_modes(model, data)
-            else:
-                self._fit_variational(model, data)
-        self.n_samples_seen_ = data.shape[0]
-        return self
+        if self.batch_size is not None:
+            self._fit_in_batches(model, data)
+        elif self.inference in _SAMPLERS:
+            self._fit_by_sampling(model, data)
+        elif self.inference in ("em", "map"):
+            self._fit_modes(model, data)
+        else:
+            self._fit_variational(model, data)
 
     def _fit_by_sampling(self, model: BinaryModel, data: BinaryMatrix) -> None:
         cells = Cells.of(data, model.kind)
@@ -275,7 +247,7 @@ class BinaryNMF(UncertainEstimator):
             self._active_share(),
             self._engine(),
         )
-        state: GibbsState = self._run(algorithm, cells, convergence=None, max_iter=algorithm.n_sweeps).state
+        state: GibbsState = self._run(algorithm, cells, max_iter=algorithm.n_sweeps).state
         if state.draws.n_kept == 0:
             # Interrupted in its burn-in: the last labels are what there is.
             algorithm.keep(cells, state)
@@ -289,65 +261,124 @@ class BinaryNMF(UncertainEstimator):
     def _fit_variational(self, model: BinaryModel, data: BinaryMatrix) -> None:
         cells = Cells.of(data, model.kind)
         if self.inference == "vb":
-            state = self._run(
-                VariationalBayes(model, self._engine()), cells, convergence=self._small_change(cells)
-            ).state
+            variational = VariationalBayes(model, self._engine())
+            state = self._run(variational, cells, max_iter=self.max_iter, convergence=self._rule(cells)).state
             row_counts = state.row_counts
         else:
             rule = Threshold("change", _CHANGE_PER_TOL * self.tol) if self.tol > 0 else None
             algorithm = CollapsedVariational(model, 0 if self.inference == "cvb0" else 2, cast(Any, self.init))
-            state = self._run(algorithm, cells, convergence=rule).state
+            state = self._run(algorithm, cells, max_iter=self.max_iter, convergence=rule).state
             row_counts = np.moveaxis(state.row_counts, 1, 2)
         self._store(data, posterior_of_counts(model, row_counts, state.column_counts))
 
     def _fit_modes(self, model: BinaryModel, data: BinaryMatrix) -> None:
         cells = Cells.of(data, model.kind)
         algorithm = ExpectationMaximisation(model, self.inference == "map", self._engine())
-        state = self._run(algorithm, cells, convergence=self._small_change(cells)).state
+        state = self._run(algorithm, cells, max_iter=self.max_iter, convergence=self._rule(cells)).state
         self._store(data, posterior_of_factors(model, cells, state))
 
     def _fit_in_batches(self, model: BinaryModel, data: BinaryMatrix) -> None:
         algorithm = StochasticVariational(model, int(cast(int, self.batch_size)), self._engine())
-        state = self._run(algorithm, data, convergence=None).state
+        state = self._run(algorithm, data, max_iter=self.max_iter).state
         self._store_online(model, state.averages, data.shape[0])
         self.activations_ = self._activations(data)
-        self._store_cells(data, self._probabilities(self.activations_))
+        self._store_cells(data, self.expected(self.activations_))
 
-    @available_if(_takes_batches)  # type: ignore[untyped-decorator]  # of scikit-learn, which has no types
-    @checks_parameters
-    def partial_fit(self, X: Any, y: Any = None) -> Self:
-        """Take in a batch of samples by stochastic variational Bayes (``inference="vb"``); call it batch after batch.
+    def _rule(self, cells: Cells) -> SmallChange | None:
+        return small_change(self.tol, max(cells.n_cells, 1))
 
-        After `fit`, it goes on from the parts that were found if ``batch_size`` was given, and starts anew otherwise.
+    def _takes_batches(self) -> bool:
+        if self.inference != "vb":
+            raise AttributeError(f"partial_fit is for inference='vb', not for {self.inference!r}.")
+        return True
 
-        Parameters
-        ----------
-        X
-            Some samples, with the same features in every call.
-        y
-            Ignored.
-        """
+    def _goes_on(self) -> bool:
+        return hasattr(self, "online_averages_")
+
+    def _absorb(self, data: BinaryMatrix, n_batches: int, n_seen: int) -> None:
+        """Stochastic variational Bayes."""
         model = self._binary_model()
-        first = not hasattr(self, "online_averages_")
-        if not first:
-            self._check_goes_on()
-        data = self._data(X, reset=first, caller="partial_fit")
-        with self._compiling():
-            seen = 0 if first else self.n_samples_seen_
-            before = random_averages(self._key(), model, data.shape[1]) if first else self.online_averages_
-            averages = absorb(model, before, seen, data, self._engine())
-        iterations = 1 if first else self.n_iter_ + 1
+        first = not self._goes_on()
+        before = random_averages(self._key(), model, data.shape[1]) if first else self.online_averages_
+        averages = absorb(model, before, n_seen, data, self._engine())
         self._forget()
-        self._store_online(model, averages, seen + data.shape[0])
-        self.n_iter_, self.trace_ = iterations, Trace()
-        self.status_ = Status(
-            "stopped", f"Took in {self.n_samples_seen_} samples, the last by partial_fit; pass more to go on."
-        )
-        return self
-
-    def _small_change(self, cells: Cells) -> SmallChange:
-        return SmallChange(self.tol, max(cells.n_cells, 1), patience=2)
+        self._store_online(model, averages, n_seen + data.shape[0])
 
     def _activations(self, data: BinaryMatrix) -> Floats:
         way = _WAYS.get(self.inference, "variational")
         return activations_of(data, self._activation_model(), self.components_.T.copy(), way, self._engine())
+
+    def predict_std(self, *, cells: tuple[Any, Any] | None = None) -> Floats:
+        """Posterior standard deviation of the probability of each cell of the training matrix.
+
+        Parameters
+        ----------
+        cells
+            Rows and columns of some cells; by default all.
+
+        Returns
+        -------
+        ndarray
+            Samples x features, or one number a cell. Not there after maximum likelihood.
+        """
+        check_is_fitted(self, "components_")
+        whole = getattr(self, "probabilities_std_", None)
+        if whole is None:
+            raise InvalidInputError(
+                f"inference={self.inference!r} gives no posterior standard deviations here: use 'gibbs', 'cvb0' or 'vb'"
+                " on a whole matrix."
+            )
+        picked: Floats = whole.copy() if cells is None else whole[checked_cells(cells, whole.shape)]
+        return picked
+
+    def chains(self) -> dict[str, Floats]:
+        """Chains x draws of the log joint, the log-likelihood, active parts and the mean of missing cells."""
+        if not hasattr(self, "log_joint_draws_"):
+            return {}
+        names = ("log_joint", "log_likelihood", "n_active", "missing_probability")
+        found = {name: np.asarray(getattr(self, f"{name}_draws_")) for name in names}
+        return {name: values for name, values in found.items() if not np.isnan(values).any()}
+
+    @property
+    def smallest_rank(self) -> int:
+        """With one part, Dir-Dir says that everything is a one."""
+        return 2 if self.model == "dir-dir" else 1
+
+    @property
+    def importance_words(self) -> tuple[str, str]:
+        """What the entries of the dictionary are, in words."""
+        # Where features are spread over parts, an entry is the part's share of the feature.
+        inside = "probability in the part" if self.model == "dir-beta" else "share of the feature in the part"
+        return inside, "frequency overall"
+
+    def _store_online(self, model: BinaryModel, averages: Floats, n_seen: int) -> None:
+        self.online_averages_ = averages
+        counts = averages * n_seen
+        if model.kind == "dir-beta":
+            moments, shares = beta_moments(counts, model.alpha, model.beta), counts.sum(axis=(0, 2))
+        else:
+            moments, shares = dirichlet_moments(counts, model.concentration), counts.sum(axis=0)
+        self._store_dictionary(moments.mean, np.sqrt(moments.variance), shares)
+
+    def _store(self, data: BinaryMatrix, posterior: Posterior) -> None:
+        self._store_cells(data, posterior.probability)
+        self._store_dictionary(posterior.dictionary, posterior.dictionary_std, posterior.component_cells)
+        self.activations_ = posterior.activations
+        if posterior.activations_std is not None and posterior.probability_std is not None:
+            self.activations_std_, self.probabilities_std_ = posterior.activations_std, posterior.probability_std
+
+    def _store_dictionary(self, dictionary: Floats, std: Floats | None, component_cells: Floats) -> None:
+        self._store_components(dictionary, component_cells)
+        if std is not None:
+            self.components_std_ = np.ascontiguousarray(std.T)
+        self.component_cells_ = component_cells
+
+    def _check_loaded(self) -> None:
+        super()._check_loaded()
+        if not np.all((self.components_ >= 0) & (self.components_ <= 1)):
+            raise ValueError("its components are not probabilities")
+        if hasattr(self, "online_averages_"):
+            n_dimensions = self.online_averages_.ndim
+            shape = (self.n_features_in_, self.n_components_, 2)[:n_dimensions]
+            check_array_is(self.online_averages_, "online_averages_", shape)
+        check_chains(self.chains())

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass, field
 from numbers import Real
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
-from scipy.special import expit
 from sklearn.utils._param_validation import Interval
-from sklearn.utils.validation import check_is_fitted
 
-from partwise.binary.fitted import BinaryEstimator, Floats
 from partwise.binary.inference.cells import Cells
 from partwise.binary.inference.logistic import (
     AlternatingMajorisation,
@@ -21,12 +18,16 @@ from partwise.binary.inference.logistic import (
     balanced,
     probabilities,
 )
-from partwise.core.convergence import SmallChange
+from partwise.contract.bits import BitModel, Floats
+from partwise.contract.declaration import Candidate, Declaration
+from partwise.contract.estimator import COMMON_CONSTRAINTS
+from partwise.contract.model_file import check_array_is
+from partwise.core.convergence import small_change
 from partwise.core.data import BinaryMatrix
-from partwise.core.estimator import COMMON_CONSTRAINTS, check_array_is, checks_parameters
 
 
-class LogisticPCA(BinaryEstimator):
+@dataclass(eq=False, repr=False)
+class LogisticPCA(BitModel):
     """Logistic PCA of 0/1 data, perhaps with missing cells: P(x_nf = 1) = σ(μ_f + Σ_k w_fk h_nk), factors real.
 
     Fitted by alternating majorisation (Collins, Dasgupta & Schapire 2002; Schein, Saul & Ungar 2003). It is more
@@ -83,95 +84,50 @@ class LogisticPCA(BinaryEstimator):
     True
     """
 
-    intercept_: Floats
-    activations_: Floats
-
+    declares: ClassVar[Declaration] = Declaration(
+        data="bits",
+        papers=(
+            "Collins, M., Dasgupta, S. & Schapire, R. E. (2002). A generalization of principal components analysis to "
+            "the exponential family. Advances in Neural Information Processing Systems 14.",
+        ),
+        candidates=(Candidate("logistic-pca", effort={"tol": 1e-5}, data="bits", complexity=40),),
+        signed=True,
+    )
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **COMMON_CONSTRAINTS,
         "intercept": ["boolean"],
         "penalty": [Interval(Real, 0, None, closed="left")],
     }
 
-    def __init__(
-        self,
-        n_components: int = 2,
-        *,
-        intercept: bool = True,
-        penalty: float = 1.0,
-        max_iter: int = 1000,
-        tol: float = 1e-6,
-        active_threshold: float | None = None,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        engine: Any = None,
-        progress: bool | None = None,
-        callbacks: Sequence[Any] = (),
-        checkpoint: Any = None,
-        resume: bool = False,
-    ) -> None:
-        self.n_components = n_components
-        self.intercept = intercept
-        self.penalty = penalty
-        self.max_iter = max_iter
-        self.tol = tol
-        self.active_threshold = active_threshold
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.engine = engine
-        self.progress = progress
-        self.callbacks = callbacks
-        self.checkpoint = checkpoint
-        self.resume = resume
+    n_components: int = 2
+    _: KW_ONLY
+    intercept: bool = True
+    penalty: float = 1.0
+    max_iter: int = 1000
+    tol: float = 1e-6
 
-    @checks_parameters
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Fit the components.
+    intercept_: Floats = field(init=False)
+    activations_: Floats = field(init=False)
 
-        Parameters
-        ----------
-        X
-            Zeros and ones as for `BinaryNMF`.
-        y
-            Ignored.
-        """
-        data = self._data(X, reset=True, caller="fit")
+    def _fit(self, data: BinaryMatrix) -> None:
         sides = TwoSides.of(data)
         algorithm = AlternatingMajorisation(
             int(self.n_components), float(self.penalty), bool(self.intercept), self._engine()
         )
-        rule = SmallChange(self.tol, max(sides.samples.n_cells, 1), patience=2)
-        state: LogisticState = balanced(self._run(algorithm, sides, convergence=rule).state)
+        rule = small_change(self.tol, max(sides.samples.n_cells, 1))
+        state: LogisticState = balanced(self._run(algorithm, sides, max_iter=self.max_iter, convergence=rule).state)
         self.intercept_, self.activations_ = state.intercept, state.activations
         self._store_components(state.dictionary, np.sum(state.dictionary**2, axis=0))
-        self._store_cells(data, self._probabilities(self.activations_))
-        return self
+        self._store_cells(data, self.expected(self.activations_))
 
     def _activations(self, data: BinaryMatrix) -> Floats:
         return activations_given(
             Cells.of(data), self.components_.T.copy(), self.intercept_, float(self.penalty), self._engine()
         )
 
-    def _probabilities(self, activations: Floats, columns: Any = slice(None)) -> Floats:
+    def expected(self, activations: Floats, columns: Any = slice(None)) -> Floats:
+        """Probabilities of a one, of samples with given activations."""
         return probabilities(activations, self.components_.T[columns], self.intercept_[columns])
-
-    def inverse_transform(self, X: Any) -> Floats:
-        """Probabilities of given activations.
-
-        Parameters
-        ----------
-        X
-            Activations, samples x components.
-
-        Returns
-        -------
-        ndarray
-            Samples x features.
-        """
-        check_is_fitted(self, "components_")
-        # the sum itself, and every check of X, as in all estimators
-        logits: Floats = super().inverse_transform(X)
-        expected: Floats = expit(logits + self.intercept_)
-        return expected
 
     def _check_loaded(self) -> None:
         super()._check_loaded()

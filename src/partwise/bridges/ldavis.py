@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from partwise.core.data import CountMatrix
 from partwise.errors import InvalidInputError
 
 
@@ -39,8 +38,8 @@ def to_pyldavis(model: Any, X: Any) -> dict[str, Any]:
     >>> prepared["topic_term_dists"].shape, prepared["doc_topic_dists"].sum(axis=1).round(6).tolist()[:2]
     ((2, 6), [1.0, 1.0])
     """
-    data = CountMatrix.build(X, integers=False, caller="to_pyldavis")
-    if np.any(model.components_ < 0):
+    data = model.checked_data(X, caller="to_pyldavis")
+    if model.declares.signed:
         raise InvalidInputError(f"{type(model).__name__} has negative parts, which are no distributions of words.")
     activations = np.asarray(model.transform(X), dtype=np.float64)
     sizes = model.components_.sum(axis=1)
@@ -49,7 +48,7 @@ def to_pyldavis(model: Any, X: Any) -> dict[str, Any]:
     parts = np.flatnonzero((sizes > 0) & (shares.sum(axis=0) > 0))
     filled = np.flatnonzero((data.row_sums > 0) & (shares[:, parts].sum(axis=1) > 0))
     words = np.flatnonzero(data.column_sums > 0)
-    names = getattr(model, "feature_names_in_", data.column_labels)
+    names = data.column_labels if model.known_features is None else model.known_features
     kept = shares[np.ix_(filled, parts)]
     terms = model.components_[np.ix_(parts, words)]
     return {

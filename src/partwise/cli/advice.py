@@ -32,9 +32,9 @@ def fit_command(found: Comparison, data: Path, reading: ReadArguments) -> str:
     words += ["--seed", str(found.fit_seed)]
     estimator = found.estimator()
     defaults = {name: parameter.default for name, parameter in inspect.signature(type(estimator)).parameters.items()}
-    told = {"n_components", "random_state", *fixed_settings(model)}
+    usual = {**defaults, **fixed_settings(model)}
     for name, value in estimator.get_params(deep=False).items():
-        if name not in told and value != defaults[name]:
+        if name not in ("n_components", "random_state") and value != usual[name]:
             text = value if isinstance(value, str) else json.dumps(value)
             words += [option_name(name), text] if name in OPTIONS else ["--set", f"{name}={text}"]
     return _line(words)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 _FEATURES_SHOWN = 8
@@ -10,10 +11,9 @@ _PARTS_SHOWN = 30
 
 def model_facts(model: Any) -> dict[str, Any]:
     """What there is to know about a fitted model, apart from its parts."""
-    objective = model.trace_.latest("objective")
-    # Where and how a fit ran is not part of a model file.
-    running = {"n_jobs", "engine", "progress", "callbacks", "checkpoint", "resume"}
-    parameters = {name: value for name, value in model.get_params(deep=False).items() if name not in running}
+    from partwise.contract.model_file import NOT_STORED
+
+    parameters = {name: value for name, value in model.get_params(deep=False).items() if name not in NOT_STORED}
     return {
         "model": type(model).__name__,
         "parameters": {name: _short(value) for name, value in parameters.items()},
@@ -21,10 +21,10 @@ def model_facts(model: Any) -> dict[str, Any]:
         "n_active_components": model.n_active_components_,
         "active_components": model.active_components_.tolist(),
         "n_features": model.n_features_in_,
-        "has_feature_names": hasattr(model, "feature_names_in_"),
+        "has_feature_names": model.known_features is not None,
         "n_iter": model.n_iter_,
-        "objective": objective[0][1] if objective else None,
-        "kkt_residual": getattr(model, "kkt_residual_", None),
+        "objective": None if math.isnan(model.objective) else model.objective,
+        "facts": dict(model.facts()),
         "status": {"code": model.status_.code, "message": model.status_.message},
     }
 
@@ -40,7 +40,7 @@ def part_lines(model: Any, *, n: int = _FEATURES_SHOWN) -> list[str]:
     from partwise.plotting import top_features
 
     ranked = top_features(model, n=n)
-    names = getattr(model, "component_names_", [f"part {k}" for k in range(len(ranked))])
+    names = model.part_labels()
     # Of a model that switches parts off, the others have largest features too, which mean nothing.
     active = [int(k) for k in model.active_components_] or list(range(len(ranked)))
     width = max(len(names[k]) for k in active)
@@ -60,6 +60,5 @@ def fit_line(facts: dict[str, Any]) -> str:
     numbers = [f"{facts['n_active_components']} of {facts['n_components']} components active"]
     if facts["objective"] is not None:
         numbers.append(f"objective {facts['objective']:.8g}")
-    if facts["kkt_residual"] is not None:
-        numbers.append(f"KKT residual {facts['kkt_residual']:.2g}")
+    numbers += [f"{name} {value:.2g}" for name, value in facts["facts"].items()]
     return ", ".join(numbers)

@@ -4,54 +4,35 @@ from __future__ import annotations
 
 import inspect
 import json
-import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 import typer
 
-from partwise._registry import ESTIMATORS, find_estimator
+from partwise._registry import find_estimator, model_names
 
 OPTIONS = ("n_components", "inference", "init", "max_iter", "tol", "random_state", "n_jobs")
 """Parameters of estimators that `partwise fit` has options of their own for; `--set` sets the others."""
 
-_BINARY = ("beta-dir", "dir-beta", "dir-dir")
-
-
-def model_names() -> dict[str, str]:
-    """Names on the command line, and the classes they stand for: every estimator, and every model of a comparison.
-
-    Examples
-    --------
-    >>> model_names()["poisson"], model_names()["dir-beta"]
-    ('PoissonNMF', 'BinaryNMF')
-    """
-    return {**{_command_name(name): name for name in ESTIMATORS}, **dict.fromkeys(_BINARY, "BinaryNMF")}
-
 
 def fixed_settings(name: str) -> dict[str, Any]:
-    """Parameters that the name of a model stands for.
+    """Parameters that the name of a model stands for: those with which it takes part in comparisons.
 
     Examples
     --------
     >>> fixed_settings("dir-beta"), fixed_settings("poisson")
-    ({'model': 'dir-beta'}, {})
+    ({'model': 'dir-beta', 'init': 'vb'}, {})
     """
-    return {"model": name} if name in _BINARY else {}
-
-
-def _command_name(class_name: str) -> str:
-    """``GammaPoissonNMF`` is ``gamma-poisson``, ``LogisticPCA`` is ``logistic-pca``."""
-    words = re.findall(r"[A-Z]+(?![a-z])|[A-Z][a-z0-9]*", class_name.removesuffix("NMF"))
-    return "-".join(words).lower()
+    own = [one for one in find_model(name).declares.candidates if one.name == name]
+    return dict(own[0].settings) if own else {}
 
 
 def find_model(name: str) -> Any:
     """The estimator class of a model's name, or of its own."""
     known = model_names()
-    if name not in known and name not in ESTIMATORS:
+    if name not in known and name not in known.values():
         raise typer.BadParameter(f"{name!r} is not one of {', '.join(known)}.", param_hint="--model")
-    return find_estimator(known.get(name, name))
+    return find_estimator(name)
 
 
 def build_estimator(cls: Any, options: Mapping[str, Any], settings: Iterable[str]) -> Any:
@@ -85,13 +66,6 @@ def option_name(parameter: str) -> str:
     """The option that stands for a parameter of an estimator."""
     named = {"n_components": "components", "random_state": "seed", "n_jobs": "threads"}
     return "--" + named.get(parameter, parameter).replace("_", "-")
-
-
-def require_method(model: Any, method: str, option: str) -> None:
-    """Refuse an option that the model cannot serve."""
-    if not hasattr(model, method):
-        name = model.__name__ if isinstance(model, type) else type(model).__name__
-        raise typer.BadParameter(f"{name} does not offer this.", param_hint=option)
 
 
 def parsed_settings(settings: Iterable[str], allowed: set[str], owner: str) -> dict[str, Any]:

@@ -62,7 +62,7 @@ def top_cells(model: Any, table: Table, wanted: Sequence[str], top: int, seen: b
 def predicted_table(cells: PredictedCells, table: Table, model: Any) -> dict[str, list[Any]]:
     """The cells with names in place of positions, as columns of a table."""
     samples = table.row_labels
-    features = getattr(model, "feature_names_in_", table.column_labels)
+    features = table.column_labels if model.known_features is None else model.known_features
     return {
         "sample": [str(n) if samples is None else str(samples[n]) for n in cells.rows],
         "feature": [str(f) if features is None else str(features[f]) for f in cells.columns],
@@ -93,11 +93,7 @@ def _expected(model: Any, table: Table, positions: Any) -> Any:
         hidden = sp.csr_array(missing[numbers]) if data.n_missing else None
         rows, first = sp.csr_array(matrix[numbers]), table.first_row + int(numbers[0])
         piece = replace(table, matrix=rows, row_labels=labels, missing=hidden, first_row=first)
-        if hasattr(model, "predict_proba"):
-            expected = model.predict_proba(piece)
-        else:
-            expected = model.inverse_transform(model.transform(piece))
-        yield numbers, expected
+        yield numbers, model.expected(model.transform(piece))
 
 
 def _positions(table: Table, wanted: Sequence[str]) -> Any:

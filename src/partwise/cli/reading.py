@@ -13,8 +13,8 @@ from partwise.cli.output import say
 from partwise.errors import InvalidInputError
 
 if TYPE_CHECKING:
-    from partwise.core.mapped import MappedCounts
     from partwise.io import Table
+    from partwise.storage.mapped_counts import MappedCounts
 
 
 class Duplicates(StrEnum):
@@ -107,11 +107,11 @@ class ReadArguments:
         What was opened or read is echoed.
         """
         from partwise.io import read
-        from partwise.io.csr_folder import is_csr_folder
+        from partwise.storage.csr_folder import is_csr_folder
 
         table: Table | MappedCounts
         if is_csr_folder(path):
-            from partwise.core.mapped import MappedCounts
+            from partwise.storage.mapped_counts import MappedCounts
 
             if self.given():
                 raise InvalidInputError(

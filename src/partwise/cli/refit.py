@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from partwise.core.mapped import MappedCounts
     from partwise.io import Table
+    from partwise.storage.mapped_counts import MappedCounts
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,14 +31,13 @@ def read_parts(path: Path) -> GivenParts:
     import numpy as np
 
     from partwise.cli.sniff import is_safetensors
+    from partwise.contract.model_file import load
     from partwise.core.coerce import as_table
-    from partwise.core.persistence import load
     from partwise.io import read
 
     if is_safetensors(path):
         model = load(path)
-        names = getattr(model, "component_names_", None)
-        return GivenParts(model.components_, names, getattr(model, "feature_names_in_", None))
+        return GivenParts(model.components_, model.known_parts, model.known_features)
     table = read(path)
     components = as_table(table).matrix.toarray().T.astype(np.float64)
     names = None if table.column_labels is None else [str(name) for name in table.column_labels]

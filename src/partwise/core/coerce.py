@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from partwise.core.chunks import has_sparse_chunks, rows_of_chunks
+from partwise.core.dask_arrays import has_sparse_chunks, rows_of_chunks
 from partwise.core.validation import cell_name
 from partwise.errors import InvalidInputError
 from partwise.io.table import Labels, Table, as_labels
@@ -57,13 +57,13 @@ def as_table(X: Any, *, layer: str | None = None, missing: Any = None, name: str
     rows: Labels | None = None
     columns: Labels | None = None
     matrix, masks = X, [missing]
-    if layer is not None and not _is_anndata(X):
+    if layer is not None and not is_anndata(X):
         raise InvalidInputError(f"layer={layer!r} needs an AnnData object, got {type(X).__name__}: drop layer.")
     if isinstance(X, Table):
         rows, columns, matrix = X.row_labels, X.column_labels, X.matrix
         name, first_row = X.source, X.first_row + first_row
         masks.append(X.missing)
-    elif _is_anndata(X):
+    elif is_anndata(X):
         rows, columns, matrix = as_labels(X.obs_names), as_labels(X.var_names), _anndata_matrix(X, layer)
     elif hasattr(X, "to_numpy") and hasattr(X, "columns"):
         rows, columns, matrix = _frame_parts(X)
@@ -87,7 +87,8 @@ def as_table(X: Any, *, layer: str | None = None, missing: Any = None, name: str
     return Table(csr, rows, columns, _joined_masks(masks, csr.shape, name), name, first_row)
 
 
-def _is_anndata(X: Any) -> bool:
+def is_anndata(X: Any) -> bool:
+    """Whether X is an AnnData object; the package is not imported to find out."""
     anndata = sys.modules.get("anndata")
     return anndata is not None and isinstance(X, anndata.AnnData)
 

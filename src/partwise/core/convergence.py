@@ -18,8 +18,8 @@ class Rule(Protocol):
 
 
 @dataclass(frozen=True)
-class RelativeChange:
-    """Converged when a column changes per iteration by less than `tol` of its own size.
+class SmallChange:
+    """Converged when a column changes per iteration by less than `tol` units.
 
     The change is taken between successive computed values and divided by the iterations between them, so `tol`
     means the same however often the algorithm computes its objective. ``tol=0`` never stops.
@@ -27,41 +27,10 @@ class RelativeChange:
     Parameters
     ----------
     tol
-        Relative change per iteration below which the fit has converged.
-    key
-        Column of the trace.
-    patience
-        How many successive changes must be that small.
-    """
-
-    tol: float
-    key: str = "objective"
-    patience: int = 1
-
-    def __post_init__(self) -> None:
-        _check_tol(self.tol)
-        _check_patience(self.patience)
-
-    def check(self, trace: Trace) -> str | None:
-        """Why the fit has converged, None if it has not."""
-        if not _settled(trace, self.key, self.patience, self.tol, None):
-            return None
-        return f"the {self.key} changed by less than {self.tol:g} of its size per iteration"
-
-
-@dataclass(frozen=True)
-class SmallChange:
-    """Converged when a column changes per iteration by less than `tol` units.
-
-    As `RelativeChange`, with a unit that is given: the log-likelihood of counts, whose own size depends on a constant,
-    is measured in nats per count with ``unit = total count``.
-
-    Parameters
-    ----------
-    tol
-        Change per iteration, in units, below which the fit has converged. 0 never stops.
+        Change per iteration, in units, below which the fit has converged.
     unit
-        Size of a unit.
+        Size of a unit: the log-likelihood of counts, whose own size depends on a constant, is measured in nats per
+        count with ``unit = total count``. None = the size of the value itself.
     key
         Column of the trace.
     patience
@@ -69,19 +38,27 @@ class SmallChange:
     """
 
     tol: float
-    unit: float
+    unit: float | None = None
     key: str = "objective"
     patience: int = 1
 
     def __post_init__(self) -> None:
         _check_tol(self.tol)
-        _check_patience(self.patience)
+        if self.patience < 1:
+            raise InvalidInputError(f"patience must be at least 1, got {self.patience}.")
 
     def check(self, trace: Trace) -> str | None:
         """Why the fit has converged, None if it has not."""
-        if not _settled(trace, self.key, self.patience, self.tol, self.unit):
+        latest = _computed_now(trace, self.key, self.patience + 1)
+        if len(latest) <= self.patience:
             return None
-        return f"the {self.key} changed by less than {self.tol:g} x {self.unit:.6g} per iteration"
+        for (iteration, value), (previous_iteration, previous) in itertools.pairwise(latest):
+            unit = abs(previous) if self.unit is None else self.unit
+            # Multiplied out: no division by a value of zero; an infinite value makes this NaN, which is not smaller.
+            if not abs(value - previous) < self.tol * unit * (iteration - previous_iteration):
+                return None
+        unit_in_words = "of its size" if self.unit is None else f"x {self.unit:.6g}"
+        return f"the {self.key} changed by less than {self.tol:g} {unit_in_words} per iteration"
 
 
 @dataclass(frozen=True)
@@ -110,31 +87,9 @@ class Threshold:
         return None
 
 
-@dataclass(frozen=True)
-class AnyOf:
-    """Converged when any of several rules says so.
-
-    Parameters
-    ----------
-    rules
-        Rules, asked in order.
-    """
-
-    rules: tuple[Rule, ...]
-
-    def check(self, trace: Trace) -> str | None:
-        """The reason of the first rule that is met, None if none is."""
-        return next((reason for rule in self.rules if (reason := rule.check(trace)) is not None), None)
-
-
 def _check_tol(tol: float) -> None:
     if not tol >= 0:
         raise InvalidInputError(f"tol must be a number that is not negative, got {tol}.")
-
-
-def _check_patience(patience: int) -> None:
-    if patience < 1:
-        raise InvalidInputError(f"patience must be at least 1, got {patience}.")
 
 
 def _computed_now(trace: Trace, key: str, count: int) -> list[tuple[int, float]]:
@@ -145,13 +100,6 @@ def _computed_now(trace: Trace, key: str, count: int) -> list[tuple[int, float]]
     return trace.latest(key, count)
 
 
-def _settled(trace: Trace, key: str, patience: int, tol: float, unit: float | None) -> bool:
-    """Whether the last `patience` changes per iteration are below `tol` units; None = the size of the value itself."""
-    latest = _computed_now(trace, key, patience + 1)
-    if len(latest) <= patience:
-        return False
-    # Multiplied out: no division by a value of zero; an infinite value makes this NaN, which is not smaller.
-    return all(
-        abs(value - previous) < tol * (abs(previous) if unit is None else unit) * (iteration - previous_iteration)
-        for (iteration, value), (previous_iteration, previous) in itertools.pairwise(latest)
-    )
+def small_change(tol: float, unit: float) -> SmallChange | None:
+    """The usual rule of fits that maximise something: two successive changes below ``tol`` units; none if tol is 0."""
+    return SmallChange(tol, unit, patience=2) if tol > 0 else None

@@ -11,6 +11,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from partwise.core.coerce import as_table
+from partwise.core.fingerprint import fingerprint
 from partwise.core.validation import (
     check_values,
     refuse_all_zero,
@@ -151,14 +152,8 @@ class SparseData:
 
     def fingerprint(self) -> str:
         """A checksum of values, positions, missing cells and shape, by which a checkpoint knows its data."""
-        import hashlib
-
-        digest = hashlib.blake2b(
-            repr((type(self).__name__, self.shape, self.values.dtype.str)).encode(), digest_size=16
-        )
-        for array in (self.indptr, self.indices, self.values, self.missing_indptr, self.missing_indices):
-            digest.update(np.ascontiguousarray(array).data)
-        return digest.hexdigest()
+        arrays = [self.indptr, self.indices, self.values, self.missing_indptr, self.missing_indices]
+        return fingerprint([type(self).__name__, self.shape, arrays])
 
     @classmethod
     def _build(
@@ -176,7 +171,7 @@ class SparseData:
             if X.n_missing and not allow_missing:
                 refuse_missing(X.missing_indptr, X.missing_indices, labels, caller, missing_remedy)
             if kind == "integer" and not X.is_integer:
-                refuse_fraction((X.indptr, X.indices, X.values), labels, caller)
+                refuse_fraction(X, labels, caller)
             if X.nnz == 0 and not allow_all_zero:
                 refuse_all_zero(labels, X.n_missing > 0, caller)
             return X

@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 import threading
-from types import FrameType, TracebackType
+from types import FrameType
 
 _NOTICE = b"\nstopping after this iteration; press Ctrl-C again to stop at once and lose the fit\n"
 
@@ -43,9 +43,7 @@ class DeferredInterrupt:
             signal.signal(signal.SIGINT, self._handle)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *unused: object) -> None:
         if self._previous is not None:
             signal.signal(signal.SIGINT, self._previous)
             self._active.remove(self)

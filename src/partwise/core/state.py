@@ -19,8 +19,8 @@ def state_to_arrays(state: Any) -> tuple[dict[str, NDArray[Any]], Layout]:
     Parameters
     ----------
     state
-        A dataclass whose fields are contiguous NumPy arrays (no two sharing memory), NumPy or Python numbers, str,
-        None, or such dataclasses again.
+        A dataclass whose fields are contiguous NumPy arrays (no two sharing memory), arrays of an engine, which are
+        fetched, NumPy or Python numbers, str, None, lists of these, or such dataclasses again.
 
     Returns
     -------
@@ -71,6 +71,8 @@ def _take_apart(value: Any, name: str, arrays: dict[str, NDArray[Any]]) -> Layou
         prefix = f"{name}." if name else ""
         fields = dataclasses.fields(value)
         return {"fields": {f.name: _take_apart(getattr(value, f.name), prefix + f.name, arrays) for f in fields}}
+    if isinstance(value, list):
+        return {"items": [_take_apart(item, f"{name}.{at}", arrays) for at, item in enumerate(value)]}
     if hasattr(value, "__array__") and not isinstance(value, np.ndarray | np.generic):
         # An array of an engine, whose rows are on other machines.
         value = np.asarray(value)
@@ -88,7 +90,9 @@ def _take_apart(value: Any, name: str, arrays: dict[str, NDArray[Any]]) -> Layou
         return {"scalar": "python"}
     if value is None or type(value) in (bool, int, str):
         return {"value": value}
-    raise TypeError(f"state field {name!r} is a {type(value).__name__}: use arrays, numbers, str, None or dataclasses")
+    raise TypeError(
+        f"state field {name!r} is a {type(value).__name__}: use arrays, numbers, str, None, lists or dataclasses"
+    )
 
 
 def _put_together(cls: Any, name: str, arrays: Mapping[str, NDArray[Any]], layout: Layout) -> Any:
@@ -99,6 +103,8 @@ def _put_together(cls: Any, name: str, arrays: Mapping[str, NDArray[Any]], layou
         return arrays[name].item() if detail == "python" else arrays[name][()]
     if kind == "array":
         return np.array(arrays[name], order=detail)
+    if kind == "items":
+        return [_put_together(None, f"{name}.{at}", arrays, inner) for at, inner in enumerate(detail)]
     names = [f.name for f in dataclasses.fields(cls)]
     if kind != "fields" or sorted(names) != sorted(detail):
         raise TypeError(f"its fields are {', '.join(names)}")

@@ -19,6 +19,10 @@ _FEWEST_VALUES = 8
 _LARGEST_LOGARITHM = 30.0
 _ROUNDING = 2e-3
 _PIECE = 2**20
+_INFINITE = "{source} contains infinity: {cell} is {value}; remove or correct it."
+_NEGATIVE = "Negative values in data passed to {caller}: {cell} = {value:g}; pass nonnegative data (raw, not centred)."
+_NO_BIT = "{cell} = {value:g} is neither 0 nor 1, which {caller} needs: threshold the data, or use a model for counts."
+_FRACTION = "{cell} = {value:g} is not a whole number, which {caller} needs; {hint}."
 
 
 def cell(csr: Any, position: int, table: Table) -> str:
@@ -41,40 +45,21 @@ def cell_name(row: int, column: int, table: Table) -> str:
 def check_values(csr: Any, table: Table, *, caller: str, kind: str) -> None:
     """Refuse what cannot be data of a ``kind``: ``"real"`` (nonnegative), ``"integer"`` (counts) or ``"binary"``."""
     values = csr.data
-    _refuse(
-        ~np.isfinite(values),
-        csr,
-        table,
-        lambda at: f"{table.source} contains infinity: {cell(csr, at, table)} is {values[at]}; remove or correct it.",
-    )
-    _refuse(
-        values < 0,
-        csr,
-        table,
-        lambda at: (
-            f"Negative values in data passed to {caller}: {cell(csr, at, table)} = {values[at]:g};"
-            " pass nonnegative data (raw, not centred)."
-        ),
-    )
+
+    def refuse(bad: NDArray[np.bool_], sentence: str, **words: str) -> None:
+        if bad.any():
+            at = int(np.argmax(bad))
+            place = cell(csr, at, table)
+            raise InvalidInputError(sentence.format(cell=place, value=values[at], caller=caller, **words))
+
+    refuse(~np.isfinite(values), _INFINITE, source=table.source)
+    refuse(values < 0, _NEGATIVE)
     if kind == "binary":
-        _refuse(
-            (values != 0) & (values != 1),
-            csr,
-            table,
-            lambda at: (
-                f"{cell(csr, at, table)} = {values[at]:g} is neither 0 nor 1, which {caller} needs:"
-                " threshold the data, or use a model for counts."
-            ),
-        )
+        refuse((values != 0) & (values != 1), _NO_BIT)
     if kind == "integer" and values.dtype.kind == "f":
         looks = looks_normalised(csr)
         hint = f"looks {looks}: pass the raw counts layer" if looks else "pass raw counts"
-        _refuse(
-            values != np.floor(values),
-            csr,
-            table,
-            lambda at: f"{cell(csr, at, table)} = {values[at]:g} is not a whole number, which {caller} needs; {hint}.",
-        )
+        refuse(values != np.floor(values), _FRACTION, hint=hint)
     with np.errstate(over="ignore"):
         total = float(np.sum(values, dtype=np.float64))
     whole = kind == "integer" or values.dtype.kind in "iu"
@@ -93,19 +78,15 @@ def refuse_missing(indptr: Any, indices: Any, table: Table, caller: str, remedy:
     )
 
 
-def refuse_fraction(cells: tuple[Any, Any, Any], table: Table, caller: str) -> None:
-    """Refuse data on disk (pointers, positions, values) that hold other numbers than counts, piece by piece."""
-    indptr, indices, values = cells
-    for start in range(0, values.size, _PIECE):
-        piece = values[start : start + _PIECE]
+def refuse_fraction(data: Any, table: Table, caller: str) -> None:
+    """Refuse data on disk that hold other numbers than counts, piece by piece."""
+    for start in range(0, data.values.size, _PIECE):
+        piece = data.values[start : start + _PIECE]
         broken = piece != np.floor(piece)
         if broken.any():
             at = start + int(np.argmax(broken))
-            row = int(np.searchsorted(indptr, at, side="right")) - 1
-            raise InvalidInputError(
-                f"{cell_name(row, int(indices[at]), table)} = {values[at]:g} is not a whole number, which"
-                f" {caller} needs; pass raw counts."
-            )
+            words = {"cell": cell(data, at, table), "value": data.values[at], "caller": caller}
+            raise InvalidInputError(_FRACTION.format(**words, hint="pass raw counts"))
 
 
 def refuse_all_zero(table: Table, has_missing: bool, caller: str) -> None:
@@ -151,11 +132,6 @@ def positive_each(value: Any, name: str, size: int, owners: str = "components") 
         at = int(np.argmax(bad))
         raise InvalidInputError(f"{name}[{at}] = {values[at]} must be a positive finite number.")
     return values
-
-
-def _refuse(bad: NDArray[np.bool_], csr: Any, table: Table, sentence: Any) -> None:
-    if bad.any():
-        raise InvalidInputError(sentence(int(np.argmax(bad))))
 
 
 def warn_if_normalised(csr: Any, table: Table, caller: str) -> None:

@@ -10,9 +10,9 @@ from scipy.special import expit
 
 from partwise.allocation.model import AllocationModel
 from partwise.binary.model import KINDS, BinaryModel
-from partwise.core.keys import RandomState, key_from
+from partwise.core.keys import RandomState
 from partwise.core.validation import positive_each
-from partwise.datasets.simulate import Simulated, check_positive, check_sizes, labelled, with_dirichlet_parts
+from partwise.datasets.simulate import Simulated, check_positive, checked_key, labelled, with_dirichlet_parts
 from partwise.empirical_bayes.model import EmpiricalBayesModel
 from partwise.errors import InvalidInputError
 from partwise.priors.mixture import GammaMixture
@@ -57,10 +57,8 @@ def simulate_gamma_poisson(
     >>> simulate_gamma_poisson(20, 8, 3, random_state=0).table.shape
     (20, 8)
     """
-    check_sizes(n_samples, n_features, n_components, missing)
-    check_positive(mean_total=mean_total, dictionary_concentration=dictionary_concentration)
-    key = key_from(random_state)
-    generator = key.for_stage("simulate parameters").generator()
+    key, generator = checked_key(n_samples, n_features, n_components, missing, random_state)
+    check_positive(mean_total=mean_total)
     shapes = positive_each(shape, "shape", n_components)
     activations = generator.gamma(shapes, mean_total / shapes.sum(), size=(n_samples, n_components))
     source = "simulated Gamma-Poisson counts"
@@ -113,17 +111,9 @@ def simulate_beta_gamma(
     >>> simulate_beta_gamma(20, 8, 3, random_state=0).activations.shape
     (20, 3)
     """
-    check_sizes(n_samples, n_features, n_components, missing)
+    key, generator = checked_key(n_samples, n_features, n_components, missing, random_state)
     base = 1.0 / n_components if base_probability is None else base_probability
-    check_positive(
-        shape=shape,
-        concentration=concentration,
-        base_probability=base,
-        mean_total=mean_total,
-        dictionary_concentration=dictionary_concentration,
-    )
-    key = key_from(random_state)
-    generator = key.for_stage("simulate parameters").generator()
+    check_positive(shape=shape, concentration=concentration, base_probability=base, mean_total=mean_total)
     # as a ratio of gamma variables, which stays positive where a beta variable would round to 0 or 1
     odds = generator.gamma(concentration * base, size=n_components) + 1e-12
     odds /= generator.gamma(concentration * (1.0 - base) if base < 1.0 else 1.0, size=n_components) + 1e-12
@@ -175,13 +165,10 @@ def simulate_allocation(
     >>> simulate_allocation(20, 8, 3, random_state=0).dictionary.sum(axis=0).round(6).tolist()
     [1.0, 1.0, 1.0]
     """
-    check_sizes(n_samples, n_features, n_components, missing)
+    key, _ = checked_key(n_samples, n_features, n_components, missing, random_state)
     check_positive(mean_total=mean_total, length_shape=length_shape)
-    key = key_from(random_state)
-    rate = length_shape / mean_total
-    model = AllocationModel(
-        n_features, n_components, dictionary_concentration, activation_concentration, length_shape, rate
-    )
+    priors = dictionary_concentration, activation_concentration, length_shape, length_shape / mean_total
+    model = AllocationModel(n_features, n_components, *priors)
     drawn = model.simulate(key, n_samples)
     return labelled(key, drawn.counts, drawn.activations, drawn.dictionary, missing, "simulated allocation counts")
 
@@ -220,8 +207,7 @@ def simulate_empirical_bayes(
     >>> simulate_empirical_bayes(20, 8, 3, random_state=0).table.shape
     (20, 8)
     """
-    check_sizes(n_samples, n_features, n_components, missing)
-    key = key_from(random_state)
+    key, _ = checked_key(n_samples, n_features, n_components, missing, random_state)
     weights, shapes, means = np.array([0.7, 0.3]), np.array([1.0, 2.0]), np.array([0.1, 5.0])
     scale = 100.0 / (n_components * n_features * float(weights @ means) ** 2)
     first = activation_prior or GammaMixture(weights, shapes, means)
@@ -273,18 +259,14 @@ def simulate_binary(
     >>> sorted(set(simulate_binary(20, 8, 3, random_state=0).table.matrix.toarray().ravel().tolist()))
     [0, 1]
     """
-    check_sizes(n_samples, n_features, n_components, missing)
+    key, _ = checked_key(n_samples, n_features, n_components, missing, random_state)
     if model not in KINDS:
         raise InvalidInputError(f"model must be one of {', '.join(KINDS)}, got {model!r}.")
     alpha, beta = beta_prior
-    check_positive(
-        alpha=alpha, beta=beta, concentration=concentration, activation_concentration=activation_concentration
-    )
-    key = key_from(random_state)
+    concentrations = {"concentration": concentration, "activation_concentration": activation_concentration}
+    check_positive(alpha=alpha, beta=beta, **concentrations)
     kind = next(known for known in KINDS if known == model)
-    drawn = BinaryModel(kind, n_components, alpha, beta, concentration, activation_concentration).simulate(
-        key, n_samples, n_features
-    )
+    drawn = BinaryModel(kind, n_components, alpha, beta, **concentrations).simulate(key, n_samples, n_features)
     return labelled(key, drawn.bits, drawn.activations, drawn.dictionary, missing, f"simulated {model} bits")
 
 
@@ -321,9 +303,8 @@ def simulate_logistic(
     >>> simulate_logistic(20, 8, 3, missing=0.1, random_state=0).table.missing.shape
     (20, 8)
     """
-    check_sizes(n_samples, n_features, n_components, missing)
+    key, _ = checked_key(n_samples, n_features, n_components, missing, random_state)
     check_positive(scale=scale)
-    key = key_from(random_state)
     generator = key.for_stage("simulate").generator()
     activations = generator.normal(size=(n_samples, n_components))
     dictionary = generator.normal(scale=scale / np.sqrt(n_components), size=(n_features, n_components))

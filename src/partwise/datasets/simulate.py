@@ -66,12 +66,8 @@ def simulate_poisson(
     >>> table.shape, activations.shape, dictionary.shape
     ((20, 8), (20, 3), (8, 3))
     """
-    check_sizes(n_samples, n_features, n_components, missing)
-    check_positive(
-        mean_total=mean_total, activation_shape=activation_shape, dictionary_concentration=dictionary_concentration
-    )
-    key = key_from(random_state)
-    generator = key.for_stage("simulate parameters").generator()
+    key, generator = checked_key(n_samples, n_features, n_components, missing, random_state)
+    check_positive(mean_total=mean_total, activation_shape=activation_shape)
     scale = mean_total / (n_components * activation_shape)
     activations = generator.gamma(activation_shape, scale, size=(n_samples, n_components))
     source = "simulated counts"
@@ -88,18 +84,26 @@ def with_dirichlet_parts(
     source: str,
 ) -> Simulated:
     """Poisson counts of given activations and of parts from a Dirichlet distribution."""
+    check_positive(dictionary_concentration=concentration)
     dictionary = generator.dirichlet(np.full(n_features, concentration), size=activations.shape[1]).T.copy()
     counts = PoissonModel(activations, dictionary).simulate(key)
     return labelled(key, counts, activations, dictionary, missing, source)
 
 
-def check_sizes(n_samples: int, n_features: int, n_components: int, missing: float) -> None:
-    """Refuse sizes below 1, and shares of missing cells that leave nothing."""
+def checked_key(
+    n_samples: int, n_features: int, n_components: int, missing: float, random_state: RandomState
+) -> tuple[Key, np.random.Generator]:
+    """The key of a simulation, and the generator of its parameters.
+
+    Sizes below 1, and shares of missing cells that leave nothing, are refused.
+    """
     for argument, size in (("n_samples", n_samples), ("n_features", n_features), ("n_components", n_components)):
         if size < 1:
             raise InvalidInputError(f"{argument} must be at least 1, got {size}.")
     if not 0 <= missing < 1:
         raise InvalidInputError(f"missing must be a share from 0 to below 1, got {missing}.")
+    key = key_from(random_state)
+    return key, key.for_stage("simulate parameters").generator()
 
 
 def check_positive(**values: float) -> None:

@@ -3,34 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from numbers import Integral
-from typing import Any, ClassVar, Self
+from dataclasses import KW_ONLY, dataclass, field
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
-from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
+from sklearn.utils._param_validation import HasMethods, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from partwise.core.convergence import SmallChange
+from partwise.contract.counts import CountModel
+from partwise.contract.declaration import Candidate, Declaration
+from partwise.contract.estimator import AT_LEAST_1, COMMON_CONSTRAINTS
+from partwise.contract.model_file import check_array_is
+from partwise.core.convergence import small_change
 from partwise.core.data import CountMatrix
-from partwise.core.estimator import COMMON_CONSTRAINTS, FactorizationEstimator, check_array_is, checks_parameters
-from partwise.core.keys import Key
+from partwise.core.keys import RandomState, key_from
 from partwise.core.validation import refuse_far_from_counts
 from partwise.empirical_bayes.inference.activations import expected_counts
 from partwise.empirical_bayes.inference.component import ComponentSweeps
-from partwise.empirical_bayes.inference.fitted import Fitted
 from partwise.empirical_bayes.inference.problem import Problem, Settings, size_factors
 from partwise.empirical_bayes.inference.rates import posteriors
+from partwise.empirical_bayes.inference.scaling import ScaledFit
 from partwise.empirical_bayes.inference.starts import FirstState
 from partwise.empirical_bayes.inference.sweep import Sweeps
 from partwise.empirical_bayes.posterior import FactorPosterior
-from partwise.engines.base import Engine
-from partwise.engines.on_disk import spread
-from partwise.engines.resolve import resolve_engine
-from partwise.likelihood.completion import Completion, predict_tokens
-from partwise.likelihood.split import split_tokens
-from partwise.poisson.inference.passes import Side
+from partwise.passes.side import Side
 from partwise.poisson.inference.state import Start, checked_start
 from partwise.priors.base import RatePrior
 from partwise.priors.families import FAMILIES, resolve_family
@@ -48,7 +46,8 @@ _PRIOR = [
 ]
 
 
-class EmpiricalBayesPoissonNMF(FactorizationEstimator):
+@dataclass(eq=False, repr=False)
+class EmpiricalBayesPoissonNMF(CountModel):
     """Find nonnegative parts of counts, with priors that are learnt: h_nk ~ g_k, w_fk ~ g'_k, x_nf ~ Poisson(Σ h w).
 
     Each part has a prior for its activations and one for its dictionary column, and both are chosen from a family by
@@ -131,23 +130,17 @@ class EmpiricalBayesPoissonNMF(FactorizationEstimator):
     (40, 3, 2)
     """
 
-    geometric_components_: Floats
-    dictionary_counts_: Floats
-    dictionary_exposure_: Floats
-    background_: Floats
-    feature_shares_: Floats
-    size_unit_: float
-    activation_prior_numbers_: Floats
-    activation_prior_sizes_: NDArray[np.int64]
-    dictionary_prior_numbers_: Floats
-    dictionary_prior_sizes_: NDArray[np.int64]
-    elbo_: float
-    greedy_elbo_: Floats
-    mean_activations_: Floats
-
+    declares: ClassVar[Declaration] = Declaration(
+        data="nonnegative",
+        papers=("Wang, Z. Empirical Bayes Poisson matrix factorization.",),
+        candidates=(
+            Candidate("empirical-bayes-poisson", effort={"tol": 1e-5, "max_iter": 300}, complexity=50, cost=8),
+        ),
+        counts_parts_by="bound",
+    )
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **COMMON_CONSTRAINTS,
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "max_iter": [AT_LEAST_1],
         "activation_prior": _PRIOR,
         "dictionary_prior": _PRIOR,
         "inference": [StrOptions(set(_ALGORITHMS))],
@@ -157,57 +150,33 @@ class EmpiricalBayesPoissonNMF(FactorizationEstimator):
         "prune": ["boolean"],
     }
 
-    def __init__(
-        self,
-        n_components: int = 10,
-        *,
-        activation_prior: Any = "exponential-mixture",
-        dictionary_prior: Any = "exponential-mixture",
-        inference: str = "sweep",
-        init: Start = "poisson",
-        size_factors: bool = False,
-        background: bool = False,
-        prune: bool = True,
-        max_iter: int = 1000,
-        tol: float = 1e-6,
-        active_threshold: float | None = None,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        engine: Any = None,
-        progress: bool | None = None,
-        callbacks: Sequence[Any] = (),
-        checkpoint: Any = None,
-        resume: bool = False,
-    ) -> None:
-        self.n_components = n_components
-        self.activation_prior = activation_prior
-        self.dictionary_prior = dictionary_prior
-        self.inference = inference
-        self.init = init
-        self.size_factors = size_factors
-        self.background = background
-        self.prune = prune
-        self.max_iter = max_iter
-        self.tol = tol
-        self.active_threshold = active_threshold
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.engine = engine
-        self.progress = progress
-        self.callbacks = callbacks
-        self.checkpoint = checkpoint
-        self.resume = resume
+    _: KW_ONLY
+    activation_prior: Any = "exponential-mixture"
+    dictionary_prior: Any = "exponential-mixture"
+    inference: str = "sweep"
+    init: Start = "poisson"
+    size_factors: bool = False
+    background: bool = False
+    prune: bool = True
+    max_iter: int = 1000
+    tol: float = 1e-6
 
-    def _data(self, X: Any, *, reset: bool, caller: str) -> CountMatrix:
-        name = f"{type(self).__name__}.{caller}"
-        rows = spread(X, self._engine, caller=name)
-        data = CountMatrix.build(rows, integers=False, caller=name, allow_all_zero=not reset)
-        self._check_columns(X, data, reset=reset)
+    geometric_components_: Floats = field(init=False)
+    dictionary_counts_: Floats = field(init=False)
+    dictionary_exposure_: Floats = field(init=False)
+    background_: Floats = field(init=False)
+    feature_shares_: Floats = field(init=False)
+    size_unit_: float = field(init=False)
+    activation_prior_numbers_: Floats = field(init=False)
+    activation_prior_sizes_: NDArray[np.int64] = field(init=False)
+    dictionary_prior_numbers_: Floats = field(init=False)
+    dictionary_prior_sizes_: NDArray[np.int64] = field(init=False)
+    elbo_: float = field(init=False)
+    greedy_elbo_: Floats = field(init=False)
+    mean_activations_: Floats = field(init=False)
+
+    def _check_values(self, data: Any, *, integers: bool) -> None:
         refuse_far_from_counts(data.total, data.nnz)
-        return data
-
-    def _engine(self) -> Engine:
-        return resolve_engine(self.engine, self.n_jobs)
 
     def _settings(self) -> Settings:
         return Settings(
@@ -218,31 +187,19 @@ class EmpiricalBayesPoissonNMF(FactorizationEstimator):
             self.prune,
         )
 
-    @checks_parameters
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Fit parts and priors.
-
-        Parameters
-        ----------
-        X
-            Nonnegative data, samples x features: array, sparse matrix, frame, AnnData or `Table`. NaN is missing.
-        y
-            Ignored.
-        """
+    def _fit(self, data: CountMatrix) -> None:
         engine, settings = self._engine(), self._settings()
-        data = self._data(X, reset=True, caller="fit")
         init = checked_start(self.init, data.shape, self.n_components) if isinstance(self.init, tuple) else self.init
         first = FirstState(settings, self.n_components, init, engine)
         algorithm = _ALGORITHMS[self.inference](settings, first, engine)
-        rule = SmallChange(self.tol, data.total, patience=2)
-        state = self._run(algorithm, data, convergence=rule).state
+        rule = small_change(self.tol, data.total)
+        state = self._run(algorithm, data, max_iter=self.max_iter, convergence=rule).state
         problem = Problem.of(data, settings, state.n_components, engine)
         self.elbo_ = problem.elbo(state)
         self.greedy_elbo_ = state.grown
-        self._store(Fitted.of(problem, state, settings))
-        return self
+        self._store(ScaledFit.of(problem, state, settings))
 
-    def _store(self, fitted: Fitted) -> None:
+    def _store(self, fitted: ScaledFit) -> None:
         self._store_components(fitted.dictionary, fitted.component_counts)
         self.geometric_components_ = np.ascontiguousarray(fitted.geometric.T)
         self.dictionary_counts_, self.dictionary_exposure_ = fitted.dictionary_counts, fitted.dictionary_exposure
@@ -286,13 +243,12 @@ class EmpiricalBayesPoissonNMF(FactorizationEstimator):
         FactorPosterior
             Means, variances, quantiles, credible intervals and draws, samples x components.
         """
-        check_is_fitted(self, "components_")
-        data = self._data(X, reset=False, caller="transform")
+        data = self.checked_data(X, caller="activation_posterior")
         with self._compiling():
-            return self._activations(data, self._engine())
+            return self._posterior(data)
 
-    def _activations(self, data: CountMatrix, engine: Engine) -> FactorPosterior:
-        sizes = np.ones(data.shape[0])
+    def _posterior(self, data: CountMatrix) -> FactorPosterior:
+        engine, sizes = self._engine(), np.ones(data.shape[0])
         exposure = Side(data, engine).exposure(np.ascontiguousarray(self.components_.T))
         if self.size_factors:
             sizes = size_factors(data, self.feature_shares_[:, None], engine) / self.size_unit_
@@ -303,8 +259,12 @@ class EmpiricalBayesPoissonNMF(FactorizationEstimator):
         mean, _, _ = posteriors(counts, exposure, priors, engine)
         return FactorPosterior(mean * sizes[:, None], counts, exposure, priors, sizes)
 
-    def transform(self, X: Any) -> Floats:
-        """Posterior means of the activations of samples, with dictionary and priors held fixed.
+    def _activations(self, data: CountMatrix) -> Floats:
+        """Posterior means, with dictionary and priors held fixed."""
+        return self._posterior(data).mean
+
+    def activation_errors(self, X: Any) -> Floats:
+        """Posterior standard deviations of the activations, with dictionary and priors held fixed.
 
         Parameters
         ----------
@@ -314,34 +274,18 @@ class EmpiricalBayesPoissonNMF(FactorizationEstimator):
         Returns
         -------
         ndarray
-            Samples x components: expected counts, where components sum to 1. A row does not depend on other rows.
+            Samples x components.
         """
-        return self.activation_posterior(X).mean
+        return np.asarray(np.sqrt(self.activation_posterior(X).variance))
 
-    def completion(self, X: Any, *, key: Key | None = None) -> Completion:
-        """Document completion, row by row: half of each row's tokens are given, the others predicted.
+    def activation_draws(self, X: Any, n_draws: int, random_state: RandomState) -> Floats | None:
+        """Draws of the activations from their posterior."""
+        return self.activation_posterior(X).sample(n_draws, random_state=key_from(random_state).seed)
 
-        Parameters
-        ----------
-        X
-            Data as for `fit`; best data that the model was not fitted to.
-        key
-            Key of the split; by default that of seed 0, so that scores of different models use the same split.
-        """
-        check_is_fitted(self, "components_")
-        data = self._data(X, reset=False, caller="score")
-        engine = self._engine()
-        with self._compiling():
-            given, held_out = split_tokens(data, Key(0) if key is None else key, engine=engine)
-            activations = self._activations(given, engine).mean
-            return predict_tokens(held_out, activations, self.components_.T, engine=engine)
-
-    def score(self, X: Any, y: Any = None) -> float:
-        """Mean log probability, in nats, of a held-out token when half of each row's tokens are given.
-
-        Never the likelihood of tokens that the activations were fitted to; greater is better. See `completion`.
-        """
-        return self.completion(X).per_token
+    @property
+    def objective(self) -> float:
+        """The evidence lower bound."""
+        return self.elbo_
 
     def elbo_by_size(self, X: Any, sizes: Sequence[int]) -> Floats:
         """The bound that fits with other numbers of parts reach; the best number is where it is highest.
@@ -358,7 +302,6 @@ class EmpiricalBayesPoissonNMF(FactorizationEstimator):
     def _check_loaded(self) -> None:
         super()._check_loaded()
         shape = (self.n_components_, self.n_features_in_)
-        check_array_is(self.components_, "components_", shape)
         check_array_is(self.geometric_components_, "geometric_components_", shape)
         check_array_is(self.dictionary_counts_, "dictionary_counts_", shape[::-1])
         check_array_is(self.dictionary_exposure_, "dictionary_exposure_", (len(self.dictionary_exposure_), shape[0]))
@@ -371,11 +314,3 @@ class EmpiricalBayesPoissonNMF(FactorizationEstimator):
             raise ValueError("its elbo_ or its size_unit_ is not a number")
         if len(self.activation_priors_) != shape[0] or len(self.dictionary_priors_) != shape[0]:
             raise ValueError("it has not one prior for each component")
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        tags.input_tags.positive_only = True
-        tags.input_tags.allow_nan = True
-        tags.transformer_tags.preserves_dtype = ["float64"]
-        return tags

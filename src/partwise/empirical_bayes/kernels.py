@@ -2,38 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
-
+from partwise.kernels.arrays import Floats, Indices, Numbers, Starts
 from partwise.kernels.jit import kernel
-
-Floats = NDArray[np.float64]
-Pointer = NDArray[np.int64]
-Index = NDArray[np.int32]
+from partwise.kernels.sums import inner_product
 
 
 @kernel
 def cell_rates(
-    indptr: Pointer, indices: Index, factor: Floats, other: Floats, start: int, stop: int, out: Floats
+    indptr: Starts, indices: Indices, factor: Floats, other: Floats, start: int, stop: int, out: Floats
 ) -> None:
     """``out = (factor @ other.T)[cells]`` for the stored cells."""
     for n in range(start, stop):
         row = factor[n]
         for p in range(indptr[n], indptr[n + 1]):
             column = other[indices[p]]
-            rate = 0.0
-            for k in range(row.size):
-                rate += row[k] * column[k]
+            rate = inner_product(row, column)
             out[p] = rate
 
 
 @kernel
 def component_counts(
-    indptr: Pointer,
-    indices: Index,
-    values: NDArray[Any],
+    indptr: Starts,
+    indices: Indices,
+    values: Numbers,
     rates: Floats,
     row_part: Floats,
     column_part: Floats,
@@ -51,8 +42,8 @@ def component_counts(
 
 @kernel
 def replace_component(
-    indptr: Pointer,
-    indices: Index,
+    indptr: Starts,
+    indices: Indices,
     old_row: Floats,
     old_column: Floats,
     new_row: Floats,

@@ -1,11 +1,11 @@
-"""What an engine does: a function over blocks, and the sum of what it gives in an order that never changes."""
+"""What an engine does: call a function for every block of rows, and sum its results in an order that never changes."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
-from partwise.engines.rows import Made
+from partwise.engines.blocks import Made
 
 Block = TypeVar("Block")
 Value = TypeVar("Value")
@@ -13,19 +13,26 @@ Value = TypeVar("Value")
 
 @runtime_checkable
 class Engine(Protocol):
-    """Where blocks are worked on.
+    """Where blocks of rows are worked on.
 
-    The result must not depend on how many workers there are: see `partwise.engines.tree` for the order of the sum.
+    The result does not depend on the number of workers: see `partwise.engines.tree` for the order of the sum.
     """
 
+    @property
+    def here(self) -> Engine:
+        """The threads of this process, for arrays that never leave it."""
+
     def map_reduce(self, function: Callable[..., Value], blocks: Sequence[Block], *args: Any) -> Value:
-        """The sum over blocks of ``function(block, *args)``, in the fixed tree.
+        """The sum over blocks of ``function(block, *args)`` in the fixed tree, by threads of this process.
 
         The function returns arrays, floats, or tuples or dataclasses of them, newly made: the engine adds in place.
         """
 
     def for_each(self, function: Callable[..., object], blocks: Sequence[Block], *args: Any) -> None:
-        """Call ``function(block, *args)`` for every block; blocks write to disjoint parts of shared arrays."""
+        """Call ``function(block, *args)`` for every block, by threads of this process.
+
+        Blocks write to disjoint parts of shared arrays.
+        """
 
     def map_rows(
         self,
@@ -41,36 +48,67 @@ class Engine(Protocol):
     ) -> tuple[Value, tuple[Any, ...]]:
         """The sum of ``function(Block, *reads, *changes, *makes, *shared)``, and the arrays it changed and made.
 
+        Arrays with one row per sample are NumPy arrays, or `partwise.engines.worker_rows.RowsOnWorkers` once an engine
+        with workers has placed or made them. What is changed, or made beside them, then stays on the workers.
+
         Parameters
         ----------
         function
-            A function of a module (workers import it), without memory, that goes over the rows of a
-            `partwise.engines.rows.Block`. It returns a term of the sum, newly made (0.0 where there is nothing to sum).
+            A function of a module (workers import it) that keeps nothing between calls. It returns a term of the sum,
+            newly made (0.0 where there is nothing to sum).
         data
-            What the rows are rows of.
+            The data whose rows are gone over.
         blocks
             Ranges of rows, in order, that cover all of them; at least one.
         shared
-            Further arguments, the same for all blocks.
+            Further arguments, the same for all blocks. Rows on workers are given whole.
         reads
-            Arrays with a row for each row of the data, or a single row for all; or `Ragged`.
+            Arrays with one row per row of the data, or a single row for all; or `Ragged`.
         changes
             The same, changed in place by the function: what the caller gave is used up.
         makes
-            Arrays that the function fills: they stay where they are made if some array given was placed.
+            Arrays that the function fills.
         recut
-            Whether other blocks give the same, as where nothing is summed, or whole numbers: an engine may then take
-            those in which arrays were placed.
+            Set it where any other blocks would give the same result, because only whole numbers, or nothing, are
+            summed: an engine may then use the cuts of arrays that are on workers, so that no row has to move.
         stay
-            Whether arrays that are made stay where they are made in any case.
+            Whether arrays that are made stay on the workers even if none was given.
         """
 
-    def place(self, array: Any, data: Any, blocks: Sequence[tuple[int, int]], *, stacked: bool = False) -> Any:
-        """Put an array with a row for each row of the data where blocks are worked on: there it and its heirs stay.
+    def map_columns(
+        self,
+        function: Callable[..., Any],
+        arguments: Sequence[tuple[Any, ...]],
+        *arrays: Any,
+        n_made: int,
+        order: Sequence[int] | None = None,
+    ) -> tuple[list[Any], tuple[Any, ...]]:
+        """Call ``function(*arguments[k], column k of each array)`` for each k, and join the columns that it makes.
 
-        Such an array is computed with as an array of NumPy (see `partwise.engines.distributed.RemoteRows`), but it
-        cannot be written to. It may be `Ragged`, of which the array comes back. If ``stacked``, it has another axis in
-        front, by which it is taken apart and put together: see `partwise.engines.rows.put_back`.
+        Parameters
+        ----------
+        function
+            A function of a module that returns something small, and then ``n_made`` columns.
+        arguments
+            Further arguments, one tuple per column.
+        arrays
+            Rows x columns, or a single row for all; the first has all rows.
+        n_made
+            Number of arrays that are made.
+        order
+            The order in which columns are begun.
+
+        Returns
+        -------
+        found, made
+            What the function returned first for each column, and the arrays that it made, on the workers if the first
+            array is there.
+        """
+
+    def place(self, array: Any, data: Any, blocks: Sequence[tuple[int, int]]) -> Any:
+        """Store an array with one row per row of the data on the workers; without workers it is returned as it is.
+
+        Of a `Ragged` array, the array itself is returned.
         """
 
     def fingerprint(self) -> str:

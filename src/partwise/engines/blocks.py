@@ -1,15 +1,104 @@
-"""Cutting rows into blocks, by nonzeros and never by the number of workers."""
+"""Blocks of rows: where rows are cut, and what a function of a block is given.
+
+The cuts depend on the data alone, never on the number of workers. A function of a block goes over
+``range(block.start, block.stop)``: these are positions in the block's data and in every array that it is given. So the
+same function works on whole arrays in this process, and on a worker that holds only some of the rows.
+"""
 
 from __future__ import annotations
 
 import itertools
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 TARGET_NONZEROS = 2**17
 MOST_ROWS = 2**15
+
+
+@dataclass(frozen=True)
+class Block:
+    """Some rows of data.
+
+    Attributes
+    ----------
+    data
+        The data that hold them: all rows in this process, only those that a task needs on a worker.
+    start, stop
+        Their positions in ``data``, and in every array with one row per sample.
+    first_row
+        The position of the first row of ``data`` in all of the data: random streams are keyed by ``first_row + n``.
+    """
+
+    data: Any
+    start: int
+    stop: int
+    first_row: int
+
+    @property
+    def rows(self) -> slice:
+        """The positions as a slice."""
+        return slice(self.start, self.stop)
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return self.stop - self.start
+
+    def own(self, array: Any) -> Any:
+        """The rows of an array that belong to this block; an array with a single row serves all of them."""
+        return array if len(array) == 1 else array[self.rows]
+
+    @property
+    def own_cells(self) -> tuple[Any, Any, Any]:
+        """CSR arrays of these rows alone, for kernels that go from 0 to ``n_rows``."""
+        return self.data.indptr[self.start : self.stop + 1], self.data.indices, self.data.values
+
+    @property
+    def own_missing(self) -> tuple[Any, Any]:
+        """CSR pattern of the missing cells of these rows alone."""
+        return self.data.missing_indptr[self.start : self.stop + 1], self.data.missing_indices
+
+    @property
+    def cells(self) -> tuple[Any, Any, Any]:
+        """CSR arrays of the observed nonzeros."""
+        return self.data.indptr, self.data.indices, self.data.values
+
+    @property
+    def missing(self) -> tuple[Any, Any]:
+        """CSR pattern of the missing cells."""
+        return self.data.missing_indptr, self.data.missing_indices
+
+
+class Made(NamedTuple):
+    """An array that a function of a block fills: the shape of one of its rows, and its type."""
+
+    shape: tuple[int, ...]
+    dtype: DTypeLike = np.float64
+
+
+class Ragged(NamedTuple):
+    """An array in which rows have different lengths, one after the other; functions are given it and the starts.
+
+    Attributes
+    ----------
+    array
+        The array.
+    starts_of
+        A function of a module that finds from the data where each row begins, and where the last one ends. Workers
+        call it for their own rows, so the starts are never sent.
+    """
+
+    array: Any
+    starts_of: Callable[[Any], NDArray[np.int64]]
+
+
+def first_tokens(data: Any) -> NDArray[np.int64]:
+    """Position of the first token of each row, and the number of all tokens; a token is one unit of a count."""
+    return np.concatenate(([0], np.cumsum(data.row_sums))).astype(np.int64)
 
 
 def row_blocks(

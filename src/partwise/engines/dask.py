@@ -15,17 +15,18 @@ from typing import Any, TypeVar
 import numpy as np
 
 from partwise.core.data import SparseData
-from partwise.core.mapped import MappedCounts, write_data
-from partwise.engines import tasks
-from partwise.engines.distributed import DistributedRows, LazyRows, RemoteRows, StoredPieces
+from partwise.engines import worker_tasks as tasks
+from partwise.engines.blocks import Made, Ragged
 from partwise.engines.local import LocalEngine
-from partwise.engines.rows import Made, Ragged, parts
-from partwise.engines.stacked import StackedRows
-from partwise.engines.touched import unpacked
+from partwise.engines.sum_messages import summed, unpacked
+from partwise.engines.worker_rows import RowsOnWorkers, StoredPieces
 from partwise.errors import EngineError
+from partwise.storage.mapped_counts import MappedCounts
+from partwise.storage.writing import write_data
 
-Block = TypeVar("Block")
+Item = TypeVar("Item")
 Value = TypeVar("Value")
+Bounds = Sequence[tuple[int, int]]
 
 # Tasks of a pass for each thread of the cluster: enough for an even load, few enough for the scheduler's half
 # millisecond a task.
@@ -41,10 +42,10 @@ _SENT_ONCE = 2**13
 class DaskEngine:
     """Work on blocks on the workers of a Dask cluster; the same bits as `LocalEngine`, for any number of workers.
 
-    Arrays that an algorithm has placed stay on the workers in pieces. Sums are taken on the workers, in the tree of
-    `partwise.engines.tree`: neighbouring blocks that one task works on are a whole branch of it. Every task is a pure
-    function, so Dask makes again what is lost with a worker; pieces are written to files now and then, so that this
-    never takes more than ``stored_every`` passes.
+    Arrays with one row per sample stay on the workers in pieces (`RowsOnWorkers`). Sums are taken on the workers, in
+    the tree of `partwise.engines.tree`: neighbouring blocks that one task works on are a whole branch of it. Every task
+    is a pure function, so Dask recomputes what is lost with a worker; pieces are written to files now and then, so that
+    this never takes more than ``stored_every`` passes.
 
     Parameters
     ----------
@@ -76,7 +77,7 @@ class DaskEngine:
     ) -> None:
         self.client = client
         self.stored_every = stored_every
-        self.local = LocalEngine(n_jobs)
+        self.here = LocalEngine(n_jobs)
         self._folders: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
         try:
             if folder is not None:
@@ -91,28 +92,24 @@ class DaskEngine:
 
     # What every engine can do
 
-    def map_reduce(self, function: Callable[..., Value], blocks: Sequence[Block], *args: Any) -> Value:
-        """The sum over blocks, by threads of this process: functions over rows go to the workers, see `map_rows`."""
-        return self.local.map_reduce(function, blocks, *args)
+    def map_reduce(self, function: Callable[..., Value], blocks: Sequence[Item], *args: Any) -> Value:
+        """The sum over blocks, by threads of this process: functions of rows go to the workers, see `map_rows`."""
+        return self.here.map_reduce(function, blocks, *args)
 
-    def for_each(self, function: Callable[..., object], blocks: Sequence[Block], *args: Any) -> None:
+    def for_each(self, function: Callable[..., object], blocks: Sequence[Item], *args: Any) -> None:
         """Call a function for every block, by threads of this process."""
-        self.local.for_each(function, blocks, *args)
+        self.here.for_each(function, blocks, *args)
 
     def fingerprint(self) -> str:
         """The same for every engine."""
-        return self.local.fingerprint()
+        return self.here.fingerprint()
 
-    def place(self, array: Any, data: Any, blocks: Sequence[tuple[int, int]], *, stacked: bool = False) -> Any:
+    def place(self, array: Any, data: Any, blocks: Bounds) -> Any:
         """Cut an array into the pieces of some blocks and send them to the workers, where they stay."""
-        rows, *starts = parts(array)
-        if isinstance(rows, RemoteRows | StackedRows):
+        rows = _values(array)
+        if isinstance(rows, RowsOnWorkers):
             return rows
-        if stacked:
-            each = [array._replace(array=part) if starts else part for part in rows]
-            return StackedRows([self.place(part, data, blocks) for part in each])
-        rows = np.asarray(rows)
-        bounds = _places(array, [(group[0][0], group[-1][1]) for group in self._groups(blocks)])
+        bounds = _bounds_in(array, data, [(group[0][0], group[-1][1]) for group in self._groups(blocks)])
         paths = self._new_paths(len(bounds))
         try:
             for (start, stop), path in zip(bounds, paths, strict=True):
@@ -125,7 +122,7 @@ class DaskEngine:
         self,
         function: Callable[..., Value],
         data: Any,
-        blocks: Sequence[tuple[int, int]],
+        blocks: Bounds,
         *shared: Any,
         reads: Sequence[Any] = (),
         changes: Sequence[Any] = (),
@@ -133,54 +130,69 @@ class DaskEngine:
         recut: bool = False,
         stay: bool = False,
     ) -> tuple[Value, tuple[Any, ...]]:
-        """The sum of a function over rows, and the arrays that it changed and made; see `Engine.map_rows`.
+        """The sum of a function of blocks, and the arrays that it changed and made; see `Engine.map_rows`.
 
-        Arrays that were placed stay on the workers when they are changed, others are fetched. Arrays that are made stay
-        if any was placed, or where ``stay`` says so.
+        Arrays of this process are sent in pieces, and fetched anew if they were changed. Arrays that are made stay on
+        the workers if any given array is there, or if ``stay`` says so.
         """
-        place, prepare = self._place_of(data)
-        given_rows = [parts(array)[0] for array in (*reads, *changes)]
-        placed = [array for array in given_rows if isinstance(array, RemoteRows)]
-        groups = self._recut(placed, blocks) if recut else self._groups(blocks)
+        address = self._address_of(data)
+        placed = [rows for rows in map(_values, (*reads, *changes)) if isinstance(rows, RowsOnWorkers)]
+        groups = self._groups(blocks)
+        if recut:
+            # One block for each piece of an array that is there: its rows need not move.
+            cuts = (array.bounds for array in (*reads, *changes) if isinstance(array, RowsOnWorkers))
+            groups = next(([[bound] for bound in cut] for cut in cuts), groups)
         bounds = [(group[0][0], group[-1][1]) for group in groups]
-        given = [self.sent(value) for value in shared]
-        pieces = [[self._pieces(array, *bound) for array in (*reads, *changes)] for bound in bounds]
-        n_reads, n_written = len(reads), len(changes) + len(makes)
-        work = function, place, prepare
-        results = self.submit_each(
-            tasks.work_on_rows,
-            [
-                (*work, group, own[:n_reads], own[n_reads:], makes, given)
-                for group, own in zip(groups, pieces, strict=True)
-            ],
-        )
-        terms, *written = (
-            self.submit_each(tasks.item, [(result, at) for result in results]) for at in (n_written, *range(n_written))
-        )
-        del results
-        total = unpacked(self.result(self._summed(terms)))
-        depth = 1 + max((array.depth for array in placed), default=0)
-        stored = frozenset[StoredPieces]().union(*(array.stored for array in placed))
-        stay = stay or bool(placed)
-        found = []
-        for futures, array in zip(written, (*changes, *makes), strict=True):
-            if isinstance(array, Made):
-                kept, row_shape, dtype, target = stay, array.shape, array.dtype, None
-            else:
-                target = parts(array)[0]
-                kept, row_shape, dtype = isinstance(target, RemoteRows), target.shape[1:], target.dtype
-            if kept:
-                rows = DistributedRows(self, _places(array, bounds), futures, row_shape, dtype, depth, stored)
-                found.append(self.kept(rows))
-            else:
-                found.append(self._fetched(futures, target))
+        pieces = [self._pieces(array, data, bounds) for array in (*reads, *changes)]
+        given = [self._sent(value) for value in shared]
+        n_reads, n_results = len(reads), 1 + len(changes) + len(makes)
+        work = [
+            (function, address, group, own[:n_reads], own[n_reads:], makes, given)
+            for group, *own in zip(groups, *pieces, strict=True)
+        ]
+        terms, *written = self._submit_several(tasks.work_on_rows, work, n_results)
+        total: Value = unpacked(self.result(self._summed(terms)))
+        kinds = [*(Made(rows.shape[1:], rows.dtype) for rows in map(_values, changes)), *makes]
+        stays = [
+            *(isinstance(_values(array), RowsOnWorkers) for array in changes),
+            *[stay or bool(placed)] * len(makes),
+        ]
+        found = [
+            self._kept(_bounds_in(array, data, bounds), futures, *kind, placed)
+            if there
+            else np.concatenate(self.results(futures))
+            for array, futures, kind, there in zip((*changes, *makes), written, kinds, stays, strict=True)
+        ]
         return total, tuple(found)
 
-    def computed(self, rows: LazyRows) -> DistributedRows:
-        """An array that is a function of others, computed on the workers."""
-        pieces = self.submit_each(tasks.joined, [(rows.between(*bound),) for bound in rows.bounds])
-        fresh = DistributedRows(self, rows.bounds, pieces, rows.row_shape, rows.dtype, 1 + rows.depth, rows.stored)
-        return self.kept(fresh)
+    def map_columns(
+        self,
+        function: Callable[..., Any],
+        arguments: Sequence[tuple[Any, ...]],
+        *arrays: Any,
+        n_made: int,
+        order: Sequence[int] | None = None,
+    ) -> tuple[list[Any], tuple[Any, ...]]:
+        """Call a function for each column, and join the columns that it makes; see `Engine.map_columns`.
+
+        Each worker that has a column to work on gets all rows of the arrays.
+        """
+        first = arrays[0]
+        if not isinstance(first, RowsOnWorkers):
+            return self.here.map_columns(function, arguments, *arrays, n_made=n_made, order=order)
+        order = range(len(arguments)) if order is None else order
+        given = [self._sent(array) for array in arrays]
+        work = [(function, arguments[k], k, given) for k in order]
+        in_order = np.argsort(order)
+        found, *columns = (
+            [futures[k] for k in in_order] for futures in self._submit_several(tasks.work_on_column, work, 1 + n_made)
+        )
+        placed = [array for array in arrays if isinstance(array, RowsOnWorkers)]
+        made = []
+        for own in columns:
+            pieces = self.submit_each(tasks.rows_of_columns, [(own, *bound) for bound in first.bounds])
+            made.append(self._kept(first.bounds, pieces, first.shape[1:], first.dtype, placed))
+        return self.results(found), tuple(made)
 
     # Futures
 
@@ -194,12 +206,12 @@ class DaskEngine:
 
         name = f"{function.__name__}-{uuid.uuid4().hex}"
         keys = [f"{name}-{number}" for number in range(len(arguments))]
-        # Dictionaries are sent with the tasks that give them to the others: these can be run again, messages cannot.
+        # Arrays are sent with the tasks that give them to the others: these can be run again, messages cannot.
         with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1 TB"}):
             return list(self.client.map(function, *zip(*arguments, strict=True), key=keys, pure=False))
 
     def result(self, future: Any) -> Any:
-        """What a task gave."""
+        """What a task returned."""
         return self.results([future])[0]
 
     def results(self, futures: Sequence[Any]) -> list[Any]:
@@ -219,9 +231,30 @@ class DaskEngine:
                 " and resume from the last checkpoint."
             ) from error
 
-    # Parts
+    def _submit_several(
+        self, function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]], n_results: int
+    ) -> list[list[Any]]:
+        """Tasks that return tuples: futures of all first items, of all second ones, and so on."""
+        tuples = self.submit_each(function, arguments)
+        return [self.submit_each(tasks.item, [(future, at) for future in tuples]) for at in range(n_results)]
 
-    def _groups(self, blocks: Sequence[tuple[int, int]]) -> list[list[tuple[int, int]]]:
+    def _sent(self, value: Any) -> Any:
+        """An argument of several tasks: a future of it, where it is large."""
+        if isinstance(value, RowsOnWorkers):
+            return value.whole()
+        if isinstance(value, np.ndarray) and value.nbytes >= _SENT_ONCE:
+            return self.submit(tasks.same, value)
+        return value
+
+    def _summed(self, terms: list[Any]) -> Any:
+        while len(terms) > 1:
+            branches = [(terms[at : at + _BRANCH],) for at in range(0, len(terms), _BRANCH)]
+            terms = self.submit_each(summed, branches)
+        return terms[0]
+
+    # Pieces
+
+    def _groups(self, blocks: Bounds) -> list[list[tuple[int, int]]]:
         """Neighbouring blocks for each task, a power of two of them, so that each task sums a whole branch."""
         threads = max(1, sum(self.client.nthreads().values()))
         size = 1
@@ -229,72 +262,50 @@ class DaskEngine:
             size *= 2
         return [list(blocks[first : first + size]) for first in range(0, len(blocks), size)]
 
-    def _recut(self, placed: Sequence[RemoteRows], blocks: Sequence[tuple[int, int]]) -> list[list[tuple[int, int]]]:
-        """One block for each piece of an array that was placed: its rows need not move."""
-        for array in placed:
-            if len(array) == blocks[-1][1]:
-                return [[bound] for bound in array.bounds]
-        return self._groups(blocks)
+    def _pieces(self, array: Any, data: Any, bounds: Bounds) -> list[Any]:
+        """What each task needs for its rows of an array: see `worker_tasks.work_on_rows`."""
+        rows, starts_of = _values(array), array.starts_of if isinstance(array, Ragged) else None
+        own = _bounds_in(array, data, bounds)
+        if isinstance(rows, RowsOnWorkers):
+            return [(rows.between(*bound), starts_of) for bound in own]
+        if starts_of is None and rows.shape[0] == 1:
+            return [([(rows, slice(None))], None)] * len(bounds)
+        return [([(self._sent(rows[start:stop]), slice(None))], starts_of) for start, stop in own]
 
-    def _summed(self, terms: list[Any]) -> Any:
-        while len(terms) > 1:
-            branches = [(terms[at : at + _BRANCH],) for at in range(0, len(terms), _BRANCH)]
-            terms = self.submit_each(tasks.summed, branches)
-        return terms[0]
-
-    def sent(self, value: Any) -> Any:
-        """An argument of several tasks: a future of it, where it is large."""
-        if isinstance(value, RemoteRows):
-            return value.placed().whole()
-        if isinstance(value, np.ndarray) and value.nbytes >= _SENT_ONCE:
-            return self.submit(tasks.same, value)
-        return value
-
-    def _pieces(self, array: Any, start: int, stop: int) -> Any:
-        if isinstance(array, Ragged):
-            first, last = int(array.starts[start]), int(array.starts[stop])
-            starts = array.starts_of or array.starts[start : stop + 1]
-            return {"pieces": self._pieces(array.array, first, last), "starts": starts}
-        if isinstance(array, RemoteRows):
-            return array.between(start, stop)
-        rows = np.asarray(array)
-        # One row for all.
-        if rows.shape[0] == 1 and stop > 1:
-            return [(rows, 0, 1)]
-        return [(self.sent(rows[start:stop]), 0, stop - start)]
-
-    def _fetched(self, futures: list[Any], target: Any) -> Any:
-        array = tasks.whole(self.results(futures))
-        if target is None:
-            return array
-        target[...] = array
-        return target
-
-    def kept(self, rows: DistributedRows) -> DistributedRows:
-        """The same array, written to files where many passes would have to be run again to make it anew."""
-        if rows.depth < self.stored_every:
-            return rows
-        paths = self._new_paths(len(rows.pieces))
+    def _kept(
+        self,
+        bounds: Bounds,
+        pieces: list[Any],
+        row_shape: tuple[int, ...],
+        dtype: Any,
+        made_from: Sequence[RowsOnWorkers],
+    ) -> RowsOnWorkers:
+        """A new array on the workers, written to files if it would take many passes to make it again."""
+        depth = 1 + max((array.depth for array in made_from), default=0)
+        if depth < self.stored_every:
+            stored = frozenset[StoredPieces]().union(*(array.stored for array in made_from))
+            return RowsOnWorkers(self, bounds, pieces, row_shape, dtype, depth, stored)
+        paths = self._new_paths(len(pieces))
         try:
-            self.results(self.submit_each(tasks.store, list(zip(rows.pieces, map(str, paths), strict=True))))
+            self.results(self.submit_each(tasks.store, list(zip(pieces, map(str, paths), strict=True))))
         except OSError as error:
             raise EngineError(f"a worker could not write its part of the state: {error}") from error
-        return self._restored(rows.bounds, paths, rows.row_shape, rows.dtype)
+        return self._restored(bounds, paths, row_shape, dtype)
+
+    def _restored(self, bounds: Bounds, paths: list[Path], row_shape: tuple[int, ...], dtype: Any) -> RowsOnWorkers:
+        pieces = self.submit_each(tasks.restore, [(str(path),) for path in paths])
+        return RowsOnWorkers(self, bounds, pieces, row_shape, dtype, 0, frozenset([StoredPieces(paths)]))
 
     def _new_paths(self, number: int) -> list[Path]:
         name = uuid.uuid4().hex
         return [self.folder / f"{name}-{at}.npy" for at in range(number)]
 
-    def _restored(
-        self, bounds: list[tuple[int, int]], paths: list[Path], row_shape: tuple[int, ...], dtype: Any
-    ) -> DistributedRows:
-        pieces = self.submit_each(tasks.restore, [(str(path),) for path in paths])
-        return DistributedRows(self, bounds, pieces, row_shape, dtype, 0, frozenset([StoredPieces(paths)]))
+    # Folders
 
-    def _place_of(self, data: Any) -> tuple[tasks.Place, Callable[[Any], Any] | None]:
+    def _address_of(self, data: Any) -> tasks.DataAddress:
         """Where workers find the data, written on first use, and what they make of them."""
         if isinstance(data, MappedCounts):
-            return (str(data.folder.absolute()), data.checksum), None
+            return str(data.folder.absolute()), data.checksum, None
         if data not in self._folders:
             folder = self.folder / f"data-{uuid.uuid4().hex}"
             matrix: SparseData = data if isinstance(data, SparseData) else data.matrix
@@ -306,7 +317,7 @@ class DaskEngine:
                 ) from error
             self._folders[data] = str(folder)
             weakref.finalize(data, shutil.rmtree, folder, ignore_errors=True)
-        return (self._folders[data], ""), None if isinstance(data, SparseData) else type(data).of
+        return self._folders[data], "", None if isinstance(data, SparseData) else type(data).of
 
     def _check_folder(self) -> None:
         probe = self.folder / "probe"
@@ -327,8 +338,13 @@ class DaskEngine:
         return self
 
 
-def _places(array: Any, bounds: list[tuple[int, int]]) -> list[tuple[int, int]]:
+def _values(array: Any) -> Any:
+    return array.array if isinstance(array, Ragged) else array
+
+
+def _bounds_in(array: Any, data: Any, bounds: Bounds) -> Bounds:
     """Where the pieces of an array begin and end, given those of the rows."""
     if not isinstance(array, Ragged):
         return bounds
-    return [(int(array.starts[start]), int(array.starts[stop])) for start, stop in bounds]
+    starts = array.starts_of(data)
+    return [(int(starts[start]), int(starts[stop])) for start, stop in bounds]

@@ -12,11 +12,11 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from partwise.engines import rows
+from partwise.engines.blocks import Block, Made, Ragged
 from partwise.engines.tree import TreeSum
 from partwise.errors import InvalidInputError
 
-Block = TypeVar("Block")
+Item = TypeVar("Item")
 Value = TypeVar("Value")
 
 # Blocks that may be under way ahead of the first unfinished one, for each thread: bounds the partial sums that wait.
@@ -65,7 +65,12 @@ class LocalEngine:
             return max(1, int(cpu_count()) + 1 + self.n_jobs)
         return min(self.n_jobs, _MOST_THREADS)
 
-    def map_reduce(self, function: Callable[..., Value], blocks: Sequence[Block], *args: Any) -> Value:
+    @property
+    def here(self) -> LocalEngine:
+        """Itself."""
+        return self
+
+    def map_reduce(self, function: Callable[..., Value], blocks: Sequence[Item], *args: Any) -> Value:
         """The sum over blocks of ``function(block, *args)``, in the tree of `partwise.engines.tree.TreeSum`.
 
         Parameters
@@ -85,7 +90,7 @@ class LocalEngine:
         self._run(work, len(blocks))
         return total.result()
 
-    def for_each(self, function: Callable[..., object], blocks: Sequence[Block], *args: Any) -> None:
+    def for_each(self, function: Callable[..., object], blocks: Sequence[Item], *args: Any) -> None:
         """Call ``function(block, *args)`` for every block; blocks write to disjoint parts of shared arrays."""
 
         def work(index: int) -> None:
@@ -101,24 +106,44 @@ class LocalEngine:
         *shared: Any,
         reads: Sequence[Any] = (),
         changes: Sequence[Any] = (),
-        makes: Sequence[rows.Made] = (),
+        makes: Sequence[Made] = (),
         recut: bool = False,
         stay: bool = False,
     ) -> tuple[Value, tuple[Any, ...]]:
-        """The sum of a function over rows, and the arrays that it changed and made; see `Engine.map_rows`."""
-        n_rows = blocks[-1][1]
-        made = [np.empty((n_rows, *kind.shape), dtype=kind.dtype) for kind in makes]
-        given = [part for array in (*reads, *changes) for part in rows.parts(array)]
+        """The sum of a function of blocks, and the arrays that it changed and made; see `Engine.map_rows`."""
+        made = [np.empty((blocks[-1][1], *kind.shape), dtype=kind.dtype) for kind in makes]
+        given = [part for array in (*reads, *changes) for part in _with_starts(array, data)]
 
         def one(block: tuple[int, int]) -> Value:
-            return function(rows.Block(data, *block, 0), *given, *made, *shared)
+            return function(Block(data, *block, 0), *given, *made, *shared)
 
         total = self.map_reduce(one, blocks)
-        return total, (*(rows.parts(array)[0] for array in changes), *made)
+        return total, (*(self.place(array, data, blocks) for array in changes), *made)
 
-    def place(self, array: Any, data: Any, blocks: Sequence[tuple[int, int]], *, stacked: bool = False) -> Any:
+    def map_columns(
+        self,
+        function: Callable[..., Any],
+        arguments: Sequence[tuple[Any, ...]],
+        *arrays: Any,
+        n_made: int,
+        order: Sequence[int] | None = None,
+    ) -> tuple[list[Any], tuple[Any, ...]]:
+        """Call a function for each column, and join the columns that it makes; see `Engine.map_columns`."""
+        columns = [np.ascontiguousarray(array.T) for array in arrays]
+        made = [np.empty_like(columns[0]) for _ in range(n_made)]
+        found: list[Any] = [None] * len(arguments)
+
+        def one(k: int) -> None:
+            found[k], *values = function(*arguments[k], *(array[k] for array in columns))
+            for array, column in zip(made, values, strict=True):
+                array[k] = column
+
+        self.for_each(one, range(len(arguments)) if order is None else order)
+        return found, tuple(np.ascontiguousarray(array.T) for array in made)
+
+    def place(self, array: Any, data: Any, blocks: Sequence[tuple[int, int]]) -> Any:
         """The array itself."""
-        return rows.parts(array)[0]
+        return array.array if isinstance(array, Ragged) else array
 
     def fingerprint(self) -> str:
         """The same for every engine: the number of threads changes no result."""
@@ -142,6 +167,11 @@ class LocalEngine:
             schedule.stop()
             wait([helper for helper in helpers if not helper.cancel()])
         schedule.raise_first_error()
+
+
+def _with_starts(array: Any, data: Any) -> list[Any]:
+    """What a function of a block is given for an array: a ragged one comes with the starts of its rows."""
+    return [array.array, array.starts_of(data)] if isinstance(array, Ragged) else [array]
 
 
 class _Schedule:

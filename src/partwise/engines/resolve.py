@@ -34,3 +34,29 @@ def resolve_engine(engine: Any = None, n_jobs: int | None = None) -> Engine:
         "engine must be None, 'local', 'dask', the address of a Dask scheduler (tcp://...), a Dask client or cluster,"
         f" or an engine, got {engine!r}."
     )
+
+
+def portable_engine(engine: Any) -> Any:
+    """What another process can make of an engine.
+
+    Parameters
+    ----------
+    engine
+        The parameter of an estimator.
+
+    Returns
+    -------
+    engine
+        The address of the scheduler for a Dask client, a cluster, or an engine on one; None if only this process can
+        reach it. Anything else as it is.
+
+    Examples
+    --------
+    >>> portable_engine("dask")
+    'dask'
+    """
+    client = getattr(engine, "client", engine)
+    if isinstance(engine, str) or not (hasattr(client, "scheduler_info") or hasattr(client, "scheduler_address")):
+        return engine
+    address = getattr(client, "scheduler_address", None) or getattr(client.scheduler, "address", None)
+    return address if address and not address.startswith("inproc://") else None

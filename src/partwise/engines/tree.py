@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import threading
+from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
 import numpy as np
-
-from partwise.engines.touched import TouchedRows, added
 
 Value = TypeVar("Value")
 _ABSENT: Any = object()
@@ -67,17 +66,27 @@ class TreeSum(Generic[Value]):
 
 def add(left: Any, right: Any) -> Any:
     """The sum of two terms, in the memory of the left one where that is an array."""
-    if isinstance(left, np.ndarray | TouchedRows):
+    return map_parts(_add_parts, left, right)
+
+
+def map_parts(function: Callable[..., Any], *terms: Any) -> Any:
+    """Call a function for each array or number of some terms: themselves, or all parts of tuples and dataclasses."""
+    first = terms[0]
+    if isinstance(first, tuple):
+        parts = [map_parts(function, *parts) for parts in zip(*terms, strict=True)]
+        return type(first)(*parts) if hasattr(first, "_fields") else tuple(parts)
+    if dataclasses.is_dataclass(first) and not isinstance(first, type):
+        names = [field.name for field in dataclasses.fields(first)]
+        return dataclasses.replace(
+            first, **{name: map_parts(function, *(getattr(term, name) for term in terms)) for name in names}
+        )
+    return function(*terms)
+
+
+def _add_parts(left: Any, right: Any) -> Any:
+    if isinstance(left, np.ndarray):
         if left.shape != right.shape:
             raise ValueError(f"blocks gave arrays of different shapes, {left.shape} and {right.shape}")
-        if isinstance(left, TouchedRows) or isinstance(right, TouchedRows):
-            return added(left, right)
         left += right
         return left
-    if isinstance(left, tuple):
-        parts = [add(*pair) for pair in zip(left, right, strict=True)]
-        return type(left)(*parts) if hasattr(left, "_fields") else tuple(parts)
-    if dataclasses.is_dataclass(left) and not isinstance(left, type):
-        names = [field.name for field in dataclasses.fields(left)]
-        return dataclasses.replace(left, **{name: add(getattr(left, name), getattr(right, name)) for name in names})
     return left + right

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from numbers import Integral, Real
-from typing import Any, ClassVar, Self
+from dataclasses import KW_ONLY, dataclass
+from numbers import Real
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.utils._param_validation import Interval
 
-from partwise.core.estimator import COMMON_CONSTRAINTS, checks_parameters
+from partwise.contract.declaration import Candidate, Declaration
+from partwise.contract.estimator import AT_LEAST_0, AT_LEAST_1, COMMON_CONSTRAINTS, POSITIVE
+from partwise.core.data import CountMatrix
 from partwise.core.result import Status
-from partwise.gamma_poisson.fitted import GammaPoissonEstimator
+from partwise.gamma_poisson.gamma_activations import GammaActivations
 from partwise.gamma_poisson.inference.beta_gamma_gibbs import BetaGammaGibbs, BetaGammaState
 
-_POSITIVE = [Interval(Real, 0, None, closed="neither")]
 
-
-class BetaGammaPFA(GammaPoissonEstimator):
+@dataclass(eq=False, repr=False)
+class BetaGammaPFA(GammaActivations):
     """Find parts of counts by beta-Gamma Poisson factor analysis (Zhou et al. 2012), by Gibbs sampling.
 
     φ_k ~ Dirichlet(dictionary_concentration); h_nk ~ Gamma(shape, scale p_k / (1 - p_k)); p_k ~ Beta(κ ε, κ (1 - ε));
@@ -69,63 +70,40 @@ class BetaGammaPFA(GammaPoissonEstimator):
     (5, 8)
     """
 
+    declares: ClassVar[Declaration] = Declaration(
+        data="counts",
+        papers=(
+            "Zhou, M., Hannah, L., Dunson, D. & Carin, L. (2012). Beta-negative binomial process and Poisson factor "
+            "analysis. International Conference on Artificial Intelligence and Statistics.",
+        ),
+        candidates=(
+            Candidate(
+                "beta-gamma-pfa", effort={"burn_in": 200, "n_draws": 200}, estimated="shape", complexity=30, cost=7
+            ),
+        ),
+        marginal=True,
+        counts_parts_by="active",
+    )
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **{name: rule for name, rule in COMMON_CONSTRAINTS.items() if name not in ("max_iter", "tol")},
-        "dictionary_concentration": _POSITIVE,
-        "shape": _POSITIVE,
-        "concentration": _POSITIVE,
+        "dictionary_concentration": [POSITIVE],
+        "shape": [POSITIVE],
+        "concentration": [POSITIVE],
         "base_probability": [Interval(Real, 0, 1, closed="neither"), None],
-        "n_draws": [Interval(Integral, 1, None, closed="left")],
-        "burn_in": [Interval(Integral, 0, None, closed="left")],
+        "n_draws": [AT_LEAST_1],
+        "burn_in": [AT_LEAST_0],
     }
 
-    def __init__(
-        self,
-        n_components: int = 100,
-        *,
-        dictionary_concentration: float = 0.1,
-        shape: float = 1.0,
-        concentration: float = 1.0,
-        base_probability: float | None = None,
-        n_draws: int = 500,
-        burn_in: int = 500,
-        active_threshold: float | None = None,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        engine: Any = None,
-        progress: bool | None = None,
-        callbacks: Sequence[Any] = (),
-        checkpoint: Any = None,
-        resume: bool = False,
-    ) -> None:
-        self.n_components = n_components
-        self.dictionary_concentration = dictionary_concentration
-        self.shape = shape
-        self.concentration = concentration
-        self.base_probability = base_probability
-        self.n_draws = n_draws
-        self.burn_in = burn_in
-        self.active_threshold = active_threshold
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.engine = engine
-        self.progress = progress
-        self.callbacks = callbacks
-        self.checkpoint = checkpoint
-        self.resume = resume
+    n_components: int = 100
+    _: KW_ONLY
+    dictionary_concentration: float = 0.1
+    shape: float = 1.0
+    concentration: float = 1.0
+    base_probability: float | None = None
+    n_draws: int = 500
+    burn_in: int = 500
 
-    @checks_parameters
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Fit the parts.
-
-        Parameters
-        ----------
-        X
-            Counts, samples x features: array, sparse matrix, frame, AnnData or `Table`. NaN is missing.
-        y
-            Ignored.
-        """
-        data = self._data(X, reset=True, caller="fit")
+    def _fit(self, data: CountMatrix) -> None:
         algorithm = BetaGammaGibbs(
             n_components=self.n_components,
             dictionary_concentration=self.dictionary_concentration,
@@ -135,7 +113,7 @@ class BetaGammaPFA(GammaPoissonEstimator):
             burn_in=self.burn_in,
             engine=self._engine(),
         )
-        result = self._run(algorithm, data, convergence=None, max_iter=self.burn_in + self.n_draws)
+        result = self._run(algorithm, data, max_iter=self.burn_in + self.n_draws)
         if result.status.code == "max_iter":
             self.status_ = Status(
                 "max_iter",
@@ -143,14 +121,13 @@ class BetaGammaPFA(GammaPoissonEstimator):
                 " falls at the end, raise burn_in.",
             )
         self._store(result.state)
-        return self
 
     def _store(self, state: BetaGammaState) -> None:
         # A fit that was interrupted in its burn-in has only its last draw.
         kept = state.n_kept
         dictionary = state.dictionary_sum / kept if kept else state.dictionary
         probability = state.probability_sum / kept if kept else state.probability
-        counts = state.counts_sum if kept else state.sample_counts.sum(axis=0)
+        counts = state.counts_sum if kept else np.asarray(state.sample_counts).sum(axis=0)
         self._store_components(dictionary, counts)
         self.shape_ = np.full(self.n_components, float(self.shape))
         self.rate_ = (1.0 - probability) / probability

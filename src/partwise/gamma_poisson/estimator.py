@@ -2,34 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from numbers import Integral, Real
-from typing import Any, ClassVar, Self
+from dataclasses import KW_ONLY, dataclass, field
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils._param_validation import StrOptions
 
+from partwise.contract.declaration import Candidate, Declaration
+from partwise.contract.estimator import AT_LEAST_0, AT_LEAST_1, COMMON_CONSTRAINTS, POSITIVE
+from partwise.core.convergence import Rule, SmallChange, Threshold
 from partwise.core.data import CountMatrix, SparseData
-from partwise.core.estimator import COMMON_CONSTRAINTS, checks_parameters
-from partwise.core.result import Status, Trace
 from partwise.core.validation import positive_each
-from partwise.gamma_poisson.fitted import GammaPoissonEstimator
+from partwise.errors import InvalidInputError
+from partwise.gamma_poisson.gamma_activations import GammaActivations
 from partwise.gamma_poisson.inference.activations import variational_mean
-from partwise.gamma_poisson.inference.choice import ALGORITHMS, Choice
-from partwise.gamma_poisson.inference.online import OnlineState
-from partwise.gamma_poisson.inference.report import traced_norms
+from partwise.gamma_poisson.inference.auto import Auto
+from partwise.gamma_poisson.inference.exact_em import ExactEM
+from partwise.gamma_poisson.inference.joint import JointEM
+from partwise.gamma_poisson.inference.mcem import MonteCarloEM
+from partwise.gamma_poisson.inference.online import OnlineEM, OnlineState
+from partwise.gamma_poisson.inference.saem import StochasticApproximationEM
 from partwise.gamma_poisson.inference.starts import given_dictionary
-from partwise.gamma_poisson.model import GammaPoissonModel
+from partwise.gamma_poisson.inference.vem import VariationalEM
+from partwise.gamma_poisson.model import GammaPoissonAlgorithm, GammaPoissonModel
 
 Floats = NDArray[np.float64]
 
-_POSITIVE = Interval(Real, 0, None, closed="neither")
-_DRAWS = [Interval(Integral, 1, None, closed="left"), None]
+# Most iterations, where the user says nothing.
+_MAX_ITER = {"auto": 2000, "vem": 2000, "joint": 2000, "exact-em": 1000}
+_MAX_ITER_OF_OTHERS = 500
+# Kept and discarded sweeps of an iteration.
+_SWEEPS = {"saem": (1, 0), "online": (3, 2)}
+_SWEEPS_OF_OTHERS = 150, 150
+_ALGORITHMS = {"auto", "mcem-c", "mcem-h", "mcem-ch", "saem", "online", "vem", "joint", "exact-em"}
+_OF_ANY_NUMBERS = {"vem", "joint"}
+# All data together give no more than this many nats worth of an answer: far less than a tie between two models.
+_NEGLIGIBLE = 5e-2
 
 
-class GammaPoissonNMF(GammaPoissonEstimator):
+@dataclass(eq=False, repr=False)
+class GammaPoissonNMF(GammaActivations):
     """Find parts of counts by maximum marginal likelihood: h_nk ~ Gamma(shape, rate), x_nf ~ Poisson(Σ_k h_nk w_fk).
 
     Activations are integrated out and the dictionary w is free. Parts that are not needed empty by themselves.
@@ -104,221 +117,154 @@ class GammaPoissonNMF(GammaPoissonEstimator):
     2
     """
 
-    n_samples_seen_: int
-    online_statistic_: Floats
-
+    declares: ClassVar[Declaration] = Declaration(
+        data="counts",
+        papers=(
+            "Filstroff, L., Lumbreras, A. & Févotte, C. (2018). Closed-form marginal likelihood in Gamma-Poisson "
+            "matrix factorization. International Conference on Machine Learning.",
+        ),
+        # The shape stays 1, at which parts that are not needed empty; smaller shapes do not empty them.
+        candidates=(
+            Candidate("gamma-poisson", effort={"tol": 1e-4, "n_starts": 3, "max_iter": 300}, complexity=20, cost=9),
+        ),
+        marginal=True,
+        given_parts=True,
+        counts_parts_by="active",
+    )
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **COMMON_CONSTRAINTS,
-        "max_iter": [Interval(Integral, 0, None, closed="left"), None],
-        "shape": [_POSITIVE, "array-like", StrOptions({"estimate"})],
-        "rate": [_POSITIVE, "array-like"],
-        "inference": [StrOptions(set(ALGORITHMS))],
+        "max_iter": [AT_LEAST_0, None],
+        "shape": [POSITIVE, "array-like", StrOptions({"estimate"})],
+        "rate": [POSITIVE, "array-like"],
+        "inference": [StrOptions(_ALGORITHMS)],
         "e_step": [StrOptions({"sampled", "rao-blackwell", "collapsed"}), None],
-        "draws_per_iter": _DRAWS,
-        "burn_in_per_iter": [Interval(Integral, 0, None, closed="left"), None],
+        "draws_per_iter": [AT_LEAST_1, None],
+        "burn_in_per_iter": [AT_LEAST_0, None],
         "init": ["array-like", None],
-        "n_starts": [Interval(Integral, 1, None, closed="left")],
-        "batch_size": [Interval(Integral, 1, None, closed="left")],
+        "n_starts": [AT_LEAST_1],
+        "batch_size": [AT_LEAST_1],
     }
 
-    def __init__(
-        self,
-        n_components: int = 10,
-        *,
-        shape: Any = 1.0,
-        rate: Any = 1.0,
-        inference: str = "auto",
-        e_step: str | None = None,
-        draws_per_iter: int | None = None,
-        burn_in_per_iter: int | None = None,
-        init: Any = None,
-        n_starts: int = 5,
-        batch_size: int = 256,
-        max_iter: int | None = None,
-        tol: float = 1e-5,
-        active_threshold: float | None = None,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        engine: Any = None,
-        progress: bool | None = None,
-        callbacks: Sequence[Any] = (),
-        checkpoint: Any = None,
-        resume: bool = False,
-    ) -> None:
-        self.n_components = n_components
-        self.shape = shape
-        self.rate = rate
-        self.inference = inference
-        self.e_step = e_step
-        self.draws_per_iter = draws_per_iter
-        self.burn_in_per_iter = burn_in_per_iter
-        self.init = init
-        self.n_starts = n_starts
-        self.batch_size = batch_size
-        self.max_iter = max_iter  # type: ignore[assignment]  # None asks for the algorithm's own
-        self.tol = tol
-        self.active_threshold = active_threshold
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.engine = engine
-        self.progress = progress
-        self.callbacks = callbacks
-        self.checkpoint = checkpoint
-        self.resume = resume
+    _: KW_ONLY
+    shape: Any = 1.0
+    rate: Any = 1.0
+    inference: str = "auto"
+    e_step: str | None = None
+    draws_per_iter: int | None = None
+    burn_in_per_iter: int | None = None
+    init: Any = None
+    n_starts: int = 5
+    batch_size: int = 256
+    max_iter: int | None = None
+    tol: float = 1e-5
 
-    @classmethod
-    def from_components(
-        cls,
-        components: Any,
-        *,
-        feature_names: Any = None,
-        component_names: Any = None,
-        shape: Any = 1.0,
-        rate: Any = 1.0,
-        **parameters: Any,
-    ) -> Self:
-        """An estimator that counts as fitted, with given parts: for activations and likelihoods under them.
-
-        Parameters
-        ----------
-        components
-            Components x features, nonnegative.
-        feature_names
-            Names of the features, checked against the data where these have names.
-        component_names
-            Names of the parts, which `get_feature_names_out` and the command's tables then show.
-        shape, rate
-            Of the gamma priors: numbers, or one a component.
-        parameters
-            Further parameters of the estimator.
-
-        Examples
-        --------
-        >>> from partwise import GammaPoissonNMF
-        >>> model = GammaPoissonNMF.from_components([[9.0, 0.0], [0.0, 9.0]])
-        >>> model.transform([[3, 4]]).round(6)
-        array([[0.4, 0.5]])
-        """
-        given = CountMatrix.build(components, integers=False, allow_missing=False, caller="from_components")
-        n_components, n_features = given.shape
-        model = cls(n_components, shape=shape, rate=rate, **parameters)
-        model.n_features_in_ = n_features
-        model._remember_names(feature_names, component_names)
-        model.n_iter_, model.trace_ = 0, Trace()
-        model.status_ = Status("converged", "The components were given; there is nothing to fit.")
-        dictionary = np.ascontiguousarray(given.to_scipy().toarray().T, dtype=np.float64)
-        shapes, rates = positive_each(shape, "shape", n_components), positive_each(rate, "rate", n_components)
-        model._store(GammaPoissonModel(dictionary, shapes, rates), 0)
-        return model
+    online_statistic_: Floats = field(init=False)
 
     @property
     def column_norms_(self) -> Floats:
         """Iterations x components: w_+k after each iteration of the fit."""
-        return traced_norms(self.trace_, self.n_components_)
-
-    @checks_parameters
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Fit the parts.
-
-        Parameters
-        ----------
-        X
-            Counts, samples x features: array, sparse matrix, frame, AnnData or `Table`; ``"vem"`` and ``"joint"``
-            take any nonnegative data. NaN is missing.
-        y
-            Ignored.
-        """
-        data = self._data(X, reset=True, caller="fit", integers=self._needs_integers)
-        choice = self._choice(data)
-        algorithm = choice.algorithm(data)
-        max_iter = ALGORITHMS[self.inference].max_iter if self.max_iter is None else self.max_iter
-        result = self._run(algorithm, data, convergence=choice.rule(data), max_iter=max_iter)
-        if hasattr(self, "online_statistic_"):
-            del self.online_statistic_
-        self._store(algorithm.model(result.state), data.shape[0])
-        return self
+        if not len(self.trace_):
+            return np.empty((0, self.n_components_))
+        return np.column_stack([self.trace_[f"column_norm_{k}"] for k in range(self.n_components_)])
 
     @property
     def _needs_integers(self) -> bool:
-        return ALGORITHMS[self.inference].integers
+        return self.inference not in _OF_ANY_NUMBERS
 
-    def _choice(self, data: SparseData) -> Choice:
-        estimate = isinstance(self.shape, str)
-        n_components = self.n_components
-        return Choice(
-            self.inference,
-            positive_each(1.0 if estimate else self.shape, "shape", n_components),
-            positive_each(self.rate, "rate", n_components),
-            estimate,
-            None if self.init is None else given_dictionary(self.init, data, n_components),
-            self.e_step,
-            self.draws_per_iter,
-            self.burn_in_per_iter,
-            self.n_starts,
-            self.batch_size,
-            self.tol,
-            self._engine(),
-            self.n_jobs,
-        )
+    def _take_components(self, dictionary: Floats) -> None:
+        self._store(GammaPoissonModel(dictionary, *self._prior()))
 
-    def _store(self, model: GammaPoissonModel, n_samples: int) -> None:
+    def _prior(self) -> tuple[Floats, Floats]:
+        """Shapes, of which estimation starts at 1, and rates."""
+        shape = 1.0 if isinstance(self.shape, str) else self.shape
+        return positive_each(shape, "shape", self.n_components), positive_each(self.rate, "rate", self.n_components)
+
+    def _fit(self, data: CountMatrix) -> None:
+        algorithm = self._algorithm(data)
+        max_iter = _MAX_ITER.get(self.inference, _MAX_ITER_OF_OTHERS) if self.max_iter is None else self.max_iter
+        result = self._run(algorithm, data, max_iter=max_iter, convergence=self._rule(data))
+        self._store(algorithm.model(result.state))
+
+    def _settings(self, data: SparseData) -> dict[str, Any]:
+        """What all algorithms are told."""
+        shape, rate = self._prior()
+        start = None if self.init is None else given_dictionary(self.init, data, self.n_components)
+        return {
+            "shape": shape,
+            "rate": rate,
+            "estimate_shape": isinstance(self.shape, str),
+            "start": start,
+            "engine": self._engine(),
+        }
+
+    def _algorithm(self, data: SparseData) -> GammaPoissonAlgorithm:
+        settings = self._settings(data)
+        if self.inference == "auto":
+            tol = self._tol(data) / data.total
+            return Auto(**settings, n_starts=self.n_starts, tol=tol, n_jobs=self.n_jobs)
+        if self.inference == "vem":
+            return VariationalEM(**settings)
+        if self.inference == "exact-em":
+            return ExactEM(**settings, n_jobs=self.n_jobs)
+        if self.inference == "joint":
+            if settings.pop("estimate_shape") or np.any(settings["shape"] < 1):
+                raise InvalidInputError(
+                    "inference='joint' needs a shape of at least 1, given and not estimated, as the joint likelihood is"
+                    " unbounded at activations of 0 below: use inference='auto'."
+                )
+            return JointEM(**settings)
+        if self.inference == "online":
+            return self._online(settings)
+        draws, burn_in = self._sweeps(self.inference)
+        if self.inference == "saem":
+            e_step = self.e_step or "rao-blackwell"
+            return StochasticApproximationEM(**settings, m_step="c", e_step=e_step, draws=draws, burn_in=burn_in)
+        m_step, e_step = self.inference.removeprefix("mcem-"), self.e_step or "sampled"
+        return MonteCarloEM(**settings, m_step=m_step, e_step=e_step, draws=draws, burn_in=burn_in)
+
+    def _online(self, settings: dict[str, Any]) -> OnlineEM:
+        draws, burn_in = self._sweeps("online")
+        return OnlineEM(**settings, batch_size=self.batch_size, draws=draws, burn_in=burn_in)
+
+    def _sweeps(self, inference: str) -> tuple[int, int]:
+        draws, burn_in = _SWEEPS.get(inference, _SWEEPS_OF_OTHERS)
+        return self.draws_per_iter or draws, burn_in if self.burn_in_per_iter is None else self.burn_in_per_iter
+
+    def _rule(self, data: SparseData) -> Rule | None:
+        """When the algorithm has converged; None if it runs for ``max_iter`` iterations."""
+        if self.tol > 0 and self.inference == "auto":
+            return Threshold("remaining_gain", self._tol(data) / data.total)
+        if self.tol > 0 and self.inference in ("vem", "joint", "exact-em"):
+            return SmallChange(self._tol(data), 1.0, patience=2)
+        return None
+
+    def _tol(self, data: SparseData) -> float:
+        """In nats."""
+        return max(self.tol * data.total, _NEGLIGIBLE) if self.tol > 0 else 0.0
+
+    def _store(self, model: GammaPoissonModel) -> None:
         self._store_components(model.dictionary, model.dictionary.sum(axis=0) * model.shape / model.rate)
         self.shape_, self.rate_ = model.shape.copy(), model.rate.copy()
-        self.n_samples_seen_ = n_samples
 
-    @checks_parameters
-    def partial_fit(self, X: Any, y: Any = None) -> Self:
-        """Take in a batch of samples by on-line EM, whatever ``inference`` is; call it with batch after batch.
+    def _takes_batches(self) -> bool:
+        return True
 
-        After `fit`, it goes on from the parts that were found, which count as much as the samples they were fitted to.
-
-        Parameters
-        ----------
-        X
-            Some samples, with the same features in every call.
-        y
-            Ignored.
-        """
-        begun = hasattr(self, "components_")
-        data = self._data(X, reset=not begun, caller="partial_fit")
-        if begun:
-            self._check_goes_on()
-        online = self._choice(data).online()
-        n_batches = self.n_iter_ if hasattr(self, "online_statistic_") else 0
-        with self._compiling():
-            if not begun:
-                state = online.init(self._key(), data)
-            elif hasattr(self, "online_statistic_"):
-                state = OnlineState(self.shape_.copy(), self.online_statistic_, self.n_samples_seen_)
-            else:
-                statistic = self.components_.T * (self.shape_ / self.rate_)
-                state = OnlineState(self.shape_.copy(), statistic, self.n_samples_seen_)
-            online.absorb(self._key().at(n_batches + 1), data, state)
-        self._store(online.model(state), state.n_seen)
+    def _absorb(self, data: CountMatrix, n_batches: int, n_seen: int) -> None:
+        """On-line EM, whatever ``inference`` is."""
+        online, key = self._online(self._settings(data)), self._key()
+        if not hasattr(self, "components_"):
+            state = online.init(key, data)
+        elif hasattr(self, "online_statistic_"):
+            state = OnlineState(self.shape_.copy(), self.online_statistic_, n_seen)
+        else:
+            state = OnlineState(self.shape_.copy(), self.components_.T * (self.shape_ / self.rate_), n_seen)
+        online.absorb(key.at(n_batches + 1), data, state)
+        self._forget()
+        self._store(online.model(state))
         self.online_statistic_ = state.statistic
-        self.n_iter_, self.trace_ = n_batches + 1, Trace()
-        self.status_ = Status(
-            "stopped", f"Took in {state.n_seen} samples, the last by partial_fit; pass more to go on."
-        )
-        return self
 
-    def transform(self, X: Any) -> Floats:
-        """Posterior means of the activations, given the dictionary.
-
-        Parameters
-        ----------
-        X
-            Data as for `fit`.
-
-        Returns
-        -------
-        ndarray
-            Samples x components. By Gibbs sampling with one fixed stream for every row, so that the same row always
-            gives the same bits, in any batch; means of the variational posterior for ``"vem"`` and ``"joint"``.
-        """
+    def _activations(self, data: CountMatrix) -> Floats:
+        """Posterior means; for ``"vem"`` and ``"joint"`` those of the variational posterior."""
         if self._needs_integers:
-            return super().transform(X)
-        check_is_fitted(self, "components_")
-        data = self._data(X, reset=False, caller="transform", integers=False)
-        with self._compiling():
-            return variational_mean(data, self.components_.T, self.shape_, self.rate_, self._engine())
+            return super()._activations(data)
+        return variational_mean(data, self.components_.T, self.shape_, self.rate_, self._engine())

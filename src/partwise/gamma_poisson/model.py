@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import scipy.sparse as sp
@@ -12,6 +12,7 @@ from scipy.special import gammaln, xlogy
 
 from partwise.core.data import SparseData
 from partwise.core.keys import Key
+from partwise.core.run import Algorithm
 from partwise.errors import InvalidInputError
 from partwise.gamma_poisson.negative_multinomial import NegativeMultinomial
 from partwise.poisson.model import PoissonModel
@@ -109,3 +110,15 @@ class GammaPoissonModel:
         with np.errstate(divide="ignore"):
             logs = xlogy(self.shape - 1.0, activations) - self.rate * activations + prior
         return PoissonModel(activations, self.dictionary).log_likelihood(data) + float(logs.sum())
+
+
+class GammaPoissonAlgorithm(Algorithm[Any], Protocol):
+    """An algorithm whose states stand for a model."""
+
+    def model(self, state: Any) -> GammaPoissonModel:
+        """Dictionary, shapes and rates of a state."""
+
+
+def column_norms(dictionary: Floats) -> dict[str, float]:
+    """w_+k of each component, as columns of a trace, which `partwise.plotting.plot_norms` draws."""
+    return {f"column_norm_{k}": float(norm) for k, norm in enumerate(dictionary.sum(axis=0))}

@@ -9,13 +9,15 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from partwise.io.atomic import atomic_path, write_atomically
-    from partwise.io.formats import FORMATS
-    from partwise.io.reading import read
-    from partwise.io.table import Table
-    from partwise.io.writers.annotated import write_h5ad
-    from partwise.io.writers.matrix import write_matrix
-    from partwise.io.writers.tables import write_columns, write_table
+    from partwise.io.atomic import atomic_path as atomic_path
+    from partwise.io.atomic import write_atomically as write_atomically
+    from partwise.io.formats import FORMATS as FORMATS
+    from partwise.io.reading import read as read
+    from partwise.io.table import Table as Table
+    from partwise.io.writers.annotated import write_h5ad as write_h5ad
+    from partwise.io.writers.matrix import write_matrix as write_matrix
+    from partwise.io.writers.tables import write_columns as write_columns
+    from partwise.io.writers.tables import write_table as write_table
 
 _MODULES = {
     "FORMATS": "formats",
@@ -29,18 +31,6 @@ _MODULES = {
     "write_table": "writers.tables",
 }
 
-__all__ = [
-    "FORMATS",
-    "Table",
-    "atomic_path",
-    "read",
-    "write_atomically",
-    "write_columns",
-    "write_h5ad",
-    "write_matrix",
-    "write_table",
-]
-
 
 def __getattr__(name: str) -> Any:
     if name not in _MODULES:
@@ -49,4 +39,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return sorted(_MODULES)

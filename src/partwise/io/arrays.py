@@ -14,9 +14,11 @@ import numpy as np
 from partwise.errors import FileFormatError, InvalidInputError
 from partwise.io.atomic import write_atomically
 from partwise.io.limits import bytes_allowed, refuse_above
+from partwise.io.source import bad_file, check_regular, library
 
 FORMAT_VERSION = 1
-Arrays = dict[str, np.ndarray[Any, Any]]
+Array = np.ndarray[Any, Any]
+Arrays = dict[str, Array]
 
 _HEADER_KEY = "partwise"
 _SEPARATOR = "::"
@@ -97,13 +99,13 @@ def load_arrays(
     FileNotFoundError
         There is no such file.
     """
-    limit = bytes_allowed(memory_limit)
-    tensors, header = _load_tensors(Path(path), limit)
+    path, limit = Path(path), bytes_allowed(memory_limit)
+    tensors, header = _load_tensors(path, limit)
     metadata = header.get("metadata", {})
     if _METADATA in tensors:
         metadata = _from_json(_as_bytes(tensors.pop(_METADATA), path, "its metadata"), path)
     if not isinstance(metadata, dict):
-        raise _damaged(path, "its metadata are not a JSON object")
+        raise bad_file(path, "its metadata are not a JSON object")
     arrays: Arrays = {}
     for name in sorted(tensors):
         if name.endswith(_TEXT):
@@ -113,47 +115,32 @@ def load_arrays(
         elif _SEPARATOR not in name:
             arrays[name] = tensors[name]
         elif not (name.endswith(_OFFSETS) and name.removesuffix(_OFFSETS) + _TEXT in tensors):
-            raise _damaged(path, f"it holds an array {name!r} of unknown meaning")
+            raise bad_file(path, f"it holds an array {name!r} of unknown meaning")
     return arrays, metadata
 
 
 def _load_tensors(path: Path, limit: int) -> tuple[Arrays, dict[str, Any]]:
-    from safetensors import SafetensorError, safe_open
+    from safetensors import safe_open
 
     if path.is_dir():
         raise IsADirectoryError(f"{path} is a directory; give the name of a file.")
-    if not path.is_file():
-        raise FileNotFoundError(f"there is no file {path}; check the name.")
+    check_regular(path)
     refuse_above(limit, path.stat().st_size, f"{path}")
-    try:
-        with safe_open(path, framework="np") as file:
-            in_header = (file.metadata() or {}).get(_HEADER_KEY)
-            if in_header is None:
-                raise FileFormatError(
-                    f"{path} is a safetensors file, but not one of partwise; give a file written by partwise."
-                )
-            header = _from_json(in_header, path)
-            _check_version(header, path)
-            return {name: file.get_tensor(name) for name in file.keys()}, header  # noqa: SIM118 - not a dict
-    except (
-        SafetensorError,
-        ValueError,
-        TypeError,
-        KeyError,
-        AttributeError,
-        OverflowError,
-        OSError,
-        MemoryError,
-    ) as error:
-        if isinstance(error, FileFormatError | PermissionError):
-            raise
-        raise _damaged(path, f"it is truncated, damaged or not a safetensors file ({error})") from error
+    with library(path, "a safetensors file"), safe_open(path, framework="np") as file:
+        in_header = (file.metadata() or {}).get(_HEADER_KEY)
+        if in_header is None:
+            raise FileFormatError(
+                f"{path} is a safetensors file, but not one of partwise; give a file written by partwise."
+            )
+        header = _from_json(in_header, path)
+        _check_version(header, path)
+        return {name: file.get_tensor(name) for name in file.keys()}, header  # noqa: SIM118 - not a dict
 
 
 def _check_version(header: Any, path: Path) -> None:
     version = header.get("format_version") if isinstance(header, dict) else None
     if not isinstance(version, int) or isinstance(version, bool) or version < 1:
-        raise _damaged(path, "its header has no format_version")
+        raise bad_file(path, "its header has no format_version")
     if version > FORMAT_VERSION:
         raise FileFormatError(
             f"{path} has format version {version} and this partwise reads up to {FORMAT_VERSION}; upgrade partwise."
@@ -178,32 +165,26 @@ def _encode(name: str, value: Any) -> Arrays:
     return {name: array.astype(array.dtype.newbyteorder("<"), copy=False)}
 
 
-def _decode_text(
-    text: np.ndarray[Any, Any],
-    offsets: np.ndarray[Any, Any] | None,
-    path: str | os.PathLike[str],
-    name: str,
-    limit: int,
-) -> np.ndarray[Any, Any]:
+def _decode_text(text: Array, offsets: Array | None, path: Path, name: str, limit: int) -> Array:
     raw = _as_bytes(text, path, f"label array {name!r}")
     if offsets is None or offsets.dtype != np.int64 or offsets.ndim != 1 or not len(offsets):
-        raise _damaged(path, f"label array {name!r} has no offsets")
+        raise bad_file(path, f"label array {name!r} has no offsets")
     lengths = np.diff(offsets)
     if offsets[0] != 0 or offsets[-1] != len(raw) or (lengths < 0).any():
-        raise _damaged(path, f"the offsets of label array {name!r} do not fit its text")
+        raise bad_file(path, f"the offsets of label array {name!r} do not fit its text")
     # A NumPy array of str gives every label the room of the longest, four bytes a character.
     refuse_above(limit, 4 * len(lengths) * int(lengths.max(initial=0)), f"{path}: label array {name!r}")
     bounds = offsets.tolist()
     try:
         labels = [raw[start:end].decode("utf-8", "surrogatepass") for start, end in itertools.pairwise(bounds)]
     except UnicodeDecodeError as error:
-        raise _damaged(path, f"label array {name!r} is not UTF-8") from error
+        raise bad_file(path, f"label array {name!r} is not UTF-8") from error
     return np.array(labels, dtype=np.str_)
 
 
-def _as_bytes(array: np.ndarray[Any, Any], path: str | os.PathLike[str], what: str) -> bytes:
+def _as_bytes(array: Array, path: Path, what: str) -> bytes:
     if array.dtype != np.uint8 or array.ndim != 1:
-        raise _damaged(path, f"{what} should be bytes")
+        raise bad_file(path, f"{what} should be bytes")
     return array.tobytes()
 
 
@@ -222,12 +203,8 @@ def _plain(value: Any) -> Any:
     raise TypeError(f"{type(value).__name__} {value!r} is not plain data")
 
 
-def _from_json(text: str | bytes, path: str | os.PathLike[str]) -> Any:
+def _from_json(text: str | bytes, path: Path) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise _damaged(path, "its metadata are not JSON") from error
-
-
-def _damaged(path: str | os.PathLike[str], what: str) -> FileFormatError:
-    return FileFormatError(f"cannot read {os.fspath(path)}: {what}; write the file again or fetch a fresh copy.")
+        raise bad_file(path, "its metadata are not JSON") from error

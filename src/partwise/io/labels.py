@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -29,8 +29,7 @@ def read_label_file(path: Path, limit: int) -> Labels:
     return label_array([line.rstrip("\r\n") for line in text_lines(path, limit)], path, limit)
 
 
-@dataclass(frozen=True)
-class Found:
+class Found(NamedTuple):
     """Labels, and where they came from."""
 
     labels: Labels
@@ -59,14 +58,20 @@ def with_labels(
     table: Table, path: Path, options: ReadOptions, names: Iterable[str], rows: Iterable[str] = ()
 ) -> Table:
     """Add labels to a table whose file has none, from the options or from files beside it (``names`` for columns)."""
-    columns = find_labels(options.vocabulary, "vocabulary", path, names, options.limit)
-    found_rows = find_labels(options.row_labels, "row_labels", path, rows, options.limit)
-    n_rows, n_columns = table.shape
-    return replace(
-        table,
-        row_labels=_fitting(found_rows, "row_labels", path, n_rows, "rows", table.row_labels),
-        column_labels=_fitting(columns, "vocabulary", path, n_columns, "columns", table.column_labels),
-    )
+    fitting = []
+    for option, files, own, size, axis in (
+        ("row_labels", rows, table.row_labels, table.shape[0], "rows"),
+        ("vocabulary", names, table.column_labels, table.shape[1], "columns"),
+    ):
+        found = find_labels(getattr(options, option), option, path, files, options.limit)
+        if found is not None and len(found.labels) != size:
+            raise bad_file(
+                path,
+                f"it has {size} {axis} but {found.origin} has {len(found.labels)} labels",
+                f"give the matching labels as {option}=, or {option}=False for none",
+            )
+        fitting.append(own if found is None else found.labels)
+    return replace(table, row_labels=fitting[0], column_labels=fitting[1])
 
 
 def beside(stem: str, *endings: str) -> list[str]:
@@ -77,17 +82,3 @@ def beside(stem: str, *endings: str) -> list[str]:
 def labels_beside(table: Table, path: Path, options: ReadOptions, stem: str, *endings: str) -> Table:
     """Add labels as `with_labels` does, from STEM.vocab.txt (or another ending) and STEM.rows.txt beside the data."""
     return with_labels(table, path, options, beside(stem, ".vocab.txt", *endings), beside(stem, ".rows.txt"))
-
-
-def _fitting(
-    found: Found | None, option: str, path: Path, needed: int, axis: str, otherwise: Labels | None
-) -> Labels | None:
-    if found is None:
-        return otherwise
-    if len(found.labels) != needed:
-        raise bad_file(
-            path,
-            f"it has {needed} {axis} but {found.origin} has {len(found.labels)} labels",
-            f"give the matching labels as {option}=, or {option}=False for none",
-        )
-    return found.labels

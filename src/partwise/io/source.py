@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import codecs
 import contextlib
 import gzip
 import io
@@ -49,10 +48,6 @@ def reading(path: Path) -> Iterator[None]:
         if path.exists():  # then it is a part of it that is missing
             raise bad_file(path, f"a part of it is missing ({_brief(error)})") from error
         raise FileNotFoundError(f"there is no file {path}; check the name.") from error
-    except UnicodeDecodeError as error:
-        with reading(path):  # the compressed data may turn out to be damaged further on
-            place = _line_that_is_not_utf8(path)
-        raise bad_file(path, f"{place} is not UTF-8 text", "save it with UTF-8 encoding") from error
 
 
 @contextlib.contextmanager
@@ -79,18 +74,21 @@ def open_binary(path: Path) -> BinaryIO:
 
 def text_lines(path: Path, limit: int) -> Iterator[str]:
     """Lines of UTF-8 text with their ends, decompressed as they are read; a line beyond all reason is refused."""
-    longest = _longest_line(limit)
-    with (
-        reading(path),
-        open_binary(path) as raw,
-        io.TextIOWrapper(cast(io.BufferedReader, raw), encoding="utf-8-sig", newline="") as text,
-    ):
-        number = 0
-        while line := text.readline(longest):
-            number += 1
-            if len(line) == longest and line[-1] not in "\r\n":
-                raise bad_file(path, f"line {number} is longer than {format_bytes(longest)}")
-            yield line
+    for _, text in text_chunks(path, limit):
+        yield from io.StringIO(text, newline="")
+
+
+def text_chunks(path: Path, limit: int) -> Iterator[tuple[int, str]]:
+    """Pieces of UTF-8 text that end at line ends, each with the number of lines before it."""
+    before = 0
+    for chunk in byte_chunks(path, limit, _CHUNK):
+        try:
+            text = chunk.decode("utf-8")
+        except UnicodeDecodeError as error:
+            line = before + 1 + chunk.count(b"\n", 0, error.start)
+            raise bad_file(path, f"line {line} is not UTF-8 text", "save it with UTF-8 encoding") from error
+        yield before, text if before else text.removeprefix("\ufeff")
+        before += chunk.count(b"\n")
 
 
 def byte_chunks(path: Path, limit: int, size: int = 2**24) -> Iterator[bytes]:
@@ -125,19 +123,6 @@ def check_entries_fit(path: Path, entries: int, bytes_each: int) -> None:
     """Refuse a header that declares more entries than the file has room for."""
     if entries * bytes_each > largest_content(path) + bytes_each:
         raise bad_file(path, f"its header declares {entries} entries, more than a file of this size can hold")
-
-
-def _line_that_is_not_utf8(path: Path) -> str:
-    decoder = codecs.getincrementaldecoder("utf-8")()
-    line = 1
-    with open_binary(path) as stream:
-        while chunk := stream.read(_CHUNK):
-            try:
-                line += decoder.decode(chunk).count("\n")
-            except UnicodeDecodeError as error:
-                line += error.object.count(b"\n", 0, error.start)
-                break
-    return f"line {line}"
 
 
 def _brief(error: BaseException) -> str:

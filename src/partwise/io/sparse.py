@@ -14,6 +14,11 @@ from partwise.io.options import Duplicates
 from partwise.io.source import bad_file
 
 Array = np.ndarray[Any, Any]
+Entries = tuple[Array, Array, Array]
+"""Row, column and value of each entry."""
+Place = Callable[[int], str]
+"""Names the n-th entry in a message, such as its line."""
+
 _LARGEST_INT = 2**63 - 1
 # A matrix with more rows or columns than this, nearly all of them empty, is taken for a wrong header.
 _MANY = 10**7
@@ -77,19 +82,10 @@ def check_compressed(
 
 
 def from_coordinates(
-    rows: Array,
-    columns: Array,
-    values: Array,
-    shape: tuple[int, int],
-    path: Path,
-    *,
-    duplicates: Duplicates,
-    place: Callable[[int], str] = "entry {}".format,
+    entries: Entries, shape: tuple[int, int], path: Path, duplicates: Duplicates, place: Place = "entry {}".format
 ) -> sp.csr_array:
-    """A CSR array from entries that are known to lie inside ``shape``.
-
-    ``place`` names the n-th entry in a message, such as its line.
-    """
+    """A CSR array from entries that are known to lie inside ``shape``; ``place`` names the n-th one in a message."""
+    rows, columns, values = entries
     matrix = sp.coo_array((values, (rows, columns)), shape=shape).tocsr()
     if matrix.nnz < len(values):
         if duplicates == "refuse":
@@ -99,7 +95,7 @@ def from_coordinates(
                 f"{place(second)} repeats the row and column of {place(first)}",
                 "remove one of them, or pass duplicates='sum' to add them up",
             )
-        matrix = _summed(rows, columns, values, shape, path)
+        matrix = _summed(entries, shape, path)
     return sp.csr_array(matrix)
 
 
@@ -110,11 +106,12 @@ def _without_repeats(matrix: sp.csr_array, path: Path) -> sp.csr_array:
     if matrix.has_canonical_format:
         return matrix
     entries = matrix.tocoo()
-    return _summed(entries.row, entries.col, entries.data, matrix.shape, path)
+    return _summed((entries.row, entries.col, entries.data), matrix.shape, path)
 
 
-def _summed(rows: Array, columns: Array, values: Array, shape: tuple[int, int], path: Path) -> sp.csr_array:
+def _summed(entries: Entries, shape: tuple[int, int], path: Path) -> sp.csr_array:
     """Add up repeated entries, in 64 bits so that small integers do not wrap around."""
+    rows, columns, values = entries
     if values.dtype.kind in "biu":
         if np.abs(values.astype(np.float64)).sum() > 0.99 * _LARGEST_INT:
             raise bad_file(path, "its repeated entries add up to more than 64 bits hold", "remove the repeated entries")

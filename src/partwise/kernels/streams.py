@@ -5,10 +5,14 @@ A stream is one small array of uint64 that a kernel makes once, outside its loop
     stream = new_stream()
     for n in range(start, stop):
         seek(stream, seed, stage_chain, iteration, n)
-        ...  # next_uniform(stream), next_normal(stream), partwise.kernels.distributions
+        ...  # next_uniform(stream), gamma(stream, shape), ...
 
 with the three words of `partwise.core.keys.Key.words`. Nothing else feeds the numbers, so they do not depend on the
 thread or on the order in which rows are visited.
+
+Draws from other distributions are in `partwise.kernels.continuous`, `partwise.kernels.discrete` and
+`partwise.kernels.categories`. Their parameters are trusted, not checked; degenerate ones (shape 0, mean 0, all weight
+in one place) give their limit.
 """
 
 from __future__ import annotations

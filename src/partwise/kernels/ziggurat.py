@@ -53,10 +53,7 @@ NORMAL_EDGES, NORMAL_HEIGHTS = _layers(
     _normal_inverse,
 )
 EXPONENTIAL_EDGES, EXPONENTIAL_HEIGHTS = _layers(
-    EXPONENTIAL_TAIL,
-    (EXPONENTIAL_TAIL + 1.0) * math.exp(-EXPONENTIAL_TAIL),
-    _exponential_density,
-    _exponential_inverse,
+    EXPONENTIAL_TAIL, (EXPONENTIAL_TAIL + 1.0) * math.exp(-EXPONENTIAL_TAIL), _exponential_density, _exponential_inverse
 )
 
 # Step of a 53-bit integer in each layer.

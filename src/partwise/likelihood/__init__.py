@@ -1,4 +1,19 @@
-"""Estimators of log p(x) of rows of counts under a Gamma-Poisson model: one file an estimator, one signature."""
+"""Log p(x) of rows of counts under a Gamma-Poisson model: exact, or estimated with a standard error.
+
+Use `auto` unless you compare estimators. All are called as ``f(X, dictionary, shape, rate, *, rng, n_draws, n_jobs)``.
+They return a `LogLikelihood` with one number per row. These arguments mean the same everywhere:
+
+X
+    Rows of counts, of any accepted kind; missing cells are left out.
+dictionary
+    Features x components.
+shape, rate
+    Of the gamma prior of activations: one number, or one per component.
+rng
+    Seed: int, Generator or None. Each row has a random stream of its own, by its position in X.
+n_jobs
+    Threads; the result is the same for any number.
+"""
 
 from partwise.likelihood.annealed import annealed
 from partwise.likelihood.auto import auto

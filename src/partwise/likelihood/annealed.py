@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 
 from partwise.core.keys import RandomState
-from partwise.errors import InvalidInputError
 from partwise.kernels.streams import new_stream
-from partwise.likelihood.averages import average_draws
-from partwise.likelihood.kernels.annealed import N_LANES, annealed_rows, new_runs
-from partwise.likelihood.kernels.rows import RowModel, row_buffers
-from partwise.likelihood.problem import Floats, Problem
-from partwise.likelihood.result import LogLikelihood
+from partwise.likelihood.averages import average_draws, require_at_least
+from partwise.likelihood.kernels.annealed import annealed_rows
+from partwise.likelihood.kernels.lanes import N_LANES, new_lanes
+from partwise.likelihood.kernels.rows import RowModel, Words, row_buffers
+from partwise.likelihood.problem import LikelihoodProblem
+from partwise.likelihood.result import Floats, LogLikelihood
 
 
 def annealed(
@@ -37,20 +37,12 @@ def annealed(
 
     Parameters
     ----------
-    X
-        Rows of counts, of any accepted kind; missing cells are left out.
-    dictionary
-        Features x components.
-    shape, rate
-        Of the gamma prior of activations: numbers, or one a component.
-    rng
-        Seed: int, Generator or None. Each row has a stream of its own.
+    X, dictionary, shape, rate, rng, n_jobs
+        As for all estimators: see `partwise.likelihood`.
     n_draws
         Annealed runs for each row, at least 2.
     n_temperatures
         Steps of the path, each but the last with one Gibbs sweep.
-    n_jobs
-        Threads; the result is the same for any number.
 
     Returns
     -------
@@ -65,24 +57,21 @@ def annealed(
     >>> bool(abs(result.values[0] + 4.51) < 0.05)
     True
     """
-    if n_draws < 2 or n_temperatures < 1:
-        raise InvalidInputError(
-            f"n_draws must be at least 2 and n_temperatures at least 1, got {n_draws} and {n_temperatures}."
-        )
-    problem = Problem.build(X, dictionary, shape, rate, rng=rng, n_jobs=n_jobs)
-    words = problem.key.for_stage("annealed").words
-    model = RowModel(*problem.arrays)
+    require_at_least(2, n_draws=n_draws)
+    require_at_least(1, n_temperatures=n_temperatures)
+    problem = LikelihoodProblem.build(X, dictionary, shape, rate, rng=rng, n_jobs=n_jobs)
     n_lanes = -(-n_draws // -(-n_draws // N_LANES))
     problem.check_labels("annealed", problem.data.row_sums, n_lanes)
-    n_runs = -(-n_draws // n_lanes) * n_lanes
+    settings = n_temperatures, n_lanes, int(problem.data.row_sums.max())
+    return problem.result(*average_draws(problem, "annealed", n_draws, _annealed_draws, *settings))
 
-    def fill(start: int, stop: int, logs: Floats) -> None:
-        rows = np.arange(start, stop)
-        row = row_buffers(problem.data.indptr, rows, problem.shape.size)
-        longest = int(problem.data.row_sums[start:stop].max())
-        room = new_runs(row.counts.size, problem.shape.size, longest, n_lanes)
-        runs = np.empty((rows.size, n_runs))
-        annealed_rows(model, rows, n_temperatures, *words, new_stream(), row, room, runs)
-        logs[:] = runs[:, :n_draws]
 
-    return problem.result(*average_draws(problem, n_draws, fill))
+def _annealed_draws(
+    model: RowModel, n_temperatures: int, n_lanes: int, longest: int, words: Words, start: int, stop: int, out: Floats
+) -> None:
+    rows = np.arange(start, stop)
+    row = row_buffers(model.indptr, rows, model.shape.size)
+    room = new_lanes(row.counts.size, model.shape.size, longest, n_lanes)
+    runs = np.empty((rows.size, -(-out.shape[1] // n_lanes) * n_lanes))
+    annealed_rows(model, rows, n_temperatures, words, new_stream(), row, room, runs)
+    out[:] = runs[:, : out.shape[1]]

@@ -6,20 +6,17 @@ import warnings
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtr, stdtrit
 
 from partwise.core.keys import RandomState
 from partwise.errors import InaccurateWarning, InvalidInputError
 from partwise.likelihood.exact import exact_logs
-from partwise.likelihood.kernels.smc import OWN_LOOKAHEAD, OWN_STAGES, Settings
+from partwise.likelihood.kernels.rows import Integers
+from partwise.likelihood.kernels.smc import OWN_LOOKAHEAD, OWN_STAGES, ParticleSettings
 from partwise.likelihood.plan import count_costs
-from partwise.likelihood.problem import Problem
-from partwise.likelihood.result import LogLikelihood
+from partwise.likelihood.problem import LikelihoodProblem
+from partwise.likelihood.result import Floats, LogLikelihood
 from partwise.likelihood.smc import RESAMPLE_BELOW, smc_islands
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 MAX_COST = 1e7
 STD_ERROR = 0.1
@@ -50,22 +47,14 @@ def auto(
 
     Parameters
     ----------
-    X
-        Rows of counts, of any accepted kind; missing cells are left out.
-    dictionary
-        Features x components.
-    shape, rate
-        Of the gamma prior of activations: numbers, or one a component.
-    rng
-        Seed: int, Generator or None. Each row has streams of its own, by its position in X.
+    X, dictionary, shape, rate, rng, n_jobs
+        As for all estimators: see `partwise.likelihood`.
     std_error
         Standard error, in nats, that is good enough for a row; 0 = none is, so all particles are used.
     max_cost
         Most multiply-adds that the exact value of a row may take (1e7 are about 5 ms); 0 = never exact.
     max_draws
         Most particles for a row. Where they do not suffice, a warning names the first such row.
-    n_jobs
-        Threads; the result is the same for any number.
     engine
         None: threads; or the workers of a Dask cluster, as for the estimators. The result is the same.
 
@@ -88,7 +77,7 @@ def auto(
             f"std_error and max_cost must not be negative, and max_draws at least {_FIRST_ISLANDS * _N_PARTICLES},"
             f" got {std_error}, {max_cost} and {max_draws}."
         )
-    problem = Problem.build(X, dictionary, shape, rate, rng=rng, n_jobs=n_jobs, engine=engine)
+    problem = LikelihoodProblem.build(X, dictionary, shape, rate, rng=rng, n_jobs=n_jobs, engine=engine)
     logs, errors, ess = problem.estimated(_estimate, std_error, max_cost, max_draws)
     missed = np.flatnonzero(~(errors <= std_error))
     if missed.size and std_error > 0.0:
@@ -103,7 +92,9 @@ def auto(
     return problem.result(logs, errors, ess)
 
 
-def _estimate(problem: Problem, std_error: float, max_cost: float, max_draws: int) -> tuple[Floats, Floats, Floats]:
+def _estimate(
+    problem: LikelihoodProblem, std_error: float, max_cost: float, max_draws: int
+) -> tuple[Floats, Floats, Floats]:
     """Logarithms, standard errors and effective sample sizes, each row on its own."""
     cost = count_costs(problem)
     affordable = cost.cheapest <= max_cost
@@ -115,9 +106,11 @@ def _estimate(problem: Problem, std_error: float, max_cost: float, max_draws: in
     return logs, errors, ess
 
 
-def _grow(problem: Problem, rows: Integers, std_error: float, max_draws: int) -> tuple[Floats, Floats, Floats]:
+def _grow(
+    problem: LikelihoodProblem, rows: Integers, std_error: float, max_draws: int
+) -> tuple[Floats, Floats, Floats]:
     """Add islands to each row until its standard error is small enough; a row's number depends on no other row."""
-    settings = Settings(_N_PARTICLES, OWN_STAGES, OWN_LOOKAHEAD, RESAMPLE_BELOW)
+    settings = ParticleSettings(_N_PARTICLES, OWN_STAGES, OWN_LOOKAHEAD, RESAMPLE_BELOW)
     most = max_draws // (_FIRST_ISLANDS * _N_PARTICLES) * _FIRST_ISLANDS
     done = np.zeros(rows.size, dtype=np.int64)
     wanted = np.full(rows.size, _FIRST_ISLANDS)

@@ -6,19 +6,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from partwise.core.data import SparseData
 from partwise.core.keys import Key
 from partwise.engines.base import Engine
-from partwise.engines.blocks import row_blocks
+from partwise.engines.blocks import Block, Made, row_blocks
 from partwise.engines.local import LocalEngine
-from partwise.engines.rows import Block, Made
 from partwise.errors import InvalidInputError
 from partwise.likelihood.kernels.completion import predict_rows
+from partwise.likelihood.result import Floats
 from partwise.likelihood.split import split_tokens
-
-Floats = NDArray[np.float64]
 
 # Share of the prediction that is spread evenly over all features: without a prior, a feature that no part of the
 # model holds has probability 0, and one such token would make the whole score -inf.
@@ -53,8 +50,9 @@ def complete(
     data: SparseData,
     key: Key,
     dictionary: Floats,
-    solve: Callable[[SparseData, Floats, Engine], Floats],
+    solve: Callable[[SparseData], Floats],
     engine: Engine,
+    share: float = 0.5,
 ) -> Completion:
     """Hide about half of each row's tokens, find its activations from the others, and predict the hidden ones.
 
@@ -67,22 +65,26 @@ def complete(
     dictionary
         Features x components.
     solve
-        A function of a module: ``solve(given, dictionary, engine)`` are activations, of each row on its own.
+        ``solve(given)`` finds activations, of each row on its own; workers of a cluster are sent it.
     engine
         Where rows are worked on; neither halves nor activations leave it.
+    share
+        Share of the tokens that is given.
     """
+    if not 0.0 < share < 1.0:
+        raise InvalidInputError(f"share must be between 0 and 1, got {share}.")
     dictionary = np.ascontiguousarray(dictionary)
     blocks = row_blocks(data.indptr, max(_NONZEROS_AT_ONCE, 2 * data.shape[1]))
-    _, (found,) = engine.map_rows(_complete, data, blocks, key, dictionary, solve, makes=[Made((2,))])
+    _, (found,) = engine.map_rows(_complete, data, blocks, key, dictionary, solve, share, makes=[Made((2,))])
     return Completion(*np.ascontiguousarray(np.asarray(found).T))
 
 
 def _complete(
-    block: Block, out: Floats, key: Key, dictionary: Floats, solve: Callable[[SparseData, Floats, Engine], Floats]
+    block: Block, out: Floats, key: Key, dictionary: Floats, solve: Callable[[SparseData], Floats], share: float
 ) -> float:
     rows = block.data.rows(block.start, block.stop)
-    given, held_out = split_tokens(rows, key, first_row=block.first_row + block.start)
-    found = predict_tokens(held_out, solve(given, dictionary, LocalEngine()), dictionary)
+    given, held_out = split_tokens(rows, key, share, first_row=block.first_row + block.start)
+    found = predict_tokens(held_out, solve(given), dictionary)
     out[block.rows] = np.column_stack((found.means, found.tokens))
     return 0.0
 

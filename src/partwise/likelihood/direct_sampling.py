@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from partwise.core.keys import RandomState
-from partwise.errors import InvalidInputError
 from partwise.likelihood.averages import average_draws
-from partwise.likelihood.kernels.sampling import prior_draws
-from partwise.likelihood.problem import Floats, Problem
+from partwise.likelihood.kernels.sampling import activation_draws
+from partwise.likelihood.problem import LikelihoodProblem
 from partwise.likelihood.result import LogLikelihood
 
 
@@ -29,18 +28,10 @@ def direct_sampling(
 
     Parameters
     ----------
-    X
-        Rows of counts, of any accepted kind; missing cells are left out.
-    dictionary
-        Features x components.
-    shape, rate
-        Of the gamma prior of activations: numbers, or one a component.
-    rng
-        Seed: int, Generator or None. Each row has a stream of its own.
+    X, dictionary, shape, rate, rng, n_jobs
+        As for all estimators: see `partwise.likelihood`.
     n_draws
         Draws for each row, at least 2.
-    n_jobs
-        Threads; the result is the same for any number.
 
     Returns
     -------
@@ -55,13 +46,6 @@ def direct_sampling(
     >>> bool(abs(result.values[0] + 4.51) < 0.2)
     True
     """
-    if n_draws < 2:
-        raise InvalidInputError(f"n_draws must be at least 2, got {n_draws}.")
-    problem = Problem.build(X, dictionary, shape, rate, rng=rng, n_jobs=n_jobs)
-    words = problem.key.for_stage("direct sampling").words
-
-    def fill(start: int, stop: int, logs: Floats) -> None:
-        prior_draws(*problem.arrays, problem.rate, *words, start, stop, logs)
-
-    values, errors, ess = average_draws(problem, n_draws, fill)
+    problem = LikelihoodProblem.build(X, dictionary, shape, rate, rng=rng, n_jobs=n_jobs)
+    values, errors, ess = average_draws(problem, "direct sampling", n_draws, activation_draws, False, 0)
     return problem.result(values - problem.log_zero, errors, ess)

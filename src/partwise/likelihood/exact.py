@@ -2,31 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import numpy as np
 
 from partwise.likelihood.kernels.jacobi import beta_rule
 from partwise.likelihood.kernels.lattice import lattice_rows
-from partwise.likelihood.kernels.quadrature import Rules, quadrature_rows
-from partwise.likelihood.kernels.rows import RowModel
+from partwise.likelihood.kernels.quadrature import StickRules, quadrature_rows
+from partwise.likelihood.kernels.rows import Integers, RowModel
 from partwise.likelihood.kernels.subcount import subcount_rows
 from partwise.likelihood.kernels.wide_lattice import wide_lattice_rows
-from partwise.likelihood.plan import (
-    LATTICE,
-    MAX_COST,
-    QUADRATURE,
-    SUBCOUNT,
-    ExactCost,
-    Floats,
-    Integers,
-    count_costs,
-    row_model,
-)
-from partwise.likelihood.problem import Problem
-from partwise.likelihood.result import LogLikelihood
+from partwise.likelihood.plan import LATTICE, MAX_COST, QUADRATURE, SUBCOUNT, ExactCost, count_costs
+from partwise.likelihood.problem import LikelihoodProblem
+from partwise.likelihood.result import Floats, LogLikelihood
 
 
 def exact(
@@ -47,20 +35,14 @@ def exact(
 
     Parameters
     ----------
-    X
-        Rows of counts, of any accepted kind; missing cells are left out.
-    dictionary
-        Features x components.
-    shape, rate
-        Of the gamma prior of activations: numbers, or one a component.
+    X, dictionary, shape, rate, n_jobs
+        As for all estimators: see `partwise.likelihood`.
     method
         ``"lattice"``: recursion over the totals; ``"subcount"``: recurrence over smaller counts, for few distinct
         features or many components; ``"quadrature"``: Gauss rules on the mixing proportions, for few components and
         long rows; ``"auto"``: the cheapest for each row.
     max_cost
         Most multiply-adds for one row, counted beforehand; half a nanosecond each, roughly.
-    n_jobs
-        Threads; the result is the same for any number.
 
     Returns
     -------
@@ -79,7 +61,7 @@ def exact(
     >>> exact([[2, 1, 0]], np.array([[0.5, 0.1], [0.3, 0.2], [0.2, 0.7]]), 1.0, 0.5).values.round(6)
     array([-4.510234])
     """
-    problem = Problem.build(X, dictionary, shape, rate, n_jobs=n_jobs)
+    problem = LikelihoodProblem.build(X, dictionary, shape, rate, n_jobs=n_jobs)
     cost = count_costs(problem)
     chosen = cost.choose(method)
     cost.check(chosen, max_cost)
@@ -107,42 +89,35 @@ def exact_cost(X: Any, dictionary: Any, shape: Any = 1.0, rate: Any = 1.0, *, n_
     >>> exact_cost([[2, 1, 0], [90, 80, 70]], np.ones((3, 5))).methods
     ['subcount', 'quadrature']
     """
-    return count_costs(Problem.build(X, dictionary, shape, rate, n_jobs=n_jobs))
+    return count_costs(LikelihoodProblem.build(X, dictionary, shape, rate, n_jobs=n_jobs))
 
 
-def exact_logs(problem: Problem, cost: ExactCost, chosen: Integers, rows: Integers) -> Floats:
-    """What `Problem.result` takes: log T[Π_f (q_f·y)^x_f] of some rows by their chosen methods, 0 for other rows."""
+def exact_logs(problem: LikelihoodProblem, cost: ExactCost, chosen: Integers, rows: Integers) -> Floats:
+    """Log T[Π_f (q_f·y)^x_f] of some rows by their chosen methods, 0 for other rows: what `result` takes."""
     out = np.zeros(problem.n_rows)
-    model = row_model(problem)
     # A row without open tokens needs none of them; the lattice kernel returns it as it is.
     methods = np.where(cost.sizes[rows, 2] == 0, LATTICE, chosen[rows])
-    tasks: list[Callable[[], None]] = [
-        partial(_lattice, model, cost, part, out) for part in cost.parts(rows[methods == LATTICE], LATTICE)
-    ]
-    tasks += [
-        partial(subcount_rows, model, part, *cost.subcount_size(part), out)
-        for part in cost.parts(rows[methods == SUBCOUNT], SUBCOUNT)
-    ]
+    tasks = cost.tasks(_lattice, problem.model, rows[methods == LATTICE], LATTICE, out)
+    tasks += cost.tasks(subcount_rows, problem.model, rows[methods == SUBCOUNT], SUBCOUNT, out)
     for group in _alike(rows[methods == QUADRATURE], cost):
-        tasks += [partial(_quadrature, model, cost, part, out) for part in cost.parts(group, QUADRATURE)]
+        tasks += cost.tasks(_quadrature, problem.model, group, QUADRATURE, out)
     problem.engine.for_each(lambda task: task(), tasks)
     return out
 
 
-def _lattice(model: RowModel, cost: ExactCost, rows: Integers, out: Floats) -> None:
-    lattice_rows(model, rows, *cost.lattice_size(rows), out)
+def _lattice(model: RowModel, rows: Integers, most_tokens: int, most_states: int, out: Floats) -> None:
+    lattice_rows(model, rows, most_tokens, most_states, out)
     wide = rows[np.isnan(out[rows])]
     if wide.size:
-        wide_lattice_rows(model, wide, *cost.lattice_size(wide), out)
+        wide_lattice_rows(model, wide, most_tokens, most_states, out)
 
 
-def _quadrature(model: RowModel, cost: ExactCost, rows: Integers, out: Floats) -> None:
+def _quadrature(model: RowModel, rows: Integers, n_tokens: int, shapes: Floats, out: Floats) -> None:
     """Rows that share their rules, which are exact for their number of tokens: one rule a stick."""
-    n_tokens, shapes = int(cost.sizes[rows[0], 2]), cost.shapes[rows[0], : cost.sizes[rows[0], 1]]
     rules = [
         beta_rule(n_tokens // 2 + 1, float(shapes[k]), float(shapes[k + 1 :].sum())) for k in range(shapes.size - 1)
     ]
-    quadrature_rows(model, rows, Rules(*(np.stack(arrays) for arrays in zip(*rules, strict=True))), out)
+    quadrature_rows(model, rows, StickRules(*(np.stack(arrays) for arrays in zip(*rules, strict=True))), out)
 
 
 def _alike(rows: Integers, cost: ExactCost) -> list[Integers]:

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from partwise.core.keys import RandomState
-from partwise.errors import InvalidInputError
-from partwise.likelihood.averages import average_draws
-from partwise.likelihood.kernels.sampling import posterior_draws
-from partwise.likelihood.problem import Floats, Problem
+from partwise.likelihood.averages import average_draws, require_at_least
+from partwise.likelihood.kernels.sampling import activation_draws
+from partwise.likelihood.problem import LikelihoodProblem
 from partwise.likelihood.result import LogLikelihood
 
 
@@ -32,18 +29,10 @@ def harmonic_mean(
 
     Parameters
     ----------
-    X
-        Rows of counts, of any accepted kind; missing cells are left out.
-    dictionary
-        Features x components.
-    shape, rate
-        Of the gamma prior of activations: numbers, or one a component.
-    rng
-        Seed: int, Generator or None. Each row has a stream of its own.
+    X, dictionary, shape, rate, rng, n_jobs
+        As for all estimators: see `partwise.likelihood`.
     n_draws, burn_in
         Sweeps of a Gibbs chain for each row that are kept, at least 2, and that are thrown away before.
-    n_jobs
-        Threads; the result is the same for any number.
 
     Returns
     -------
@@ -58,14 +47,7 @@ def harmonic_mean(
     >>> bool(abs(result.values[0] + 4.51) < 0.5)
     True
     """
-    if n_draws < 2 or burn_in < 0:
-        raise InvalidInputError(f"n_draws must be at least 2 and burn_in at least 0, got {n_draws} and {burn_in}.")
-    problem = Problem.build(X, dictionary, shape, rate, rng=rng, n_jobs=n_jobs)
-    words = problem.key.for_stage("harmonic mean").words
-
-    def fill(start: int, stop: int, logs: Floats) -> None:
-        posterior_draws(*problem.arrays, problem.rate, burn_in, *words, start, stop, logs)
-        np.negative(logs, out=logs)
-
-    inverse, errors, ess = average_draws(problem, n_draws, fill)
+    require_at_least(0, burn_in=burn_in)
+    problem = LikelihoodProblem.build(X, dictionary, shape, rate, rng=rng, n_jobs=n_jobs)
+    inverse, errors, ess = average_draws(problem, "harmonic mean", n_draws, activation_draws, True, burn_in)
     return problem.result(-inverse - problem.log_zero, errors, ess)

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 from scipy.special import gammaln
 
 from partwise.core.data import CountMatrix
@@ -17,10 +16,9 @@ from partwise.errors import InvalidInputError
 from partwise.io.table import Table
 from partwise.likelihood.auto import auto
 from partwise.likelihood.completion import Completion, predict_tokens
-from partwise.likelihood.result import LogLikelihood
+from partwise.likelihood.problem import log_factorials
+from partwise.likelihood.result import Floats, LogLikelihood
 from partwise.likelihood.split import split_tokens
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -84,10 +82,7 @@ def perplexity(X: Any, dictionary: Any, shape: Any, rate: Any, **settings: Any) 
     if not tokens.any():
         raise InvalidInputError("X has no tokens, so it has no perplexity: pass rows with counts.")
     likelihood = auto(data, dictionary, shape, rate, **settings)
-    factorials = np.zeros(data.shape[0])
-    rows = np.repeat(np.arange(data.shape[0]), np.diff(data.indptr))
-    np.add.at(factorials, rows, gammaln(data.values + 1.0))
-    log_orders = gammaln(tokens + 1.0) - factorials
+    log_orders = gammaln(tokens + 1.0) - log_factorials(data)
     with np.errstate(over="ignore"):
         value = float(np.exp(-(likelihood.values - log_orders).sum() / tokens.sum()))
     error = value * likelihood.total_std_error / float(tokens.sum()) if value < np.inf else 0.0

@@ -8,8 +8,9 @@ import numpy as np
 
 from partwise.core.keys import RandomState
 from partwise.errors import InvalidInputError
+from partwise.likelihood.averages import require_at_least
 from partwise.likelihood.kernels.left_to_right import left_to_right_rows
-from partwise.likelihood.problem import Problem
+from partwise.likelihood.problem import LikelihoodProblem
 from partwise.likelihood.result import LogLikelihood
 
 
@@ -36,14 +37,8 @@ def left_to_right(
 
     Parameters
     ----------
-    X
-        Rows of counts, of any accepted kind; missing cells are left out.
-    dictionary
-        Features x components.
-    shape, rate
-        Of the gamma prior of activations: numbers, or one a component.
-    rng
-        Seed: int, Generator or None. Each row has a stream of its own.
+    X, dictionary, shape, rate, rng, n_jobs
+        As for all estimators: see `partwise.likelihood`.
     n_draws
         S of the paper: draws of the allocations of the features on the left, at least 2.
     conditionals
@@ -53,8 +48,6 @@ def left_to_right(
         S' of the paper.
     n_chains
         Gibbs chains that the draws of a feature are taken from in turn, at most ``n_draws``.
-    n_jobs
-        Threads; the result is the same for any number.
 
     Returns
     -------
@@ -69,24 +62,19 @@ def left_to_right(
     >>> bool(abs(result.values[0] + 4.51) < 0.1)
     True
     """
-    if n_draws < 2 or n_inner < 1:
-        raise InvalidInputError(f"n_draws must be at least 2 and n_inner at least 1, got {n_draws} and {n_inner}.")
+    require_at_least(2, n_draws=n_draws)
+    require_at_least(1, n_inner=n_inner)
     if not 1 <= n_chains <= n_draws:
         raise InvalidInputError(f"n_chains must be between 1 and n_draws = {n_draws}, got {n_chains}.")
     if conditionals not in ("sampled", "exact"):
         raise InvalidInputError(f'conditionals must be "sampled" or "exact", got {conditionals!r}.')
-    problem = Problem.build(X, dictionary, shape, rate, rng=rng, n_jobs=n_jobs)
-    logs = np.empty(problem.n_rows)
-    variances = np.empty(problem.n_rows)
-    inner = n_inner if conditionals == "sampled" else 0
+    problem = LikelihoodProblem.build(X, dictionary, shape, rate, rng=rng, n_jobs=n_jobs)
+    logs, variances = np.empty((2, problem.n_rows))
     words = problem.key.for_stage("left to right").words
-
-    def one(start: int, stop: int) -> None:
-        left_to_right_rows(
-            *problem.arrays, problem.rate, n_draws, inner, n_chains, *words, start, stop, logs, variances
-        )
-
-    problem.for_each_block(one)
+    settings = n_draws, n_inner if conditionals == "sampled" else 0, n_chains, words
+    problem.for_each_block(
+        lambda start, stop: left_to_right_rows(problem.model, *settings, start, stop, logs, variances)
+    )
     # The conditionals carry the constants themselves.
     ess = np.full(problem.n_rows, float(n_draws))
     return problem.result(logs - problem.constants, np.sqrt(variances), ess)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,10 +10,12 @@ from scipy.special import psi
 
 from partwise.errors import InvalidInputError
 from partwise.likelihood.kernels.lattice_moments import lattice_moment_rows
-from partwise.likelihood.kernels.moments import Moments
+from partwise.likelihood.kernels.moments import TotalMoments
+from partwise.likelihood.kernels.rows import Integers
 from partwise.likelihood.kernels.subcount_moments import subcount_moment_rows
-from partwise.likelihood.plan import LATTICE, MAX_COST, SUBCOUNT, ExactCost, Floats, Integers, count_costs, row_model
-from partwise.likelihood.problem import Problem
+from partwise.likelihood.plan import LATTICE, MAX_COST, SUBCOUNT, ExactCost, count_costs
+from partwise.likelihood.problem import LikelihoodProblem
+from partwise.likelihood.result import Floats
 
 # Forward, forward again and backward passes over the lattice; all sub-counts instead of those that the last one needs.
 _LATTICE_PASSES = 4.0
@@ -62,19 +62,13 @@ def posterior_moments(
 
     Parameters
     ----------
-    X
-        Rows of counts, of any accepted kind; missing cells are left out.
-    dictionary
-        Features x components.
-    shape, rate
-        Of the gamma prior of activations: numbers, or one a component.
+    X, dictionary, shape, rate, n_jobs
+        As for all estimators: see `partwise.likelihood`.
     method
         ``"lattice"``: forward and backward recursions over the totals; ``"subcount"``: derivatives of the recurrence
         over smaller counts, for few distinct features or many components; ``"auto"``: the cheaper for each row.
     max_cost
         Most multiply-adds for one row, counted beforehand; half a nanosecond each, roughly.
-    n_jobs
-        Threads; the result is the same for any number.
 
     Returns
     -------
@@ -94,7 +88,7 @@ def posterior_moments(
     >>> moments.allocations.sum(axis=1)
     array([2., 1.])
     """
-    problem = Problem.build(X, dictionary, shape, rate, n_jobs=n_jobs)
+    problem = LikelihoodProblem.build(X, dictionary, shape, rate, n_jobs=n_jobs)
     if method not in ("auto", "lattice", "subcount"):
         raise InvalidInputError(f"method must be 'auto', 'lattice' or 'subcount', got {method!r}.")
     if problem.impossible.any():
@@ -125,24 +119,12 @@ def posterior_moments(
     )
 
 
-def _moments(problem: Problem, cost: ExactCost, chosen: Integers) -> Moments:
-    rows = np.arange(problem.n_rows)
-    by_row = (problem.n_rows, problem.dictionary.shape[1])
-    out = Moments(
-        np.zeros(problem.n_rows),
-        np.zeros(by_row),
-        np.zeros(by_row),
-        np.zeros(by_row),
-        np.zeros((problem.data.nnz, by_row[1])),
-    )
-    model = row_model(problem)
-    tasks: list[Callable[[], None]] = [
-        partial(lattice_moment_rows, model, part, *cost.lattice_size(part), out)
-        for part in cost.parts(rows[chosen == LATTICE], LATTICE)
-    ]
-    tasks += [
-        partial(subcount_moment_rows, model, part, *cost.subcount_size(part), out)
-        for part in cost.parts(rows[chosen == SUBCOUNT], SUBCOUNT)
-    ]
+def _moments(problem: LikelihoodProblem, cost: ExactCost, chosen: Integers) -> TotalMoments:
+    n_rows, n_components = problem.n_rows, problem.dictionary.shape[1]
+    means, variances, digammas = np.zeros((3, n_rows, n_components))
+    allocations = np.zeros((problem.data.nnz, n_components))
+    out = TotalMoments(np.zeros(n_rows), means, variances, digammas, allocations)
+    tasks = cost.tasks(lattice_moment_rows, problem.model, np.flatnonzero(chosen == LATTICE), LATTICE, out)
+    tasks += cost.tasks(subcount_moment_rows, problem.model, np.flatnonzero(chosen == SUBCOUNT), SUBCOUNT, out)
     problem.engine.for_each(lambda task: task(), tasks)
     return out

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from partwise.engines.blocks import row_blocks
 from partwise.errors import InvalidInputError
 from partwise.likelihood.kernels.costs import row_costs
-from partwise.likelihood.kernels.rows import RowModel
-from partwise.likelihood.problem import Problem
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
+from partwise.likelihood.kernels.rows import Integers, RowModel
+from partwise.likelihood.problem import LikelihoodProblem
+from partwise.likelihood.result import Floats
 
 METHODS = ("lattice", "subcount", "quadrature")
 LATTICE, SUBCOUNT, QUADRATURE = range(3)
@@ -80,39 +80,38 @@ class ExactCost:
                 " max_cost, or estimate with partwise.likelihood.smc."
             )
 
-    def lattice_size(self, rows: Integers) -> tuple[int, int]:
-        """Most open tokens and states of some rows."""
-        return int(self.sizes[rows, 2].max()), int(self.sizes[rows, 3].max())
+    def tasks(
+        self, kernel: Callable[..., object], model: RowModel, rows: Integers, method: int, out: Any
+    ) -> list[Callable[[], object]]:
+        """Calls ``kernel(model, part, *sizes, out)`` on parts of the rows of about equal cost.
 
-    def subcount_size(self, rows: Integers) -> tuple[int, int]:
-        """Most open features and sub-counts of some rows."""
-        return int(self.sizes[rows, 0].max()), int(self.sizes[rows, 4].max())
-
-    def parts(self, rows: Integers, method: int) -> list[Integers]:
-        """Cut rows into parts of about equal cost."""
+        Sizes are what a part needs most of: open tokens and states of the lattice; open features and sub-counts; or
+        tokens and shapes, which rows that quadrature takes together have in common.
+        """
         ends = np.cumsum(np.minimum(self.costs[rows, method], _LARGE_COST)).astype(np.int64)
-        return [rows[start:stop] for start, stop in row_blocks(np.concatenate(([0], ends)), _PART_COST)]
+        parts = [rows[start:stop] for start, stop in row_blocks(np.concatenate(([0], ends)), _PART_COST)]
+        return [partial(kernel, model, part, *self._sizes(part, method), out) for part in parts]
+
+    def _sizes(self, rows: Integers, method: int) -> tuple[int, Any]:
+        if method == QUADRATURE:
+            n_components, n_tokens = self.sizes[rows[0], 1:3]
+            return int(n_tokens), self.shapes[rows[0], :n_components]
+        columns = (2, 3) if method == LATTICE else (0, 4)
+        first, second = self.sizes[rows][:, columns].max(axis=0)
+        return int(first), int(second)
 
 
-def row_model(problem: Problem) -> RowModel:
-    """The problem as the kernels of exact algorithms take it: counts in one type, so that they compile once."""
-    indptr, indices, values, *model = problem.arrays
-    return RowModel(indptr, indices, values.astype(np.int64), *model)
-
-
-def count_costs(problem: Problem) -> ExactCost:
+def count_costs(problem: LikelihoodProblem) -> ExactCost:
     """Costs of all methods for all rows of a problem."""
     n_rows, n_components = problem.n_rows, problem.dictionary.shape[1]
     cost = ExactCost(
         np.zeros((n_rows, len(METHODS))), np.zeros((n_rows, 5), dtype=np.int64), np.zeros((n_rows, n_components))
     )
-    model = row_model(problem)
 
     def one(start: int, stop: int) -> None:
-        block = slice(start, stop)
-        row_costs(
-            model, np.arange(start, stop), float(_MOST_STATES), cost.costs[block], cost.sizes[block], cost.shapes[block]
-        )
+        rows, block = np.arange(start, stop), slice(start, stop)
+        found = cost.costs[block], cost.sizes[block], cost.shapes[block]
+        row_costs(problem.model, rows, float(_MOST_STATES), *found)
 
     problem.for_each_block(one, row_blocks(problem.data.indptr))
     return cost

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -14,14 +15,12 @@ from partwise.core.data import CountMatrix
 from partwise.core.keys import Key, RandomState, key_from
 from partwise.core.validation import positive_each, refuse_long_rows
 from partwise.engines.base import Engine
-from partwise.engines.blocks import row_blocks
+from partwise.engines.blocks import Block, Made, first_tokens, row_blocks
 from partwise.engines.local import LocalEngine
 from partwise.engines.resolve import resolve_engine
-from partwise.engines.rows import Block, Made, first_tokens
 from partwise.errors import InvalidInputError
-from partwise.likelihood.result import LogLikelihood
-
-Floats = NDArray[np.float64]
+from partwise.likelihood.kernels.rows import RowModel
+from partwise.likelihood.result import Floats, LogLikelihood
 
 _EXACT_SHARE = 0.1
 _ROWS_AT_ONCE = 1024
@@ -31,7 +30,7 @@ _TOKENS_OF_A_TASK = 2**14
 
 
 @dataclass(frozen=True)
-class Problem:
+class LikelihoodProblem:
     """Rows of counts x_n and a model: h_nk ~ Gamma(a_k, rate b_k), x_nf ~ Poisson(Σ_k w_fk h_nk) (MATH 1).
 
     With e_nk = Σ over observed f of w_fk, all that a token of feature f needs is q_fk = w_fk / (b_k + e_nk), and
@@ -83,7 +82,7 @@ class Problem:
         rng: RandomState = None,
         n_jobs: int | None = 1,
         engine: Any = None,
-    ) -> Problem:
+    ) -> LikelihoodProblem:
         """Check the arguments of an estimator; every bad one gets one sentence."""
         data = CountMatrix.build(X, integers=True, caller="likelihood")
         weights = _dictionary(dictionary, data.shape[1])
@@ -97,12 +96,6 @@ class Problem:
             ratio = exposure / rates
         log_ratio = np.where(ratio < np.inf, np.log1p(ratio), np.log(np.maximum(exposure, 1.0)) - np.log(rates))
         log_zero = np.broadcast_to(-log_ratio @ shapes, (data.shape[0],))
-        log_factorials = np.zeros(data.shape[0])
-        np.add.at(
-            log_factorials,
-            np.repeat(np.arange(data.shape[0]), np.diff(data.indptr)),
-            gammaln(data.values.astype(np.float64) + 1.0),
-        )
         dead = ~np.any(weights > 0, axis=1)
         impossible = np.zeros(data.shape[0], dtype=np.bool_)
         if dead.any():
@@ -117,17 +110,18 @@ class Problem:
             rate=rates,
             inverse_rates=1.0 / (rates + exposure),
             log_zero=log_zero,
-            constants=log_zero - log_factorials,
+            constants=log_zero - log_factorials(data),
             impossible=impossible,
             engine=resolve_engine(engine, n_jobs),
             key=key_from(rng),
         )
 
-    @property
-    def arrays(self) -> tuple[Any, Any, Any, Floats, Floats, Floats]:
-        """What all kernels take first: CSR arrays, dictionary, inverse rates, shape."""
+    @cached_property
+    def model(self) -> RowModel:
+        """What all kernels take first; counts are of one type, so that each kernel compiles once."""
         data = self.data
-        return data.indptr, data.indices, data.values, self.dictionary, self.inverse_rates, self.shape
+        counts = data.values.astype(np.int64)
+        return RowModel(data.indptr, data.indices, counts, self.dictionary, self.inverse_rates, self.shape, self.rate)
 
     @property
     def n_rows(self) -> int:
@@ -173,7 +167,10 @@ class Problem:
         """
         if isinstance(self.engine, LocalEngine):
             return np.stack(estimate(self, *settings))
-        shared = estimate, settings, self.dictionary, self.shape, self.rate, self.key
+        # Constants are added where the rows are put together.
+        none = np.zeros(0)
+        empty = replace(self, data=self.data.rows(0, 0), inverse_rates=self.inverse_rates[:0], engine=LocalEngine())
+        shared = estimate, settings, replace(empty, log_zero=none, constants=none, impossible=none > 0)
         blocks = self.row_blocks(_TOKENS_OF_A_TASK)
         _, (found,) = self.engine.map_rows(
             _estimate_rows, self.data, blocks, *shared, reads=[self.inverse_rates], makes=[Made((3,))]
@@ -197,29 +194,21 @@ def _estimate_rows(
     out: Floats,
     estimate: Callable[..., tuple[Floats, Floats, Floats]],
     settings: tuple[Any, ...],
-    dictionary: Floats,
-    shape: Floats,
-    rate: Floats,
-    key: Key,
+    empty: LikelihoodProblem,
 ) -> float:
     own = inverse_rates if inverse_rates.shape[0] == 1 else inverse_rates[block.rows]
-    # Constants are added where the rows are put together.
-    none = np.zeros(block.n_rows)
-    problem = Problem(
-        block.data.rows(block.start, block.stop),
-        dictionary,
-        shape,
-        rate,
-        own,
-        none,
-        none,
-        none.astype(np.bool_),
-        LocalEngine(),
-        key,
-        block.first_row + block.start,
-    )
+    rows = block.data.rows(block.start, block.stop)
+    problem = replace(empty, data=rows, inverse_rates=own, first_row=block.first_row + block.start)
     out[block.rows] = np.column_stack(estimate(problem, *settings))
     return 0.0
+
+
+def log_factorials(data: CountMatrix) -> Floats:
+    """Σ_f log x_nf! of each row."""
+    sums = np.zeros(data.shape[0])
+    rows = np.repeat(np.arange(data.shape[0]), np.diff(data.indptr))
+    np.add.at(sums, rows, gammaln(data.values.astype(np.float64) + 1.0))
+    return sums
 
 
 def _observed_exposure(data: CountMatrix, weights: Floats) -> Floats:

@@ -5,19 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from partwise.core.keys import RandomState
 from partwise.engines.blocks import row_blocks
 from partwise.errors import InvalidInputError
 from partwise.kernels.streams import new_stream
-from partwise.likelihood.kernels.rows import RowModel, row_buffers
-from partwise.likelihood.kernels.smc import N_LANES, OWN_LOOKAHEAD, OWN_STAGES, Settings, new_systems, smc_rows
-from partwise.likelihood.problem import Problem
-from partwise.likelihood.result import LogLikelihood, log_mean
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
+from partwise.likelihood.kernels.lanes import N_LANES, new_lanes
+from partwise.likelihood.kernels.rows import Integers, row_buffers
+from partwise.likelihood.kernels.smc import OWN_LOOKAHEAD, OWN_STAGES, ParticleSettings, most_stages, smc_rows
+from partwise.likelihood.problem import LikelihoodProblem
+from partwise.likelihood.result import Floats, LogLikelihood, log_mean
 
 RESAMPLE_BELOW = 0.9  # variance x time is flat around it
 
@@ -51,14 +48,8 @@ def smc(
 
     Parameters
     ----------
-    X
-        Rows of counts, of any accepted kind; missing cells are left out.
-    dictionary
-        Features x components.
-    shape, rate
-        Of the gamma prior of activations: numbers, or one a component.
-    rng
-        Seed: int, Generator or None. Each row has streams of its own, by its position in X.
+    X, dictionary, shape, rate, rng, n_jobs
+        As for all estimators: see `partwise.likelihood`.
     n_draws
         Particles for each row, in all islands together.
     n_islands
@@ -71,8 +62,6 @@ def smc(
         to 40 times.
     resample_below
         Resample and move when the effective sample size falls below this share of the particles.
-    n_jobs
-        Threads; the result is the same for any number.
 
     Returns
     -------
@@ -98,8 +87,8 @@ def smc(
         raise InvalidInputError(
             f"n_stages must be at least 1 and resample_below between 0 and 1, got {n_stages} and {resample_below}."
         )
-    problem = Problem.build(X, dictionary, shape, rate, rng=rng, n_jobs=n_jobs)
-    settings = Settings(
+    problem = LikelihoodProblem.build(X, dictionary, shape, rate, rng=rng, n_jobs=n_jobs)
+    settings = ParticleSettings(
         n_draws // n_islands, n_stages or OWN_STAGES, OWN_LOOKAHEAD if lookahead is None else lookahead, resample_below
     )
     islands, ess = smc_islands(problem, np.arange(problem.n_rows), n_islands, settings)
@@ -108,7 +97,7 @@ def smc(
 
 
 def smc_islands(
-    problem: Problem, rows: Integers, n_islands: int, settings: Settings, *, first_island: int = 0
+    problem: LikelihoodProblem, rows: Integers, n_islands: int, settings: ParticleSettings, *, first_island: int = 0
 ) -> tuple[Floats, Floats]:
     """Log estimates of independent islands, rows x islands, and their effective sample sizes.
 
@@ -116,12 +105,9 @@ def smc_islands(
     largest divisor of ``n_islands`` with no more than 64 particles.
     """
     out, ess = np.empty((2, rows.size, n_islands))
-    seed, stage_chain, _ = problem.key.for_stage("smc").words
-    model = RowModel(*problem.arrays)
-    sizes = [
-        size for size in range(1, n_islands + 1) if n_islands % size == 0 and size * settings.n_particles <= N_LANES
-    ]
-    together = max(sizes, default=1)
+    words = problem.key.for_stage("smc").words
+    most = max(N_LANES // settings.n_particles, 1)
+    together = max(size for size in range(1, min(n_islands, most) + 1) if n_islands % size == 0)
     n_components, n_lanes = problem.shape.size, together * settings.n_particles
     lengths = problem.data.row_sums[rows].astype(np.int64)
     longest = np.zeros(problem.n_rows)
@@ -131,11 +117,10 @@ def smc_islands(
     def one(start: int, stop: int) -> None:
         part = rows[start:stop]
         row = row_buffers(problem.data.indptr, part, n_components)
-        room = new_systems(row.counts.size, n_components, int(lengths[start:stop].max()), n_lanes, settings.n_stages)
-        where = seed, stage_chain, new_stream()
-        first_batch = first_island // together
-        how = problem.first_row, settings, together, first_batch
-        smc_rows(model, part, *how, *where, row, room, out[start:stop], ess[start:stop])
+        longest = int(lengths[start:stop].max())
+        room = new_lanes(row.counts.size, n_components, longest, n_lanes, most_stages(settings.n_stages))
+        how = problem.first_row, settings, together, first_island // together
+        smc_rows(problem.model, part, *how, words, new_stream(), row, room, out[start:stop], ess[start:stop])
 
     problem.for_each_block(one, row_blocks(np.concatenate(([0], np.cumsum(lengths))), _TOKENS_AT_ONCE))
     return out, ess

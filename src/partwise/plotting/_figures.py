@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import math
 import os
-from typing import TYPE_CHECKING, Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from partwise.contract.estimator import FactorizationEstimator
 from partwise.errors import InvalidInputError
 from partwise.io.atomic import write_atomically
 from partwise.io.optional import require
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure, FigureBase
+from partwise.plotting._types import Axes, Figure, FigureBase
 
 BLUE = "#0072B2"
 ORANGE = "#D55E00"
@@ -32,6 +31,44 @@ def new_figure(width: float, height: float, *, layout: str | None = "constrained
     figure_module = require("matplotlib.figure", "plot", "drawing")
     figure: Figure = figure_module.Figure(figsize=(width, height), layout=layout)
     return figure
+
+
+def given_or_new_axes(ax: Any, width: float, height: float) -> Any:
+    """The axes that a caller gave, or those of a new figure of this size in inches."""
+    return new_figure(width, height).add_subplot() if ax is None else ax
+
+
+def finish_axes(
+    ax: Any,
+    x_label: str = "",
+    y_label: str = "",
+    *,
+    title: str = "",
+    title_size: float = 9,
+    title_place: Literal["left", "center"] = "left",
+    label_size: float | None = None,
+    tick_size: float | None = None,
+    legend_size: float | None = None,
+) -> Axes:
+    """Write labels, title and (if it has a size) the legend, and take away the frame's upper and right sides."""
+    label_look = {} if label_size is None else {"fontsize": label_size}
+    ax.set_xlabel(x_label, **label_look)
+    ax.set_ylabel(y_label, **label_look)
+    ax.set_title(title, fontsize=title_size, loc=title_place)
+    if tick_size is not None:
+        ax.tick_params(labelsize=tick_size)
+    if legend_size is not None:
+        ax.legend(fontsize=legend_size, frameon=False)
+    ax.spines[["top", "right"]].set_visible(False)
+    finished: Axes = ax
+    return finished
+
+
+def write_beside(
+    ax: Any, text: str, place: tuple[float, float], *, offset: tuple[int, int] = (0, 0), size: float = 7, **look: Any
+) -> None:
+    """Write a small text some points away from a place in the axes; ``xycoords`` says in which units the place is."""
+    ax.annotate(text, place, xytext=offset, textcoords="offset points", fontsize=size, **{"color": GREY, **look})
 
 
 def save_figure(figure: Figure, path: str | os.PathLike[str], *, dpi: int = 150) -> None:
@@ -61,7 +98,7 @@ def save_figure(figure: Figure, path: str | os.PathLike[str], *, dpi: int = 150)
 
 def components_of(model: Any) -> Floats:
     """Components x features of a fitted model or of an array, checked to be a finite matrix."""
-    components = np.asarray(getattr(model, "components_", model), dtype=np.float64)
+    components = np.asarray(model.components_ if isinstance(model, FactorizationEstimator) else model, dtype=np.float64)
     if components.ndim != 2 or 0 in components.shape:
         raise InvalidInputError(
             f"components must be a matrix of components x features, got shape {components.shape}; "
@@ -88,12 +125,33 @@ def chosen_parts(parts: Any, n_components: int) -> list[int]:
 def part_titles(titles: Any, model: Any, chosen: list[int]) -> list[str]:
     """One title a part drawn: by default the names of the model's parts if they have some, else ``part k``."""
     if titles is None:
-        names = getattr(model, "component_names_", None)
-        return [f"part {k}" if names is None else str(names[k]) for k in chosen]
+        names = model.part_labels() if isinstance(model, FactorizationEstimator) else None
+        return [f"part {k}" if names is None else names[k] for k in chosen]
     given = [str(title) for title in titles]
     if len(given) != len(chosen):
         raise InvalidInputError(f"titles has {len(given)} entries for {len(chosen)} parts; give one each.")
     return given
+
+
+def part_panels(
+    fig: FigureBase | None,
+    model: Any,
+    n_components: int,
+    parts: Any,
+    titles: Any,
+    size: tuple[float, float],
+    *,
+    n_columns: int | None = None,
+    widest: int,
+) -> tuple[FigureBase, list[tuple[Any, int, str]]]:
+    """A figure with a panel for each part to draw, and the axes, the position and the title of each of them.
+
+    ``parts``, ``titles`` and ``n_columns`` are what a caller gave, ``size`` is that of a panel in inches.
+    """
+    chosen = chosen_parts(parts, n_components)
+    names = part_titles(titles, model, chosen)
+    figure, axes = panel_grid(fig, len(chosen), *size, n_columns=n_columns, widest=widest)
+    return figure, list(zip(axes, chosen, names, strict=True))
 
 
 def grid(n_panels: int, n_columns: int | None, widest: int) -> tuple[int, int]:
@@ -104,7 +162,19 @@ def grid(n_panels: int, n_columns: int | None, widest: int) -> tuple[int, int]:
     return math.ceil(n_panels / columns), columns
 
 
-def panels(fig: FigureBase | None, rows: int, columns: int, width: float, height: float) -> tuple[Any, list[Any]]:
+def panels(
+    fig: FigureBase | None, rows: int, columns: int, width: float, height: float
+) -> tuple[FigureBase, list[Any]]:
     """A figure (the given one, or a new one with panels of this size in inches) and its axes, row by row."""
     figure: Any = new_figure(columns * width, rows * height) if fig is None else fig
     return figure, list(figure.subplots(rows, columns, squeeze=False).flat)
+
+
+def panel_grid(
+    fig: FigureBase | None, n_panels: int, width: float, height: float, *, n_columns: int | None = None, widest: int
+) -> tuple[FigureBase, list[Any]]:
+    """As `panels`, for so many panels in rows of ``n_columns``, by default up to ``widest``; the rest stays blank."""
+    figure, axes = panels(fig, *grid(n_panels, n_columns, widest), width, height)
+    for ax in axes[n_panels:]:
+        ax.set_axis_off()
+    return figure, axes[:n_panels]

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from partwise.errors import InvalidInputError
-from partwise.plotting._figures import BLUE, GREY, ORANGE, Floats, new_figure, panels
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import FigureBase
+from partwise.plotting._figures import BLUE, GREY, ORANGE, Floats, finish_axes, given_or_new_axes, panels, write_beside
+from partwise.plotting._types import Axes, FigureBase
 
 _PER_BOX = 0.22
 
@@ -60,8 +57,7 @@ def plot_boxes(
     unknown = [name for name in highlight if name not in samples]
     if unknown:
         raise InvalidInputError(f"highlight holds {unknown[0]!r}, which is not among the values.")
-    if ax is None:
-        ax = new_figure(1.0 + _PER_BOX * len(samples), 3.0).add_subplot()
+    ax = given_or_new_axes(ax, 1.0 + _PER_BOX * len(samples), 3.0)
     shown = {name: sample for name, sample in samples.items() if top is None or sample.min() <= top}
     if shown:
         _draw(ax, list(samples), shown, set(highlight))
@@ -71,15 +67,11 @@ def plot_boxes(
         ax.set_ylim(top=top)
     for position, (name, sample) in enumerate(samples.items()):
         if name not in shown:
-            _point_up(ax, position, float(np.median(sample)))
+            where: dict[str, Any] = {"xycoords": ("data", "axes fraction"), "ha": "center", "va": "top", "rotation": 90}
+            write_beside(ax, f"{np.median(sample):.3g}↑", (position, 1.0), size=6, **where)
     ax.set_xlim(-0.6, len(samples) - 0.4)
-    ax.set_xticks(np.arange(len(samples)), [name.replace("$", r"\$") for name in samples], rotation=90, fontsize=7)
-    ax.tick_params(axis="y", labelsize=7)
-    ax.set_ylabel(ylabel, fontsize=8)
-    ax.set_title(title, fontsize=9, loc="left")
-    ax.spines[["top", "right"]].set_visible(False)
-    drawn: Axes = ax
-    return drawn
+    ax.set_xticks(np.arange(len(samples)), [name.replace("$", r"\$") for name in samples], rotation=90)
+    return finish_axes(ax, y_label=ylabel, title=title, label_size=8, tick_size=7)
 
 
 def plot_box_panels(
@@ -131,8 +123,7 @@ def plot_box_panels(
             title=name,
             ax=ax,
         )
-    drawn: FigureBase = figure
-    return drawn
+    return figure
 
 
 def _draw(ax: Any, names: list[str], shown: dict[str, Floats], highlight: set[str]) -> None:
@@ -152,19 +143,6 @@ def _draw(ax: Any, names: list[str], shown: dict[str, Floats], highlight: set[st
         box.set(facecolor=ORANGE if marked else BLUE, alpha=0.45, hatch="///" if marked else None, edgecolor=GREY)
     for position, sample in zip(positions, shown.values(), strict=True):
         ax.plot(np.full(sample.size, position), sample, "k.", markersize=2)
-
-
-def _point_up(ax: Any, position: int, median: float) -> None:
-    ax.annotate(
-        f"{median:.3g}↑",
-        (position, 1.0),
-        xycoords=("data", "axes fraction"),
-        ha="center",
-        va="top",
-        rotation=90,
-        fontsize=6,
-        color=GREY,
-    )
 
 
 def _samples(values: Mapping[str, Sequence[float]]) -> dict[str, Floats]:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 
 from partwise.errors import InvalidInputError
-from partwise.plotting._figures import BLUE, GREY, ORANGE, new_figure, panels
+from partwise.plotting._figures import BLUE, GREY, ORANGE, finish_axes, given_or_new_axes, panels
+from partwise.plotting._types import Axes, FigureBase
+from partwise.plotting.order import evenly_spaced
 from partwise.plotting.predictive import Check, PredictiveChecks, predictive_checks
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import FigureBase
 
 STATISTICS = {
     "row_sums": "sum of a row",
@@ -58,25 +56,18 @@ def plot_predictive_check(
     if statistic not in STATISTICS:
         raise InvalidInputError(f"statistic={statistic!r} is unknown; give {', '.join(STATISTICS)}.")
     check: Check = getattr(checks, statistic)
-    if ax is None:
-        ax = new_figure(3.2, 3.2).add_subplot()
+    ax = given_or_new_axes(ax, 3.2, 3.2)
     rows = np.argsort(check.observed, kind="stable")
-    rows = (
-        rows[np.unique(np.linspace(0, rows.size - 1, min(rows.size, _MOST_POINTS)).astype(int))] if rows.size else rows
-    )
+    if rows.size:
+        rows = rows[evenly_spaced(rows.size, _MOST_POINTS)]
     observed, low, high = check.observed[rows], check.low[rows], check.high[rows]
     inside = (observed >= low) & (observed <= high)
     for kept, colour, marker in ((inside, BLUE, "."), (~inside, ORANGE, "x")):
         ax.vlines(observed[kept], low[kept], high[kept], color=colour, linewidth=0.8, alpha=0.35)
         ax.plot(observed[kept], check.middle[rows][kept], marker, color=colour, markersize=3.5)
     _frame(ax, np.concatenate([observed, low, high]), logarithmic=statistic != "zeros")
-    ax.set_xlabel("observed", fontsize=8)
-    ax.set_ylabel("drawn from the model", fontsize=8)
-    ax.tick_params(labelsize=7)
-    ax.set_title(f"{STATISTICS[statistic]}\n{100 * check.coverage:.0f} % in the interval", fontsize=8, loc="left")
-    ax.spines[["top", "right"]].set_visible(False)
-    drawn: Axes = ax
-    return drawn
+    title = f"{STATISTICS[statistic]}\n{100 * check.coverage:.0f} % in the interval"
+    return finish_axes(ax, "observed", "drawn from the model", title=title, title_size=8, label_size=8, tick_size=7)
 
 
 def plot_predictive_checks(model: Any, X: Any = None, *, fig: FigureBase | None = None, **options: Any) -> FigureBase:
@@ -117,8 +108,7 @@ def plot_predictive_checks(model: Any, X: Any = None, *, fig: FigureBase | None 
     plot_predictive_check(checks, "row_sums", ax=axes[0])
     plot_predictive_check(checks, "zeros", ax=axes[1])
     plot_predictive_check(checks, "dispersion", ax=axes[2])
-    drawn: FigureBase = figure
-    return drawn
+    return figure
 
 
 def _frame(ax: Any, values: Any, *, logarithmic: bool) -> None:

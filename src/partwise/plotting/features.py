@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from partwise.contract.estimator import FactorizationEstimator
 from partwise.errors import InvalidInputError
-from partwise.plotting._figures import BLUE, chosen_parts, components_of, grid, panels, part_titles
-
-if TYPE_CHECKING:
-    from matplotlib.figure import FigureBase
+from partwise.plotting._figures import BLUE, components_of, part_panels
+from partwise.plotting._types import FigureBase
 
 _LONGEST_NAME = 24
 
@@ -94,11 +93,9 @@ def plot_top_features(
     2
     """
     ranked = top_features(components, names, n=n)
-    chosen = chosen_parts(parts, len(ranked))
-    headings = part_titles(titles, components, chosen)
-    rows, columns = grid(len(chosen), n_columns, widest=5)
-    figure, axes = panels(fig, rows, columns, 2.2, 0.45 + 0.17 * n)
-    for ax, k, title in zip(axes, chosen, headings, strict=False):
+    size = (2.2, 0.45 + 0.17 * n)
+    figure, drawn = part_panels(fig, components, len(ranked), parts, titles, size, n_columns=n_columns, widest=5)
+    for ax, k, title in drawn:
         features = ranked[k]
         positions = np.arange(len(features))
         ax.barh(positions, [share for _, share in features], color=BLUE, height=0.75)
@@ -109,16 +106,13 @@ def plot_top_features(
         percent_axis(ax.xaxis)
         ax.spines[["top", "right", "left"]].set_visible(False)
         ax.set_title(title, fontsize=9, loc="left")
-    for ax in axes[len(chosen) :]:
-        ax.set_axis_off()
-    drawn: FigureBase = figure
-    return drawn
+    return figure
 
 
 def feature_names(model: Any, names: Any, n_features: int) -> list[str]:
     """Names of the features: those given, those of the model, or numbers."""
-    if names is None:
-        names = getattr(model, "feature_names_in_", None)
+    if names is None and isinstance(model, FactorizationEstimator):
+        return model.feature_labels()
     if names is None:
         return [f"feature {f}" for f in range(n_features)]
     labels = [str(name) for name in names]

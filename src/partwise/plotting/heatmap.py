@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 
 from partwise.errors import InvalidInputError
-from partwise.plotting._figures import BLUE, INK, Floats, chosen_parts, components_of, new_figure, part_titles
+from partwise.plotting._figures import (
+    BLUE,
+    INK,
+    Floats,
+    chosen_parts,
+    components_of,
+    given_or_new_axes,
+    part_titles,
+    write_beside,
+)
+from partwise.plotting._types import Axes
 from partwise.plotting.features import feature_names, shortened
 from partwise.plotting.order import (
     Positions,
@@ -20,9 +30,6 @@ from partwise.plotting.order import (
     largest_parts,
     part_order,
 )
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 MISSING = "#9BC8E6"
 """A light blue of its own: no grey means missing."""
@@ -83,9 +90,8 @@ def plot_matrix(
     values = finite_or_missing(matrix)
     row_order = _order(rows, values, "rows")
     column_order = _order(columns, values.T, "columns")
-    if ax is None:
-        height = float(np.clip(5.0 * values.shape[0] / values.shape[1], 1.5, 7.0))
-        ax = new_figure(5.5, height + 0.4).add_subplot()
+    height = float(np.clip(5.0 * values.shape[0] / values.shape[1], 1.5, 7.0))
+    ax = given_or_new_axes(ax, 5.5, height + 0.4)
     draw_cells(ax, values[np.ix_(row_order, column_order)], top=top, power=power)
     ax.set_xticks([])
     ax.set_yticks([])
@@ -173,9 +179,8 @@ def plot_dictionary(
     elif order == "parts":
         rows = rows[part_order(dictionary[rows])]
     named_rows = len(rows) <= _MOST_NAMES if show_names is None else show_names
-    if ax is None:
-        height = float(np.clip(_ROW_HEIGHT * len(rows), 2.0, _TALLEST))
-        ax = new_figure(1.2 + 0.22 * len(chosen) + (1.2 if named_rows else 0.0), height + 0.6).add_subplot()
+    width = 1.2 + 0.22 * len(chosen) + (1.2 if named_rows else 0.0)
+    ax = given_or_new_axes(ax, width, float(np.clip(_ROW_HEIGHT * len(rows), 2.0, _TALLEST)) + 0.6)
     draw_cells(ax, dictionary[rows], top=top, power=power)
     short = [title.removeprefix("part ") for title in part_titles(titles, components, chosen)]
     upright = max(len(title) for title in short) > _LONGEST_FLAT
@@ -223,17 +228,8 @@ def _name_groups(ax: Any, groups: list[str], order: Positions, axis: Literal["x"
     for start, stop in zip([0, *edges], [*edges, len(sorted_groups)], strict=True):
         middle, name = 0.5 * (start + stop - 1), sorted_groups[start].replace("$", r"\$")
         if axis == "y":
-            place, units, look = (1.0, middle), ("axes fraction", "data"), {"va": "center"}
+            look: dict[str, Any] = {"xycoords": ("axes fraction", "data"), "va": "center"}
+            write_beside(ax, name, (1.0, middle), offset=(3, 0), color=BLUE, **look)
         else:
-            place, units, look = (middle, 0.0), ("data", "axes fraction"), {"ha": "center", "va": "top"}
-        ax.annotate(
-            name,
-            place,
-            xycoords=units,
-            xytext=(3, 0) if axis == "y" else (0, -3),
-            textcoords="offset points",
-            rotation=0 if axis == "y" else 90,
-            fontsize=7,
-            color=BLUE,
-            **look,
-        )
+            look = {"xycoords": ("data", "axes fraction"), "ha": "center", "va": "top", "rotation": 90}
+            write_beside(ax, name, (middle, 0.0), offset=(0, -3), color=BLUE, **look)

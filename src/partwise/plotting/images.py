@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from partwise.errors import InvalidInputError
-from partwise.plotting._figures import INK, chosen_parts, components_of, grid, panels, part_titles
-
-if TYPE_CHECKING:
-    from matplotlib.figure import FigureBase
+from partwise.plotting._figures import INK, components_of, part_panels
+from partwise.plotting._types import FigureBase
 
 
 def plot_parts_images(
@@ -60,18 +58,13 @@ def plot_parts_images(
         raise InvalidInputError(
             f"shape={tuple(shape)} has {height * width} pixels, but the components have {images.shape[1]} features."
         )
-    chosen = chosen_parts(parts, images.shape[0])
-    names = part_titles(titles, components, chosen)
-    rows, columns = grid(len(chosen), n_columns, widest=8)
-    figure, axes = panels(fig, rows, columns, 1.1, 1.1 * height / width + 0.25)
-    largest = images[chosen].max()
-    for ax, k, title in zip(axes, chosen, names, strict=False):
+    size = (1.1, 1.1 * height / width + 0.25)
+    figure, drawn = part_panels(fig, components, images.shape[0], parts, titles, size, n_columns=n_columns, widest=8)
+    largest = max(images[k].max() for _, k, _ in drawn)
+    for ax, k, title in drawn:
         draw_picture(ax, images[k], shape, top=largest if common_scale else None)
         ax.set_title(title, fontsize=8, pad=2)
-    for ax in axes[len(chosen) :]:
-        ax.set_axis_off()
-    drawn: FigureBase = figure
-    return drawn
+    return figure
 
 
 def draw_picture(

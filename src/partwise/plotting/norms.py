@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from partwise.contract.estimator import FactorizationEstimator
 from partwise.errors import InvalidInputError
-from partwise.plotting._figures import GREY, Floats, chosen_parts, new_figure, part_titles
+from partwise.plotting._figures import GREY, Floats, chosen_parts, finish_axes, given_or_new_axes, part_titles
+from partwise.plotting._types import Axes
 from partwise.plotting.features import shortened
 from partwise.plotting.palette import COLOURS
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 _DASHES = ("-", "--", ":", "-.")
 _MOST_NAMED = 12
@@ -43,9 +42,8 @@ def plot_column_norms(model: Any, *, title: str = "", ax: Any = None) -> Axes:
     """
     norms = _norms(model)
     n_components = norms.shape[1]
-    active = chosen_parts(getattr(model, "active_components_", None), n_components)
-    if ax is None:
-        ax = new_figure(6.0, 3.5).add_subplot()
+    active = chosen_parts(model.active_components_ if isinstance(model, FactorizationEstimator) else None, n_components)
+    ax = given_or_new_axes(ax, 6.0, 3.5)
     iterations = np.arange(1, norms.shape[0] + 1)
     drawable = np.where(norms > 0, norms, np.nan)
     for k in sorted(set(range(n_components)) - set(active)):
@@ -58,21 +56,20 @@ def plot_column_norms(model: Any, *, title: str = "", ax: Any = None) -> Axes:
         colour = COLOURS[position % len(COLOURS)]
         ax.semilogy(iterations, drawable[:, k], color=colour, linestyle=dashes, linewidth=1.5, label=label)
     ax.xaxis.get_major_locator().set_params(integer=True)
-    ax.set_xlabel("iteration")
-    ax.set_ylabel("sum of the part's column")
-    ax.set_title(title, fontsize=9, loc="left")
-    ax.spines[["top", "right"]].set_visible(False)
     ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=7, frameon=False)
-    drawn: Axes = ax
-    return drawn
+    return finish_axes(ax, "iteration", "sum of the part's column", title=title)
 
 
 def _norms(model: Any) -> Floats:
-    if hasattr(model, "trace_") and not hasattr(model, "column_norms_"):
-        raise InvalidInputError(
-            f"{type(model).__name__} keeps no column norms: pass a GammaPoissonNMF, or iterations x components."
-        )
-    norms = np.asarray(getattr(model, "column_norms_", model), dtype=np.float64)
+    if isinstance(model, FactorizationEstimator):
+        names = [f"column_norm_{k}" for k in range(model.n_components_)]
+        if any(name not in model.trace_ for name in names):
+            raise InvalidInputError(
+                f"the trace of this {type(model).__name__} has no column norms: pass a model that traces them, such as"
+                " a GammaPoissonNMF, or iterations x components."
+            )
+        model = np.column_stack([model.trace_[name] for name in names])
+    norms = np.asarray(model, dtype=np.float64)
     if norms.ndim != 2 or 0 in norms.shape or not np.all(np.isfinite(norms)):
         raise InvalidInputError(
             f"column norms must be finite numbers, iterations x components, got shape {norms.shape}."

@@ -103,6 +103,11 @@ def part_order(values: Floats) -> Positions:
     return order
 
 
+def evenly_spaced(size: int, most: int) -> Positions:
+    """Positions from 0 to ``size - 1``, all or so many as are wanted at the most."""
+    return np.unique(np.linspace(0, size - 1, min(most, size)).astype(np.int64))
+
+
 def finite_or_missing(matrix: Any) -> Floats:
     """A dense matrix of numbers, NaN where a cell is missing."""
     values = np.asarray(matrix.toarray() if hasattr(matrix, "toarray") else matrix, dtype=np.float64)

@@ -11,6 +11,7 @@ from partwise.core.keys import Key, RandomState, key_from
 from partwise.errors import InvalidInputError
 from partwise.io.table import Table, as_labels
 from partwise.plotting._figures import Floats
+from partwise.plotting.order import evenly_spaced
 
 _MOST_CELLS = 1_000_000
 _MOST_ROWS = 1000
@@ -114,7 +115,7 @@ def predictive_checks(
     """
     if n_draws < 2:
         raise InvalidInputError(f"n_draws must be at least 2, got {n_draws}.")
-    data = model._data(X, reset=False, caller="predictive_checks")
+    data = model.checked_data(X, caller="predictive_checks")
     if not data.is_integer and not np.array_equal(data.values, np.floor(data.values)):
         raise InvalidInputError("predictive checks draw whole numbers, but X holds others: pass the counts themselves.")
     rows = checked_rows(data.shape, max_rows)
@@ -138,27 +139,23 @@ def checked_rows(shape: tuple[int, int], max_rows: int | None) -> Any:
     most = int(np.clip(_MOST_CELLS // shape[1], _FEWEST_ROWS, _MOST_ROWS)) if max_rows is None else max_rows
     if most < 1:
         raise InvalidInputError(f"max_rows must be at least 1, got {max_rows}.")
-    return np.unique(np.linspace(0, shape[0] - 1, min(most, shape[0])).astype(np.int64))
+    return evenly_spaced(shape[0], most)
 
 
 def sample_table(data: Any, rows: Any, model: Any) -> Table:
     """Some rows of checked data as a table that the model takes without a word."""
-    names = getattr(model, "feature_names_in_", None)
+    names = model.known_features
     missing = data.missing_matrix()[rows] if data.n_missing else None
     return Table(data.to_scipy()[rows], None, None if names is None else as_labels(names), missing)
 
 
 def _activation_draws(model: Any, table: Table, n_draws: int, key: Key) -> tuple[Any, bool]:
-    if hasattr(model, "sample_posterior"):
-        return model.sample_posterior(table, n_draws, random_state=int(key.seed)), False
-    return model.transform(table)[None], True
+    drawn = model.activation_draws(table, n_draws, int(key.seed))
+    return (model.transform(table)[None], True) if drawn is None else (drawn, False)
 
 
 def _draw(model: Any, activations: Floats, key: Key) -> Floats:
-    expected = np.maximum(model.inverse_transform(activations), 0.0)
-    generator = key.for_stage("predictive").generator()
-    bits = hasattr(model, "predict_proba")
-    drawn: Floats = (generator.random(expected.shape) < expected if bits else generator.poisson(expected)).astype(float)
+    drawn: Floats = model.sample_cells(model.expected(activations), key.for_stage("predictive").generator())
     return drawn
 
 

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from partwise.errors import InvalidInputError
-from partwise.plotting._figures import GREY, Floats, new_figure
+from partwise.plotting._figures import GREY, Floats, finish_axes, given_or_new_axes
+from partwise.plotting._types import Axes
 from partwise.plotting.features import shortened
 from partwise.plotting.palette import COLOURS
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 _MARKERS = "osD^vP*X"
 _DODGE = 0.12
@@ -68,24 +66,15 @@ def plot_rank_selection(
         chosen = _choice(scores) if chosen is None else chosen
         scores = _by_columns(scores)
     ranks, means, errors, models = _columns(scores)
-    if ax is None:
-        ax = new_figure(5.0, 3.4).add_subplot()
+    ax = given_or_new_axes(ax, 5.0, 3.4)
     names = list(dict.fromkeys(models))
     places = _places(ranks, np.array([names.index(model) - 0.5 * (len(names) - 1) for model in models]))
     for position, name in enumerate(names):
         rows = np.flatnonzero([model == name for model in models])
         rows = rows[np.argsort(ranks[rows], kind="stable")]
-        ax.errorbar(
-            places[rows],
-            means[rows],
-            yerr=2.0 * errors[rows],
-            color=COLOURS[position % len(COLOURS)],
-            marker=_MARKERS[position % len(_MARKERS)],
-            markersize=5,
-            linewidth=1.3,
-            capsize=3,
-            label=shortened(name) or None,
-        )
+        look: dict[str, Any] = {"color": COLOURS[position % len(COLOURS)], "marker": _MARKERS[position % len(_MARKERS)]}
+        look |= {"markersize": 5, "linewidth": 1.3, "capsize": 3, "label": shortened(name) or None}
+        ax.errorbar(places[rows], means[rows], yerr=2.0 * errors[rows], **look)
     row = _marked(ranks, means, models, chosen)
     ax.plot(places[row], means[row], "o", markersize=14, mfc="none", mec=GREY, mew=1.5)
     if ranks.max() > _MANY:
@@ -93,14 +82,7 @@ def plot_rank_selection(
     ticks = _ticks(ranks)
     ax.set_xticks(ticks, [str(tick) for tick in ticks], fontsize=8 if len(ticks) > _MANY else None)
     ax.set_xticks([], minor=True)
-    ax.set_xlabel("parts")
-    ax.set_ylabel(ylabel)
-    ax.set_title(title, fontsize=9, loc="left")
-    ax.spines[["top", "right"]].set_visible(False)
-    if any(names):
-        ax.legend(fontsize=8, frameon=False)
-    drawn: Axes = ax
-    return drawn
+    return finish_axes(ax, "parts", ylabel, title=title, legend_size=8 if any(names) else None)
 
 
 def _places(ranks: Floats, offsets: Floats) -> Floats:

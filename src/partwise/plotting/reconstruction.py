@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from partwise.errors import InvalidInputError
 from partwise.plotting._figures import Floats, panels
+from partwise.plotting._types import FigureBase
 from partwise.plotting.heatmap import draw_cells
 from partwise.plotting.images import draw_picture
 from partwise.plotting.order import Positions, checked_positions, cluster_order
 from partwise.plotting.predictive import checked_rows, sample_table
-
-if TYPE_CHECKING:
-    from matplotlib.figure import FigureBase
 
 _FEW_PICTURES = 8
 _MOST_ROWS = 500
@@ -65,7 +63,7 @@ def plot_reconstruction(
     >>> len(plot_reconstruction(PoissonNMF(2, random_state=0).fit(X), X).axes)
     2
     """
-    data = model._data(X, reset=False, caller="plot_reconstruction")
+    data = model.checked_data(X, caller="plot_reconstruction")
     if samples is None:
         rows = checked_rows(data.shape, _MOST_ROWS if shape is None else _FEW_PICTURES)
     else:
@@ -76,7 +74,7 @@ def plot_reconstruction(
     expected = model.inverse_transform(model.transform(table))
     if shape is not None:
         return _pictures(observed, expected, shape, rows, fig)
-    return _heat_maps(observed, expected, 1.0 if hasattr(model, "predict_proba") else power, fig)
+    return _heat_maps(observed, expected, 1.0 if model.declares.data == "bits" else power, fig)
 
 
 def _pictures(
@@ -95,8 +93,7 @@ def _pictures(
         axes[column].set_title(f"sample {row}", fontsize=7, pad=2)
     axes[0].set_ylabel("data", fontsize=8)
     axes[len(rows)].set_ylabel("model", fontsize=8)
-    drawn: FigureBase = figure
-    return drawn
+    return figure
 
 
 def _heat_maps(observed: Floats, expected: Floats, power: float, fig: FigureBase | None) -> FigureBase:
@@ -114,5 +111,4 @@ def _heat_maps(observed: Floats, expected: Floats, power: float, fig: FigureBase
         ax.set_title(title, fontsize=9)
         ax.set_xlabel("features", fontsize=8)
     axes[0].set_ylabel("samples", fontsize=8)
-    drawn: FigureBase = figure
-    return drawn
+    return figure

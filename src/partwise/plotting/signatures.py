@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from partwise.contract.estimator import FactorizationEstimator
 from partwise.errors import InvalidInputError
-from partwise.plotting._figures import GREY, chosen_parts, components_of, panels, part_titles
+from partwise.plotting._figures import GREY, components_of, part_panels
+from partwise.plotting._types import FigureBase
 from partwise.plotting.features import percent_axis
 from partwise.plotting.palette import TINTS
-
-if TYPE_CHECKING:
-    from matplotlib.figure import FigureBase
 
 SUBSTITUTIONS = ("C>A", "C>G", "C>T", "T>A", "T>C", "T>G")
 """Kinds of substitution, by the pyrimidine of the base pair."""
@@ -74,20 +73,15 @@ def plot_signatures(
     """
     values = components_of(components)
     order = _usual_order(components, names, values.shape[1])
-    chosen = chosen_parts(parts, values.shape[0])
-    headings = part_titles(titles, components, chosen)
-    figure, axes = panels(fig, len(chosen), 1, 7.5, 1.25)
-    for row, (ax, k, heading) in enumerate(zip(axes, chosen, headings, strict=True)):
+    figure, drawn = part_panels(fig, components, values.shape[0], parts, titles, (7.5, 1.25), widest=1)
+    for ax, k, heading in drawn:
         total = np.abs(values[k]).sum()
         _draw_channels(ax, values[k][order] / (total if total > 0 else 1.0))
         ax.set_ylabel(heading.replace("$", r"\$"), fontsize=8)
-        if row == 0:
-            _head(ax)
-        if row == len(chosen) - 1:
-            contexts = [f"{name[0]}{name[2]}{name[-1]}" for name in signature_channels()]
-            ax.set_xticks(np.arange(96), contexts, rotation=90, fontsize=4, family="monospace")
-    drawn: FigureBase = figure
-    return drawn
+    _head(drawn[0][0])
+    contexts = [f"{name[0]}{name[2]}{name[-1]}" for name in signature_channels()]
+    ax.set_xticks(np.arange(96), contexts, rotation=90, fontsize=4, family="monospace")
+    return figure
 
 
 def _draw_channels(ax: Any, shares: Any) -> None:
@@ -117,7 +111,7 @@ def _head(ax: Any) -> None:
 
 def _usual_order(model: Any, names: Any, n_features: int) -> list[int]:
     """Where the channels are, in their usual order."""
-    given = getattr(model, "feature_names_in_", None) if names is None else names
+    given = model.known_features if names is None and isinstance(model, FactorizationEstimator) else names
     if given is None:
         raise InvalidInputError("the channels have no names: give names, such as signature_channels().")
     labels = [str(name) for name in given]

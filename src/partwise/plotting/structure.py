@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 
 from partwise.errors import InvalidInputError
-from partwise.plotting._figures import Floats, chosen_parts, components_of, new_figure, part_titles
+from partwise.plotting._figures import (
+    Floats,
+    chosen_parts,
+    components_of,
+    finish_axes,
+    given_or_new_axes,
+    part_titles,
+    write_beside,
+)
+from partwise.plotting._types import Axes
 from partwise.plotting.features import shortened
-from partwise.plotting.order import Positions, checked_groups, cluster_order, part_order
+from partwise.plotting.order import Positions, checked_groups, cluster_order, evenly_spaced, part_order
 from partwise.plotting.palette import part_style
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 _MOST_SAMPLES = 2000
 
@@ -111,22 +117,16 @@ def plot_structure(
     chosen = _largest_first(shares) if parts is None else chosen_parts(parts, shares.shape[1])
     named = part_titles(titles, model, chosen)
     belongs = None if groups is None else checked_groups(groups, shares.shape[0], "groups")
-    rows = np.unique(np.linspace(0, shares.shape[0] - 1, min(shares.shape[0], _MOST_SAMPLES)).astype(np.int64))
-    runs = _runs(shares[:, chosen], rows, belongs, order)
-    if ax is None:
-        ax = new_figure(7.0, 2.4 + 0.12 * max(0, len(chosen) - 12)).add_subplot()
+    runs = _runs(shares[:, chosen], evenly_spaced(shares.shape[0], _MOST_SAMPLES), belongs, order)
+    ax = given_or_new_axes(ax, 7.0, 2.4 + 0.12 * max(0, len(chosen) - 12))
     _stack(ax, shares[np.concatenate([run for _, run in runs])][:, chosen], named)
     _name_runs(ax, runs if belongs is not None else [])
     ax.set_xticks([])
     ax.set_ylim(0, 1)
-    ax.set_ylabel("share of a sample", fontsize=8)
-    ax.tick_params(axis="y", labelsize=7)
-    ax.set_title(title, fontsize=9, loc="left")
-    ax.spines[["top", "right", "bottom"]].set_visible(False)
+    ax.spines["bottom"].set_visible(False)
     columns = 1 if len(chosen) <= 20 else 2
     ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=7, frameon=False, reverse=True, ncols=columns)
-    drawn: Axes = ax
-    return drawn
+    return finish_axes(ax, y_label="share of a sample", title=title, label_size=8, tick_size=7)
 
 
 def _largest_first(shares: Floats) -> list[int]:
@@ -154,17 +154,8 @@ def _stack(ax: Any, shares: Floats, names: list[str]) -> None:
     for position, name in enumerate(names):
         style = part_style(position)
         below = tops[:, position - 1] if position else np.zeros(shares.shape[0])
-        ax.stairs(
-            tops[:, position],
-            edges,
-            baseline=below,
-            fill=True,
-            facecolor=style.colour,
-            edgecolor="white" if style.hatch else "none",
-            hatch=style.hatch,
-            linewidth=0,
-            label=shortened(name),
-        )
+        look = {"facecolor": style.colour, "edgecolor": "white" if style.hatch else "none", "hatch": style.hatch}
+        ax.stairs(tops[:, position], edges, baseline=below, fill=True, linewidth=0, label=shortened(name), **look)
     ax.set_xlim(0, shares.shape[0])
 
 
@@ -175,15 +166,7 @@ def _name_runs(ax: Any, runs: list[tuple[str, Positions]]) -> None:
             ax.axvline(start, color="black", linewidth=1.0)
         place = (start + 0.5 * len(run), 0.0)
         start += len(run)
-        ax.annotate(
-            shortened(name),
-            place,
-            xytext=(0, -4),
-            textcoords="offset points",
-            ha="right" if len(runs) > 6 else "center",
-            va="top",
-            rotation=45 if len(runs) > 6 else 0,
-            rotation_mode="anchor" if len(runs) > 6 else "default",
-            fontsize=7,
-            annotation_clip=False,
-        )
+        look: dict[str, Any] = {"ha": "center"}
+        if len(runs) > 6:
+            look = {"ha": "right", "rotation": 45, "rotation_mode": "anchor"}
+        write_beside(ax, shortened(name), place, offset=(0, -4), va="top", color="black", annotation_clip=False, **look)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
+from partwise.contract.estimator import FactorizationEstimator
 from partwise.core.result import Trace
 from partwise.errors import InvalidInputError
-from partwise.plotting._figures import BLUE, GREY, new_figure
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+from partwise.plotting._figures import BLUE, GREY, finish_axes, given_or_new_axes, write_beside
+from partwise.plotting._types import Axes
 
 _FEW = 30
 _LABELS = {"iteration": "iteration", "elapsed": "seconds"}
@@ -51,7 +50,7 @@ def plot_trace(
     >>> plot_trace(PoissonNMF(2, random_state=0).fit(np.eye(4) + 1)).get_xlabel()
     'iteration'
     """
-    trace = getattr(model, "trace_", model)
+    trace = model.trace_ if isinstance(model, FactorizationEstimator) else model
     if not isinstance(trace, Trace):
         raise InvalidInputError(f"model must be a fitted model or a Trace, got {type(model).__name__}.")
     if against not in _LABELS:
@@ -64,34 +63,21 @@ def plot_trace(
             f"the trace has no values of {column!r}: nothing was fitted, or for too few iterations to compute one."
         )
     positions = iterations if against == "iteration" else trace["elapsed"][iterations - 1]
-    if ax is None:
-        ax = new_figure(6.0, 3.5).add_subplot()
+    ax = given_or_new_axes(ax, 6.0, 3.5)
     if gap:
         _draw_gap(ax, positions, values)
     else:
         _draw_values(ax, positions, values)
     if against == "iteration":
         ax.xaxis.get_major_locator().set_params(integer=True)
-    ax.set_xlabel(_LABELS[against])
-    ax.set_ylabel(f"{column}, below its best" if gap else column)
-    ax.spines[["top", "right"]].set_visible(False)
-    drawn: Axes = ax
-    return drawn
+    return finish_axes(ax, _LABELS[against], f"{column}, below its best" if gap else column)
 
 
 def _draw_values(ax: Any, positions: Any, values: Any) -> None:
     ax.plot(positions, values, color=BLUE, linewidth=1.5, marker="o" if len(values) < _FEW else "", markersize=3)
     ax.axhline(values[-1], color=GREY, linewidth=0.8, linestyle=":")
-    ax.annotate(
-        f"{values[-1]:.6g}",
-        (positions[-1], values[-1]),
-        xytext=(0, -4),
-        textcoords="offset points",
-        ha="right",
-        va="top",
-        fontsize=8,
-        color=GREY,
-    )
+    place = (positions[-1], values[-1])
+    write_beside(ax, f"{values[-1]:.6g}", place, offset=(0, -4), size=8, ha="right", va="top")
 
 
 def _draw_gap(ax: Any, positions: Any, values: Any) -> None:

@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, ClassVar, Self
+from dataclasses import KW_ONLY, dataclass, field
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils._param_validation import StrOptions
 
-from partwise.core.convergence import SmallChange
+from partwise.contract.counts import CountModel
+from partwise.contract.declaration import Candidate, Declaration
+from partwise.contract.estimator import COMMON_CONSTRAINTS
+from partwise.contract.model_file import check_array_is
+from partwise.core.convergence import small_change
 from partwise.core.data import CountMatrix, SparseData
-from partwise.core.estimator import COMMON_CONSTRAINTS, checks_parameters
-from partwise.core.result import Status, Trace
 from partwise.engines.base import Engine
 from partwise.errors import InvalidInputError
-from partwise.poisson.fitted import PoissonEstimator
+from partwise.passes.floors import Floors
 from partwise.poisson.inference import by_rows
-from partwise.poisson.inference.activations import solve_activations
+from partwise.poisson.inference.activations import solve_activations, standard_errors
 from partwise.poisson.inference.coordinate import CoordinateDescent
 from partwise.poisson.inference.multiplicative import Multiplicative
 from partwise.poisson.inference.online import OnlineStatistics, absorb
-from partwise.poisson.inference.passes import Side
-from partwise.poisson.inference.state import Floors, PoissonState, Start, checked_start, scaled, start_factors
+from partwise.poisson.inference.passes import PoissonSide
+from partwise.poisson.inference.state import PoissonState, Start, checked_start, scaled, start_factors
 from partwise.poisson.inference.units import usual_size
 
 Floats = NDArray[np.float64]
@@ -33,7 +35,8 @@ _ALGORITHMS: dict[str, type[CoordinateDescent] | type[Multiplicative]] = {
 }
 
 
-class PoissonNMF(PoissonEstimator):
+@dataclass(eq=False, repr=False)
+class PoissonNMF(CountModel):
     """Find nonnegative parts of counts by maximum likelihood: x_nf ~ Poisson(Σ_k h_nk w_fk).
 
     The same as NMF with the Kullback-Leibler divergence. Any nonnegative data are accepted, sparse or dense, with
@@ -100,6 +103,18 @@ class PoissonNMF(PoissonEstimator):
     True
     """
 
+    declares: ClassVar[Declaration] = Declaration(
+        data="nonnegative",
+        given_parts=True,
+        papers=(
+            "Lee, D. D. & Seung, H. S. (2001). Algorithms for non-negative matrix factorization. Advances in Neural "
+            "Information Processing Systems 13.",
+        ),
+        candidates=(
+            Candidate("poisson", effort={"tol": 1e-5}, complexity=10, cost=1),
+            Candidate("poisson", effort={"tol": 1e-5}, data="bits", complexity=90, cost=1),
+        ),
+    )
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **COMMON_CONSTRAINTS,
         "inference": [StrOptions(set(_ALGORITHMS))],
@@ -107,101 +122,37 @@ class PoissonNMF(PoissonEstimator):
         "warm_start": ["boolean"],
     }
 
-    def __init__(
-        self,
-        n_components: int = 10,
-        *,
-        inference: str = "coordinate",
-        init: Start = "random",
-        max_iter: int = 1000,
-        tol: float = 1e-6,
-        warm_start: bool = False,
-        active_threshold: float | None = None,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        engine: Any = None,
-        progress: bool | None = None,
-        callbacks: Sequence[Any] = (),
-        checkpoint: Any = None,
-        resume: bool = False,
-    ) -> None:
-        self.n_components = n_components
-        self.inference = inference
-        self.init = init
-        self.max_iter = max_iter
-        self.tol = tol
-        self.warm_start = warm_start
-        self.active_threshold = active_threshold
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.engine = engine
-        self.progress = progress
-        self.callbacks = callbacks
-        self.checkpoint = checkpoint
-        self.resume = resume
+    _: KW_ONLY
+    inference: str = "coordinate"
+    init: Start = "random"
+    max_iter: int = 1000
+    tol: float = 1e-6
+    warm_start: bool = False
 
-    @classmethod
-    def from_components(
-        cls, components: Any, *, feature_names: Any = None, component_names: Any = None, **parameters: Any
-    ) -> Self:
-        """An estimator that counts as fitted, with given parts: `transform` refits activations to them.
+    kkt_residual_: float = field(init=False)
+    mean_activations_: Floats = field(init=False)
+    online_allocations_: Floats = field(init=False)
+    online_exposure_: Floats = field(init=False)
 
-        Parameters
-        ----------
-        components
-            Components x features, nonnegative; kept as they are, on their own scale.
-        feature_names
-            Names of the features, checked against the data where these have names.
-        component_names
-            Names of the parts, which `get_feature_names_out` and the command's tables then show.
-        parameters
-            Parameters of the estimator.
-
-        Examples
-        --------
-        >>> from partwise import PoissonNMF
-        >>> PoissonNMF.from_components([[1.0, 0.0], [0.0, 1.0]]).transform([[3, 4]]).round(6)
-        array([[3., 4.]])
-        """
-        given = CountMatrix.build(components, integers=False, allow_missing=False, caller="from_components")
-        n_components, n_features = given.shape
-        extreme = (given.row_sums > 0) & ~((given.row_sums > 1e-250) & (given.row_sums < 1e250))
+    def _take_components(self, dictionary: Floats) -> None:
+        sums = dictionary.sum(axis=0)
+        extreme = (sums > 0) & ~((sums > 1e-250) & (sums < 1e250))
         if extreme.any():
             k = int(np.argmax(extreme))
-            raise InvalidInputError(
-                f"Component {k} sums to {given.row_sums[k]:g}: scale it to between 1e-250 and 1e250."
-            )
-        model = cls(n_components, **parameters)
-        model.n_features_in_ = n_features
-        model._remember_names(feature_names, component_names)
-        model.n_iter_, model.trace_ = 0, Trace()
-        model.status_ = Status("converged", "The components were given; there is nothing to fit.")
-        model._store_components(given.to_scipy().toarray().T.astype(np.float64), np.ones(n_components))
-        model.mean_activations_, model.n_samples_seen_ = np.ones(n_components), 0
-        return model
+            raise InvalidInputError(f"Component {k} sums to {sums[k]:g}: scale it to between 1e-250 and 1e250.")
+        self._store_components(dictionary, np.ones(dictionary.shape[1]))
+        self.mean_activations_ = np.ones(dictionary.shape[1])
 
-    @checks_parameters
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Fit the parts.
-
-        Parameters
-        ----------
-        X
-            Nonnegative data, samples x features: array, sparse matrix, frame, AnnData or `Table`. NaN is missing.
-        y
-            Ignored.
-        """
+    def _fit(self, data: CountMatrix) -> None:
         engine = self._engine()
         warm = self.components_ if self.warm_start and hasattr(self, "components_") else None
-        data, exponent = usual_size(self._data(X, reset=True, caller="fit"))
-        init = self._init(data.shape, exponent) if warm is None else self._warm_init(data, warm, engine)
+        usual, exponent = usual_size(data)
+        init = self._init(usual.shape, exponent) if warm is None else self._warm_init(usual, warm, engine)
         algorithm = _ALGORITHMS[self.inference](self.n_components, init, engine)
-        rule = SmallChange(self.tol, data.total, patience=2)
-        result = self._run(algorithm, data, convergence=rule)
-        self._forget_batches()
-        self._store(data, result.state, engine)
+        rule = small_change(self.tol, usual.total)
+        result = self._run(algorithm, usual, max_iter=self.max_iter, convergence=rule)
+        self._store(usual, result.state, engine)
         self.mean_activations_ = np.ldexp(self.mean_activations_, exponent)
-        return self
 
     def _init(self, shape: tuple[int, int], exponent: int) -> Start:
         if not isinstance(self.init, tuple):
@@ -224,52 +175,26 @@ class PoissonNMF(PoissonEstimator):
             dictionary, totals, self.kkt_residual_ = by_rows.finish(data, engine, state)
             means = totals / data.shape[0]
         else:
-            state = scaled(state.activations, state.dictionary, floors)
+            state = scaled(np.asarray(state.activations), state.dictionary, floors)
             self.kkt_residual_ = max(
-                Side(data, engine).kkt_residual(state.activations, state.dictionary),
-                Side(data.transposed, engine).kkt_residual(state.dictionary, state.activations),
+                PoissonSide(data, engine).kkt_residual(state.activations, state.dictionary),
+                PoissonSide(data.transposed, engine).kkt_residual(state.dictionary, state.activations),
             )
             dictionary, totals, means = state.dictionary, state.activations.sum(axis=0), state.activations.mean(axis=0)
         # Entries at the floor stand for zeros.
         dictionary[dictionary <= 2 * floors.dictionary[:, None]] = 0.0
         self._store_components(dictionary, totals)
         self.mean_activations_ = means
-        self.n_samples_seen_ = data.shape[0]
 
-    def _forget_batches(self) -> None:
-        for name in ("online_allocations_", "online_exposure_", "kkt_residual_"):
-            if hasattr(self, name):
-                delattr(self, name)
+    def _takes_batches(self) -> bool:
+        return True
 
-    @checks_parameters
-    def partial_fit(self, X: Any, y: Any = None) -> Self:
-        """Take in a batch of samples by on-line EM; call it with batch after batch.
-
-        After `fit`, it goes on from the parts that were found, which count as much as the samples they were fitted to.
-
-        Parameters
-        ----------
-        X
-            Some samples, with the same features in every call.
-        y
-            Ignored.
-        """
-        data = self._data(X, reset=not hasattr(self, "components_"), caller="partial_fit")
-        engine = self._engine()
-        with self._compiling():
-            before = self._online_statistics(data)
-            statistics = absorb(before, data, engine)
-        self.n_iter_ = 1 + (self.n_iter_ if hasattr(self, "online_exposure_") else 0)
-        self._forget_batches()
+    def _absorb(self, data: CountMatrix, n_batches: int, n_seen: int) -> None:
+        statistics = absorb(self._online_statistics(data), data, self._engine())
+        self._forget()
         self.online_allocations_, self.online_exposure_ = statistics.allocations, statistics.exposure
-        self.n_samples_seen_ = statistics.n_samples
         self.mean_activations_ = statistics.allocations.sum(axis=0)
         self._store_components(statistics.dictionary, self.mean_activations_)
-        self.trace_ = Trace()
-        self.status_ = Status(
-            "stopped", f"Took in {statistics.n_samples} samples, the last by partial_fit; pass more to go on."
-        )
-        return self
 
     def _online_statistics(self, data: CountMatrix) -> OnlineStatistics:
         if not hasattr(self, "components_"):
@@ -277,7 +202,42 @@ class PoissonNMF(PoissonEstimator):
             init = self._init(data.shape, exponent)
             dictionary = start_factors(self._key(), scaled_data, self.n_components, init).dictionary
             return OnlineStatistics.of_dictionary(dictionary, np.ones(self.n_components), 0)
-        self._check_goes_on()
         if hasattr(self, "online_exposure_"):
             return OnlineStatistics(self.online_allocations_, self.online_exposure_, self.n_samples_seen_)
         return OnlineStatistics.of_dictionary(self.components_.T, self.mean_activations_, self.n_samples_seen_)
+
+    def _activations(self, data: CountMatrix) -> Floats:
+        return solve_activations(data, self.components_.T, self._engine())
+
+    def activation_errors(self, X: Any) -> Floats:
+        """Poisson standard errors of the activations that `transform` gives, the parts taken as known.
+
+        Parameters
+        ----------
+        X
+            Data as for `fit`.
+
+        Returns
+        -------
+        ndarray
+            Samples x components; infinite where a sample's observed cells cannot tell. For activations below one
+            expected count, read it as the scale below which nothing would show.
+        """
+        data = self.checked_data(X, caller="activation_errors")
+        engine, dictionary = self._engine(), self.components_.T
+        with self._compiling():
+            return standard_errors(data, solve_activations(data, dictionary, engine), dictionary, engine)
+
+    def facts(self) -> dict[str, float]:
+        """How far the fit is from a stationary point."""
+        return {"KKT residual": self.kkt_residual_} if hasattr(self, "kkt_residual_") else {}
+
+    def _check_loaded(self) -> None:
+        super()._check_loaded()
+        check_array_is(self.mean_activations_, "mean_activations_", (self.n_components_,))
+        if not isinstance(getattr(self, "kkt_residual_", 0.0), float):
+            raise ValueError("its kkt_residual_ is not a number")
+        if hasattr(self, "online_exposure_") or hasattr(self, "online_allocations_"):
+            shape = (self.n_features_in_, self.n_components_)
+            check_array_is(self.online_allocations_, "online_allocations_", shape)
+            check_array_is(self.online_exposure_, "online_exposure_", shape)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
-from partwise.priors.base import Floats
 from partwise.priors.kernels.evidence import gamma_evidence
 from partwise.priors.kernels.newton import maximise_evidence
 from partwise.priors.mixture import GammaMixture, MixtureFamily
@@ -33,12 +32,8 @@ class GammaFamily(MixtureFamily):
 
     name: ClassVar[str] = "gamma"
 
-    def fit(self, counts: Floats, exposure: Floats, start: Any = None) -> GammaMixture:
-        """The gamma distribution, or point mass, that makes the counts most probable."""
-        return self.fit_to(Observations.of(counts, exposure), start)
-
     def fit_to(self, data: Observations, start: GammaMixture | None = None) -> GammaMixture:
-        """The same for observations."""
+        """The gamma distribution, or point mass, that makes the counts most probable."""
         point = GammaMixture.points(np.array([data.overall_rate]))
         if data.total_count <= 0:
             return point
@@ -65,13 +60,12 @@ class GammaFamily(MixtureFamily):
         """A local maximum, and its evidence relative to the best rate of each count."""
         unit = np.array([data.overall_rate])
         at = np.array([np.log(shape), np.log(mean / data.overall_rate)])
-        seen = data.counts, data.exposure, data.repeats
-        value = maximise_evidence(*seen, np.ones(1), unit, _BOTH, _BOUND, self.tol, _MOST_STEPS, at)
+        value = maximise_evidence(data.arrays, np.ones(1), unit, _BOTH, _BOUND, self.tol, _MOST_STEPS, at)
         return GammaMixture(np.ones(1), np.exp(at[:1]), unit * np.exp(at[1:])), value
 
 
 def gamma_value(data: Observations, prior: GammaMixture) -> float:
     """Log evidence under one gamma or point, relative to the best rate of each count."""
     out = np.empty(6)
-    gamma_evidence(data.counts, data.exposure, data.repeats, float(prior.shapes[0]), float(prior.means[0]), out)
+    gamma_evidence(data.arrays, float(prior.shapes[0]), float(prior.means[0]), out)
     return float(out[0])

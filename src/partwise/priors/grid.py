@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 
@@ -37,9 +37,9 @@ class GridFamily(MixtureFamily):
     def grid(self, lowest: float, highest: float, data: Observations) -> tuple[Floats, Floats]:
         """Shapes and means of the components, for rates from ``lowest`` to ``highest`` behind such data."""
 
-    def fit(self, counts: Floats, exposure: Floats, start: Any = None) -> GammaMixture:
+    def fit_to(self, data: Observations, start: GammaMixture | None = None) -> GammaMixture:
         """The grid's mixture that makes the counts most probable."""
-        return self.solve(Observations.of(counts, exposure), start)[0]
+        return self.solve(data, start)[0]
 
     def solve(self, data: Observations, start: GammaMixture | None = None) -> tuple[GammaMixture, Weights]:
         """The same with what the solver says of it; likelihoods there are relative to the best on the grid."""

@@ -21,6 +21,7 @@ from partwise.priors.kernels.posterior import (
     mixture_shares,
     prior_total,
 )
+from partwise.priors.observations import Observations
 
 # Beside the largest of all rates, what stands for exp(-inf): far too small to matter, and its square is not 0.
 _SMALLEST = 1e-150
@@ -199,9 +200,13 @@ class MixtureFamily(ABC):
 
     tol: float = 1e-9
 
-    @abstractmethod
     def fit(self, counts: Floats, exposure: Floats, start: Any = None) -> GammaMixture:
         """The prior of the family that makes the counts most probable: see `PriorFamily`."""
+        return self.fit_to(Observations.of(counts, exposure), start)
+
+    @abstractmethod
+    def fit_to(self, data: Observations, start: GammaMixture | None = None) -> GammaMixture:
+        """The same for observations."""
 
     def to_plain(self) -> tuple[Any, ...]:
         """The family's name, and pairs of its options with their values: how model files keep it."""

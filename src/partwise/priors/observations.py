@@ -9,6 +9,7 @@ import numpy as np
 
 from partwise.priors.base import Floats
 from partwise.priors.kernels.columns import all_whole
+from partwise.priors.kernels.evidence import ObservedCounts
 
 # Expected count over all observations that stands for none: a rate of 0 would have no logarithm.
 _NOTHING = 1e-10
@@ -39,6 +40,11 @@ class Observations:
             if 2 * distinct.size <= counts.size:
                 return cls(distinct, exposure, repeats.astype(np.float64))
         return cls(counts, exposure, once)
+
+    @property
+    def arrays(self) -> ObservedCounts:
+        """What kernels take."""
+        return ObservedCounts(self.counts, self.exposure, self.repeats)
 
     @cached_property
     def number(self) -> float:

@@ -50,8 +50,7 @@ class Pair:
         free = np.flatnonzero([True, *np.column_stack((finite & positive, positive)).ravel()])
         point = np.zeros(5)
         point[0], point[1::2] = self.log_odds, np.log(np.where(finite, self.shapes, 1.0))
-        seen = data.counts, data.exposure, data.repeats
-        value = maximise_evidence(*seen, self.shapes, self.means, free, _BOUND, tol, max_iter, point)
+        value = maximise_evidence(data.arrays, self.shapes, self.means, free, _BOUND, tol, max_iter, point)
         shapes = np.where(finite, np.exp(point[1::2]), np.inf)
         return Pair(float(point[0]), shapes, self.means * np.exp(point[2::2]), value)
 

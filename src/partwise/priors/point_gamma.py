@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
-from partwise.priors.base import Floats
 from partwise.priors.gamma import GammaFamily, gamma_value
 from partwise.priors.mixture import GammaMixture, MixtureFamily
 from partwise.priors.observations import Observations
@@ -31,9 +30,8 @@ class PointGammaFamily(MixtureFamily):
 
     tol: float = 1e-8
 
-    def fit(self, counts: Floats, exposure: Floats, start: Any = None) -> GammaMixture:
+    def fit_to(self, data: Observations, start: GammaMixture | None = None) -> GammaMixture:
         """The prior of this kind that makes the counts most probable."""
-        data = Observations.of(counts, exposure)
         tol = enough(self.tol, data)
         before = None if start is None else GammaMixture(np.ones(1), start.shapes[1:], start.means[1:])
         plain = GammaFamily(self.tol).fit_to(data, before)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
-from partwise.priors.base import Floats
 from partwise.priors.gamma import GammaFamily, gamma_value
 from partwise.priors.gamma_mixture import GammaMixtureFamily
 from partwise.priors.grid import log_columns, rate_range, ratio_grid
@@ -33,9 +32,8 @@ class TwoGammaFamily(MixtureFamily):
 
     tol: float = 1e-8
 
-    def fit(self, counts: Floats, exposure: Floats, start: Any = None) -> GammaMixture:
+    def fit_to(self, data: Observations, start: GammaMixture | None = None) -> GammaMixture:
         """The prior of this kind that makes the counts most probable."""
-        data = Observations.of(counts, exposure)
         tol = enough(self.tol, data)
         if data.total_count <= 0:
             return GammaMixture.points(np.full(2, data.overall_rate))

@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 
 from partwise.core.keys import RandomState
-from partwise.errors import InvalidInputError
 from partwise.plotting.checks import STATISTICS
 from partwise.plotting.predictive import Check, predictive_checks
-from partwise.reporting.fitted import Fitted
+from partwise.reporting.model_view import ModelView
 from partwise.reporting.numbers import rounded
 
 _MOST_POINTS = 400
@@ -19,12 +18,12 @@ _NOT_SHOWN = ("iteration", "elapsed")
 _NORM = "column_norm_"
 
 
-def diagnostics_section(fitted: Fitted, X: Any, random_state: RandomState) -> dict[str, Any]:
+def diagnostics_section(view: ModelView, X: Any, random_state: RandomState) -> dict[str, Any]:
     """Trace, R-hat and predictive checks, as far as model and data allow.
 
     Parameters
     ----------
-    fitted
+    view
         The model and its data.
     X
         The data as they were given, or None.
@@ -32,9 +31,9 @@ def diagnostics_section(fitted: Fitted, X: Any, random_state: RandomState) -> di
         Seed of the data that are drawn for the checks.
     """
     return {
-        "trace": _trace(fitted.model),
-        "chains": _chains(fitted.model),
-        "checks": None if fitted.data is None else _checks(fitted, X, random_state),
+        "trace": _trace(view.model),
+        "chains": _chains(view.model),
+        "checks": None if view.data is None else _checks(view, X, random_state),
     }
 
 
@@ -55,24 +54,19 @@ def _trace(model: Any) -> list[dict[str, Any]]:
 
 def _chains(model: Any) -> list[dict[str, Any]]:
     """R-hat and effective sample sizes of a sampler, nothing of others."""
-    if not hasattr(model, "diagnostics"):
-        return []
-    try:
-        found = model.diagnostics()
-    except InvalidInputError:  # fitted by another kind of inference
-        return []
+    found = model.diagnostics() if model.chains() else {}
     return [
         {"name": name, **dict(zip(("mean", "r_hat", "ess_bulk", "ess_tail"), rounded(numbers), strict=True))}
         for name, numbers in found.items()
     ]
 
 
-def _checks(fitted: Fitted, X: Any, random_state: RandomState) -> dict[str, Any] | None:
-    assert fitted.data is not None
-    values = fitted.data.values
-    if fitted.data.shape[0] < 2 or not np.array_equal(values, np.floor(values)):
+def _checks(view: ModelView, X: Any, random_state: RandomState) -> dict[str, Any] | None:
+    assert view.data is not None
+    values = view.data.values
+    if view.data.shape[0] < 2 or not np.array_equal(values, np.floor(values)):
         return None  # only whole numbers can be drawn
-    checks = predictive_checks(fitted.model, X, random_state=random_state)
+    checks = predictive_checks(view.model, X, random_state=random_state)
     panels = [_panel(name, title, getattr(checks, name)) for name, title in STATISTICS.items()]
     return {"n_draws": checks.n_draws, "n_rows": checks.n_rows, "plug_in": checks.plug_in, "panels": panels}
 

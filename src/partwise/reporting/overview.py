@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from partwise.core.persistence import NOT_STORED
-from partwise.reporting.fitted import Fitted
+from partwise.contract.model_file import NOT_STORED
+from partwise.reporting.model_view import ModelView
 from partwise.reporting.numbers import in_words
 from partwise.reporting.quality import Quality
 
@@ -20,12 +21,12 @@ class Fact(NamedTuple):
     note: str = ""
 
 
-def headline(fitted: Fitted, quality: Quality | None) -> list[Fact]:
+def headline(view: ModelView, quality: Quality | None) -> list[Fact]:
     """The few numbers that come first."""
-    model = fitted.model
+    model = view.model
     facts = [Fact("model", type(model).__name__)]
-    if fitted.data is not None:
-        facts.append(Fact("samples", in_words(fitted.data.shape[0])))
+    if view.data is not None:
+        facts.append(Fact("samples", in_words(view.data.shape[0])))
     facts.append(Fact("features", in_words(model.n_features_in_)))
     facts.append(Fact("active parts", f"{model.n_active_components_} of {model.n_components_}"))
     if quality is not None:
@@ -33,42 +34,40 @@ def headline(fitted: Fitted, quality: Quality | None) -> list[Fact]:
             Fact(
                 "deviance explained",
                 f"{100 * quality.explained:.1f} %",
-                "Compared with " + ("frequencies of features" if fitted.is_binary else "row and column sums") + " alone"
-                + _looked_at(fitted, quality)
+                "Compared with " + ("frequencies of features" if view.is_binary else "row and column sums") + " alone"
+                + _looked_at(view, quality)
                 + ". It grows with every part, so it is no score to choose by: use held-out scores for that.",
             )
         )  # fmt: skip
     return facts
 
 
-def details(fitted: Fitted) -> list[Fact]:
+def details(view: ModelView) -> list[Fact]:
     """Everything else about data, fit and parameters."""
-    model = fitted.model
+    model = view.model
     facts = []
-    data = fitted.data
+    data = view.data
     if data is not None:
         n_samples, n_features = data.shape
         seen = n_samples * n_features - data.n_missing
         facts += [
-            Fact("ones" if fitted.is_binary else "total", in_words(data.total)),
+            Fact("ones" if view.is_binary else "total", in_words(data.total)),
             Fact("nonzero cells", f"{in_words(data.nnz)} ({100 * data.nnz / max(seen, 1):.3g} % of those observed)"),
             Fact("missing cells", in_words(data.n_missing)),
             Fact("empty samples", in_words(int(np.sum(data.row_sums == 0)))),
         ]
     facts += [Fact("how the fit ended", model.status_.message), Fact("iterations", in_words(model.n_iter_))]
-    reached = model.trace_.latest("objective")
-    if reached:
-        facts.append(Fact("objective", f"{reached[0][1]:.8g}"))
-    if hasattr(model, "kkt_residual_"):
-        facts.append(Fact("KKT residual", f"{model.kkt_residual_:.2g}"))
+    if not math.isnan(model.objective):
+        facts.append(Fact("objective", f"{model.objective:.8g}"))
+    facts += [Fact(name, f"{value:.2g}") for name, value in model.facts().items()]
     parameters = {name: value for name, value in model.get_params(deep=False).items() if name not in NOT_STORED}
     facts.append(Fact("parameters", ", ".join(f"{name}={_short(value)}" for name, value in parameters.items())))
     return facts
 
 
-def _looked_at(fitted: Fitted, quality: Quality) -> str:
-    assert fitted.data is not None
-    n_samples = fitted.data.shape[0]
+def _looked_at(view: ModelView, quality: Quality) -> str:
+    assert view.data is not None
+    n_samples = view.data.shape[0]
     return "" if quality.rows.size == n_samples else f", in {in_words(quality.rows.size)} evenly spaced samples"
 
 

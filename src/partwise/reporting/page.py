@@ -20,7 +20,7 @@ from partwise.plotting.order import checked_groups
 from partwise.reporting.citation import citations
 from partwise.reporting.diagnostics import diagnostics_section
 from partwise.reporting.escape import embedded_json, visible
-from partwise.reporting.fitted import Fitted
+from partwise.reporting.model_view import ModelView
 from partwise.reporting.overview import Fact, details, headline
 from partwise.reporting.parts import parts_section
 from partwise.reporting.quality import deviance_explained
@@ -78,27 +78,27 @@ def report(
     >>> "<title>Two blocks</title>" in page
     True
     """
-    fitted = Fitted.of(model, X)
-    if groups is not None and fitted.shares is None:
+    view = ModelView.of(model, X)
+    if groups is not None and view.shares is None:
         raise InvalidInputError("groups are those of samples, and there are none: give the data as well.")
-    belongs = None if groups is None or fitted.shares is None else checked_groups(groups, len(fitted.shares), "groups")
+    belongs = None if groups is None or view.shares is None else checked_groups(groups, len(view.shares), "groups")
     quality = None
-    if fitted.data is not None and fitted.activations is not None:
-        quality = deviance_explained(model, fitted.data, fitted.activations)
+    if view.data is not None and view.activations is not None:
+        quality = deviance_explained(model, view.data, view.activations)
     content = {
-        "parts": parts_section(fitted, image_shape),
-        "samples": samples_section(fitted, quality, belongs),
-        "diagnostics": diagnostics_section(fitted, X, random_state),
+        "parts": parts_section(view, image_shape),
+        "samples": samples_section(view, quality, belongs),
+        "diagnostics": diagnostics_section(view, X, random_state),
     }
     heading = visible(f"{type(model).__name__} report" if title is None else title)
-    page = _filled(fitted, heading, content, _facts(headline(fitted, quality), details(fitted)))
+    page = _filled(view, heading, content, _facts(headline(view, quality), details(view)))
     if output is not None:
         # A lone surrogate in a label is spelled out by then, so that the page is UTF-8 whatever the labels are.
         write_atomically(output, lambda aside: aside.write_text(page, encoding="utf-8", newline="\n"))
     return page
 
 
-def _filled(fitted: Fitted, heading: str, content: dict[str, Any], facts: dict[str, str]) -> str:
+def _filled(view: ModelView, heading: str, content: dict[str, Any], facts: dict[str, str]) -> str:
     style = _asset("style.css")
     script = "(() => {\n'use strict';\n" + "\n".join(_asset(name) for name in SCRIPTS) + "})();\n"
     return Template(_asset("page.html")).substitute(
@@ -107,8 +107,8 @@ def _filled(fitted: Fitted, heading: str, content: dict[str, Any], facts: dict[s
         style=style,
         script=script,
         data=embedded_json(content),
-        citations="\n".join(f"<li>{html.escape(line)}</li>" for line in citations(fitted.model)),
-        plain_parts=_plain_parts(fitted),
+        citations="\n".join(f"<li>{html.escape(line)}</li>" for line in citations(view.model)),
+        plain_parts=_plain_parts(view),
         version=html.escape(__version__),
         **facts,
     )
@@ -142,11 +142,11 @@ def _facts(first: list[Fact], rest: list[Fact]) -> dict[str, str]:
     return {"tiles": "\n".join(tiles), "notes": "\n".join(notes), "details": "\n".join(rows)}
 
 
-def _plain_parts(fitted: Fitted) -> str:
+def _plain_parts(view: ModelView) -> str:
     """The largest features of each part for readers without scripts."""
-    ranked = top_features(fitted.model, n=_FEATURES_WITHOUT_SCRIPT)
+    ranked = top_features(view.model, n=_FEATURES_WITHOUT_SCRIPT)
     lines = []
-    for k in fitted.order:
+    for k in view.order:
         words = ", ".join(html.escape(visible(name)) for name, _ in ranked[k])
-        lines.append(f'<tr><th scope="row">{html.escape(visible(fitted.names[k]))}</th><td>{words}</td></tr>')
+        lines.append(f'<tr><th scope="row">{html.escape(visible(view.names[k]))}</th><td>{words}</td></tr>')
     return "\n".join(lines)

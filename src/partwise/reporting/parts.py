@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from partwise.errors import InvalidInputError
 from partwise.reporting.escape import visible
-from partwise.reporting.fitted import Fitted
+from partwise.reporting.model_view import ModelView
 from partwise.reporting.numbers import rounded
 from partwise.reporting.png import grey_png
 
@@ -26,7 +26,7 @@ _DIGITS = 3  # of relevance
 _KEPT = 6
 
 
-def parts_section(fitted: Fitted, image_shape: tuple[int, int] | None = None) -> dict[str, Any]:
+def parts_section(view: ModelView, image_shape: tuple[int, int] | None = None) -> dict[str, Any]:
     """Names, weights, features and pictures of the parts, largest first.
 
     A part lists every feature that is among its first 30 for some λ (in steps of 0.05) of the relevance
@@ -34,58 +34,33 @@ def parts_section(fitted: Fitted, image_shape: tuple[int, int] | None = None) ->
 
     Parameters
     ----------
-    fitted
+    view
         The model and its data.
     image_shape
         Height and width, where features are pixels.
     """
-    inside, overall = _probabilities(fitted)
-    lists = [_candidates(inside[k], overall, fitted.is_signed) for k in fitted.order]
+    inside, overall = view.model.feature_importance(), view.model.feature_frequencies(view.activations)
+    inside_words, overall_words = view.model.importance_words
+    lists = [_candidates(inside[k], overall, view.is_signed) for k in view.order]
     listed = np.unique(np.concatenate(lists)) if lists else np.empty(0, dtype=np.int64)
     place = {int(f): position for position, f in enumerate(listed)}
-    active = set(fitted.model.active_components_.tolist())
+    active = set(view.model.active_components_.tolist())
     return {
-        "names": [visible(fitted.names[k]) for k in fitted.order],
-        "weights": rounded(fitted.weights[fitted.order]),
-        "active": [k in active for k in fitted.order],
-        "total": int(fitted.model.n_components_),
-        "signed": fitted.is_signed,
-        "inside_words": _words(fitted)[0],
-        "overall_words": _words(fitted)[1],
+        "names": [visible(view.names[k]) for k in view.order],
+        "weights": rounded(view.weights[view.order]),
+        "active": [k in active for k in view.order],
+        "total": int(view.model.n_components_),
+        "signed": view.is_signed,
+        "inside_words": inside_words,
+        "overall_words": overall_words,
         "top": TOP,
-        "features": [visible(fitted.features[f]) for f in listed],
+        "features": [visible(view.features[f]) for f in listed],
         "overall": rounded(overall[listed], _KEPT),
         "lists": [[place[int(f)] for f in features] for features in lists],
-        "values": [rounded(inside[k, features], _KEPT) for k, features in zip(fitted.order, lists, strict=True)],
-        "images": _images(fitted, image_shape),
+        "values": [rounded(inside[k, features], _KEPT) for k, features in zip(view.order, lists, strict=True)],
+        "images": _images(view, image_shape),
         "image_shape": None if image_shape is None else list(image_shape),
     }
-
-
-def _probabilities(fitted: Fitted) -> tuple[Floats, Floats]:
-    """p(f | k), and p(f) as the model has it: shares of a part for counts, entries as they are for bits."""
-    components = fitted.model.components_
-    if fitted.is_signed:
-        sizes = np.abs(components).sum(axis=1, keepdims=True)
-        inside: Floats = np.divide(components, sizes, out=np.zeros_like(components), where=sizes > 0)
-        return inside, fitted.weights @ np.abs(inside)
-    if fitted.is_binary:
-        means = fitted.weights if fitted.activations is None else fitted.activations.mean(axis=0)
-        return components, means @ components
-    sums = components.sum(axis=1, keepdims=True)
-    inside = np.divide(components, sums, out=np.zeros_like(components), where=sums > 0)
-    return inside, fitted.weights @ inside
-
-
-def _words(fitted: Fitted) -> tuple[str, str]:
-    """What the two numbers of a feature are."""
-    if fitted.is_signed:
-        return "share of the part's weights", "share of all weights"
-    if not fitted.is_binary:
-        return "share of the part", "share of everything"
-    # Where features are spread over parts, an entry is the part's share of the feature.
-    given_part = getattr(fitted.model, "model", None) == "dir-beta"
-    return ("probability in the part" if given_part else "share of the feature in the part"), "frequency overall"
 
 
 def _candidates(inside: Floats, overall: Floats, signed: bool) -> NDArray[np.int64]:
@@ -105,14 +80,14 @@ def _candidates(inside: Floats, overall: Floats, signed: bool) -> NDArray[np.int
     return np.array(sorted(found), dtype=np.int64)
 
 
-def _images(fitted: Fitted, shape: tuple[int, int] | None) -> list[str] | None:
+def _images(view: ModelView, shape: tuple[int, int] | None) -> list[str] | None:
     if shape is None:
         return None
     height, width = shape
-    n_features = fitted.model.n_features_in_
+    n_features = view.model.n_features_in_
     if height < 1 or width < 1 or height * width != n_features:
         raise InvalidInputError(
             f"image_shape={tuple(shape)} has {height * width} pixels, but the model has {n_features} features."
         )
     most = max(1, MOST_PIXELS // n_features)
-    return [grey_png(np.abs(fitted.model.components_[k]).reshape(shape)) for k in fitted.order[:most]]
+    return [grey_png(np.abs(view.model.components_[k]).reshape(shape)) for k in view.order[:most]]

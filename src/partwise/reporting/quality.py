@@ -54,7 +54,7 @@ def deviance_explained(model: Any, data: SparseData, activations: Floats) -> Qua
     n_samples, n_features = data.shape
     n_rows = int(min(n_samples, max(1, _MOST_CELLS // n_features)))
     rows = np.unique(np.linspace(0, n_samples - 1, n_rows).astype(np.int64))
-    is_binary = hasattr(model, "predict_proba")
+    is_binary = model.declares.data == "bits"
     matrix, missing = data.to_scipy(), data.missing_matrix()
     frequencies = data.column_sums / np.maximum(n_samples - np.asarray(missing.sum(axis=0)).ravel(), 1)
     ours, without = np.zeros(rows.size), np.zeros(rows.size)
@@ -63,7 +63,7 @@ def deviance_explained(model: Any, data: SparseData, activations: Floats) -> Qua
         part = rows[start : start + at_once]
         observed = matrix[part].toarray().astype(np.float64)
         seen = ~missing[part].toarray() if data.n_missing else np.ones(observed.shape, dtype=bool)
-        expected = np.maximum(model.inverse_transform(activations[part]), 0.0)
+        expected = np.maximum(model.expected(activations[part]), 0.0)
         plain = np.where(seen, frequencies, 0.0)
         if not is_binary:
             plain *= (observed.sum(axis=1) / np.maximum(plain.sum(axis=1), _LEAST))[:, None]

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from partwise.plotting.order import group_order, part_order
 from partwise.reporting.escape import LONGEST, embedded_json, visible
-from partwise.reporting.fitted import Fitted
+from partwise.reporting.model_view import ModelView
 from partwise.reporting.numbers import rounded
 from partwise.reporting.quality import Quality
 
@@ -33,23 +33,23 @@ _SHORTEST = 4
 _PER_MILLE = 1000
 
 
-def samples_section(fitted: Fitted, quality: Quality | None, groups: list[str] | None) -> dict[str, Any] | None:
+def samples_section(view: ModelView, quality: Quality | None, groups: list[str] | None) -> dict[str, Any] | None:
     """Label, total, share explained and largest parts of each sample, by columns; None without activations.
 
     Parameters
     ----------
-    fitted
+    view
         The model and its data.
     quality
         How well each sample is explained; shown if it is known of all.
     groups
         The group of each sample, or None.
     """
-    if fitted.shares is None:
+    if view.shares is None:
         return None
-    n_samples = fitted.shares.shape[0]
+    n_samples = view.shares.shape[0]
     rows = np.unique(np.linspace(0, n_samples - 1, min(n_samples, MOST_SAMPLES)).astype(np.int64))
-    shares = fitted.shares[rows][:, fitted.order]
+    shares = view.shares[rows][:, view.order]
     n_largest = min(LARGEST_PARTS, shares.shape[1])
     largest = np.argsort(-shares, axis=1, kind="stable")[:, :n_largest]
     kept = np.take_along_axis(shares, largest, axis=1)
@@ -58,22 +58,22 @@ def samples_section(fitted: Fitted, quality: Quality | None, groups: list[str] |
     place = {} if names is None else {name: at for at, name in enumerate(names)}
     return {
         "n": n_samples,
-        "labels": _labels(fitted, rows),
-        "totals": None if fitted.data is None else rounded(fitted.data.row_sums[rows], 6),
+        "labels": _labels(view, rows),
+        "totals": None if view.data is None else rounded(view.data.row_sums[rows], 6),
         "explained": None if explained is None else _per_mille(explained[rows]),
         "per_sample": n_largest,
         "parts": largest.ravel().tolist(),
         "shares": _per_mille(kept),
         "groups": None if names is None else _short_together(names),
         "group_of": None if groups is None else [place[groups[n]] for n in rows],
-        "structure": _structure(fitted, groups, rows),
+        "structure": _structure(view, groups, rows),
     }
 
 
-def _labels(fitted: Fitted, rows: Positions) -> list[str]:
-    if fitted.samples is None:
+def _labels(view: ModelView, rows: Positions) -> list[str]:
+    if view.samples is None:
         return [f"sample {n}" for n in rows]
-    return _short_together([str(fitted.samples[n]) for n in rows])
+    return _short_together([str(view.samples[n]) for n in rows])
 
 
 def _short_together(labels: list[str]) -> list[str]:
@@ -86,12 +86,12 @@ def _short_together(labels: list[str]) -> list[str]:
     return cut
 
 
-def _structure(fitted: Fitted, groups: list[str] | None, listed: Positions) -> dict[str, Any]:
+def _structure(view: ModelView, groups: list[str] | None, listed: Positions) -> dict[str, Any]:
     """Shares of evenly spaced samples, grouped, within a group by their largest part; positions are of the list."""
-    assert fitted.shares is not None
+    assert view.shares is not None
     at = np.unique(np.linspace(0, listed.size - 1, min(listed.size, MOST_BARS)).astype(np.int64))
-    shown = fitted.order[:MOST_COLOURS]
-    shares = fitted.shares[listed[at]][:, shown]
+    shown = view.order[:MOST_COLOURS]
+    shares = view.shares[listed[at]][:, shown]
     within = part_order(shares)
     if groups is not None:
         within = within[group_order([groups[listed[at[n]]] for n in within])]
@@ -99,7 +99,7 @@ def _structure(fitted: Fitted, groups: list[str] | None, listed: Positions) -> d
         "samples": at[within].tolist(),
         "parts": len(shown),
         "shares": _per_mille(shares[within]),
-        "others": len(shown) < fitted.model.n_components_,
+        "others": len(shown) < view.model.n_components_,
     }
 
 

@@ -1,32 +1,55 @@
-"""From names to modules of this package."""
+"""From the name of a paper to its experiments, and the one function that runs those of any paper."""
 
 from __future__ import annotations
 
 import pkgutil
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 
+from sklearn.exceptions import ConvergenceWarning
+
 import partwise.reproduce
 from partwise.errors import InvalidInputError
+from partwise.reproduce._notebook import Notebook
+
+Experiment = Callable[[Notebook], None]
 
 
 @dataclass(frozen=True)
 class Reproduction:
-    """Something that can be redone.
+    """A paper that can be redone.
 
     Attributes
     ----------
     name, description
         What it is called, and what it is in one line.
-    run
-        Called with the folder to write to, and whether a short version is wanted.
+    experiments
+        In the order of the paper; each writes its steps, figures and sections into the notebook that it is given.
     """
 
     name: str
     description: str
-    run: Callable[[Path, bool], object]
+    experiments: tuple[Experiment, ...]
+
+    def run(self, output: Path, quick: bool) -> None:
+        """Write everything to a folder; a run that was interrupted goes on where it stopped.
+
+        Parameters
+        ----------
+        output
+            The folder.
+        quick
+            Whether to run a short version.
+        """
+        notebook = Notebook(output, quick)
+        with warnings.catch_warnings():
+            # Experiments run for as many iterations as a paper says, converged or not.
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            for experiment in self.experiments:
+                experiment(notebook)
 
 
 def available() -> list[str]:
@@ -55,4 +78,4 @@ def find(name: str) -> Reproduction:
         raise InvalidInputError(f"there is nothing to reproduce called {name!r}; there are: {known}.")
     module = import_module(f"{partwise.reproduce.__name__}.{name}")
     description = (module.__doc__ or "").strip().splitlines()
-    return Reproduction(name, description[0] if description else "", module.run)
+    return Reproduction(name, description[0] if description else "", module.EXPERIMENTS)

@@ -1,21 +1,18 @@
-"""The folder that a reproduction writes to: results by step, so that a cut-off run goes on; figures; a report."""
+"""The folder that a reproduction writes to: results by step, so that an interrupted run goes on; figures; a report."""
 
 from __future__ import annotations
 
 import json
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from partwise._version import __version__
 from partwise.core.progress import say
 from partwise.errors import InvalidInputError
 from partwise.io.atomic import write_atomically
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 
 class Notebook:
@@ -48,7 +45,7 @@ class Notebook:
         self._sections: dict[str, str] = {}
         self._figures: list[str] = []
 
-    def step(self, name: str, compute: Callable[[], Any]) -> Any:
+    def step(self, name: str, compute: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
         """The result of a step: read if an earlier run had it, else computed and written.
 
         Parameters
@@ -57,11 +54,13 @@ class Notebook:
             Unique in this notebook; change it when what is computed changes.
         compute
             Returns numbers, texts, lists and dictionaries with texts as keys (NumPy's are converted).
+        arguments, options
+            Passed to ``compute``.
         """
         if name not in self._steps:
             say(f"{name} …")
             began = time.perf_counter()
-            result = _plain(compute())
+            result = _plain(compute(*arguments, **options))
             seconds = round(time.perf_counter() - began, 3)
             self._steps[name] = {"result": result, "seconds": seconds}
             self._write()
@@ -72,7 +71,7 @@ class Notebook:
         """How long a step took, in the run that computed it."""
         return float(self._steps[name]["seconds"])
 
-    def figure(self, name: str, figure: Figure) -> None:
+    def figure(self, name: str, figure: Any) -> None:
         """Write a figure as ``name.png`` and ``name.pdf``."""
         from partwise.plotting import save_figure
 
@@ -98,6 +97,10 @@ class Notebook:
             parts += ["## Figures", *(f"![{name}]({name}.png)" for name in self._figures)]
         self._text("report.md", "\n\n".join(parts) + "\n")
 
+    def table(self, title: str, head: Sequence[str], rows: Iterable[Sequence[Any]], *, before: str = "") -> None:
+        """Add a section that holds a table, below the text ``before`` if there is any."""
+        self.section(title, f"{before}\n\n{table(head, rows)}")
+
     def _text(self, name: str, content: str) -> None:
         write_atomically(self.folder / name, lambda aside: aside.write_text(content, encoding="utf-8"))
 
@@ -120,6 +123,20 @@ class Notebook:
 
     def _write(self) -> None:
         self._text(self._file.name, json.dumps({**self._head, "steps": self._steps}, indent=1, allow_nan=False) + "\n")
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+    """A table in Markdown.
+
+    Examples
+    --------
+    >>> print(table(["method", "error"], [["exact", 0]]))
+    | method | error |
+    |---|---|
+    | exact | 0 |
+    """
+    lines = ["| " + " | ".join(str(cell) for cell in row) + " |" for row in (head, *rows)]
+    return "\n".join([lines[0], "|" + "---|" * len(head), *lines[1:]])
 
 
 def _described(head: dict[str, Any]) -> str:

@@ -1,6 +1,7 @@
 """Choosing between models, and between numbers of parts."""
 
-from partwise.selection.candidates import BINARY_MODELS, COUNT_MODELS, Candidate, model_names
+from partwise.contract.declaration import Candidate
+from partwise.selection.candidates import candidates_of, model_names
 from partwise.selection.comparing import compare
 from partwise.selection.comparison import Comparison, Row
 from partwise.selection.matching import match_parts, stability
@@ -8,8 +9,6 @@ from partwise.selection.rank import CRITERIA, RankSelection, select_rank
 from partwise.selection.standings import Choice, Difference
 
 __all__ = [
-    "BINARY_MODELS",
-    "COUNT_MODELS",
     "CRITERIA",
     "Candidate",
     "Choice",
@@ -17,6 +16,7 @@ __all__ = [
     "Difference",
     "RankSelection",
     "Row",
+    "candidates_of",
     "compare",
     "match_parts",
     "model_names",

@@ -12,13 +12,14 @@ from typing import Any
 import numpy as np
 
 from partwise._version import __version__
+from partwise.contract.declaration import Candidate
 from partwise.core.coerce import as_table
 from partwise.core.data import BinaryMatrix, CountMatrix
 from partwise.core.keys import Key, RandomState, key_from
 from partwise.core.progress import compiling_notice
 from partwise.engines import resolve_engine
 from partwise.errors import InvalidInputError
-from partwise.selection.candidates import Candidate, chosen_candidates
+from partwise.selection.candidates import chosen_candidates
 from partwise.selection.comparison import Comparison
 from partwise.selection.records import Evidence, Fit, Ledger, NewRows, check_identity, stored_identity
 from partwise.selection.search import Search
@@ -196,7 +197,7 @@ def _key(random_state: RandomState, folder: Path | None) -> Key:
 def _identity(data: CountMatrix | BinaryMatrix, candidates: dict[str, Candidate], key: Key) -> dict[str, Any]:
     models = {
         name: {
-            "estimator": candidate.estimator,
+            "estimator": candidate.estimator.__name__,
             "estimated": candidate.estimated,
             **{part: repr(value) for part, value in {**candidate.settings, **candidate.effort}.items()},
         }

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from partwise.contract.declaration import Candidate, Declaration
 from partwise.errors import InvalidInputError
-from partwise.selection.candidates import Candidate
 from partwise.selection.ladder import ranks_beyond
 from partwise.selection.matching import stability
 from partwise.selection.records import Evidence, Fit, NewRows, Task
@@ -158,11 +158,11 @@ class Comparison:
         exact = {choice.rank: found.value for choice, found in self.evidence.items() if choice.model == model}
         if exact:
             return max(exact, key=lambda rank: exact[rank]), "log p(X)"
-        kind = self.candidates[model].estimator
+        counted_by = self._declared(model).counts_parts_by
         first = {task.rank: fit for task, fit in self.fits.items() if task.model == model and task.restart == 0}
-        if kind == "EmpiricalBayesPoissonNMF":
+        if counted_by == "bound":
             return max(first, key=lambda rank: first[rank].evidence), "bound"
-        if kind in ("GammaPoissonNMF", "BetaGammaPFA", "BinaryNMF"):
+        if counted_by == "active":
             return first[max(first)].n_active, f"active of {max(first)}"
         return None
 
@@ -291,12 +291,21 @@ class Comparison:
         shape = fit.rows.size, fit.components.shape[1]
         return ranks_beyond(self.standings.ranks_of(model), rank, shape, self.candidates[model].smallest)
 
+    def _declared(self, model: str) -> Declaration:
+        declared: Declaration = self.candidates[model].estimator.declares
+        return declared
+
+    @property
+    def signed(self) -> bool:
+        """Whether the components of the choice have signs: they are directions in which samples differ, not parts."""
+        return self._declared(self.choice.model).signed
+
     @property
     def instead(self) -> Choice | None:
         """Where the choice has signs, and so no parts: the best candidate of the models that have parts."""
-        if not self.candidates[self.choice.model].signed:
+        if not self.signed:
             return None
-        rivals = [self.standings.best_of(name) for name in self.models if not self.candidates[name].signed]
+        rivals = [self.standings.best_of(name) for name in self.models if not self._declared(name).signed]
         return max(rivals, key=lambda rival: self.standings.difference(rival, self.recommended).value, default=None)
 
     @property

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
-
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from partwise.contract.heldout import HiddenCells, ThinnedCounts
 from partwise.core.data import BinaryMatrix, CountMatrix
 from partwise.core.keys import Key
 from partwise.io.table import Table
@@ -17,41 +15,11 @@ from partwise.likelihood.split import split_tokens
 N_FOLDS = 5
 """Parts into which tokens, or cells, are cut: one is held out, so train and test are 0.8 and 0.2 of the data."""
 
-Floats = NDArray[np.float64]
-
 # Document completion splits tokens with chain 0 of the same seed.
 _FIRST_DIVISION = 1000
 
 
-@dataclass(frozen=True, eq=False)
-class CountFold:
-    """Counts to fit, and those of the same cells that were held out (Poisson noise makes the two independent)."""
-
-    train: Table
-    held_out: Any
-
-    @property
-    def size(self) -> float:
-        """Tokens that were held out."""
-        return float(self.held_out.sum())
-
-
-@dataclass(frozen=True, eq=False)
-class BitFold:
-    """Bits to fit, with some cells hidden: rows, columns and bits of these."""
-
-    train: Table
-    rows: NDArray[np.int64]
-    columns: NDArray[np.int64]
-    bits: NDArray[np.bool_]
-
-    @property
-    def size(self) -> float:
-        """Cells that were held out."""
-        return float(self.rows.size)
-
-
-def count_fold(data: CountMatrix, key: Key, restart: int) -> CountFold:
+def count_fold(data: CountMatrix, key: Key, restart: int) -> ThinnedCounts:
     """One of five disjoint fifths of the tokens is held out; the sixth restart begins with a new division.
 
     Parameters
@@ -71,10 +39,11 @@ def count_fold(data: CountMatrix, key: Key, restart: int) -> CountFold:
     train = sp.csr_array(data.to_scipy().astype(np.int64) - held_out)
     train.eliminate_zeros()
     missing = data.missing_matrix() if data.n_missing else None
-    return CountFold(Table(train, data.row_labels, data.column_labels, missing, "training counts"), held_out)
+    table = Table(train, data.row_labels, data.column_labels, missing, "training counts")
+    return ThinnedCounts(table, held_out, 1.0 / (N_FOLDS - 1.0))
 
 
-def bit_fold(data: BinaryMatrix, key: Key, restart: int) -> BitFold:
+def bit_fold(data: BinaryMatrix, key: Key, restart: int) -> HiddenCells:
     """One of five disjoint fifths of the observed cells is held out; the sixth restart begins with a new division.
 
     Parameters
@@ -95,7 +64,7 @@ def bit_fold(data: BinaryMatrix, key: Key, restart: int) -> BitFold:
     train = sp.csr_array((bits & ~hidden).astype(np.int8))
     pattern = sp.csr_array(missing | hidden)
     table = Table(train, data.row_labels, data.column_labels, pattern, "training bits")
-    return BitFold(table, rows.astype(np.int64), columns.astype(np.int64), bits[rows, columns])
+    return HiddenCells(table, rows.astype(np.int64), columns.astype(np.int64), bits[rows, columns])
 
 
 def new_rows(n_rows: int, key: Key) -> NDArray[np.bool_]:

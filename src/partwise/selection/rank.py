@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from partwise.allocation.marginal import log_marginal_likelihood
+from partwise._registry import estimator_classes
 from partwise.core.keys import RandomState, key_from
 from partwise.errors import InaccurateWarning, InvalidInputError
 
@@ -45,9 +45,16 @@ class RankSelection:
 
 
 def marginal_likelihood(X: Any, n_components: int, *, rng: int, **options: Any) -> tuple[float, float]:
-    """Log p(X) of the allocation model by `partwise.allocation.log_marginal_likelihood`, and its standard error."""
-    found = log_marginal_likelihood(X, n_components, rng=rng, **options)
-    return found.total, found.total_std_error
+    """Log p(X) and its standard error, of the model that offers it (the allocation model).
+
+    Options that are parameters of the estimator set its priors; the others are the effort of its `log_evidence`.
+    """
+    cls = next(model for model in estimator_classes() if model.declares.evidence is not None)
+    names = set(cls().get_params(deep=False))
+    priors = {name: value for name, value in options.items() if name in names}
+    effort = {name: value for name, value in options.items() if name not in names}
+    found: tuple[float, float] = cls(n_components, **priors).log_evidence(X, random_state=rng, **effort)
+    return found
 
 
 CRITERIA: Mapping[str, Criterion] = MappingProxyType({"marginal-likelihood": marginal_likelihood})

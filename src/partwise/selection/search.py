@@ -14,7 +14,6 @@ from sklearn.exceptions import ConvergenceWarning
 from partwise.core.blas import one_blas_thread
 from partwise.core.data import CountMatrix
 from partwise.errors import EngineError, InaccurateWarning, PartwiseError
-from partwise.selection.candidates import Candidate
 from partwise.selection.ladder import default_ranks
 from partwise.selection.records import Evidence, Fit, Kept, Ledger, NewRows, Task
 from partwise.selection.standings import DISTINCT, Choice, Standings
@@ -24,7 +23,7 @@ from partwise.selection.work import Work
 _PATIENCE = 2
 # Models that are worse than the best by more standard errors than this get no further restarts of several ranks.
 _HOPELESS = 4.0
-# Most tokens for which log p(X) of the allocation model is computed.
+# Most tokens for which log p(X) is computed, of models that offer it.
 _MOST_TOKENS = 20_000
 # For its best number of parts, and so many more and fewer.
 _NEIGHBOURS = 2
@@ -102,7 +101,7 @@ class Search:
             tasks = [
                 Task(name, rank, 0)
                 for name in models
-                if self._work.candidates[name].estimator == "AllocationNMF"
+                if self._work.declared(name).evidence is not None
                 for rank in reversed(standings.ranks_of(name))
                 if abs(rank - standings.best_of(name).rank) <= _NEIGHBOURS
             ]
@@ -208,12 +207,8 @@ class Search:
 
     def _slow_first(self) -> list[str]:
         """Models in the order in which several threads finish earliest."""
-        slow = {"GammaPoissonNMF": 0, "EmpiricalBayesPoissonNMF": 1, "BetaGammaPFA": 2, "PoissonNMF": 9}
-
-        def rank(candidate: Candidate) -> int:
-            return slow.get(candidate.estimator, 5)
-
-        return [candidate.name for candidate in sorted(self._work.candidates.values(), key=rank)]
+        slow_first = sorted(self._work.candidates.values(), key=lambda candidate: -candidate.cost)
+        return [candidate.name for candidate in slow_first]
 
     @contextmanager
     def _pool(self) -> Iterator[ThreadPoolExecutor]:

@@ -12,15 +12,16 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeVar, cast
 
+from partwise.contract.declaration import Candidate
 from partwise.core.blas import one_blas_thread
 from partwise.core.data import BinaryMatrix, CountMatrix
 from partwise.core.keys import Key
-from partwise.core.mapped import MappedCounts, open_data, write_data
 from partwise.engines.cluster import abandon
 from partwise.errors import EngineError
-from partwise.selection.candidates import Candidate
 from partwise.selection.records import Evidence, Fit, NewRows, Task
 from partwise.selection.work import StoppedError, Work
+from partwise.storage.mapped_counts import MappedCounts, open_data
+from partwise.storage.writing import write_data
 
 # Comparisons whose data and folds a worker keeps.
 _MOST_KEPT = 2

@@ -62,7 +62,7 @@ def _end_note(found: Comparison) -> str:
 
 def _signed_note(found: Comparison) -> str:
     """Which model with parts comes next, where the choice has directions with signs."""
-    if not found.candidates[found.choice.model].signed:
+    if not found.signed:
         return ""
     note = (
         f"The components of {found.choice.model} have signs: they are directions in which samples differ, and no parts"

@@ -13,26 +13,20 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
-from partwise.allocation.marginal import log_marginal_likelihood
+from partwise.contract.declaration import Candidate, Declaration
+from partwise.contract.heldout import HiddenCells, ThinnedCounts
 from partwise.core.data import BinaryMatrix, CountMatrix
 from partwise.core.keys import Key
 from partwise.gamma_poisson.estimator import GammaPoissonNMF
 from partwise.io.table import Table
-from partwise.likelihood.heldout import document_completion, perplexity
-from partwise.selection.candidates import Candidate
-from partwise.selection.folds import BitFold, CountFold, bit_fold, count_fold, new_rows
+from partwise.selection.folds import bit_fold, count_fold, new_rows
 from partwise.selection.records import Evidence, Fit, NewRows, Task
-from partwise.selection.scores import SMOOTHING, cell_rows, thinned_rows
 
 Floats = NDArray[np.float64]
 
 # Standard error, in nats, of the likelihood of one new row that is good enough beside how much rows differ.
 _ROW_ERROR = 0.3
-# Of p(X), where numbers of parts differ by tens of nats: an error of a few does not matter.
-_EVIDENCE_EFFORT: dict[str, Any] = {"n_particles": 2, "n_islands": 4, "n_stages": 40, "n_pilot": 100}
-
-
-# Shapes beyond these are nobody's: a part that holds next to nothing has no shape worth the name.
+# Estimated shapes outside this range are artefacts of parts that hold next to nothing, so clip them.
 _SHAPES = 0.02, 50.0
 
 
@@ -60,7 +54,7 @@ class Work:
     candidates: Mapping[str, Candidate]
     key: Key
     stop: threading.Event = field(default_factory=threading.Event)
-    _folds: dict[int, CountFold | BitFold] = field(default_factory=dict)
+    _folds: dict[int, ThinnedCounts | HiddenCells] = field(default_factory=dict)
     _shapes: dict[tuple[int, int], float] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _shape_lock: threading.Lock = field(default_factory=threading.Lock)
@@ -70,7 +64,7 @@ class Work:
         """What is held out."""
         return "token" if isinstance(self.data, CountMatrix) else "cell"
 
-    def fold(self, restart: int) -> CountFold | BitFold:
+    def fold(self, restart: int) -> ThinnedCounts | HiddenCells:
         """What a restart is fitted to, and scored on: the same for all models."""
         with self._lock:
             if restart not in self._folds:
@@ -80,6 +74,11 @@ class Work:
                 else:
                     self._folds[restart] = bit_fold(data, self.key, restart)
             return self._folds[restart]
+
+    def declared(self, model: str) -> Declaration:
+        """What the estimator of a candidate declares."""
+        declared: Declaration = self.candidates[model].estimator.declares
+        return declared
 
     def end(self) -> None:
         """End what is under way: nobody waits for it any more."""
@@ -133,14 +132,13 @@ class Work:
         start = time.perf_counter()
         fold = self.fold(task.restart)
         model = self._fitted(task, fold.train)
-        rows = thinned_rows(model, fold) if isinstance(fold, CountFold) else cell_rows(model, fold)
-        objective = model.trace_.latest("objective")
+        rows = model.held_out_log_likelihood(fold)
         estimated = self.candidates[task.model].estimated
         return Fit(
             *task,
             score=float(rows.sum()) / fold.size,
             n_active=model.n_active_components_,
-            evidence=float(getattr(model, "elbo_", objective[0][1] if objective else np.nan)),
+            evidence=float(model.objective),
             shape=float(getattr(model, estimated)) if estimated else np.nan,
             status=model.status_.code,
             seconds=time.perf_counter() - start,
@@ -155,12 +153,14 @@ class Work:
         fresh = self._rows(chosen)
         model = self._fitted(task, self._rows(~chosen))
         completion = likelihood = (np.nan, np.nan)
-        if isinstance(self.data, CountMatrix):
-            if not (self.data.n_missing and self.candidates[task.model].estimator == "AllocationNMF"):
+        declared, counts = model.declares, isinstance(self.data, CountMatrix)
+        if declared.missing == "yes" or not self.data.n_missing:
+            if counts:
                 completion = self._completion(model, fresh)
-            likelihood = self._likelihood(model, fresh, task.model)
-        elif hasattr(model, "predict_proba"):
-            completion = (float(model.score(fresh)), np.nan)
+            elif declared.data == "bits":
+                completion = (float(model.score(fresh)), np.nan)
+            if counts and declared.marginal:
+                likelihood = self._likelihood(model, fresh)
         return NewRows(*task, *completion, *likelihood, time.perf_counter() - start)
 
     def _rows(self, chosen: NDArray[np.bool_]) -> Table:
@@ -170,46 +170,33 @@ class Work:
         return Table(matrix, None if labels is None else labels[chosen], self.data.column_labels, missing)
 
     def _completion(self, model: Any, fresh: Table) -> tuple[float, float]:
-        result = document_completion(model, fresh, rng=self.key.seed)
+        result = model.completion(fresh, random_state=self.key.seed)
         total = float(result.tokens.sum())
         if total == 0:
             return np.nan, np.nan
         return result.per_token, _error(result.values - result.per_token * result.tokens, total)
 
-    def _likelihood(self, model: Any, fresh: Table, name: str) -> tuple[float, float]:
-        """Marginal log-likelihood per token; the dictionary is smoothed as predictions are, so that it is finite."""
+    def _likelihood(self, model: Any, fresh: Table) -> tuple[float, float]:
+        """Marginal log-likelihood per token; parts are mixed with a background, so that it is finite."""
         counts = CountMatrix.build(fresh)
         if not counts.total:
             return np.nan, np.nan
-        dictionary = model.components_.T
-        shares = (self.data.column_sums + 0.01) / (self.data.column_sums + 0.01).sum()
-        smooth = (1.0 - SMOOTHING) * dictionary + SMOOTHING * shares[:, None] * dictionary.sum(axis=0)
-        if hasattr(model, "rate_"):
-            found = perplexity(
-                fresh, smooth, model.shape_, model.rate_, rng=self.key.seed, std_error=_ROW_ERROR, max_draws=2048
-            )
-            rows = found.log_likelihood.values - found.log_orders
-        elif self.candidates[name].estimator == "AllocationNMF" and not self.data.n_missing:
-            model.components_ = np.ascontiguousarray(smooth.T)
-            own = model.log_likelihood(fresh, random_state=self.key.seed)
-            rows = own.values - _log_orders(counts)
-        else:
-            return np.nan, np.nan
+        frequencies = self.data.column_sums + 0.01
+        found = model.log_likelihood(
+            fresh, std_error=_ROW_ERROR, random_state=self.key.seed, background=frequencies / frequencies.sum()
+        )
+        rows = found.values - _log_orders(counts)
         mean = float(rows.sum()) / counts.total
         return mean, _error(rows - mean * counts.row_sums, counts.total)
 
     def evidence(self, task: Task) -> Evidence:
-        """Log p(X) of the allocation model for a number of parts."""
+        """Log p(X) for a number of parts, of a model that offers it."""
         if self.stop.is_set():
             raise StoppedError
         start = time.perf_counter()
-        parameters = self.estimator(task).get_params(deep=False)
-        priors = {name: parameters[name] for name in _PRIORS}
-        found = log_marginal_likelihood(self.data, task.rank, rng=self.key.seed, **priors, **_EVIDENCE_EFFORT)
-        return Evidence(*task, found.total, found.total_std_error, time.perf_counter() - start)
-
-
-_PRIORS = ("dictionary_concentration", "activation_concentration", "length_shape", "length_rate")
+        effort = self.declared(task.model).evidence or {}
+        value, std_error = self.estimator(task).log_evidence(self.data, random_state=self.key.seed, **effort)
+        return Evidence(*task, value, std_error, time.perf_counter() - start)
 
 
 def _error(deviations: Floats, total: float) -> float:

@@ -11,8 +11,7 @@ from partwise.core.data import SparseData
 from partwise.core.keys import Key
 from partwise.core.validation import refuse_long_rows
 from partwise.engines.base import Engine
-from partwise.engines.blocks import row_blocks
-from partwise.engines.rows import Block, Made
+from partwise.engines.blocks import Block, Made, row_blocks
 
 Floats = NDArray[np.float64]
 

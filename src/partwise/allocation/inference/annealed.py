@@ -16,7 +16,7 @@ from partwise.allocation.model import AllocationModel
 from partwise.core.data import SparseData
 from partwise.core.keys import Key
 from partwise.engines.base import Engine
-from partwise.engines.rows import first_tokens
+from partwise.engines.blocks import first_tokens
 
 # Shares of the sweeps after which cooling begins, and ends; the rest takes the best component for each token.
 _WARM, _COOLED = 0.2, 0.9

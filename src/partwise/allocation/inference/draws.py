@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,12 +17,13 @@ Floats = NDArray[np.float64]
 class Draws:
     """Sums by chain, as components have no identity between chains; numbers of each draw, chains x draws.
 
-    ``log_joint`` is log p(X, labels), ``n_active`` the number of components with a share worth naming, and
-    ``evenness`` the chance that two tokens drawn at random are of different components.
+    ``activations`` are a list of one array per chain, which may be on workers. ``log_joint`` is log p(X, labels),
+    ``n_active`` the number of components with a share worth naming, and ``evenness`` the chance that two tokens drawn
+    at random are of different components.
     """
 
     dictionary: Floats
-    activations: Floats
+    activations: list[Any]
     component_tokens: Floats
     log_joint: Floats
     n_active: Floats
@@ -34,23 +36,19 @@ class Draws:
         n_samples, n_features = shape
         per_draw = np.full((3, n_chains, n_draws), np.nan)
         return cls(
-            np.zeros((n_chains, n_features, n_components)),
-            np.zeros((n_chains, n_samples, n_components)),
-            np.zeros((n_chains, n_components)),
-            per_draw[0].copy(),
-            per_draw[1].copy(),
-            per_draw[2].copy(),
+            dictionary=np.zeros((n_chains, n_features, n_components)),
+            activations=[np.zeros((n_samples, n_components)) for _ in range(n_chains)],
+            component_tokens=np.zeros((n_chains, n_components)),
+            log_joint=per_draw[0].copy(),
+            n_active=per_draw[1].copy(),
+            evenness=per_draw[2].copy(),
         )
 
-    def keep(
-        self, chain: int, model: AllocationModel, sample_counts: Floats, feature_counts: Floats, active: float
-    ) -> None:
-        """Add the conditional means given the labels of one chain to what is kept at the next place."""
-        activations, dictionary = model.expected_factors(sample_counts, feature_counts)
+    def keep(self, chain: int, model: AllocationModel, feature_counts: Floats, active: float) -> None:
+        """Add the dictionary's conditional mean given the labels of one chain, and the numbers of this draw."""
         tokens = feature_counts.sum(axis=0)
         shares = tokens / max(float(tokens.sum()), 1.0)
-        self.dictionary[chain] += dictionary
-        self.activations[chain] += activations
+        self.dictionary[chain] += model.expected_dictionary(feature_counts)
         self.component_tokens[chain] += tokens
         self.n_active[chain, self.n_kept] = np.count_nonzero(shares >= active)
         self.evenness[chain, self.n_kept] = 1.0 - np.square(shares).sum()

@@ -9,13 +9,13 @@ from numpy.typing import NDArray
 
 from partwise.allocation.inference.start import first_feature_counts
 from partwise.allocation.kernels.collapsed import sweep_tokens
-from partwise.allocation.kernels.lanes import LANES
 from partwise.allocation.model import AllocationModel
 from partwise.core.data import SparseData
 from partwise.core.keys import Key
 from partwise.engines.base import Engine
-from partwise.engines.rows import first_tokens
+from partwise.engines.blocks import first_tokens
 from partwise.errors import InvalidInputError
+from partwise.kernels.lanes import LANES
 from partwise.poisson.inference.state import Start
 
 _MOST_TOKENS = 2**31

@@ -11,6 +11,7 @@ from partwise.allocation.model import AllocationModel
 from partwise.core.data import SparseData
 from partwise.core.keys import Key
 from partwise.engines.base import Engine
+from partwise.passes.side import Side
 from partwise.poisson.inference.coordinate import CoordinateDescent
 from partwise.poisson.inference.state import PoissonState, Start
 
@@ -34,7 +35,7 @@ def kl_factors(
 def first_feature_counts(key: Key, data: SparseData, model: AllocationModel, start: Start, engine: Engine) -> Floats:
     """Expected counts, features x components, after a few iterations of KL-NMF."""
     factors = kl_factors(key, data, model.n_components, start, _ITERATIONS, engine)
-    counts = factors.dictionary * factors.activations.sum(axis=0)
+    counts = factors.dictionary * Side(data, engine).totals(factors.activations)
     if np.ptp(model.activation_concentration) > 0:
         counts = counts[:, best_order(model, np.asarray(factors.activations))]
     return np.ascontiguousarray(counts)

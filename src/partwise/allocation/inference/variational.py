@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,8 +15,9 @@ from partwise.allocation.model import AllocationModel, log_dirichlet_constant
 from partwise.core.data import SparseData
 from partwise.core.keys import Key
 from partwise.engines.base import Engine
-from partwise.engines.rows import rowwise
-from partwise.poisson.inference.passes import Side
+from partwise.engines.blocks import Block, Made
+from partwise.passes.kernels import expected_counts
+from partwise.passes.side import Side, ready
 from partwise.poisson.inference.state import Start
 
 Floats = NDArray[np.float64]
@@ -27,7 +29,7 @@ _BATCH_UPDATES, _BATCH_TOL = 100, 1e-4
 class VariationalState:
     """Expected allocation totals, of samples and of features; α and β added, they are the parameters of q."""
 
-    sample_counts: Floats
+    sample_counts: Any
     feature_counts: Floats
 
 
@@ -47,15 +49,14 @@ class VariationalBayes:
     def step(self, key: Key, data: SparseData, state: VariationalState) -> tuple[VariationalState, Mapping[str, float]]:
         """One update of each factor; reports the bound of log p(X) in between."""
         weights = _mean_exponents(self.model.dictionary_posterior(state.feature_counts), 0)
-        samples = Side(data, self.engine)
-        shares = _shares(self.model, samples.place(state.sample_counts))
-        state.sample_counts, _ = samples.expected_counts(shares, weights)
-        shares = _shares(self.model, state.sample_counts)
-        features = Side(data.transposed, self.engine)
+        samples, features = Side(data, self.engine), Side(data.transposed, self.engine)
+        before = samples.place(state.sample_counts)
+        (divergence, _), (state.sample_counts, shares) = _update_samples(samples, self.model, before, weights)
         fresh, logs = features.expected_counts(weights, shares, with_logs=True)
-        bound = logs + self._constant(data) - self._divergences(state)
+        other = self.model.dictionary_posterior(state.feature_counts).T
+        divergence += _divergence(other, self.model.dictionary_concentration)
         state.feature_counts = fresh
-        return state, {"objective": bound}
+        return state, {"objective": logs + self._constant(data) - divergence}
 
     def _constant(self, data: SparseData) -> float:
         """Terms of the lengths, which are known exactly, and log x!."""
@@ -64,19 +65,9 @@ class VariationalBayes:
         lengths = a * np.log(b) - gammaln(a) + gammaln(a + totals) - (a + totals) * np.log1p(b)
         return float(lengths.sum() - gammaln(data.values + 1.0).sum())
 
-    def _divergences(self, state: VariationalState) -> float:
-        """KL(q(h) || p(h)) + KL(q(w) || p(w))."""
-        own = self.model.activation_posterior(state.sample_counts)
-        other = self.model.dictionary_posterior(state.feature_counts).T
-        return _divergence(own, self.model.activation_concentration) + _divergence(
-            other, self.model.dictionary_concentration
-        )
 
-
-def absorb(
-    model: AllocationModel, averages: Floats, n_seen: int, data: SparseData, engine: Engine
-) -> tuple[Floats, Floats]:
-    """Take in a batch (Hoffman et al. 2010): expected feature counts of an average sample so far, and sample counts.
+def absorb(model: AllocationModel, averages: Floats, n_seen: int, data: SparseData, engine: Engine) -> Floats:
+    """Take in a batch (Hoffman et al. 2010): expected feature counts of an average sample so far.
 
     A batch weighs as its share of the samples seen, but at first more, (t + 1)^-0.7 for the t-th sample.
     """
@@ -85,21 +76,32 @@ def absorb(
     side = Side(data, engine)
     counts = side.even_counts(model.n_components)
     for _ in range(_BATCH_UPDATES):
-        fresh, _logs = side.expected_counts(_shares(model, counts), weights)
-        change = np.abs(fresh - counts).sum()
-        counts = fresh
+        (_, change), (counts, shares) = _update_samples(side, model, counts, weights)
         if change <= _BATCH_TOL * data.total:
             break
-    shares = _shares(model, counts)
     found, _logs = Side(data.transposed, engine).expected_counts(weights, shares)
     rate = max(n_batch / (n_seen + n_batch), (1.0 + n_seen / n_batch) ** -0.7)
-    return (1.0 - rate) * averages + rate * found / n_batch, counts
+    return np.asarray((1.0 - rate) * averages + rate * found / n_batch)
 
 
-def _shares(model: AllocationModel, sample_counts: Floats) -> Floats:
-    """Exp E[log share] of each sample."""
-    shares: Floats = rowwise(_mean_exponents, model.activation_posterior(sample_counts), 1)
-    return shares
+def _update_samples(
+    samples: Side, model: AllocationModel, sample_counts: Any, weights: Floats
+) -> tuple[tuple[float, float], tuple[Any, Any]]:
+    """Σ of the new q(h)'s divergences and of the changes of expected counts; these, and exp E[log share] under q(h)."""
+    shared, made = (ready(weights), model.activation_concentration), [Made((model.n_components,))] * 2
+    found, (counts, shares) = samples.map_rows(_update_rows, *shared, reads=[sample_counts], makes=made)
+    return found, (counts, shares)
+
+
+def _update_rows(
+    block: Block, before: Floats, counts: Floats, shares: Floats, weights: Floats, concentration: Floats
+) -> tuple[float, float]:
+    own = counts[block.rows]
+    spread = _mean_exponents(concentration + before[block.rows], 1)
+    expected_counts(*block.own_cells, spread, weights, False, 0, block.n_rows, own)
+    posterior = concentration + own
+    shares[block.rows] = _mean_exponents(posterior, 1)
+    return _divergence(posterior, concentration), float(np.abs(own - before[block.rows]).sum())
 
 
 def _mean_exponents(parameters: Floats, axis: int) -> Floats:
@@ -115,5 +117,5 @@ def _divergence(parameters: Floats, prior: Floats) -> float:
     """Σ over rows of KL(Dirichlet(row) || Dirichlet(prior))."""
     totals = parameters.sum(axis=1)
     constants = gammaln(totals) - gammaln(parameters).sum(axis=1) - log_dirichlet_constant(prior)
-    logs = rowwise(_mean_logs, parameters, 1)
+    logs = _mean_logs(parameters, 1)
     return float(constants.sum() + ((parameters - prior) * logs).sum())

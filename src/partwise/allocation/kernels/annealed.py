@@ -3,35 +3,33 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from partwise.allocation.kernels.tokens import count_token
+from partwise.kernels.arrays import Counts, Floats, Indices, LongCounts, Numbers, Starts, Word
 from partwise.kernels.categories import categorical
 from partwise.kernels.jit import kernel
 from partwise.kernels.streams import new_stream, seek
-
-Floats = NDArray[np.float64]
-Counts = NDArray[np.int32]
+from partwise.kernels.sums import sum_of
 
 
 @kernel
 def sweep_annealed(
-    indptr: NDArray[np.int64],
-    indices: NDArray[np.int32],
-    values: NDArray[Any],
-    first_tokens: NDArray[np.int64],
+    indptr: Starts,
+    indices: Indices,
+    values: Numbers,
+    first_tokens: Starts,
     dictionary_concentration: Floats,
     activation_concentration: Floats,
     coldness: float,
-    seed: np.uint64,
-    stage_chain: np.uint64,
-    iteration: np.uint64,
-    labels: NDArray[Any],
+    seed: Word,
+    stage_chain: Word,
+    iteration: Word,
+    labels: Numbers,
     sample_counts: Counts,
     feature_counts: Counts,
-    component_counts: NDArray[np.int64],
+    component_counts: LongCounts,
 ) -> float:
     """``gain = (α_f + S_fk) / (α_+ + S_k) * (β_k + S_nk) / (S_nfk + 1); p = gain**coldness * (S_nfk + 1)``.
 
@@ -40,9 +38,7 @@ def sweep_annealed(
     probability evenly; at coldness 1 this is the ordinary sweep. Returns Σ log S_nfk!.
     """
     n_components = activation_concentration.size
-    whole = 0.0
-    for f in range(dictionary_concentration.size):
-        whole += dictionary_concentration[f]
+    whole = sum_of(dictionary_concentration)
     cell = np.zeros(n_components)
     gains = np.empty(n_components)
     weights = np.empty(n_components)
@@ -60,9 +56,7 @@ def sweep_annealed(
             for _ in range(values[p]):
                 old = int(labels[i])
                 cell[old] -= 1.0
-                feature_counts[f, old] -= 1
-                sample_counts[n, old] -= 1
-                component_counts[old] -= 1
+                count_token(sample_counts, feature_counts, component_counts, n, f, old, -1)
                 largest = 0.0
                 for k in range(n_components):
                     gains[k] = (
@@ -76,18 +70,13 @@ def sweep_annealed(
                 if coldness < math.inf:
                     for k in range(n_components):
                         weights[k] = (gains[k] / largest) ** coldness * (cell[k] + 1.0)
-                    total = 0.0
-                    for k in range(n_components):
-                        total += weights[k]
-                    new = categorical(stream, weights, total)
+                    new = categorical(stream, weights, sum_of(weights))
                 else:
                     for k in range(n_components):
                         if gains[k] > gains[new] * (1.0 + 1e-12):
                             new = k
                 cell[new] += 1.0
-                feature_counts[f, new] += 1
-                sample_counts[n, new] += 1
-                component_counts[new] += 1
+                count_token(sample_counts, feature_counts, component_counts, n, f, new, 1)
                 labels[i] = new
                 i += 1
             for k in range(n_components):

@@ -3,39 +3,36 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from partwise.allocation.kernels.particles import log_mean_weight, move, resample
+from partwise.allocation.kernels.particles import LabelCounts, Priors, log_mean_weight, move, resample
+from partwise.kernels.arrays import Counts, Floats, Indices, Numbers, Word
 from partwise.kernels.categories import categorical
 from partwise.kernels.gamma_functions import log_gamma_difference
 from partwise.kernels.inner import inner_kernel
 from partwise.kernels.jit import kernel
 from partwise.kernels.streams import new_stream, seek
-
-Floats = NDArray[np.float64]
-Counts = NDArray[np.int32]
+from partwise.kernels.sums import sum_of
 
 
 @kernel
 def bridge_island(
-    token_rows: NDArray[np.int32],
-    token_features: NDArray[np.int32],
+    token_rows: Indices,
+    token_features: Indices,
     activation_concentration: Floats,
     dictionary_concentration: Floats,
     sample_anchor: Floats,
     feature_anchor: Floats,
     strengths: Floats,
     n_moves: int,
-    seed: np.uint64,
-    stage_chain: np.uint64,
-    island: np.uint64,
+    seed: Word,
+    stage_chain: Word,
+    island: Word,
     sample_counts: Counts,
     feature_counts: Counts,
     component_counts: Counts,
-    labels: NDArray[Any],
+    labels: Numbers,
     log_weights: Floats,
 ) -> tuple[float, int]:
     """``log Z_0 + sum over stages of log mean weight``, without the last stage, and the set of its particles.
@@ -58,10 +55,7 @@ def bridge_island(
         n, f = token_rows[i], token_features[i]
         for k in range(n_components):
             weights[k] = feature_anchor[f, k] / column_sums[k] * sample_anchor[n, k] / row_sums[n]
-        # A loop of its own: a sum in a loop that stores may have other bits at other addresses.
-        total = 0.0
-        for k in range(n_components):
-            total += weights[k]
+        total = sum_of(weights)
         result += math.log(total)
         for s in range(n_particles):
             k = categorical(stream, weights, total)
@@ -73,13 +67,14 @@ def bridge_island(
     whole = dictionary_concentration.sum()
     sample_prior, feature_prior = np.empty_like(sample_anchor), np.empty_like(feature_anchor)
     component_prior = np.empty(n_components)
+    priors = sample_prior, feature_prior, component_prior
     for stage in range(strengths.size):
         for s in range(n_particles):
             particle = sample_counts[now, s], feature_counts[now, s], component_counts[now, s]
             if stage == 0:
-                before = _log_independent(*particle, sample_anchor, feature_anchor, row_sums, column_sums)
+                before = _log_independent(particle, sample_anchor, feature_anchor, row_sums, column_sums)
             else:
-                before = _log_labels(*particle, sample_prior, feature_prior, component_prior)
+                before = _log_labels(particle, priors)
             log_weights[s] = -before
         strength = strengths[stage]
         for n in range(sample_prior.shape[0]):
@@ -92,30 +87,24 @@ def bridge_island(
             component_prior[k] = whole + strength * column_sums[k]
         for s in range(n_particles):
             particle = sample_counts[now, s], feature_counts[now, s], component_counts[now, s]
-            log_weights[s] += _log_labels(*particle, sample_prior, feature_prior, component_prior)
+            log_weights[s] += _log_labels(particle, priors)
         if stage == strengths.size - 1:
             break
         log_mean = log_mean_weight(log_weights)
         result += log_mean
-        particles = sample_counts, feature_counts, component_counts, labels
-        now = resample(stream, log_weights, log_mean, n_tokens, now, *particles)
+        particles = sample_counts, feature_counts, component_counts
+        now = resample(stream, log_weights, log_mean, n_tokens, now, particles, labels)
         counts = sample_counts[now], feature_counts[now], component_counts[now]
-        priors = sample_prior, feature_prior, component_prior
-        move(stream, token_rows, token_features, n_tokens, n_moves, *priors, *counts, labels[now])
+        move(stream, token_rows, token_features, n_tokens, n_moves, priors, counts, labels[now])
     return result, now
 
 
 @inner_kernel
 def _log_independent(
-    sample_counts: Counts,
-    feature_counts: Counts,
-    component_counts: Counts,
-    sample_anchor: Floats,
-    feature_anchor: Floats,
-    row_sums: Floats,
-    column_sums: Floats,
+    counts: LabelCounts, sample_anchor: Floats, feature_anchor: Floats, row_sums: Floats, column_sums: Floats
 ) -> float:
     """``(S_n+k * log(B / B_n+)).sum() + (S_+fk * log(A / A_+k)).sum()``: labels for c = ∞."""
+    sample_counts, feature_counts, component_counts = counts
     total = 0.0
     for n in range(sample_anchor.shape[0]):
         for k in range(column_sums.size):
@@ -129,15 +118,10 @@ def _log_independent(
 
 
 @inner_kernel
-def _log_labels(
-    sample_counts: Counts,
-    feature_counts: Counts,
-    component_counts: Counts,
-    sample_prior: Floats,
-    feature_prior: Floats,
-    component_prior: Floats,
-) -> float:
+def _log_labels(counts: LabelCounts, priors: Priors) -> float:
     """Log p(X, labels) of tokens in order: Dirichlet-multinomial in the rows, and in the components."""
+    sample_counts, feature_counts, component_counts = counts
+    sample_prior, feature_prior, component_prior = priors
     total = 0.0
     for n in range(sample_prior.shape[0]):
         length, mass = 0, 0.0

@@ -2,39 +2,36 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
-from partwise.allocation.kernels.lanes import LANES, draw_component
+from partwise.allocation.kernels.tokens import count_token
+from partwise.kernels.arrays import Counts, Floats, Indices, LongCounts, Numbers, Starts, Word
 from partwise.kernels.jit import kernel
+from partwise.kernels.lanes import LANES, draw_component
 from partwise.kernels.streams import new_stream, next_uniform, seek
-
-Floats = NDArray[np.float64]
-Counts = NDArray[np.int32]
+from partwise.kernels.sums import sum_of
 
 
 @kernel
 def sweep_tokens(
-    indptr: NDArray[np.int64],
-    indices: NDArray[np.int32],
-    values: NDArray[Any],
-    first_tokens: NDArray[np.int64],
+    indptr: Starts,
+    indices: Indices,
+    values: Numbers,
+    first_tokens: Starts,
     dictionary_concentration: Floats,
     activation_concentration: Floats,
     tile: int,
-    seed: np.uint64,
-    stage_chain: np.uint64,
-    iteration: np.uint64,
+    seed: Word,
+    stage_chain: Word,
+    iteration: Word,
     first_row: int,
     row_keys: int,
     start: int,
     stop: int,
-    labels: NDArray[Any],
+    labels: Numbers,
     sample_counts: Counts,
     feature_counts: Counts,
-    component_counts: NDArray[np.int64],
+    component_counts: LongCounts,
 ) -> None:
     """``k = rng.choice(K, p=normalise((α_f + S_fk) / (α_+ + S_k) * (β_k + S_nk)))`` for each token, without itself.
 
@@ -45,9 +42,7 @@ def sweep_tokens(
     """
     n_components = activation_concentration.size
     n_features, n_padded = feature_counts.shape
-    whole = 0.0
-    for f in range(n_features):
-        whole += dictionary_concentration[f]
+    whole = sum_of(dictionary_concentration)
     shares = np.zeros(n_padded)
     running = np.empty((n_padded // LANES, LANES))
     cells = indptr[start : stop + 1].copy()
@@ -68,15 +63,11 @@ def sweep_tokens(
                 for _ in range(values[p]):
                     old = int(labels[i])
                     if old < n_components:
-                        feature_counts[f, old] -= 1
-                        sample_counts[n, old] -= 1
-                        component_counts[old] -= 1
+                        count_token(sample_counts, feature_counts, component_counts, n, f, old, -1)
                         mass = activation_concentration[old] + sample_counts[n, old]
                         shares[old] = mass / (whole + component_counts[old])
                     new = draw_component(feature_counts, f, alpha, shares, next_uniform(stream), n_components, running)
-                    feature_counts[f, new] += 1
-                    sample_counts[n, new] += 1
-                    component_counts[new] += 1
+                    count_token(sample_counts, feature_counts, component_counts, n, f, new, 1)
                     mass = activation_concentration[new] + sample_counts[n, new]
                     shares[new] = mass / (whole + component_counts[new])
                     labels[i] = new

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
+from partwise.kernels.arrays import Floats, Indices, Numbers, Singles, Starts
 from partwise.kernels.jit import kernel
-
-Floats = NDArray[np.float64]
+from partwise.kernels.sums import sum_of
 
 
 @kernel
 def sweep_responsibilities(
-    indptr: NDArray[np.int64],
-    indices: NDArray[np.int32],
-    values: NDArray[Any],
+    indptr: Starts,
+    indices: Indices,
+    values: Numbers,
     dictionary_concentration: Floats,
     activation_concentration: Floats,
-    responsibilities: NDArray[np.float32],
+    responsibilities: Singles,
     sample_counts: Floats,
     feature_counts: Floats,
     component_counts: Floats,
@@ -30,9 +27,7 @@ def sweep_responsibilities(
     of absolute changes, a token at a time.
     """
     n_components = activation_concentration.size
-    whole = 0.0
-    for f in range(dictionary_concentration.size):
-        whole += dictionary_concentration[f]
+    whole = sum_of(dictionary_concentration)
     fresh = np.empty(n_components)
     change = 0.0
     for n in range(indptr.size - 1):
@@ -45,9 +40,7 @@ def sweep_responsibilities(
                     / (whole + component_counts[k] - own)
                     * max(activation_concentration[k] + sample_counts[n, k] - own, 1e-300)
                 )
-            total = 0.0
-            for k in range(n_components):
-                total += fresh[k]
+            total = sum_of(fresh)
             for k in range(n_components):
                 new = np.float32(fresh[k] / total)
                 difference = values[p] * (float(new) - float(responsibilities[p, k]))

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
-from partwise.allocation.kernels.lanes import LANES, draw_component
+from partwise.kernels.arrays import Counts, Floats, Indices, Numbers, Singles, Starts, Word
 from partwise.kernels.categories import categorical
 from partwise.kernels.continuous import gamma
 from partwise.kernels.jit import kernel
+from partwise.kernels.lanes import LANES, draw_component
 from partwise.kernels.streams import new_stream, next_uniform, seek
-
-Floats = NDArray[np.float64]
-Singles = NDArray[np.float32]
-Counts = NDArray[np.int32]
+from partwise.kernels.sums import sum_of
 
 # Gamma draws of tiny shapes underflow; a positive number keeps every weight of a token from vanishing.
 _SMALLEST = 1e-30
@@ -26,9 +21,9 @@ def draw_weights(
     feature_counts: Counts,
     concentration: Floats,
     n_components: int,
-    seed: np.uint64,
-    stage_chain: np.uint64,
-    iteration: np.uint64,
+    seed: Word,
+    stage_chain: Word,
+    iteration: Word,
     start: int,
     stop: int,
     out: Floats,
@@ -43,21 +38,21 @@ def draw_weights(
 
 @kernel
 def sweep_rows(
-    indptr: NDArray[np.int64],
-    indices: NDArray[np.int32],
-    values: NDArray[Any],
-    first_tokens: NDArray[np.int64],
+    indptr: Starts,
+    indices: Indices,
+    values: Numbers,
+    first_tokens: Starts,
     dictionary: Singles,
     activation_concentration: Floats,
     tile: int,
-    seed: np.uint64,
-    stage_chain: np.uint64,
-    iteration: np.uint64,
+    seed: Word,
+    stage_chain: Word,
+    iteration: Word,
     first_row: int,
     row_keys: int,
     start: int,
     stop: int,
-    labels: NDArray[Any],
+    labels: Numbers,
     sample_counts: Counts,
     feature_counts: Counts,
 ) -> None:
@@ -106,15 +101,15 @@ def sweep_rows(
 
 @kernel
 def mean_sample_counts(
-    indptr: NDArray[np.int64],
-    indices: NDArray[np.int32],
-    values: NDArray[Any],
+    indptr: Starts,
+    indices: Indices,
+    values: Numbers,
     dictionary: Floats,
     activation_concentration: Floats,
     burn_in: int,
     n_draws: int,
-    seed: np.uint64,
-    stage_chain: np.uint64,
+    seed: Word,
+    stage_chain: Word,
     start: int,
     stop: int,
     out: Floats,
@@ -149,9 +144,7 @@ def mean_sample_counts(
                         shares[labels[i]] -= 1.0
                     for k in range(n_components):
                         weights[k] = dictionary[f, k] * shares[k]
-                    total = 0.0
-                    for k in range(n_components):
-                        total += weights[k]
+                    total = sum_of(weights)
                     if s >= 0:
                         scale = 1.0 / (total * n_draws)
                         for k in range(n_components):

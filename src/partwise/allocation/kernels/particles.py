@@ -3,89 +3,68 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from partwise.kernels.arrays import Counts, Floats, Indices, Numbers
 from partwise.kernels.categories import categorical
-from partwise.kernels.inner import inner_kernel
+from partwise.kernels.inner import inline_kernel, inner_kernel
 from partwise.kernels.jit import kernel
 from partwise.kernels.streams import Stream, next_uniform
+from partwise.kernels.sums import sum_of
 
-Floats = NDArray[np.float64]
-Counts = NDArray[np.int32]
+# In the order of samples, features and components: what priors and labels add to each.
+Priors = tuple[Floats, Floats, Floats]
+LabelCounts = tuple[Counts, Counts, Counts]
 
 
 @inner_kernel
 def draw_component(
-    stream: Stream,
-    n: int,
-    f: int,
-    s: int,
-    sample_prior: Floats,
-    feature_prior: Floats,
-    component_prior: Floats,
-    sample_counts: Counts,
-    feature_counts: Counts,
-    component_counts: Counts,
-    weights: Floats,
+    stream: Stream, n: int, f: int, s: int, priors: Priors, counts: LabelCounts, weights: Floats
 ) -> tuple[int, float]:
     """A component for one token of particle s given its counts, which then hold it, and the sum of the weights."""
+    sample_prior, feature_prior, component_prior = priors
+    sample_counts, feature_counts, component_counts = counts
     for k in range(component_prior.size):
         weights[k] = (
             (feature_prior[f, k] + feature_counts[s, f, k])
             / (component_prior[k] + component_counts[s, k])
             * (sample_prior[n, k] + sample_counts[s, n, k])
         )
-    total = 0.0
-    for k in range(component_prior.size):
-        total += weights[k]
+    total = sum_of(weights)
     k = categorical(stream, weights, total)
-    sample_counts[s, n, k] += 1
-    feature_counts[s, f, k] += 1
-    component_counts[s, k] += 1
+    _count(counts, s, n, f, k, 1)
     return k, total
+
+
+@inline_kernel
+def _count(counts: LabelCounts, s: int, n: int, f: int, k: int, change: int) -> None:
+    """Add to the three counts that a label of particle s has a part in."""
+    sample_counts, feature_counts, component_counts = counts
+    sample_counts[s, n, k] += change
+    feature_counts[s, f, k] += change
+    component_counts[s, k] += change
 
 
 @kernel
 def move(
     stream: Stream,
-    token_rows: NDArray[np.int32],
-    token_features: NDArray[np.int32],
+    token_rows: Indices,
+    token_features: Indices,
     n_tokens: int,
     n_moves: int,
-    sample_prior: Floats,
-    feature_prior: Floats,
-    component_prior: Floats,
-    sample_counts: Counts,
-    feature_counts: Counts,
-    component_counts: Counts,
-    labels: NDArray[Any],
+    priors: Priors,
+    counts: LabelCounts,
+    labels: Numbers,
 ) -> None:
     """``n_moves`` collapsed Gibbs sweeps of every particle over the first tokens, in place."""
-    weights = np.empty(component_prior.size)
+    weights = np.empty(priors[2].size)
     for s in range(labels.shape[0]):
         for _ in range(n_moves):
             for i in range(n_tokens):
-                n, f, k = token_rows[i], token_features[i], int(labels[s, i])
-                sample_counts[s, n, k] -= 1
-                feature_counts[s, f, k] -= 1
-                component_counts[s, k] -= 1
-                k, _total = draw_component(
-                    stream,
-                    n,
-                    f,
-                    s,
-                    sample_prior,
-                    feature_prior,
-                    component_prior,
-                    sample_counts,
-                    feature_counts,
-                    component_counts,
-                    weights,
-                )
-                labels[s, i] = k
+                n, f = token_rows[i], token_features[i]
+                _count(counts, s, n, f, int(labels[s, i]), -1)
+                labels[s, i], _total = draw_component(stream, n, f, s, priors, counts, weights)
 
 
 @kernel
@@ -102,17 +81,10 @@ def log_mean_weight(log_weights: Floats) -> float:
 
 @kernel
 def resample(
-    stream: Stream,
-    log_weights: Floats,
-    log_mean: float,
-    n_tokens: int,
-    now: int,
-    sample_counts: Counts,
-    feature_counts: Counts,
-    component_counts: Counts,
-    labels: NDArray[Any],
+    stream: Stream, log_weights: Floats, log_mean: float, n_tokens: int, now: int, counts: LabelCounts, labels: Numbers
 ) -> int:
     """Systematic resampling from one of two sets of particles into the other, whose number is returned."""
+    sample_counts, feature_counts, component_counts = counts
     n_particles = log_weights.size
     place = next_uniform(stream)
     parent = 0

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
+from partwise.kernels.arrays import Floats
 from partwise.kernels.jit import kernel
 
 
 @kernel
-def log_permanent(logs: NDArray[np.float64]) -> float:
+def log_permanent(logs: Floats) -> float:
     """``logsumexp([logs[range(n), order].sum() for order in permutations(range(n))])``, 0 for n = 0.
 
     By subsets of the columns, each having the sum over all ways in which the first rows can take them: n 2^n steps.

@@ -3,34 +3,30 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from partwise.allocation.kernels.particles import draw_component, log_mean_weight, move, resample
+from partwise.kernels.arrays import Counts, Floats, Indices, Numbers, Starts, Word
 from partwise.kernels.jit import kernel
 from partwise.kernels.streams import new_stream, seek
-
-Floats = NDArray[np.float64]
-Counts = NDArray[np.int32]
 
 
 @kernel
 def smc_island(
-    token_rows: NDArray[np.int32],
-    token_features: NDArray[np.int32],
+    token_rows: Indices,
+    token_features: Indices,
     sample_prior: Floats,
     feature_prior: Floats,
-    stages: NDArray[np.int64],
+    stages: Starts,
     n_moves: int,
-    seed: np.uint64,
-    stage_chain: np.uint64,
-    island: np.uint64,
+    seed: Word,
+    stage_chain: Word,
+    island: Word,
     sample_counts: Counts,
     feature_counts: Counts,
     component_counts: Counts,
-    labels: NDArray[Any],
+    labels: Numbers,
 ) -> float:
     """``log E[prod_i u_i]``, u_i = Σ_k (α_f + S_fk) / (α_+ + S_k) * (β_k + S_nk) / (β_+ + S_n), counts so far.
 
@@ -47,6 +43,7 @@ def smc_island(
     log_weights = np.zeros(n_particles)
     stream = new_stream()
     seek(stream, seed, stage_chain, island, 0)
+    priors = sample_prior, feature_prior, component_prior
     now = 0
     first = 0
     result = 0.0
@@ -54,24 +51,12 @@ def smc_island(
         last = stages[stage]
         for s in range(n_particles):
             log_weights[s] = 0.0
-        by_sample, by_feature = sample_counts[now], feature_counts[now]
-        by_component, own = component_counts[now], labels[now]
+        counts = sample_counts[now], feature_counts[now], component_counts[now]
+        own = labels[now]
         for i in range(first, last):
             n, f = token_rows[i], token_features[i]
             for s in range(n_particles):
-                k, total = draw_component(
-                    stream,
-                    n,
-                    f,
-                    s,
-                    sample_prior,
-                    feature_prior,
-                    component_prior,
-                    by_sample,
-                    by_feature,
-                    by_component,
-                    weights,
-                )
+                k, total = draw_component(stream, n, f, s, priors, counts, weights)
                 own[s, i] = k
                 log_weights[s] += math.log(total / (spread + lengths[n]))
             lengths[n] += 1
@@ -79,9 +64,8 @@ def smc_island(
         result += log_mean
         first = last
         if stage < stages.size - 1:
-            particles = sample_counts, feature_counts, component_counts, labels
-            now = resample(stream, log_weights, log_mean, last, now, *particles)
+            particles = sample_counts, feature_counts, component_counts
+            now = resample(stream, log_weights, log_mean, last, now, particles, labels)
             counts = sample_counts[now], feature_counts[now], component_counts[now]
-            priors = sample_prior, feature_prior, component_prior
-            move(stream, token_rows, token_features, last, n_moves, *priors, *counts, labels[now])
+            move(stream, token_rows, token_features, last, n_moves, priors, counts, labels[now])
     return result

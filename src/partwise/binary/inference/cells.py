@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from partwise.binary.kernels.cells import list_cells
@@ -95,18 +94,3 @@ class Cells:
 
 def _starts(sizes: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.concatenate((np.zeros(1, np.int64), np.cumsum(sizes, dtype=np.int64)))
-
-
-def hide(data: BinaryMatrix, hidden: NDArray[np.bool_]) -> BinaryMatrix:
-    """The data with some of their observed cells (true in ``hidden``, listed by rows) missing too."""
-    cells = Cells.of(data)
-    rows, columns = cells.rows_of_cells()[hidden], cells.codes[hidden] >> 1
-    pattern = sp.csr_array((np.ones(rows.size, bool), (rows, columns)), shape=data.shape)
-    missing = sp.csr_array(data.missing_matrix() + pattern)
-    missing.sort_indices()
-    kept = ~hidden[(cells.codes & 1) == 1]
-    return replace(
-        data.only(kept),
-        missing_indptr=missing.indptr.astype(np.int64),
-        missing_indices=missing.indices.astype(np.int32),
-    )

@@ -30,12 +30,13 @@ Counts = NDArray[np.int32]
 class GibbsState:
     """Labels of all cells and their counts, chain by chain, and what was kept.
 
-    ``labels`` are ordered by columns; ``row_labels``, of Dir-Dir alone, by rows.
+    ``labels`` are ordered by columns; ``row_labels``, of Dir-Dir alone, by rows. ``labels`` and ``row_counts`` are
+    lists of one array per chain, which may be on workers.
     """
 
-    labels: NDArray[Any]
+    labels: list[Any]
     row_labels: NDArray[Any]
-    row_counts: Counts
+    row_counts: list[Any]
     column_counts: Counts
     draws: Draws
 
@@ -66,18 +67,17 @@ class CollapsedGibbs:
         """Labels at random, or drawn from a variational fit."""
         pair = self.model.kind == "dir-dir"
         chains = [start_labels(key.for_chain(c), data, self.model, self.start) for c in range(self.n_chains)]
-        labels, row_labels = (np.stack(parts) for parts in zip(*chains, strict=True))
+        labels, row_labels = [own for own, _ in chains], np.stack([own for _, own in chains])
         n_components = self.model.n_components
         (n_rows, n_columns), n_chains = data.shape, self.n_chains
-        row_counts = np.zeros((n_chains, n_rows, n_components, 2), np.int32)
+        row_counts = [np.zeros((n_rows, n_components, 2), np.int32) for _ in range(n_chains)]
         column_counts = np.zeros((n_chains, n_columns, n_components), np.int32)
         for c in range(n_chains):
             count_labels(data.row_starts, data.codes, data.column_starts, labels[c], row_counts[c], column_counts[c])
         if pair:
-            row_counts = _count_row_labels(data, row_labels, n_components)
-        return GibbsState(
-            labels, row_labels, row_counts, column_counts, Draws.empty(data, n_components, n_chains, self.n_draws)
-        )
+            row_counts = [_count_row_labels(data, own, n_components) for own in row_labels]
+        draws = Draws.empty(data, n_components, n_chains, self.n_draws)
+        return GibbsState(labels, row_labels, row_counts, column_counts, draws)
 
     def step(self, key: Key, data: Cells, state: GibbsState) -> tuple[GibbsState, Mapping[str, float]]:
         """One sweep; after the burn-in every ``thin``-th is kept."""
@@ -151,9 +151,5 @@ def _rising(base: float, largest: int) -> Floats:
 
 
 def _count_row_labels(data: Cells, row_labels: NDArray[Any], n_components: int) -> Counts:
-    rows = data.rows_of_cells()
-    counts = np.empty((row_labels.shape[0], data.shape[0], n_components), np.int32)
-    for chain, labels in enumerate(row_labels):
-        flat = np.bincount(rows * n_components + labels, minlength=data.shape[0] * n_components)
-        counts[chain] = flat.reshape(counts[chain].shape)
-    return counts
+    flat = np.bincount(data.rows_of_cells() * n_components + row_labels, minlength=data.shape[0] * n_components)
+    return flat.reshape(data.shape[0], n_components).astype(np.int32)

@@ -13,8 +13,7 @@ from partwise.binary.inference.gibbs import CollapsedGibbs, GibbsState
 from partwise.binary.kernels.cells import to_row_order
 from partwise.binary.kernels.partial import build_tables, draw_columns, sweep_rows
 from partwise.core.keys import Key
-from partwise.engines.blocks import row_blocks
-from partwise.engines.rows import Block, Ragged, put_back
+from partwise.engines.blocks import Block, Ragged, row_blocks
 from partwise.errors import InvalidInputError
 
 
@@ -35,15 +34,12 @@ class PartialGibbs(CollapsedGibbs):
     def init(self, key: Key, data: Cells) -> GibbsState:
         """The start of the collapsed sampler, in another order."""
         state = super().init(key, data)
-        labels = np.empty_like(state.labels)
-        for chain in range(self.n_chains):
-            to_row_order(data.row_starts, data.codes, data.column_starts, state.labels[chain], labels[chain])
-        state.labels = labels
+        for chain, labels in enumerate(state.labels):
+            state.labels[chain] = np.empty_like(labels)
+            to_row_order(data.row_starts, data.codes, data.column_starts, labels, state.labels[chain])
         return state
 
     def _sweeps(self, key: Key, data: Cells, state: GibbsState) -> None:
-        state.labels = self.engine.place(_by_cells(state.labels, data), data, data.blocks, stacked=True)
-        state.row_counts = self.engine.place(state.row_counts, data, data.blocks, stacked=True)
         for chain in range(self.n_chains):
             self._one_sweep(key.for_chain(chain), data, state, chain)
 
@@ -60,16 +56,11 @@ class PartialGibbs(CollapsedGibbs):
         self.engine.for_each(prepare, row_blocks(np.arange(n_columns + 1), 64))
         shared = columns, thresholds, aliases, model.alpha, model.beta, self.attempts, key.for_stage("gibbs").words
         # Labels lie as the cells do.
-        rows = [_by_cells(state.labels[chain], data), state.row_counts[chain]]
-        state.column_counts[chain], (labels, row_counts) = self.engine.map_rows(
-            _sweep, data, data.blocks, *shared, changes=rows
+        labels = self.engine.place(Ragged(state.labels[chain], _row_starts), data, data.blocks)
+        row_counts = self.engine.place(state.row_counts[chain], data, data.blocks)
+        state.column_counts[chain], (state.labels[chain], state.row_counts[chain]) = self.engine.map_rows(
+            _sweep, data, data.blocks, *shared, changes=[Ragged(labels, _row_starts), row_counts]
         )
-        put_back(state.labels, chain, labels)
-        put_back(state.row_counts, chain, row_counts)
-
-
-def _by_cells(labels: Any, data: Cells) -> Ragged:
-    return Ragged(labels, data.row_starts, _row_starts)
 
 
 def _row_starts(data: Cells) -> NDArray[np.int64]:

@@ -14,8 +14,7 @@ from partwise.binary.model import BinaryModel
 from partwise.core.data import BinaryMatrix
 from partwise.core.keys import Key
 from partwise.engines.base import Engine
-from partwise.engines.blocks import row_blocks
-from partwise.engines.rows import Block, Made
+from partwise.engines.blocks import Block, Made, row_blocks
 
 Floats = NDArray[np.float64]
 Way = Literal["sample", "variational", "mode"]

@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
-
+from partwise.kernels.arrays import Counts, Floats, Indices, Numbers, Starts
 from partwise.kernels.jit import kernel
-
-Codes = NDArray[np.int32]
-Starts = NDArray[np.int64]
 
 
 @kernel
 def list_cells(
     indptr: Starts,
-    indices: NDArray[np.int32],
+    indices: Indices,
     missing_indptr: Starts,
-    missing_indices: NDArray[np.int32],
+    missing_indices: Indices,
     cell_starts: Starts,
     n_columns: int,
-    out: Codes,
+    out: Indices,
 ) -> None:
     """``out = (2 * columns + X[rows, columns])``, with ``rows, columns = np.nonzero(~missing)``."""
     for n in range(indptr.size - 1):
@@ -43,11 +36,11 @@ def list_cells(
 @kernel
 def count_labels(
     row_starts: Starts,
-    codes: Codes,
+    codes: Indices,
     column_starts: Starts,
-    labels: NDArray[Any],
-    row_counts: NDArray[np.int32],
-    column_counts: NDArray[np.int32],
+    labels: Numbers,
+    row_counts: Counts,
+    column_counts: Counts,
 ) -> None:
     """``np.add.at(row_counts, (row, label, bit), 1); np.add.at(column_counts, (column, label), 1)`` for all cells.
 
@@ -64,9 +57,7 @@ def count_labels(
 
 
 @kernel
-def to_row_order(
-    row_starts: Starts, codes: Codes, column_starts: Starts, by_column: NDArray[Any], out: NDArray[Any]
-) -> None:
+def to_row_order(row_starts: Starts, codes: Indices, column_starts: Starts, by_column: Numbers, out: Numbers) -> None:
     """``out[p] = by_column[position of cell p in the order of columns]``."""
     cursor = column_starts[:-1].copy()
     for p in range(row_starts[-1]):
@@ -76,14 +67,7 @@ def to_row_order(
 
 
 @kernel
-def fill_indicators(
-    row_starts: Starts,
-    codes: Codes,
-    start: int,
-    stop: int,
-    zeros: NDArray[np.float64],
-    ones: NDArray[np.float64],
-) -> None:
+def fill_indicators(row_starts: Starts, codes: Indices, start: int, stop: int, zeros: Floats, ones: Floats) -> None:
     """``ones[:], zeros[:] = (X[start:stop] == 1), (X[start:stop] == 0)``, both 0 in missing cells."""
     ones[:] = 0.0
     zeros[:] = 0.0

@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
+from partwise.kernels.arrays import Counts, Floats, Indices, Numbers, Starts, Word
 from partwise.kernels.categories import categorical
 from partwise.kernels.inner import inline_kernel
 from partwise.kernels.jit import kernel
 from partwise.kernels.streams import Stream, new_stream, next_uniform, seek
-
-Floats = NDArray[np.float64]
-Codes = NDArray[np.int32]
-Counts = NDArray[np.int32]
-Starts = NDArray[np.int64]
+from partwise.kernels.sums import longest_row, sum_of
 
 
 @inline_kernel
 def propose(
-    stream: Stream, labels: NDArray[Any], start: int, at: int, n_others: float, concentration: float, n_components: int
+    stream: Stream, labels: Numbers, start: int, at: int, n_others: float, concentration: float, n_components: int
 ) -> tuple[int, float]:
     """``k = rng.choice(K, p=normalise(concentration + others)), rng.random()``, where ``others`` counts other labels.
 
@@ -40,19 +34,49 @@ def propose(
     return k, t - k
 
 
+@inline_kernel
+def start_row(row_counts: Counts, n: int, prior: Floats, counts: Floats, bounds: Floats) -> None:
+    """``counts[:] = row_counts[n]; bounds[:] = ((prior + counts) / (prior.sum() + counts.sum(axis=1))).max(axis=0)``.
+
+    What a row starts with: its counts of labels, and the largest share that a component has of each bit.
+    """
+    both = prior[0] + prior[1]
+    bounds[0], bounds[1] = 0.0, 0.0
+    for k in range(counts.shape[0]):
+        zeros, ones = float(row_counts[n, k, 0]), float(row_counts[n, k, 1])
+        counts[k, 0], counts[k, 1] = zeros, ones
+        inverse = 1.0 / (both + zeros + ones)
+        bounds[0] = max(bounds[0], (prior[0] + zeros) * inverse)
+        bounds[1] = max(bounds[1], (prior[1] + ones) * inverse)
+
+
+@inline_kernel
+def share_of(counts: Floats, k: int, x: np.uint32, prior: Floats, both: float) -> float:
+    """``(prior[x] + counts[k, x]) / (both + counts[k].sum())``: how likely component k shows bit x in this row."""
+    return float((prior[x] + counts[k, x]) / (both + counts[k, 0] + counts[k, 1]))
+
+
+@inline_kernel
+def end_row(counts: Floats, n: int, row_counts: Counts) -> None:
+    """``row_counts[n] = counts``."""
+    for k in range(counts.shape[0]):
+        row_counts[n, k, 0] = np.int32(counts[k, 0])
+        row_counts[n, k, 1] = np.int32(counts[k, 1])
+
+
 @kernel
 def sweep_beta_dirichlet(
     row_starts: Starts,
-    codes: Codes,
+    codes: Indices,
     column_starts: Starts,
     alpha: float,
     beta: float,
     concentration: float,
     attempts: int,
-    seed: np.uint64,
-    stage_chain: np.uint64,
-    iteration: np.uint64,
-    labels: NDArray[Any],
+    seed: Word,
+    stage_chain: Word,
+    iteration: Word,
+    labels: Numbers,
     row_counts: Counts,
     column_counts: Counts,
 ) -> None:
@@ -71,9 +95,7 @@ def sweep_beta_dirichlet(
     cursor = column_starts[:-1].copy()
     counts = np.empty((n_components, 2))
     weights = np.empty(n_components)
-    longest = 0
-    for n in range(row_starts.size - 1):
-        longest = max(longest, row_starts[n + 1] - row_starts[n])
+    longest = longest_row(row_starts, 0, row_starts.size - 1)
     proposals = np.empty(longest, np.uint32)
     present = np.empty(longest, np.uint32)
     rests = np.empty(longest)
@@ -82,13 +104,7 @@ def sweep_beta_dirichlet(
     bounds = np.empty(2)
     for n in range(row_starts.size - 1):
         seek(stream, seed, stage_chain, iteration, n)
-        bounds[0], bounds[1] = 0.0, 0.0
-        for k in range(n_components):
-            zeros, ones = float(row_counts[n, k, 0]), float(row_counts[n, k, 1])
-            counts[k, 0], counts[k, 1] = zeros, ones
-            inverse = 1.0 / (both + zeros + ones)
-            bounds[0] = max(bounds[0], (beta + zeros) * inverse)
-            bounds[1] = max(bounds[1], (alpha + ones) * inverse)
+        start_row(row_counts, n, prior, counts, bounds)
         first = row_starts[n]
         n_cells = row_starts[n + 1] - first
         for i in range(n_cells):
@@ -122,12 +138,8 @@ def sweep_beta_dirichlet(
                 if not accepted:
                     column_counts[f, old] -= 1
                     for k in range(n_components):
-                        share = (prior[x] + counts[k, x]) / (both + counts[k, 0] + counts[k, 1])
-                        weights[k] = (concentration + column_counts[f, k]) * share
-                    total = 0.0
-                    for k in range(n_components):
-                        total += weights[k]
-                    new = categorical(stream, weights, total)
+                        weights[k] = (concentration + column_counts[f, k]) * share_of(counts, k, x, prior, both)
+                    new = categorical(stream, weights, sum_of(weights))
                     column_counts[f, old] += 1
             counts[new, x] += 1.0
             if new != old:
@@ -136,10 +148,6 @@ def sweep_beta_dirichlet(
                 column_counts[f, new] += 1
                 # What has risen: the share of the other bit where a cell was taken out, of this bit where it came in.
                 y = np.uint32(1) - x
-                left = (prior[y] + counts[old, y]) / (both + counts[old, 0] + counts[old, 1])
-                bounds[y] = max(bounds[y], left)
-                right = (prior[x] + counts[new, x]) / (both + counts[new, 0] + counts[new, 1])
-                bounds[x] = max(bounds[x], right)
-        for k in range(n_components):
-            row_counts[n, k, 0] = np.int32(counts[k, 0])
-            row_counts[n, k, 1] = np.int32(counts[k, 1])
+                bounds[y] = max(bounds[y], share_of(counts, old, y, prior, both))
+                bounds[x] = max(bounds[x], share_of(counts, new, x, prior, both))
+        end_row(counts, n, row_counts)

@@ -2,30 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
-from partwise.binary.kernels.collapsed import Codes, Counts, Starts, propose
+from partwise.binary.kernels.collapsed import propose
+from partwise.kernels.arrays import Counts, Indices, Numbers, Starts, Word
 from partwise.kernels.categories import categorical
 from partwise.kernels.jit import kernel
 from partwise.kernels.streams import new_stream, seek
+from partwise.kernels.sums import sum_of
 
 
 @kernel
 def sweep_dirichlet_dirichlet(
     row_starts: Starts,
-    codes: Codes,
+    codes: Indices,
     column_starts: Starts,
     concentration: float,
     row_concentration: float,
     attempts: int,
-    seed: np.uint64,
-    stage_chain: np.uint64,
-    iteration: np.uint64,
-    labels: NDArray[Any],
-    row_labels: NDArray[Any],
+    seed: Word,
+    stage_chain: Word,
+    iteration: Word,
+    labels: Numbers,
+    row_labels: Numbers,
     row_counts: Counts,
     column_counts: Counts,
 ) -> None:
@@ -62,28 +61,20 @@ def sweep_dirichlet_dirichlet(
             column_counts[f, old_z] -= 1
             row_counts[n, old_c] -= 1
             if not accepted:
-                total = 0.0
                 if is_one:
                     for k in range(n_components):
                         weights[k] = (concentration + column_counts[f, k]) * (row_concentration + row_counts[n, k])
-                    for k in range(n_components):
-                        total += weights[k]
-                    z = categorical(stream, weights, total)
+                    z = categorical(stream, weights, sum_of(weights))
                     c = z
                 else:
                     for k in range(n_components):
                         # what the row gives to all others; nonnegative terms, so that no difference rounds to 0
                         rest_of_row = row_others - row_counts[n, k] + row_concentration * (n_components - 1)
                         weights[k] = (concentration + column_counts[f, k]) * rest_of_row
-                    for k in range(n_components):
-                        total += weights[k]
-                    z = categorical(stream, weights, total)
+                    z = categorical(stream, weights, sum_of(weights))
                     for k in range(n_components):
                         weights[k] = 0.0 if k == z else row_concentration + row_counts[n, k]
-                    total = 0.0
-                    for k in range(n_components):
-                        total += weights[k]
-                    c = categorical(stream, weights, total)
+                    c = categorical(stream, weights, sum_of(weights))
             labels[at] = z
             row_labels[p] = c
             column_counts[f, z] += 1

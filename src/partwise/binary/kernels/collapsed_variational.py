@@ -5,24 +5,20 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
+from partwise.kernels.arrays import Floats, Indices, Singles, Starts
 from partwise.kernels.jit import kernel
-
-Floats = NDArray[np.float64]
-Shares = NDArray[np.float32]
-Starts = NDArray[np.int64]
-Codes = NDArray[np.int32]
+from partwise.kernels.sums import sum_of
 
 
 @kernel
 def pass_zero_order(
     row_starts: Starts,
-    codes: Codes,
+    codes: Indices,
     alpha: float,
     beta: float,
     concentration: float,
-    shares: Shares,
+    shares: Singles,
     row_counts: Floats,
     column_counts: Floats,
 ) -> float:
@@ -47,9 +43,7 @@ def pass_zero_order(
                 left = max(column[k] - own[k], 0.0)
                 here = max(mine[k] - own[k], 0.0)
                 weights[k] = (concentration + left) * (prior + here) / (both + here + others[k])
-            total = 0.0
-            for k in range(n_components):
-                total += weights[k]
+            total = sum_of(weights)
             scale = 1.0 / total
             for k in range(n_components):
                 change += abs(np.float64(np.float32(weights[k] * scale)) - np.float64(own[k]))
@@ -65,11 +59,11 @@ def pass_zero_order(
 @kernel
 def pass_second_order(
     row_starts: Starts,
-    codes: Codes,
+    codes: Indices,
     alpha: float,
     beta: float,
     concentration: float,
-    shares: Shares,
+    shares: Singles,
     row_counts: Floats,
     column_counts: Floats,
     row_variances: Floats,

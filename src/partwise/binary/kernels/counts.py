@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
-
+from partwise.kernels.arrays import Counts, Floats
 from partwise.kernels.jit import kernel
-
-Floats = NDArray[np.float64]
-Counts = NDArray[np.int32]
 
 
 @kernel

@@ -5,14 +5,29 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
+from partwise.kernels.arrays import Floats, Indices, Starts
+from partwise.kernels.inner import inline_kernel
 from partwise.kernels.jit import kernel
+
+
+@inline_kernel
+def _multiplied(part: float, product: float, factor: float) -> tuple[float, float]:
+    """``part + log(product * factor)`` as a sum and a product: few logarithms are taken, and nothing underflows.
+
+    Factors may be next to nothing, or above 1 where they are sums of weights.
+    """
+    if factor < 1e-100:
+        return part + math.log(factor), product
+    product *= factor
+    if product < 1e-100 or product > 1e100:
+        return part + math.log(product), 1.0
+    return part, product
 
 
 @kernel
 def log_likelihood_of_block(
-    row_starts: NDArray[np.int64], codes: NDArray[np.int32], probability: NDArray[np.float64], start: int, stop: int
+    row_starts: Starts, codes: Indices, probability: Floats, start: int, stop: int
 ) -> tuple[float, float]:
     """``np.log(np.where(X == 1, probability, 1 - probability))[observed].sum(), probability[observed].sum()``.
 
@@ -20,32 +35,20 @@ def log_likelihood_of_block(
     """
     total, observed = 0.0, 0.0
     for n in range(start, stop):
-        # logarithms of products: a quarter of the calls, and far from underflow
         part = 0.0
         product = 1.0
         for p in range(row_starts[n], row_starts[n + 1]):
             one = probability[n - start, codes[p] >> 1]
             observed += one
             seen = one if codes[p] & 1 else 1.0 - one
-            if seen < 1e-100:
-                part += math.log(seen)
-            else:
-                product *= seen
-                if product < 1e-100:
-                    part += math.log(product)
-                    product = 1.0
+            part, product = _multiplied(part, product, seen)
         total += part + math.log(product)
     return total, observed
 
 
 @kernel
 def reciprocals_of_cells(
-    row_starts: NDArray[np.int64],
-    codes: NDArray[np.int32],
-    bit: int,
-    start: int,
-    stop: int,
-    normalisers: NDArray[np.float64],
+    row_starts: Starts, codes: Indices, bit: int, start: int, stop: int, normalisers: Floats
 ) -> float:
     """``normalisers[:] = np.where(X == bit, 1 / normalisers, 0)``, and the sum of the logarithms of those.
 
@@ -63,30 +66,23 @@ def reciprocals_of_cells(
         for f in range(n_columns):
             seen = normalisers[n - start, f] if is_it[f] else 1.0
             normalisers[n - start, f] = 1.0 / seen if is_it[f] else 0.0
-            # Sums of weights may be above 1, or next to nothing: products leave the range of doubles on both sides.
-            if seen < 1e-100:
-                part += math.log(seen)
-            else:
-                product *= seen
-                if product < 1e-100 or product > 1e100:
-                    part += math.log(product)
-                    product = 1.0
+            part, product = _multiplied(part, product, seen)
         total += part + math.log(product)
     return total
 
 
 @kernel
 def sums_of_rare_bit(
-    row_starts: NDArray[np.int64],
-    codes: NDArray[np.int32],
+    row_starts: Starts,
+    codes: Indices,
     bit: int,
-    rows: NDArray[np.float64],
-    columns: NDArray[np.float64],
-    back: NDArray[np.float64],
+    rows: Floats,
+    columns: Floats,
+    back: Floats,
     start: int,
     stop: int,
-    out_rows: NDArray[np.float64],
-    out_columns: NDArray[np.float64],
+    out_rows: Floats,
+    out_columns: Floats,
 ) -> float:
     """``G = np.where(X == bit, 1 / (rows @ columns.T), 0); out_rows[:] = G @ back; out_columns += G.T @ rows``.
 

@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
-from partwise.binary.kernels.collapsed import Codes, Counts, Floats, Starts
+from partwise.binary.kernels.collapsed import end_row, share_of, start_row
+from partwise.kernels.arrays import Counts, Floats, Indices, Numbers, Starts, Word
 from partwise.kernels.categories import categorical
 from partwise.kernels.continuous import dirichlet
 from partwise.kernels.inner import inline_kernel
 from partwise.kernels.jit import kernel
 from partwise.kernels.streams import Stream, new_stream, next_uniform, seek
+from partwise.kernels.sums import sum_of
 
 
 @kernel
 def draw_columns(
     column_counts: Counts,
     concentration: float,
-    seed: np.uint64,
-    stage_chain: np.uint64,
-    iteration: np.uint64,
+    seed: Word,
+    stage_chain: Word,
+    iteration: Word,
     start: int,
     stop: int,
     out: Floats,
@@ -37,7 +36,7 @@ def draw_columns(
 
 
 @kernel
-def build_tables(weights: Floats, start: int, stop: int, thresholds: Floats, aliases: NDArray[np.int32]) -> None:
+def build_tables(weights: Floats, start: int, stop: int, thresholds: Floats, aliases: Indices) -> None:
     """Alias tables (Walker 1977; Vose 1991) of rows of ``weights``, each summing to 1.
 
     ``(thresholds + bincount(aliases, 1 - thresholds, minlength=K)) / K`` is the row again.
@@ -72,7 +71,7 @@ def build_tables(weights: Floats, start: int, stop: int, thresholds: Floats, ali
 
 
 @inline_kernel
-def draw_from_table(stream: Stream, thresholds: Floats, aliases: NDArray[np.int32], f: int) -> tuple[int, float]:
+def draw_from_table(stream: Stream, thresholds: Floats, aliases: Indices, f: int) -> tuple[int, float]:
     """``rng.choice(K, p=weights[f]), rng.random()``: one uniform serves both, as what is left of it is uniform."""
     t = next_uniform(stream) * thresholds.shape[1]
     k = min(int(t), thresholds.shape[1] - 1)
@@ -86,20 +85,20 @@ def draw_from_table(stream: Stream, thresholds: Floats, aliases: NDArray[np.int3
 @kernel
 def sweep_rows(
     row_starts: Starts,
-    codes: Codes,
+    codes: Indices,
     alpha: float,
     beta: float,
     columns: Floats,
     thresholds: Floats,
-    aliases: NDArray[np.int32],
+    aliases: Indices,
     attempts: int,
-    seed: np.uint64,
-    stage_chain: np.uint64,
-    iteration: np.uint64,
+    seed: Word,
+    stage_chain: Word,
+    iteration: Word,
     first_row: int,
     start: int,
     stop: int,
-    labels: NDArray[Any],
+    labels: Numbers,
     row_counts: Counts,
     column_counts: Counts,
 ) -> None:
@@ -118,19 +117,13 @@ def sweep_rows(
     bounds = np.empty(2)
     for n in range(start, stop):
         seek(stream, seed, stage_chain, iteration, first_row + n)
-        bounds[0], bounds[1] = 0.0, 0.0
-        for k in range(n_components):
-            zeros, ones = float(row_counts[n, k, 0]), float(row_counts[n, k, 1])
-            counts[k, 0], counts[k, 1] = zeros, ones
-            inverse = 1.0 / (both + zeros + ones)
-            bounds[0] = max(bounds[0], (beta + zeros) * inverse)
-            bounds[1] = max(bounds[1], (alpha + ones) * inverse)
+        start_row(row_counts, n, prior, counts, bounds)
         for p in range(row_starts[n], row_starts[n + 1]):
             f, x = codes[p] >> 1, np.uint32(codes[p] & 1)
             y = np.uint32(1) - x
             old = int(labels[p])
             counts[old, x] -= 1.0
-            left = (prior[y] + counts[old, y]) / (both + counts[old, 0] + counts[old, 1])
+            left = share_of(counts, old, y, prior, both)
             new = old
             accepted = False
             for _ in range(attempts):
@@ -140,19 +133,12 @@ def sweep_rows(
                     break
             if not accepted:
                 for k in range(n_components):
-                    share = (prior[x] + counts[k, x]) / (both + counts[k, 0] + counts[k, 1])
-                    weights[k] = columns[f, k] * share
-                total = 0.0
-                for k in range(n_components):
-                    total += weights[k]
-                new = categorical(stream, weights, total)
+                    weights[k] = columns[f, k] * share_of(counts, k, x, prior, both)
+                new = categorical(stream, weights, sum_of(weights))
             counts[new, x] += 1.0
             if new != old:
                 labels[p] = new
                 bounds[y] = max(bounds[y], left)
-                right = (prior[x] + counts[new, x]) / (both + counts[new, 0] + counts[new, 1])
-                bounds[x] = max(bounds[x], right)
+                bounds[x] = max(bounds[x], share_of(counts, new, x, prior, both))
             column_counts[f, new] += 1
-        for k in range(n_components):
-            row_counts[n, k, 0] = np.int32(counts[k, 0])
-            row_counts[n, k, 1] = np.int32(counts[k, 1])
+        end_row(counts, n, row_counts)

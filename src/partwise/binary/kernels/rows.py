@@ -10,17 +10,14 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
+from partwise.kernels.arrays import Floats, Indices, Starts, Word
 from partwise.kernels.categories import categorical
 from partwise.kernels.gamma_functions import digamma
 from partwise.kernels.inner import inner_kernel
 from partwise.kernels.jit import kernel
 from partwise.kernels.streams import new_stream, seek
-
-Floats = NDArray[np.float64]
-Starts = NDArray[np.int64]
-Codes = NDArray[np.int32]
+from partwise.kernels.sums import longest_row, sum_of
 
 # Products of two weights must not underflow.
 _SMALLEST = 1e-140
@@ -67,7 +64,7 @@ def _means(counts: Floats, is_dirichlet: bool, alpha: float, beta: float, out: F
 @kernel
 def fit_rows(
     row_starts: Starts,
-    codes: Codes,
+    codes: Indices,
     weights: Floats,
     is_dirichlet: bool,
     alpha: float,
@@ -103,9 +100,7 @@ def fit_rows(
                 f, x = codes[p] >> 1, codes[p] & 1
                 for k in range(n_components):
                     shares[k] = weights[x, f, k] * local[x, k]
-                total = 0.0
-                for k in range(n_components):
-                    total += shares[k]
+                total = sum_of(shares)
                 if total > 0.0:
                     scale = 1.0 / total
                     for k in range(n_components):
@@ -125,15 +120,15 @@ def fit_rows(
 @kernel
 def sample_rows(
     row_starts: Starts,
-    codes: Codes,
+    codes: Indices,
     weights: Floats,
     is_dirichlet: bool,
     alpha: float,
     beta: float,
     burn_in: int,
     n_draws: int,
-    seed: np.uint64,
-    stage_chain: np.uint64,
+    seed: Word,
+    stage_chain: Word,
     start: int,
     stop: int,
     out: Floats,
@@ -144,18 +139,14 @@ def sample_rows(
     not depend on where it stands.
     """
     n_components = weights.shape[2]
-    longest = 0
-    for n in range(start, stop):
-        longest = max(longest, row_starts[n + 1] - row_starts[n])
-    labels = np.empty(longest, np.int64)
+    labels = np.empty(longest_row(row_starts, start, stop), np.int64)
     counts, local = np.empty((2, n_components)), np.empty((2, n_components))
     shares = np.empty(n_components)
     stream = new_stream()
     for n in range(start, stop):
         seek(stream, seed, stage_chain, np.uint64(0), 0)
         counts[:] = 0.0
-        for k in range(n_components):
-            out[n, k] = 0.0
+        out[n] = 0.0
         first = row_starts[n]
         # The first sweep places cells one after the other, given those before.
         for sweep in range(burn_in + n_draws + 1):
@@ -170,9 +161,7 @@ def sample_rows(
                     else:
                         factor = ((alpha if x == 1 else beta) + counts[x, k]) / (alpha + beta + both)
                     shares[k] = weights[x, f, k] * factor
-                total = 0.0
-                for k in range(n_components):
-                    total += shares[k]
+                total = sum_of(shares)
                 # Where no component can show the bit, all are as good.
                 new = categorical(stream, shares, total) if total > 0.0 else 0
                 labels[p - first] = new

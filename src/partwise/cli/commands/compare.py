@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from partwise._registry import compared_names
 from partwise.cli.engines import EngineName, Scheduler, chosen_engine
 from partwise.cli.guard import fail
-from partwise.cli.models import model_names
 from partwise.cli.output import say, show, show_json
 from partwise.cli.parameters import DataFile, Json, ProgressBar, Seed, Threads
 from partwise.cli.reading import ReadArguments
@@ -39,7 +39,7 @@ class Kind(StrEnum):
 
 def _names() -> list[str]:
     """Models by name; the three of bits take part one by one."""
-    return [name for name in model_names() if name != "binary"]
+    return compared_names()
 
 
 def _name_lists(incomplete: str) -> list[str]:

@@ -9,23 +9,22 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from partwise._registry import model_names
 from partwise.cli.engines import EngineName, Scheduler, chosen_engine
 from partwise.cli.guard import fail
 from partwise.cli.models import (
     build_estimator,
     find_model,
     fixed_settings,
-    model_names,
     option_name,
-    require_method,
 )
 from partwise.cli.output import say, show, show_json
 from partwise.cli.parameters import DataFile, Json, ProgressBar, Seed, Threads
 from partwise.cli.reading import ReadArguments, cell_counts
 
 if TYPE_CHECKING:
-    from partwise.core.mapped import MappedCounts
     from partwise.io import Table
+    from partwise.storage.mapped_counts import MappedCounts
 
 EXAMPLES = (
     "partwise fit counts.npz -o topics.partwise --components 10 --seed 1",
@@ -169,7 +168,8 @@ def _checkpoint(path: Path, seconds: float) -> Any:
 
 
 def _check_refit(cls: Any, options: dict[str, Any]) -> None:
-    require_method(cls, "from_components", "--components-file")
+    if not cls.declares.given_parts:
+        raise typer.BadParameter(f"{cls.__name__} cannot take given parts.", param_hint="--components-file")
     idle = ("n_components", "inference", "init", "max_iter", "tol", "checkpoint")
     for name in idle:
         if options[name] is not None:
@@ -205,11 +205,11 @@ def _write_tables(tables: dict[str, Path | None], model: Any, table: Table | Map
     columns = part_names(model)
     parts, activations = tables["--parts"], tables["--activations"]
     if parts is not None:
-        write_parts(parts, model.components_, getattr(model, "feature_names_in_", None), columns)
+        write_parts(parts, model.components_, model.known_features, columns)
     if activations is not None:
         # Those of the fit, where only the fit knows what to make of missing cells.
-        imputed = getattr(model, "missing", "refuse") == "impute"
-        write_activations(activations, model.activations_ if imputed else model.transform(table), table, columns)
+        of_fit = model.declares.missing == "fit" and cell_counts(table)[1] > 0
+        write_activations(activations, model.kept_activations if of_fit else model.transform(table), table, columns)
 
 
 def _facts(model: Any, table: Table | MappedCounts, seconds: float) -> dict[str, Any]:

@@ -52,7 +52,7 @@ def _stored(path: Path, top: int) -> tuple[dict[str, Any], list[str]]:
 
 def _model(path: Path, top: int) -> tuple[dict[str, Any], list[str]]:
     from partwise.cli.describe import fit_line, model_facts, part_lines
-    from partwise.core.persistence import load
+    from partwise.contract.model_file import load
     from partwise.plotting import top_features
 
     model = load(path)

@@ -82,7 +82,7 @@ def command(
     """
     from partwise.cli.files import check_outputs, check_picture_name
     from partwise.cli.groups import image_shape
-    from partwise.core.persistence import load
+    from partwise.contract.model_file import load
     from partwise.plotting import save_figure
 
     if kind in _OF_DATA and data is None:
@@ -128,10 +128,11 @@ def _parts(kind: Kind, model: Any, groups: Path | None, top: int, pixels: tuple[
         return plotting.plot_signatures(model, parts=parts)
     if kind is Kind.IMAGES and pixels is not None:
         return plotting.plot_parts_images(model, pixels, parts=parts)
-    names = getattr(model, "feature_names_in_", None)
-    belongs = None if groups is None else read_groups(groups, names, "feature")
+    belongs = None if groups is None else read_groups(groups, model.known_features, "feature")
     # Probabilities are what they are; shares of counts are small, and told apart on a scale of their own.
-    greys: Any = {} if hasattr(model, "predict_proba") else {"top": float(model.components_.max()) or 1.0, "power": 0.5}
+    greys: Any = {"top": float(model.components_.max()) or 1.0, "power": 0.5}
+    if model.declares.data == "bits":
+        greys = {}
     return plotting.plot_dictionary(model, groups=belongs, order="parts", parts=parts, **greys).figure
 
 

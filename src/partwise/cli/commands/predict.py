@@ -48,7 +48,7 @@ def command(
     """
     from partwise.cli.files import check_outputs, check_table_name
     from partwise.cli.predictions import missing_cells, predicted_table, top_cells
-    from partwise.core.persistence import load
+    from partwise.contract.model_file import load
 
     if seen and top is None:
         raise typer.BadParameter("it is for --top N.", param_hint="--seen")

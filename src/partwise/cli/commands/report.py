@@ -45,7 +45,7 @@ def command(
     """
     from partwise.cli.files import check_outputs
     from partwise.cli.groups import image_shape, read_groups
-    from partwise.core.persistence import load
+    from partwise.contract.model_file import load
     from partwise.reporting import report
 
     pixels = image_shape(shape)

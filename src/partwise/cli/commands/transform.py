@@ -12,8 +12,8 @@ from partwise.cli.parameters import DataFile, Json, ModelFile, ProgressBar, Thre
 from partwise.cli.reading import ReadArguments
 
 if TYPE_CHECKING:
-    from partwise.core.mapped import MappedCounts
     from partwise.io import Table
+    from partwise.storage.mapped_counts import MappedCounts
 
 EXAMPLES = (
     "partwise transform topics.partwise new_counts.npz -o activations.csv",
@@ -43,8 +43,7 @@ def command(
     (X_partwise), the parts in varm (partwise), and keeps the rest if DATA is one.
     """
     from partwise.cli.files import check_outputs, check_table_name, part_names, write_activations
-    from partwise.cli.models import require_method
-    from partwise.core.persistence import load
+    from partwise.contract.model_file import load
 
     as_anndata = output.suffix.lower() == ".h5ad"
     if not as_anndata:
@@ -52,8 +51,6 @@ def command(
     check_table_name("--errors", errors)
     check_outputs({"--output": output, "--errors": errors}, [model, None if as_anndata else data])
     fitted = load(model)
-    if errors is not None:
-        require_method(fitted, "activation_errors", "--errors")
     fitted.set_params(n_jobs=threads, progress=progress)
     table = reading.open(data)
     activations = fitted.transform(table)

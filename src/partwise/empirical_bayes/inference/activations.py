@@ -13,10 +13,9 @@ from sklearn.exceptions import ConvergenceWarning
 from partwise.core.data import SparseData
 from partwise.empirical_bayes.inference.rates import posteriors
 from partwise.engines.base import Engine
-from partwise.engines.blocks import row_blocks
+from partwise.engines.blocks import Block, Made, row_blocks
 from partwise.engines.local import LocalEngine
-from partwise.engines.rows import Block, Made
-from partwise.poisson.inference.passes import Side
+from partwise.passes.side import Side
 from partwise.priors.base import RatePrior
 
 Floats = NDArray[np.float64]

@@ -29,14 +29,16 @@ class ComponentSweeps(Sweeps):
         by_rows.fill(state.activations.geometric, state.dictionary.geometric)
         by_columns.fill(state.dictionary.geometric, state.activations.geometric)
         n_components = state.n_components
-        activations = [state.activations.only(np.array([k])) for k in range(n_components)]
-        dictionary = [state.dictionary.only(np.array([k])) for k in range(n_components)]
+        activations = [state.activations.only(np.array([k]), samples.columns) for k in range(n_components)]
+        dictionary = [state.dictionary.only(np.array([k]), features.columns) for k in range(n_components)]
         for k in range(n_components):
             old_row, old_column = activations[k].geometric[:, 0], dictionary[k].geometric[:, 0]
             row_counts = by_rows.counts(old_row, old_column)
             column_counts = by_columns.counts(old_column, old_row)
-            dictionary[k] = features.solve(column_counts, features.exposure(activations[k].mean), dictionary[k])
-            activations[k] = samples.solve(row_counts, samples.exposure(dictionary[k].mean), activations[k])
+            exposure = features.exposure(*samples.weighted(activations[k].mean))
+            dictionary[k] = features.solve(column_counts, exposure, dictionary[k])
+            exposure = samples.exposure(*features.weighted(dictionary[k].mean))
+            activations[k] = samples.solve(row_counts, exposure, activations[k])
             row, column = activations[k].geometric[:, 0], dictionary[k].geometric[:, 0]
             by_rows.replace(old_row, old_column, row, column)
             by_columns.replace(old_column, old_row, column, row)

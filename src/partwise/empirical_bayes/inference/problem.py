@@ -12,8 +12,9 @@ from partwise.core.data import SparseData
 from partwise.empirical_bayes.inference.rates import RateSide
 from partwise.empirical_bayes.inference.state import EmpiricalBayesState, Factor
 from partwise.engines.base import Engine
-from partwise.poisson.inference.passes import Side
-from partwise.poisson.inference.state import Floors
+from partwise.engines.blocks import Block
+from partwise.passes.floors import Floors
+from partwise.passes.side import Side
 from partwise.priors.base import PriorFamily
 from partwise.priors.mixture import MixtureFamily
 
@@ -69,8 +70,8 @@ class Problem:
         by_sample = settings.eased(settings.activation_family, data)
         by_feature = settings.eased(settings.dictionary_family, data.transposed)
         return cls(
-            RateSide(data, by_sample, sizes, background, floors.activations, engine, stay=True),
-            RateSide(data.transposed, by_feature, background, sizes, floors.dictionary, engine),
+            RateSide(data, by_sample, sizes, floors.activations, engine, stay=True),
+            RateSide(data.transposed, by_feature, background, floors.dictionary, engine),
         )
 
     def constant(self) -> float:
@@ -86,8 +87,22 @@ class Problem:
         """The ELBO of a state, with the q(Z) that is best for it (MATH 4)."""
         activations, dictionary = state.activations, state.dictionary
         _, logs = self.samples.passes.expected_counts(activations.geometric, dictionary.geometric, with_logs=True)
-        expected = float(np.sum(activations.mean * self.samples.exposure(dictionary.mean)))
+        rows = [activations.mean, self.samples.exposure(*self.features.weighted(dictionary.mean))]
+        expected, _ = self.samples.passes.map_rows(_sum_of_products, reads=rows)
         return bound(logs, expected, activations, dictionary, state.constant)
+
+    def only(self, state: EmpiricalBayesState, kept: NDArray[np.intp]) -> EmpiricalBayesState:
+        """Some of the components."""
+        return EmpiricalBayesState(
+            activations=state.activations.only(kept, self.samples.columns),
+            dictionary=state.dictionary.only(kept, self.features.columns),
+            constant=state.constant,
+            grown=state.grown,
+        )
+
+
+def _sum_of_products(block: Block, left: Floats, right: Floats) -> float:
+    return float(np.sum(left[block.rows] * block.own(right)))
 
 
 def bound(logs: float, expected: float, activations: Factor, dictionary: Factor, constant: float) -> float:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,9 +15,8 @@ from scipy.special import gammaln
 from partwise.core.data import SparseData
 from partwise.empirical_bayes.inference.state import Factor
 from partwise.engines.base import Engine
-from partwise.engines.columns import map_columns
-from partwise.engines.rows import rowwise
-from partwise.poisson.inference.passes import Side
+from partwise.engines.blocks import Block, Made
+from partwise.passes.side import Side
 from partwise.priors.base import PriorFamily, RatePrior
 from partwise.priors.fixed import Fixed
 from partwise.priors.flat import FlatPrior
@@ -36,37 +37,59 @@ class RateSide:
         Where the priors of this side come from.
     scales
         Known factors of the rates of each row (size factors; the background); None = 1.
-    other_scales
-        The same of the columns.
     floors
         Smallest value in each row under a flat prior.
     stay
-        Whether what there is of each row stays where rows are worked on.
+        Whether arrays with one row per row of this side stay on the workers, if there are any.
     """
 
     data: SparseData
     family: PriorFamily
     scales: Floats | None
-    other_scales: Floats | None
     floors: Floats
     engine: Engine = field(repr=False)
     stay: bool = False
 
     @cached_property
     def passes(self) -> Side:
-        """Passes over the rows."""
+        """Passes over the nonzeros of the rows."""
         return Side(self.data, self.engine)
 
-    def exposure(self, other: Floats) -> Floats:
-        """Σ over observed columns of the other factor's mean, times what is known; one row where all are the same."""
-        weighted = other if self.other_scales is None else other * self.other_scales[:, None]
-        exposure = self.passes.exposure(weighted, stay=self.stay)
-        if self.scales is None:
-            return exposure
-        scales = self.scales[:, None]
-        return exposure * (self.passes.place(scales) if self.stay else scales)
+    @cached_property
+    def _rows(self) -> Side:
+        """Where arrays with one row per row of this side are worked on."""
+        return Side(self.data, self.engine if self.stay else self.engine.here)
 
-    def solve(self, counts: Floats, exposure: Floats, before: Factor, turn: int | None = None) -> Factor:
+    def weighted(self, mean: Any) -> tuple[Any, Floats]:
+        """The mean of this side's factor times the known factors of its rows, and the sums of that over rows."""
+        if self.scales is None:
+            return mean, self._rows.totals(mean)
+        totals, (weighted,) = self._scaled(mean)
+        return weighted, totals
+
+    def exposure(self, other: Any, totals: Floats) -> Any:
+        """Σ over observed columns of the other factor's mean, times what is known; one row where all are the same.
+
+        Parameters
+        ----------
+        other, totals
+            What `weighted` gives of the other side.
+        """
+        exposure = self.passes.exposure(other, totals=totals, stay=self.stay)
+        return exposure if self.scales is None else self._scaled(exposure)[1][0]
+
+    def _scaled(self, array: Any) -> tuple[Floats, tuple[Any, ...]]:
+        assert self.scales is not None
+        rows, made = [array, self.scales[:, None]], [Made(array.shape[1:])]
+        return self._rows.map_rows(_scaled, reads=rows, makes=made, stay=self.stay)
+
+    def columns(self, array: Any, kept: NDArray[np.intp]) -> Any:
+        """Some columns of an array with one row per row of this side, or one for all."""
+        if isinstance(array, np.ndarray):
+            return np.ascontiguousarray(array[:, kept])
+        return self._rows.map_rows(_columns, kept, reads=[array], makes=[Made(kept.shape)])[1][0]
+
+    def solve(self, counts: Any, exposure: Any, before: Factor, turn: int | None = None) -> Factor:
         """EBPM for each component, in parallel: ``before`` has the priors to start from.
 
         With a ``turn`` of 0 or 1, only every second component gets a new prior, beginning with that one; the others
@@ -74,19 +97,36 @@ class RateSide:
         """
         if is_flat(self.family):
             # Maximum likelihood, with the floors of Poisson factorization: EM's step to the bit.
-            rates = rowwise(_flat_rates, counts, exposure, self.floors[:, None])
+            rows, made = [counts, exposure, self.floors[:, None]], [Made(counts.shape[1:])]
+            _, (rates,) = self._rows.map_rows(_flat_rates, reads=rows, makes=made)
             none = np.zeros(counts.shape[1])
-            return Factor(rates, rates.copy(), counts, exposure, none, np.zeros(0), none.astype(np.int64))
+            return Factor(
+                mean=rates,
+                geometric=copy(rates),
+                counts=counts,
+                exposure=exposure,
+                divergence=none,
+                prior_numbers=np.zeros(0),
+                prior_sizes=none.astype(np.int64),
+            )
         starts = before.starts(self.family)
         waiting = [turn is not None and k % 2 != turn and start is not None for k, start in enumerate(starts)]
         # What takes longest first, so that no thread is left with it at the end.
         order = sorted(range(len(starts)), key=waiting.__getitem__)
         work = [(self.family, start, waits) for start, waits in zip(starts, waiting, strict=True)]
-        found, (mean, geometric) = map_columns(self.engine, _solved, work, counts, exposure, n_made=2, order=order)
+        found, (mean, geometric) = self.engine.map_columns(_solved, work, counts, exposure, n_made=2, order=order)
         numbers = [packed for packed, _ in found]
         divergence = np.array([value for _, value in found])
         sizes = np.array([part.size for part in numbers], dtype=np.int64)
-        return Factor(mean, geometric, counts, exposure, divergence, np.concatenate(numbers), sizes)
+        return Factor(
+            mean=mean,
+            geometric=geometric,
+            counts=counts,
+            exposure=exposure,
+            divergence=divergence,
+            prior_numbers=np.concatenate(numbers),
+            prior_sizes=sizes,
+        )
 
 
 def is_flat(family: PriorFamily) -> bool:
@@ -99,7 +139,7 @@ def posteriors(
 ) -> tuple[Floats, Floats, Floats]:
     """Means and geometric means (rows x components) and divergences, under priors that stay."""
     work = [(prior,) for prior in priors]
-    divergence, (mean, geometric) = map_columns(engine, _posterior, work, counts, exposure, n_made=2)
+    divergence, (mean, geometric) = engine.map_columns(_posterior, work, counts, exposure, n_made=2)
     return mean, geometric, np.array(divergence)
 
 
@@ -117,8 +157,19 @@ def _posterior(prior: RatePrior, counts: Floats, exposure: Floats) -> tuple[floa
     return divergence, mean, geometric
 
 
-def _flat_rates(counts: Floats, exposure: Floats, floors: Floats) -> Floats:
-    return FlatPrior(floors).rates(counts, exposure)
+def _flat_rates(block: Block, counts: Floats, exposure: Floats, floors: Floats, out: Floats) -> float:
+    out[block.rows] = FlatPrior(floors[block.rows]).rates(counts[block.rows], block.own(exposure))
+    return 0.0
+
+
+def _scaled(block: Block, array: Floats, scales: Floats, out: Floats) -> Floats:
+    out[block.rows] = block.own(array) * scales[block.rows]
+    return np.asarray(out[block.rows].sum(axis=0))
+
+
+def _columns(block: Block, array: Floats, out: Floats, kept: NDArray[np.intp]) -> float:
+    out[block.rows] = array[block.rows][:, kept]
+    return 0.0
 
 
 def summary(prior: RatePrior, counts: Floats, exposure: Floats) -> tuple[Floats, Floats, float]:

@@ -130,10 +130,7 @@ def _divided(values: Floats, scales: Floats | None) -> Floats:
 def _excess(problem: Problem, state: EmpiricalBayesState) -> SparseData:
     """What the counts have beyond their expectation under a state, where it is positive."""
     rates = CellRates(problem.samples)
-    means = [
-        factor.mean if side.scales is None else factor.mean * side.scales[:, None]
-        for side, factor in ((problem.samples, state.activations), (problem.features, state.dictionary))
-    ]
-    rates.fill(np.asarray(means[0]), means[1])
+    means = (problem.samples.weighted(state.activations.mean), problem.features.weighted(state.dictionary.mean))
+    rates.fill(*(np.asarray(mean) for mean, _ in means))
     excess = problem.samples.data.values - rates.values
     return problem.samples.data.with_values(excess).only(excess > 0)

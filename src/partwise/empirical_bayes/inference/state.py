@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from partwise.engines.rows import rowwise
 from partwise.priors.base import PriorFamily, RatePrior
 
 Floats = NDArray[np.float64]
@@ -17,6 +17,8 @@ Floats = NDArray[np.float64]
 @dataclass
 class Factor:
     """The posterior q of one factor, rows x components, and its priors.
+
+    Arrays with one row per sample may be on workers.
 
     Attributes
     ----------
@@ -30,10 +32,10 @@ class Factor:
         The priors as numbers, one after the other, and how many each has.
     """
 
-    mean: Floats
-    geometric: Floats
-    counts: Floats
-    exposure: Floats
+    mean: Any
+    geometric: Any
+    counts: Any
+    exposure: Any
     divergence: Floats
     prior_numbers: Floats
     prior_sizes: NDArray[np.int64]
@@ -55,6 +57,7 @@ class Factor:
     @classmethod
     def joined(cls, parts: Sequence[Factor]) -> Factor:
         """The components of several factors of the same rows in one."""
+        parts = [part.fetched() for part in parts]
         n_rows = max(part.exposure.shape[0] for part in parts)
         exposures = [np.broadcast_to(part.exposure, (n_rows, part.exposure.shape[1])) for part in parts]
         return cls(
@@ -89,22 +92,18 @@ class Factor:
             exposure=np.asarray(self.exposure),
         )
 
-    def only(self, kept: NDArray[np.intp]) -> Factor:
-        """Some of the components."""
+    def only(self, kept: NDArray[np.intp], columns: Callable[[Any, NDArray[np.intp]], Any]) -> Factor:
+        """Some of the components, given a function that takes some columns of an array."""
         numbers = self.numbers()
         return Factor(
-            mean=rowwise(_columns, self.mean, kept),
-            geometric=rowwise(_columns, self.geometric, kept),
-            counts=rowwise(_columns, self.counts, kept),
-            exposure=rowwise(_columns, self.exposure, kept),
+            mean=columns(self.mean, kept),
+            geometric=columns(self.geometric, kept),
+            counts=columns(self.counts, kept),
+            exposure=columns(self.exposure, kept),
             divergence=self.divergence[kept],
             prior_numbers=np.concatenate([numbers[k] for k in kept]),
             prior_sizes=self.prior_sizes[kept],
         )
-
-
-def _columns(array: Floats, kept: NDArray[np.intp]) -> Floats:
-    return np.ascontiguousarray(array[:, kept])
 
 
 @dataclass
@@ -136,7 +135,3 @@ class EmpiricalBayesState:
     def n_components(self) -> int:
         """Components that are left."""
         return int(self.activations.mean.shape[1])
-
-    def only(self, kept: NDArray[np.intp]) -> EmpiricalBayesState:
-        """Some of the components."""
-        return EmpiricalBayesState(self.activations.only(kept), self.dictionary.only(kept), self.constant, self.grown)

@@ -67,9 +67,9 @@ def sweep(problem: Problem, state: EmpiricalBayesState, turn: int | None = None)
     activations, dictionary = state.activations, state.dictionary
     geometric = samples.passes.place(activations.geometric)
     counts, _ = samples.passes.expected_counts(geometric, dictionary.geometric)
-    activations = samples.solve(counts, samples.exposure(dictionary.mean), activations, turn)
+    activations = samples.solve(counts, samples.exposure(*features.weighted(dictionary.mean)), activations, turn)
     counts, logs = features.passes.expected_counts(dictionary.geometric, activations.geometric, with_logs=True)
-    exposure = features.exposure(activations.mean)
+    exposure = features.exposure(*samples.weighted(activations.mean))
     elbo = bound(logs, float(np.sum(dictionary.mean * exposure)), activations, dictionary, state.constant)
     dictionary = features.solve(counts, exposure, dictionary, turn)
     return EmpiricalBayesState(activations, dictionary, state.constant, state.grown), elbo
@@ -80,5 +80,5 @@ def without_collapsed(problem: Problem, state: EmpiricalBayesState) -> Empirical
     held = state.dictionary.counts.sum(axis=0) >= _NOTHING
     if held.all() or not held.any():
         return state
-    kept = state.only(np.flatnonzero(held))
+    kept = problem.only(state, np.flatnonzero(held))
     return kept if problem.elbo(kept) >= problem.elbo(state) else state

@@ -8,12 +8,11 @@ from numpy.typing import NDArray
 from partwise.core.data import SparseData
 from partwise.core.keys import Key
 from partwise.engines.base import Engine
-from partwise.engines.blocks import row_blocks
+from partwise.engines.blocks import Block, Made, row_blocks
 from partwise.engines.local import LocalEngine
-from partwise.engines.rows import Block, Made
 from partwise.gamma_poisson.inference.sweeps import Sweeps
 from partwise.gamma_poisson.kernels.posterior import posterior_mean_rows, variational_mean_rows
-from partwise.poisson.inference.passes import Side
+from partwise.passes.side import Side
 
 Floats = NDArray[np.float64]
 
@@ -22,7 +21,7 @@ BURN_IN, N_DRAWS = 50, 200
 
 def inverse_rates(data: SparseData, dictionary: Floats, rate: Floats, engine: Engine) -> Floats:
     """1 / (rate_k + Σ over observed f of w_fk): one row for all where nothing is missing."""
-    return 1.0 / (rate + Side(data, engine).exposure(dictionary))
+    return np.asarray(1.0 / (rate + Side(data, engine).exposure(dictionary)))
 
 
 def explained(data: SparseData, dictionary: Floats) -> SparseData:

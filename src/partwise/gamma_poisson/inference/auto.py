@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import copy
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -13,20 +14,19 @@ from partwise.core.data import SparseData
 from partwise.core.keys import Key
 from partwise.core.run import run
 from partwise.engines.base import Engine
-from partwise.engines.stacked import stacked
 from partwise.gamma_poisson.inference import m_steps
 from partwise.gamma_poisson.inference.exact_em import ExactEM, ExactState, is_cheap
 from partwise.gamma_poisson.inference.gain import Ledger, expected_gain
-from partwise.gamma_poisson.inference.gibbs import Averages, Chain, GibbsEStep
+from partwise.gamma_poisson.inference.gibbs import Averages, Chain, GibbsEStep, mean_rows
 from partwise.gamma_poisson.inference.merging import Merging
 from partwise.gamma_poisson.inference.removal import Removing
-from partwise.gamma_poisson.inference.report import column_norms
-from partwise.gamma_poisson.inference.shapes import profile_shapes
+from partwise.gamma_poisson.inference.shapes import drawn_totals, profile_shapes
 from partwise.gamma_poisson.inference.starts import perturbed_dictionary
 from partwise.gamma_poisson.inference.sweeps import Sweeps
 from partwise.gamma_poisson.inference.variational import GammaPosterior, MeanField
 from partwise.gamma_poisson.inference.vem import OBJECTIVE_EVERY, VariationalEM, VariationalState
-from partwise.gamma_poisson.model import GammaPoissonModel
+from partwise.gamma_poisson.model import GammaPoissonModel, column_norms
+from partwise.passes.side import Side
 from partwise.poisson.inference.coordinate import CoordinateDescent
 
 Floats = NDArray[np.float64]
@@ -139,19 +139,19 @@ class Auto:
         nothing = np.zeros((data.shape[1], self.shape.size))
         counts = np.zeros((data.shape[0], self.shape.size))
         return AutoState(
-            "starts",
-            nothing,
-            self.shape.copy(),
-            GammaPosterior(counts, np.ones((1, self.shape.size))),
-            -np.inf,
-            nothing.copy(),
-            self.shape.copy(),
-            nothing.copy(),
-            Chain(counts.copy()),
-            Chain(counts.copy()),
-            Drift(),
-            1,
-            Ledger(-np.inf),
+            phase="starts",
+            dictionary=nothing,
+            shape=self.shape.copy(),
+            posterior=GammaPosterior(counts, self.shape.copy(), np.ones((1, self.shape.size))),
+            bound=-np.inf,
+            old_dictionary=nothing.copy(),
+            old_shape=self.shape.copy(),
+            statistic=nothing.copy(),
+            left=Chain(counts.copy()),
+            right=Chain(counts.copy()),
+            drift=Drift(),
+            n_averaged=1,
+            ledger=Ledger(-np.inf),
         )
 
     def step(self, key: Key, data: SparseData, state: AutoState) -> tuple[AutoState, Mapping[str, float]]:
@@ -180,8 +180,7 @@ class Auto:
     def _start(self, key: Key, data: SparseData) -> VariationalState:
         mean_field = MeanField(data, self.engine)
         if self.start is not None:
-            vem = VariationalEM(self.shape, self.rate, self.estimate_shape, self.start, self.engine)
-            begun = vem.init(key, data)
+            begun = self._variational(self.start).init(key, data)
             model = GammaPoissonModel(begun.dictionary, begun.shape, self.rate)
             begun.posterior, _ = mean_field.fit(model, begun.posterior)
             return begun
@@ -194,14 +193,19 @@ class Auto:
             progress=False,
         ).state
         # Columns of its dictionary sum to 1, and activations are expected counts.
-        dictionary = factors.dictionary * (factors.activations.mean(axis=0) * self.rate / self.shape)
+        means = Side(data, self.engine).totals(factors.activations) / data.shape[0]
+        dictionary = factors.dictionary * (means * self.rate / self.shape)
         model = GammaPoissonModel(dictionary, self.shape, self.rate)
-        posterior = GammaPosterior(self.shape + factors.activations, mean_field.rates(model))
-        return VariationalState(dictionary, self.shape.copy(), posterior)
+        return VariationalState(dictionary, self.shape.copy(), mean_field.posterior(model, factors.activations))
+
+    def _variational(self, start: Floats | None) -> VariationalEM:
+        return VariationalEM(
+            shape=self.shape, rate=self.rate, estimate_shape=self.estimate_shape, start=start, engine=self.engine
+        )
 
     def _updated(self, data: SparseData, state: VariationalState) -> tuple[VariationalState, float]:
         """Ten updates, and the bound before the last of them."""
-        vem = VariationalEM(self.shape, self.rate, self.estimate_shape, None, self.engine)
+        vem = self._variational(None)
         info: Mapping[str, float] = {}
         for number in range(1, OBJECTIVE_EVERY + 1):
             state, info = vem.step(Key(0).at(number), data, state)
@@ -213,9 +217,9 @@ class Auto:
             state.dictionary = (1.0 - _MIXED) * state.dictionary + _MIXED * noise
         mean_field = MeanField(data, self.engine)
         state.posterior, bound = mean_field.fit(self.model(state), state.posterior)
-        counts = state.posterior.shape - state.shape
+        counts = state.posterior.counts
         state.phase = "sampling"
-        state.left, state.right = Chain(counts), Chain(counts.copy())
+        state.left, state.right = Chain(copy(counts)), Chain(copy(counts))
         state.ledger = Ledger(bound)
         self._begin_averaging(data, state)
 
@@ -236,10 +240,11 @@ class Auto:
         state.drift.add(state.statistic, left, right, memory)
         state.n_averaged = state.drift.averaged(state.n_averaged, memory)
         weight = 1.0 / state.n_averaged
-        averages = _both(*draws)
+        averages = self._both(data, *draws)
         shape = state.shape
-        if averages.totals is not None:
-            shape = shape ** (1.0 - weight) * profile_shapes(averages.totals, shape) ** weight
+        if averages.totals:
+            found = profile_shapes(drawn_totals(Side(data, self.engine), averages.totals), shape)
+            shape = shape ** (1.0 - weight) * found**weight
         state.ledger.close(self._gain(data, old, model, averages))
         state.statistic = (1.0 - weight) * state.statistic + weight * 0.5 * (left + right)
         dictionary = m_steps.marginal_step(state.statistic, data.shape[0], shape, self.rate)
@@ -268,7 +273,7 @@ class Auto:
     def _merge(self, key: Key, data: SparseData, state: AutoState) -> bool:
         """Merge components where that gains; whether there were any."""
         model = self.model(state)
-        inverse = 1.0 / MeanField(data, self.engine).rates(model)
+        inverse = MeanField(data, self.engine).rates(model, inverse=True)
         sweeps = Sweeps(data, self.engine)
         draws = [
             np.asarray(sweeps.activations(key.for_chain(2 + number), chain.sample_counts, state.shape, inverse))
@@ -290,7 +295,7 @@ class Auto:
 
     def _remove(self, key: Key, data: SparseData, state: AutoState) -> bool:
         """Remove a component if that gains; whether there was one."""
-        counts = np.asarray(0.5 * (state.left.sample_counts + state.right.sample_counts))
+        counts = 0.5 * (np.asarray(state.left.sample_counts) + np.asarray(state.right.sample_counts))
         removal = Removing(data, self.engine, self.n_jobs).find(key, self.model(state), counts)
         if removal is None:
             return False
@@ -303,7 +308,14 @@ class Auto:
 
     def _exact_step(self, key: Key, data: SparseData, state: AutoState) -> tuple[AutoState, Mapping[str, float]]:
         """One step of exact EM; what is left to gain is judged by how fast the gains fall."""
-        algorithm = ExactEM(self.shape, self.rate, self.estimate_shape, None, self.n_jobs, self.engine)
+        algorithm = ExactEM(
+            shape=self.shape,
+            rate=self.rate,
+            estimate_shape=self.estimate_shape,
+            start=None,
+            n_jobs=self.n_jobs,
+            engine=self.engine,
+        )
         fitted, info = algorithm.step(key, data, ExactState(state.dictionary, state.shape))
         state.dictionary, state.shape = fitted.dictionary, fitted.shape
         gain, before = info["objective"] - state.bound, state.latest_gain
@@ -323,8 +335,25 @@ class Auto:
         return [(1, state.left), (2, state.right)]
 
     def _draw(self, key: Key, data: SparseData, chain: Chain, model: GammaPoissonModel) -> Averages:
-        sampler = GibbsEStep(data, self.engine, expected=True, smooth=True)
-        return sampler.run(key, chain, model, n_draws=1, burn_in=0, with_totals=self.estimate_shape)
+        sampler = GibbsEStep(
+            data,
+            self.engine,
+            expected=True,
+            smooth=True,
+            with_activations=data.n_missing > 0,
+            with_totals=self.estimate_shape,
+        )
+        return sampler.run(key, chain, model, n_draws=1, burn_in=0)
+
+    def _both(self, data: SparseData, left: Averages, right: Averages) -> Averages:
+        """Averages over the draws of two chains."""
+        (sample_counts,) = mean_rows(Side(data, self.engine), [left.sample_counts], [right.sample_counts], 0.5)
+        return Averages(
+            feature_counts=0.5 * (left.feature_counts + right.feature_counts),
+            sample_counts=sample_counts,
+            activations=None,
+            totals=[*left.totals, *right.totals],
+        )
 
     def _statistic(self, data: SparseData, model: GammaPoissonModel, averages: Averages) -> Floats:
         missing = m_steps.expected_missing(data, model.dictionary, averages.activations, self.engine)
@@ -340,16 +369,3 @@ def _due(n_seen: int, first: int) -> bool:
     """Whether ``n_seen`` is ``first`` times a power of four."""
     ratio, rest = divmod(n_seen, first)
     return rest == 0 and ratio > 0 and ratio & (ratio - 1) == 0 and ratio.bit_length() % 2 == 1
-
-
-def _both(left: Averages, right: Averages) -> Averages:
-    """Averages over the draws of two chains."""
-    totals = None
-    if left.totals is not None and right.totals is not None:
-        totals = stacked([*left.totals, *right.totals])
-    return Averages(
-        0.5 * (left.feature_counts + right.feature_counts),
-        0.5 * (left.sample_counts + right.sample_counts),
-        0.5 * (left.activations + right.activations),
-        totals,
-    )

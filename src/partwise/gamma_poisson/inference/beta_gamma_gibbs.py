@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +13,7 @@ from partwise.core.data import SparseData
 from partwise.core.keys import Key
 from partwise.engines.base import Engine
 from partwise.gamma_poisson.inference.sweeps import Sweeps
-from partwise.poisson.inference.passes import Side
+from partwise.passes.side import Side
 
 Floats = NDArray[np.float64]
 
@@ -21,7 +22,7 @@ Floats = NDArray[np.float64]
 class BetaGammaState:
     """The last draw, and sums over the kept draws."""
 
-    sample_counts: Floats
+    sample_counts: Any
     dictionary: Floats
     probability: Floats
     dictionary_sum: Floats
@@ -53,7 +54,9 @@ class BetaGammaGibbs:
         dictionary = (data.column_sums[:, None] + 1.0) * (noise + 0.1)
         dictionary /= dictionary.sum(axis=0)
         counts = Side(data, self.engine).even_counts(self.n_components)
-        probability = self._draw_probability(key, counts.sum(axis=0), data.shape[0])
+        probability = self._draw_probability(
+            key, np.full(self.n_components, data.total / self.n_components), data.shape[0]
+        )
         zeros = np.zeros(self.n_components)
         return BetaGammaState(counts, dictionary, probability, np.zeros_like(dictionary), zeros, zeros.copy())
 

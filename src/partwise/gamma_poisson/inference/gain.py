@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,8 +12,9 @@ from scipy.special import gammaln
 
 from partwise.core.data import SparseData
 from partwise.engines.base import Engine
+from partwise.engines.blocks import Block
 from partwise.gamma_poisson.model import GammaPoissonModel
-from partwise.poisson.inference.passes import Side
+from partwise.passes.side import Side, own_exposure
 
 Floats = NDArray[np.float64]
 
@@ -22,8 +25,8 @@ def expected_gain(
     old: GammaPoissonModel,
     new: GammaPoissonModel,
     feature_counts: Floats,
-    sample_counts: Floats,
-    totals: Floats | None = None,
+    sample_counts: Any,
+    totals: Sequence[Any] = (),
 ) -> float:
     """E[log p(C | new) - log p(C | old)] with C averaged over some draws (GaP, Eq. 43-44).
 
@@ -38,18 +41,23 @@ def expected_gain(
     """
     held = (feature_counts > 0) & (new.dictionary > 0) & (old.dictionary > 0)
     ratio = np.log(np.divide(new.dictionary, old.dictionary, out=np.ones_like(held, dtype=np.float64), where=held))
-    rates = [model.rate + Side(data, engine).exposure(model.dictionary, stay=True) for model in (old, new)]
-    n_samples = data.shape[0]
-    gain = float(np.sum(feature_counts * ratio))
-    for sign, model, rate in zip((-1.0, 1.0), (old, new), rates, strict=True):
-        posterior = model.shape + sample_counts
-        if rate.shape[0] == 1:
-            posterior = posterior.sum(axis=0)
-        gain -= sign * float(np.sum(posterior * np.log(rate)))
-        if totals is not None:
-            per_draw = float(np.sum(gammaln(model.shape + totals))) / len(totals)
-            prior = model.shape * np.log(model.rate) - gammaln(model.shape)
-            gain += sign * (per_draw + n_samples * float(prior.sum()))
+    # Dictionaries are needed only where cells are missing: otherwise their sums are enough.
+    dictionaries = [model.dictionary if data.n_missing else model.dictionary[:0] for model in (old, new)]
+    priors = tuple((model.dictionary.sum(axis=0), model.shape, model.rate) for model in (old, new))
+    of_samples, _ = Side(data, engine).map_rows(_gain_of_rows, *dictionaries, priors, reads=[sample_counts, *totals])
+    return float(np.sum(feature_counts * ratio)) + float(of_samples)
+
+
+def _gain_of_rows(block: Block, sample_counts: Floats, *rest: Any) -> float:
+    *totals, old_dictionary, new_dictionary, priors = rest
+    gain = 0.0
+    for sign, dictionary, prior in zip((-1.0, 1.0), (old_dictionary, new_dictionary), priors, strict=True):
+        sums, shape, rate = prior
+        logs = np.log(rate + own_exposure(block, dictionary, sums))
+        gain -= sign * float(np.sum((shape + sample_counts[block.rows]) * logs))
+        if totals:
+            drawn = sum(float(gammaln(shape + draw[block.rows]).sum()) for draw in totals) / len(totals)
+            gain += sign * (drawn + block.n_rows * float(np.sum(shape * np.log(rate) - gammaln(shape))))
     return gain
 
 

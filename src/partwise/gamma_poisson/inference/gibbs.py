@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -11,11 +13,12 @@ from numpy.typing import NDArray
 from partwise.core.data import SparseData
 from partwise.core.keys import Key
 from partwise.engines.base import Engine
-from partwise.engines.stacked import stacked
+from partwise.engines.blocks import Block, Made
 from partwise.errors import InvalidInputError
 from partwise.gamma_poisson.inference.sweeps import Sweeps
+from partwise.gamma_poisson.inference.variational import MeanField
 from partwise.gamma_poisson.model import GammaPoissonModel
-from partwise.poisson.inference.passes import Side
+from partwise.passes.side import Side
 
 Floats = NDArray[np.float64]
 
@@ -26,10 +29,13 @@ _MOST_LABELS = 2**31
 
 @dataclass
 class Chain:
-    """Where a Gibbs chain stands: the allocation totals of each sample and, if it is collapsed, each token's label."""
+    """Where a Gibbs chain stands: the allocation totals of each sample and, if it is collapsed, each token's label.
 
-    sample_counts: Floats
-    labels: NDArray[Any] | None = None
+    Both may be on workers.
+    """
+
+    sample_counts: Any
+    labels: Any = None
 
     @classmethod
     def start(cls, data: SparseData, n_components: int, engine: Engine, *, collapsed: bool = False) -> Chain:
@@ -57,18 +63,18 @@ class Averages:
     sample_counts
         c_n+k: samples x components.
     activations
-        h_nk: samples x components.
+        h_nk: samples x components; None if they were not asked for.
     totals
-        Some draws of the sample counts one by one, missing cells imputed; None if they were not asked for.
+        Some draws of the sample counts one by one, missing cells imputed; none if they were not asked for.
     before
         The same over the second half of the burn-in, sampled: draws from which nothing is estimated, and by which
         therefore an estimate can be judged. None without a burn-in.
     """
 
     feature_counts: Floats
-    sample_counts: Floats
-    activations: Floats
-    totals: Floats | None
+    sample_counts: Any
+    activations: Any
+    totals: list[Any]
     before: Averages | None = None
 
 
@@ -76,98 +82,123 @@ class Averages:
 class GibbsEStep:
     """Sweeps of a chain over some data.
 
-    ``expected`` replaces sampled allocations in the averages by their expectations given the activations
-    (Rao-Blackwell), and ``smooth`` activations by theirs given the allocations.
+    Attributes
+    ----------
+    expected
+        Whether sampled allocations are replaced in the averages by their expectations given the activations
+        (Rao-Blackwell).
+    smooth
+        The same for activations, given the allocations.
+    with_activations
+        Whether activations are averaged too.
+    with_totals
+        Whether some draws of the sample counts are kept.
     """
 
     data: SparseData
     engine: Engine
     expected: bool = False
     smooth: bool = False
+    with_activations: bool = False
+    with_totals: bool = False
 
-    def run(
-        self, key: Key, chain: Chain, model: GammaPoissonModel, *, n_draws: int, burn_in: int, with_totals: bool = False
-    ) -> Averages:
+    def run(self, key: Key, chain: Chain, model: GammaPoissonModel, *, n_draws: int, burn_in: int) -> Averages:
         """Go on with the chain, which is updated in place (warm restart), and average over what follows the burn-in."""
-        sweeps = Sweeps(self.data, self.engine)
-        samples = Side(self.data, self.engine)
-        inverse = 1.0 / (model.rate + samples.exposure(model.dictionary, stay=True))
-        chain.sample_counts = samples.place(chain.sample_counts)
+        inverse = MeanField(self.data, self.engine).rates(model, inverse=True)
+        chain.sample_counts = self._samples.place(chain.sample_counts)
         settled = burn_in // 2
         for number in range(settled):
-            self._sweep(sweeps, sweep_key(key, number), chain, model, inverse, with_activations=False)
+            self._sweep(sweep_key(key, number), chain, model, inverse, drawing=False)
         before = None
         if burn_in > settled:
-            plain = replace(self, expected=False, smooth=True)
+            plain = replace(self, expected=False, smooth=True, with_activations=False)
             keys = [sweep_key(key, number) for number in range(settled, burn_in)]
-            before = plain._averages(sweeps, keys, chain, model, inverse, with_totals=with_totals)
+            before = plain._averages(keys, chain, model, inverse)
         keys = [sweep_key(key, number) for number in range(burn_in, burn_in + n_draws)]
-        averages = self._averages(sweeps, keys, chain, model, inverse, with_totals=with_totals)
-        return replace(averages, before=before)
+        return replace(self._averages(keys, chain, model, inverse), before=before)
 
-    def _averages(
-        self,
-        sweeps: Sweeps,
-        keys: list[Key],
-        chain: Chain,
-        model: GammaPoissonModel,
-        inverse: Floats,
-        *,
-        with_totals: bool,
-    ) -> Averages:
+    @cached_property
+    def _samples(self) -> Side:
+        return Side(self.data, self.engine)
+
+    @cached_property
+    def _sweeps(self) -> Sweeps:
+        return Sweeps(self.data, self.engine)
+
+    def _averages(self, keys: list[Key], chain: Chain, model: GammaPoissonModel, inverse: Any) -> Averages:
         """One sweep for each key, and averages over all of them."""
         feature_counts = np.zeros_like(model.dictionary)
-        sample_counts: Any = 0.0
-        mean_activations: Any = 0.0
+        averages: list[Any] = []
         totals = []
         every = -(-len(keys) // _MOST_TOTALS)
         drawing = self.expected or not self.smooth or self.data.n_missing > 0
         for number, key in enumerate(keys):
-            activations, drawn = self._sweep(sweeps, key, chain, model, inverse, with_activations=drawing)
+            activations, drawn = self._sweep(key, chain, model, inverse, drawing=drawing)
             feature_counts += self._expected(model, activations) if self.expected else drawn
-            sample_counts += chain.sample_counts
-            mean_activations += (model.shape + chain.sample_counts) * inverse if self.smooth else activations
-            if with_totals and number % every == 0:
+            rows = [chain.sample_counts]
+            if self.with_activations:
+                rows.append(self._smoothed(chain, model, inverse) if self.smooth else activations)
+            averages = mean_rows(self._samples, averages, rows, 1.0 / (number + 1)) if number else rows
+            if self.with_totals and number % every == 0:
                 totals.append(self._whole_totals(key, chain, model, activations, inverse))
         return Averages(
-            feature_counts / len(keys),
-            sample_counts / len(keys),
-            mean_activations / len(keys),
-            stacked(totals) if totals else None,
+            feature_counts=feature_counts / len(keys),
+            sample_counts=averages[0],
+            activations=averages[1] if self.with_activations else None,
+            totals=totals,
         )
 
     def _sweep(
-        self,
-        sweeps: Sweeps,
-        key: Key,
-        chain: Chain,
-        model: GammaPoissonModel,
-        inverse: Floats,
-        *,
-        with_activations: bool,
-    ) -> tuple[Floats, Floats]:
+        self, key: Key, chain: Chain, model: GammaPoissonModel, inverse: Any, *, drawing: bool
+    ) -> tuple[Any, Floats]:
         """One sweep: activations and feature counts. A collapsed chain draws activations only where they are wanted."""
+        sweeps = self._sweeps
         if chain.labels is None:
             activations = sweeps.activations(key, chain.sample_counts, model.shape, inverse)
             chain.sample_counts, drawn = sweeps.allocations(key, activations, model.dictionary)
             return activations, drawn
         priors = model.dictionary, model.shape, inverse
         chain.labels, chain.sample_counts, drawn = sweeps.labels(key, chain.labels, *priors)
-        if with_activations:
+        if drawing:
             return sweeps.activations(key, chain.sample_counts, model.shape, inverse), drawn
         return inverse, drawn
 
-    def _expected(self, model: GammaPoissonModel, activations: Floats) -> Floats:
-        return Side(self.data.transposed, self.engine).expected_counts(model.dictionary, activations)[0]
+    def _expected(self, model: GammaPoissonModel, activations: Any) -> Floats:
+        return np.asarray(Side(self.data.transposed, self.engine).expected_counts(model.dictionary, activations)[0])
 
-    def _whole_totals(
-        self, key: Key, chain: Chain, model: GammaPoissonModel, activations: Floats, inverse: Floats
-    ) -> Floats:
+    def _smoothed(self, chain: Chain, model: GammaPoissonModel, inverse: Any) -> Any:
+        """Expected activations given the allocations of a draw."""
+        rows = [chain.sample_counts, inverse]
+        return self._samples.map_rows(_smoothed, model.shape, reads=rows, makes=[Made(model.shape.shape)])[1][0]
+
+    def _whole_totals(self, key: Key, chain: Chain, model: GammaPoissonModel, activations: Any, inverse: Any) -> Any:
         """The sample counts of a draw, those of missing cells drawn too: the totals of Eq. 22."""
         if not self.data.n_missing:
-            return chain.sample_counts.copy()
-        hidden = np.maximum(model.rate + model.dictionary.sum(axis=0) - 1.0 / inverse, 0.0)
-        return np.asarray(chain.sample_counts + key.for_stage("totals").generator().poisson(activations * hidden))
+            return chain.sample_counts
+        # Drawn here, from one stream.
+        hidden = np.maximum(model.rate + model.dictionary.sum(axis=0) - 1.0 / np.asarray(inverse), 0.0)
+        drawn = key.for_stage("totals").generator().poisson(np.asarray(activations) * hidden)
+        return np.asarray(chain.sample_counts) + drawn
+
+
+def mean_rows(samples: Side, means: Sequence[Any], values: Sequence[Any], weight: float) -> list[Any]:
+    """Arrays with one row per sample moved towards others by a share of the distance."""
+    made = [Made(array.shape[1:]) for array in values]
+    return list(samples.map_rows(_mean_rows, weight, reads=[*means, *values], makes=made)[1])
+
+
+def _mean_rows(block: Block, *arguments: Any) -> float:
+    *arrays, weight = arguments
+    n_means = len(arrays) // 3
+    rows = [array[block.rows] for array in arrays]
+    for mean, value, out in zip(rows[:n_means], rows[n_means : 2 * n_means], rows[2 * n_means :], strict=True):
+        out[...] = mean + weight * (value - mean)
+    return 0.0
+
+
+def _smoothed(block: Block, sample_counts: Floats, inverse: Floats, out: Floats, shape: Floats) -> float:
+    out[block.rows] = (shape + sample_counts[block.rows]) * block.own(inverse)
+    return 0.0
 
 
 def sweep_key(key: Key, number: int) -> Key:

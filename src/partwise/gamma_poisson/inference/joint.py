@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,13 +13,13 @@ from scipy.special import gammaln, xlogy
 from partwise.core.data import SparseData
 from partwise.core.keys import Key
 from partwise.engines.base import Engine
-from partwise.engines.rows import Block, Made
+from partwise.engines.blocks import Block, Made
 from partwise.errors import AllComponentsPrunedError
-from partwise.gamma_poisson.inference.report import column_norms
 from partwise.gamma_poisson.inference.starts import perturbed_dictionary
-from partwise.gamma_poisson.model import GammaPoissonModel
-from partwise.poisson.inference.passes import Side
-from partwise.poisson.inference.state import Floors, activation_floor
+from partwise.gamma_poisson.model import GammaPoissonModel, column_norms
+from partwise.passes.floors import activation_floor
+from partwise.passes.kernels import expected_counts
+from partwise.passes.side import Side, own_exposure, ready
 
 Floats = NDArray[np.float64]
 
@@ -32,7 +33,7 @@ class JointState:
     """Dictionary with columns that sum to 1, activations, and the rate of each component's prior."""
 
     dictionary: Floats
-    activations: Floats
+    activations: Any
     rates: Floats
 
 
@@ -53,24 +54,23 @@ class JointEM:
         """A perturbed start with columns that sum to 1, each sample's total spread evenly."""
         ones = np.ones_like(self.shape)
         dictionary = perturbed_dictionary(key, data, ones, ones) if self.start is None else self.start
-        activations = np.maximum(Side(data, self.engine).even_counts(ones.size), self._floors(data))
-        return JointState(dictionary / dictionary.sum(axis=0), activations, self._rates(activations))
+        activations = Side(data, self.engine).even_counts(ones.size)
+        rates = self._rates(data, data.total / ones.size * ones)
+        return JointState(dictionary / dictionary.sum(axis=0), activations, rates)
 
     def step(self, key: Key, data: SparseData, state: JointState) -> tuple[JointState, Mapping[str, float]]:
         """Activations, rates, then dictionary; every tenth reports the joint log-likelihood that it started from."""
         samples, features = Side(data, self.engine), Side(data.transposed, self.engine)
         due = key.iteration % OBJECTIVE_EVERY == 0
-        state.activations = samples.place(state.activations)
-        counts, logs = samples.expected_counts(state.activations, state.dictionary, with_logs=due)
-        exposure = samples.exposure(state.dictionary, stay=True)
-        info = {"objective": logs + self._rest_of_objective(data, state, exposure)} if due else {}
-        shared = self.shape, state.rates, activation_floor(self.shape.size)
-        _, (state.activations,) = self.engine.map_rows(
-            _modes, data, samples.blocks, *shared, reads=[counts, exposure], makes=[Made(self.shape.shape)], recut=True
+        sums = state.dictionary.sum(axis=0)
+        shared = ready(state.dictionary), sums, self.shape, state.rates, activation_floor(self.shape.size), due
+        (objective, totals), (state.activations,) = samples.map_rows(
+            _modes, *shared, reads=[samples.place(state.activations)], makes=[Made(self.shape.shape)]
         )
-        state.rates = self._rates(state.activations)
+        info = {"objective": objective - float(gammaln(data.values + 1.0).sum())} if due else {}
+        state.rates = self._rates(data, totals)
         counts, _ = features.expected_counts(state.dictionary, state.activations)
-        state.dictionary = normalised_rates(counts, features.exposure(state.activations))
+        state.dictionary = normalised_rates(counts, features.exposure(state.activations, totals=totals))
         if np.all(state.rates >= LARGEST_RATE):
             raise AllComponentsPrunedError(
                 f"inference='joint' pruned all {self.shape.size} components, as X has too few counts a sample"
@@ -82,28 +82,32 @@ class JointEM:
         """Dictionary, shapes and rates of a state, on the scale of the rates that were asked for (GaP, Eq. 32)."""
         return GammaPoissonModel(state.dictionary * (self.rate / state.rates), self.shape, self.rate)
 
-    def _rates(self, activations: Floats) -> Floats:
+    def _rates(self, data: SparseData, totals: Floats) -> Floats:
         """b_k = a_k / mean_n h_nk."""
-        return np.asarray(np.minimum(self.shape / activations.mean(axis=0), LARGEST_RATE))
-
-    def _floors(self, data: SparseData) -> Floats:
-        return Floors.of(data, self.shape.size).activations[:, None]
-
-    def _rest_of_objective(self, data: SparseData, state: JointState, exposure: Floats) -> float:
-        prior = self.shape * np.log(state.rates) - gammaln(self.shape) - state.rates * state.activations
-        terms = prior + xlogy(self.shape - 1.0, state.activations) - exposure * state.activations
-        return float(terms.sum()) - float(gammaln(data.values + 1.0).sum())
+        return np.asarray(np.minimum(self.shape * data.shape[0] / totals, LARGEST_RATE))
 
 
 def _modes(
-    block: Block, counts: Floats, exposure: Floats, out: Floats, shape: Floats, rates: Floats, floor: float
-) -> float:
-    """The most likely activations given the allocations, which are not quite 0."""
-    rows = block.rows
-    own = exposure if exposure.shape[0] == 1 else exposure[rows]
-    floors = floor * block.data.row_sums[rows, None]
-    out[rows] = np.maximum((shape - 1.0 + counts[rows]) / (rates + own), floors)
-    return 0.0
+    block: Block,
+    activations: Floats,
+    out: Floats,
+    dictionary: Floats,
+    sums: Floats,
+    shape: Floats,
+    rates: Floats,
+    floor: float,
+    with_objective: bool,
+) -> tuple[float, Floats]:
+    """The most likely activations given the allocations, which are not quite 0; the objective before, and new sums."""
+    before, own = activations[block.rows], out[block.rows]
+    logs = expected_counts(*block.own_cells, before, dictionary, with_objective, 0, block.n_rows, own)
+    exposure = own_exposure(block, dictionary, sums)
+    if with_objective:
+        prior = shape * np.log(rates) - gammaln(shape) - rates * before
+        logs += float((prior + xlogy(shape - 1.0, before) - exposure * before).sum())
+    floors = floor * block.data.row_sums[block.rows, None]
+    own[...] = np.maximum((shape - 1.0 + own) / (rates + exposure), floors)
+    return logs, np.asarray(own.sum(axis=0))
 
 
 def normalised_rates(counts: Floats, exposure: Floats) -> Floats:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
 from partwise.core.data import SparseData
 from partwise.engines.base import Engine
-from partwise.poisson.inference.passes import Side
+from partwise.passes.side import Side
 from partwise.priors.flat import FlatPrior
 
 Floats = NDArray[np.float64]
@@ -26,9 +28,10 @@ def conditional_step(feature_counts: Floats, exposure: Floats) -> Floats:
     return FlatPrior().rates(feature_counts, exposure)
 
 
-def expected_missing(data: SparseData, dictionary: Floats, activations: Floats, engine: Engine) -> Floats | float:
+def expected_missing(data: SparseData, dictionary: Floats, activations: Any, engine: Engine) -> Floats | float:
     """Σ over the samples in which f is missing of w_fk E[h_nk]: what the missing cells add to the allocations."""
     if not data.n_missing:
         return 0.0
-    hidden = activations.sum(axis=0) - Side(data.transposed, engine).exposure(activations)
+    totals = Side(data, engine).totals(activations)
+    hidden = totals - Side(data.transposed, engine).exposure(activations, totals=totals)
     return np.asarray(dictionary * np.maximum(hidden, 0.0))

@@ -14,12 +14,11 @@ from partwise.engines.base import Engine
 from partwise.gamma_poisson.inference import m_steps
 from partwise.gamma_poisson.inference.gain import Ledger, expected_gain
 from partwise.gamma_poisson.inference.gibbs import Averages, Chain, GibbsEStep
-from partwise.gamma_poisson.inference.report import column_norms
-from partwise.gamma_poisson.inference.shapes import profile_shapes
+from partwise.gamma_poisson.inference.shapes import drawn_totals, profile_shapes
 from partwise.gamma_poisson.inference.starts import even_dictionary
-from partwise.gamma_poisson.inference.variational import GammaPosterior, MeanField
-from partwise.gamma_poisson.model import GammaPoissonModel
-from partwise.poisson.inference.passes import Side
+from partwise.gamma_poisson.inference.variational import MeanField
+from partwise.gamma_poisson.model import GammaPoissonModel, column_norms
+from partwise.passes.side import Side
 
 Floats = NDArray[np.float64]
 
@@ -69,16 +68,15 @@ class MonteCarloEM:
         chain = Chain.start(data, self.shape.size, self.engine, collapsed=self.e_step == "collapsed")
         model = GammaPoissonModel(dictionary, self.shape, self.rate)
         mean_field = MeanField(data, self.engine)
-        posterior = GammaPosterior(self.shape + chain.sample_counts, mean_field.rates(model))
-        _, bound = mean_field.fit(model, posterior)
+        _, bound = mean_field.fit(model, mean_field.posterior(model, chain.sample_counts))
         return MonteCarloState(
-            dictionary,
-            self.shape.copy(),
-            dictionary.copy(),
-            self.shape.copy(),
-            np.zeros_like(dictionary),
-            chain,
-            Ledger(bound),
+            dictionary=dictionary,
+            shape=self.shape.copy(),
+            old_dictionary=dictionary.copy(),
+            old_shape=self.shape.copy(),
+            statistic=np.zeros_like(dictionary),
+            chain=chain,
+            ledger=Ledger(bound),
         )
 
     def step(self, key: Key, data: SparseData, state: MonteCarloState) -> tuple[MonteCarloState, Mapping[str, float]]:
@@ -86,17 +84,23 @@ class MonteCarloEM:
         old = GammaPoissonModel(state.old_dictionary, state.old_shape, self.rate)
         present = GammaPoissonModel(state.dictionary, state.shape, self.rate)
         smooth = self.e_step == "rao-blackwell"
-        sampler = GibbsEStep(data, self.engine, expected=smooth or self.m_step == "h", smooth=smooth)
-        averages = sampler.run(
-            key, state.chain, present, n_draws=self.draws, burn_in=self.burn_in, with_totals=self.estimate_shape
+        sampler = GibbsEStep(
+            data,
+            self.engine,
+            expected=smooth or self.m_step == "h",
+            smooth=smooth,
+            with_activations=self.m_step != "c" or data.n_missing > 0,
+            with_totals=self.estimate_shape,
         )
+        averages = sampler.run(key, state.chain, present, n_draws=self.draws, burn_in=self.burn_in)
         if averages.before is not None:
             state.ledger.close(self._gain(data, old, present, averages.before))
         weight = self._weight(key.iteration)
         shape = state.shape
-        if averages.totals is not None:
+        if averages.totals:
             # Of logarithms, as shapes are positive; with weight 1 it is the new value.
-            shape = shape ** (1.0 - weight) * profile_shapes(averages.totals, shape) ** weight
+            found = profile_shapes(drawn_totals(Side(data, self.engine), averages.totals), shape)
+            shape = shape ** (1.0 - weight) * found**weight
         fresh = averages.feature_counts
         if self.m_step == "c":
             fresh = fresh + m_steps.expected_missing(data, present.dictionary, averages.activations, self.engine)
@@ -121,7 +125,8 @@ class MonteCarloEM:
     def _dictionary(self, data: SparseData, averages: Averages, counts: Floats, shape: Floats) -> Floats:
         if self.m_step == "c":
             return m_steps.marginal_step(counts, data.shape[0], shape, self.rate)
-        exposure = Side(data.transposed, self.engine).exposure(averages.activations)
+        totals = Side(data, self.engine).totals(averages.activations)
+        exposure = Side(data.transposed, self.engine).exposure(averages.activations, totals=totals)
         return m_steps.conditional_step(counts, exposure)
 
     def _weight(self, iteration: int) -> float:

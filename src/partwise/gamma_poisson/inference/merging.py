@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from partwise.core.data import SparseData
 from partwise.core.keys import Key
 from partwise.gamma_poisson.inference.online import take_rows
-from partwise.gamma_poisson.inference.shapes import profile_shapes
+from partwise.gamma_poisson.inference.shapes import ValueCounts, profile_shapes
 from partwise.gamma_poisson.model import GammaPoissonModel
 from partwise.likelihood.exact import exact, exact_cost
 
@@ -116,8 +116,8 @@ class Merging:
         ]
         shape = float(self.model.shape[kept])
         if self.estimate_shape:
-            totals = np.stack([counts.row_sums for counts in held])[:, :, None]
-            shape = float(profile_shapes(totals, np.array([shape]))[0])
+            totals = ValueCounts(np.concatenate([counts.row_sums for counts in held]))
+            shape = float(profile_shapes([totals], np.array([shape]))[0])
         rate = self.model.rate[kept]
         means = self.model.dictionary[:, pair] * (self.model.shape[pair] / self.model.rate[pair])
         column = means.sum(axis=1) * rate / shape

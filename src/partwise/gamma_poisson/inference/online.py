@@ -13,12 +13,11 @@ from partwise.core.keys import Key
 from partwise.engines.base import Engine
 from partwise.gamma_poisson.inference import m_steps
 from partwise.gamma_poisson.inference.gibbs import Chain, GibbsEStep
-from partwise.gamma_poisson.inference.report import column_norms
-from partwise.gamma_poisson.inference.shapes import profile_shapes
+from partwise.gamma_poisson.inference.shapes import drawn_totals, profile_shapes
 from partwise.gamma_poisson.inference.starts import perturbed_dictionary
-from partwise.gamma_poisson.inference.variational import GammaPosterior, MeanField
-from partwise.gamma_poisson.model import GammaPoissonModel
-from partwise.poisson.inference.passes import Side
+from partwise.gamma_poisson.inference.variational import MeanField
+from partwise.gamma_poisson.model import GammaPoissonModel, column_norms
+from partwise.passes.side import Side
 
 Floats = NDArray[np.float64]
 
@@ -80,24 +79,23 @@ class OnlineEM:
         model = replace(model, dictionary=np.maximum(model.dictionary, m_steps.SMALLEST_ENTRY))
         mean_field = MeanField(batch, self.engine)
         counts = Side(batch, self.engine).even_counts(model.shape.size)
-        start = GammaPosterior(model.shape + counts, mean_field.rates(model))
-        posterior, bound = mean_field.fit(model, start)
-        sampler = GibbsEStep(batch, self.engine, expected=True, smooth=True)
-        averages = sampler.run(
-            key,
-            Chain(posterior.shape - model.shape),
-            model,
-            n_draws=self.draws,
-            burn_in=self.burn_in,
+        posterior, bound = mean_field.fit(model, mean_field.posterior(model, counts))
+        sampler = GibbsEStep(
+            batch,
+            self.engine,
+            expected=True,
+            smooth=True,
+            with_activations=batch.n_missing > 0,
             with_totals=self.estimate_shape,
         )
+        averages = sampler.run(key, Chain(posterior.counts), model, n_draws=self.draws, burn_in=self.burn_in)
         n_samples = batch.shape[0]
         weight = (1.0 + state.n_seen / n_samples) ** -_FORGETTING
         missing = m_steps.expected_missing(batch, model.dictionary, averages.activations, self.engine)
         fresh = (averages.feature_counts + missing) / n_samples
         state.statistic = (1.0 - weight) * state.statistic + weight * fresh
-        if averages.totals is not None:
-            found = profile_shapes(averages.totals, state.shape)
+        if averages.totals:
+            found = profile_shapes(drawn_totals(Side(batch, self.engine), averages.totals), state.shape)
             state.shape = state.shape ** (1.0 - weight) * found**weight
         state.n_seen += n_samples
         return bound

@@ -14,7 +14,7 @@ from partwise.gamma_poisson.inference import m_steps
 from partwise.gamma_poisson.inference.exact_em import ExactEM, ExactState, is_cheap
 from partwise.gamma_poisson.inference.gibbs import Chain, GibbsEStep
 from partwise.gamma_poisson.inference.online import take_rows
-from partwise.gamma_poisson.inference.variational import GammaPosterior, MeanField
+from partwise.gamma_poisson.inference.variational import MeanField
 from partwise.gamma_poisson.inference.vem import VariationalEM, VariationalState
 from partwise.gamma_poisson.model import GammaPoissonModel
 from partwise.likelihood.result import LogLikelihood
@@ -90,9 +90,9 @@ class Removing:
 
     def _fitted(self, model: GammaPoissonModel, sample_counts: Floats) -> _Fitted:
         mean_field = MeanField(self.data, self.engine)
-        start = GammaPosterior(model.shape + sample_counts, mean_field.rates(model))
+        start = mean_field.posterior(model, sample_counts)
         posterior, bound = mean_field.fit(model, start, max_updates=2 * _UPDATES + 1)
-        return _Fitted(model, np.asarray(posterior.shape - model.shape), bound)
+        return _Fitted(model, np.asarray(posterior.counts), bound)
 
     def _smaller(self, key: Key, present: _Fitted) -> _Fitted | None:
         """Without the smallest component whose removal raises the bound."""
@@ -111,13 +111,12 @@ class Removing:
         model = present.model
         others = _taken_over(model.dictionary * (model.shape / model.rate), k)
         smaller = GammaPoissonModel(others * (model.rate / model.shape), model.shape, model.rate)
-        rates = MeanField(self.data, self.engine).rates(smaller)
-        counts = _taken_over(present.sample_counts, k)
-        return VariationalState(smaller.dictionary, model.shape.copy(), GammaPosterior(model.shape + counts, rates))
+        posterior = MeanField(self.data, self.engine).posterior(smaller, _taken_over(present.sample_counts, k))
+        return VariationalState(smaller.dictionary, model.shape.copy(), posterior)
 
     def _bound(self, model: GammaPoissonModel, state: VariationalState) -> float:
         """The variational bound after some updates, which change the state."""
-        vem = VariationalEM(model.shape, model.rate, False, None, self.engine)
+        vem = VariationalEM(shape=model.shape, rate=model.rate, estimate_shape=False, start=None, engine=self.engine)
         for number in range(1, _UPDATES + 1):
             vem.step(Key(0).at(number), self.data, state)
         return MeanField(self.data, self.engine).update(vem.model(state), state.posterior, with_bound=True)[1]
@@ -130,14 +129,15 @@ class Removing:
         dictionary = state.dictionary
         dictionary[:, model.dictionary.sum(axis=0) == 0] = 0.0
         dictionary[:, k] = 0.0
-        chain = Chain(state.posterior.shape - shape)
-        sampler = GibbsEStep(self.data, self.engine, expected=True, smooth=True)
+        chain = Chain(state.posterior.counts)
+        missing = self.data.n_missing > 0
+        sampler = GibbsEStep(self.data, self.engine, expected=True, smooth=True, with_activations=missing)
         statistic = np.zeros_like(dictionary)
         for number in range(1, _PLAIN + _AVERAGED + 1):
             at = key.for_stage("removal").at((key.iteration << 8) + number)
             averages = sampler.run(at, chain, GammaPoissonModel(dictionary, shape, rate), n_draws=1, burn_in=0)
-            missing = m_steps.expected_missing(self.data, dictionary, averages.activations, self.engine)
-            statistic += (averages.feature_counts + missing - statistic) / max(number - _PLAIN, 1)
+            hidden = m_steps.expected_missing(self.data, dictionary, averages.activations, self.engine)
+            statistic += (averages.feature_counts + hidden - statistic) / max(number - _PLAIN, 1)
             dictionary = m_steps.marginal_step(statistic, n_samples, shape, rate)
         smaller = GammaPoissonModel(dictionary, shape, rate)
         if is_cheap(self.data, smaller, self.n_jobs):
@@ -145,7 +145,14 @@ class Removing:
         return smaller, np.asarray(chain.sample_counts)
 
     def _polished(self, model: GammaPoissonModel) -> GammaPoissonModel:
-        exact_em = ExactEM(model.shape, model.rate, False, None, self.n_jobs, self.engine)
+        exact_em = ExactEM(
+            shape=model.shape,
+            rate=model.rate,
+            estimate_shape=False,
+            start=None,
+            n_jobs=self.n_jobs,
+            engine=self.engine,
+        )
         state = ExactState(model.dictionary, model.shape)
         for number in range(1, _EXACT + 1):
             state, _ = exact_em.step(Key(0).at(number), self.data, state)

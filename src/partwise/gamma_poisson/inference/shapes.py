@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import psi
 
-from partwise.engines.stacked import column_values
+from partwise.engines.blocks import Block
+from partwise.passes.side import Side
 
 Floats = NDArray[np.float64]
 
@@ -15,7 +19,36 @@ Floats = NDArray[np.float64]
 SMALLEST, LARGEST = 1e-3, 1e3
 
 
-def profile_shapes(totals: Floats, shape: Floats) -> Floats:
+class ValueCounts:
+    """Different values, in order, and how often each occurs; the sum of two counts the values of both.
+
+    Parameters
+    ----------
+    values
+        Any values.
+    times
+        How often each of them occurs; None = once.
+    """
+
+    def __init__(self, values: NDArray[Any], times: NDArray[Any] | None = None) -> None:
+        self.values, places = np.unique(values, return_inverse=True)
+        self.times = np.bincount(places, times)
+
+    def __add__(self, other: ValueCounts) -> ValueCounts:
+        return ValueCounts(np.concatenate((self.values, other.values)), np.concatenate((self.times, other.times)))
+
+
+def drawn_totals(samples: Side, totals: Sequence[Any]) -> tuple[ValueCounts, ...]:
+    """Which totals L_nk some draws (each samples x components) have, for each component."""
+    found: tuple[ValueCounts, ...] = samples.map_rows(_drawn_totals, reads=totals)[0]
+    return found
+
+
+def _drawn_totals(block: Block, *totals: Floats) -> tuple[ValueCounts, ...]:
+    return tuple(map(ValueCounts, np.concatenate([draw[block.rows] for draw in totals]).T))
+
+
+def profile_shapes(totals: Sequence[ValueCounts], shape: Floats) -> Floats:
     """The maximum over a_k of the likelihood of draws of the totals L_nk, with w = (b / a) mean c (MATH 1.2).
 
     The profile log-likelihood Σ_n E[logΓ(a + L_n) - logΓ(a)] + N a log(a / (a + L̄)) - N L̄ log(a + L̄) has the
@@ -25,18 +58,16 @@ def profile_shapes(totals: Floats, shape: Floats) -> Floats:
     Parameters
     ----------
     totals
-        Draws x samples x components.
+        The totals of each component in all samples and draws.
     shape
         The present values, kept for components without allocations.
     """
     found = shape.copy()
-    found_values = column_values(totals)
-    for k in range(shape.size):
-        values, times = found_values[k]
-        weights = times / times.sum()
-        mean = float(weights @ values)
+    for k, drawn in enumerate(totals):
+        weights = drawn.times / drawn.times.sum()
+        mean = float(weights @ drawn.values)
         if mean > 0:
-            found[k] = _root(values, weights, mean)
+            found[k] = _root(drawn.values, weights, mean)
     return found
 
 

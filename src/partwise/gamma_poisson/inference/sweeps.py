@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from partwise.core.data import SparseData
 from partwise.core.keys import Key
 from partwise.engines.base import Engine
-from partwise.engines.blocks import TARGET_NONZEROS, row_blocks
-from partwise.engines.rows import Block, Made, Ragged, rowwise
+from partwise.engines.blocks import TARGET_NONZEROS, Block, Made, Ragged, first_tokens, row_blocks
 from partwise.gamma_poisson.kernels import allocations, rates
 
 Floats = NDArray[np.float64]
@@ -38,7 +37,7 @@ class Sweeps:
         # Each block sums into an array of its own for the shorter side: blocks so large that this costs little.
         return row_blocks(self._long_side.indptr, max(TARGET_NONZEROS, 8 * self._long_side.shape[1]))
 
-    def activations(self, key: Key, sample_counts: Floats, shape: Floats, inverse_rates: Floats) -> Floats:
+    def activations(self, key: Key, sample_counts: Any, shape: Floats, inverse_rates: Any) -> Any:
         """h_nk ~ Gamma(shape_k + c_n+k) x inverse rate."""
         blocks = row_blocks(np.arange(sample_counts.shape[0] + 1), 2**18 // shape.size + 1)
         words = key.for_stage("activations").words
@@ -46,11 +45,11 @@ class Sweeps:
         _, (out,) = self.engine.map_rows(
             _draw_activations, self.data, blocks, shape, words, reads=reads, makes=made, recut=True
         )
-        return out  # type: ignore[no-any-return]  # an array, or one of the engine's
+        return out
 
     def allocations(
-        self, key: Key, activations: Floats, dictionary: Floats, *, impute: bool = False
-    ) -> tuple[Floats, Floats]:
+        self, key: Key, activations: Any, dictionary: Floats, *, impute: bool = False
+    ) -> tuple[Any, Floats]:
         """c_nf. ~ Multinomial(x_nf, ∝ h_nk w_fk), summed: sample counts (rows x components) and feature counts.
 
         With ``impute``, the missing cells have c_nfk ~ Poisson(h_nk w_fk), as if they had been observed.
@@ -64,27 +63,33 @@ class Sweeps:
             _draw_allocations,
             side,
             self._blocks,
-            rowwise(_padded, other),
+            self._padded(other),
             other.shape[1],
             words,
             missing_words,
-            reads=[rowwise(_padded, factor)],
-            makes=[Made(factor.shape[1:], np.int64)],
+            reads=[factor],
+            makes=[Made(factor.shape[1:])],
             recut=True,
         )
-        sums = own_counts.astype(np.float64), other_counts.astype(np.float64)
+        sums = own_counts, other_counts.astype(np.float64)
         return (sums[1], sums[0]) if by_features else sums
 
+    def _padded(self, other: Any) -> Any:
+        if isinstance(other, np.ndarray):
+            return _padded(other)
+        blocks, made = row_blocks(np.arange(other.shape[0] + 1)), [Made((_width(other.shape[1]),))]
+        return self.engine.map_rows(_pad_rows, self.data, blocks, reads=[other], makes=made, recut=True)[1][0]
+
     def labels(
-        self, key: Key, labels: NDArray[Any], dictionary: Floats, shape: Floats, inverse_rates: Floats
-    ) -> tuple[NDArray[Any], Floats, Floats]:
+        self, key: Key, labels: Any, dictionary: Floats, shape: Floats, inverse_rates: Any
+    ) -> tuple[Any, Any, Floats]:
         """Collapsed: each token takes k with probability ∝ q_fk (a_k + L_nk without it); labels are used up.
 
         Gives labels, and sample counts and feature counts, as `allocations` does.
         """
         data = self.data
         blocks = row_blocks(data.indptr, max(TARGET_NONZEROS, 8 * data.shape[1]))
-        tokens = self.engine.place(Ragged.tokens(labels, data), data, blocks)
+        tokens = self.engine.place(Ragged(labels, first_tokens), data, blocks)
         counts, (labels, sample_counts) = self.engine.map_rows(
             _draw_labels,
             data,
@@ -93,7 +98,7 @@ class Sweeps:
             shape,
             key.for_stage("labels").words,
             reads=[inverse_rates],
-            changes=[Ragged.tokens(tokens, data)],
+            changes=[Ragged(tokens, first_tokens)],
             makes=[Made(shape.shape)],
         )
         return labels, sample_counts, counts.astype(np.float64)
@@ -122,17 +127,18 @@ def _draw_activations(
 def _draw_allocations(
     block: Block,
     factor: Floats,
-    own_counts: NDArray[np.int64],
+    own_counts: Floats,
     other: Floats,
     n_components: int,
     words: Words,
     missing_words: Words | None,
 ) -> NDArray[np.int64]:
-    counts = np.zeros((other.shape[0], n_components), dtype=np.int64)
-    span = block.first_row, block.start, block.stop
-    allocations.draw_allocations(*block.cells, factor, other, *words, *span, own_counts, counts)
+    counts, own = (np.zeros((size, n_components), dtype=np.int64) for size in (other.shape[0], block.n_rows))
+    factor, span = _padded(factor[block.rows]), (block.first_row + block.start, 0, block.n_rows)
+    allocations.draw_allocations(*block.own_cells, factor, other, *words, *span, own, counts)
     if missing_words is not None:
-        allocations.draw_missing(*block.missing, factor, other, *missing_words, *span, own_counts, counts)
+        allocations.draw_missing(*block.own_missing, factor, other, *missing_words, *span, own, counts)
+    own_counts[block.rows] = own
     return counts
 
 
@@ -140,7 +146,7 @@ def _draw_labels(
     block: Block,
     inverse_rates: Floats,
     labels: NDArray[Any],
-    first_tokens: NDArray[np.int64],
+    starts: NDArray[np.int64],
     sample_counts: Floats,
     dictionary: Floats,
     shape: Floats,
@@ -149,16 +155,25 @@ def _draw_labels(
     counts = np.zeros(dictionary.shape, dtype=np.int64)
     span = block.first_row, block.start, block.stop
     priors = dictionary, inverse_rates, shape
-    allocations.draw_labels(*block.cells, first_tokens, *priors, *words, *span, labels, sample_counts, counts)
+    allocations.draw_labels(*block.cells, starts, *priors, *words, *span, labels, sample_counts, counts)
     return counts
+
+
+def _width(n_components: int) -> int:
+    """A multiple of the lanes of a draw."""
+    return -(-n_components // allocations.LANES) * allocations.LANES
 
 
 def _padded(factor: Floats) -> Floats:
     """With zeros appended to a multiple of the lanes of a draw."""
     n_rows, n_components = factor.shape
-    width = -(-n_components // allocations.LANES) * allocations.LANES
-    if width == n_components:
+    if _width(n_components) == n_components:
         return np.ascontiguousarray(factor)
-    padded = np.zeros((n_rows, width))
+    padded = np.zeros((n_rows, _width(n_components)))
     padded[:, :n_components] = factor
     return padded
+
+
+def _pad_rows(block: Block, factor: Floats, out: Floats) -> float:
+    out[block.rows] = _padded(factor[block.rows])
+    return 0.0

@@ -12,12 +12,11 @@ from partwise.core.data import SparseData
 from partwise.core.keys import Key
 from partwise.engines.base import Engine
 from partwise.gamma_poisson.inference import m_steps
-from partwise.gamma_poisson.inference.report import column_norms
 from partwise.gamma_poisson.inference.shapes import shape_of_mean_log
 from partwise.gamma_poisson.inference.starts import perturbed_dictionary
 from partwise.gamma_poisson.inference.variational import GammaPosterior, MeanField
-from partwise.gamma_poisson.model import GammaPoissonModel
-from partwise.poisson.inference.passes import Side
+from partwise.gamma_poisson.model import GammaPoissonModel, column_norms
+from partwise.passes.side import Side
 
 Floats = NDArray[np.float64]
 
@@ -53,23 +52,27 @@ class VariationalEM:
         dictionary = perturbed_dictionary(key, data, self.shape, self.rate) if self.start is None else self.start.copy()
         model = GammaPoissonModel(dictionary, self.shape, self.rate)
         counts = Side(data, self.engine).even_counts(self.shape.size)
-        rates = MeanField(data, self.engine).rates(model)
-        return VariationalState(dictionary, self.shape.copy(), GammaPosterior(self.shape + counts, rates))
+        posterior = MeanField(data, self.engine).posterior(model, counts)
+        return VariationalState(dictionary, self.shape.copy(), posterior)
 
     def step(self, key: Key, data: SparseData, state: VariationalState) -> tuple[VariationalState, Mapping[str, float]]:
         """Allocations, activations, allocations again, then dictionary and rates; every tenth reports the bound."""
         mean_field = MeanField(data, self.engine)
         model = GammaPoissonModel(state.dictionary, state.shape, self.rate)
         due = key.iteration % OBJECTIVE_EVERY == 0
-        posterior, bound = mean_field.update(model, state.posterior, with_bound=due)
-        counts = mean_field.feature_counts(model, posterior)
+        posterior, bound, totals = mean_field.update(model, state.posterior, with_bound=due)
+        counts, mean_logs = mean_field.feature_counts(model, posterior)
         state.dictionary = self._dictionary(data, model, posterior, counts)
+        n_samples = data.shape[0]
+        mean_log = mean_logs / n_samples
         if data.n_missing == 0:
             # The best rates given the allocations, jointly with the dictionary.
-            posterior.rate = np.atleast_2d(self.rate * posterior.shape.mean(axis=0) / state.shape)
+            rate = self.rate * (posterior.prior + totals / n_samples) / state.shape
+            mean_log += np.log(posterior.rate[0]) - np.log(rate)
+            posterior.rate = np.atleast_2d(rate)
         if self.estimate_shape:
             # The maximum of the bound over a_k: ψ(a_k) = log b_k + mean_n E[log h_nk].
-            state.shape = shape_of_mean_log(np.log(self.rate) + posterior.mean_log.mean(axis=0))
+            state.shape = shape_of_mean_log(np.log(self.rate) + mean_log)
         state.posterior = posterior
         return state, {**({"objective": bound} if due else {}), **column_norms(state.dictionary)}
 
@@ -83,7 +86,8 @@ class VariationalEM:
         if data.n_missing == 0:
             dictionary = m_steps.marginal_step(counts, data.shape[0], model.shape, self.rate)
         else:
-            exposure = Side(data.transposed, self.engine).exposure(posterior.mean)
+            means, totals = MeanField(data, self.engine).means(posterior)
+            exposure = Side(data.transposed, self.engine).exposure(means, totals=totals)
             dictionary = m_steps.conditional_step(counts, exposure)
         held = (data.column_sums > 0)[:, None]
         return np.where(held, np.maximum(dictionary, m_steps.SMALLEST_ENTRY), dictionary)

@@ -2,39 +2,33 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
+from partwise.kernels.arrays import Floats, Indices, LongCounts, Numbers, Starts, Word
 from partwise.kernels.categories import categorical, multinomial
 from partwise.kernels.discrete import poisson
-from partwise.kernels.inner import inner_kernel
 from partwise.kernels.jit import kernel
+from partwise.kernels.lanes import LANES as LANES
+from partwise.kernels.lanes import last_positive, running_sums
 from partwise.kernels.streams import new_stream, next_uniform, seek
-
-Floats = NDArray[np.float64]
-Counts = NDArray[np.int64]
-
-# Groups of components in a draw of allocations, a multiple of the numbers that the processor adds at once.
-LANES = 8
+from partwise.kernels.sums import sum_of
 
 
 @kernel
 def draw_allocations(
-    indptr: NDArray[np.int64],
-    indices: NDArray[np.int32],
-    values: NDArray[Any],
+    indptr: Starts,
+    indices: Indices,
+    values: Numbers,
     factor: Floats,
     other: Floats,
-    seed: np.uint64,
-    stage_chain: np.uint64,
-    iteration: np.uint64,
+    seed: Word,
+    stage_chain: Word,
+    iteration: Word,
     first_row: int,
     start: int,
     stop: int,
-    own_counts: Counts,
-    other_counts: Counts,
+    own_counts: LongCounts,
+    other_counts: LongCounts,
 ) -> None:
     """``c[n, f] = rng.multinomial(X[n, f], normalise(factor[n] * other[f]))``, summed over f and over n.
 
@@ -55,31 +49,12 @@ def draw_allocations(
     stream = new_stream()
     for n in range(start, stop):
         seek(stream, seed, stage_chain, iteration, first_row + n)
-        for k in range(n_components):
-            own_counts[n, k] = 0
+        row = factor[n]
+        own_counts[n] = 0
         for p in range(indptr[n], indptr[n + 1]):
             f = indices[p]
             count = values[p]
-            # Eight names and not an array: sums that wait for memory would cost more than all the rest.
-            a = b = c = d = e = g = h = i = 0.0
-            for j in range(n_levels):
-                k = LANES * j
-                a += factor[n, k] * other[f, k]
-                b += factor[n, k + 1] * other[f, k + 1]
-                c += factor[n, k + 2] * other[f, k + 2]
-                d += factor[n, k + 3] * other[f, k + 3]
-                e += factor[n, k + 4] * other[f, k + 4]
-                g += factor[n, k + 5] * other[f, k + 5]
-                h += factor[n, k + 6] * other[f, k + 6]
-                i += factor[n, k + 7] * other[f, k + 7]
-                running[j, 0] = a
-                running[j, 1] = b
-                running[j, 2] = c
-                running[j, 3] = d
-                running[j, 4] = e
-                running[j, 5] = g
-                running[j, 6] = h
-                running[j, 7] = i
+            a, b, c, d, e, g, h, i = running_sums(other, f, 0.0, row, running)
             half = (a + b) + (c + d)
             before[0] = 0.0
             before[1] = a
@@ -110,34 +85,25 @@ def draw_allocations(
                     level += running[j, group] <= rest
                 k = LANES * level + group
                 if level == n_levels:
-                    k = last_positive(factor, n, other, f)  # rounding let the draw slip past
+                    k = last_positive(other, f, 0.0, row, n_components)  # rounding let the draw slip past
                 own_counts[n, k] += 1
                 other_counts[f, k] += 1
 
 
-@inner_kernel
-def last_positive(factor: Floats, n: int, other: Floats, f: int) -> int:
-    """``np.flatnonzero(factor[n] * other[f])[-1]``, or 0 without any."""
-    for k in range(factor.shape[1] - 1, -1, -1):
-        if factor[n, k] * other[f, k] > 0.0:
-            return k
-    return 0
-
-
 @kernel
 def draw_missing(
-    missing_indptr: NDArray[np.int64],
-    missing_indices: NDArray[np.int32],
+    missing_indptr: Starts,
+    missing_indices: Indices,
     factor: Floats,
     other: Floats,
-    seed: np.uint64,
-    stage_chain: np.uint64,
-    iteration: np.uint64,
+    seed: Word,
+    stage_chain: Word,
+    iteration: Word,
     first_row: int,
     start: int,
     stop: int,
-    own_counts: Counts,
-    other_counts: Counts,
+    own_counts: LongCounts,
+    other_counts: LongCounts,
 ) -> None:
     """``c[n, f] = rng.poisson(factor[n] * other[f])`` in the missing cells, added to both sums."""
     stream = new_stream()
@@ -153,22 +119,22 @@ def draw_missing(
 
 @kernel
 def draw_labels(
-    indptr: NDArray[np.int64],
-    indices: NDArray[np.int32],
-    values: NDArray[Any],
-    first_tokens: NDArray[np.int64],
+    indptr: Starts,
+    indices: Indices,
+    values: Numbers,
+    first_tokens: Starts,
     dictionary: Floats,
     inverse_rates: Floats,
     shape: Floats,
-    seed: np.uint64,
-    stage_chain: np.uint64,
-    iteration: np.uint64,
+    seed: Word,
+    stage_chain: Word,
+    iteration: Word,
     first_row: int,
     start: int,
     stop: int,
-    labels: NDArray[Any],
+    labels: Numbers,
     sample_counts: Floats,
-    feature_counts: Counts,
+    feature_counts: LongCounts,
 ) -> None:
     """``p = dictionary[f] * inverse_rates[n] * (shape + L_n); labels[i] = rng.choice(K, p=p / p.sum())``, L without i.
 
@@ -198,10 +164,7 @@ def draw_labels(
                     concentration[labels[i]] -= 1.0
                 for k in range(n_components):
                     weights[k] = cell[k] * concentration[k]
-                total = 0.0
-                for k in range(n_components):
-                    total += weights[k]
-                k = categorical(stream, weights, total)
+                k = categorical(stream, weights, sum_of(weights))
                 concentration[k] += 1.0
                 labels[i] = k
                 feature_counts[f, k] += 1

@@ -3,33 +3,43 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from partwise.gamma_poisson.kernels.rates import SMALLEST
+from partwise.kernels.arrays import Floats, Indices, Numbers, Starts, Word
 from partwise.kernels.categories import multinomial
 from partwise.kernels.continuous import gamma
 from partwise.kernels.gamma_functions import digamma
+from partwise.kernels.inner import inner_kernel
 from partwise.kernels.jit import kernel
 from partwise.kernels.streams import new_stream, seek
+from partwise.kernels.sums import inner_product, sum_of
 
-Floats = NDArray[np.float64]
+
+@inner_kernel
+def _spread_evenly(indptr: Starts, values: Numbers, n: int, counts: Floats) -> float:
+    """``counts[:] = X[n].sum() / counts.size``, and that sum."""
+    length = 0.0
+    for p in range(indptr[n], indptr[n + 1]):
+        length += values[p]
+    for k in range(counts.size):
+        counts[k] = length / counts.size
+    return length
 
 
 @kernel
 def posterior_mean_rows(
-    indptr: NDArray[np.int64],
-    indices: NDArray[np.int32],
-    values: NDArray[Any],
+    indptr: Starts,
+    indices: Indices,
+    values: Numbers,
     dictionary: Floats,
     inverse_rates: Floats,
     shape: Floats,
     burn_in: int,
     n_draws: int,
-    seed: np.uint64,
-    stage_chain: np.uint64,
+    seed: Word,
+    stage_chain: Word,
     start: int,
     stop: int,
     out: Floats,
@@ -48,12 +58,8 @@ def posterior_mean_rows(
     for n in range(start, stop):
         seek(stream, seed, stage_chain, np.uint64(0), 0)
         inverse = inverse_rates[min(n, inverse_rates.shape[0] - 1)]
-        length = 0.0
-        for p in range(indptr[n], indptr[n + 1]):
-            length += values[p]
-        for k in range(n_components):
-            counts[k] = length / n_components
-            out[n, k] = 0.0
+        _spread_evenly(indptr, values, n, counts)
+        out[n] = 0.0
         for s in range(-burn_in, n_draws):
             for k in range(n_components):
                 point[k] = max(gamma(stream, shape[k] + counts[k]) * inverse[k], SMALLEST)
@@ -63,10 +69,7 @@ def posterior_mean_rows(
                 column = dictionary[indices[p]]
                 for k in range(n_components):
                     weights[k] = point[k] * column[k]
-                # A sum in a loop that also stores may have other bits at other addresses (see the package's note).
-                total = 0.0
-                for k in range(n_components):
-                    total += weights[k]
+                total = sum_of(weights)
                 share = values[p] / total
                 multinomial(stream, values[p], weights, total, drawn)
                 for k in range(n_components):
@@ -81,9 +84,9 @@ def posterior_mean_rows(
 
 @kernel
 def variational_mean_rows(
-    indptr: NDArray[np.int64],
-    indices: NDArray[np.int32],
-    values: NDArray[Any],
+    indptr: Starts,
+    indices: Indices,
+    values: Numbers,
     dictionary: Floats,
     inverse_rates: Floats,
     shape: Floats,
@@ -104,20 +107,14 @@ def variational_mean_rows(
     fresh = np.empty(n_components)
     for n in range(start, stop):
         inverse = inverse_rates[min(n, inverse_rates.shape[0] - 1)]
-        length = 0.0
-        for p in range(indptr[n], indptr[n + 1]):
-            length += values[p]
-        for k in range(n_components):
-            counts[k] = length / n_components
+        length = _spread_evenly(indptr, values, n, counts)
         for _ in range(max_updates):
             for k in range(n_components):
                 point[k] = max(math.exp(digamma(shape[k] + counts[k])) * inverse[k], SMALLEST)
                 fresh[k] = 0.0
             for p in range(indptr[n], indptr[n + 1]):
                 column = dictionary[indices[p]]
-                total = 0.0
-                for k in range(n_components):
-                    total += point[k] * column[k]
+                total = inner_product(point, column)
                 share = values[p] / total
                 for k in range(n_components):
                     fresh[k] += share * column[k]

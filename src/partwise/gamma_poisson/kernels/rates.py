@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
-
+from partwise.kernels.arrays import Floats, Word
 from partwise.kernels.continuous import gamma
 from partwise.kernels.jit import kernel
 from partwise.kernels.streams import new_stream, seek
-
-Floats = NDArray[np.float64]
 
 # Gamma draws of tiny shapes underflow; a positive number keeps every weight of a cell from vanishing.
 SMALLEST = 1e-200
@@ -20,9 +16,9 @@ def draw_activations(
     sample_counts: Floats,
     shape: Floats,
     inverse_rates: Floats,
-    seed: np.uint64,
-    stage_chain: np.uint64,
-    iteration: np.uint64,
+    seed: Word,
+    stage_chain: Word,
+    iteration: Word,
     first_row: int,
     start: int,
     stop: int,
@@ -42,9 +38,9 @@ def draw_activations(
 def draw_dictionary(
     feature_counts: Floats,
     concentration: float,
-    seed: np.uint64,
-    stage_chain: np.uint64,
-    iteration: np.uint64,
+    seed: Word,
+    stage_chain: Word,
+    iteration: Word,
     start: int,
     stop: int,
     out: Floats,

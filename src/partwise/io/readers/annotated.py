@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-import contextlib
 import io
 import json
 import math
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 import scipy.sparse as sp
 
-from partwise.errors import InvalidInputError
+from partwise import errors
 from partwise.io.labels import label_array
-from partwise.io.limits import refuse_above
 from partwise.io.optional import require
 from partwise.io.options import ReadOptions
-from partwise.io.readers.layout import Plan, RefusedError, TooLargeError, UnknownLayerError
+from partwise.io.readers.layout import Plan
 from partwise.io.source import bad_file, library
 from partwise.io.sparse import Array, from_compressed, numeric
 from partwise.io.table import Table
@@ -45,47 +42,29 @@ def read_zarr(path: Path, options: ReadOptions) -> Table:
 
 def _read(path: Path, options: ReadOptions, kind: str) -> Table:
     """Read in a process of its own, which a damaged file may crash."""
-    arguments = [str(path.resolve()), str(options.limit), *([] if options.layer is None else [options.layer])]
+    arguments = [str(path), str(options.limit), *([] if options.layer is None else [options.layer])]
     command = [sys.executable, "-W", "ignore", "-P", "-m", _PROCESS, *arguments]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL, env=environment
     ) as process:
         try:
-            found, arrays = _receive(cast(io.BufferedReader, process.stdout), path, options, kind)
+            found, arrays = _receive(cast(io.BufferedReader, process.stdout), path, kind)
         except BaseException:
             process.kill()
             raise
     return _table(found, arrays, path, options.limit)
 
 
-@contextlib.contextmanager
-def _explained(path: Path, options: ReadOptions) -> Iterator[None]:
-    """Turn what the layout refuses into our errors."""
-    try:
-        yield
-    except RefusedError as error:
-        raise bad_file(path, error.what, error.remedy) from None
-    except TooLargeError as error:
-        refuse_above(options.limit, error.declared, str(path))
-    except UnknownLayerError as error:
-        known = ", ".join(error.layers) or "none"
-        raise InvalidInputError(f"layer={options.layer!r} is not in {path}; its layers are: {known}.") from None
-
-
-def _receive(stream: io.BufferedReader, path: Path, options: ReadOptions, kind: str) -> tuple[Plan, list[Array]]:
+def _receive(stream: io.BufferedReader, path: Path, kind: str) -> tuple[Plan, list[Array]]:
     """Take over what the process found."""
     try:
         answer: dict[str, Any] = json.loads(stream.readline())
     except ValueError:
         raise bad_file(path, f"it is so damaged, or so far from {kind}, that its library fails on it") from None
-    with _explained(path, options):
-        if "refused" in answer:
-            raise RefusedError(*answer["refused"])
-        if "too_large" in answer:
-            raise TooLargeError(answer["too_large"])
-        if "layers" in answer:
-            raise UnknownLayerError(answer["layers"])
+    if "refused" in answer:
+        name, sentence = answer["refused"]
+        raise getattr(errors, name)(sentence)
     with library(path, kind):
         if "failed" in answer:
             raise ValueError(answer["failed"])

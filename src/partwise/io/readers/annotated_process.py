@@ -14,7 +14,9 @@ import sys
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from partwise.io.readers.layout import Plan, RefusedError, TooLargeError, UnknownLayerError, plan
+from partwise.errors import PartwiseError
+from partwise.io.readers.layout import Plan, RefusedError, plan
+from partwise.io.source import bad_file
 
 _SLAB = 2**26
 # Beside what is read: libraries, threads and a few slabs.
@@ -27,20 +29,22 @@ def main(arguments: list[str], output: BinaryIO) -> None:
     try:
         with _opened(Path(path)) as file:
             _hold(int(limit) + _SPARE)
-            found = plan(file, layer[0] if layer else None, int(limit))
+            found = plan(file, Path(path), layer[0] if layer else None, int(limit))
             _say(output, _describe(found))
             for array in found.arrays:
                 _send(array, output)
     except FileNotFoundError:
-        _say(output, {"refused": RefusedError("a part of it is missing").args})
+        _refuse(output, bad_file(Path(path), "a part of it is missing"))
     except RefusedError as error:
-        _say(output, {"refused": error.args})
-    except TooLargeError as error:
-        _say(output, {"too_large": error.declared})
-    except UnknownLayerError as error:
-        _say(output, {"layers": error.layers})
+        _refuse(output, bad_file(Path(path), *error.args))
+    except PartwiseError as error:
+        _refuse(output, error)
     except Exception as error:  # whatever the libraries raise on a damaged file
         _say(output, {"failed": str(error) or type(error).__name__})
+
+
+def _refuse(output: BinaryIO, error: PartwiseError) -> None:
+    _say(output, {"refused": [type(error).__name__, str(error)]})
 
 
 def _opened(path: Path) -> contextlib.AbstractContextManager[Any]:

@@ -6,7 +6,7 @@ import csv
 import io
 import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from operator import methodcaller
 from pathlib import Path
@@ -16,12 +16,11 @@ import numpy as np
 from partwise.errors import FileFormatError, InvalidInputError
 from partwise.io.options import ReadOptions
 from partwise.io.readers.integers import flat_integers
-from partwise.io.source import bad_file, byte_chunks
+from partwise.io.source import bad_file, text_chunks
 from partwise.io.sparse import Array
 
 MISSING = frozenset(["", "NA", "N/A", "NaN", "nan", "NAN", "null", "NULL"])
 _DELIMITERS = {".csv": ",", ".tsv": "\t"}
-_CHUNK = 2**20
 _BATCH = 2**13
 # Stands for an empty cell; a text that holds it is parsed the other way.
 _NEVER = b"-9223372036854775807"
@@ -31,7 +30,7 @@ Text = tuple[int, str]
 
 
 @dataclass(frozen=True)
-class Block:
+class Lines:
     """Lines with equally many cells: the number of each line, and all cells one after the other."""
 
     numbers: Sequence[int]
@@ -55,15 +54,11 @@ class CellReader:
     ----------
     path, delimiter, limit
         The file, what separates its cells, and the memory limit.
-    explain
-        Makes the error for a line with another number of cells, from (path, line, found, expected).
     """
 
-    def __init__(
-        self, path: Path, delimiter: str, limit: int, explain: Callable[[Path, int, int, int], FileFormatError]
-    ) -> None:
-        self.path, self.delimiter, self.explain = path, delimiter, explain
-        self._texts = _decoded(path, limit)
+    def __init__(self, path: Path, delimiter: str, limit: int) -> None:
+        self.path, self.delimiter = path, delimiter
+        self._texts = text_chunks(path, limit)
         self._rows: Iterator[Row] | None = None
         self.first = self._read_first()
 
@@ -77,14 +72,14 @@ class CellReader:
         self._rows = self._csv_rows(itertools.chain([(before, text)], self._texts))
         return next(self._rows, None)
 
-    def blocks(self, *, with_first: bool) -> Iterator[Block]:
+    def blocks(self, *, with_first: bool) -> Iterator[Lines]:
         """All lines after the first, or with it."""
         if self.first is None:
             return
         number, cells = self.first
         width = len(cells)
         if with_first:
-            yield Block([number], list(cells))
+            yield Lines([number], list(cells))
         while self._rows is None and (numbered := next(self._texts, None)) is not None:
             block = self._split(*numbered, width)
             if block is None:
@@ -94,10 +89,10 @@ class CellReader:
         while self._rows is not None and (batch := list(itertools.islice(self._rows, _BATCH))):
             for number, cells in batch:
                 if len(cells) != width:
-                    raise self.explain(self.path, number, len(cells), width)
-            yield Block([number for number, _ in batch], list(itertools.chain.from_iterable(c for _, c in batch)))
+                    raise _ragged(self.path, number, len(cells), width)
+            yield Lines([number for number, _ in batch], list(itertools.chain.from_iterable(c for _, c in batch)))
 
-    def _split(self, before: int, text: str, width: int) -> Block | None:
+    def _split(self, before: int, text: str, width: int) -> Lines | None:
         """Split plain text; None if it has quotes, blank lines, odd line ends or lines of another width."""
         if '"' in text:
             return None
@@ -105,13 +100,13 @@ class CellReader:
             text = text.replace("\r\n", "\n")
         text = text.removesuffix("\n")
         if not text:
-            return Block([], [])
+            return Lines([], [])
         lines = text.split("\n")
         plain = "\r" not in text and "" not in lines
         if not plain or set(map(methodcaller("count", self.delimiter), lines)) != {width - 1}:
             return None
         cells = text.replace("\n", self.delimiter).split(self.delimiter)
-        return Block(range(before + 1, before + 1 + len(lines)), cells)
+        return Lines(range(before + 1, before + 1 + len(lines)), cells)
 
     def _csv_rows(self, texts: Iterator[Text]) -> Iterator[Row]:
         """Rows by the csv module, which understands quotes; from here to the end of the file."""
@@ -128,17 +123,17 @@ class CellReader:
             raise bad_file(self.path, f"line {number} is not valid CSV ({error})", "correct that line") from error
 
 
-def _decoded(path: Path, limit: int) -> Iterator[Text]:
-    """Pieces of text that end at line ends, each with the number of lines before it."""
-    before = 0
-    for chunk in byte_chunks(path, limit, _CHUNK):
-        try:
-            text = chunk.decode("utf-8")
-        except UnicodeDecodeError as error:
-            line = before + 1 + chunk.count(b"\n", 0, error.start)
-            raise bad_file(path, f"line {line} is not UTF-8 text", "save it with UTF-8 encoding") from error
-        yield before, text.removeprefix("\ufeff") if not before else text
-        before += chunk.count(b"\n")
+def _ragged(path: Path, line: int, found: int, expected: int) -> FileFormatError:
+    remedy = "give every line the same number of cells"
+    if line == 2 and found == expected + 1:
+        remedy = "name the first column too (R: write.table with col.names=NA)"
+    return bad_file(path, f"line {line} has {found} cells where {expected} are expected", remedy)
+
+
+def not_a_number(path: Path, place: str, text: str, hint: str = "") -> FileFormatError:
+    """The error for a cell that `parse_numbers` refuses."""
+    remedy = f"write a number, or leave the cell empty if it is missing{hint}"
+    return bad_file(path, f"{place} holds {text[:40]!r}, which is no number", remedy)
 
 
 def parse_numbers(cells: list[str]) -> Array:

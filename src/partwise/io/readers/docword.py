@@ -29,20 +29,20 @@ def read_docword(path: Path, options: ReadOptions) -> Table:
     if header is None:
         raise bad_file(path, "its first three lines are not the numbers of documents, words and entries")
     n_documents, n_words, entries = (int(number) for number in header.groups())
+    shape = n_documents, n_words
     check_entries_fit(path, entries, _SHORTEST_ENTRY)
-    check_declared(path, (n_documents, n_words), entries, options.limit, _BYTES_PER_ENTRY)
+    check_declared(path, shape, entries, options.limit, _BYTES_PER_ENTRY)
     body = itertools.chain([first[header.end() :]], chunks)
     triples = _triples(path, body, header[0].count(b"\n"), entries)
     _check_range(path, triples, 0, n_documents, "document")
     _check_range(path, triples, 1, n_words, "word")
+    documents, words, counts = triples.T
     matrix = from_coordinates(
-        triples[:, 0] - 1,
-        triples[:, 1] - 1,
-        triples[:, 2],
-        (n_documents, n_words),
+        (documents - 1, words - 1, counts),
+        shape,
         path,
-        duplicates=options.duplicates,
-        place=lambda n: f"entry {n + 1} (document {triples[n, 0]}, word {triples[n, 1]})",
+        options.duplicates,
+        lambda n: f"entry {n + 1} (document {documents[n]}, word {words[n]})",
     )
     name = path.name.removesuffix(".gz").removeprefix("docword.")
     return with_labels(Table(matrix, source=str(path)), path, options, beside(f"vocab.{name}", ""))

@@ -1,15 +1,20 @@
 """How AnnData lays out a matrix and its names in a tree of groups and arrays, be it HDF5 or zarr.
 
-Only NumPy and the standard library: this also runs in the small process that opens HDF5 files. Nothing is loaded
+This runs in the small process that opens HDF5 files, so it imports little. Nothing is loaded
 before its declared size, and whether reading it is safe, has been checked.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 from typing import Any
+
+from partwise.errors import InvalidInputError
+from partwise.io.limits import refuse_above
 
 # Codecs of zarr that only rearrange bytes. Others, "pickle" above all, could run code when a chunk is decoded.
 _SAFE_CODECS = frozenset(
@@ -20,29 +25,12 @@ _SAFE_CODECS = frozenset(
 )
 _BYTES_PER_LABEL = 100
 
+Refuse = Callable[[int], None]
+"""Refuses so many bytes if that is more than may be used."""
+
 
 class RefusedError(Exception):
-    """The file cannot be used: what is wrong, and what to do."""
-
-    def __init__(self, what: str, remedy: str = "fetch a fresh copy or write it again") -> None:
-        super().__init__(what, remedy)
-        self.what, self.remedy = what, remedy
-
-
-class TooLargeError(Exception):
-    """The file declares more bytes than may be used."""
-
-    def __init__(self, declared: int) -> None:
-        super().__init__(declared)
-        self.declared = declared
-
-
-class UnknownLayerError(Exception):
-    """The layer that was asked for is not there; the argument lists those that are."""
-
-    def __init__(self, layers: list[str]) -> None:
-        super().__init__(layers)
-        self.layers = layers
+    """The file cannot be used: the arguments say what is wrong, and what to do."""
 
 
 @dataclass(frozen=True)
@@ -56,32 +44,27 @@ class Plan:
     columns: list[str]
 
 
-def plan(root: Any, layer: str | None, limit: int) -> Plan:
+def plan(root: Any, path: Path, layer: str | None, limit: int) -> Plan:
     """Find X or a layer and the names in an open AnnData tree; the matrix itself is not read yet."""
     if not _is_group(root) or "obs" not in root or "var" not in root:
         raise RefusedError("it has no obs and var, so it is not an AnnData file", "write it with anndata")
     if layer is not None:
         layers = sorted(_child(root, "layers").keys()) if "layers" in root else []
         if layer not in layers:
-            raise UnknownLayerError(layers)
+            raise InvalidInputError(f"layer={layer!r} is not in {path}; its layers are: {', '.join(layers) or 'none'}.")
         element = _child(_child(root, "layers"), layer)
     elif "X" in root:
         element = _child(root, "X")
     else:
         raise RefusedError("it has no X", "name one of its layers with layer=")
+    refuse = partial(refuse_above, limit, where=str(path))
     kind, shape, arrays = _matrix(element)
-    refuse_sizes(limit, 8 * sum(shape) + sum(_check_array(array) for array in arrays))
-    rows, columns = (_names(_child(root, part), part, limit) for part in ("obs", "var"))
+    refuse(8 * sum(shape) + sum(_check_array(array) for array in arrays))
+    rows, columns = (_names(_child(root, part), part, refuse) for part in ("obs", "var"))
     for labels, size, part in ((rows, shape[0], "obs"), (columns, shape[1], "var")):
         if len(labels) != size:
             raise RefusedError(f"{part} has {len(labels)} names where the matrix has {size}")
     return Plan(kind, shape, arrays, rows, columns)
-
-
-def refuse_sizes(limit: int, declared: int) -> None:
-    """Raise when more is declared than may be used."""
-    if declared > limit:
-        raise TooLargeError(declared)
 
 
 def _matrix(element: Any) -> tuple[str, tuple[int, int], list[Any]]:
@@ -101,33 +84,33 @@ def _matrix(element: Any) -> tuple[str, tuple[int, int], list[Any]]:
     return kind, (int(shape[0]), int(shape[1])), arrays
 
 
-def _names(frame: Any, part: str, limit: int) -> list[str]:
+def _names(frame: Any, part: str, refuse: Refuse) -> list[str]:
     """The index of obs or var."""
     index = _attribute(frame, "_index") if _is_group(frame) else None
     if index is None or index not in list(frame):
         raise RefusedError(f"{part} has no index, as in files of anndata before 0.7", "write it with a newer anndata")
     element = _child(frame, index)
     if not _is_group(element):
-        return _texts(element, limit)
+        return _texts(element, refuse)
     if "categories" in element:
-        return _chosen(_texts(_child(element, "categories"), limit), _child(element, "codes"), part, limit)
+        return _chosen(_texts(_child(element, "categories"), refuse), _child(element, "codes"), part, refuse)
     if "values" in element:
-        return _texts(_child(element, "values"), limit)
+        return _texts(_child(element, "values"), refuse)
     raise RefusedError(f"the index of {part} is stored in an unknown way", "turn it into plain text and write it again")
 
 
-def _chosen(categories: list[str], codes: Any, part: str, limit: int) -> list[str]:
-    refuse_sizes(limit, _check_array(codes) + _BYTES_PER_LABEL * math.prod(codes.shape))
+def _chosen(categories: list[str], codes: Any, part: str, refuse: Refuse) -> list[str]:
+    refuse(_check_array(codes) + _BYTES_PER_LABEL * math.prod(codes.shape))
     numbers = codes[...].tolist()
     if not all(isinstance(n, int) and 0 <= n < len(categories) for n in numbers):
         raise RefusedError(f"the index of {part} has codes without a category")
     return [categories[n] for n in numbers]
 
 
-def _texts(array: Any, limit: int) -> list[str]:
+def _texts(array: Any, refuse: Refuse) -> list[str]:
     if _is_group(array) or len(array.shape) != 1:
         raise RefusedError("the names of rows or columns do not form a list")
-    refuse_sizes(limit, _check_array(array) + _BYTES_PER_LABEL * math.prod(array.shape))
+    refuse(_check_array(array) + _BYTES_PER_LABEL * math.prod(array.shape))
     return [value.decode("utf-8") if isinstance(value, bytes) else str(value) for value in array[...].tolist()]
 
 

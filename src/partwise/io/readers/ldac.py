@@ -35,14 +35,9 @@ def read_ldac(path: Path, options: ReadOptions) -> Table:
     shape = (len(lengths), n_terms)
     check_declared(path, shape, len(terms), options.limit, _BYTES_PER_ENTRY)
     documents = np.repeat(np.arange(len(lengths)), lengths)
+    entries = documents, terms, counts
     matrix = from_coordinates(
-        documents,
-        terms,
-        counts,
-        shape,
-        path,
-        duplicates=options.duplicates,
-        place=lambda n: f"term {terms[n]} of line {documents[n] + 1}",
+        entries, shape, path, options.duplicates, lambda n: f"term {terms[n]} of line {documents[n] + 1}"
     )
     return with_labels(Table(matrix, source=str(path)), path, options, names, beside(stem, ".rows.txt"))
 

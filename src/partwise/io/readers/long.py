@@ -10,11 +10,18 @@ from pathlib import Path
 
 import numpy as np
 
-from partwise.errors import FileFormatError, InvalidInputError
+from partwise.errors import InvalidInputError
 from partwise.io.labels import label_array
 from partwise.io.limits import refuse_above
 from partwise.io.options import ReadOptions
-from partwise.io.readers.cells import Block, CellReader, delimiter_of, first_that_is_no_number, parse_numbers
+from partwise.io.readers.cells import (
+    CellReader,
+    Lines,
+    delimiter_of,
+    first_that_is_no_number,
+    not_a_number,
+    parse_numbers,
+)
 from partwise.io.source import bad_file
 from partwise.io.sparse import from_coordinates
 from partwise.io.table import Table
@@ -24,7 +31,7 @@ _BYTES_PER_LINE = 64
 
 def read_long(path: Path, options: ReadOptions) -> Table:
     """Read a sparse table: absent pairs are zero, an empty value is missing; labels in order of first appearance."""
-    reader = CellReader(path, delimiter_of(path, options), options.limit, _ragged)
+    reader = CellReader(path, delimiter_of(path, options), options.limit)
     if reader.first is None:
         raise bad_file(path, "it is empty", "write one line for each row, column and value")
     first = reader.first[1]
@@ -68,19 +75,18 @@ def column_positions(
 
 
 class _Entries:
-    """Entries seen so far: codes of rows and columns, values, and the line of each."""
+    """Entries seen so far: codes of rows and of columns, values, and the line of each."""
 
     def __init__(self) -> None:
-        self.row_codes, self.column_codes, self.lines = array("q"), array("q"), array("q")
-        self.values = array("d")
-        self.row_code: defaultdict[str, int] = defaultdict()
-        self.column_code: defaultdict[str, int] = defaultdict()
-        self.row_code.default_factory = self.row_code.__len__
-        self.column_code.default_factory = self.column_code.__len__
+        self.lines, self.values = array("q"), array("d")
+        self.codes = array("q"), array("q")
+        self.labels: tuple[defaultdict[str, int], ...] = defaultdict(), defaultdict()
+        for code in self.labels:
+            code.default_factory = code.__len__
 
-    def add(self, path: Path, block: Block, positions: list[int], width: int) -> None:
-        self.row_codes.extend(map(self.row_code.__getitem__, block.cells[positions[0] :: width]))
-        self.column_codes.extend(map(self.column_code.__getitem__, block.cells[positions[1] :: width]))
+    def add(self, path: Path, block: Lines, positions: list[int], width: int) -> None:
+        for codes, labels, position in zip(self.codes, self.labels, positions[:2], strict=True):
+            codes.extend(map(labels.__getitem__, block.cells[position::width]))
         self.lines.extend(block.numbers)
         if len(positions) == 2:
             self.values.extend(itertools.repeat(1.0, len(block.numbers)))
@@ -89,35 +95,14 @@ class _Entries:
         try:
             self.values.frombytes(parse_numbers(texts).tobytes())
         except ValueError as error:
-            raise _not_a_number(path, block, texts, positions[2]) from error
+            at = first_that_is_no_number(texts)
+            raise not_a_number(path, f"line {block.numbers[at]}, column {positions[2] + 1}", texts[at]) from error
 
     def table(self, path: Path, options: ReadOptions) -> Table:
         lines = self.lines
-        matrix = from_coordinates(
-            np.frombuffer(self.row_codes, dtype=np.int64),
-            np.frombuffer(self.column_codes, dtype=np.int64),
-            np.frombuffer(self.values, dtype=np.float64),
-            (len(self.row_code), len(self.column_code)),
-            path,
-            duplicates=options.duplicates,
-            place=lambda n: f"line {lines[n]}",
-        )
-        return Table(
-            matrix,
-            row_labels=label_array(list(self.row_code), path, options.limit),
-            column_labels=label_array(list(self.column_code), path, options.limit),
-            source=str(path),
-        )
-
-
-def _ragged(path: Path, line: int, found: int, expected: int) -> FileFormatError:
-    return bad_file(path, f"line {line} has {found} cells where {expected} are expected", "correct that line")
-
-
-def _not_a_number(path: Path, block: Block, texts: list[str], position: int) -> FileFormatError:
-    place = first_that_is_no_number(texts)
-    return bad_file(
-        path,
-        f"line {block.numbers[place]}, column {position + 1} holds {texts[place][:40]!r}, which is no number",
-        "write a number, or leave the cell empty if it is missing",
-    )
+        rows, columns = (np.frombuffer(codes, dtype=np.int64) for codes in self.codes)
+        entries = rows, columns, np.frombuffer(self.values, dtype=np.float64)
+        row_labels, column_labels = (label_array(list(labels), path, options.limit) for labels in self.labels)
+        shape = len(row_labels), len(column_labels)
+        matrix = from_coordinates(entries, shape, path, options.duplicates, lambda n: f"line {lines[n]}")
+        return Table(matrix, row_labels, column_labels, source=str(path))

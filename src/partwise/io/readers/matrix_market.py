@@ -60,11 +60,8 @@ def load_matrix(path: Path, options: ReadOptions, *, transpose: bool = False) ->
     if not sp.issparse(loaded):
         dense = np.asarray(loaded)
         return dense.T if transpose else dense
-    entries = sp.coo_array(loaded)
-    rows, columns, shape = entries.row, entries.col, entries.shape
-    if transpose:
-        rows, columns, shape = columns, rows, shape[::-1]
-    return from_coordinates(rows, columns, entries.data, shape, path, duplicates=options.duplicates)
+    entries = sp.coo_array(loaded.T if transpose else loaded)
+    return from_coordinates((entries.row, entries.col, entries.data), entries.shape, path, options.duplicates)
 
 
 def read_header(path: Path) -> Header:

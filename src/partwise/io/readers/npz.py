@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import zipfile
 from pathlib import Path
 from typing import Any, BinaryIO, cast
@@ -94,10 +95,7 @@ def _declared_bytes(stream: BinaryIO, path: Path, what: str) -> int:
         )
     if any(length < 0 for length in shape):
         raise bad_file(path, f"{what} declares the negative shape {shape}")
-    count = 1
-    for length in shape:
-        count *= length
-    return count * dtype.itemsize
+    return math.prod(shape) * int(dtype.itemsize)
 
 
 def _matrix(members: _Members, path: Path, options: ReadOptions) -> Any:
@@ -152,7 +150,7 @@ def _assemble(name: str, parts: dict[str, Array], shape: tuple[int, int], path: 
         outside = np.flatnonzero((index < 0) | (index >= size))
         if outside.size:
             raise bad_file(path, f"entry {outside[0]} has {axis} {index[outside[0]]}, but the shape is {shape}")
-    return from_coordinates(rows, columns, data, shape, path, duplicates="sum")
+    return from_coordinates((rows, columns, data), shape, path, "sum")
 
 
 def _from_blocks(data: Array, indices: Array, indptr: Array, shape: tuple[int, int], path: Path) -> sp.csr_array:
@@ -162,7 +160,7 @@ def _from_blocks(data: Array, indices: Array, indptr: Array, shape: tuple[int, i
     blocks = (shape[0] // height, shape[1] // width)
     indices, indptr = check_compressed(indices, indptr, blocks, len(data), path)
     entries = sp.bsr_array((data[: len(indices)], indices, indptr), shape=shape).tocoo()
-    return from_coordinates(entries.row, entries.col, entries.data, shape, path, duplicates="sum")
+    return from_coordinates((entries.row, entries.col, entries.data), shape, path, "sum")
 
 
 def _from_diagonals(data: Array, offsets: Array, shape: tuple[int, int], path: Path) -> sp.csr_array:

@@ -36,16 +36,9 @@ def read_parquet(path: Path, options: ReadOptions) -> Table:
     rows, row_labels = _codes(table, wanted[0], path, options.limit)
     columns, column_labels = _codes(table, wanted[1], path, options.limit)
     values = _values(table, wanted[2], path) if len(wanted) == 3 else np.ones(len(rows))
-    matrix = from_coordinates(
-        rows,
-        columns,
-        values,
-        (len(row_labels), len(column_labels)),
-        path,
-        duplicates=options.duplicates,
-        place=lambda n: f"record {n}",
-    )
-    return Table(matrix, row_labels=row_labels, column_labels=column_labels, source=str(path))
+    shape = len(row_labels), len(column_labels)
+    matrix = from_coordinates((rows, columns, values), shape, path, options.duplicates, "record {}".format)
+    return Table(matrix, row_labels, column_labels, source=str(path))
 
 
 def _declared_records(metadata: Any) -> int:

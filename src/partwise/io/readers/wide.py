@@ -10,7 +10,14 @@ from partwise.errors import FileFormatError, InvalidInputError
 from partwise.io.labels import label_array, with_labels
 from partwise.io.limits import refuse_above
 from partwise.io.options import ReadOptions
-from partwise.io.readers.cells import Block, CellReader, delimiter_of, first_that_is_no_number, parse_numbers
+from partwise.io.readers.cells import (
+    CellReader,
+    Lines,
+    delimiter_of,
+    first_that_is_no_number,
+    not_a_number,
+    parse_numbers,
+)
 from partwise.io.source import bad_file
 from partwise.io.sparse import Array
 from partwise.io.table import Table
@@ -21,7 +28,7 @@ def read_wide(path: Path, options: ReadOptions) -> Table:
     for given, own, name in (("vocabulary", options.header, "header"), ("row_labels", options.index, "index")):
         if own and given in options.given() and getattr(options, given) is not False:
             raise InvalidInputError(f"{given} given, but {path} names them itself; pass {name}=False if it does not.")
-    reader = CellReader(path, delimiter_of(path, options), options.limit, _ragged)
+    reader = CellReader(path, delimiter_of(path, options), options.limit)
     if reader.first is None:
         raise bad_file(path, "it is empty", "write a header line and one line for each row")
     width = len(reader.first[1])
@@ -52,15 +59,8 @@ def read_wide(path: Path, options: ReadOptions) -> Table:
     return with_labels(table, path, options, ())
 
 
-def _ragged(path: Path, line: int, found: int, expected: int) -> FileFormatError:
-    remedy = "give every line the same number of cells"
-    if line == 2 and found == expected + 1:
-        remedy = "name the first column too (R: write.table with col.names=NA)"
-    return bad_file(path, f"line {line} has {found} cells where {expected} are expected", remedy)
-
-
 def _not_a_number(
-    path: Path, block: Block, names: list[str] | None, width: int, options: ReadOptions
+    path: Path, block: Lines, names: list[str] | None, width: int, options: ReadOptions
 ) -> FileFormatError:
     """The error for the first bad cell of a block whose row names have been taken away."""
     position = first_that_is_no_number(block.cells)
@@ -68,7 +68,5 @@ def _not_a_number(
     place = f"line {block.numbers[row]}, column {column + 1 + options.index}"
     if names is not None:
         place += f" ({names[column][:40]!r})"
-    remedy = "write a number, or leave the cell empty if it is missing"
-    if column == 0 and not options.index:
-        remedy += " (index=False takes the first column for numbers)"
-    return bad_file(path, f"{place} holds {block.cells[position][:40]!r}, which is no number", remedy)
+    hint = " (index=False takes the first column for numbers)" if column == 0 and not options.index else ""
+    return not_a_number(path, place, block.cells[position], hint)

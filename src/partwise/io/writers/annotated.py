@@ -18,6 +18,9 @@ from partwise.io.source import check_regular, library
 from partwise.io.table import Labels
 from partwise.io.writers.tables import checked_labels
 
+Names = Mapping[str, Sequence[str] | Labels | None]
+"""``row_labels`` and ``column_labels``."""
+
 ACTIVATIONS_KEY, DICTIONARY_KEY, METADATA_KEY = "X_partwise", "partwise", "partwise"
 
 
@@ -63,10 +66,8 @@ def write_h5ad(
     with warnings.catch_warnings():
         # Its warnings are about names that repeat, which are ours to keep, and about its own future.
         warnings.simplefilter("ignore")
-        if base is None:
-            data = _new(anndata, matrix, results, row_labels, column_labels)
-        else:
-            data = _opened(anndata, Path(base), row_labels, column_labels)
+        names = {"row_labels": row_labels, "column_labels": column_labels}
+        data = _new(anndata, matrix, results, names) if base is None else _opened(anndata, Path(base), names)
         for name, size in (("activations", data.n_obs), ("dictionary", data.n_vars)):
             if results[name] is not None and len(results[name]) != size:
                 raise InvalidInputError(f"{name} has {len(results[name])} rows where the file has {size}.")
@@ -79,13 +80,7 @@ def write_h5ad(
         write_atomically(path, data.write_h5ad)
 
 
-def _new(
-    anndata: Any,
-    matrix: Any,
-    results: Mapping[str, Any],
-    row_labels: Sequence[str] | Labels | None,
-    column_labels: Sequence[str] | Labels | None,
-) -> Any:
+def _new(anndata: Any, matrix: Any, results: Mapping[str, Any], names: Names) -> Any:
     import pandas as pd
     import scipy.sparse as sp
 
@@ -95,24 +90,16 @@ def _new(
         shape = matrix.shape
     obs, var = (
         pd.DataFrame(index=pd.Index(checked_labels(labels, size, name).tolist(), dtype=object))
-        for labels, size, name in ((row_labels, shape[0], "row_labels"), (column_labels, shape[1], "column_labels"))
+        for (name, labels), size in zip(names.items(), shape, strict=True)
     )
     return anndata.AnnData(X=sp.csr_matrix(matrix) if sp.issparse(matrix) else matrix, obs=obs, var=var)
 
 
-def _opened(
-    anndata: Any,
-    base: Path,
-    row_labels: Sequence[str] | Labels | None,
-    column_labels: Sequence[str] | Labels | None,
-) -> Any:
+def _opened(anndata: Any, base: Path, names: Names) -> Any:
     check_regular(base)
     with library(base, "an .h5ad file"):
         data = anndata.read_h5ad(base)
-    for labels, own, name in (
-        (row_labels, data.obs_names, "row_labels"),
-        (column_labels, data.var_names, "column_labels"),
-    ):
+    for (name, labels), own in zip(names.items(), (data.obs_names, data.var_names), strict=True):
         if labels is None:
             continue
         given = checked_labels(labels, len(own), name)

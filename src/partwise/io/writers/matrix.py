@@ -79,10 +79,10 @@ def write_matrix(
         (table.row_labels, table.column_labels), matrix.shape, ("row_labels", "column_labels"), strict=True
     ):
         checked_labels(labels, size, which)
-    return [*_WRITERS[name](target, matrix, table, neutralise), target]
+    return [*(_WRITERS[name](target, matrix, table, neutralise) or []), target]
 
 
-def _npz(path: Path, matrix: Any, table: Table, neutralise: bool) -> list[Path]:
+def _npz(path: Path, matrix: Any, table: Table, neutralise: bool) -> None:
     arrays: dict[str, Any] = {"X": matrix}
     if sp.issparse(matrix):
         arrays = {"data": matrix.data, "indices": matrix.indices, "indptr": matrix.indptr}
@@ -91,7 +91,6 @@ def _npz(path: Path, matrix: Any, table: Table, neutralise: bool) -> list[Path]:
         if labels is not None:
             arrays[key] = np.asarray(labels, dtype=np.str_)
     write_atomically(path, lambda aside: np.savez_compressed(aside, allow_pickle=False, **arrays))
-    return []
 
 
 def _npy(path: Path, matrix: Any, table: Table, neutralise: bool) -> list[Path]:
@@ -118,12 +117,11 @@ def _mtx(path: Path, matrix: Any, table: Table, neutralise: bool) -> list[Path]:
     return written
 
 
-def _h5ad(path: Path, matrix: Any, table: Table, neutralise: bool) -> list[Path]:
+def _h5ad(path: Path, matrix: Any, table: Table, neutralise: bool) -> None:
     write_h5ad(path, matrix=matrix, row_labels=table.row_labels, column_labels=table.column_labels)
-    return []
 
 
-def _wide(path: Path, matrix: Any, table: Table, neutralise: bool) -> list[Path]:
+def _wide(path: Path, matrix: Any, table: Table, neutralise: bool) -> None:
     def lines() -> Iterator[Sequence[str]]:
         rows, columns = _text_labels(table, neutralise)
         yield ["label", *columns]
@@ -133,10 +131,9 @@ def _wide(path: Path, matrix: Any, table: Table, neutralise: bool) -> list[Path]
                 yield [label, *format_cells(cells, neutralise=False)]
 
     write_rows(path, _delimiter(path), lines())
-    return []
 
 
-def _long(path: Path, matrix: Any, table: Table, neutralise: bool) -> list[Path]:
+def _long(path: Path, matrix: Any, table: Table, neutralise: bool) -> None:
     rows, columns = _text_labels(table, neutralise)
     _check_distinct(rows, columns)
     entries = _long_entries(matrix)
@@ -148,19 +145,17 @@ def _long(path: Path, matrix: Any, table: Table, neutralise: bool) -> list[Path]
             yield rows[n], columns[f], value
 
     write_rows(path, _delimiter(path), lines())
-    return []
 
 
-def _parquet(path: Path, matrix: Any, table: Table, neutralise: bool) -> list[Path]:
+def _parquet(path: Path, matrix: Any, table: Table, neutralise: bool) -> None:
     rows, columns = _text_labels(table, neutralise=False)
     _check_distinct(rows, columns)
     entries = _long_entries(matrix)
     texts = [np.array(labels, dtype=np.str_)[codes] for labels, codes in ((rows, entries.row), (columns, entries.col))]
     write_parquet(path, ["row", "column", "value"], [*texts, entries.data])
-    return []
 
 
-_WRITERS: dict[str, Callable[[Path, Any, Table, bool], list[Path]]] = {
+_WRITERS: dict[str, Callable[[Path, Any, Table, bool], list[Path] | None]] = {
     "npz": _npz,
     "npy": _npy,
     "mtx": _mtx,
@@ -170,6 +165,7 @@ _WRITERS: dict[str, Callable[[Path, Any, Table, bool], list[Path]]] = {
     "long": _long,
     "parquet": _parquet,
 }
+"""Each writes a matrix and gives the files of labels that it wrote beside it, if any."""
 
 
 def _delimiter(path: Path) -> str:

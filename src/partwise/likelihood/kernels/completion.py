@@ -8,12 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from partwise.kernels.distributions import binomial
+from partwise.kernels.discrete import binomial
 from partwise.kernels.jit import kernel
 from partwise.kernels.streams import new_stream, next_normal, next_uniform, seek
+from partwise.likelihood.kernels.rows import Floats, Integers
 
-Floats = NDArray[np.float64]
-Pointer = NDArray[np.int64]
 Index = NDArray[np.int32]
 Values = NDArray[Any]
 
@@ -23,7 +22,7 @@ _LARGEST_WHOLE = 2.0**53
 
 @kernel
 def split_rows(
-    indptr: Pointer,
+    indptr: Integers,
     values: Values,
     share: float,
     seed: np.uint64,
@@ -58,10 +57,10 @@ def split_rows(
 
 @kernel
 def predict_rows(
-    indptr: Pointer,
+    indptr: Integers,
     indices: Index,
     values: Values,
-    missing_indptr: Pointer,
+    missing_indptr: Integers,
     missing_indices: Index,
     activations: Floats,
     dictionary: Floats,

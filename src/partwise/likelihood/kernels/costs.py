@@ -89,7 +89,7 @@ def row_costs(
     """
     buffers = row_buffers(model.indptr, rows, model.dictionary.shape[1])
     for i in range(rows.size):
-        n_features, n_components, n_tokens, _ = gather_row(model, rows[i], buffers)
+        n_features, n_components, n_tokens, _, _ = gather_row(model, rows[i], buffers)
         if n_tokens == 0:
             continue
         shared, has_rules = n_components == model.dictionary.shape[1], True

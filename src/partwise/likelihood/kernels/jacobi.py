@@ -27,7 +27,7 @@ _NEWTON_STEPS = 3  # from eigenvalues, which are right to 1e-16 of the largest; 
 _ROUNDS = 8
 
 
-class Rule(NamedTuple):
+class BetaRule(NamedTuple):
     """Nodes t in ascending order, 1 - t, and the logarithms of the weights, which sum to one."""
 
     nodes: Floats
@@ -83,13 +83,13 @@ def refine(n: int, p: float, r: float, nodes: Floats, log_weights: Floats) -> No
 
 
 @lru_cache(maxsize=512)
-def beta_rule(n: int, p: float, r: float) -> Rule:
+def beta_rule(n: int, p: float, r: float) -> BetaRule:
     """The rule with n nodes that integrates polynomials up to degree 2n - 1 exactly under Beta(p, r)."""
     from scipy.linalg import eigvalsh_tridiagonal
 
     if p > r:
         mirrored = beta_rule(n, r, p)
-        return Rule(
+        return BetaRule(
             *(np.ascontiguousarray(a[::-1]) for a in (mirrored.complements, mirrored.nodes, mirrored.log_weights))
         )
     total = p + r
@@ -109,4 +109,4 @@ def beta_rule(n: int, p: float, r: float) -> Rule:
     log_high += 2.0 * (log_gamma_difference(p, n) - log_gamma_difference(r, n))
     log_weights = np.concatenate((log_low, log_high[::-1]))
     log_weights -= np.logaddexp.reduce(log_weights)
-    return Rule(np.concatenate((low, 1.0 - high[::-1])), np.concatenate((1.0 - low, high[::-1])), log_weights)
+    return BetaRule(np.concatenate((low, 1.0 - high[::-1])), np.concatenate((1.0 - low, high[::-1])), log_weights)

@@ -3,23 +3,134 @@
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from partwise.kernels.gamma_functions import log_gamma_difference
 from partwise.kernels.inner import inner_kernel
-from partwise.kernels.streams import Stream, next_uint64
-from partwise.likelihood.kernels.rows import Floats
+from partwise.kernels.streams import Stream, next_uint64, next_uniform
+from partwise.likelihood.kernels.rows import Floats, Integers, OpenRow, RowBuffers
 
+Labels = NDArray[np.uint16]
+Places = NDArray[np.int32]
+
+# Particles that share their loops: enough for long vectors, few enough for the first cache at 50 components.
+N_LANES = 64
 # Components are padded to a multiple of this: fewer, longer steps of the inner loops.
 GROUP = 4
 TABLE_SIZE = 1024  # of logarithms
 
+RANDOM = np.uint64(0)  # as a multiplier of `stratified_uniforms`
 _ZERO = np.uint64(0)
 _ONE = np.uint64(1)
 _LARGEST = np.uint64(2**64 - 1)
 _UNIFORM_SHIFT = np.uint64(11)
 _UNIFORM_STEP = 2.0**-53
+
+
+class Lanes(NamedTuple):
+    """Room for particles that draw the components of the same tokens side by side; each particle is a lane.
+
+    Attributes
+    ----------
+    weights, shapes
+        q'_fk of the open features and components, and the shapes that tokens are drawn with, those of the prior or
+        larger; both padded with zeros to a multiple of ``GROUP`` components.
+    expected, ahead
+        Expected allocations of a token of each feature, and what of them adds to the prior's shapes.
+    first_shapes
+        Shapes of the first target of a path.
+    counts, labels, tokens
+        Tokens of each component in each lane; the component of each token in each lane; the feature of each token.
+    log_weights, log_gammas, products
+        Of each lane: log weight since the last resampling; gamma functions of the target; factors not in it yet.
+    uniforms, rests, totals, drawn
+        What `draw_components` needs and finds for one token.
+    means, sizes
+        Of each island: log mean weight, effective sample size.
+    parents, copied
+        From which lane each lane is copied, and room for copying labels.
+    places, starts, table
+        Room for ordering tokens, and for logarithms.
+    schedule
+        After which stages particles are resampled and moved.
+    """
+
+    weights: Floats
+    shapes: Floats
+    expected: Floats
+    ahead: Floats
+    first_shapes: Floats
+    counts: Floats
+    labels: Labels
+    tokens: Places
+    log_weights: Floats
+    log_gammas: Floats
+    products: Floats
+    uniforms: Floats
+    rests: Floats
+    totals: Floats
+    drawn: Floats
+    means: Floats
+    sizes: Floats
+    parents: Integers
+    copied: Labels
+    places: Places
+    starts: Places
+    table: Floats
+    schedule: NDArray[np.bool_]
+
+
+def new_lanes(n_features: int, n_components: int, n_tokens: int, n_lanes: int, n_stages: int = 0) -> Lanes:
+    """Room for rows of at most so many nonzeros and tokens."""
+    padded = -(-n_components // GROUP) * GROUP
+    log_weights, log_gammas, products, uniforms, rests, totals, drawn, means, sizes = np.zeros((9, n_lanes))
+    return Lanes(
+        weights=np.zeros((n_features, padded)),
+        shapes=np.zeros(padded),
+        expected=np.zeros((n_features, n_components)),
+        ahead=np.zeros(n_components),
+        first_shapes=np.zeros(n_components),
+        counts=np.zeros((padded, n_lanes)),
+        labels=np.zeros((n_tokens, n_lanes), np.uint16),
+        tokens=np.zeros(n_tokens, np.int32),
+        log_weights=log_weights,
+        log_gammas=log_gammas,
+        products=products,
+        uniforms=uniforms,
+        rests=rests,
+        totals=totals,
+        drawn=drawn,
+        means=means,
+        sizes=sizes,
+        parents=np.zeros(n_lanes, np.int64),
+        copied=np.zeros(n_lanes, np.uint16),
+        places=np.zeros(n_tokens, np.int32),
+        starts=np.zeros(n_tokens + 1, np.int32),
+        table=np.zeros(TABLE_SIZE),
+        schedule=np.zeros(n_stages, np.bool_),
+    )
+
+
+@inner_kernel
+def set_weights(row: RowBuffers, size: OpenRow, room: Lanes) -> None:
+    """``room.weights[:n_features] = row.weights[:n_features]``, padded with zeros."""
+    for f in range(size.n_features):
+        for k in range(room.shapes.size):
+            room.weights[f, k] = row.weights[f, k] if k < size.n_components else 0.0
+
+
+@inner_kernel
+def empty_lanes(room: Lanes) -> None:
+    """``room.shapes[:] = room.counts[:] = room.log_weights[:] = 0``."""
+    for k in range(room.shapes.size):
+        room.shapes[k] = 0.0
+        for s in range(room.drawn.size):
+            room.counts[k, s] = 0.0
+    for s in range(room.drawn.size):
+        room.log_weights[s] = 0.0
 
 
 @inner_kernel
@@ -41,8 +152,13 @@ def stratified_uniforms(stream: Stream, multiplier: np.uint64, size: int, out: F
 
     With a multiplier that has no divisor in common with the size there is one number in each of that many equal parts
     of (0, 1), in an order that the multiplier gives: each number is uniform, all together are as even as can be.
-    Another multiplier gives way to the next that does; 0 stands for a random one. Islands have independent numbers.
+    Another multiplier gives way to the next that does; 0 stands for a random one. Islands have independent numbers, so
+    islands of one have plain random ones.
     """
+    if size == 1:
+        for s in range(out.size):
+            out[s] = next_uniform(stream)
+        return
     whole = np.uint64(size) & np.uint64(size - 1) == _ZERO
     shift = _ZERO
     while (_ONE << shift) < size:
@@ -68,21 +184,14 @@ def stratified_uniforms(stream: Stream, multiplier: np.uint64, size: int, out: F
 
 
 @inner_kernel
-def draw_components(
-    weights: Floats,
-    f: int,
-    shapes: Floats,
-    counts: Floats,
-    n_components: int,
-    uniforms: Floats,
-    rests: Floats,
-    totals: Floats,
-    drawn: Floats,
-) -> None:
+def draw_components(f: int, n_open: int, room: Lanes) -> None:
     """``drawn = [rng.choice(K, p=normalise(weights[f] * (shapes + counts[:, s]))) for s in lanes]``, by ``uniforms``.
 
-    ``totals`` are the sums of these weights. The number of components is padded to a multiple of four by zeros.
+    ``totals`` are the sums of these weights, over the open components and zeros that pad them.
     """
+    weights, shapes, counts = room.weights, room.shapes, room.counts
+    rests, totals, drawn = room.rests, room.totals, room.drawn
+    n_components = -(-n_open // GROUP) * GROUP
     n_lanes = totals.size
     shared = 0.0
     for k in range(n_components):
@@ -94,7 +203,7 @@ def draw_components(
         for s in range(n_lanes):
             totals[s] += w0 * counts[k, s] + w1 * counts[k + 1, s] + w2 * counts[k + 2, s] + w3 * counts[k + 3, s]
     for s in range(n_lanes):
-        rests[s] = uniforms[s] * totals[s]
+        rests[s] = room.uniforms[s] * totals[s]
         drawn[s] = 0.0
     for k in range(0, n_components, GROUP):
         w0, w1, w2, w3 = weights[f, k], weights[f, k + 1], weights[f, k + 2], weights[f, k + 3]
@@ -118,6 +227,26 @@ def draw_components(
             while k > 0 and weights[f, k] * (shapes[k] + counts[k, s]) <= 0.0:
                 k -= 1
             drawn[s] = k
+
+
+@inner_kernel
+def take_token(token: int, room: Lanes) -> None:
+    """``counts[drawn[s], s] += 1; labels[token, s] = drawn[s]`` for all lanes s."""
+    for s in range(room.drawn.size):
+        k = int(room.drawn[s])
+        room.counts[k, s] += 1.0
+        room.labels[token, s] = k
+
+
+@inner_kernel
+def gibbs_sweep(stream: Stream, n_tokens: int, n_open: int, n_particles: int, room: Lanes) -> None:
+    """Draw the first ``n_tokens`` anew in all lanes, one after the other, with uniform numbers spread over islands."""
+    for token in range(n_tokens):
+        for s in range(room.drawn.size):
+            room.counts[room.labels[token, s], s] -= 1.0
+        stratified_uniforms(stream, RANDOM, n_particles, room.uniforms)
+        draw_components(room.tokens[token], n_open, room)
+        take_token(token, room)
 
 
 @inner_kernel

@@ -13,16 +13,9 @@ import numpy as np
 from partwise.kernels.gamma_functions import log_gamma_difference
 from partwise.kernels.inner import inner_kernel
 from partwise.kernels.jit import kernel
-from partwise.likelihood.kernels.lattice_range import nothing_lost, nothing_lost_on_the_way, tables_hold
-from partwise.likelihood.kernels.lattice_walk import (
-    Walk,
-    fill_tables,
-    first_line,
-    make_walk,
-    next_line,
-    present_states,
-)
-from partwise.likelihood.kernels.rows import Floats, Integers, RowModel, gather_row, row_buffers
+from partwise.likelihood.kernels.lattice_range import log_of_sum, tables_hold
+from partwise.likelihood.kernels.lattice_walk import Walk, fill_tables, first_line, make_walk, next_line, present_states
+from partwise.likelihood.kernels.rows import Floats, Integers, OpenRow, RowBuffers, RowModel, gather_row, row_buffers
 from partwise.likelihood.kernels.token_order import in_turn, interleave
 
 START = 900
@@ -31,16 +24,16 @@ _SHORT = 64  # tokens, up to which their order does not matter
 
 
 @inner_kernel
-def forward_step(states: Floats, n_components: int, n_tokens: int, m: int, walk: Walk) -> None:
-    """``new[c] = sum(tables[k, c[k]] * old[c - e_k] for k)``: one more token after m out of ``n_tokens``, in place.
+def forward_step(states: Floats, size: OpenRow, m: int, walk: Walk) -> None:
+    """``new[c] = sum(tables[k, c[k]] * old[c - e_k] for k)``: one more token after m of them, in place.
 
     What lies beyond the old states must be finite: it is multiplied by zeros of the tables.
     """
-    tables, sums, shifts = walk.tables, walk.sums, walk.shifts
+    tables, sums, shifts, n_components = walk.tables, walk.sums, walk.shifts, size.n_components
     # Unsigned addresses: signed ones could count from the end, which keeps the compiler from using vectors.
     one = np.uint64(1)
     if n_components == 2:
-        low = np.uint64(n_tokens - m - 1)
+        low = np.uint64(size.n_tokens - m - 1)
         for c in range(np.uint64(m + 2)):
             states[low + c] = tables[0, c] * states[low + c] + tables[2, c] * states[low + c + one]
         return
@@ -81,9 +74,9 @@ def forward_step(states: Floats, n_components: int, n_tokens: int, m: int, walk:
 
 
 @inner_kernel
-def scale_up(states: Floats, n_components: int, n_tokens: int, m: int, walk: Walk) -> float:
+def scale_up(states: Floats, size: OpenRow, m: int, walk: Walk) -> float:
     """Scale the states of m tokens so that their sum is near 2^900; returns the sum, 0 if all states are."""
-    first, number = present_states(walk, n_components, n_tokens, m)
+    first, number = present_states(walk, size, m)
     total = 0.0
     for i in range(first, first + number):
         total += states[i]
@@ -100,40 +93,35 @@ def scale_up(states: Floats, n_components: int, n_tokens: int, m: int, walk: Wal
 
 
 @inner_kernel
-def _least_share(weights: Floats, shapes: Floats, feature: int, n_components: int, total: float, m: int) -> float:
+def _least_share(row: RowBuffers, size: OpenRow, feature: int, m: int) -> float:
     """A lower bound of what a step keeps of the sum over states: Σ_k q_k (a_k + c_k) / (A + m) at the worst state."""
     share = 0.0
     smallest = math.inf
-    for k in range(n_components):
-        share += weights[feature, k] * shapes[k]
-        smallest = min(smallest, weights[feature, k])
-    return (share + m * smallest) / (total + m)
+    for k in range(size.n_components):
+        share += row.weights[feature, k] * row.shapes[k]
+        smallest = min(smallest, row.weights[feature, k])
+    return (share + m * smallest) / (size.total_shape + m)
 
 
 @inner_kernel
-def run_lattice(
-    weights: Floats, shapes: Floats, n_components: int, n_tokens: int, start: int, stop: int, walk: Walk, states: Floats
-) -> bool:
+def run_lattice(row: RowBuffers, size: OpenRow, start: int, stop: int, walk: Walk, states: Floats) -> bool:
     """Take tokens ``start`` to ``stop`` of ``walk.order``; False if all states fell below the range of doubles."""
-    total = 0.0
-    for k in range(n_components):
-        total += shapes[k]
     if start == 0:
         walk.scales[0] = START
-        states[present_states(walk, n_components, n_tokens, 0)[0]] = math.ldexp(1.0, START)
+        states[present_states(walk, size, 0)[0]] = math.ldexp(1.0, START)
     lower = 0.0
     for m in range(start, stop):
         feature = walk.order[m]
-        share = _least_share(weights, shapes, feature, n_components, total, m)
+        share = _least_share(row, size, feature, m)
         if lower * share < _RESCALE_BELOW:
-            lower = scale_up(states, n_components, n_tokens, m, walk)
+            lower = scale_up(states, size, m, walk)
             if lower == 0.0:
                 return False
         lower *= share
-        fill_tables(weights, shapes, feature, n_components, total, m, walk)
-        forward_step(states, n_components, n_tokens, m, walk)
+        fill_tables(row, size, feature, m, walk)
+        forward_step(states, size, m, walk)
         walk.scales[m + 1] = walk.scales[m]
-    return scale_up(states, n_components, n_tokens, stop, walk) > 0.0
+    return scale_up(states, size, stop, walk) > 0.0
 
 
 @kernel
@@ -142,33 +130,20 @@ def lattice_rows(model: RowModel, rows: Integers, most_tokens: int, most_states:
 
     NaN where states that matter may have fallen below the range of doubles on the way.
     """
-    buffers = row_buffers(model.indptr, rows, model.dictionary.shape[1])
-    weights, counts, shapes = buffers.weights, buffers.counts, buffers.shapes
+    row = row_buffers(model.indptr, rows, model.dictionary.shape[1])
     walk = make_walk(model.dictionary.shape[1], most_tokens)
     states = np.zeros(most_states + 2)
     for n in rows:
-        n_features, n_components, n_tokens, log_value = gather_row(model, n, buffers)
-        if n_tokens > 0:
-            if n_tokens <= _SHORT:
-                in_turn(counts, n_features, walk.order)
+        size = gather_row(model, n, row)
+        out[n] = size.log_factor
+        if size.n_tokens > 0:
+            if size.n_tokens <= _SHORT:
+                in_turn(row.counts, size.n_features, walk.order)
             else:
-                interleave(weights, counts, n_features, n_components, 0, walk.order)
-            log_sum = -math.inf
-            if tables_hold(weights, shapes, n_features, n_components, n_tokens) and run_lattice(
-                weights, shapes, n_components, n_tokens, 0, n_tokens, walk, states
-            ):
-                first, number = present_states(walk, n_components, n_tokens, n_tokens)
-                value = 0.0
+                interleave(row.weights, row.counts, size.n_features, size.n_components, 0, walk.order)
+            value = 0.0
+            if tables_hold(row, size) and run_lattice(row, size, 0, size.n_tokens, walk, states):
+                first, number = present_states(walk, size, size.n_tokens)
                 for i in range(first, first + number):
                     value += states[i]
-                mantissa, exponent = math.frexp(value)
-                log_sum = math.log(mantissa) + (exponent - walk.scales[n_tokens]) * math.log(2.0)
-            if not nothing_lost(n_components, n_tokens, walk, log_sum) and not nothing_lost_on_the_way(
-                weights, counts, shapes, n_features, n_components, n_tokens, walk, log_sum
-            ):
-                log_sum = math.nan
-            total = 0.0
-            for k in range(n_components):
-                total += shapes[k]
-            log_value += log_gamma_difference(total, n_tokens) + log_sum
-        out[n] = log_value
+            out[n] += log_gamma_difference(size.total_shape, size.n_tokens) + log_of_sum(value, row, size, walk)

@@ -16,38 +16,27 @@ from partwise.kernels.gamma_functions import log_gamma_difference
 from partwise.kernels.inner import inner_kernel
 from partwise.kernels.jit import kernel
 from partwise.likelihood.kernels.lattice import run_lattice
-from partwise.likelihood.kernels.lattice_range import nothing_lost, nothing_lost_on_the_way, tables_hold
-from partwise.likelihood.kernels.lattice_walk import (
-    Walk,
-    fill_tables,
-    first_line,
-    make_walk,
-    next_line,
-    present_states,
-)
-from partwise.likelihood.kernels.moments import Moments, close_row, store_total
-from partwise.likelihood.kernels.rows import Floats, Integers, RowBuffers, RowModel, gather_row, row_buffers
+from partwise.likelihood.kernels.lattice_range import log_of_sum, tables_hold
+from partwise.likelihood.kernels.lattice_walk import Walk, fill_tables, first_line, make_walk, next_line, present_states
+from partwise.likelihood.kernels.moments import TotalMoments, close_row, store_total
+from partwise.likelihood.kernels.rows import Floats, Integers, OpenRow, RowBuffers, RowModel, gather_row, row_buffers
 from partwise.likelihood.kernels.token_order import interleave
 
 # Forward states are scaled to a sum below 2^900, backward ones to at most 2^100: their products fit.
 _BACKWARD_TOP = 100
 # Backward states below 2^-1022 lose digits; times the forward states, that may be one part in 2^55 of the whole.
 _LEAST_SHARE = 2.0 ** (900 - 1022 + 55)
-_MOST_KEPT = (
-    2**25
-)  # states of a row that are kept at once; from there on, only some levels are, and the others made anew
+# States of a row that are kept at once; from there on, only some levels are, and the others made anew.
+_MOST_KEPT = 2**25
 
 
 @kernel
-def _order_tokens(row: RowBuffers, n_features: int, n_components: int, n_tokens: int, out: Integers) -> None:
+def _order_tokens(row: RowBuffers, size: OpenRow, out: Integers) -> None:
     """Interleave all tokens but one of each feature, then these."""
-    counts = np.empty(n_features, np.int64)
-    for f in range(n_features):
-        counts[f] = row.counts[f] - 1
-    interleave(row.weights, counts, n_features, n_components, 0, out)
-    for f in range(n_features):
-        counts[f] = 1
-    interleave(row.weights, counts, n_features, n_components, n_tokens - n_features, out)
+    n_features, n_components = size.n_features, size.n_components
+    once = np.ones(n_features, np.int64)
+    interleave(row.weights, row.counts[:n_features] - once, n_features, n_components, 0, out)
+    interleave(row.weights, once, n_features, n_components, size.n_tokens - n_features, out)
 
 
 @inner_kernel
@@ -165,9 +154,7 @@ def _refresh(backward: Floats, size: int) -> None:
 @inner_kernel
 def _allocate(
     row: RowBuffers,
-    n_features: int,
-    n_components: int,
-    n_tokens: int,
+    size: OpenRow,
     starts: Floats,
     levels: Floats,
     walk: Walk,
@@ -180,10 +167,8 @@ def _allocate(
 
     Writes E[c_fk] to ``out`` (stored entries x components); False if that leaves the range of doubles.
     """
-    total = 0.0
-    for k in range(n_components):
-        total += row.shapes[k]
-    number = present_states(walk, n_components, n_tokens, n_tokens)[1]
+    n_features, n_components, n_tokens = size.n_features, size.n_components, size.n_tokens
+    number = present_states(walk, size, n_tokens)[1]
     for i in range(number):
         backward[i] = math.ldexp(1.0, _BACKWARD_TOP)
     for segment in range(starts.shape[0] - 1, -1, -1):
@@ -192,19 +177,19 @@ def _allocate(
         for i in range(starts.shape[1]):
             states[i] = starts[segment, i]
         for m in range(low, high):
-            first, size = present_states(walk, n_components, n_tokens, m)
-            for i in range(size):
+            first, n_states = present_states(walk, size, m)
+            for i in range(n_states):
                 levels[m - low, i] = states[first + i]
             if m + 1 < high:
-                run_lattice(row.weights, row.shapes, n_components, n_tokens, m, m + 1, walk, states)
+                run_lattice(row, size, m, m + 1, walk, states)
         for m in range(high - 1, low - 1, -1):
             feature = walk.order[m]
-            fill_tables(row.weights, row.shapes, feature, n_components, total, m, walk)
+            fill_tables(row, size, feature, m, walk)
             _backward_step(levels, m - low, backward, n_components, m, walk, states, shares)
-            size = present_states(walk, n_components, n_tokens, m)[1]
-            for i in range(size):
+            n_states = present_states(walk, size, m)[1]
+            for i in range(n_states):
                 backward[i] = states[i]
-            _refresh(backward, size)
+            _refresh(backward, n_states)
             all_shares = 0.0
             for k in range(n_components):
                 all_shares += shares[k]
@@ -218,46 +203,38 @@ def _allocate(
 
 
 @kernel
-def lattice_moment_rows(model: RowModel, rows: Integers, most_tokens: int, most_states: int, out: Moments) -> None:
+def lattice_moment_rows(model: RowModel, rows: Integers, most_tokens: int, most_states: int, out: TotalMoments) -> None:
     """Posterior moments of some rows of up to so many open tokens and states."""
     row = row_buffers(model.indptr, rows, model.dictionary.shape[1])
     walk = make_walk(model.dictionary.shape[1], most_tokens)
     states, backward = np.zeros(most_states + 2), np.zeros(most_states + 2)
     marginals, shares = np.zeros((model.dictionary.shape[1], most_tokens + 1)), np.zeros(model.dictionary.shape[1])
     for n in rows:
-        n_features, n_components, n_tokens, out.log_values[n] = gather_row(model, n, row)
+        size = gather_row(model, n, row)
+        n_features, n_components, n_tokens = size.n_features, size.n_components, size.n_tokens
+        out.log_values[n] = size.log_factor
         close_row(model, n, row, out)
         if n_tokens == 0:
             continue
-        number = present_states(walk, n_components, n_tokens, n_tokens)[1]
+        number = present_states(walk, size, n_tokens)[1]
         n_kept = n_features
         if n_features * number > _MOST_KEPT:
             n_kept = math.ceil(math.sqrt(n_features))
         starts, levels = np.empty(((n_features - 1) // n_kept + 1, number + 2)), np.empty((n_kept, number))
-        _order_tokens(row, n_features, n_components, n_tokens, walk.order)
+        _order_tokens(row, size, walk.order)
         done = 0
         for segment in range(starts.shape[0]):
             start = n_tokens - n_features + segment * n_kept
-            run_lattice(row.weights, row.shapes, n_components, n_tokens, done, start, walk, states)
+            run_lattice(row, size, done, start, walk, states)
             for i in range(number + 2):
                 starts[segment, i] = states[i]
             done = start
-        in_range = run_lattice(row.weights, row.shapes, n_components, n_tokens, done, n_tokens, walk, states)
-        value, exponent = math.frexp(_marginals(states, n_components, n_tokens, walk, marginals))
-        log_sum = math.log(value) + (exponent - walk.scales[n_tokens]) * math.log(2.0)
-        in_range = in_range and tables_hold(row.weights, row.shapes, n_features, n_components, n_tokens)
-        in_range = in_range and (
-            nothing_lost(n_components, n_tokens, walk, log_sum)
-            or nothing_lost_on_the_way(
-                row.weights, row.counts, row.shapes, n_features, n_components, n_tokens, walk, log_sum
-            )
-        )
-        total = 0.0
+        in_range = run_lattice(row, size, done, n_tokens, walk, states) and tables_hold(row, size)
+        value = _marginals(states, n_components, n_tokens, walk, marginals)
+        log_sum = log_of_sum(value if in_range else 0.0, row, size, walk)
         for k in range(n_components):
             component = row.components[k]
             store_total(n, component, model.shape[component], row.settled[component], n_tokens, marginals, k, out)
-            total += row.shapes[k]
-        in_range = in_range and _allocate(
-            row, n_features, n_components, n_tokens, starts, levels, walk, states, backward, shares, out.allocations
-        )
-        out.log_values[n] += log_gamma_difference(total, n_tokens) + log_sum if in_range else math.nan
+        if not _allocate(row, size, starts, levels, walk, states, backward, shares, out.allocations):
+            log_sum = math.nan
+        out.log_values[n] += log_gamma_difference(size.total_shape, n_tokens) + log_sum

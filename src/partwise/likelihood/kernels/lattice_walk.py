@@ -15,7 +15,7 @@ import numpy as np
 
 from partwise.kernels.inner import inline_kernel, inner_kernel
 from partwise.kernels.jit import kernel
-from partwise.likelihood.kernels.rows import Floats, Integers
+from partwise.likelihood.kernels.rows import Floats, Integers, OpenRow, RowBuffers
 
 _SATURATED = 1 << 60
 
@@ -102,23 +102,21 @@ def _settle(walk: Walk, i: int) -> None:
 
 
 @inner_kernel
-def present_states(walk: Walk, n_components: int, n_tokens: int, m: int) -> tuple[int, int]:
-    """First address and number of the states of m out of ``n_tokens`` tokens."""
-    if n_components == 2:
-        return n_tokens - m, m + 1
-    return 0, walk.binomials[n_components - 1, m + 1]
+def present_states(walk: Walk, size: OpenRow, m: int) -> tuple[int, int]:
+    """First address and number of the states of m of a row's tokens."""
+    if size.n_components == 2:
+        return size.n_tokens - m, m + 1
+    return 0, walk.binomials[size.n_components - 1, m + 1]
 
 
 @inner_kernel
-def fill_tables(
-    weights: Floats, shapes: Floats, feature: int, n_components: int, total: float, m: int, walk: Walk
-) -> None:
-    """``tables[k, 1:] = weights[feature, k] * (shapes[k] + np.arange(m + 1)) / (total + m)``, and 0 first."""
-    tables = walk.tables
-    scale = 1.0 / (total + m)
+def fill_tables(row: RowBuffers, size: OpenRow, feature: int, m: int, walk: Walk) -> None:
+    """``tables[k, 1:] = weights[feature, k] * (shapes[k] + np.arange(m + 1)) / (shapes.sum() + m)``, and 0 first."""
+    tables, n_components = walk.tables, size.n_components
+    scale = 1.0 / (size.total_shape + m)
     for k in range(n_components):
         tables[k, 0] = 0.0
         for c in range(1, m + 2):
-            tables[k, c] = weights[feature, k] * ((shapes[k] + (c - 1)) * scale)
+            tables[k, c] = row.weights[feature, k] * ((row.shapes[k] + (c - 1)) * scale)
     for c in range(m + 2):
         tables[n_components, c] = tables[1, m + 1 - c]

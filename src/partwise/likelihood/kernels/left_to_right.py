@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from partwise.kernels.categories import multinomial
 from partwise.kernels.continuous import gamma
 from partwise.kernels.gamma_functions import log_gamma_difference
 from partwise.kernels.jit import kernel
-from partwise.kernels.streams import Stream, new_stream, seek
-from partwise.likelihood.kernels.sampling import SMALLEST, allocate, gather_weights, widest_row
-
-Floats = NDArray[np.float64]
-Counts = NDArray[np.int64]
+from partwise.kernels.streams import Stream, new_stream
+from partwise.likelihood.kernels.rows import Floats, Integers, RowModel, Words
+from partwise.likelihood.kernels.sampling import SMALLEST, allocate, begin_row, widest_row
 
 
 @kernel
@@ -57,7 +53,7 @@ def sampled_conditional(
     ratios: Floats,
     n_inner: int,
     weights: Floats,
-    drawn: Counts,
+    drawn: Integers,
     logs: Floats,
 ) -> float:
     """``log of mean over c ~ Multinomial(count, ∝ shapes * p) of prod NB(c; shapes, p) / Multinomial(c)`` (Eq. 20, 21).
@@ -88,19 +84,11 @@ def sampled_conditional(
 
 @kernel
 def left_to_right_rows(
-    indptr: NDArray[np.int64],
-    indices: NDArray[np.int32],
-    values: NDArray[Any],
-    dictionary: Floats,
-    inverse_rates: Floats,
-    shape: Floats,
-    rate: Floats,
+    model: RowModel,
     n_draws: int,
     n_inner: int,
     n_chains: int,
-    seed: np.uint64,
-    stage_chain: np.uint64,
-    iteration: np.uint64,
+    words: Words,
     start: int,
     stop: int,
     out: Floats,
@@ -112,51 +100,43 @@ def left_to_right_rows(
     feature then joins each chain with a draw from its proposal. ``n_inner = 0`` takes the conditionals exactly.
     ``variances[n]`` sums the squared relative standard errors of the averages, as if sweeps were independent.
     """
-    n_components = shape.size
-    widest = widest_row(indptr, start, stop)
+    shape, n_components = model.shape, model.shape.size
     largest = 1
-    for p in range(indptr[start], indptr[stop]):
-        largest = max(largest, values[p])
-    token_weights = np.empty((widest, n_components))
+    for p in range(model.indptr[start], model.indptr[stop]):
+        largest = max(largest, model.values[p])
+    token_weights = np.empty((widest_row(model.indptr, start, stop), n_components))
     totals = np.empty((n_chains, n_components))
-    point = np.empty(n_components)
-    weights = np.empty(n_components)
-    shapes = np.empty(n_components)
-    ratios = np.empty(n_components)
-    left = np.empty(n_components)
+    point, weights, left = np.empty(n_components), np.empty(n_components), np.empty(n_components)
+    shapes, ratios = np.empty(n_components), np.empty(n_components)
     drawn = np.empty(n_components, np.int64)
-    series = np.empty(2 * largest + 1)
-    inner_logs = np.empty(max(n_inner, 1))
-    logs = np.empty(n_draws)
+    series, inner_logs, logs = np.empty(2 * largest + 1), np.empty(max(n_inner, 1)), np.empty(n_draws)
     stream = new_stream()
     for n in range(start, stop):
-        first = indptr[n]
-        size = indptr[n + 1] - first
-        scale = inverse_rates[min(n, inverse_rates.shape[0] - 1)]
-        gather_weights(indices, dictionary, first, size, token_weights)
-        seek(stream, seed, stage_chain, iteration, n)
+        scale = model.inverse_rates[min(n, model.inverse_rates.shape[0] - 1)]
+        first, end = begin_row(model, n, words, stream, token_weights)
+        counts = model.values[first:end]
         out[n] = 0.0
         variances[n] = 0.0
         totals[:, :] = 0.0
         for k in range(n_components):
-            left[k] = rate[k]
-        for w in range(size + 1):
+            left[k] = model.rate[k]
+        for w in range(counts.size + 1):
             top = -np.inf
             for s in range(n_draws):
                 chain = totals[s % n_chains]
                 if w > 0:
                     for k in range(n_components):
                         point[k] = max(gamma(stream, shape[k] + chain[k]) / left[k], SMALLEST)
-                    allocate(stream, values, first, w, token_weights, point, weights, drawn, chain)
-                if w < size:
+                    allocate(stream, counts[:w], token_weights, point, weights, drawn, chain)
+                if w < counts.size:
                     for k in range(n_components):
                         shapes[k] = shape[k] + chain[k]
                         ratios[k] = token_weights[w, k] / left[k]
                     if n_inner == 0:
-                        logs[s] = exact_conditional(values[first + w], shapes, ratios, series)
+                        logs[s] = exact_conditional(counts[w], shapes, ratios, series)
                     else:
                         logs[s] = sampled_conditional(
-                            stream, values[first + w], shapes, ratios, n_inner, weights, drawn, inner_logs
+                            stream, counts[w], shapes, ratios, n_inner, weights, drawn, inner_logs
                         )
                 else:
                     # All features without counts at once (Eq. 22).
@@ -173,7 +153,7 @@ def left_to_right_rows(
             out[n] += top + math.log(mean)
             if n_draws > 1:
                 variances[n] += max(squares / (mean * mean) - 1.0, 0.0) / (n_draws - 1)
-            if w < size:
+            if w < counts.size:
                 for k in range(n_components):
                     left[k] += token_weights[w, k]
                 for chain in totals:
@@ -182,6 +162,6 @@ def left_to_right_rows(
                     total = 0.0
                     for k in range(n_components):
                         total += weights[k]
-                    multinomial(stream, values[first + w], weights, total, drawn)
+                    multinomial(stream, counts[w], weights, total, drawn)
                     for k in range(n_components):
                         chain[k] += drawn[k]

@@ -8,7 +8,7 @@ from partwise.kernels.inner import inner_kernel
 from partwise.likelihood.kernels.rows import Floats, RowBuffers, RowModel
 
 
-class Moments(NamedTuple):
+class TotalMoments(NamedTuple):
     """Posterior moments of each row.
 
     Attributes
@@ -31,7 +31,7 @@ class Moments(NamedTuple):
 
 
 @inner_kernel
-def close_row(model: RowModel, n: int, row: RowBuffers, out: Moments) -> None:
+def close_row(model: RowModel, n: int, row: RowBuffers, out: TotalMoments) -> None:
     """Fill in a gathered row as if nothing were open: settled tokens, and zeros for the others."""
     n_components = model.dictionary.shape[1]
     start = model.indptr[n]
@@ -50,9 +50,9 @@ def close_row(model: RowModel, n: int, row: RowBuffers, out: Moments) -> None:
 
 @inner_kernel
 def store_total(
-    n: int, component: int, shape: float, settled: int, n_tokens: int, marginals: Floats, row: int, out: Moments
+    n: int, component: int, shape: float, settled: int, n_tokens: int, marginals: Floats, row: int, out: TotalMoments
 ) -> None:
-    """Moments of the total settled + c, where c has probabilities ``marginals[row]`` up to a factor."""
+    """TotalMoments of the total settled + c, where c has probabilities ``marginals[row]`` up to a factor."""
     total, mean, digamma = 0.0, 0.0, 0.0
     difference = out.digammas[n, component]
     for c in range(n_tokens + 1):

@@ -5,14 +5,11 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
 from partwise.kernels.inner import inner_kernel
 from partwise.kernels.streams import Stream, next_uniform
+from partwise.likelihood.kernels.lanes import Labels, Places
 from partwise.likelihood.kernels.rows import Floats, Integers
-
-Labels = NDArray[np.uint16]
-Places = NDArray[np.int32]
 
 # Its powers make good lattice rules of 32 to 1,024 points, and repeat after a quarter of these.
 _KOROBOV = np.uint64(27)

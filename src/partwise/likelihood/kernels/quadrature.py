@@ -24,7 +24,7 @@ MANY_POINTS = 64  # the inner sticks make at least so many points where there ar
 _BLOCK = 128  # points that are worked on at once; the same for all rows, so that a row's sum does not depend on others
 
 
-class Rules(NamedTuple):
+class StickRules(NamedTuple):
     """Rules of the sticks: sticks x nodes; complements are 1 - node."""
 
     nodes: Floats
@@ -62,7 +62,7 @@ class Outer(NamedTuple):
 
 
 @kernel
-def make_points(rules: Rules) -> Points:
+def make_points(rules: StickRules) -> Points:
     """The inner points: as few of the last sticks as give many points."""
     n_sticks, n_nodes = rules.nodes.shape
     n_inner = 1
@@ -97,7 +97,7 @@ def make_points(rules: Rules) -> Points:
 
 
 @inner_kernel
-def _move_outer(first: int, rules: Rules, weights: Floats, n_features: int, outer: Outer) -> None:
+def _move_outer(first: int, rules: StickRules, weights: Floats, n_features: int, outer: Outer) -> None:
     """Recompute the levels of the outer sticks from ``first`` on."""
     for i in range(first, outer.positions.size):
         node = outer.positions[i]
@@ -146,10 +146,10 @@ def _next_outer(positions: Integers, n_nodes: int) -> int:
 
 
 @kernel
-def quadrature_rows(model: RowModel, rows: Integers, rules: Rules, out: Floats) -> None:
+def quadrature_rows(model: RowModel, rows: Integers, rules: StickRules, out: Floats) -> None:
     """``out[rows] = log(T[Π_f (q_f·y)^x_f])``, for rows whose open components and tokens the rules are made for."""
     buffers = row_buffers(model.indptr, rows, model.dictionary.shape[1])
-    weights, counts, shapes = buffers.weights, buffers.counts, buffers.shapes
+    weights, counts = buffers.weights, buffers.counts
     most_features = counts.size
     n_sticks, n_nodes = rules.nodes.shape
     points = make_points(rules)
@@ -164,7 +164,8 @@ def quadrature_rows(model: RowModel, rows: Integers, rules: Rules, out: Floats) 
     products, powers, logs = np.empty(_BLOCK), np.empty(_BLOCK), np.empty(_BLOCK)
     bit_ends, bit_features = np.empty(64, np.int64), np.empty(64 * most_features, np.int64)
     for n in rows:
-        n_features, n_components, n_tokens, log_value = gather_row(model, n, buffers)
+        size = gather_row(model, n, buffers)
+        n_features = size.n_features
         n_bits = list_bits(counts, n_features, bit_ends, bit_features)
         largest = -math.inf
         total = 0.0
@@ -203,7 +204,5 @@ def quadrature_rows(model: RowModel, rows: Integers, rules: Rules, out: Floats) 
                 else:
                     total += math.exp(log_term - largest)
                 level = _next_outer(outer.positions, n_nodes)
-        shape_total = 0.0
-        for k in range(n_components):
-            shape_total += shapes[k]
-        out[n] = log_value + log_gamma_difference(shape_total, n_tokens) + largest + math.log(total)
+        log_sum = largest + math.log(total)
+        out[n] = size.log_factor + log_gamma_difference(size.total_shape, size.n_tokens) + log_sum

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,19 +14,41 @@ from partwise.kernels.jit import kernel
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
+Words = tuple[np.uint64, np.uint64, np.uint64]  # of a key: seed, stage and chain, iteration
 
 _SMALL = 1e-290  # well above the smallest double with all its digits, 2.2e-308
 
 
 class RowModel(NamedTuple):
-    """Rows of counts (CSR) and the model: w_fk, 1 / (b_k + e_nk) (one row for all where nothing is missing) and a_k."""
+    """Rows of counts (CSR) and the model: w_fk, 1 / (b_k + e_nk) (one row where nothing is missing), a_k and b_k."""
 
     indptr: Integers
     indices: NDArray[np.int32]
-    values: NDArray[Any]
+    values: Integers
     dictionary: Floats
     inverse_rates: Floats
     shape: Floats
+    rate: Floats
+
+
+class OpenRow(NamedTuple):
+    """What is open of a gathered row.
+
+    Attributes
+    ----------
+    n_features, n_components, n_tokens
+        Open features, components (0 or at least 2) and tokens.
+    log_factor
+        What is settled, as a logarithm: see `gather_row`.
+    total_shape
+        Sum of the shapes of the open components, settled tokens included.
+    """
+
+    n_features: int
+    n_components: int
+    n_tokens: int
+    log_factor: float
+    total_shape: float
 
 
 class RowBuffers(NamedTuple):
@@ -109,7 +131,7 @@ def row_buffers(indptr: Integers, rows: Integers, n_components: int) -> RowBuffe
 
 
 @inner_kernel
-def gather_row(model: RowModel, n: int, row: RowBuffers) -> tuple[int, int, int, float]:
+def gather_row(model: RowModel, n: int, row: RowBuffers) -> OpenRow:
     """Reduce row n to the tokens and the components whose allocation is open, and write these to ``row``.
 
     With q_fk = w_fk / (b_k + e_nk), a token of a feature with a single positive q_fk belongs to that component: it
@@ -117,8 +139,6 @@ def gather_row(model: RowModel, n: int, row: RowBuffers) -> tuple[int, int, int,
     has
 
         log T[Π_f (q_f·y)^x_f] = log_factor + log T'[Π_{open f} (q'_f·y)^x_f],  q'_f = q_f / max_k q_fk
-
-    Returns the numbers of open features, components (0 or at least 2) and tokens, and log_factor.
     """
     n_components = model.dictionary.shape[1]
     rate_row = n if model.inverse_rates.shape[0] > 1 else 0
@@ -159,4 +179,7 @@ def gather_row(model: RowModel, n: int, row: RowBuffers) -> tuple[int, int, int,
             row.shapes[n_open] = model.shape[k] + row.settled[k]
             row.components[n_open] = k
             n_open += 1
-    return n_features, n_open, n_tokens, log_factor
+    total_shape = 0.0
+    for k in range(n_open):
+        total_shape += row.shapes[k]
+    return OpenRow(n_features, n_open, n_tokens, log_factor, total_shape)

@@ -3,33 +3,33 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from partwise.kernels.categories import categorical, multinomial
 from partwise.kernels.continuous import gamma
+from partwise.kernels.inner import inner_kernel
 from partwise.kernels.jit import kernel
 from partwise.kernels.streams import Stream, new_stream, seek
-
-Floats = NDArray[np.float64]
-Counts = NDArray[np.int64]
+from partwise.likelihood.kernels.rows import Floats, Integers, RowModel, Words
 
 # Activations of components without tokens underflow where shapes are tiny; they must not vanish from Gibbs sampling.
 SMALLEST = 1e-300
 
 
-@kernel
-def gather_weights(indices: NDArray[np.int32], dictionary: Floats, first: int, size: int, out: Floats) -> None:
-    """``out[:size] = dictionary[indices[first : first + size]]``."""
-    for p in range(size):
-        for k in range(dictionary.shape[1]):
-            out[p, k] = dictionary[indices[first + p], k]
+@inner_kernel
+def begin_row(model: RowModel, n: int, words: Words, stream: Stream, out: Floats) -> tuple[int, int]:
+    """Go to the stream of row n, and ``out[: stop - first] = dictionary[indices[first:stop]]``; returns first, stop."""
+    first, stop = model.indptr[n], model.indptr[n + 1]
+    for p in range(first, stop):
+        for k in range(model.dictionary.shape[1]):
+            out[p - first, k] = model.dictionary[model.indices[p], k]
+    seek(stream, words[0], words[1], words[2], n)
+    return first, stop
 
 
 @kernel
-def widest_row(indptr: NDArray[np.int64], start: int, stop: int) -> int:
+def widest_row(indptr: Integers, start: int, stop: int) -> int:
     """``np.diff(indptr[start : stop + 1]).max()``."""
     widest = 0
     for n in range(start, stop):
@@ -38,124 +38,78 @@ def widest_row(indptr: NDArray[np.int64], start: int, stop: int) -> int:
 
 
 @kernel
-def log_product(values: NDArray[Any], first: int, size: int, token_weights: Floats, point: Floats) -> float:
-    """``values[first : first + size] @ np.log(token_weights[:size] @ point)``."""
+def log_product(counts: Integers, token_weights: Floats, point: Floats) -> float:
+    """``counts @ np.log(token_weights[:counts.size] @ point)``."""
     total = 0.0
-    for p in range(size):
+    for p in range(counts.size):
         rate = 0.0
         for k in range(point.size):
             rate += token_weights[p, k] * point[k]
-        total += values[first + p] * math.log(rate)
+        total += counts[p] * math.log(rate)
     return total
 
 
 @kernel
 def allocate(
     stream: Stream,
-    values: NDArray[Any],
-    first: int,
-    size: int,
+    counts: Integers,
     token_weights: Floats,
     point: Floats,
     weights: Floats,
-    drawn: Counts,
+    drawn: Integers,
     totals: Floats,
 ) -> None:
     """``totals = sum(rng.multinomial(x, normalise(w * point)) for x, w in cells)``: a draw of the allocation totals."""
     n_components = point.size
     for k in range(n_components):
         totals[k] = 0.0
-    for p in range(size):
+    for p in range(counts.size):
         for k in range(n_components):
             weights[k] = token_weights[p, k] * point[k]
         # In a loop of its own, as all sums are: in one that stores, their order may depend on the arrays' addresses.
         total = 0.0
         for k in range(n_components):
             total += weights[k]
-        if values[first + p] == 1:  # most cells are: the same draw without a loop over components
+        if counts[p] == 1:  # most cells are: the same draw without a loop over components
             totals[categorical(stream, weights, total)] += 1.0
             continue
-        multinomial(stream, values[first + p], weights, total, drawn)
+        multinomial(stream, counts[p], weights, total, drawn)
         for k in range(n_components):
             totals[k] += drawn[k]
 
 
 @kernel
-def prior_draws(
-    indptr: NDArray[np.int64],
-    indices: NDArray[np.int32],
-    values: NDArray[Any],
-    dictionary: Floats,
-    inverse_rates: Floats,
-    shape: Floats,
-    rate: Floats,
-    seed: np.uint64,
-    stage_chain: np.uint64,
-    iteration: np.uint64,
-    start: int,
-    stop: int,
-    out: Floats,
+def activation_draws(
+    model: RowModel, given_counts: bool, burn_in: int, words: Words, start: int, stop: int, out: Floats
 ) -> None:
-    """``out[n, s] = X[n] @ log(dictionary @ h) - exposure @ h``, h drawn from the prior (L2R, Eq. 9).
+    """``out[n, s] = X[n] @ log(dictionary @ h) - exposure @ h`` for draws h of the activations.
 
-    -inf where tiny shapes make activations underflow that would have to explain a count.
+    They are from the prior (L2R, Eq. 9); -inf where tiny shapes make activations underflow that would have to explain a
+    count. With ``given_counts`` they are from a Gibbs chain on the posterior, after ``burn_in`` sweeps (L2R, Eq. 15 and
+    16), and ``out`` is of the other sign: the harmonic mean averages inverse likelihoods.
     """
+    shape, rate = model.shape, model.rate
     n_components = shape.size
-    token_weights = np.empty((widest_row(indptr, start, stop), n_components))
-    point = np.empty(n_components)
-    stream = new_stream()
-    for n in range(start, stop):
-        first = indptr[n]
-        size = indptr[n + 1] - first
-        scale = inverse_rates[min(n, inverse_rates.shape[0] - 1)]
-        gather_weights(indices, dictionary, first, size, token_weights)
-        seek(stream, seed, stage_chain, iteration, n)
-        for s in range(out.shape[1]):
-            expected = 0.0
-            for k in range(n_components):
-                point[k] = gamma(stream, shape[k]) / rate[k]
-                expected += point[k] * (1.0 / scale[k] - rate[k])
-            out[n - start, s] = log_product(values, first, size, token_weights, point) - expected
-
-
-@kernel
-def posterior_draws(
-    indptr: NDArray[np.int64],
-    indices: NDArray[np.int32],
-    values: NDArray[Any],
-    dictionary: Floats,
-    inverse_rates: Floats,
-    shape: Floats,
-    rate: Floats,
-    burn_in: int,
-    seed: np.uint64,
-    stage_chain: np.uint64,
-    iteration: np.uint64,
-    start: int,
-    stop: int,
-    out: Floats,
-) -> None:
-    """As `prior_draws`, with h from a Gibbs chain on the posterior, after ``burn_in`` sweeps (L2R, Eq. 15 and 16)."""
-    n_components = shape.size
-    token_weights = np.empty((widest_row(indptr, start, stop), n_components))
-    point = np.empty(n_components)
-    weights = np.empty(n_components)
-    totals = np.empty(n_components)
+    token_weights = np.empty((widest_row(model.indptr, start, stop), n_components))
+    point, weights, totals = np.empty(n_components), np.empty(n_components), np.empty(n_components)
     drawn = np.empty(n_components, np.int64)
     stream = new_stream()
     for n in range(start, stop):
-        first = indptr[n]
-        size = indptr[n + 1] - first
-        scale = inverse_rates[min(n, inverse_rates.shape[0] - 1)]
-        gather_weights(indices, dictionary, first, size, token_weights)
-        seek(stream, seed, stage_chain, iteration, n)
+        scale = model.inverse_rates[min(n, model.inverse_rates.shape[0] - 1)]
+        first, end = begin_row(model, n, words, stream, token_weights)
+        counts = model.values[first:end]
         for k in range(n_components):
             point[k] = shape[k] / rate[k]
         for s in range(-burn_in, out.shape[1]):
-            allocate(stream, values, first, size, token_weights, point, weights, drawn, totals)
+            if given_counts:
+                allocate(stream, counts, token_weights, point, weights, drawn, totals)
             expected = 0.0
             for k in range(n_components):
-                point[k] = max(gamma(stream, shape[k] + totals[k]) * scale[k], SMALLEST)
+                if given_counts:
+                    point[k] = max(gamma(stream, shape[k] + totals[k]) * scale[k], SMALLEST)
+                else:
+                    point[k] = gamma(stream, shape[k]) / rate[k]
                 expected += point[k] * (1.0 / scale[k] - rate[k])
             if s >= 0:
-                out[n - start, s] = log_product(values, first, size, token_weights, point) - expected
+                value = log_product(counts, token_weights, point) - expected
+                out[n - start, s] = -value if given_counts else value

@@ -15,9 +15,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from partwise.kernels.inner import inner_kernel
+from partwise.kernels.inner import inline_kernel, inner_kernel
 from partwise.kernels.jit import kernel
-from partwise.likelihood.kernels.rows import Floats, Integers, RowBuffers, RowModel, gather_row, row_buffers
+from partwise.likelihood.kernels.rows import Floats, Integers, OpenRow, RowBuffers, RowModel, gather_row, row_buffers
 
 # Exponents of two within which all g_y must lie to be computed as plain numbers, and how small scales s may be for q s
 # not to be lost where a is as large as 1 / s.
@@ -49,20 +49,15 @@ class Digits(NamedTuple):
 @kernel
 def make_digits(n_features: int) -> Digits:
     """Buffers for rows of up to so many open features."""
-    return Digits(
-        np.zeros(n_features, np.int64),
-        np.zeros(n_features, np.int64),
-        np.zeros(n_features, np.int64),
-        np.zeros(n_features, np.int64),
-        np.zeros(n_features, np.int64),
-        np.zeros(n_features),
-    )
+    none = np.zeros(n_features, np.int64)
+    return Digits(none, none.copy(), none.copy(), none.copy(), none.copy(), np.zeros(n_features))
 
 
 @inner_kernel
-def set_digits(counts: Integers, n_features: int, scale: float, digits: Digits) -> int:
-    """Sort features by descending counts, and set s_f = x_f * scale; returns the number of sub-counts."""
-    for f in range(n_features):
+def set_digits(row: RowBuffers, size: OpenRow, digits: Digits) -> int:
+    """Sort features by descending counts, and set s_f = x_f / (A + L); returns the number of sub-counts."""
+    counts, scale = row.counts, 1.0 / (size.total_shape + size.n_tokens)
+    for f in range(size.n_features):
         i = f
         while i > 0 and digits.limits[i - 1] < counts[f]:
             digits.limits[i] = digits.limits[i - 1]
@@ -71,35 +66,46 @@ def set_digits(counts: Integers, n_features: int, scale: float, digits: Digits) 
         digits.limits[i] = counts[f]
         digits.features[i] = f
         digits.scales[f] = counts[f] * scale
-    size = 1
-    for i in range(n_features):
-        digits.strides[i] = size
-        size *= digits.limits[i] + 1
-    return size
+    number = 1
+    for i in range(size.n_features):
+        digits.strides[i] = number
+        number *= digits.limits[i] + 1
+    return number
+
+
+@inline_kernel
+def count_up(digits: Integers, limits: Integers) -> tuple[int, int]:
+    """Add one to an address, given by its digits; returns the digit that grew, and by how much their sum did."""
+    i, growth = 0, 1
+    while digits[i] == limits[i]:
+        growth -= digits[i]
+        digits[i] = 0
+        i += 1
+    digits[i] += 1
+    return i, growth
 
 
 @inner_kernel
-def _in_range(
-    weights: Floats, counts: Integers, shapes: Floats, n_features: int, n_components: int, n_tokens: int, digits: Digits
-) -> bool:
+def _in_range(row: RowBuffers, size: OpenRow, digits: Digits) -> bool:
     """Whether all coefficients g_y lie within 2^-400 and 2^400.
 
     Scaled, Σ_f q_fk s_f <= L / (A + L), so that g_y <= G(1) <= exp(L). From below, g_y is at least the coefficient of
     exp(Σ_f c_f z_f), and at least the term of any one component in c_y.
     """
-    if n_tokens > _SAFE * math.log(2.0) or digits.scales[0] < _LEAST_SCALE:
+    weights, counts, shapes = row.weights, row.counts, row.shapes
+    if size.n_tokens > _SAFE * math.log(2.0) or digits.scales[0] < _LEAST_SCALE:
         return False
     allocated_apart = 0.0
-    for f in range(n_features):
+    for f in range(size.n_features):
         first_order = 0.0
-        for k in range(n_components):
+        for k in range(size.n_components):
             first_order += shapes[k] * weights[f, k] * digits.scales[f]
         allocated_apart += min(0.0, counts[f] * math.log(first_order) - math.lgamma(counts[f] + 1.0))
     if allocated_apart > -_SAFE * math.log(2.0):
         return True
-    for k in range(n_components):
-        allocated_together = math.log(shapes[k] / n_tokens)
-        for f in range(n_features):
+    for k in range(size.n_components):
+        allocated_together = math.log(shapes[k] / size.n_tokens)
+        for f in range(size.n_features):
             allocated_together += counts[f] * math.log(weights[f, k] * digits.scales[f])
         if allocated_together > -_SAFE * math.log(2.0):
             return True
@@ -107,34 +113,43 @@ def _in_range(
 
 
 @inner_kernel
-def fill_terms(
-    weights: Floats, k: int, shape: float, n_features: int, size: int, logs: bool, digits: Digits, out: Floats
-) -> None:
+def fill_terms(row: RowBuffers, k: int, n_subcounts: int, logs: bool, digits: Digits, out: Floats) -> None:
     """``out[m] = factorial(|m| - 1) / prod(factorial(m)) * prod((weights[:, k] * scales) ** m)``.
 
-    Or, with ``logs``, ``log(shape * that)``.
+    Or, with ``logs``, ``log(shapes[k] * that)``.
     """
+    weights = row.weights
     top = 0
     total = 0
-    for i in range(n_features):
+    for i in range(digits.part.size):
         digits.part[i] = 0
-    for address in range(1, size):
-        i = 0
-        while digits.part[i] == digits.limits[i]:
-            total -= digits.part[i]
-            digits.part[i] = 0
-            i += 1
-        digits.part[i] += 1
-        total += 1
+    for address in range(1, n_subcounts):
+        i, growth = count_up(digits.part, digits.limits)
+        total += growth
         top = max(top, i)
         f = digits.features[top]
         ratio = (total - 1.0) / digits.part[top] if total > 1 else 1.0
         smaller = address - digits.strides[top]
         if logs:
             log_weight = math.log(weights[f, k]) + math.log(digits.scales[f] * ratio)
-            out[address] = log_weight + (out[smaller] if total > 1 else math.log(shape))
+            out[address] = log_weight + (out[smaller] if total > 1 else math.log(row.shapes[k]))
         else:
             out[address] = weights[f, k] * digits.scales[f] * ratio * (out[smaller] if total > 1 else 1.0)
+
+
+@inline_kernel
+def _next_part(first: int, top: int, offset: int, digits: Digits) -> int:
+    """Address of the next m <= y after that at ``offset``, in digits ``first`` to ``top``; 0 if there is none."""
+    present, part, strides = digits.present, digits.part, digits.strides
+    i = first
+    while i < top and part[i] == present[i]:
+        offset -= part[i] * strides[i]
+        part[i] = 0
+        i += 1
+    if part[i] == present[i]:
+        return 0
+    part[i] += 1
+    return int(offset + strides[i])
 
 
 @inner_kernel
@@ -150,48 +165,34 @@ def _convolve(address: int, top: int, digits: Digits, cumulants: Floats, coeffic
         part[i] = 0
     part[top] = 1
     offset = digits.strides[top]
-    while True:
+    while offset > 0:
         line = 0.0
         for i in range(offset, offset + present[0] + 1):
             line += cumulants[i] * coefficients[address - i]
         value += part[top] * line
-        i = 1
-        while i < top and part[i] == present[i]:
-            offset -= part[i] * digits.strides[i]
-            part[i] = 0
-            i += 1
-        if part[i] == present[i]:
-            return float(value / present[top])
-        part[i] += 1
-        offset += digits.strides[i]
+        offset = _next_part(1, top, offset, digits)
+    return float(value / present[top])
 
 
 @inner_kernel
 def _log_convolve(address: int, top: int, digits: Digits, cumulants: Floats, coefficients: Floats) -> float:
     """The logarithm of what `_convolve` gives, from logarithms."""
-    present, part, strides = digits.present, digits.part, digits.strides
+    part = digits.part
     largest = -math.inf
     value = 0.0
     for i in range(top):
         part[i] = 0
     part[top] = 1
-    offset = strides[top]
-    while True:
+    offset = digits.strides[top]
+    while offset > 0:
         term = math.log(part[top]) + cumulants[offset] + coefficients[address - offset]
         if term > largest:
             value = value * math.exp(largest - term) + 1.0
             largest = term
         elif term > -math.inf:
             value += math.exp(term - largest)
-        i = 0
-        while i < top and part[i] == present[i]:
-            offset -= part[i] * strides[i]
-            part[i] = 0
-            i += 1
-        if part[i] == present[i]:
-            return largest + math.log(value / present[top]) if value > 0.0 else -math.inf
-        part[i] += 1
-        offset += strides[i]
+        offset = _next_part(0, top, offset, digits)
+    return largest + math.log(value / digits.present[top]) if value > 0.0 else -math.inf
 
 
 @inner_kernel
@@ -206,12 +207,7 @@ def _fill_coefficients(
         digits.present[i] = 0
     address = 0
     while address < size - 1:
-        i = 0
-        while digits.present[i] == digits.limits[i]:
-            digits.present[i] = 0
-            i += 1
-        digits.present[i] += 1
-        top = max(top, i)
+        top = max(top, count_up(digits.present, digits.limits)[0])
         address += 1
         if only_last and top == last and digits.present[last] == digits.limits[last]:
             address = size - 1
@@ -225,36 +221,25 @@ def _fill_coefficients(
 
 @inner_kernel
 def solve_row(
-    row: RowBuffers,
-    n_features: int,
-    n_components: int,
-    n_tokens: int,
-    only_last: bool,
-    digits: Digits,
-    terms: Floats,
-    cumulants: Floats,
-    out: Floats,
+    row: RowBuffers, size: OpenRow, only_last: bool, digits: Digits, terms: Floats, cumulants: Floats, out: Floats
 ) -> tuple[int, bool, float]:
     """Coefficients g_y of a gathered row; returns how many, whether they are logarithms, and log(g_x Π_f x_f!)."""
-    total = 0.0
-    for k in range(n_components):
-        total += row.shapes[k]
-    size = set_digits(row.counts, n_features, 1.0 / (total + n_tokens), digits)
-    logs = not _in_range(row.weights, row.counts, row.shapes, n_features, n_components, n_tokens, digits)
-    for i in range(size):
+    number = set_digits(row, size, digits)
+    logs = not _in_range(row, size, digits)
+    for i in range(number):
         cumulants[i] = -math.inf if logs else 0.0
-    for k in range(n_components):
-        fill_terms(row.weights, k, row.shapes[k], n_features, size, logs, digits, terms)
-        for i in range(1, size):
+    for k in range(size.n_components):
+        fill_terms(row, k, number, logs, digits, terms)
+        for i in range(1, number):
             if logs:
                 cumulants[i] = np.logaddexp(cumulants[i], terms[i])
             else:
                 cumulants[i] += row.shapes[k] * terms[i]
-    _fill_coefficients(size, n_features, only_last, logs, digits, cumulants, out)
-    log_value = out[size - 1] if logs else math.log(out[size - 1])
-    for f in range(n_features):
+    _fill_coefficients(number, size.n_features, only_last, logs, digits, cumulants, out)
+    log_value = out[number - 1] if logs else math.log(out[number - 1])
+    for f in range(size.n_features):
         log_value += math.lgamma(row.counts[f] + 1.0) - row.counts[f] * math.log(digits.scales[f])
-    return size, logs, log_value
+    return number, logs, log_value
 
 
 @kernel
@@ -264,9 +249,7 @@ def subcount_rows(model: RowModel, rows: Integers, most_features: int, most_subc
     digits = make_digits(most_features)
     terms, cumulants, coefficients = np.zeros(most_subcounts), np.zeros(most_subcounts), np.zeros(most_subcounts)
     for n in rows:
-        n_features, n_components, n_tokens, out[n] = gather_row(model, n, row)
-        if n_tokens > 0:
-            _, _, log_value = solve_row(
-                row, n_features, n_components, n_tokens, True, digits, terms, cumulants, coefficients
-            )
-            out[n] += log_value
+        size = gather_row(model, n, row)
+        out[n] = size.log_factor
+        if size.n_tokens > 0:
+            out[n] += solve_row(row, size, True, digits, terms, cumulants, coefficients)[2]

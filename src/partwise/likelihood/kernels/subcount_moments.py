@@ -14,9 +14,9 @@ import numpy as np
 
 from partwise.kernels.inner import inner_kernel
 from partwise.kernels.jit import kernel
-from partwise.likelihood.kernels.moments import Moments, close_row
+from partwise.likelihood.kernels.moments import TotalMoments, close_row
 from partwise.likelihood.kernels.rows import Floats, Integers, RowBuffers, RowModel, gather_row, row_buffers
-from partwise.likelihood.kernels.subcount import Digits, fill_terms, make_digits, solve_row
+from partwise.likelihood.kernels.subcount import Digits, count_up, fill_terms, make_digits, solve_row
 
 
 @inner_kernel
@@ -25,30 +25,24 @@ def _store_component(
     k: int,
     row: RowBuffers,
     n_features: int,
-    size: int,
+    n_subcounts: int,
     logs: bool,
     digits: Digits,
     terms: Floats,
     coefficients: Floats,
-    out: Moments,
+    out: TotalMoments,
 ) -> None:
     """Sums over sub-counts of one open component's ω_k(m); ``terms`` are its t_k(m), or logarithms of a_k t_k(m)."""
     component = row.components[k]
     shape = row.shapes[k]
-    last = coefficients[size - 1]
+    last = coefficients[n_subcounts - 1]
     tokens = 0
     mean, square, derivative = 0.0, 0.0, 0.0
     for i in range(n_features):
         digits.part[i] = 0
-    for address in range(1, size):
-        i = 0
-        while digits.part[i] == digits.limits[i]:
-            tokens -= digits.part[i]
-            digits.part[i] = 0
-            i += 1
-        digits.part[i] += 1
-        tokens += 1
-        rest = coefficients[size - 1 - address]
+    for address in range(1, n_subcounts):
+        tokens += count_up(digits.part, digits.limits)[1]
+        rest = coefficients[n_subcounts - 1 - address]
         weight = math.exp(terms[address] + rest - last) if logs else shape * terms[address] * rest / last
         derivative += weight
         mean += tokens * weight
@@ -63,21 +57,19 @@ def _store_component(
 
 @kernel
 def subcount_moment_rows(
-    model: RowModel, rows: Integers, most_features: int, most_subcounts: int, out: Moments
+    model: RowModel, rows: Integers, most_features: int, most_subcounts: int, out: TotalMoments
 ) -> None:
     """Posterior moments of some rows of up to so many open features and sub-counts."""
     row = row_buffers(model.indptr, rows, model.dictionary.shape[1])
     digits = make_digits(most_features)
     terms, cumulants, coefficients = np.zeros(most_subcounts), np.zeros(most_subcounts), np.zeros(most_subcounts)
     for n in rows:
-        n_features, n_components, n_tokens, log_value = gather_row(model, n, row)
+        size = gather_row(model, n, row)
+        out.log_values[n] = size.log_factor
         close_row(model, n, row, out)
-        if n_tokens > 0:
-            size, logs, log_coefficient = solve_row(
-                row, n_features, n_components, n_tokens, False, digits, terms, cumulants, coefficients
-            )
-            log_value += log_coefficient
-            for k in range(n_components):
-                fill_terms(row.weights, k, row.shapes[k], n_features, size, logs, digits, terms)
-                _store_component(n, k, row, n_features, size, logs, digits, terms, coefficients, out)
-        out.log_values[n] = log_value
+        if size.n_tokens > 0:
+            number, logs, log_value = solve_row(row, size, False, digits, terms, cumulants, coefficients)
+            out.log_values[n] += log_value
+            for k in range(size.n_components):
+                fill_terms(row, k, number, logs, digits, terms)
+                _store_component(n, k, row, size.n_features, number, logs, digits, terms, coefficients, out)

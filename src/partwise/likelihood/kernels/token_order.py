@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from numpy.typing import NDArray
 
 from partwise.kernels.inner import inner_kernel
 from partwise.kernels.jit import kernel
@@ -14,7 +15,7 @@ _GOLDEN = 0.6180339887498949
 
 
 @inner_kernel
-def in_turn(counts: Integers, n_features: int, out: Integers) -> None:
+def in_turn(counts: Integers, n_features: int, out: Integers | NDArray[np.int32]) -> None:
     """``out = np.repeat(np.arange(n_features), counts)``: good enough for short documents."""
     token = 0
     for f in range(n_features):

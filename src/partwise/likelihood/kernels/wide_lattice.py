@@ -9,14 +9,8 @@ import numpy as np
 from partwise.kernels.gamma_functions import log_gamma_difference
 from partwise.kernels.inner import inner_kernel
 from partwise.kernels.jit import kernel
-from partwise.likelihood.kernels.lattice_walk import (
-    Walk,
-    first_line,
-    make_walk,
-    next_line,
-    present_states,
-)
-from partwise.likelihood.kernels.rows import Floats, Integers, RowModel, gather_row, row_buffers
+from partwise.likelihood.kernels.lattice_walk import Walk, first_line, make_walk, next_line, present_states
+from partwise.likelihood.kernels.rows import Floats, Integers, OpenRow, RowBuffers, RowModel, gather_row, row_buffers
 from partwise.likelihood.kernels.token_order import in_turn
 
 
@@ -27,30 +21,25 @@ def wide_lattice_rows(model: RowModel, rows: Integers, most_tokens: int, most_st
     walk = make_walk(model.dictionary.shape[1], most_tokens)
     states = np.zeros(most_states + 2)
     for n in rows:
-        n_features, n_components, n_tokens, out[n] = gather_row(model, n, row)
-        if n_tokens > 0:
-            in_turn(row.counts, n_features, walk.order)
-            total = 0.0
-            for k in range(n_components):
-                total += row.shapes[k]
-            log_sum = _wide_sum(row.weights, row.shapes, n_components, n_tokens, total, walk, states)
-            out[n] += log_gamma_difference(total, n_tokens) + log_sum
+        size = gather_row(model, n, row)
+        out[n] = size.log_factor
+        if size.n_tokens > 0:
+            in_turn(row.counts, size.n_features, walk.order)
+            out[n] += log_gamma_difference(size.total_shape, size.n_tokens) + _wide_sum(row, size, walk, states)
 
 
 @inner_kernel
-def _wide_sum(
-    weights: Floats, shapes: Floats, n_components: int, n_tokens: int, total: float, walk: Walk, states: Floats
-) -> float:
-    """Log of the sum over states after all tokens; ``total`` is that of the shapes."""
-    states[present_states(walk, n_components, n_tokens, 0)[0]] = 0.0
-    for m in range(n_tokens):
-        for k in range(n_components):
-            log_weight = math.log(weights[walk.order[m], k]) - math.log(total + m)
+def _wide_sum(row: RowBuffers, size: OpenRow, walk: Walk, states: Floats) -> float:
+    """Log of the sum over states after all tokens."""
+    states[present_states(walk, size, 0)[0]] = 0.0
+    for m in range(size.n_tokens):
+        for k in range(size.n_components):
+            log_weight = math.log(row.weights[walk.order[m], k]) - math.log(size.total_shape + m)
             walk.tables[k, 0] = -math.inf
             for c in range(1, m + 2):
-                walk.tables[k, c] = log_weight + math.log(shapes[k] + (c - 1))
-        _wide_step(states, n_components, n_tokens, m, walk)
-    first, number = present_states(walk, n_components, n_tokens, n_tokens)
+                walk.tables[k, c] = log_weight + math.log(row.shapes[k] + (c - 1))
+        _wide_step(states, size.n_components, size.n_tokens, m, walk)
+    first, number = present_states(walk, size, size.n_tokens)
     largest = -math.inf
     for i in range(first, first + number):
         largest = max(largest, states[i])

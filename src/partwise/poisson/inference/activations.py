@@ -8,10 +8,9 @@ from numpy.typing import NDArray
 from partwise.core.blas import one_blas_thread
 from partwise.core.data import SparseData
 from partwise.engines.base import Engine
-from partwise.engines.blocks import row_blocks
-from partwise.engines.rows import Block, Made
+from partwise.engines.blocks import Block, Made, row_blocks
+from partwise.passes.side import NONZEROS_AT_ONCE
 from partwise.poisson import kernels
-from partwise.poisson.inference.passes import NONZEROS_AT_ONCE
 from partwise.poisson.inference.units import rows_of_usual_size
 
 Floats = NDArray[np.float64]

@@ -10,10 +10,11 @@ from numpy.typing import NDArray
 
 from partwise.core.data import SparseData
 from partwise.engines.base import Engine
-from partwise.engines.blocks import TARGET_NONZEROS, row_blocks
-from partwise.engines.rows import Block, Made
+from partwise.engines.blocks import TARGET_NONZEROS, Block, Made, row_blocks
+from partwise.passes.floors import Floors, activation_floor
 from partwise.poisson import kernels
-from partwise.poisson.inference.state import Floors, PoissonState, activation_floor
+from partwise.poisson.inference.passes import em_rates
+from partwise.poisson.inference.state import PoissonState
 from partwise.priors.flat import FlatPrior
 
 Floats = NDArray[np.float64]
@@ -82,7 +83,7 @@ def finish(data: SparseData, engine: Engine, state: PoissonState) -> tuple[Float
     exposure = np.broadcast_to(features.exposure, dictionary.shape)
     gain = np.divide(features.counts, dictionary * exposure, out=np.zeros(exposure.shape), where=dictionary > 0)
     violations = np.abs(np.minimum(dictionary * exposure / totals[:, None], 1.0 - gain))[exposure > 0]
-    return dictionary, features.activations, max(float(np.max(worst)), float(violations.max(initial=0.0)))
+    return dictionary, features.activations, max(float(np.asarray(worst).max()), float(violations.max(initial=0.0)))
 
 
 def _blocks(data: SparseData) -> list[tuple[int, int]]:
@@ -99,17 +100,12 @@ def _improve(
     max_sweeps: int,
     with_logs: bool,
 ) -> Sums:
-    own, cells = activations[block.rows], (*block.own_cells, *block.own_missing)
-    floors = floor * block.data.row_sums[block.rows]
+    own = activations[block.rows]
     if max_sweeps:
+        cells, floors = (*block.own_cells, *block.own_missing), floor * block.data.row_sums[block.rows]
         kernels.coordinate_descent(*cells, dictionary, totals, floors, max_sweeps, 0.0, 0, block.n_rows, own)
     else:
-        counts, exposure = np.empty(own.shape), totals
-        kernels.expected_counts(*block.own_cells, own, dictionary, False, 0, block.n_rows, counts)
-        if block.data.n_missing:
-            exposure = np.empty(own.shape)
-            kernels.exposures(*block.own_missing, totals, dictionary, 0, block.n_rows, exposure)
-        own[...] = FlatPrior(floors[:, None]).rates(counts, exposure)
+        own[...] = em_rates(block, own, dictionary, totals, floor)
     return _sums(block, own, dictionary, with_logs)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,12 +12,13 @@ from numpy.typing import NDArray
 from partwise.core.data import SparseData
 from partwise.core.keys import Key
 from partwise.engines.base import Engine
-from partwise.engines.rows import Block
+from partwise.engines.blocks import Block, Made
+from partwise.passes.floors import Floors, activation_floor
 from partwise.poisson import kernels
 from partwise.poisson.inference import by_rows
 from partwise.poisson.inference.multiplicative import Multiplicative
-from partwise.poisson.inference.passes import Side
-from partwise.poisson.inference.state import Floors, PoissonState, Start, activation_floor, start_factors
+from partwise.poisson.inference.passes import PoissonSide
+from partwise.poisson.inference.state import PoissonState, Start, start_factors
 
 Floats = NDArray[np.float64]
 
@@ -65,12 +67,12 @@ class CoordinateDescent:
             return self._step_by_rows(data, state)
         if state.rejections > 2 or key.iteration <= _EM_STEPS:
             return self._em_step(key, data, state)
-        samples, features = Side(data, self.engine), Side(data.transposed, self.engine)
+        samples, features = PoissonSide(data, self.engine), PoissonSide(data.transposed, self.engine)
         floors = Floors.of(data, self.n_components)
         stride = 0.0 if state.rejections == 2 else state.stride
-        activations = _activations(samples, state, stride)
+        activations, totals = _activations(samples, state, stride)
         dictionary, objective = features.coordinate_descent(
-            state.dictionary_ahead.copy(), activations, floors=floors.dictionary, max_sweeps=_SWEEPS
+            state.dictionary_ahead.copy(), activations, totals=totals, floors=floors.dictionary, max_sweeps=_SWEEPS
         )
         if not objective >= state.objective:
             state.rejections += 1
@@ -102,32 +104,31 @@ class CoordinateDescent:
         fresh = ExtrapolatedState(moved.activations, moved.dictionary, moved.dictionary.copy())
         if key.iteration < _EM_STEPS:
             return fresh, {}
-        features = Side(data.transposed, self.engine)
-        floors = Floors.of(data, self.n_components).dictionary
+        samples, features = PoissonSide(data, self.engine), PoissonSide(data.transposed, self.engine)
+        floors, totals = Floors.of(data, self.n_components).dictionary, samples.totals(fresh.activations)
         _, fresh.objective = features.coordinate_descent(
-            fresh.dictionary, fresh.activations, floors=floors, max_sweeps=0
+            fresh.dictionary, fresh.activations, totals=totals, floors=floors, max_sweeps=0
         )
         return fresh, {"objective": fresh.objective}
 
 
-def _activations(samples: Side, state: ExtrapolatedState, stride: float) -> Floats:
-    """Activations improved for the dictionary ahead, and extrapolated."""
+def _activations(samples: PoissonSide, state: ExtrapolatedState, stride: float) -> tuple[Any, Floats]:
+    """Activations improved for the dictionary ahead, and extrapolated; and their sums over rows."""
     old, ahead = samples.place(state.activations), state.dictionary_ahead
     shared = ahead, ahead.sum(axis=0), activation_floor(ahead.shape[1]), stride
-    _, (activations,) = samples.engine.map_rows(
-        _improve, samples.data, samples.blocks, *shared, reads=[old], changes=[old.copy()]
-    )
-    return activations  # type: ignore[no-any-return]  # an array, or one of the engine's
+    totals, (activations,) = samples.map_rows(_improve, *shared, reads=[old], makes=[Made(old.shape[1:])])
+    return activations, totals
 
 
 def _improve(
     block: Block, old: Floats, new: Floats, other: Floats, totals: Floats, floor: float, stride: float
-) -> float:
+) -> Floats:
     floors, moved = floor * block.data.row_sums[block.rows], new[block.rows]
+    moved[...] = old[block.rows]
     cells = *block.own_cells, *block.own_missing
     kernels.coordinate_descent(*cells, other, totals, floors, _SWEEPS, 0.0, 0, block.n_rows, moved)
     _extrapolate(old[block.rows], moved, stride, floors)
-    return 0.0
+    return np.asarray(moved.sum(axis=0))
 
 
 def _extrapolate(old: Floats, new: Floats, stride: float, floors: Floats) -> None:

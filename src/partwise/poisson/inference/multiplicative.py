@@ -10,9 +10,10 @@ import numpy as np
 from partwise.core.data import SparseData
 from partwise.core.keys import Key
 from partwise.engines.base import Engine
+from partwise.passes.floors import Floors, activation_floor
 from partwise.poisson.inference import by_rows
-from partwise.poisson.inference.passes import Side
-from partwise.poisson.inference.state import Floors, PoissonState, Start, activation_floor, start_factors
+from partwise.poisson.inference.passes import PoissonSide
+from partwise.poisson.inference.state import PoissonState, Start, start_factors
 from partwise.priors.flat import FlatPrior
 
 OBJECTIVE_EVERY = 10
@@ -39,12 +40,13 @@ class Multiplicative:
         if data.by_rows:
             state, objective = by_rows.step(data, self.engine, state, max_sweeps=0, with_objective=due)
             return state, {"objective": objective} if due else {}
-        samples, features = Side(data, self.engine), Side(data.transposed, self.engine)
+        samples, features = PoissonSide(data, self.engine), PoissonSide(data.transposed, self.engine)
         floors = Floors.of(data, self.n_components)
-        activations = samples.place(state.activations)
-        state.activations = samples.em_update(activations, state.dictionary, activation_floor(self.n_components))
+        state.activations, totals = samples.em_update(
+            samples.place(state.activations), state.dictionary, activation_floor(self.n_components)
+        )
         counts, logs = features.expected_counts(state.dictionary, state.activations, with_logs=due)
-        exposure = features.exposure(state.activations)
+        exposure = features.exposure(state.activations, totals=totals)
         info = {"objective": logs - float(np.sum(state.dictionary * exposure))} if due else {}
         state.dictionary = FlatPrior(floors.dictionary[:, None]).rates(counts, exposure)
         return state, info

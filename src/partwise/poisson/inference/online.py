@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 from partwise.core.data import SparseData
 from partwise.engines.base import Engine
+from partwise.passes.floors import FLOOR, Floors
 from partwise.poisson.inference.activations import solve_activations
-from partwise.poisson.inference.passes import Side
-from partwise.poisson.inference.state import FLOOR, Floors
+from partwise.poisson.inference.passes import PoissonSide
 from partwise.poisson.inference.units import usual_size
 from partwise.priors.flat import FlatPrior
 
@@ -57,7 +57,7 @@ def absorb(statistics: OnlineStatistics, data: SparseData, engine: Engine) -> On
     n_samples = data.shape[0]
     weight = (1.0 + statistics.n_samples / n_samples) ** -_FORGETTING
     data, exponent = usual_size(data)
-    samples, features = Side(data, engine), Side(data.transposed, engine)
+    samples, features = PoissonSide(data, engine), PoissonSide(data.transposed, engine)
     floors = Floors.of(data, statistics.allocations.shape[1]).activations
     moved, dictionary = statistics, statistics.dictionary
     activations = np.maximum(solve_activations(data, dictionary, engine, tol=1e-4), floors[:, None])
@@ -65,7 +65,7 @@ def absorb(statistics: OnlineStatistics, data: SparseData, engine: Engine) -> On
         if number > 0:
             activations, _ = samples.coordinate_descent(activations, dictionary, floors=floors, max_sweeps=1)
         counts, _ = features.expected_counts(dictionary, activations)
-        exposure = features.exposure(activations)
+        exposure = features.exposure(activations, totals=samples.totals(activations))
         moved = OnlineStatistics(
             (1.0 - weight) * statistics.allocations + weight * np.ldexp(counts / n_samples, exponent),
             (1.0 - weight) * statistics.exposure + weight * np.ldexp(exposure / n_samples, exponent),

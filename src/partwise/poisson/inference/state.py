@@ -11,40 +11,18 @@ from numpy.typing import NDArray
 from partwise.core.data import SparseData
 from partwise.core.keys import Key
 from partwise.errors import InvalidInputError
+from partwise.passes.floors import Floors
 
 Floats = NDArray[np.float64]
 Start = str | tuple[Floats, Floats]
 
-# Relative to what independence of rows and columns would give: factors never reach 0 where there are counts, as there
-# logarithms end, and multiplicative updates cannot leave.
-FLOOR = 1e-10
-
 
 @dataclass
 class PoissonState:
-    """Activations (samples x components) and dictionary (features x components)."""
+    """Activations (samples x components, which may be on workers) and dictionary (features x components)."""
 
-    activations: Floats
+    activations: Any
     dictionary: Floats
-
-
-@dataclass(frozen=True)
-class Floors:
-    """Smallest activation in each row, and smallest dictionary entry in each feature; 0 where all counts are 0."""
-
-    activations: Floats
-    dictionary: Floats
-
-    @classmethod
-    def of(cls, data: SparseData, n_components: int) -> Floors:
-        """A dictionary column sums to about 1, so a row's activations sum to about its total."""
-        total = data.total if data.total > 0 else 1.0
-        return cls(activation_floor(n_components) * data.row_sums, FLOOR / total * data.column_sums)
-
-
-def activation_floor(n_components: int) -> float:
-    """The smallest activation, of a row's total."""
-    return FLOOR / n_components
 
 
 def start_factors(key: Key, data: SparseData, n_components: int, init: Start) -> PoissonState:

@@ -5,14 +5,12 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
 from partwise.kernels.inner import inline_kernel
 from partwise.kernels.jit import kernel
+from partwise.priors.base import Floats
 from partwise.priors.kernels.evidence import shape_constants
 from partwise.priors.kernels.posterior import gamma_terms
-
-Floats = NDArray[np.float64]
 
 # Rows that are worked on at once: all their columns fit into the cache.
 _ROWS = 512

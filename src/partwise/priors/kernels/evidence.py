@@ -9,9 +9,6 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
 from partwise.kernels.gamma_functions import (
     ASYMPTOTIC,
     HALF_LOG_TWO_PI,
@@ -22,11 +19,18 @@ from partwise.kernels.gamma_functions import (
     trigamma,
     trigamma_rest,
 )
-from partwise.kernels.inner import inner_kernel
+from partwise.kernels.inner import inline_kernel, inner_kernel
 from partwise.kernels.jit import kernel
 from partwise.kernels.special import deviance
+from partwise.priors.base import Floats
 
-Floats = NDArray[np.float64]
+
+class ObservedCounts(NamedTuple):
+    """Counts x, their exposures s, and how often each occurs; the latter are as many as the counts, or one for all."""
+
+    counts: Floats
+    exposure: Floats
+    repeats: Floats
 
 
 class Shape(NamedTuple):
@@ -66,6 +70,19 @@ def shape_constants(a: float) -> Shape:
     return Shape(a, stirling, math.log(a) - digamma(a), trigamma(a) - inverse)
 
 
+@inline_kernel
+def shifted(x: float) -> tuple[float, float, float, float]:
+    """``x + n, v.prod(), (1 / v).sum(), (1 / v**2).sum()`` of ``v = x + arange(n)``, with n for Stirling's series."""
+    moved, product, inverse_sum, square_sum = x, 1.0, 0.0, 0.0
+    while moved < ASYMPTOTIC:
+        inverse = 1.0 / moved
+        product *= moved
+        inverse_sum += inverse
+        square_sum += inverse * inverse
+        moved += 1.0
+    return moved, product, inverse_sum, square_sum
+
+
 @inner_kernel
 def log_evidence(x: float, mean: float, shape: Shape) -> float:
     """``nbinom.logpmf(x, a, a / (a + mean)) - sat(x)``: log p(x) with x ~ Poisson(mean λ), λ ~ Gamma(a, a).
@@ -84,11 +101,7 @@ def log_evidence(x: float, mean: float, shape: Shape) -> float:
         log_ratio = math.log1p(t) if abs(t) <= 0.1 else math.log(high / total)
         fit = -_divergence(x, mean, a, log_ratio)
         return fit - 0.5 * math.log(high) + stirling_rest(high) + shape.stirling
-    product = 1.0
-    moved = high
-    while moved < ASYMPTOTIC:
-        product *= moved
-        moved += 1.0
+    moved, product, _, _ = shifted(high)
     log_gamma = (moved - 0.5) * math.log(moved) - moved + stirling_rest(moved) - math.log(product)
     return log_gamma + shape.stirling + a - high * math.log(total) + x * (math.log(mean / x) + 1.0)
 
@@ -118,16 +131,7 @@ def evidence_terms(x: float, mean: float, shape: Shape) -> Terms:
     else:
         log_ratio = math.log(high / total)
         rest = log_ratio - t
-    moved = high
-    product = 1.0
-    inverse_sum = 0.0
-    square_sum = 0.0
-    while moved < ASYMPTOTIC:
-        inverse = 1.0 / moved
-        product *= moved
-        inverse_sum += inverse
-        square_sum += inverse * inverse
-        moved += 1.0
+    moved, product, inverse_sum, square_sum = shifted(high)
     if moved == high:
         value = shape.stirling - 0.5 * math.log(high) + stirling_rest(high) - _divergence(x, mean, a, log_ratio)
         inverse = 1.0 / high
@@ -159,13 +163,23 @@ def evidence_terms(x: float, mean: float, shape: Shape) -> Terms:
     )
 
 
+@inner_kernel
+def component_terms(x: float, mean: float, shape: Shape) -> Terms:
+    """`evidence_terms`, also where the component is a point (at 0: mean = 0)."""
+    if mean == 0.0:
+        return Terms(0.0 if x == 0.0 else -math.inf, 0.0, 0.0, 0.0, 0.0, 0.0)
+    if shape.value == math.inf:
+        return Terms(-deviance(x, mean), 0.0, x - mean, 0.0, 0.0, -mean)
+    return evidence_terms(x, mean, shape)
+
+
 @kernel
-def gamma_evidence(counts: Floats, exposure: Floats, repeats: Floats, shape: float, mean: float, out: Floats) -> None:
+def gamma_evidence(data: ObservedCounts, shape: float, mean: float, out: Floats) -> None:
     """``out = sum(repeats * evidence_terms(counts, exposure * mean, shape))``.
 
-    ``exposure`` and ``repeats`` have one entry for all, or one each. For an infinite shape, derivatives in it are 0.
-    Observations without exposure say nothing.
+    For an infinite shape, derivatives in it are 0. Observations without exposure say nothing.
     """
+    counts, exposure, repeats = data.counts, data.exposure, data.repeats
     constants = shape_constants(shape)
     one_exposure, one_repeat = exposure.size == 1, repeats.size == 1
     rate, times = exposure[0] * mean, repeats[0]

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-from numpy.typing import NDArray
-
 from partwise.kernels.gamma_functions import ASYMPTOTIC, HALF_LOG_TWO_PI, digamma_rest, stirling_rest
 from partwise.kernels.jit import kernel
-
-Floats = NDArray[np.float64]
+from partwise.priors.base import Floats
 
 # Counts this small beside the shape: four terms of Taylor's series are exact to the last digit.
 _TINY = 1e-4

@@ -9,10 +9,9 @@ from numpy.typing import NDArray
 
 from partwise.kernels.inner import inner_kernel
 from partwise.kernels.jit import kernel
-from partwise.priors.kernels.evidence import gamma_evidence
+from partwise.priors.base import Floats
+from partwise.priors.kernels.evidence import ObservedCounts, gamma_evidence
 from partwise.priors.kernels.pair import pair_evidence
-
-Floats = NDArray[np.float64]
 
 _LONGEST_STEP = 3.0
 _MOST_HALVINGS = 30
@@ -83,14 +82,7 @@ def newton_step(gradient: Floats, hessian: Floats, out: Floats) -> None:
 
 @kernel
 def _evaluate(
-    counts: Floats,
-    exposure: Floats,
-    repeats: Floats,
-    shapes: Floats,
-    means: Floats,
-    point: Floats,
-    gradient: Floats,
-    hessian: Floats,
+    data: ObservedCounts, shapes: Floats, means: Floats, point: Floats, gradient: Floats, hessian: Floats
 ) -> float:
     """The evidence at a point of `maximise_evidence`, with its derivatives."""
     first = means.size - 1
@@ -100,9 +92,9 @@ def _evaluate(
         at_shapes[j] = math.inf if shapes[j] == math.inf else math.exp(point[first + 2 * j])
         at_means[j] = means[j] * math.exp(point[first + 2 * j + 1])
     if means.size == 2:
-        return pair_evidence(counts, exposure, repeats, point[0], at_shapes, at_means, gradient, hessian)
+        return pair_evidence(data, point[0], at_shapes, at_means, gradient, hessian)
     out = np.empty(6)
-    gamma_evidence(counts, exposure, repeats, at_shapes[0], at_means[0], out)
+    gamma_evidence(data, at_shapes[0], at_means[0], out)
     gradient[0], gradient[1] = out[1], out[2]
     hessian[0, 0], hessian[0, 1], hessian[1, 0], hessian[1, 1] = out[3], out[4], out[4], out[5]
     return float(out[0])
@@ -110,9 +102,7 @@ def _evaluate(
 
 @kernel
 def maximise_evidence(
-    counts: Floats,
-    exposure: Floats,
-    repeats: Floats,
+    data: ObservedCounts,
     shapes: Floats,
     means: Floats,
     free: NDArray[np.int64],
@@ -138,7 +128,7 @@ def maximise_evidence(
     for a in range(free.size):
         at = free[a]
         point[at] = min(max(point[at], -bound[at]), bound[at])
-    value = _evaluate(counts, exposure, repeats, shapes, means, point, gradient, hessian)
+    value = _evaluate(data, shapes, means, point, gradient, hessian)
     n_evaluations = 1
     for _ in range(max_iter):
         for a in range(free.size):
@@ -159,7 +149,7 @@ def maximise_evidence(
         for _ in range(_MOST_HALVINGS):
             for a in range(free.size):
                 moved[free[a]] = point[free[a]] + step[a]
-            new_value = _evaluate(counts, exposure, repeats, shapes, means, moved, gradient, hessian)
+            new_value = _evaluate(data, shapes, means, moved, gradient, hessian)
             n_evaluations += 1
             if new_value > value + 1e-4 * promise:
                 rose = True

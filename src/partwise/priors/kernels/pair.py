@@ -5,36 +5,15 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
-from partwise.kernels.inner import inner_kernel
 from partwise.kernels.jit import kernel
-from partwise.kernels.special import deviance
-from partwise.priors.kernels.evidence import Shape, Terms, evidence_terms, shape_constants
-
-Floats = NDArray[np.float64]
-
-
-@inner_kernel
-def _terms(x: float, expected: float, shape: Shape) -> Terms:
-    """`evidence_terms`, also where the component is a point (at 0: expected = 0)."""
-    if expected == 0.0:
-        return Terms(0.0 if x == 0.0 else -math.inf, 0.0, 0.0, 0.0, 0.0, 0.0)
-    if shape.value == math.inf:
-        return Terms(-deviance(x, expected), 0.0, x - expected, 0.0, 0.0, -expected)
-    return evidence_terms(x, expected, shape)
+from partwise.priors.base import Floats
+from partwise.priors.kernels.evidence import ObservedCounts, component_terms, shape_constants
 
 
 @kernel
 def pair_evidence(
-    counts: Floats,
-    exposure: Floats,
-    repeats: Floats,
-    log_odds: float,
-    shapes: Floats,
-    means: Floats,
-    gradient: Floats,
-    hessian: Floats,
+    data: ObservedCounts, log_odds: float, shapes: Floats, means: Floats, gradient: Floats, hessian: Floats
 ) -> float:
     """``sum(repeats * log((1 - w) * exp(low) + w * exp(high)))``.
 
@@ -42,6 +21,7 @@ def pair_evidence(
     Derivatives are in (log_odds, log shape and log mean of the first, of the second component), and 0 in what a point
     does not have. Observations without exposure say nothing.
     """
+    counts, exposure, repeats = data.counts, data.exposure, data.repeats
     low_shape, high_shape = shape_constants(shapes[0]), shape_constants(shapes[1])
     # log of the weights, without cancellation at either end
     log_high_weight = -math.log1p(math.exp(-log_odds)) if log_odds > 0.0 else log_odds - math.log1p(math.exp(log_odds))
@@ -56,8 +36,8 @@ def pair_evidence(
         times = repeats[i] if repeats.size > 1 else repeats[0]
         if s == 0.0:
             continue
-        low = _terms(counts[i], s * means[0], low_shape)
-        high = _terms(counts[i], s * means[1], high_shape)
+        low = component_terms(counts[i], s * means[0], low_shape)
+        high = component_terms(counts[i], s * means[1], high_shape)
         low_score, high_score = log_low_weight + low.value, log_high_weight + high.value
         largest = max(low_score, high_score)
         if largest == -math.inf:

@@ -5,14 +5,12 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
-from partwise.kernels.gamma_functions import ASYMPTOTIC, HALF_LOG_TWO_PI, digamma_rest, stirling_rest
+from partwise.kernels.gamma_functions import HALF_LOG_TWO_PI, digamma_rest, stirling_rest
 from partwise.kernels.inner import inner_kernel
 from partwise.kernels.jit import kernel
-from partwise.priors.kernels.evidence import Shape, log_evidence, shape_constants
-
-Floats = NDArray[np.float64]
+from partwise.priors.base import Floats
+from partwise.priors.kernels.evidence import Shape, log_evidence, shape_constants, shifted
 
 # Below it, the evidence may be put together from terms in (a, x), (a, s) and x alone: they hardly cancel.
 PLAIN_SHAPE = 1e3
@@ -21,13 +19,7 @@ PLAIN_SHAPE = 1e3
 @inner_kernel
 def gamma_terms(x: float, shape: Shape) -> tuple[float, float]:
     """``gammaln(a + x) - gammaln(a) - xlogy(x, x) + x, digamma(a + x)``."""
-    moved = shape.value + x
-    product = 1.0
-    inverse_sum = 0.0
-    while moved < ASYMPTOTIC:
-        product *= moved
-        inverse_sum += 1.0 / moved
-        moved += 1.0
+    moved, product, inverse_sum, _ = shifted(shape.value + x)
     log_moved = math.log(moved)
     log_gamma = (moved - 0.5) * log_moved - moved + stirling_rest(moved) + HALF_LOG_TWO_PI
     if inverse_sum > 0.0:

@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from partwise.kernels.jit import kernel
-
-Floats = NDArray[np.float64]
+from partwise.priors.base import Floats
 
 # Components that enter at a time, beside those that have weight.
 _MOST_NEW = 30

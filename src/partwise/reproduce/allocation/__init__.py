@@ -5,6 +5,6 @@ Table 1 with the gain against iterations, what the form of Eq. 14 loses and what
 
 from __future__ import annotations
 
-from partwise.reproduce.allocation._run import run
+from partwise.reproduce.allocation import figure1, table1
 
-__all__ = ["run"]
+EXPERIMENTS = (table1.make, figure1.make)

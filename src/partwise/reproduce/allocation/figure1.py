@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,6 @@ from partwise.allocation.model import AllocationModel
 from partwise.datasets.swimmer import SWIMMER_SHAPE, swimmer
 from partwise.poisson.estimator import PoissonNMF
 from partwise.reproduce._notebook import Notebook
-from partwise.reproduce._tables import table
 
 Floats = NDArray[np.float64]
 
@@ -43,26 +41,26 @@ def fit(inference: str, n_starts: int, n_sweeps: int) -> dict[str, Any]:
     best: dict[str, Any] = {}
     scores, found = [], []
     for seed in range(n_starts):
-        if inference == "kl-nmf":
-            model: Any = PoissonNMF(N_COMPONENTS, max_iter=500, tol=1e-7, random_state=seed).fit(counts)
-            score = float(model.trace_.latest("objective")[0][1])
-        elif inference == "gibbs":
-            model = AllocationNMF(
-                N_COMPONENTS, **PRIORS, burn_in=n_sweeps, n_draws=n_sweeps // 4, n_chains=1, random_state=seed
-            ).fit(counts)
-            score = float(model.log_joint_draws_.mean())
-        else:
-            sweeps = n_sweeps if inference == "map" else 400
-            model = AllocationNMF(
-                N_COMPONENTS, **PRIORS, inference=inference, max_iter=sweeps, tol=0.0, n_chains=1, random_state=seed
-            ).fit(counts)
-            score = model.log_allocation_
+        model, score = _fitted(inference, counts, n_sweeps, seed)
         scores.append(score)
         found.append(recovered(model.components_))
         if score == max(scores):
             best = {"components": _drawn(model).round(6).tolist(), "recovered": found[-1], "score": score}
             best["slices"] = slices(counts[SAMPLE], model.components_, _activations(model)).round(6).tolist()
     return {**best, "scores": scores, "all_recovered": found}
+
+
+def _fitted(inference: str, counts: Any, n_sweeps: int, seed: int) -> tuple[Any, float]:
+    """A model fitted from one start, and its score."""
+    if inference == "kl-nmf":
+        nmf = PoissonNMF(N_COMPONENTS, max_iter=500, tol=1e-7, random_state=seed).fit(counts)
+        return nmf, float(nmf.trace_.latest("objective")[0][1])
+    if inference == "gibbs":
+        settings: dict[str, Any] = {"burn_in": n_sweeps, "n_draws": n_sweeps // 4}
+    else:
+        settings = {"inference": inference, "max_iter": n_sweeps if inference == "map" else 400, "tol": 0.0}
+    model = AllocationNMF(N_COMPONENTS, **PRIORS, **settings, n_chains=1, random_state=seed).fit(counts)
+    return model, float(model.log_joint_draws_.mean()) if inference == "gibbs" else model.log_allocation_
 
 
 def slices(counts: Any, components: Floats, activations: Floats) -> Floats:
@@ -93,18 +91,19 @@ def truth() -> float:
     return model.log_allocation(LEVEL * drawn.present[:, None, :] * drawn.parts.T[None])
 
 
-def write(notebook: Notebook, n_starts: int, n_sweeps: int) -> None:
+def make(notebook: Notebook) -> None:
     """Pictures of each method's parts and of one picture's slices of S, and a table of how many parts are right."""
     from partwise.plotting import plot_parts_images
 
+    n_starts, n_sweeps = (1, 200) if notebook.quick else (5, 1000)
     rows = [["truth", "17", "", f"log p(S) = {notebook.step('figure 1, truth', truth):.0f}"]]
     for inference in ("kl-nmf", "bld", "map", "gibbs"):
-        result = notebook.step(f"figure 1, {inference}, with slices", partial(fit, inference, n_starts, n_sweeps))
+        result = notebook.step(f"figure 1, {inference}, with slices", fit, inference, n_starts, n_sweeps)
         score = {"kl-nmf": "log-likelihood", "gibbs": "mean log p(X, labels)"}.get(inference, "log p(S)")
         each = ", ".join(str(number) for number in result["all_recovered"])
         rows.append([inference, f"{result['recovered']} of 17", each, f"{score} = {result['score']:.0f}"])
         name = f"figure1_{inference.replace('-', '_')}"
         for suffix, pictures, common in (("", "components", False), ("_slices", "slices", True)):
             figure = plot_parts_images(np.array(result[pictures]), SWIMMER_SHAPE, n_columns=9, common_scale=common)
-            notebook.figure(name + suffix, figure)  # type: ignore[arg-type]  # a new figure, not a part of one
-    notebook.section("Figure 1", table(["method", "parts at cosine 0.9", "of each start", "score"], rows))
+            notebook.figure(name + suffix, figure)
+    notebook.table("Figure 1", ["method", "parts at cosine 0.9", "of each start", "score"], rows)

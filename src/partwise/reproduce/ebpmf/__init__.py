@@ -5,6 +5,6 @@ Errors of Poisson means by family of priors, recovery of sparse factors, and pre
 
 from __future__ import annotations
 
-from partwise.reproduce.ebpmf._run import run
+from partwise.reproduce.ebpmf import poisson_means, prediction, recovery
 
-__all__ = ["run"]
+EXPERIMENTS = (poisson_means.make, recovery.make, prediction.make)

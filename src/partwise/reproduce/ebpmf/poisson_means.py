@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from partwise.empirical_bayes.means import ebpm
-from partwise.plotting._figures import BLUE, GREY, ORANGE, new_figure
+from partwise.plotting._figures import BLUE, GREY, ORANGE, finish_axes, new_figure
+from partwise.plotting._types import Figure
 from partwise.priors.mixture import GammaMixture
 from partwise.reproduce._notebook import Notebook
-from partwise.reproduce._tables import table
 from partwise.reproduce.ebpmf._simulated import SPARSE, mixture
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 FAMILIES = ("gamma", "point-gamma", "two-gamma", "exponential-mixture", "gamma-mixture", "nonparametric")
 TRUTHS = {
@@ -28,15 +24,13 @@ TRUTHS = {
 }
 
 
-def run(notebook: Notebook) -> None:
+def make(notebook: Notebook) -> None:
     """Table and figure."""
     n_sets, size = (2, 300) if notebook.quick else (20, 1000)
-    results = {
-        name: notebook.step(f"means: {name}", partial(errors, prior, n_sets, size)) for name, prior in TRUTHS.items()
-    }
+    results = {name: notebook.step(f"means: {name}", errors, prior, n_sets, size) for name, prior in TRUTHS.items()}
     notebook.figure("poisson_means", picture(results))
     rows = [[name, *(f"{np.mean(values):.3f}" for values in found.values())] for name, found in results.items()]
-    notebook.section("Poisson means", table(["rates", *next(iter(results.values()))], rows))
+    notebook.table("Poisson means", ["rates", *next(iter(results.values()))], rows)
 
 
 def errors(prior: GammaMixture, n_sets: int, size: int) -> dict[str, list[float]]:
@@ -67,10 +61,7 @@ def picture(results: dict[str, Any]) -> Figure:
         ax.axvline(1.0, color=GREY, linewidth=0.8, linestyle=":")
         ax.set_xlim(0.0, max(1.05, 1.1 * float(means.max())))
         ax.set_yticks(heights, FAMILIES, fontsize=8)
-        ax.set_title(name, fontsize=9)
-        ax.tick_params(axis="x", labelsize=8)
-        ax.spines[["top", "right"]].set_visible(False)
-    figure.supxlabel(
-        "mean squared error, in units of maximum likelihood's (dotted); orange: with the true prior", fontsize=9
-    )
+        finish_axes(ax, title=name, title_place="center", tick_size=8)
+    units = "in units of maximum likelihood's (dotted); orange: with the true prior"
+    figure.supxlabel(f"mean squared error, {units}", fontsize=9)
     return figure

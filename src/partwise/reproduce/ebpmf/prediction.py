@@ -3,25 +3,18 @@
 from __future__ import annotations
 
 import os
-import warnings
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.special import gammaln
-from sklearn.exceptions import ConvergenceWarning
 
-from partwise.plotting._figures import BLUE, ORANGE, new_figure
-from partwise.poisson.estimator import PoissonNMF
-from partwise.reproduce._notebook import Notebook
-from partwise.reproduce._tables import table
+from partwise.plotting._figures import BLUE, ORANGE, finish_axes, new_figure
+from partwise.plotting._types import Figure
+from partwise.reproduce._notebook import Notebook, table
 from partwise.reproduce.ebpmf._simulated import sparse_factors
 from partwise.reproduce.ebpmf.recovery import fit
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 Floats = NDArray[np.float64]
 
@@ -43,20 +36,19 @@ STYLES = {
 }
 
 
-def run(notebook: Notebook) -> None:
+def make(notebook: Notebook) -> None:
     """Tables and figure."""
     quick = notebook.quick
-    results = {
-        "simulated, 5 parts": {
-            str(size): notebook.step(f"thinned: simulated, K = {size}", partial(simulated, size, quick))
-            for size in ((2, 5, 12) if quick else (2, 3, 5, 8, 12, 20, 30))
-        }
-    }
+    sizes: dict[str, tuple[int, ...]] = {"simulated": (2, 5, 12) if quick else (2, 3, 5, 8, 12, 20, 30)}
     if os.environ.get("PARTWISE_DATA"):
-        results["ap"] = {
-            str(size): notebook.step(f"thinned: ap, K = {size}", partial(ap, size, quick))
-            for size in ((10,) if quick else (5, 10, 20, 40))
+        sizes["ap"] = (10,) if quick else (5, 10, 20, 40)
+    titles, computed = {"simulated": "simulated, 5 parts", "ap": "ap"}, {"simulated": simulated, "ap": ap}
+    results = {
+        titles[data]: {
+            str(size): notebook.step(f"thinned: {data}, K = {size}", computed[data], size, quick) for size in tried
         }
+        for data, tried in sizes.items()
+    }
     notebook.figure("prediction", picture(results))
     parts = []
     for name, found in results.items():
@@ -96,22 +88,8 @@ def scores(counts: Any, n_components: int, max_iter: int) -> Scores:
         if iteration <= 10 or iteration % 5 == 0:
             found[EARLY] = _better(found[EARLY], judge.scores(state.activations, state.dictionary))
 
-    # Both have the same number of iterations, enough or not.
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        _score_all(found, judge, kept, n_components, max_iter, look)
-    return found
-
-
-def _score_all(found: Scores, judge: Judge, kept: Any, n_components: int, max_iter: int, look: Any) -> None:
-    model = PoissonNMF(
-        n_components,
-        random_state=0,
-        max_iter=max_iter,
-        tol=1e-5,
-        callbacks=[look],
-        progress=False,
-    ).fit(kept)
+    # All have the same number of iterations, enough or not.
+    model = fit(CONVERGED, kept, n_components, max_iter=max_iter, callbacks=[look])
     found[CONVERGED] = judge.scores(model.transform(kept), model.components_.T)
     found[EARLY] = _better(found[EARLY], found[CONVERGED])
     for name in BAYES:
@@ -119,6 +97,7 @@ def _score_all(found: Scores, judge: Judge, kept: Any, n_components: int, max_it
         last = LastState()
         fit(name, kept, n_components, max_iter=max_iter, callbacks=[last])
         found[name] = judge.scores(last.state.activations.mean, last.state.dictionary.mean)
+    return found
 
 
 def _better(one: dict[str, float], other: dict[str, float]) -> dict[str, float]:
@@ -181,15 +160,12 @@ def picture(results: dict[str, Any]) -> Figure:
             ax, sizes = axes[row, column], [int(size) for size in found]
             for name, (color, marker, line) in STYLES.items():
                 values = [at[name][smoothing] for at in found.values()]
-                ax.plot(
-                    sizes, values, marker=marker, linestyle=line, color=color, markersize=4, linewidth=1.2, label=name
-                )
+                look = {"marker": marker, "linestyle": line, "color": color, "markersize": 4, "linewidth": 1.2}
+                ax.plot(sizes, values, label=name, **look)
             ax.set_xscale("log")
             ax.set_xticks(sizes, [str(size) for size in sizes])
             ax.minorticks_off()
-            ax.set_title(f"{title}, {label}", fontsize=9)
-            ax.tick_params(labelsize=8)
-            ax.spines[["top", "right"]].set_visible(False)
+            finish_axes(ax, title=f"{title}, {label}", title_place="center", tick_size=8)
     axes[0, -1].legend(fontsize=7, frameon=False)
     figure.supxlabel("number of parts", fontsize=9)
     figure.supylabel("log probability of a held-out count (nats)", fontsize=9)

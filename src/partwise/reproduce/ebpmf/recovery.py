@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from partwise.empirical_bayes.estimator import EmpiricalBayesPoissonNMF
-from partwise.plotting._figures import BLUE, ORANGE, new_figure
+from partwise.plotting._figures import BLUE, ORANGE, finish_axes, new_figure
+from partwise.plotting._types import Figure
 from partwise.poisson.estimator import PoissonNMF
 from partwise.reproduce._notebook import Notebook
-from partwise.reproduce._tables import table
 from partwise.reproduce.ebpmf._simulated import sparse_factors
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 Floats = NDArray[np.float64]
 
@@ -35,13 +31,11 @@ MEASURES = {
 }
 
 
-def run(notebook: Notebook) -> None:
+def make(notebook: Notebook) -> None:
     """Table and figure."""
-    depths = (30, 100) if notebook.quick else (10, 20, 40, 80, 160, 320)
-    n_sets = 1 if notebook.quick else 5
+    depths, n_sets = ((30, 100), 1) if notebook.quick else ((10, 20, 40, 80, 160, 320), 5)
     results = {
-        str(depth): notebook.step(f"recovery: {depth} counts a sample", partial(recovered, depth, n_sets))
-        for depth in depths
+        str(depth): notebook.step(f"recovery: {depth} counts a sample", recovered, depth, n_sets) for depth in depths
     }
     notebook.figure("recovery", picture(results))
     rows = [
@@ -49,7 +43,7 @@ def run(notebook: Notebook) -> None:
         for depth, found in results.items()
         for name in METHODS
     ]
-    notebook.section("Recovery of sparse factors", table(["counts a sample", "method", *MEASURES.values()], rows))
+    notebook.table("Recovery of sparse factors", ["counts a sample", "method", *MEASURES.values()], rows)
 
 
 def recovered(depth: float, n_sets: int) -> dict[str, dict[str, list[float]]]:
@@ -110,9 +104,6 @@ def picture(results: dict[str, Any]) -> Figure:
         ax.set_xscale("log")
         ax.set_xticks(depths, [f"{depth:g}" for depth in depths])
         ax.minorticks_off()
-        ax.set_xlabel("counts a sample", fontsize=9)
-        ax.set_title(label, fontsize=9)
-        ax.tick_params(labelsize=8)
-        ax.spines[["top", "right"]].set_visible(False)
+        finish_axes(ax, "counts a sample", title=label, title_place="center", label_size=9, tick_size=8)
     ax.legend(fontsize=7, frameon=False)
     return figure

@@ -1,11 +1,11 @@
 """Filstroff et al. (2018), Closed-form marginal likelihood in Gamma-Poisson matrix factorization.
 
 Figures 1 to 4, the exact likelihood of the data set for which the paper could not compute it, the same at three scales,
-and surplus components on twenty data sets.
+and surplus components on twenty data sets. The full version takes up to four hours, most of them for Figure 4.
 """
 
 from __future__ import annotations
 
-from partwise.reproduce.gap._run import run
+from partwise.reproduce.gap import contour, nips, scales, surplus
 
-__all__ = ["run"]
+EXPERIMENTS = (contour.make, scales.make, surplus.make, nips.make)

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Container
 from functools import cache
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from partwise import GammaPoissonNMF
 from partwise.core.keys import Key
 from partwise.gamma_poisson import GammaPoissonModel
+
+Floats = NDArray[np.float64]
 
 # Eq. 50, features x components.
 DICTIONARY = np.array([[0.638, 0.075], [0.009, 0.568], [0.044, 0.126], [0.309, 0.231]])
@@ -23,17 +27,26 @@ def counts(scale: float, seed: int = 0, n_samples: int = 100) -> Any:
 
 
 class Dictionaries:
-    """Keeps the dictionary after each iteration, and the CPU seconds."""
+    """A callback that keeps the dictionary and the CPU seconds so far, after each iteration or after some of them.
 
-    def __init__(self) -> None:
-        self._began = time.process_time()
-        self.kept: list[np.ndarray[Any, Any]] = []
-        self.seconds: list[float] = []
+    Parameters
+    ----------
+    wanted
+        Iterations whose dictionaries are kept; all by default.
+    """
+
+    def __init__(self, wanted: Container[int] | None = None) -> None:
+        self._wanted, self._began = wanted, time.process_time()
+        self.kept: dict[int, Floats] = {}
+        self.seconds: dict[int, float] = {}
 
     def __call__(self, iteration: int, state: Any, trace: Any) -> None:
         """Called after each iteration of a fit."""
-        self.kept.append(state.dictionary.copy())
-        self.seconds.append(time.process_time() - self._began)
+        self.seconds[iteration] = time.process_time() - self._began
+        if self._wanted is None or iteration in self._wanted:
+            # The state of on-line EM is a statistic.
+            dictionary = getattr(state, "dictionary", None)
+            self.kept[iteration] = (state.statistic if dictionary is None else dictionary).copy()
 
 
 @cache

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -11,11 +10,9 @@ from partwise.core.keys import Key
 from partwise.gamma_poisson import GammaPoissonModel
 from partwise.likelihood import exact
 from partwise.plotting._figures import new_figure
+from partwise.plotting._types import Figure
 from partwise.reproduce._notebook import Notebook
 from partwise.reproduce.gap._paper import ALGORITHMS, followed
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 _TRUTH, _N_SAMPLES, _N_LAST = np.array([[1.0, 3.0]]), 300, 80
 
@@ -25,10 +22,9 @@ def make(notebook: Notebook) -> None:
     X = GammaPoissonModel(_TRUTH).simulate(Key(1).for_stage("data"), _N_SAMPLES).toarray()
     mean = float(X.mean())
     n_points, n_iterations, n_draws = (25, 90, 40) if notebook.quick else (60, 500, 300)
-    surface = notebook.step("figure 1: contours", partial(_surface, X, mean, n_points))
+    surface = notebook.step("figure 1: contours", _surface, X, mean, n_points)
     iterates = {
-        name: notebook.step(f"figure 1: {name}", partial(_iterates, X, name, n_iterations, n_draws))
-        for name in ALGORITHMS
+        name: notebook.step(f"figure 1: {name}", _iterates, X, name, n_iterations, n_draws) for name in ALGORITHMS
     }
     notebook.figure("figure1", _picture(surface, iterates, mean))
     errors = {name: float(np.abs(np.sum(path, axis=1) - mean).max()) for name, path in iterates.items()}
@@ -48,7 +44,7 @@ def _surface(X: Any, mean: float, n_points: int) -> dict[str, Any]:
 
 def _iterates(X: Any, name: str, n_iterations: int, n_draws: int) -> Any:
     seen = followed(X, 2, name, n_iterations, n_draws)
-    return np.array(seen.kept)[-_N_LAST:, 0, :]
+    return np.array([*seen.kept.values()])[-_N_LAST:, 0, :]
 
 
 def _picture(surface: dict[str, Any], iterates: dict[str, Any], mean: float) -> Figure:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,7 +10,7 @@ from numpy.typing import NDArray
 from partwise import GammaPoissonNMF
 from partwise.likelihood import smc
 from partwise.reproduce._notebook import Notebook
-from partwise.reproduce.gap._paper import compile_kernels
+from partwise.reproduce.gap._paper import Dictionaries, compile_kernels
 
 N_SCORED, N_COMPONENTS = 200, 10
 # Iterations after which the likelihood is looked at; published runs are kept from one to the next.
@@ -44,8 +42,8 @@ def published(notebook: Notebook, X: Any, name: str, seed: int, n_iterations: in
     }
     parts, begin = [], 0
     for end in (*(end for end in _PARTS if end < n_iterations), n_iterations):
-        run = partial(curve, X, name, seed, begin=begin, max_iter=end, **settings)
-        parts.append(notebook.step(f"figure 4: {name} {seed} to iteration {end}", run))
+        step = f"figure 4: {name} {seed} to iteration {end}"
+        parts.append(notebook.step(step, curve, X, name, seed, begin=begin, max_iter=end, **settings))
         begin = end
     return {key: [value for part in parts for value in part[key]] for key in parts[0]}
 
@@ -70,18 +68,19 @@ def curve(X: Any, name: str, seed: int, *, begin: int = 0, **settings: Any) -> C
         Seconds and column norms of each iteration; iterations that were scored, the scores and their standard errors.
     """
     compile_kernels(name)
-    seen = _Marked()
+    seen = Dictionaries(MARKS)
     model = GammaPoissonNMF(
         N_COMPONENTS, inference=name, random_state=seed, callbacks=[seen], progress=False, **settings
     ).fit(X)
-    seen.dictionaries[model.n_iter_] = model.components_.T
+    seen.kept[model.n_iter_] = model.components_.T
     # Of a part of a run, only its end.
-    marks = [model.n_iter_] if "checkpoint" in settings else sorted(seen.dictionaries)
-    scores = [score(X, seen.dictionaries[mark]) for mark in marks]
+    marks = [model.n_iter_] if "checkpoint" in settings else sorted(seen.kept)
+    scores = [score(X, seen.kept[mark]) for mark in marks]
     # What ran before a fit was cut off was not seen; the trace has its seconds by the clock.
     clock = np.diff(model.trace_["elapsed"], prepend=0.0)
+    spent = dict(zip(seen.seconds, np.diff([*seen.seconds.values()], prepend=0.0), strict=True))
     return {
-        "seconds": [seen.seconds.get(i + 1, clock[i]) for i in range(begin, model.n_iter_)],
+        "seconds": [spent.get(i + 1, clock[i]) for i in range(begin, model.n_iter_)],
         "norms": model.column_norms_[begin:],
         "marks": marks,
         "scores": [value for value, _ in scores],
@@ -95,20 +94,3 @@ def score(X: Any, dictionary: NDArray[np.floating[Any]]) -> tuple[float, float]:
     # Entries that an algorithm has emptied may be needed by documents whose words it has not seen in them.
     found = smc(X[rows], np.maximum(dictionary, 1e-30), 1.0, 1.0, rng=0, n_draws=64, n_islands=4)
     return found.total, found.total_std_error
-
-
-class _Marked:
-    """Processor seconds of each iteration, and some of the dictionaries; shapes and rates are 1."""
-
-    def __init__(self) -> None:
-        self._latest = time.process_time()
-        self.seconds: dict[int, float] = {}
-        self.dictionaries: dict[int, NDArray[np.float64]] = {}
-
-    def __call__(self, iteration: int, state: Any, trace: Any) -> None:
-        now = time.process_time()
-        self.seconds[iteration], self._latest = now - self._latest, now
-        if iteration in MARKS:
-            # The state of on-line EM is a statistic.
-            dictionary = getattr(state, "dictionary", None)
-            self.dictionaries[iteration] = (state.statistic if dictionary is None else dictionary).copy()

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -11,12 +10,9 @@ from partwise.core.keys import Key
 from partwise.errors import InvalidInputError
 from partwise.gamma_poisson import GammaPoissonModel
 from partwise.plotting._figures import new_figure
+from partwise.plotting._types import Figure
 from partwise.reproduce._notebook import Notebook
-from partwise.reproduce._tables import table
 from partwise.reproduce.gap.curves import N_SCORED, Curve, curve, published
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 # Iterations of each seed. The paper runs 1,000 of MCEM-C and of MCEM-CH, and does not report MCEM-H.
 PUBLISHED = {"mcem-c": (600, 100, 100), "mcem-ch": (400,), "mcem-h": (3,)}
@@ -51,7 +47,7 @@ def make(notebook: Notebook) -> None:
     rows = [
         [
             name,
-            f"{len(found)}",
+            len(found),
             _range([len(c["norms"]) for c in found]),
             _range([sum(c["seconds"]) for c in found]),
             _range([c["scores"][-1] for c in found]),
@@ -61,10 +57,8 @@ def make(notebook: Notebook) -> None:
         for name, found in results.items()
     ]
     head = ["algorithm", "seeds", "iterations", "CPU seconds", "at the end", "standard error", "columns not empty"]
-    notebook.section(
-        "Figure 4",
-        f"Log-likelihood of {min(N_SCORED, X.shape[0])} of {X.shape[0]} training documents:\n\n" + table(head, rows),
-    )
+    before = f"Log-likelihood of {min(N_SCORED, X.shape[0])} of {X.shape[0]} training documents:"
+    notebook.table("Figure 4", head, rows, before=before)
 
 
 def curves(notebook: Notebook, X: Any) -> dict[str, list[Curve]]:
@@ -75,9 +69,7 @@ def curves(notebook: Notebook, X: Any) -> dict[str, list[Curve]]:
         results[name] = [published(notebook, X, name, seed, *size) for seed, size in enumerate(sizes)]
     for name, (settings, n_seeds) in OURS.items():
         seeds = range(1 if notebook.quick else n_seeds)
-        results[name] = [
-            notebook.step(f"figure 4: {name} {seed}", partial(curve, X, name, seed, **settings)) for seed in seeds
-        ]
+        results[name] = [notebook.step(f"figure 4: {name} {seed}", curve, X, name, seed, **settings) for seed in seeds]
     return results
 
 

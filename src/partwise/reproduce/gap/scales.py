@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import time
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from partwise import GammaPoissonNMF
 from partwise.likelihood import exact
 from partwise.plotting._figures import new_figure
+from partwise.plotting._types import Figure
 from partwise.reproduce._notebook import Notebook
 from partwise.reproduce.gap._paper import ALGORITHMS, DICTIONARY, counts, followed
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 # Iterations at each scale, as in the paper for 1 and 100; and of the short version at all scales.
 _ITERATIONS, _FEW = {1: 500, 10: 500, 100: 2000}, 60
@@ -27,9 +24,9 @@ def make(notebook: Notebook) -> None:
     for scale, n_iterations in _ITERATIONS.items():
         sizes = (_FEW, 100, 12) if notebook.quick else (n_iterations, 300, 40)
         results[scale] = {
-            name: notebook.step(f"scale {scale}: {name}", partial(_fit, scale, name, *sizes)) for name in ALGORITHMS
+            name: notebook.step(f"scale {scale}: {name}", _fit, scale, name, *sizes) for name in ALGORITHMS
         }
-    best = {scale: notebook.step(f"scale {scale}: auto", partial(_best, scale)) for scale in _ITERATIONS}
+    best = {scale: notebook.step(f"scale {scale}: auto", _best, scale) for scale in _ITERATIONS}
     notebook.figure("figures2_and_3", _picture(results, best))
     rows = []
     for scale, fits in results.items():
@@ -46,10 +43,10 @@ def _fit(scale: int, name: str, n_iterations: int, n_draws: int, n_values: int) 
     seen = followed(X, 3, name, n_iterations, n_draws)
     chosen = np.unique(np.geomspace(1, n_iterations, n_values).astype(int)) - 1
     return {
-        "seconds": seen.seconds,
-        "norms": [dictionary.sum(axis=0) for dictionary in seen.kept],
+        "seconds": [*seen.seconds.values()],
+        "norms": [dictionary.sum(axis=0) for dictionary in seen.kept.values()],
         "chosen": chosen,
-        "cost": [-exact(X, seen.kept[i], 1.0, 1.0).total for i in chosen],
+        "cost": [-exact(X, seen.kept[i + 1], 1.0, 1.0).total for i in chosen],
     }
 
 

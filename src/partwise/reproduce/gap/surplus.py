@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import partial
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,6 @@ import numpy as np
 from partwise import GammaPoissonNMF
 from partwise.likelihood import exact, smc
 from partwise.reproduce._notebook import Notebook
-from partwise.reproduce._tables import table
 from partwise.reproduce.gap._paper import DICTIONARY, counts
 
 _SCALE, _N_PARTS, _STD_ERROR = 100, DICTIONARY.shape[1], 0.3
@@ -19,7 +18,7 @@ _SCALE, _N_PARTS, _STD_ERROR = 100, DICTIONARY.shape[1], 0.3
 def make(notebook: Notebook) -> None:
     """Compute, and report."""
     seeds = range(2 if notebook.quick else 20)
-    results = [notebook.step(f"surplus components: data set {seed}", partial(compared, seed)) for seed in seeds]
+    results = [notebook.step(f"surplus components: data set {seed}", compared, seed) for seed in seeds]
     found = {name: np.array([result[name] for result in results]) for name in results[0]}
     ours, joint = np.median(found["share"]), np.median(found["joint_share"])
     # Columns of 1e-8 of the counts are as empty as columns of 0.
@@ -30,15 +29,17 @@ def make(notebook: Notebook) -> None:
         for seed, r in zip(seeds, results, strict=True)
     ]
     head = ["data set", "K = 3", "K = 5", "standard error", "surplus, MMLE", "surplus, joint"]
-    notebook.section(
+    notebook.table(
         f"Surplus components, {len(results)} data sets",
-        f"- K = 3: exact log-likelihood minus the truth's: least {found['three'].min():.2f}, median"
+        head,
+        rows,
+        before=f"- K = 3: exact log-likelihood minus the truth's: least {found['three'].min():.2f}, median"
         f" {np.median(found['three']):.2f}.\n"
         f"- K = 5: by SMC, least {found['five'].min():.2f}, in standard errors"
         f" {np.min(found['five'] / found['error']):.1f} (largest standard error {found['error'].max():.2f}).\n"
         f"- Share of the surplus columns at K = 5, median: MMLE {ours:.2%}, joint {joint:.2%}, which is {larger} five"
         f" times larger. Above 2% in {np.sum(found['share'] > 0.02)} and {np.sum(found['joint_share'] > 0.02)} data"
-        " sets.\n\n" + table(head, rows),
+        " sets.",
     )
 
 
@@ -51,11 +52,10 @@ def compared(seed: int) -> dict[str, float]:
     five = GammaPoissonNMF(5, **settings).fit(X)
     joint = GammaPoissonNMF(5, inference="joint", **settings).fit(X)
     held = five.components_.sum(axis=1) > 0
-    n_draws = 256
-    found = smc(X, five.components_[held].T, 1.0, 1.0, rng=seed, n_draws=n_draws)
-    while found.total_std_error > _STD_ERROR:
-        n_draws *= 4
+    for n_draws in (4**power for power in count(4)):
         found = smc(X, five.components_[held].T, 1.0, 1.0, rng=seed, n_draws=n_draws)
+        if found.total_std_error <= _STD_ERROR:
+            break
     return {
         "three": exact(X, three.components_.T, 1.0, 1.0).total - truth,
         "five": found.total - truth,

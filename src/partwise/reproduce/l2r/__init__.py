@@ -6,6 +6,6 @@ completion beside the exact predictive probability.
 
 from __future__ import annotations
 
-from partwise.reproduce.l2r._run import run
+from partwise.reproduce.l2r import by_collection
 
-__all__ = ["run"]
+EXPERIMENTS = (by_collection.make,)

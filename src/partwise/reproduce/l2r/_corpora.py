@@ -1,4 +1,7 @@
-"""The corpora with their models: the authors' own two, and others trained by `BetaGammaPFA` as the paper says."""
+"""The corpora with their models, and which of their documents are evaluated.
+
+Two corpora are the authors' own; others are trained by `BetaGammaPFA` as the paper says.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +18,7 @@ from partwise.datasets import GAP, load_counts, load_gap
 from partwise.engines.local import LocalEngine
 from partwise.gamma_poisson.beta_gamma import BetaGammaPFA
 from partwise.gamma_poisson.inference.activations import posterior_mean
+from partwise.likelihood import exact_cost
 from partwise.reproduce._notebook import Notebook
 
 Floats = NDArray[np.float64]
@@ -22,6 +26,8 @@ Integers = NDArray[np.int64]
 
 N_WORDS, N_TOPICS = 100, 5
 LARGEST_ENUMERATION = 1e9
+MOST_COST = 2e8
+"""Multiply-adds that an exact value may cost: a tenth of a second."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,15 +78,39 @@ class Corpus:
         """Some of the documents."""
         return replace(self, counts=self.counts[rows])
 
+    def affordable(self) -> NDArray[np.bool_]:
+        """Documents that the polynomial algorithms can do in a tenth of a second each."""
+        cheap: NDArray[np.bool_] = exact_cost(self.counts, self.dictionary).cheapest <= MOST_COST
+        return cheap
+
     def tractable(self) -> Integers:
         """Documents that the paper can evaluate: at most 1e9 terms, and more than one distinct word."""
         few = self.enumeration_sizes() < np.log(LARGEST_ENUMERATION)
         return np.flatnonzero(few & (np.diff(self.counts.indptr) > 1))
 
+    def doublings(self) -> Integers:
+        """``floor(log2(length))`` of each document."""
+        return np.floor(np.log2(self.lengths)).astype(np.int64)
+
 
 def draw_rows(rows: Integers, n: int) -> Integers:
     """At most ``n`` of some rows, by seed."""
     return np.sort(np.random.default_rng(0).permutation(rows)[:n])
+
+
+def enumerable(corpus: Corpus, n: int) -> Corpus:
+    """As the paper: documents of less than 1e9 terms and more than one distinct word, here drawn by seed."""
+    return corpus.rows(draw_rows(corpus.tractable(), n))
+
+
+def of_all_lengths(corpus: Corpus, n: int) -> Corpus:
+    """Documents that the polynomial algorithms can do, evenly over their lengths."""
+    rows = np.flatnonzero(corpus.affordable() & (np.diff(corpus.counts.indptr) > 1))
+    by_length = rows[np.argsort(corpus.lengths[rows], kind="stable")]
+    # Evenly in the logarithm of the length: the rank of a document among those of each doubling.
+    groups = corpus.doublings()[by_length]
+    each = max(1, n // np.unique(groups).size)
+    return corpus.rows(np.concatenate([draw_rows(by_length[groups == group], each) for group in np.unique(groups)]))
 
 
 def small(notebook: Notebook, name: str, n_sweeps: int) -> Corpus:

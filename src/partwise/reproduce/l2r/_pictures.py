@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from partwise.plotting._figures import GREY, grid, new_figure
+from partwise.plotting._figures import GREY, finish_axes, grid, new_figure, write_beside
+from partwise.plotting._types import Figure
 from partwise.reproduce.l2r._methods import EXACT_CONDITIONALS, sampled
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 # Colours of Okabe and Ito; a method has the same in all figures.
 _STYLES: dict[str, tuple[str, str]] = {
@@ -55,26 +53,16 @@ def left_to_right_beside_direct(results: Mapping[str, Any], lengths: Mapping[str
     # Neighbours may be of nearly the same length: their names stand on three levels.
     for rank, (name, length) in enumerate(sorted(lengths.items(), key=lambda item: item[1])):
         ax.axvline(length, color=GREY, linewidth=0.3)
-        ax.annotate(
-            name,
-            (length, 1.0),
-            xycoords=("data", "axes fraction"),
-            xytext=(0, 3 + 14 * (rank % 3)),
-            textcoords="offset points",
-            fontsize=7,
-            rotation=40,
-            color=GREY,
-        )
+        offset, units = (0, 3 + 14 * (rank % 3)), ("data", "axes fraction")
+        write_beside(ax, name, (length, 1.0), offset=offset, xycoords=units, rotation=40)
     ax.axhline(1.0, color=GREY, linewidth=0.8, linestyle=":")
     ax.set_xscale("log")
     ax.set_yscale("log")
     ax.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 4.0, 6.0, 8.0)))
     ax.xaxis.set_major_formatter(ScalarFormatter())
     ax.minorticks_off()
-    ax.tick_params(labelsize=7)
-    ax.set_xlabel("mean length of the documents evaluated", fontsize=9)
-    ax.set_ylabel(f"divergence of DS over method's, S = {n_draws}", fontsize=9)
-    ax.spines[["top", "right"]].set_visible(False)
+    labels = "mean length of the documents evaluated", f"divergence of DS over method's, S = {n_draws}"
+    finish_axes(ax, *labels, label_size=9, tick_size=7)
     return _legend(figure, ax)
 
 
@@ -136,9 +124,7 @@ def _panels(names: list[str], x_label: str, y_label: str) -> tuple[Figure, list[
     figure = new_figure(max(columns, 2) * _PANEL[0], rows * _PANEL[1] + 0.5)
     axes = list(figure.subplots(rows, columns, squeeze=False).flat)
     for ax, name in zip(axes, names, strict=False):
-        ax.set_title(name, fontsize=9)
-        ax.tick_params(labelsize=7)
-        ax.spines[["top", "right"]].set_visible(False)
+        finish_axes(ax, title=name, title_place="center", tick_size=7)
         ax.grid(visible=True, which="major", linewidth=0.3)
     for ax in axes[len(names) :]:
         ax.set_visible(False)

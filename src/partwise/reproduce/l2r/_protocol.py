@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 
-@dataclass(frozen=True)
-class Protocol:
-    """Sizes of the experiments.
+@dataclass(frozen=True, kw_only=True)
+class EvaluationSizes:
+    """Sizes of the experiments; the defaults are those of the full version.
 
     Attributes
     ----------
@@ -29,38 +29,25 @@ class Protocol:
     repeats
         Repetitions in the small corpora.
     large_repeats
-        Repetitions in the large corpora, by number of draws.
+        Numbers of draws in the large corpora, each with its repetitions.
     """
 
-    small: Sequence[str]
-    large: Sequence[str]
-    most_topics: int
-    small_sweeps: int
-    large_sweeps: int
-    documents: int
-    large_documents: int
-    draws: Sequence[int]
-    inner: Sequence[int]
-    most_inner: int
-    repeats: int
-    large_repeats: Mapping[int, int]
+    small: Sequence[str] = ("twitter100", "nips100", "reuters395", "ap", "kos", "newsgroups20")
+    large: Sequence[str] = ("reuters395", "ap", "kos", "newsgroups20")
+    most_topics: int = 100
+    small_sweeps: int = 1000
+    large_sweeps: int = 300
+    documents: int = 200
+    large_documents: int = 100
+    draws: Sequence[int] = (10, 100, 1000)
+    inner: Sequence[int] = (1, 10, 100)
+    most_inner: int = 10_000
+    repeats: int = 10
+    large_repeats: Sequence[tuple[int, int]] = ((10, 10), (100, 3), (1000, 1))
 
 
-FULL = Protocol(
-    small=("twitter100", "nips100", "reuters395", "ap", "kos", "newsgroups20"),
-    large=("reuters395", "ap", "kos", "newsgroups20"),
-    most_topics=100,
-    small_sweeps=1000,
-    large_sweeps=300,
-    documents=200,
-    large_documents=100,
-    draws=(10, 100, 1000),
-    inner=(1, 10, 100),
-    most_inner=10_000,
-    repeats=10,
-    large_repeats={10: 10, 100: 3, 1000: 1},
-)
-QUICK = Protocol(
+FULL = EvaluationSizes()
+QUICK = EvaluationSizes(
     small=("twitter100", "nips100", "reuters395"),
     large=("reuters395",),
     most_topics=10,
@@ -72,10 +59,10 @@ QUICK = Protocol(
     inner=(1, 10),
     most_inner=1000,
     repeats=3,
-    large_repeats={10: 3, 100: 2},
+    large_repeats=((10, 3), (100, 2)),
 )
 
 
-def protocol(quick: bool) -> Protocol:
-    """The long or the short one."""
+def evaluation_sizes(quick: bool) -> EvaluationSizes:
+    """The short or the long ones."""
     return QUICK if quick else FULL

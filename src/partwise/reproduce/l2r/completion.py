@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 from scipy.special import gammaln
 
 from partwise.core.data import CountMatrix
@@ -19,11 +18,8 @@ from partwise.core.keys import key_from
 from partwise.likelihood import document_completion, exact
 from partwise.likelihood.split import split_tokens
 from partwise.reproduce._notebook import Notebook
-from partwise.reproduce.l2r._corpora import Corpus
-from partwise.reproduce.l2r._protocol import Protocol
-from partwise.reproduce.l2r._selection import of_all_lengths
-
-Floats = NDArray[np.float64]
+from partwise.reproduce.l2r._corpora import Corpus, Floats, of_all_lengths
+from partwise.reproduce.l2r._protocol import EvaluationSizes
 
 _SEED = 0
 
@@ -65,9 +61,9 @@ def exact_completion(corpus: Corpus, seed: int) -> dict[str, Floats]:
     return {"counts": both - alone, "tokens": both - numbered - orders, "n_tokens": n_other.astype(np.float64)}
 
 
-def calibrate(notebook: Notebook, corpus: Corpus, protocol: Protocol) -> dict[str, Any]:
+def calibrate(notebook: Notebook, corpus: Corpus, sizes: EvaluationSizes) -> dict[str, Any]:
     """Log probability of a held-out token of each document, exact and as `document_completion` says."""
-    chosen = of_all_lengths(corpus, protocol.documents)
+    chosen = of_all_lengths(corpus, sizes.documents)
 
     def compare() -> dict[str, Any]:
         predictive = exact_completion(chosen, _SEED)

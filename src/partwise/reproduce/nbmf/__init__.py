@@ -6,6 +6,15 @@ what the text leaves open: where its Dir-Dir results come from. Figures 3 and 4 
 
 from __future__ import annotations
 
-from partwise.reproduce.nbmf._run import run
+from partwise.reproduce.nbmf import (
+    concentration,
+    convergence,
+    definitions,
+    dictionaries,
+    dir_dir,
+    prediction,
+    references,
+)
 
-__all__ = ["run"]
+_PARTS = (definitions, convergence, dictionaries, references, dir_dir, concentration, prediction)
+EXPERIMENTS = tuple(part.make for part in _PARTS)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from partwise.binary.fitted import log_probability
+from partwise.contract.bits import log_probability
 from partwise.core.keys import Key
 from partwise.datasets import data_folder, load_binary
 

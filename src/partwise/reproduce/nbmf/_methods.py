@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -12,115 +12,105 @@ from partwise.binary.estimator import BinaryNMF
 from partwise.binary.logistic_pca import LogisticPCA
 from partwise.poisson.estimator import PoissonNMF
 from partwise.reproduce.nbmf._data import Floats
-from partwise.reproduce.nbmf._protocol import Protocol
+from partwise.reproduce.nbmf._protocol import RunLengths
 
 # The R package logisticPCA stops at this change of the mean deviance; the authors gave it four times the iterations.
 _LOGISTIC_TOL, _LOGISTIC_FACTOR = 1e-5, 4
 
 
-class Method(NamedTuple):
-    """A name, and what it predicts from bits with NaN and a seed."""
-
-    name: str
-    predict: Callable[[Floats, int], Floats]
+Prediction = Callable[[Floats, int], Floats]
+"""Probabilities of all cells, from bits with NaN and a seed."""
 
 
-def beta_dir_gs(protocol: Protocol, seed: int, **changes: Any) -> BinaryNMF:
+def beta_dir_gs(lengths: RunLengths, seed: int, **changes: Any) -> BinaryNMF:
     """Beta-Dir GS: alpha = beta = 1, gamma_k = 1/K, one chain."""
-    return BinaryNMF(protocol.n_components, **{**_gibbs(protocol, seed), **changes})
+    return BinaryNMF(lengths.n_components, **{**_gibbs(lengths, seed), **changes})
 
 
-def dir_dir_gs(protocol: Protocol, seed: int, **changes: Any) -> BinaryNMF:
+def dir_dir_gs(lengths: RunLengths, seed: int, **changes: Any) -> BinaryNMF:
     """Dir-Dir GS with the paper's eta_k = 1, and the start that the authors' code has: ten parts of a variational fit.
 
     The text says that labels start at random, from where chains take thousands of sweeps to get as far (see the page on
     the paper).
     """
     paper = {"model": "dir-dir", "activation_concentration": 1.0, "init": "vb"}
-    return BinaryNMF(protocol.n_components, **{**_gibbs(protocol, seed), **paper, **changes})
+    return BinaryNMF(lengths.n_components, **{**_gibbs(lengths, seed), **paper, **changes})
 
 
-def _gibbs(protocol: Protocol, seed: int) -> dict[str, Any]:
+def _gibbs(lengths: RunLengths, seed: int) -> dict[str, Any]:
     return {
-        "burn_in": protocol.burn_in,
-        "n_draws": protocol.n_draws,
-        "thin": protocol.thin,
+        "burn_in": lengths.burn_in,
+        "n_draws": lengths.n_draws,
+        "thin": lengths.thin,
         "n_chains": 1,
         "random_state": seed,
         "progress": False,
     }
 
 
-def beta_dir_vb(protocol: Protocol, seed: int, **changes: Any) -> BinaryNMF:
+def beta_dir_vb(lengths: RunLengths, seed: int, **changes: Any) -> BinaryNMF:
     """Beta-Dir VB: CVB0 with gamma_k = 1/K from hard random labels."""
-    settings = {"n_components": protocol.n_components, "inference": "cvb0", "max_iter": protocol.max_iter}
+    settings = {"n_components": lengths.n_components, "inference": "cvb0", "max_iter": lengths.max_iter}
     return BinaryNMF(**{**settings, "random_state": seed, "progress": False, **changes})
 
 
-def collapsed_bica(n_components: int, protocol: Protocol, seed: int, **changes: Any) -> BinaryNMF:
+def collapsed_bica(n_components: int, lengths: RunLengths, seed: int, **changes: Any) -> BinaryNMF:
     """c-bICA: CVB0 with gamma_k = 1."""
-    return beta_dir_vb(protocol, seed, n_components=n_components, nonparametric=False, **changes)
+    return beta_dir_vb(lengths, seed, n_components=n_components, nonparametric=False, **changes)
 
 
-def bica(n_components: int, protocol: Protocol, seed: int, **changes: Any) -> BinaryNMF:
+def bica(n_components: int, lengths: RunLengths, seed: int, **changes: Any) -> BinaryNMF:
     """bICA: mean-field variational Bayes with gamma_k = 1."""
-    return beta_dir_vb(protocol, seed, inference="vb", n_components=n_components, nonparametric=False, **changes)
+    return beta_dir_vb(lengths, seed, inference="vb", n_components=n_components, nonparametric=False, **changes)
 
 
-def logistic_pca(n_components: int, protocol: Protocol, seed: int, *, penalty: float = 0.0) -> LogisticPCA:
+def logistic_pca(n_components: int, lengths: RunLengths, seed: int, *, penalty: float = 0.0) -> LogisticPCA:
     """logPCA: maximum likelihood as published, or with our penalty."""
-    return LogisticPCA(
-        n_components,
-        penalty=penalty,
-        tol=_LOGISTIC_TOL,
-        max_iter=_LOGISTIC_FACTOR * protocol.max_iter,
-        random_state=seed,
-        progress=False,
-    )
+    settings: dict[str, Any] = {"max_iter": _LOGISTIC_FACTOR * lengths.max_iter, "random_state": seed}
+    return LogisticPCA(n_components, penalty=penalty, tol=_LOGISTIC_TOL, progress=False, **settings)
 
 
-def gibbs_methods(protocol: Protocol) -> list[Method]:
-    """The samplers of the paper, and Dir-Dir with a second concentration that predicts."""
-    return [
-        Method("Beta-Dir GS", _fitted(partial(beta_dir_gs, protocol))),
-        Method("Dir-Dir GS, η = 1", _fitted(partial(dir_dir_gs, protocol))),
-    ]
+def gibbs_methods(lengths: RunLengths) -> dict[str, Prediction]:
+    """The samplers of the paper."""
+    return {
+        "Beta-Dir GS": _fitted(beta_dir_gs, lengths),
+        "Dir-Dir GS, η = 1": _fitted(dir_dir_gs, lengths),
+    }
 
 
-def extra_gibbs_methods(protocol: Protocol) -> list[Method]:
+def extra_gibbs_methods(lengths: RunLengths) -> dict[str, Prediction]:
     """Samplers that the paper does not have: another second concentration, and the mirror image of Beta-Dir."""
-    return [
-        Method("Dir-Dir GS, η = 1/K", _fitted(partial(dir_dir_gs, protocol, activation_concentration=None))),
-        Method("Dir-Beta GS", _fitted(partial(beta_dir_gs, protocol, model="dir-beta"))),
-    ]
+    return {
+        "Dir-Dir GS, η = 1/K": _fitted(dir_dir_gs, lengths, activation_concentration=None),
+        "Dir-Beta GS": _fitted(beta_dir_gs, lengths, model="dir-beta"),
+    }
 
 
-def variational_methods(protocol: Protocol) -> list[Method]:
+def variational_methods(lengths: RunLengths) -> dict[str, Prediction]:
     """Beta-Dir VB, c-bICA and bICA."""
-    return [
-        Method("Beta-Dir VB", _fitted(partial(beta_dir_vb, protocol))),
-        *(Method(f"c-bICA-{k}", _fitted(partial(collapsed_bica, k, protocol))) for k in protocol.few),
-        *(Method(f"bICA-{k}", _fitted(partial(bica, k, protocol))) for k in protocol.few),
-    ]
+    return {
+        "Beta-Dir VB": _fitted(beta_dir_vb, lengths),
+        **{f"c-bICA-{k}": _fitted(collapsed_bica, k, lengths) for k in lengths.few},
+        **{f"bICA-{k}": _fitted(bica, k, lengths) for k in lengths.few},
+    }
 
 
-def baselines(protocol: Protocol) -> list[Method]:
+def baselines(lengths: RunLengths) -> dict[str, Prediction]:
     """Logistic PCA with and without a penalty, LDA, Poisson factorization, and one probability for all cells."""
-    return [
-        *(Method(f"logPCA-{k}", _fitted(partial(logistic_pca, k, protocol))) for k in protocol.fewer),
-        *(
-            Method(f"logPCA-{k}, penalty", _fitted(partial(logistic_pca, k, protocol, penalty=1.0)))
-            for k in protocol.fewer
-        ),
-        *(Method(f"LDA-{k}", partial(lda_probabilities, k)) for k in protocol.fewer),
-        *(Method(f"PoissonNMF-{k}", partial(poisson, k)) for k in protocol.fewer),
-        Method("constant", lambda train, _seed: np.full(train.shape, np.nanmean(train))),
-    ]
+    return {
+        **{f"logPCA-{k}": _fitted(logistic_pca, k, lengths) for k in lengths.fewer},
+        **{f"logPCA-{k}, penalty": _fitted(logistic_pca, k, lengths, penalty=1.0) for k in lengths.fewer},
+        **{f"LDA-{k}": partial(lda_probabilities, k) for k in lengths.fewer},
+        **{f"PoissonNMF-{k}": partial(poisson, k) for k in lengths.fewer},
+        "constant": lambda train, _seed: np.full(train.shape, np.nanmean(train)),
+    }
 
 
-def _fitted(make: Callable[[int], Any]) -> Callable[[Floats, int], Floats]:
+def _fitted(make: Callable[..., Any], *arguments: Any, **settings: Any) -> Prediction:
+    """What a model predicts that is made of these arguments and a seed, and fitted."""
+
     def predict(train: Floats, seed: int) -> Floats:
-        probabilities: Floats = make(seed).fit(train).predict_proba()
+        probabilities: Floats = make(*arguments, seed, **settings).fit(train).predict_proba()
         return probabilities
 
     return predict

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 
-@dataclass(frozen=True)
-class Protocol:
-    """Lengths of runs.
+@dataclass(frozen=True, kw_only=True)
+class RunLengths:
+    """Lengths of runs; the defaults are the paper's.
 
     Attributes
     ----------
@@ -34,36 +34,23 @@ class Protocol:
         The concentrations tried.
     """
 
-    n_components: int
-    burn_in: int
-    n_draws: int
-    thin: int
-    max_iter: int
-    n_splits: int
-    n_repeats: int
-    datasets: Sequence[str]
-    few: Sequence[int]
-    fewer: Sequence[int]
-    sizes: Sequence[int]
-    concentrations: Sequence[float]
+    n_components: int = 100
+    # 4,000 sweeps of burn-in and 1,000 kept, of which every tenth is averaged over: the nine between tell nothing new.
+    burn_in: int = 4000
+    n_draws: int = 100
+    thin: int = 10
+    max_iter: int = 500
+    n_splits: int = 10
+    n_repeats: int = 3
+    datasets: Sequence[str] = ("animals", "parliament", "paleo", "lastfm", "unvotes")
+    few: Sequence[int] = (2, 3, 4, 5, 6, 7, 8)
+    fewer: Sequence[int] = (2, 3, 4)
+    sizes: Sequence[int] = (100, 200, 400)
+    concentrations: Sequence[float] = (0.1, 0.3, 1.0, 3.0, 10.0)
 
 
-# 4,000 sweeps of burn-in and 1,000 kept, of which every tenth is averaged over: the nine between tell nothing new.
-FULL = Protocol(
-    n_components=100,
-    burn_in=4000,
-    n_draws=100,
-    thin=10,
-    max_iter=500,
-    n_splits=10,
-    n_repeats=3,
-    datasets=("animals", "parliament", "paleo", "lastfm", "unvotes"),
-    few=(2, 3, 4, 5, 6, 7, 8),
-    fewer=(2, 3, 4),
-    sizes=(100, 200, 400),
-    concentrations=(0.1, 0.3, 1.0, 3.0, 10.0),
-)
-QUICK = Protocol(
+FULL = RunLengths()
+QUICK = RunLengths(
     n_components=20,
     burn_in=60,
     n_draws=10,
@@ -79,6 +66,6 @@ QUICK = Protocol(
 )
 
 
-def protocol(quick: bool) -> Protocol:
-    """The long or the short one."""
+def run_lengths(quick: bool) -> RunLengths:
+    """The short or the long ones."""
     return QUICK if quick else FULL

@@ -11,11 +11,11 @@ import numpy as np
 from partwise.binary.estimator import BinaryNMF
 from partwise.binary.inference.posterior import posterior_of_counts
 from partwise.binary.model import BinaryModel
-from partwise.plotting._figures import BLUE, GREY, ORANGE, grid, panels
+from partwise.plotting._figures import BLUE, GREY, ORANGE, finish_axes, panel_grid
 from partwise.reproduce._notebook import Notebook
 from partwise.reproduce.nbmf._data import Split, bits, random_split
 from partwise.reproduce.nbmf._methods import beta_dir_vb, bica, collapsed_bica
-from partwise.reproduce.nbmf._protocol import Protocol
+from partwise.reproduce.nbmf._protocol import RunLengths, run_lengths
 
 _COMPONENTS = 5
 _MAKERS: dict[str, tuple[Callable[..., BinaryNMF], str, str]] = {
@@ -25,36 +25,28 @@ _MAKERS: dict[str, tuple[Callable[..., BinaryNMF], str, str]] = {
 }
 
 
-def draw(notebook: Notebook, protocol: Protocol) -> None:
-    """A panel a data set, averages over some splits."""
-    rows, columns = grid(len(protocol.datasets), None, widest=3)
-    figure, axes = panels(None, rows, columns, 2.6, 2.2)
-    for ax, dataset in zip(axes, protocol.datasets, strict=False):
+def make(notebook: Notebook) -> None:
+    """A panel for each data set, averages over some splits."""
+    lengths = run_lengths(notebook.quick)
+    figure, axes = panel_grid(None, len(lengths.datasets), 2.6, 2.2, widest=3)
+    for ax, dataset in zip(axes, lengths.datasets, strict=True):
         for method, (_, colour, style) in _MAKERS.items():
             runs = [
-                notebook.step(
-                    f"fig11, {dataset}, {method}, split {number}", partial(_run, method, dataset, number, protocol)
-                )
-                for number in range(protocol.n_repeats)
+                notebook.step(f"fig11, {dataset}, {method}, split {number}", _run, method, dataset, number, lengths)
+                for number in range(lengths.n_repeats)
             ]
             mean = np.mean([run["perplexity"] for run in runs], axis=0)
             ax.semilogx(runs[0]["iteration"], mean, color=colour, linestyle=style, label=method)
-        ax.set_title(dataset, fontsize=9)
-        ax.set_xlabel("iteration", fontsize=8)
-        ax.set_ylabel("perplexity", fontsize=8)
-        ax.tick_params(labelsize=7)
-        ax.spines[["top", "right"]].set_visible(False)
-    axes[0].legend(fontsize=7, frameon=False)
-    for ax in axes[len(protocol.datasets) :]:
-        ax.set_axis_off()
+        look: dict[str, Any] = {"title": dataset, "title_place": "center", "label_size": 8, "tick_size": 7}
+        finish_axes(ax, "iteration", "perplexity", legend_size=7 if ax is axes[0] else None, **look)
     notebook.figure("figure11_convergence", figure)
 
 
-def _run(method: str, dataset: str, number: int, protocol: Protocol) -> dict[str, list[float]]:
+def _run(method: str, dataset: str, number: int, lengths: RunLengths) -> dict[str, list[float]]:
     split = random_split(bits(dataset), number)
     make = _MAKERS[method][0]
-    estimator = make(protocol, number, tol=0.0)
-    watched = _Watch(split, _prior_of(estimator), set(_iterations(protocol.max_iter)))
+    estimator = make(lengths, number, tol=0.0)
+    watched = _Watch(split, _prior_of(estimator), set(_iterations(lengths.max_iter)))
     estimator.callbacks = [watched]
     estimator.fit(split.train)
     return {"iteration": watched.iterations, "perplexity": watched.perplexities}

@@ -2,36 +2,55 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
+from itertools import product
 from typing import Any
 
+from partwise.binary.estimator import BinaryNMF
 from partwise.reproduce._notebook import Notebook
 from partwise.reproduce.nbmf._data import bits, negative_log_likelihood, random_split
 from partwise.reproduce.nbmf._methods import beta_dir_gs, dir_dir_gs
-from partwise.reproduce.nbmf._protocol import Protocol
+from partwise.reproduce.nbmf._protocol import run_lengths
 
 _SEED = 0
+_FORMATS = {
+    "parliament": "{:,.0f}",
+    "parliament_active": "{}",
+    "parliament_log_joint": "{:,.0f}",
+    "paleo": "{:.4f}",
+    "paleo_active": "{}",
+    "paleo_log_joint": "{:,.0f}",
+}
 
 
-def compare(notebook: Notebook, protocol: Protocol) -> list[dict[str, Any]]:
+def make(notebook: Notebook) -> None:
     """Fit of all of parliament, and prediction of paleo's first split, for each model, concentration and start."""
-    settings: list[tuple[str, dict[str, Any]]] = [("Beta-Dir", {})]
-    settings += [("Dir-Dir, η = 1", {"activation_concentration": 1.0})]
-    settings += [("Dir-Dir, η = 1/K", {"activation_concentration": None})]
-    lines = []
-    for name, changes in settings:
-        for start in ("random", "vb"):
-            run = partial(_run, name, {**changes, "init": start}, protocol, notebook.quick)
-            lines.append({"model": name, "start": start, **notebook.step(f"dir-dir, {name}, start {start}", run)})
-    return lines
+    settings: dict[str, dict[str, Any]] = {
+        "Beta-Dir": {},
+        "Dir-Dir, η = 1": {"activation_concentration": 1.0},
+        "Dir-Dir, η = 1/K": {"activation_concentration": None},
+    }
+    rows = []
+    for (name, changes), start in product(settings.items(), ("random", "vb")):
+        make_model = partial(
+            beta_dir_gs if name == "Beta-Dir" else dir_dir_gs,
+            run_lengths(notebook.quick),
+            _SEED,
+            **changes,
+            init=start,
+        )
+        found = notebook.step(f"dir-dir, {name}, start {start}", _run, make_model, notebook.quick)
+        rows.append([name, start, *(form.format(found[key]) for key, form in _FORMATS.items())])
+    head = ["model", "start", "parliament, NLL", "active", "log joint", "paleo, perplexity", "active", "log joint"]
+    notebook.table("Dir-Dir: second concentration and start", head, rows)
 
 
-def _run(name: str, changes: dict[str, Any], protocol: Protocol, quick: bool) -> dict[str, Any]:
-    make = partial(beta_dir_gs if name == "Beta-Dir" else dir_dir_gs, protocol, _SEED, **changes)
+def _run(make_model: Callable[[], BinaryNMF], quick: bool) -> dict[str, Any]:
     parliament = bits("parliament")
-    whole = make().fit(parliament)
+    whole = make_model().fit(parliament)
     split = random_split(bits("animals" if quick else "paleo"), _SEED)
-    part = make().fit(split.train)
+    part = make_model().fit(split.train)
     return {
         "parliament": negative_log_likelihood(parliament, whole.predict_proba()),
         "parliament_active": whole.n_active_components_,

@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Callable
 from itertools import product
 from statistics import median
-from typing import Any, cast
 
 from partwise.engines.local import LocalEngine
 from partwise.plotting import plot_box_panels
 from partwise.reproduce._notebook import Notebook
 from partwise.reproduce.nbmf._data import bits, random_split
 from partwise.reproduce.nbmf._methods import (
-    Method,
+    Prediction,
     baselines,
     extra_gibbs_methods,
     gibbs_methods,
     variational_methods,
 )
-from partwise.reproduce.nbmf._protocol import Protocol
+from partwise.reproduce.nbmf._protocol import RunLengths, run_lengths
 
-Groups = dict[str, Callable[[Protocol], list[Method]]]
+Groups = dict[str, Callable[[RunLengths], dict[str, Prediction]]]
 
 PAPER: Groups = {"samplers": gibbs_methods, "variational": variational_methods, "baselines": baselines}
 FURTHER: Groups = {"further samplers": extra_gibbs_methods}
@@ -35,22 +33,31 @@ Scores = dict[str, dict[str, list[float]]]
 """Perplexities of each split, by data set and method."""
 
 
-def score_all(notebook: Notebook, protocol: Protocol) -> Scores:
+def make(notebook: Notebook) -> None:
+    """The figure and its tables."""
+    lengths = run_lengths(notebook.quick)
+    scores = score_all(notebook, lengths)
+    draw(notebook, scores)
+    write_scores(notebook, scores)
+    write_seconds(notebook, processor_seconds(notebook, lengths))
+
+
+def score_all(notebook: Notebook, lengths: RunLengths) -> Scores:
     """All perplexities, and the processor seconds of each fit (in the notebook).
 
     Split by split, so that a run that was cut off has some splits of every data set rather than all of a few.
     """
-    scores: Scores = {name: {} for name in protocol.datasets}
-    for groups, n_splits in ((PAPER, protocol.n_splits), (FURTHER, 1)):
-        for split, dataset, (group, methods) in product(range(n_splits), protocol.datasets, groups.items()):
-            found = notebook.step(step_name(group, dataset, split), partial(_score, dataset, split, methods(protocol)))
+    scores: Scores = {name: {} for name in lengths.datasets}
+    for groups, n_splits in ((PAPER, lengths.n_splits), (FURTHER, 1)):
+        for split, dataset, (group, methods) in product(range(n_splits), lengths.datasets, groups.items()):
+            found = notebook.step(step_name(group, dataset, split), _score, dataset, split, methods(lengths))
             for method, result in found.items():
                 scores[dataset].setdefault(method, []).append(float(result["perplexity"]))
     return scores
 
 
 def draw(notebook: Notebook, scores: Scores) -> None:
-    """Boxes of all methods, a panel a data set; what is far worse than a constant is only named."""
+    """Boxes of all methods, a panel for each data set; what is far worse than a constant is only named."""
     constant = {dataset: median(found["constant"]) for dataset, found in scores.items()}
     figure = plot_box_panels(
         {dataset: {name: found[name] for name in found if name != "constant"} for dataset, found in scores.items()},
@@ -58,16 +65,34 @@ def draw(notebook: Notebook, scores: Scores) -> None:
         references=constant,
         tops={dataset: 1.15 * value for dataset, value in constant.items()},
     )
-    notebook.figure("figure10_prediction", cast(Any, figure))
+    notebook.figure("figure10_prediction", figure)
 
 
-def processor_seconds(notebook: Notebook, protocol: Protocol) -> dict[str, float]:
+def write_scores(notebook: Notebook, scores: Scores) -> None:
+    """Median perplexities of all methods."""
+    rows = []
+    for method in dict.fromkeys(method for found in scores.values() for method in found):
+        cells = [f"{median(found[method]):.4f}" if method in found else "" for found in scores.values()]
+        rows.append([method, *cells])
+    title = "Held-out perplexity, median of the splits (Figure 10; one split of other methods)"
+    notebook.table(title, ["method", *scores], rows)
+
+
+def processor_seconds(notebook: Notebook, lengths: RunLengths) -> dict[str, float]:
     """Of the two samplers of the paper, all splits, by data set."""
-    found = dict.fromkeys(protocol.datasets, 0.0)
-    for dataset, split in product(protocol.datasets, range(protocol.n_splits)):
+    found = dict.fromkeys(lengths.datasets, 0.0)
+    for dataset, split in product(lengths.datasets, range(lengths.n_splits)):
         fits = notebook.step(step_name("samplers", dataset, split), dict)
         found[dataset] += sum(float(fit["seconds"]) for fit in fits.values())
     return found
+
+
+def write_seconds(notebook: Notebook, seconds: dict[str, float]) -> None:
+    """Processor seconds by data set and in all."""
+    total = sum(seconds.values())
+    rows = {**seconds, "all, one core": total, "all, two cores": total / 2}
+    title = "Processor seconds of the two samplers of the paper, all splits"
+    notebook.table(title, ["data", "seconds"], [[name, f"{value:,.0f}"] for name, value in rows.items()])
 
 
 def step_name(group: str, dataset: str, split: int) -> str:
@@ -75,16 +100,15 @@ def step_name(group: str, dataset: str, split: int) -> str:
     return f"fig10, {group}, {dataset}, split {split}"
 
 
-def _score(dataset: str, number: int, methods: Sequence[Method]) -> dict[str, dict[str, float]]:
+def _score(dataset: str, number: int, methods: dict[str, Prediction]) -> dict[str, dict[str, float]]:
     split = random_split(bits(dataset), number)
-    found: dict[str, dict[str, float]] = {method.name: {} for method in methods}
+    found: dict[str, dict[str, float]] = {name: {} for name in methods}
 
-    def one(position: int) -> None:
-        method = methods[position]
+    def one(name: str) -> None:
         began = time.thread_time()
-        probabilities = method.predict(split.train, number)
+        probabilities = methods[name](split.train, number)
         seconds = time.thread_time() - began
-        found[method.name] = {"perplexity": split.perplexity(probabilities), "seconds": seconds}
+        found[name] = {"perplexity": split.perplexity(probabilities), "seconds": seconds}
 
-    LocalEngine(-1).for_each(one, range(len(methods)))
+    LocalEngine(-1).for_each(one, list(methods))
     return found

@@ -1,0 +1,21 @@
+"""What a model is: what its class declares, what a fitted model offers, and the shell that all models share.
+
+Everything above the families (selection, reports, plots, the command) asks what is named here and nothing else. A
+family subclasses `CountModel` or `BitModel`, declares itself, and implements `_fit` and `_activations`.
+"""
+
+from partwise.contract.bits import BitModel
+from partwise.contract.counts import CountModel
+from partwise.contract.declaration import Candidate, Declaration
+from partwise.contract.estimator import FactorizationEstimator
+from partwise.contract.heldout import HiddenCells, ThinnedCounts
+
+__all__ = [
+    "BitModel",
+    "Candidate",
+    "CountModel",
+    "Declaration",
+    "FactorizationEstimator",
+    "HiddenCells",
+    "ThinnedCounts",
+]

@@ -1,0 +1,105 @@
+"""What all models of counts share: document completion, scores per held-out token, Poisson noise."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from partwise.contract.estimator import FactorizationEstimator
+from partwise.contract.heldout import HiddenCells, ThinnedCounts, bernoulli_rows, poisson_rows
+from partwise.core.keys import RandomState, key_from
+from partwise.likelihood.completion import Completion, complete
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(eq=False, repr=False)
+class CountModel(FactorizationEstimator):
+    """Base of the estimators of counts, and of other nonnegative numbers."""
+
+    def completion(self, X: Any, *, random_state: RandomState = 0, share: float = 0.5) -> Completion:
+        """Document completion: about half of each sample's tokens are given, and the others are predicted.
+
+        Each token goes to one half or the other by a keyed coin. Activations are found from the given half, and the
+        other half is predicted from them, so nothing is scored that anything was fitted to.
+
+        Parameters
+        ----------
+        X
+            Data as for `fit`, best samples that the model was not fitted to.
+        random_state
+            Seed of the split: int, Generator or None. With the same seed, all models get the same split.
+        share
+            Share of the tokens that is given.
+
+        Returns
+        -------
+        Completion
+            Mean log-likelihood of a held-out token of each sample, and the number of these tokens; ``per_token`` is the
+            mean over all of them.
+        """
+        data = self.checked_data(X, caller="score")
+        with self._compiling():
+            solve = RowSolver.of(self)
+            return complete(data, key_from(random_state), self.components_.T, solve, self._engine(), share)
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Held-out log-likelihood per token of new samples, in nats; greater is better.
+
+        The mean log probability of a held-out token given the other half of its sample: see `completion`. It means the
+        same for all models of counts.
+
+        Parameters
+        ----------
+        X
+            Data as for `fit`, best samples that the model was not fitted to.
+        y
+            Ignored.
+        """
+        return self.completion(X).per_token
+
+    def perplexity(self, X: Any) -> float:
+        """Perplexity per held-out token of new samples, exp(-score); smaller is better.
+
+        Parameters
+        ----------
+        X
+            Data as for `fit`, best samples that the model was not fitted to.
+        """
+        return float(np.exp(-self.score(X)))
+
+    def held_out_log_likelihood(self, held_out: ThinnedCounts | HiddenCells) -> Floats:
+        """Log-likelihood of each row's held-out data, in nats: Poisson for counts; bits are predicted by rates up to 1.
+
+        Parameters
+        ----------
+        held_out
+            What was held out of the training data, to which this model was fitted.
+        """
+        if isinstance(held_out, ThinnedCounts):
+            return poisson_rows(self, held_out)
+        activations = self.training_activations(held_out.train)
+        rates = self.expected_cells(activations, held_out.rows, held_out.columns)
+        return bernoulli_rows(np.minimum(rates, 1.0), held_out)
+
+
+@dataclass(frozen=True, eq=False)
+class RowSolver:
+    """Finds the activations of checked samples with a fitted model, in one thread; it can be sent to workers."""
+
+    model: CountModel
+
+    @classmethod
+    def of(cls, model: CountModel) -> RowSolver:
+        """The solver of a model."""
+        alone = copy.copy(model)
+        alone.engine, alone.n_jobs, alone.callbacks = None, None, ()
+        return cls(alone)
+
+    def __call__(self, given: Any) -> Floats:
+        """Activations of checked samples."""
+        return self.model._activations(given)

@@ -1,0 +1,116 @@
+"""What an estimator class declares about itself, so that nobody has to guess."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+DataKind = Literal["counts", "nonnegative", "bits"]
+"""Whole numbers; any nonnegative numbers; zeros and ones."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One way in which an estimator takes part in a comparison.
+
+    Attributes
+    ----------
+    name
+        What it is called in tables, in files and on the command line.
+    settings
+        Parameters other than the number of parts, the seed and the number of threads.
+    effort
+        Parameters that shorten its fits during a comparison, which needs less precision than a model that is kept.
+    data
+        The kind of data for which it is a candidate: ``"counts"`` or ``"bits"``.
+    estimated
+        Parameter that the comparison sets to the shape of the activations' gamma distribution, which it estimates from
+        the training data; empty if there is none.
+    complexity
+        Of two models that predict equally well, the one with the smaller number is recommended.
+    cost
+        Relative time of a fit. Threads start with the most expensive fits, so that they finish together.
+    estimator
+        The class; filled in by `FactorizationEstimator.candidates`.
+
+    Examples
+    --------
+    >>> from partwise import PoissonNMF
+    >>> candidate = PoissonNMF.candidates("counts")[0]
+    >>> candidate.build(3, seed=1).tol, candidate.build(3, seed=1, briefly=False).tol
+    (1e-05, 1e-06)
+    """
+
+    name: str
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    effort: Mapping[str, Any] = field(default_factory=dict)
+    data: Literal["counts", "bits"] = "counts"
+    estimated: str = ""
+    complexity: int = 50
+    cost: int = 5
+    estimator: type[Any] = object
+
+    @property
+    def smallest(self) -> int:
+        """Smallest number of parts with which the model makes sense."""
+        return int(self.estimator(**self.settings).smallest_rank)
+
+    def build(self, rank: int, seed: int, *, briefly: bool = True, **more: Any) -> Any:
+        """Return the unfitted estimator.
+
+        Parameters
+        ----------
+        rank
+            Number of parts.
+        seed
+            Seed of all its random numbers.
+        briefly
+            Whether to fit it with the effort of a comparison, or as it is fitted by default.
+        more
+            Further parameters, which override the settings.
+        """
+        effort = self.effort if briefly else {}
+        return self.estimator(n_components=rank, random_state=seed, **{**self.settings, **effort, **more})
+
+
+@dataclass(frozen=True)
+class Declaration:
+    """What the rest of the package needs to know about an estimator class.
+
+    Attributes
+    ----------
+    data
+        The kind of data that it is fitted to.
+    papers
+        What to cite, one reference each.
+    candidates
+        How it takes part in comparisons; empty if it does not.
+    missing
+        ``"yes"``: missing cells are left out of the likelihood, in `fit` and for new samples. ``"fit"``: only `fit`
+        takes them, with `missing_settings`. ``"no"``: never.
+    missing_settings
+        Parameters with which `fit` takes missing cells.
+    signed
+        Whether its components have negative entries: directions in which samples differ rather than parts.
+    marginal
+        Whether it offers `log_likelihood`: the likelihood of new samples with their activations integrated out.
+    evidence
+        Effort of `log_evidence` (log p(X) with everything integrated out) in comparisons; None if it is not offered.
+    given_parts
+        Whether `from_components` takes given parts.
+    counts_parts_by
+        What its own fit says about the number of parts: ``"bound"`` (the number with the highest bound), ``"active"``
+        (priors empty parts that are not needed), or nothing.
+    """
+
+    data: DataKind
+    papers: tuple[str, ...] = ()
+    candidates: tuple[Candidate, ...] = ()
+    missing: Literal["yes", "fit", "no"] = "yes"
+    missing_settings: Mapping[str, Any] = field(default_factory=dict)
+    signed: bool = False
+    marginal: bool = False
+    evidence: Mapping[str, Any] | None = None
+    given_parts: bool = False
+    counts_parts_by: Literal["bound", "active"] | None = None

@@ -1,0 +1,121 @@
+"""Data that were held out of a fit, and how they are scored: row by row, in nats, by a model's own noise."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import gammaln
+
+from partwise.io.table import Table
+
+Floats = NDArray[np.float64]
+Positions = NDArray[np.int64]
+
+SMOOTHING = 1e-3
+"""Share of a prediction that follows the totals of rows and columns alone, the same for all models: maximum likelihood
+has rates of 0, and certain bits, where something else is seen."""
+
+# Added to the totals: a row or a column without training counts may still have held-out ones.
+_ROW_EXTRA, _COLUMN_EXTRA = 0.5, 0.01
+
+
+@dataclass(frozen=True, eq=False)
+class ThinnedCounts:
+    """Counts to fit, and counts of the same cells that were held out; Poisson noise makes the two independent.
+
+    Attributes
+    ----------
+    train
+        What the model is fitted to.
+    held_out
+        Held-out counts, a sparse matrix of the same shape.
+    odds
+        Expected held-out counts per training count.
+    """
+
+    train: Table
+    held_out: Any
+    odds: float
+
+    @property
+    def size(self) -> float:
+        """Number of held-out tokens."""
+        return float(self.held_out.sum())
+
+
+@dataclass(frozen=True, eq=False)
+class HiddenCells:
+    """Bits to fit with some cells hidden, and the rows, columns and bits of these cells."""
+
+    train: Table
+    rows: Positions
+    columns: Positions
+    bits: NDArray[np.bool_]
+
+    @property
+    def size(self) -> float:
+        """Number of held-out cells."""
+        return float(self.rows.size)
+
+
+@dataclass(frozen=True, eq=False)
+class Background:
+    """Expected counts by the totals of rows and columns alone, which every prediction is mixed with."""
+
+    row_totals: Floats
+    column_shares: Floats
+
+    @classmethod
+    def of(cls, train: Table) -> Background:
+        """The background of training counts."""
+        columns = np.asarray(train.matrix.sum(axis=0), dtype=np.float64) + _COLUMN_EXTRA
+        return cls(np.asarray(train.matrix.sum(axis=1), dtype=np.float64) + _ROW_EXTRA, columns / columns.sum())
+
+    def mixed(self, expected: Floats, rows: Positions, columns: Positions) -> Floats:
+        """Expected values of some cells, smoothed."""
+        plain: Floats = self.row_totals[rows] * self.column_shares[columns]
+        return (1.0 - SMOOTHING) * expected + SMOOTHING * plain
+
+
+def poisson_rows(model: Any, fold: ThinnedCounts) -> Floats:
+    """Poisson log-likelihood of each row's held-out counts under the smoothed expected counts of a fitted model.
+
+    Parameters
+    ----------
+    model
+        Fitted to ``fold.train``.
+    fold
+        Training and held-out counts.
+    """
+    activations = model.training_activations(fold.train)
+    background, held = Background.of(fold.train), fold.held_out.tocoo()
+    rows, columns = held.coords
+    mixed = background.mixed(model.expected_cells(activations, rows, columns), rows, columns)
+    expected = (1.0 - SMOOTHING) * model.expected_totals(activations) + SMOOTHING * background.row_totals
+    if fold.train.missing is not None:
+        at, of = fold.train.missing.tocoo().coords
+        absent = background.mixed(model.expected_cells(activations, at, of), at, of)
+        expected = expected - np.bincount(at, weights=absent, minlength=expected.size)
+    logs = held.data * np.log(fold.odds * mixed) - gammaln(held.data + 1.0)
+    return np.asarray(np.bincount(rows, weights=logs, minlength=expected.size) - fold.odds * expected)
+
+
+def bernoulli_rows(probabilities: Floats, fold: HiddenCells) -> Floats:
+    """Sum over each row's held-out cells of the log probability of what they hold, smoothed by column frequencies.
+
+    Parameters
+    ----------
+    probabilities
+        Predicted probability of a one, for each held-out cell.
+    fold
+        Training bits and held-out cells.
+    """
+    n_rows = fold.train.shape[0]
+    missing = 0.0 if fold.train.missing is None else np.asarray(fold.train.missing.sum(axis=0), dtype=np.float64)
+    plain = (np.asarray(fold.train.matrix.sum(axis=0), dtype=np.float64) + 0.5) / (n_rows - missing + 1.0)
+    ones = (1.0 - SMOOTHING) * probabilities + SMOOTHING * plain[fold.columns]
+    logs = np.where(fold.bits, np.log(ones), np.log1p(-ones))
+    return np.bincount(fold.rows, weights=logs, minlength=n_rows).astype(np.float64)

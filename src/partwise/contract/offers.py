@@ -1,0 +1,251 @@
+"""What a fitted model offers to everything above it: expected values, names and weights of parts, diagnostics."""
+
+from __future__ import annotations
+
+import warnings
+from abc import ABC
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from partwise.contract.chains import Diagnostic, diagnose
+from partwise.contract.declaration import Declaration
+from partwise.core.keys import RandomState
+from partwise.core.result import Trace
+from partwise.errors import InvalidInputError
+from partwise.io.optional import require
+
+if TYPE_CHECKING:
+    from partwise.likelihood.result import LogLikelihood
+
+Floats = NDArray[np.float64]
+
+# Entries of the two factors that are gathered at once.
+_GATHERED = 2**20
+
+
+class Offers(ABC):
+    """Answers that every estimator gives; families override what they know better."""
+
+    declares: ClassVar[Declaration]
+    n_components_: int
+    n_features_in_: int
+    components_: Floats
+    part_weights_: Floats
+    trace_: Trace
+
+    # Expected values
+
+    def expected(self, activations: Floats, columns: Any = slice(None)) -> Floats:
+        """Expected values of the cells of samples with given activations (of bits: probabilities of a one).
+
+        Parameters
+        ----------
+        activations
+            Samples x components.
+        columns
+            Positions of some features; all by default.
+        """
+        found: Floats = activations @ self.components_[:, columns]
+        return found
+
+    def expected_cells(self, activations: Floats, rows: NDArray[Any], columns: NDArray[Any]) -> Floats:
+        """Expected values of single cells, one for each pair of a row and a column."""
+        found, dictionary = np.empty(rows.size), self.components_.T
+        step = 1 + _GATHERED // self.n_components_
+        for start in range(0, rows.size, step):
+            part = slice(start, start + step)
+            found[part] = np.einsum("ik,ik->i", activations[rows[part]], dictionary[columns[part]])
+        return found
+
+    def expected_totals(self, activations: Floats) -> Floats:
+        """Expected total of each sample."""
+        found: Floats = activations @ self.components_.sum(axis=1)
+        return found
+
+    def training_activations(self, X: Any) -> Floats:
+        """Activations of the samples that the model was fitted to: those that the fit kept, or what `transform` finds.
+
+        Parameters
+        ----------
+        X
+            The training data.
+        """
+        stored = self.kept_activations
+        return np.asarray(self.transform(X) if stored is None else stored, dtype=np.float64)  # type: ignore[attr-defined]  # every estimator is a transformer
+
+    @property
+    def kept_activations(self) -> Floats | None:
+        """Activations of the training samples, where the fit keeps them."""
+        return getattr(self, "activations_", None)
+
+    def sample_cells(self, expected: Floats, generator: np.random.Generator) -> Floats:
+        """Draw data with given expected values, with the noise of the model.
+
+        Parameters
+        ----------
+        expected
+            Expected values of cells.
+        generator
+            Source of random numbers.
+        """
+        return generator.poisson(np.maximum(expected, 0.0)).astype(np.float64)
+
+    def activation_draws(self, X: Any, n_draws: int, random_state: RandomState) -> Floats | None:
+        """Draws of the activations from their posterior (draws x samples x components); None where there is none."""
+        return None
+
+    def activation_errors(self, X: Any) -> Floats:
+        """Standard errors, or posterior standard deviations, of the activations that `transform` gives.
+
+        Parameters
+        ----------
+        X
+            Data as for `fit`.
+
+        Returns
+        -------
+        ndarray
+            Samples x components.
+        """
+        raise InvalidInputError(f"{type(self).__name__} has no standard errors of activations of new samples.")
+
+    # Likelihoods that some models have (`declares.marginal`, `declares.evidence`)
+
+    def log_likelihood(
+        self, X: Any, *, std_error: float = 0.1, random_state: RandomState = 0, background: Floats | None = None
+    ) -> LogLikelihood:
+        """Log-likelihood of each sample with its activations integrated out, with standard errors, in nats.
+
+        Parameters
+        ----------
+        X
+            Counts as for `fit`.
+        std_error
+            Standard error of a sample's value that is good enough, in nats.
+        random_state
+            Seed: int, Generator or None.
+        background
+            Share of each feature in a background that every part is mixed with, so that a feature which no part holds
+            does not make a sample impossible. None = no background.
+        """
+        raise InvalidInputError(f"{type(self).__name__} has no prior of activations to integrate over: use score.")
+
+    def log_evidence(self, X: Any, *, random_state: RandomState = 0, **effort: Any) -> tuple[float, float]:
+        """Log p(X) under the parameters of this estimator, everything integrated out, and its standard error.
+
+        Parameters
+        ----------
+        X
+            Counts, samples x features; the estimator need not be fitted.
+        random_state
+            Seed: int, Generator or None.
+        effort
+            How much work to spend, as the model names it.
+        """
+        raise InvalidInputError(f"{type(self).__name__} has no evidence: compare held-out scores instead.")
+
+    # Parts and features
+
+    @property
+    def smallest_rank(self) -> int:
+        """Smallest number of parts with which the model makes sense."""
+        return 1
+
+    @property
+    def known_parts(self) -> NDArray[Any] | None:
+        """Names of the parts, where they were given any."""
+        return getattr(self, "component_names_", None)
+
+    def part_labels(self) -> list[str]:
+        """Names of the parts: those that they were given, or ``part k``."""
+        names = self.known_parts
+        return [f"part {k}" for k in range(self.n_components_)] if names is None else [str(name) for name in names]
+
+    @property
+    def known_features(self) -> NDArray[Any] | None:
+        """Names of the features, where the training data had any."""
+        return getattr(self, "feature_names_in_", None)
+
+    def feature_labels(self) -> list[str]:
+        """Names of the features: those of the training data, or ``feature f``."""
+        names = self.known_features
+        return [f"feature {f}" for f in range(self.n_features_in_)] if names is None else [str(name) for name in names]
+
+    def part_weights(self, activations: Floats | None = None) -> Floats:
+        """Share of everything that each part makes up, in samples of given activations or in the training data."""
+        found = self.part_weights_
+        if activations is not None:
+            found = np.abs(activations).sum(axis=0) * np.abs(self.components_).sum(axis=1)
+        total = float(found.sum())
+        return np.asarray(found / total) if total > 0 else np.full(found.size, 1.0 / found.size)
+
+    def feature_importance(self) -> Floats:
+        """How much of a part each feature makes up, components x features: shares of the part that sum to 1."""
+        sizes = np.abs(self.components_).sum(axis=1, keepdims=True)
+        return np.asarray(np.divide(self.components_, sizes, out=np.zeros_like(self.components_), where=sizes > 0))
+
+    def feature_frequencies(self, activations: Floats | None = None) -> Floats:
+        """Importance of each feature in everything, in samples of given activations or in the training data."""
+        return np.asarray(self.part_weights(activations) @ np.abs(self.feature_importance()))
+
+    @property
+    def importance_words(self) -> tuple[str, str]:
+        """What `feature_importance` and `feature_frequencies` are, in words."""
+        if self.declares.signed:
+            return "share of the part's weights", "share of all weights"
+        return "share of the part", "share of everything"
+
+    # How the fit went
+
+    @property
+    def objective(self) -> float:
+        """What the fit maximised, at its end (nats; comparable within a model only); NaN where it has none."""
+        latest = self.trace_.latest("objective")
+        return latest[0][1] if latest else float("nan")
+
+    def facts(self) -> Mapping[str, float]:
+        """Further numbers about the fit that are worth showing, by name."""
+        return {}
+
+    def chains(self) -> dict[str, Floats]:
+        """Chains x draws of each quantity that does not depend on how parts are numbered; empty without a sampler."""
+        return {}
+
+    def _checked_chains(self) -> dict[str, Floats]:
+        check_is_fitted(self, "components_")
+        found = self.chains()
+        if not found:
+            raise InvalidInputError(
+                f"this {type(self).__name__} was not fitted by sampling, so it has no chains: choose a sampler as"
+                " inference, such as 'gibbs'."
+            )
+        return found
+
+    def diagnostics(self) -> dict[str, Diagnostic]:
+        """Rank-normalised R-hat and effective sample sizes of what does not depend on how parts are numbered.
+
+        Returns
+        -------
+        dict
+            ``Diagnostic(mean, r_hat, ess_bulk, ess_tail)`` of each quantity, such as ``log_joint`` and ``n_active``. An
+            R-hat above 1.01 says that chains do not agree yet: raise ``burn_in``.
+        """
+        return {name: diagnose(values) for name, values in self._checked_chains().items()}
+
+    def to_arviz(self) -> Any:
+        """The same quantities, chains x draws, as an ``arviz.InferenceData`` (the extra ``arviz``).
+
+        A log-likelihood of the observed data is called ``data_log_likelihood`` there.
+        """
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)  # said by arviz about its own future when it is imported
+            arviz = require("arviz", "arviz", "to_arviz")
+        # Under its own name arviz takes it for the pointwise log-likelihood that its scores need.
+        renamed = {"log_likelihood": "data_log_likelihood"}
+        return arviz.from_dict(
+            posterior={renamed.get(name, name): values for name, values in self._checked_chains().items()}
+        )

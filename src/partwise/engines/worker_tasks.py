@@ -1,0 +1,139 @@
+"""What the workers of a cluster run: pure functions, so that a lost result can be recomputed, bit for bit."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from partwise.core.blas import one_blas_thread
+from partwise.core.data import SparseData
+from partwise.engines.alignment import aligned
+from partwise.engines.blocks import Block, Made
+from partwise.engines.sum_messages import packed
+from partwise.engines.tree import TreeSum
+from partwise.engines.worker_rows import joined
+from partwise.io.atomic import atomic_path
+from partwise.io.npy import load_npy
+from partwise.storage.mapped_counts import open_data
+
+DataAddress = tuple[str, str, Callable[[Any], Any] | None]
+"""A folder with data, a checksum of them (it may be rewritten under the same name), and what tasks make of them."""
+
+_GROUPS_KEPT = 64
+_WORTH_ALIGNING = 2**14
+# Of malloc.h.
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
+
+
+@lru_cache(maxsize=4)
+def _opened(folder: str, checksum: str) -> SparseData:
+    return open_data(folder)
+
+
+@lru_cache(maxsize=_GROUPS_KEPT)
+def _rows(address: DataAddress, first: int, last: int) -> Any:
+    """Some rows; a worker mostly gets the same ones in every pass, and keeps their pointers and sums."""
+    folder, checksum, prepare = address
+    rows = _opened(folder, checksum).rows(first, last)
+    return rows if prepare is None else prepare(rows)
+
+
+@lru_cache(maxsize=1)
+def _keep_freed_memory() -> None:
+    """Undo, in a worker, what Dask's nannies ask of the C library: to give every freed array back to the system.
+
+    Each block's sums would then be mapped, cleared and unmapped page by page: passes took 1.6 times as long.
+    """
+    if "MALLOC_TRIM_THRESHOLD_" not in os.environ:
+        return
+    with contextlib.suppress(OSError, AttributeError):  # another C library
+        mallopt = ctypes.CDLL(None).mallopt
+        mallopt(_M_MMAP_THRESHOLD, 2**25)
+        mallopt(_M_TRIM_THRESHOLD, 2**28)
+
+
+def work_on_rows(
+    function: Callable[..., Any],
+    address: DataAddress,
+    blocks: Sequence[tuple[int, int]],
+    reads: Sequence[Any],
+    changes: Sequence[Any],
+    makes: Sequence[Made],
+    shared: Sequence[Any],
+) -> tuple[Any, ...]:
+    """Call a function for some neighbouring blocks: the sum, and the changed and made arrays of their rows."""
+    _keep_freed_memory()
+    first, last = blocks[0][0], blocks[-1][1]
+    data = _rows(address, first, last)
+    given = [part for read in reads for part in _arguments(read, data)]
+    # Results are shared by all tasks of a worker, and must stay as they are for tasks that are run again.
+    changed = [[np.array(part) for part in _arguments(change, data)] for change in changes]
+    made = [np.empty((last - first, *kind.shape), dtype=kind.dtype) for kind in makes]
+    given += [part for parts in changed for part in parts]
+    rest = [_for_kernels(value) for value in shared]
+    total: TreeSum[Any] = TreeSum(len(blocks))
+    with one_blas_thread():
+        for number, (start, stop) in enumerate(blocks):
+            block = Block(data, start - first, stop - first, first)
+            total.put(number, function(block, *given, *made, *rest))
+    return (packed(total.result()), *(parts[0] for parts in changed), *made)
+
+
+def _for_kernels(value: Any) -> Any:
+    if isinstance(value, np.ndarray) and value.ndim == 2 and value.dtype == np.float64 and value.size > _WORTH_ALIGNING:
+        return aligned(np.ascontiguousarray(value))
+    return value
+
+
+def _arguments(given: tuple[Any, Callable[[Any], NDArray[Any]] | None], data: Any) -> list[NDArray[Any]]:
+    """An array given by its pieces; a ragged one comes with the starts of its rows."""
+    pieces, starts_of = given
+    return [joined(pieces)] if starts_of is None else [joined(pieces), starts_of(data)]
+
+
+def work_on_column(
+    function: Callable[..., Any], arguments: Sequence[Any], k: int, arrays: Sequence[Any]
+) -> tuple[Any, ...]:
+    """What a function returns for one column of some arrays."""
+    with one_blas_thread():
+        return tuple(function(*arguments, *(np.ascontiguousarray(array[:, k]) for array in arrays)))
+
+
+def rows_of_columns(columns: Sequence[NDArray[Any]], start: int, stop: int) -> NDArray[Any]:
+    """Some rows of an array that is given column by column."""
+    return np.stack([column[start:stop] for column in columns], axis=1)
+
+
+def same(value: Any) -> Any:
+    """A value that the client has sent, as the result of a task: unlike a message, it can be made again."""
+    return value
+
+
+def item(values: tuple[Any, ...], position: int) -> Any:
+    """One of several results."""
+    return values[position]
+
+
+def store(array: NDArray[Any], path: str) -> str:
+    """Write a piece to a file, whole or not at all."""
+    with atomic_path(path) as aside:
+        np.save(aside, array, allow_pickle=False)
+    return path
+
+
+def restore(path: str) -> NDArray[Any]:
+    """Read a piece."""
+    array: NDArray[Any] = load_npy(path)
+    return array
+
+
+def can_read(path: str) -> bool:
+    """Whether this worker sees a file."""
+    return os.access(path, os.R_OK)

@@ -1,0 +1,20 @@
+"""Names for the types of arrays and words that kernels take."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Singles = NDArray[np.float32]
+Starts = NDArray[np.int64]
+"""Where rows start in a list of cells or of tokens, with the end of the last."""
+Indices = NDArray[np.int32]
+Counts = NDArray[np.int32]
+LongCounts = NDArray[np.int64]
+Numbers = NDArray[Any]
+"""Values of cells, or labels: of whichever type is the smallest that holds them."""
+Word = np.uint64
+"""One of the three words of a key."""

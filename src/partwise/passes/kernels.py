@@ -1,0 +1,118 @@
+"""Kernels over one block of rows of counts with rates ``factor @ other.T``; on transposed data, of the other side.
+
+Throughout, ``factor`` is the side whose rows are gone over (rows of the data x components), and ``other`` the side that
+is held (columns of the data x components); the rate of a cell is ``factor[n] @ other[f]``.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from partwise.kernels.jit import kernel
+
+Floats = NDArray[np.float64]
+Pointer = NDArray[np.int64]
+Index = NDArray[np.int32]
+Values = NDArray[Any]
+
+_CELLS_AT_ONCE = 16
+
+
+@kernel
+def expected_counts(
+    indptr: Pointer,
+    indices: Index,
+    values: Values,
+    factor: Floats,
+    other: Floats,
+    with_logs: bool,
+    start: int,
+    stop: int,
+    out: Floats,
+) -> float:
+    """``out = factor * ((X / (factor @ other.T)) @ other)``, the expected allocation totals of an E-step.
+
+    Returns ``(X * log(factor @ other.T)).sum()`` over the block if ``with_logs``, else 0.
+    """
+    n_components = factor.shape[1]
+    # The rates of a few cells first, then what these cells add, four at a time: cell by cell, every sum would wait for
+    # a division, and `counts` be read and written for each of them.
+    ratio = np.empty(_CELLS_AT_ONCE + 3)
+    total = 0.0
+    for n in range(start, stop):
+        row = factor[n]
+        counts = out[n]
+        for k in range(n_components):
+            counts[k] = 0.0
+        for first in range(indptr[n], indptr[n + 1], _CELLS_AT_ONCE):
+            size = min(_CELLS_AT_ONCE, indptr[n + 1] - first)
+            for p in range(size):
+                column = other[indices[first + p]]
+                rate = 0.0
+                for k in range(n_components):
+                    rate += row[k] * column[k]
+                ratio[p] = rate
+            if with_logs:
+                for p in range(size):
+                    total += values[first + p] * math.log(ratio[p])
+            for p in range(size):
+                ratio[p] = values[first + p] / ratio[p]
+            # A rest of fewer than four is filled up with the last cell, taken 0 times.
+            ratio[size : size + 3] = 0.0
+            last = first + size - 1
+            for p in range(0, size, 4):
+                column = other[indices[first + p]]
+                column_1 = other[indices[min(first + p + 1, last)]]
+                column_2 = other[indices[min(first + p + 2, last)]]
+                column_3 = other[indices[min(first + p + 3, last)]]
+                ratio_0, ratio_1, ratio_2, ratio_3 = ratio[p], ratio[p + 1], ratio[p + 2], ratio[p + 3]
+                for k in range(n_components):
+                    counts[k] += (
+                        ratio_0 * column[k] + ratio_1 * column_1[k] + ratio_2 * column_2[k] + ratio_3 * column_3[k]
+                    )
+        for k in range(n_components):
+            counts[k] *= row[k]
+    return total
+
+
+@kernel
+def row_exposure(missing: Index, totals: Floats, other: Floats, out: Floats) -> None:
+    """``out = other[observed].sum(axis=0)``: what each component is exposed to in a row with missing columns.
+
+    ``totals`` is ``other.sum(axis=0)``. The missing columns are subtracted from it where that keeps at least half of
+    the digits; otherwise the observed ones are summed, so that a row without observed columns is exposed to exactly 0.
+    """
+    n_columns, n_components = other.shape
+    if 2 * missing.size <= n_columns:
+        accurate = True
+        for k in range(n_components):
+            out[k] = totals[k]
+        for f in missing:
+            for k in range(n_components):
+                out[k] -= other[f, k]
+        for k in range(n_components):
+            accurate = accurate and out[k] >= 1e-8 * totals[k]
+        if accurate:
+            return
+    for k in range(n_components):
+        out[k] = 0.0
+    next_missing = 0
+    for f in range(n_columns):
+        if next_missing < missing.size and missing[next_missing] == f:
+            next_missing += 1
+            continue
+        for k in range(n_components):
+            out[k] += other[f, k]
+
+
+@kernel
+def exposures(
+    missing_indptr: Pointer, missing_indices: Index, totals: Floats, other: Floats, start: int, stop: int, out: Floats
+) -> None:
+    """``out[n] = other[observed[n]].sum(axis=0)`` for each row of the block."""
+    for n in range(start, stop):
+        row_exposure(missing_indices[missing_indptr[n] : missing_indptr[n + 1]], totals, other, out[n])

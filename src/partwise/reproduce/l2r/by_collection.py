@@ -1,0 +1,127 @@
+"""All tables and figures, collection by collection: what is done so far is drawn before the next begins."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from partwise.reproduce._notebook import Notebook
+from partwise.reproduce.l2r import _pictures, against_exact, completion, convergence
+from partwise.reproduce.l2r._corpora import Corpus, enumerable, large, small
+from partwise.reproduce.l2r._methods import EXACT_CONDITIONALS, methods
+from partwise.reproduce.l2r._protocol import EvaluationSizes, evaluation_sizes
+
+_COLUMNS = {
+    "documents": "documents",
+    "words": "words",
+    "length": "mean length",
+    "nonzeros": "mean distinct words",
+    "topics": "topics (active)",
+    "enumerable": "below 1e9 terms (Eq. 7)",
+    "affordable": "exact in 0.1 s each",
+}
+
+
+def make(notebook: Notebook) -> None:
+    """Everything on the cropped collections, then Figure 3 on the whole ones."""
+    sizes = evaluation_sizes(notebook.quick)
+    described: dict[str, dict[str, Any]] = {}
+    dimensioned = Dimensioned()
+    for name in sizes.small:
+        corpus = small(notebook, name, sizes.small_sweeps)
+        described[f"{name}, 100 words"] = describe(notebook, corpus)
+        dimensioned.add(notebook, corpus, sizes)
+        dimensioned.draw(notebook, sizes)
+        write_table1(notebook, described)
+    realistic: dict[str, Any] = {}
+    for name in sizes.large:
+        corpus = large(notebook, name, sizes.most_topics, sizes.large_sweeps)
+        described[f"{name}, all words"] = describe(notebook, corpus)
+        # The three methods of the paper that scale to many topics, and two more.
+        estimators = [m for m in methods(sizes.inner[:1], sizes.most_inner) if m.name != EXACT_CONDITIONALS]
+        write_table1(notebook, described)
+        for known in convergence.totals(notebook, corpus, estimators, sizes):
+            realistic[name] = known
+            notebook.figure("figure3", _pictures.totals_by_draws(realistic))
+
+
+def describe(notebook: Notebook, corpus: Corpus) -> dict[str, Any]:
+    """One line of Table 1."""
+    n_topics = corpus.dictionary.shape[1]
+
+    def line() -> dict[str, Any]:
+        return {
+            "documents": corpus.counts.shape[0],
+            "words": corpus.counts.shape[1],
+            "length": round(float(corpus.lengths.mean()), 2),
+            "nonzeros": round(corpus.counts.nnz / corpus.counts.shape[0], 2),
+            "topics": f"{n_topics} ({corpus.n_active})",
+            "enumerable": int(corpus.tractable().size),
+            "affordable": int(np.count_nonzero(corpus.affordable())),
+        }
+
+    described: dict[str, Any] = notebook.step(f"table 1, {corpus.name}, {corpus.counts.shape[1]} words", line)
+    return described
+
+
+def write_table1(notebook: Notebook, lines: dict[str, dict[str, Any]]) -> None:
+    """Table 1: the collections, cropped and whole."""
+    rows = [[name, *(line[column] for column in _COLUMNS)] for name, line in lines.items()]
+    notebook.table("Table 1", ["collection", *_COLUMNS.values()], rows)
+
+
+class Dimensioned:
+    """Results on the collections of 100 words, where exact probabilities are known."""
+
+    def __init__(self) -> None:
+        self.by_draws: dict[str, Any] = {}
+        self.by_length: dict[str, Any] = {}
+        self.completion: dict[str, Any] = {}
+        self.lengths: dict[str, float] = {}
+
+    def add(self, notebook: Notebook, corpus: Corpus, sizes: EvaluationSizes) -> None:
+        """Run everything on one collection."""
+        estimators = methods(sizes.inner, sizes.most_inner)
+        self.by_draws[corpus.name] = against_exact.by_draws(notebook, corpus, estimators, sizes)
+        self.by_length[corpus.name] = against_exact.by_length(notebook, corpus, estimators, sizes)
+        self.completion[corpus.name] = completion.calibrate(notebook, corpus, sizes)
+        self.lengths[corpus.name] = float(enumerable(corpus, sizes.documents).lengths.mean())
+
+    def draw(self, notebook: Notebook, sizes: EvaluationSizes) -> None:
+        """Figures 1 and 2 and their companions, and the tables behind them."""
+        compared = _pictures.left_to_right_beside_direct(self.by_draws, self.lengths, sizes.draws[-1])
+        notebook.figure("figure1", compared)
+        notebook.figure("figure2", _pictures.curves_by_draws(self.by_draws, "divergence", "KL divergence"))
+        notebook.figure("figure2_error", _pictures.curves_by_draws(self.by_draws, "error", "RMS error of log p"))
+        notebook.figure("length", _pictures.errors_by_length(self.by_length))
+        notebook.figure("completion", _pictures.completion(self.completion))
+        _write_errors(notebook, self.by_draws, sizes)
+        _write_completion(notebook, self.completion)
+
+
+def _write_errors(notebook: Notebook, results: dict[str, Any], sizes: EvaluationSizes) -> None:
+    """Error of log p and bias at each number of draws."""
+    rows = []
+    for name, curves in results.items():
+        for method, points in curves.items():
+            cells = [
+                f"{np.mean(points[str(n_draws)]['error']):.2g} ({points[str(n_draws)]['bias']:+.2g})"
+                if str(n_draws) in points
+                else ""
+                for n_draws in sizes.draws
+            ]
+            rows.append([name, method, *cells])
+    head = ["collection", "method", *(f"S = {n_draws}" for n_draws in sizes.draws)]
+    notebook.table("Error of log p (and bias) by draws", head, rows)
+
+
+def _write_completion(notebook: Notebook, results: dict[str, Any]) -> None:
+    """Mean log probability of a held-out token, exact and by document completion, and how they go together."""
+    rows = []
+    for name, result in results.items():
+        weights, exact, plugged = (np.array(result[key]) for key in ("n_tokens", "exact", "completion"))
+        means = [f"{np.average(values, weights=weights):.4f}" for values in (exact, plugged)]
+        rows.append([name, exact.size, *means, f"{np.corrcoef(exact, plugged)[0, 1]:.4f}"])
+    head = ["collection", "documents", "exact", "document completion", "correlation over documents"]
+    notebook.table("Document completion", head, rows)

@@ -1,0 +1,225 @@
+"""The format of rows on disk: a folder of plain .npy files that are mapped into memory, with a description in JSON."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import math
+import os
+import shutil
+import uuid
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from partwise.core.data import BinaryMatrix, CountMatrix, SparseData
+from partwise.core.fingerprint import fingerprint
+from partwise.errors import FileFormatError, InvalidInputError
+from partwise.io.npy import load_npy
+
+ARRAYS = ("indptr", "indices", "values", "missing_indptr", "missing_indices")
+
+POINTERS = {"indptr": "indices", "missing_indptr": "missing_indices"}
+"""Arrays that say where rows begin, and in which array."""
+
+_KIND = "partwise rows on disk"
+_VERSION = 2
+_DESCRIPTION = "matrix.json"
+_CLASSES: dict[str, type[SparseData]] = {"counts": CountMatrix, "bits": BinaryMatrix}
+_CHECKED_AT_ONCE = 2**20
+
+
+@dataclass(frozen=True)
+class Description:
+    """What a folder says of its rows, so that nobody has to look at the rows to know it.
+
+    Attributes
+    ----------
+    data
+        ``"counts"`` or ``"bits"``.
+    shape
+        Samples, features.
+    nonzeros, missing
+        Number of observed nonzeros, and of missing cells.
+    values, row_labels
+        Types of these arrays, as NumPy writes them; empty where rows have no labels.
+    column_labels
+        A checksum of the names of the features; empty if they have none.
+    total
+        Sum of the values.
+    checksum
+        Of the arrays.
+    """
+
+    data: str
+    shape: tuple[int, int]
+    nonzeros: int
+    missing: int
+    values: str
+    row_labels: str
+    column_labels: str
+    total: float
+    checksum: str
+
+    @classmethod
+    def of(cls, block: SparseData) -> Description:
+        """Describe rows that are in memory."""
+        rows, columns = block.row_labels, block.column_labels
+        return cls(
+            data="bits" if isinstance(block, BinaryMatrix) else "counts",
+            shape=block.shape,
+            nonzeros=block.nnz,
+            missing=block.n_missing,
+            values=block.values.dtype.str,
+            row_labels="" if rows is None else rows.dtype.str,
+            column_labels="" if columns is None else fingerprint(np.asarray(columns, dtype=np.str_)),
+            total=block.total,
+            checksum=fingerprint([np.asarray(getattr(block, name)) for name in ARRAYS]),
+        )
+
+    @classmethod
+    def of_all(cls, blocks: Sequence[Description]) -> Description:
+        """Describe blocks of consecutive rows as a whole; refuse a block that has other features than the first."""
+        if not blocks:
+            raise InvalidInputError("there are no rows to write: check where they come from.")
+        labels = [block.row_labels for block in blocks]
+        return dataclasses.replace(
+            blocks[0],
+            shape=(sum(block.shape[0] for block in blocks), blocks[0].shape[1]),
+            nonzeros=sum(block.nonzeros for block in blocks),
+            missing=sum(block.missing for block in blocks),
+            values=np.result_type(*(block.values for block in blocks)).str,
+            row_labels=np.result_type(*labels).str if all(labels) else "",
+            total=math.fsum(block.total for block in blocks),
+            checksum=fingerprint([block.checksum for block in blocks]),
+        )
+
+    def check_features(self, other: Description, number: int) -> None:
+        """Refuse the part of this number if it has other features than this one."""
+        if other.shape[1] != self.shape[1]:
+            raise InvalidInputError(
+                f"part {number} has {other.shape[1]} features, and those before have {self.shape[1]}:"
+                " give all parts the same."
+            )
+        if other.column_labels != self.column_labels:
+            raise InvalidInputError(
+                f"part {number} names its features otherwise than the first: give all parts the same, in the same"
+                " order."
+            )
+
+    def arrays(self) -> dict[str, tuple[int, np.dtype[Any]]]:
+        """Size and type of each array that has a number, or a label, for each row or nonzero."""
+        n_rows = self.shape[0]
+        sizes = n_rows + 1, self.nonzeros, self.nonzeros, n_rows + 1, self.missing, n_rows
+        types = "i8", "i4", self.values, "i8", "i4", self.row_labels
+        names = *ARRAYS, "row_labels"
+        return {name: (n, np.dtype(kind)) for name, n, kind in zip(names, sizes, types, strict=True) if kind}
+
+    def write(self, folder: Path) -> None:
+        """Put the description beside the arrays."""
+        described = {"kind": _KIND, "version": _VERSION, **dataclasses.asdict(self)}
+        (folder / _DESCRIPTION).write_text(json.dumps(described, indent=1) + "\n")
+
+    @classmethod
+    def read(cls, folder: Path) -> Description:
+        """Read the description of a folder."""
+        found = json.loads((folder / _DESCRIPTION).read_text())
+        if (found.pop("kind"), found.pop("version")) != (_KIND, _VERSION):
+            raise ValueError("it was not written by this version of partwise")
+        n_rows, n_columns = found.pop("shape")
+        if np.dtype(found["values"]).kind not in "uif" or np.dtype(found["row_labels"] or "U").kind != "U":
+            raise ValueError("its values are not numbers, or its row_labels not names")
+        return cls(shape=(n_rows, n_columns), **found)
+
+
+def is_csr_folder(path: str | os.PathLike[str]) -> bool:
+    """Whether a path is a folder of rows."""
+    return (Path(path) / _DESCRIPTION).is_file()
+
+
+@contextlib.contextmanager
+def new_folder(folder: Path) -> Iterator[Path]:
+    """Give a folder to write to, which gets its name when the block ends, and is removed if the block fails."""
+    if folder.exists():
+        raise InvalidInputError(f"{folder} is there already: name a folder that is not, or remove it.")
+    aside = folder.with_name(f".{folder.name}.{uuid.uuid4().hex}.writing")
+    try:
+        aside.mkdir(parents=True)
+    except OSError as error:
+        raise InvalidInputError(f"cannot write to {folder.parent} ({error}): name another folder.") from error
+    try:
+        yield aside
+        aside.rename(folder)
+    except BaseException:
+        # Under another name, so that tasks of workers which still run find nowhere to write.
+        with contextlib.suppress(OSError):
+            aside = aside.rename(aside.with_suffix(".abandoned"))
+        shutil.rmtree(aside, ignore_errors=True)
+        raise
+
+
+def open_folder(folder: Path) -> tuple[Description, SparseData]:
+    """The description of a folder, and its data mapped into memory: pages are read when they are needed.
+
+    The mapping is private and writable, as kernels are compiled for such arrays, and nothing writes to it.
+    """
+    with _sound(folder):
+        description = Description.read(folder)
+        arrays: dict[str, Any] = {}
+        for name, (size, dtype) in description.arrays().items():
+            arrays[name] = np.asarray(mapped_array(folder / f"{name}.npy"))
+            if arrays[name].shape != (size,) or arrays[name].dtype != dtype:
+                raise ValueError(f"its {name} are of another size or type than it says")
+        for name, positions in POINTERS.items():
+            pointers = arrays[name]
+            if pointers[0] != 0 or pointers[-1] != arrays[positions].size or np.any(pointers[1:] < pointers[:-1]):
+                raise ValueError("its rows do not follow each other")
+        path = folder / "column_labels.npy"
+        if description.column_labels or path.exists():
+            arrays["column_labels"] = load_npy(path)
+            if arrays["column_labels"].shape != description.shape[1:] or arrays["column_labels"].dtype.kind != "U":
+                raise ValueError("its column_labels are not one name for each column")
+        column_sums = load_npy(folder / "column_sums.npy")
+        if column_sums.shape != description.shape[1:] or column_sums.dtype != np.float64:
+            raise ValueError("its column_sums are not one number for each column")
+        data = _CLASSES[description.data](shape=description.shape, **arrays)
+        data.__dict__.update(total=float(description.total), column_sums=column_sums)
+    return description, data
+
+
+def check_positions(folder: Path, n_columns: int) -> None:
+    """Refuse a folder of which a cell is in no column: kernels would follow such positions out of their arrays.
+
+    All positions are read, some at a time, and not mapped, so that they are not kept in memory.
+    """
+    for name in POINTERS.values():
+        path = folder / f"{name}.npy"
+        mapped = mapped_array(path)
+        for start in range(0, mapped.size, _CHECKED_AT_ONCE):
+            some = np.fromfile(path, np.int32, _CHECKED_AT_ONCE, offset=mapped.offset + 4 * start)  # type: ignore[attr-defined]  # mapped, as it is not empty
+            if some.min() < 0 or some.max() >= n_columns:
+                raise FileFormatError(f"{folder} has cells beyond its {n_columns} columns: write it anew.")
+
+
+@contextlib.contextmanager
+def _sound(folder: Path) -> Iterator[None]:
+    """Say what is wrong with a folder, in one sentence."""
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise FileFormatError(f"{folder} lacks {Path(str(error.filename)).name}: write it anew.") from error
+    except (AttributeError, KeyError, TypeError, ValueError, EOFError) as error:
+        raise FileFormatError(f"{folder} cannot be read ({error}): write it anew.") from error
+
+
+def mapped_array(path: Path) -> NDArray[Any]:
+    """A mapped .npy file; an empty one, which cannot be mapped, is read."""
+    try:
+        return load_npy(path, "c")
+    except ValueError:
+        return load_npy(path)

@@ -1,0 +1,130 @@
+"""``partwise.on_disk``: data of any size, brought block by block into a folder that is mapped into memory."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import uuid
+import weakref
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from partwise.core.data import CountMatrix
+from partwise.engines.resolve import resolve_engine
+from partwise.errors import InvalidInputError
+from partwise.storage.by_workers import write_by_workers
+from partwise.storage.csr_folder import is_csr_folder
+from partwise.storage.mapped_counts import MappedCounts
+from partwise.storage.sources import DataRules, checked, lazy_rows, matrices, unread_rows
+from partwise.storage.writing import write_rows
+
+
+def on_disk(
+    source: Any,
+    folder: str | os.PathLike[str] | None = None,
+    *,
+    engine: Any = None,
+    n_jobs: int | None = None,
+    **options: Any,
+) -> MappedCounts:
+    """Data that need not fit into memory, for estimators that go over rows.
+
+    They are read once, block by block, checked, and written to a folder of plain arrays that is mapped into memory
+    (about 6 bytes a nonzero). Nothing of the size of the data is ever in memory.
+
+    Parameters
+    ----------
+    source
+        A folder that this function wrote; a folder of parts (files of any format of `partwise.read`, taken in the order
+        of their names, each with some samples); an .h5ad file, a backed or a lazy AnnData object; a Dask array of
+        sparse or dense chunks; or an iterable of matrices.
+    folder
+        The folder to write; None where the source is one that is there already.
+    engine
+        With Dask (as of estimators), the workers read, check and write files and chunks, and this process sees only
+        their sizes. They must see the folder, and files.
+    n_jobs
+        Workers that ``engine="dask"`` starts.
+    options
+        Further arguments of `partwise.read` for parts; ``layer`` for AnnData.
+
+    Returns
+    -------
+    MappedCounts
+        What every ``fit``, ``transform`` and ``score`` accepts as X.
+
+    Examples
+    --------
+    >>> import numpy as np, tempfile
+    >>> parts = [np.array([[3, 0], [0, 1]]), np.array([[2, 2]])]
+    >>> on_disk(parts, Path(tempfile.mkdtemp()) / "counts").shape
+    (3, 2)
+    """
+    if isinstance(source, str | os.PathLike):
+        source = Path(source)
+        if is_csr_folder(source):
+            if folder is not None or options:
+                raise InvalidInputError(
+                    f"{source} holds rows that were read and written before: open it without folder and options, or"
+                    " copy it."
+                )
+            return MappedCounts.open_checked(source)
+    if folder is None:
+        raise InvalidInputError("folder is needed: name one, that is not there yet, to write the data to.")
+    where: Any = resolve_engine(engine, n_jobs)
+    if _has_workers(where):
+        unread = unread_rows(source, options, lambda *work: where.results(where.submit_each(*work)))
+    else:
+        unread = unread_rows(source, options)
+    if _has_workers(where) and unread is not None:
+        write_by_workers(where, unread, folder, DataRules())
+    else:
+        read = matrices(source, options) if unread is None else (rows.read() for rows in unread)
+        write_rows(_checked_blocks(read), folder)
+    return MappedCounts.open(folder)
+
+
+def spread(X: Any, engine: Callable[[], Any], *, caller: str, integers: bool = False) -> Any:
+    """Data that estimators are given: a Dask array, or lazy AnnData, is written by the workers and not gathered.
+
+    Parameters
+    ----------
+    X
+        Data of any kind.
+    engine
+        Gives the engine of the estimator; called where it matters.
+    caller
+        What messages call the user of the data.
+    integers
+        Whether they have to be counts.
+
+    Returns
+    -------
+    MappedCounts
+        Of lazy data where the engine has workers, in a folder of the engine that is removed with it; otherwise ``X``,
+        as a batch of ``partial_fit`` is.
+    """
+    # A batch of partial_fit is meant to fit into memory, and its columns are looked at.
+    unread = None if caller.endswith(".partial_fit") else lazy_rows(X, {})
+    if unread is None or not _has_workers(where := engine()):
+        return X
+    folder = where.folder / f"data-{uuid.uuid4().hex}"
+    write_by_workers(where, unread, folder, DataRules(integers, caller))
+    mapped = MappedCounts.open(folder, "X")
+    weakref.finalize(mapped, shutil.rmtree, folder, ignore_errors=True)
+    return mapped
+
+
+def _has_workers(engine: Any) -> bool:
+    return hasattr(engine, "submit_each")
+
+
+def _checked_blocks(read: Iterable[Any]) -> Iterator[CountMatrix]:
+    """Checked blocks of rows; messages name rows by their place in the whole."""
+    n_rows = 0
+    for rows in read:
+        block = checked(rows, n_rows, DataRules())
+        if block is not None:
+            yield block
+            n_rows += block.shape[0]

@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from partwise.allocation.kernels.lanes import _last_positive
 
 from partwise import AllocationNMF, CountMatrix
 from partwise.allocation.inference.collapsed_variational import check_memory
 from partwise.allocation.inference.labels import check_tokens, label_type
 from partwise.allocation.inference.start import kl_factors
-from partwise.allocation.kernels.lanes import _last_positive
 from partwise.core.keys import Key
 from partwise.engines import resolve_engine
 from partwise.errors import InvalidInputError

@@ -310,7 +310,7 @@ def test_chains(planted: Any) -> None:
     found = model.diagnostics()
     assert set(found) == {"log_joint", "n_active", "evenness"}
     assert found["log_joint"].r_hat < 1.2
-    with pytest.raises(InvalidInputError, match="'vb' has no chains"):
+    with pytest.raises(InvalidInputError, match="was not fitted by sampling, so it has no chains"):
         estimator("vb").fit(planted.counts).diagnostics()
 
 

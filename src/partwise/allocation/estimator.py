@@ -206,17 +206,17 @@ class AllocationNMF(CountModel):
             rate,
         )
 
-    def _missing_rule(self, fitting: bool) -> tuple[bool, str]:
-        if not fitting:
+    def _missing_rule(self, caller: str) -> tuple[bool, str]:
+        if caller != "fit":
             return False, MISSING_REMEDY
+        return self.missing == "impute", _MISSING_REMEDY
+
+    def _fit(self, data: CountMatrix) -> None:
         if self.missing == "impute" and self.inference not in _IMPUTING:
             raise InvalidInputError(
                 f"missing='impute' is for inference='gibbs' and 'gibbs-partial', not for {self.inference!r}: use one of"
                 " these, or fill in the missing cells."
             )
-        return self.missing == "impute", _MISSING_REMEDY
-
-    def _fit(self, data: CountMatrix) -> None:
         model = self._model(data)
         if self.inference in _SAMPLERS:
             self._fit_by_sampling(model, data)

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from binary_samples import cells_of, planted
 
-from partwise.binary.inference.cells import hide
 from partwise.binary.inference.moments import beta_moments, cell_moments, dirichlet_moments
 from partwise.binary.inference.passes import RowWeights, expected_counts
 from partwise.binary.kernels.cells import count_labels, fill_indicators, to_row_order
@@ -15,6 +14,7 @@ from partwise.binary.kernels.collapsed_variational import pass_second_order, pas
 from partwise.binary.kernels.counts import beta_terms, sum_of_table
 from partwise.binary.kernels.likelihood import log_likelihood_of_block, reciprocals_of_cells, sums_of_rare_bit
 from partwise.binary.kernels.partial import build_tables, draw_columns
+from partwise.contract.bits import hide
 from partwise.core.data import BinaryMatrix
 from partwise.core.keys import Key
 from partwise.engines import resolve_engine
@@ -40,7 +40,9 @@ def test_cells_are_hidden() -> None:
     hidden = np.random.default_rng(0).random(CELLS.n_cells) < 0.3
     less = X.copy()
     less[ROWS[hidden], COLUMNS[hidden]] = np.nan
-    found, expected = hide(BinaryMatrix.build(X), hidden), BinaryMatrix.build(less)
+    found, bits = hide(BinaryMatrix.build(X), ROWS[hidden], COLUMNS[hidden])
+    np.testing.assert_array_equal(bits, X[ROWS[hidden], COLUMNS[hidden]] == 1)
+    expected = BinaryMatrix.build(less)
     for name in ("indptr", "indices", "values", "missing_indptr", "missing_indices"):
         np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
 

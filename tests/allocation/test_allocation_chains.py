@@ -11,10 +11,10 @@ from partwise import AllocationNMF, CountMatrix
 from partwise.allocation.inference.collapsed_variational import check_memory
 from partwise.allocation.inference.labels import check_tokens, label_type
 from partwise.allocation.inference.start import kl_factors
-from partwise.allocation.kernels.lanes import _last_positive
 from partwise.core.keys import Key
 from partwise.engines import resolve_engine
 from partwise.errors import InvalidInputError
+from partwise.kernels.lanes import last_positive
 
 X = np.random.default_rng(0).poisson(1.5, size=(10, 6))
 
@@ -67,5 +67,5 @@ def test_the_last_component_of_positive_weight() -> None:
     for shift in (0.0, 0.5):
         for n_components in range(1, 6):
             positive = np.flatnonzero(((shift + factors[0]) * shares)[:n_components])
-            assert _last_positive(factors, 0, shift, shares, n_components) == positive[-1]
-    assert _last_positive(np.zeros((1, 3)), 0, 0.0, np.ones(3), 3) == 0
+            assert last_positive(factors, 0, shift, shares, n_components) == positive[-1]
+    assert last_positive(np.zeros((1, 3)), 0, 0.0, np.ones(3), 3) == 0

@@ -63,13 +63,19 @@ class Calls:
         return sorted(set(files) - known)
 
     def of(self, package: str, module: str, function: str) -> list[Test]:
-        """The tests of a package that call a function, fast ones first; of its module, if it is new."""
-        own = [test for test in self.tests if test.file.startswith(f"tests/{package}/")]
-        calling = [test for test in own if f"{module}:{function}" in test.calls]
-        known = any(f"{module}:{function}" in test.calls for test in self.tests)
-        if not known:
-            calling = [test for test in own if any(call.startswith(f"{module}:") for call in test.calls)]
+        """The tests of a package that call a function, fast ones first.
+
+        Of a function that no test was seen to call since it is new: those that call its module, or else all. A package
+        without tests of its own is tested by others.
+        """
+        own = [test for test in self.tests if test.file.startswith(f"tests/{package}/")] or self.tests
+        called = {f"{module}:{function}"} & self._known or {c for c in self._known if c.startswith(f"{module}:")}
+        calling = [test for test in own if test.calls & called] if called else own
         return sorted(calling, key=lambda test: test.seconds)
+
+    @functools.cached_property
+    def _known(self) -> frozenset[str]:
+        return _union(test.calls for test in self.tests)
 
 
 def _union(sets: Iterable[frozenset[str]]) -> frozenset[str]:

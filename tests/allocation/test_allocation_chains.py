@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from partwise.allocation.kernels.lanes import _last_positive
 
 from partwise import AllocationNMF, CountMatrix
 from partwise.allocation.inference.collapsed_variational import check_memory
@@ -60,12 +59,3 @@ def test_labels_take_as_few_bytes_as_they_can() -> None:
     # one more value than components, for none
     kinds = [label_type(n) for n in (1, 2**8 - 1, 2**8, 2**16 - 1, 2**16)]
     assert kinds == [np.uint8, np.uint8, np.uint16, np.uint16, np.uint32]
-
-
-def test_the_last_component_of_positive_weight() -> None:
-    factors, shares = np.array([[1.0, 2.0, 0.0, 3.0, 0.0]]), np.array([1.0, 1.0, 1.0, 0.0, 1.0])
-    for shift in (0.0, 0.5):
-        for n_components in range(1, 6):
-            positive = np.flatnonzero(((shift + factors[0]) * shares)[:n_components])
-            assert _last_positive(factors, 0, shift, shares, n_components) == positive[-1]
-    assert _last_positive(np.zeros((1, 3)), 0, 0.0, np.ones(3), 3) == 0

@@ -6,14 +6,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from partwise.allocation.kernels.lanes import LANES
-from partwise.engines.rows import first_tokens
 
 from partwise.allocation.inference.labels import label_type, padded_width
 from partwise.allocation.kernels.collapsed import sweep_tokens
 from partwise.allocation.kernels.partial import mean_sample_counts, sweep_rows
 from partwise.core.data import CountMatrix
 from partwise.core.keys import Key
+from partwise.engines.blocks import first_tokens
+from partwise.kernels.lanes import LANES
 from replay import Uniforms, choice
 
 ALPHA = np.array([0.4, 1.3, 0.8, 0.2, 0.6])

@@ -17,7 +17,7 @@ from partwise import AllocationNMF, CountMatrix
 from partwise.allocation import AllocationModel
 from partwise.allocation.inference.annealed import AnnealedGibbs
 from partwise.allocation.inference.decomposition import BestDecomposition, evaluate, gradients
-from partwise.allocation.inference.variational import VariationalBayes
+from partwise.allocation.inference.variational import AllocationVariationalBayes
 from partwise.allocation.kernels import decomposition
 from partwise.core.keys import Key
 from partwise.engines import resolve_engine
@@ -178,7 +178,7 @@ def test_annealing_finds_the_mode() -> None:
     counts = np.array([[2, 0, 1], [0, 1, 2]])
     every, probabilities = posterior(counts, model)
     data = CountMatrix.build(counts)
-    algorithm = AnnealedGibbs(model, 60, 8, resolve_engine())
+    algorithm = AnnealedGibbs(model=model, n_sweeps=60, n_chains=8, engine=resolve_engine())
     state = algorithm.init(Key(0), data)
     for iteration in range(1, 61):
         state, _ = algorithm.step(Key(0).at(iteration), data, state)
@@ -191,7 +191,7 @@ def test_bound_is_that_of_latent_dirichlet_allocation() -> None:
     counts = np.random.default_rng(0).poisson(2.0, size=(6, 5))
     model = AllocationModel(5, 2, 0.7, 0.4, 2.0, 0.5)
     data = CountMatrix.build(counts)
-    algorithm = VariationalBayes(model, resolve_engine())
+    algorithm = AllocationVariationalBayes(model, resolve_engine())
     state = algorithm.init(Key(0), data)
     for iteration in range(1, 1500):
         state, info = algorithm.step(Key(0).at(iteration), data, state)
@@ -210,7 +210,7 @@ def test_bound_grows_and_is_below_the_truth() -> None:
     model = AllocationModel(2, 2, 0.7, 0.4, 2.0, 0.5)
     counts = [[2, 1], [0, 3]]
     data = CountMatrix.build(counts)
-    algorithm = VariationalBayes(model, resolve_engine())
+    algorithm = AllocationVariationalBayes(model, resolve_engine())
     state = algorithm.init(Key(0), data)
     bounds = []
     for iteration in range(1, 100):
@@ -310,7 +310,7 @@ def test_chains(planted: Any) -> None:
     found = model.diagnostics()
     assert set(found) == {"log_joint", "n_active", "evenness"}
     assert found["log_joint"].r_hat < 1.2
-    with pytest.raises(InvalidInputError, match="'vb' has no chains"):
+    with pytest.raises(InvalidInputError, match="was not fitted by sampling, so it has no chains"):
         estimator("vb").fit(planted.counts).diagnostics()
 
 

@@ -52,7 +52,7 @@ class TestEveryFit:
         # nine in ten cells are as their block has it, which a constant prediction gets right half of the time
         assert np.mean((fitted.predict_proba()[hidden] > 0.5) == whole[hidden]) > 0.8
         # the truth has an entropy of 0.33 nats a cell, a constant prediction 0.69; maximum likelihood grows too sure
-        assert fitted.perplexity(whole) < (2.0 if points else 0.55)
+        assert fitted.log_loss(whole) < (2.0 if points else 0.55)
         assert fitted.probabilities_.shape == whole.shape
         assert np.all((fitted.probabilities_ >= 0) & (fitted.probabilities_ <= 1))
 
@@ -247,8 +247,8 @@ def test_cells() -> None:
     assert fitted.predict_proba(X[:3], cells=([0, 2], [1, 1])).shape == (2,)
     full = np.where(np.isnan(X), 1.0, X)
     expected = -np.log(fitted.probabilities_[rows, columns]).mean()
-    assert np.isclose(fitted.perplexity(full), expected)
-    assert np.isclose(fitted.perplexity(full, cells=(rows, columns)), expected)
+    assert np.isclose(fitted.log_loss(full), expected)
+    assert np.isclose(fitted.log_loss(full, cells=(rows, columns)), expected)
 
 
 @pytest.mark.parametrize(
@@ -278,9 +278,9 @@ def test_parameters_that_cannot_be(parameters: dict[str, Any], message: str) -> 
         (lambda model, X: model.predict_proba(cells=([-1], [0])), "no row -1"),
         (lambda model, X: model.predict_proba(cells=([0.5], [0])), "pair"),
         (lambda model, X: model.predict_proba(cells=[1, 2]), "pair"),
-        (lambda model, X: model.perplexity(X), "nothing to score"),
-        (lambda model, X: model.perplexity(X[:5]), "shape"),
-        (lambda model, X: model.perplexity(X, cells=np.nonzero(np.isnan(X))), "missing and cannot be scored"),
+        (lambda model, X: model.log_loss(X), "nothing to score"),
+        (lambda model, X: model.log_loss(X[:5]), "shape"),
+        (lambda model, X: model.log_loss(X, cells=np.nonzero(np.isnan(X))), "missing and cannot be scored"),
         (lambda model, X: model.transform(X[:, :3]), "features"),
         (lambda model, X: model.score(np.full((1, 25), np.nan)), "too few observed cells"),
     ],

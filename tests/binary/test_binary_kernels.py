@@ -6,15 +6,22 @@ import numpy as np
 import pytest
 from binary_samples import cells_of, planted
 
-from partwise.binary.inference.cells import hide
-from partwise.binary.inference.moments import beta_moments, cell_moments, dirichlet_moments
-from partwise.binary.inference.passes import RowWeights, expected_counts
-from partwise.binary.kernels.cells import count_labels, fill_indicators, to_row_order
+from partwise.binary.inference.cells import RowWeights, expected_counts
+from partwise.binary.inference.posterior import beta_moments, cell_moments, dirichlet_moments
+from partwise.binary.kernels.cells import (
+    beta_terms,
+    count_labels,
+    fill_indicators,
+    log_likelihood_of_block,
+    reciprocals_of_cells,
+    sum_of_table,
+    sums_of_rare_bit,
+    to_row_order,
+)
 from partwise.binary.kernels.collapsed import sweep_beta_dirichlet
 from partwise.binary.kernels.collapsed_variational import pass_second_order, pass_zero_order
-from partwise.binary.kernels.counts import beta_terms, sum_of_table
-from partwise.binary.kernels.likelihood import log_likelihood_of_block, reciprocals_of_cells, sums_of_rare_bit
 from partwise.binary.kernels.partial import build_tables, draw_columns
+from partwise.contract.bits import hide
 from partwise.core.data import BinaryMatrix
 from partwise.core.keys import Key
 from partwise.engines import resolve_engine
@@ -40,7 +47,9 @@ def test_cells_are_hidden() -> None:
     hidden = np.random.default_rng(0).random(CELLS.n_cells) < 0.3
     less = X.copy()
     less[ROWS[hidden], COLUMNS[hidden]] = np.nan
-    found, expected = hide(BinaryMatrix.build(X), hidden), BinaryMatrix.build(less)
+    found, bits = hide(BinaryMatrix.build(X), ROWS[hidden], COLUMNS[hidden])
+    expected = BinaryMatrix.build(less)
+    np.testing.assert_array_equal(bits, BITS[hidden])
     for name in ("indptr", "indices", "values", "missing_indptr", "missing_indices"):
         np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
 

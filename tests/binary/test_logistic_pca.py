@@ -91,7 +91,7 @@ def test_predicts_and_saves(tmp_path: Any) -> None:
     train = whole.copy()
     train[np.random.default_rng(0).random(train.shape) < 0.2] = np.nan
     model = LogisticPCA(1, penalty=0.2, random_state=0).fit(train)
-    assert model.perplexity(whole) < 0.45
+    assert model.log_loss(whole) < 0.45
     np.testing.assert_allclose(model.inverse_transform(model.activations_), model.probabilities_)
     gram = model.components_ @ model.components_.T
     np.testing.assert_allclose(gram, np.diag(np.diag(gram)), atol=1e-9)

@@ -29,7 +29,6 @@ SMALL_BLOCKS = (
     "gamma_poisson.inference.sweeps",
     "gamma_poisson.inference.activations",
     "allocation.inference.partial",
-    "allocation.inference.activations",
     "binary.inference.cells",
     "binary.inference.rows",
 )

@@ -139,8 +139,8 @@ class FactorizationEstimator(Offers, ClassNamePrefixFeaturesOutMixin, Transforme
         """Whether `fit` and `transform` take whole numbers only."""
         return self.declares.data == "counts"
 
-    def _missing_rule(self, fitting: bool) -> tuple[bool, str]:
-        """Whether missing cells are taken, in `fit` or for new samples, and the remedy if not."""
+    def _missing_rule(self, caller: str) -> tuple[bool, str]:
+        """Whether a method (`fit`, `transform`, ...) takes missing cells, and the remedy if not."""
         return self.declares.missing == "yes", MISSING_REMEDY
 
     # Fitting
@@ -309,7 +309,7 @@ class FactorizationEstimator(Offers, ClassNamePrefixFeaturesOutMixin, Transforme
             data = BinaryMatrix.build(X, caller=name)
         else:
             integers = self._needs_integers if integers is None else integers
-            takes_missing, remedy = self._missing_rule(reset)
+            takes_missing, remedy = self._missing_rule(caller)
             data = CountMatrix.build(
                 spread(X, self._engine, caller=name, integers=integers),
                 integers=integers,
@@ -430,7 +430,7 @@ class FactorizationEstimator(Offers, ClassNamePrefixFeaturesOutMixin, Transforme
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         tags.input_tags.positive_only = True
-        tags.input_tags.allow_nan = self._missing_rule(True)[0]
+        tags.input_tags.allow_nan = self._missing_rule("fit")[0]
         tags.transformer_tags.preserves_dtype = ["float64"]
         return tags
 

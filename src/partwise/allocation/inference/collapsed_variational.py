@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from partwise.allocation.inference.start import first_feature_counts
-from partwise.allocation.kernels.collapsed_variational import sweep_responsibilities
+from partwise.allocation.kernels.collapsed import sweep_responsibilities
 from partwise.allocation.model import AllocationModel
 from partwise.core.data import SparseData
 from partwise.core.keys import Key
@@ -31,7 +31,7 @@ class ResponsibilityState:
 
 
 @dataclass
-class CollapsedVariational:
+class AllocationCollapsedVariational:
     """A step updates all nonzeros in turn. Serial, as each changes the counts that the next is updated by."""
 
     model: AllocationModel

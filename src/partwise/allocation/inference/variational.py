@@ -26,7 +26,7 @@ _BATCH_UPDATES, _BATCH_TOL = 100, 1e-4
 
 
 @dataclass
-class VariationalState:
+class AllocationVariationalState:
     """Expected allocation totals, of samples and of features; α and β added, they are the parameters of q."""
 
     sample_counts: Any
@@ -34,19 +34,21 @@ class VariationalState:
 
 
 @dataclass
-class VariationalBayes:
+class AllocationVariationalBayes:
     """A step updates q(h), then q(w), each with the allocations q(S) that are best given the other; the bound grows."""
 
     model: AllocationModel
     engine: Engine = field(compare=False)
     start: Start = "random"
 
-    def init(self, key: Key, data: SparseData) -> VariationalState:
+    def init(self, key: Key, data: SparseData) -> AllocationVariationalState:
         """Features as KL-NMF has them, and each row spread evenly: components that it has emptied there may come."""
         even = Side(data, self.engine).even_counts(self.model.n_components)
-        return VariationalState(even, first_feature_counts(key, data, self.model, self.start, self.engine))
+        return AllocationVariationalState(even, first_feature_counts(key, data, self.model, self.start, self.engine))
 
-    def step(self, key: Key, data: SparseData, state: VariationalState) -> tuple[VariationalState, Mapping[str, float]]:
+    def step(
+        self, key: Key, data: SparseData, state: AllocationVariationalState
+    ) -> tuple[AllocationVariationalState, Mapping[str, float]]:
         """One update of each factor; reports the bound of log p(X) in between."""
         weights = _mean_exponents(self.model.dictionary_posterior(state.feature_counts), 0)
         samples, features = Side(data, self.engine), Side(data.transposed, self.engine)

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from partwise.allocation.kernels.tokens import count_token
+from partwise.allocation.kernels.collapsed import count_token
 from partwise.kernels.arrays import Counts, Floats, Indices, LongCounts, Numbers, Starts, Word
 from partwise.kernels.categories import categorical
 from partwise.kernels.jit import kernel

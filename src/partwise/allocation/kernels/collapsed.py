@@ -1,15 +1,25 @@
-"""Collapsed Gibbs sweeps: each token in turn takes a component given the labels of all other tokens."""
+"""Collapsed sweeps: each token in turn is drawn, or spread, over components given all other tokens."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from partwise.allocation.kernels.tokens import count_token
-from partwise.kernels.arrays import Counts, Floats, Indices, LongCounts, Numbers, Starts, Word
+from partwise.kernels.arrays import Counts, Floats, Indices, LongCounts, Numbers, Singles, Starts, Word
+from partwise.kernels.inner import inline_kernel
 from partwise.kernels.jit import kernel
 from partwise.kernels.lanes import LANES, draw_component
 from partwise.kernels.streams import new_stream, next_uniform, seek
 from partwise.kernels.sums import sum_of
+
+
+@inline_kernel
+def count_token(
+    sample_counts: Counts, feature_counts: Counts, component_counts: Numbers, n: int, f: int, k: int, change: int
+) -> None:
+    """``sample_counts[n, k] += change; feature_counts[f, k] += change; component_counts[k] += change``."""
+    sample_counts[n, k] += change
+    feature_counts[f, k] += change
+    component_counts[k] += change
 
 
 @kernel
@@ -75,3 +85,46 @@ def sweep_tokens(
                 p += 1
             cells[n - start] = p
             tokens[n - start] = i
+
+
+@kernel
+def sweep_responsibilities(
+    indptr: Starts,
+    indices: Indices,
+    values: Numbers,
+    dictionary_concentration: Floats,
+    activation_concentration: Floats,
+    responsibilities: Singles,
+    sample_counts: Floats,
+    feature_counts: Floats,
+    component_counts: Floats,
+) -> float:
+    """``r = normalise((α_f + S_fk - r) / (α_+ + S_k - r) * (β_k + S_nk - r))`` for each nonzero in turn, in place.
+
+    Counts are expected ones, without one token's own responsibility; the tokens of a cell share theirs. Returns the sum
+    of absolute changes, a token at a time.
+    """
+    n_components = activation_concentration.size
+    whole = sum_of(dictionary_concentration)
+    fresh = np.empty(n_components)
+    change = 0.0
+    for n in range(indptr.size - 1):
+        for p in range(indptr[n], indptr[n + 1]):
+            f = indices[p]
+            for k in range(n_components):
+                own = responsibilities[p, k]
+                fresh[k] = (
+                    max(dictionary_concentration[f] + feature_counts[f, k] - own, 1e-300)
+                    / (whole + component_counts[k] - own)
+                    * max(activation_concentration[k] + sample_counts[n, k] - own, 1e-300)
+                )
+            total = sum_of(fresh)
+            for k in range(n_components):
+                new = np.float32(fresh[k] / total)
+                difference = values[p] * (float(new) - float(responsibilities[p, k]))
+                responsibilities[p, k] = new
+                sample_counts[n, k] += difference
+                feature_counts[f, k] += difference
+                component_counts[k] += difference
+                change += abs(difference)
+    return change

@@ -34,7 +34,7 @@ class CollapsedState:
 
 
 @dataclass
-class CollapsedVariational:
+class BinaryCollapsedVariational:
     """One responsibility vector a cell, updated in turn from expected counts without its own (Section 4.3).
 
     ``order`` 0 is CVB0 (Eq. 36), 2 the second-order expansion of Eq. 35. There is no bound that is sure to rise: what

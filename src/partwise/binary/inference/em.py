@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from partwise.binary.inference.cells import Cells
-from partwise.binary.inference.passes import RowWeights, expected_counts, expected_pair_counts
+from partwise.binary.inference.cells import Cells, RowWeights, expected_counts, expected_pair_counts
 from partwise.binary.model import BinaryModel
 from partwise.core.keys import Key
 from partwise.engines.base import Engine

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from partwise.binary.inference.cells import Cells
-from partwise.binary.inference.passes import RowWeights, expected_counts, expected_pair_counts, sum_of_others
+from partwise.binary.inference.cells import Cells, RowWeights, expected_counts, expected_pair_counts, sum_of_others
 from partwise.binary.inference.rows import activation_prior, row_counts_of
 from partwise.binary.inference.variational import column_weights, log_dirichlet_means, row_weights
 from partwise.binary.model import BinaryModel

@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betaln, digamma, gammaln
 
-from partwise.binary.inference.cells import Cells
-from partwise.binary.inference.passes import ExpectedCounts, RowWeights, expected_counts, expected_pair_counts
+from partwise.binary.inference.cells import Cells, ExpectedCounts, RowWeights, expected_counts, expected_pair_counts
 from partwise.binary.model import BinaryModel
 from partwise.core.keys import Key
 from partwise.engines.base import Engine
@@ -22,7 +21,7 @@ _SMALLEST = 1e-140
 
 
 @dataclass
-class VariationalState:
+class BinaryVariationalState:
     """Expected counts of labels, which are the parameters of the factors' distributions up to the priors.
 
     ``row_counts``: rows x components x bit; for Dir-Dir rows x components.
@@ -33,7 +32,7 @@ class VariationalState:
 
 
 @dataclass
-class VariationalBayes:
+class BinaryVariationalBayes:
     """q(Z) q(w) q(h), updated in turn; the evidence lower bound never falls.
 
     A step computes q(Z) for all cells from the factors (r proportional to exp(E log w + x E log h + (1 - x) E log(1 -
@@ -43,7 +42,7 @@ class VariationalBayes:
     model: BinaryModel
     engine: Engine = field(compare=False)
 
-    def init(self, key: Key, data: Cells) -> VariationalState:
+    def init(self, key: Key, data: Cells) -> BinaryVariationalState:
         """Counts that random factors would give: equal factors would stay equal for ever."""
         generator = key.for_stage("start").generator()
         n_components = self.model.n_components
@@ -51,21 +50,23 @@ class VariationalBayes:
         columns = generator.dirichlet(np.ones(n_components), size=n_columns)
         if self.model.kind == "dir-dir":
             rows = generator.dirichlet(np.ones(n_components), size=n_rows)
-            return VariationalState(rows * data.row_sizes[:, None], columns * data.column_sizes[:, None])
+            return BinaryVariationalState(rows * data.row_sizes[:, None], columns * data.column_sizes[:, None])
         probability = generator.random((n_rows, n_components))
         share = (data.row_sizes / n_components)[:, None, None]
         rows = np.stack((1.0 - probability, probability), axis=2) * share
-        return VariationalState(rows, columns * data.column_sizes[:, None])
+        return BinaryVariationalState(rows, columns * data.column_sizes[:, None])
 
-    def step(self, key: Key, data: Cells, state: VariationalState) -> tuple[VariationalState, Mapping[str, float]]:
+    def step(
+        self, key: Key, data: Cells, state: BinaryVariationalState
+    ) -> tuple[BinaryVariationalState, Mapping[str, float]]:
         """One update of everything; the objective is the bound at the state that came in."""
         counts, log_scale = expected_under(self.model, data, state, self.engine)
         bound = counts.log_normaliser + log_scale - divergence(self.model, state)
-        return VariationalState(counts.rows, counts.columns), {"objective": bound}
+        return BinaryVariationalState(counts.rows, counts.columns), {"objective": bound}
 
 
 def expected_under(
-    model: BinaryModel, data: Cells, state: VariationalState, engine: Engine
+    model: BinaryModel, data: Cells, state: BinaryVariationalState, engine: Engine
 ) -> tuple[ExpectedCounts, float]:
     """Expected counts under the factors' distributions, and the logarithm of what their weights were scaled by."""
     columns, scales = column_weights(model, state.column_counts)
@@ -107,7 +108,7 @@ def _weights(logs: Floats) -> tuple[Floats, Floats]:
     return np.maximum(np.exp(logs - largest[:, None]), _SMALLEST), largest
 
 
-def divergence(model: BinaryModel, state: VariationalState) -> float:
+def divergence(model: BinaryModel, state: BinaryVariationalState) -> float:
     """KL(q || prior) of both factors."""
     total = _dirichlet_divergence(state.column_counts, model.concentration)
     if model.kind == "dir-dir":

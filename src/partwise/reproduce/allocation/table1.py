@@ -75,7 +75,7 @@ def bounds(seed: int) -> list[float]:
     share = state.activations[:, None, :] * state.dictionary[None]
     share /= share.sum(axis=2, keepdims=True)
     relaxed = unrestricted(_MODEL, data.to_scipy().toarray()[..., None] * share)
-    annealed = AnnealedGibbs(_MODEL, 200, 4, LocalEngine())
+    annealed = AnnealedGibbs(model=_MODEL, n_sweeps=200, n_chains=4, engine=LocalEngine())
     whole = annealed.init(Key(seed), data)
     for iteration in range(1, 201):
         whole, _ = annealed.step(Key(seed).at(iteration), data, whole)

@@ -181,7 +181,7 @@ def forget(
     np.subtract.at(state.sample_counts[chain], rows, state.missing[chain])
     np.subtract.at(state.feature_counts[chain][:, :2], data.missing_indices, state.missing[chain])
     state.component_counts[chain] -= state.missing[chain].sum(axis=0)
-    state.missing[chain] = 0
+    state.missing[chain][:] = 0
 
 
 def test_forgotten_missing_cells_are_found(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,10 +16,11 @@ from scipy.special import gammaln
 from partwise.binary.inference.cells import Cells
 from partwise.binary.inference.em import ExpectationMaximisation
 from partwise.binary.inference.rows import activations_of
-from partwise.binary.inference.stochastic import StochasticVariational, batch_counts
 from partwise.binary.inference.variational import (
     BinaryVariationalBayes,
     BinaryVariationalState,
+    StochasticVariational,
+    batch_counts,
     divergence,
     expected_under,
 )

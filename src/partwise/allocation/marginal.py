@@ -130,10 +130,7 @@ def log_marginal_likelihood(
             InaccurateWarning,
             stacklevel=2,
         )
-    a, totals = model.length_shape, data.row_sums
-    lengths = a * np.log(rate) - gammaln(a) + gammaln(a + totals) - (a + totals) * np.log1p(rate)
-    constant = float(lengths.sum() - gammaln(data.values + 1.0).sum())
-    return LogLikelihood(values + constant, np.array([error]), ess)
+    return LogLikelihood(values + model.log_known(data), np.array([error]), ess)
 
 
 def log_normal_error(logs: Floats, *, n_sets: int = 1000) -> float:

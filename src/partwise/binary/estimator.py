@@ -26,8 +26,7 @@ from partwise.binary.inference.posterior import (
     posterior_of_factors,
 )
 from partwise.binary.inference.rows import Way, activations_of
-from partwise.binary.inference.stochastic import StochasticVariational, absorb, random_averages
-from partwise.binary.inference.variational import BinaryVariationalBayes
+from partwise.binary.inference.variational import BinaryVariationalBayes, StochasticVariational, absorb, random_averages
 from partwise.binary.model import KINDS, BinaryModel
 from partwise.contract.bits import BitModel, Floats, checked_cells
 from partwise.contract.declaration import Candidate, Declaration

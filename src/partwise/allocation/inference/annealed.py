@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from partwise.allocation.inference.labels import TokenLabels, check_tokens
-from partwise.allocation.kernels.annealed import sweep_annealed
+from partwise.allocation.kernels.collapsed import sweep_annealed
 from partwise.allocation.model import AllocationModel
 from partwise.core.data import SparseData
 from partwise.core.keys import Key

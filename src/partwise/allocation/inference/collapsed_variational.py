@@ -56,17 +56,10 @@ class AllocationCollapsedVariational:
         """One pass; reports the mean change of a token's responsibilities."""
         # Sums are taken afresh, so that rounding does not pile up from pass to pass.
         np.sum(state.feature_counts, axis=0, out=state.component_counts)
-        change = sweep_responsibilities(
-            data.indptr,
-            data.indices,
-            data.values,
-            self.model.dictionary_concentration,
-            self.model.activation_concentration,
-            state.responsibilities,
-            state.sample_counts,
-            state.feature_counts,
-            state.component_counts,
-        )
+        cells = data.indptr, data.indices, data.values
+        priors = self.model.dictionary_concentration, self.model.activation_concentration
+        counts = state.sample_counts, state.feature_counts, state.component_counts
+        change = sweep_responsibilities(*cells, *priors, state.responsibilities, *counts)
         return state, {"change": change / max(data.total, 1.0)}
 
 

@@ -48,8 +48,8 @@ class AllocationPartialGibbs(AllocationCollapsedGibbs):
         self.engine.for_each(some_features, row_blocks(np.arange(n_features + 1), 2**17 // n_components + 1))
         totals = drawn.sum(axis=0)
         dictionary = (drawn / np.where(totals > 0, totals, 1.0)).astype(np.float32)
-        streams = key.for_stage("labels").words, keys_of_rows(data)
-        shared = dictionary, model.activation_concentration, tile_of(2 * dictionary.shape[1]), *streams
+        prior, tile = model.activation_concentration, tile_of(2 * dictionary.shape[1])
+        shared = dictionary, prior, tile, key.for_stage("labels").words, keys_of_rows(data)
         sums = self._sweep_tokens_by_blocks(_sweep_block, data, state, chain, shared)
         own = sums[:, :n_components]
         np.add.at(own, data.missing_indices, state.missing[chain])

@@ -58,14 +58,7 @@ class AllocationVariationalBayes:
         other = self.model.dictionary_posterior(state.feature_counts).T
         divergence += _divergence(other, self.model.dictionary_concentration)
         state.feature_counts = fresh
-        return state, {"objective": logs + self._constant(data) - divergence}
-
-    def _constant(self, data: SparseData) -> float:
-        """Terms of the lengths, which are known exactly, and log x!."""
-        a, b = self.model.length_shape, self.model.length_rate
-        totals = data.row_sums
-        lengths = a * np.log(b) - gammaln(a) + gammaln(a + totals) - (a + totals) * np.log1p(b)
-        return float(lengths.sum() - gammaln(data.values + 1.0).sum())
+        return state, {"objective": logs + self.model.log_known(data) - divergence}
 
 
 def absorb(model: AllocationModel, averages: Floats, n_seen: int, data: SparseData, engine: Engine) -> Floats:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -98,16 +99,7 @@ def _starts(sizes: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.concatenate((np.zeros(1, np.int64), np.cumsum(sizes, dtype=np.int64)))
 
 
-@dataclass(frozen=True)
-class RowWeights:
-    """Weights of the rows' side for ones and for zeros (rows x components)."""
-
-    ones: Floats
-    zeros: Floats
-
-
-@dataclass(frozen=True)
-class ExpectedCounts:
+class ExpectedCounts(NamedTuple):
     """Expected counts of labels given weights.
 
     Attributes
@@ -125,39 +117,37 @@ class ExpectedCounts:
     log_normaliser: float
 
 
-def expected_counts(cells: Cells, rows: RowWeights, columns: Floats, engine: Engine) -> ExpectedCounts:
-    """Responsibilities r_nfk proportional to w_fk q_nk(x), summed over columns (by bit) and over rows."""
-    row_counts = np.empty((*rows.ones.shape, 2))
-    weights = (rows.zeros, rows.ones)
+def expected_counts(cells: Cells, rows: Floats, columns: Floats, engine: Engine) -> ExpectedCounts:
+    """Responsibilities r_nfk proportional to w_fk q_nk(x), summed over columns (by bit) and over rows.
+
+    ``rows`` are the weights q of zeros and of ones: bit x rows x components.
+    """
+    found = _pass(cells, rows, columns, (columns, columns), engine)
+    for bit, own in enumerate(rows):
+        found.rows[..., bit] *= own
+    return found
+
+
+def expected_pair_counts(cells: Cells, rows: Floats, columns: Floats, engine: Engine) -> ExpectedCounts:
+    """The same for Dir-Dir, weights being rows x components. A one has equal labels, a zero any two that differ."""
+    both = np.stack((sum_of_others(rows), rows))
+    found = _pass(cells, both, columns, (sum_of_others(columns), columns), engine)
+    return found._replace(rows=rows * (found.rows[..., 0] + found.rows[..., 1]))
+
+
+def _pass(cells: Cells, rows: Floats, columns: Floats, backs: tuple[Floats, Floats], engine: Engine) -> ExpectedCounts:
+    """Expected counts, those of the rows without the factor that is the same in all cells of a row."""
+    sums = np.empty((*rows.shape[1:], 2))
 
     def one(block: tuple[int, int]) -> tuple[Floats, float]:
         totals, logs = np.zeros_like(columns), 0.0
-        start, stop = block
-        for bit, own in enumerate(weights):
-            sums, log = _bit_sums(cells, bit, own, columns, columns, block, totals)
-            row_counts[start:stop, :, bit] = own[start:stop] * sums
+        for bit, back in enumerate(backs):
+            sums[slice(*block), :, bit], log = _bit_sums(cells, bit, rows[bit], columns, back, block, totals)
             logs += log
         return totals, logs
 
     totals, log_normaliser = engine.map_reduce(one, cells.blocks)
-    return ExpectedCounts(row_counts, columns * totals, float(log_normaliser))
-
-
-def expected_pair_counts(cells: Cells, rows: Floats, columns: Floats, engine: Engine) -> ExpectedCounts:
-    """The same for Dir-Dir: a one has both labels equal, a zero any two that differ."""
-    row_counts = np.empty_like(rows)
-    other_rows, other_columns = sum_of_others(rows), sum_of_others(columns)
-
-    def one(block: tuple[int, int]) -> tuple[Floats, float]:
-        totals = np.zeros_like(columns)
-        start, stop = block
-        zeros, log_zeros = _bit_sums(cells, 0, other_rows, columns, other_columns, block, totals)
-        ones, log_ones = _bit_sums(cells, 1, rows, columns, columns, block, totals)
-        row_counts[start:stop] = rows[start:stop] * (zeros + ones)
-        return totals, log_zeros + log_ones
-
-    totals, log_normaliser = engine.map_reduce(one, cells.blocks)
-    return ExpectedCounts(row_counts, columns * totals, float(log_normaliser))
+    return ExpectedCounts(sums, columns * totals, float(log_normaliser))
 
 
 def _bit_sums(

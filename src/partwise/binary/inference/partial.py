@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from partwise.binary.inference.cells import Cells
-from partwise.binary.inference.gibbs import BinaryCollapsedGibbs, BinaryGibbsState
+from partwise.binary.inference.gibbs import BinaryCollapsedGibbs, BinaryGibbsState, Counts
 from partwise.binary.kernels.cells import to_row_order
 from partwise.binary.kernels.partial import build_tables, draw_columns, sweep_rows
 from partwise.core.keys import Key
@@ -52,7 +52,8 @@ class BinaryPartialGibbs(BinaryCollapsedGibbs):
             build_tables(columns, *block, thresholds, aliases)
 
         self.engine.for_each(prepare, row_blocks(np.arange(n_columns + 1), 64))
-        shared = columns, thresholds, aliases, model.alpha, model.beta, self.attempts, key.for_stage("gibbs").words
+        prior, words = (model.alpha, model.beta), key.for_stage("gibbs").words
+        shared = (columns, thresholds, aliases), prior, self.attempts, words
         state.row_counts[chain] = self.engine.place(state.row_counts[chain], data, data.blocks)
         arrays = state.labels, state.row_counts
         state.column_counts[chain] = self._sweep_blocks(
@@ -68,17 +69,13 @@ def _sweep_block(
     block: Block,
     labels: NDArray[Any],
     _: NDArray[np.int64],
-    row_counts: NDArray[np.int32],
-    columns: NDArray[np.float64],
-    thresholds: NDArray[np.float64],
-    aliases: NDArray[np.int32],
-    alpha: float,
-    beta: float,
+    row_counts: Counts,
+    tables: tuple[Any, Any, Any],
+    prior: tuple[float, float],
     attempts: int,
     words: tuple[np.uint64, np.uint64, np.uint64],
-) -> NDArray[np.int32]:
-    counts = np.zeros(columns.shape, np.int32)
-    cells = block.data.row_starts, block.data.codes, alpha, beta
-    span = block.first_row, block.start, block.stop
-    sweep_rows(*cells, columns, thresholds, aliases, attempts, *words, *span, labels, row_counts, counts)
+) -> Counts:
+    counts = np.zeros(tables[0].shape, np.int32)
+    cells, span = (block.data.row_starts, block.data.codes), (block.first_row, block.start, block.stop)
+    sweep_rows(*cells, *prior, *tables, attempts, *words, *span, labels, row_counts, counts)
     return counts

@@ -185,6 +185,12 @@ def posterior_of_factors(model: BinaryModel, cells: Cells, rows: Floats, columns
     return _oriented(model, (rows, None), (columns, None), (rows @ columns.T, None), shares)
 
 
+def shares_or(part: Floats, whole: Floats, otherwise: Floats) -> Floats:
+    """``part / whole``, and ``otherwise`` where nothing was observed, so that the whole is 0."""
+    whole = np.broadcast_to(whole, part.shape)
+    return np.divide(part, whole, out=otherwise.copy(), where=whole > 0)
+
+
 _Estimate = tuple[Floats, Floats | None]
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from partwise.binary.inference.cells import Cells
-from partwise.binary.inference.posterior import beta_moments, dirichlet_moments
+from partwise.binary.inference.posterior import beta_moments, dirichlet_moments, shares_or
 from partwise.binary.kernels.rows import fit_rows, sample_rows
 from partwise.binary.model import BinaryModel
 from partwise.core.data import BinaryMatrix
@@ -18,6 +18,9 @@ from partwise.engines.blocks import Block, Made, row_blocks
 
 Floats = NDArray[np.float64]
 Way = Literal["sample", "variational", "mode"]
+# What the kernels of rows are given: weights of zeros and of ones (bit x columns x components), whether the rows have a
+# Dirichlet factor, and the parameters of its prior.
+GivenColumns = tuple[Floats, bool, float, float]
 
 BURN_IN, N_DRAWS = 30, 120
 _MAX_ITER, _TOL = 1000, 1e-8
@@ -33,29 +36,29 @@ def activations_of(data: BinaryMatrix, model: BinaryModel, dictionary: Floats, w
         ``"sample"``: posterior means by Gibbs sampling; ``"variational"``: means of a mean-field posterior; ``"mode"``:
         the posterior's mode, which with flat priors is maximum likelihood.
     """
-    cells = Cells.of(data)
-    weights = bit_weights(model, dictionary)
-    alpha, beta = activation_prior(model)
+    cells, (alpha, beta), is_dirichlet = Cells.of(data), activation_prior(model), model.kind != "beta-dir"
     if way == "mode":
         alpha, beta = alpha - 1.0, max(beta - 1.0, 0.0)
-    is_dirichlet = model.kind != "beta-dir"
-    blocks = row_blocks(cells.row_starts, _CELLS_OF_A_BLOCK)
+    zeros = 1.0 - dictionary if is_dirichlet else dictionary
+    given = np.stack((zeros, dictionary)), is_dirichlet, alpha, beta
     if way == "sample":
-        shared = weights, is_dirichlet, alpha, beta
-        _, (out,) = engine.map_rows(_sample, cells, blocks, *shared, makes=[Made((model.n_components,))])
+        blocks = row_blocks(cells.row_starts, _CELLS_OF_A_BLOCK)
+        _, (out,) = engine.map_rows(_sample, cells, blocks, given, makes=[Made((model.n_components,))])
         return np.asarray(out)
-    counts = row_counts_of(cells, weights, is_dirichlet, (alpha, beta), engine, by_mean_logs=way == "variational")
+    counts = row_counts_of(cells, given, engine, by_mean_logs=way == "variational")
+    if way == "mode" and is_dirichlet:
+        part = alpha + counts.sum(axis=2)
+        return shares_or(part, part.sum(axis=1, keepdims=True), np.full(part.shape, 1.0 / part.shape[1]))
     if way == "mode":
-        return _shares(counts, is_dirichlet, alpha, beta)
+        part = alpha + counts[..., 1]
+        return shares_or(part, alpha + beta + counts.sum(axis=2), np.full(part.shape, 0.5))
     moments = dirichlet_moments(counts.sum(axis=2), alpha) if is_dirichlet else beta_moments(counts, alpha, beta)
     return moments.mean
 
 
 def row_counts_of(
     cells: Cells,
-    weights: Floats,
-    is_dirichlet: bool,
-    prior: tuple[float, float],
+    given: GivenColumns,
     engine: Engine,
     *,
     by_mean_logs: bool,
@@ -63,39 +66,22 @@ def row_counts_of(
     tol: float = _TOL,
 ) -> Floats:
     """Expected counts (rows x components x bit) at the fixed point of each row."""
-    blocks = row_blocks(cells.row_starts, _CELLS_OF_A_BLOCK)
-    shared = weights, is_dirichlet, *prior, by_mean_logs, max_iter, tol
-    _, (counts,) = engine.map_rows(_fit, cells, blocks, *shared, makes=[Made((weights.shape[2], 2))])
+    blocks, made = row_blocks(cells.row_starts, _CELLS_OF_A_BLOCK), [Made((given[0].shape[2], 2))]
+    _, (counts,) = engine.map_rows(_fit, cells, blocks, given, by_mean_logs, max_iter, tol, makes=made)
     return np.asarray(counts)
 
 
-def _sample(block: Block, out: Floats, weights: Floats, is_dirichlet: bool, alpha: float, beta: float) -> float:
+def _sample(block: Block, out: Floats, given: GivenColumns) -> float:
     seed, stage_chain, _ = Key(0).for_stage("activations").words
-    starts, codes, span = block.data.row_starts, block.data.codes, (block.start, block.stop)
-    sample_rows(starts, codes, weights, is_dirichlet, alpha, beta, BURN_IN, N_DRAWS, seed, stage_chain, *span, out)
+    starts, codes, start, stop = block.data.row_starts, block.data.codes, block.start, block.stop
+    sample_rows(starts, codes, *given, BURN_IN, N_DRAWS, seed, stage_chain, start, stop, out)
     return 0.0
 
 
-def _fit(
-    block: Block,
-    counts: Floats,
-    weights: Floats,
-    is_dirichlet: bool,
-    alpha: float,
-    beta: float,
-    by_mean_logs: bool,
-    max_iter: int,
-    tol: float,
-) -> float:
-    starts, codes, span = block.data.row_starts, block.data.codes, (block.start, block.stop)
-    fit_rows(starts, codes, weights, is_dirichlet, alpha, beta, by_mean_logs, max_iter, tol, *span, counts)
+def _fit(block: Block, counts: Floats, given: GivenColumns, by_mean_logs: bool, max_iter: int, tol: float) -> float:
+    starts, codes, start, stop = block.data.row_starts, block.data.codes, block.start, block.stop
+    fit_rows(starts, codes, *given, by_mean_logs, max_iter, tol, start, stop, counts)
     return 0.0
-
-
-def bit_weights(model: BinaryModel, dictionary: Floats) -> Floats:
-    """Weights of zeros and of ones, for the kernels of rows."""
-    zeros = dictionary if model.kind == "beta-dir" else 1.0 - dictionary
-    return np.stack((zeros, dictionary))
 
 
 def activation_prior(model: BinaryModel) -> tuple[float, float]:
@@ -103,17 +89,3 @@ def activation_prior(model: BinaryModel) -> tuple[float, float]:
     if model.kind == "beta-dir":
         return model.alpha, model.beta
     return (model.concentration if model.kind == "dir-beta" else model.activation_concentration), 0.0
-
-
-def _shares(counts: Floats, is_dirichlet: bool, alpha: float, beta: float) -> Floats:
-    """Shares of the counts; where nothing was observed, even."""
-    if is_dirichlet:
-        part = alpha + counts.sum(axis=2)
-        whole = part.sum(axis=1, keepdims=True)
-        even = np.full(part.shape, 1.0 / part.shape[1])
-    else:
-        part, whole = alpha + counts[..., 1], alpha + beta + counts.sum(axis=2)
-        even = np.full(part.shape, 0.5)
-    whole = np.broadcast_to(whole, part.shape)
-    shares: Floats = np.divide(part, whole, out=even, where=whole > 0)
-    return shares

@@ -46,10 +46,7 @@ def start_labels(key: Key, data: Cells, model: BinaryModel, start: Start) -> tup
 
 def _variational_labels(key: Key, data: Cells, model: BinaryModel) -> NDArray[Any]:
     few = replace(
-        model,
-        n_components=min(model.n_components, _VB_COMPONENTS),
-        concentration=1.0,
-        activation_concentration=1.0,
+        model, n_components=min(model.n_components, _VB_COMPONENTS), concentration=1.0, activation_concentration=1.0
     )
     algorithm = BinaryVariationalBayes(few, LocalEngine(1))
     state = algorithm.init(key, data)
@@ -59,8 +56,7 @@ def _variational_labels(key: Key, data: Cells, model: BinaryModel) -> NDArray[An
         ones, _ = pair_row_weights(few, state.row_counts)
         zeros = sum_of_others(ones)
     else:
-        weights = row_weights(few, state.row_counts)
-        ones, zeros = weights.ones, weights.zeros
+        zeros, ones = row_weights(few, state.row_counts)
     columns, _ = column_weights(few, state.column_counts)
     labels = np.empty(data.n_cells, np.int64)
     seed, stage_chain, _iteration = key.for_stage("start labels").words

@@ -6,7 +6,6 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils._param_validation import StrOptions
 
 from partwise.allocation.inference.annealed import AnnealedGibbs
@@ -28,12 +27,11 @@ from partwise.core.convergence import Threshold, small_change
 from partwise.core.data import MISSING_REMEDY, CountMatrix
 from partwise.core.keys import RandomState, key_from
 from partwise.errors import InvalidInputError
+from partwise.kernels.arrays import Floats
 from partwise.likelihood.auto import STD_ERROR, auto
 from partwise.likelihood.result import LogLikelihood
 from partwise.poisson.inference.state import Start, checked_start
 from partwise.sampling.chains import KeepsChains, check_chains
-
-Floats = NDArray[np.float64]
 
 _SAMPLERS: dict[str, type[AllocationCollapsedGibbs]] = {
     "gibbs": AllocationCollapsedGibbs,
@@ -197,14 +195,8 @@ class AllocationNMF(KeepsChains, CountModel):
             # The mean total of a sample as if all its cells were observed.
             observed = 1.0 - data.n_missing / max(1, data.shape[0] * data.shape[1])
             rate = self.length_shape * data.shape[0] * observed / max(data.total, 1.0)
-        return AllocationModel(
-            data.shape[1],
-            int(self.n_components),
-            self.dictionary_concentration,
-            self.activation_concentration,
-            self.length_shape,
-            rate,
-        )
+        priors = self.dictionary_concentration, self.activation_concentration, self.length_shape, rate
+        return AllocationModel(data.shape[1], int(self.n_components), *priors)
 
     def _missing_rule(self, caller: str) -> tuple[bool, str]:
         if caller != "fit":
@@ -257,14 +249,15 @@ class AllocationNMF(KeepsChains, CountModel):
 
     def _fit_modes(self, model: AllocationModel, data: CountMatrix) -> None:
         if self.inference == "bld":
-            relaxed = BestDecomposition(model, self._start(data), _KL_ITERATIONS, self._engine())
+            start, engine = self._start(data), self._engine()
+            relaxed = BestDecomposition(model, start=start, start_iterations=_KL_ITERATIONS, engine=engine)
             rule = small_change(self.tol, data.total)
             found = self._run(relaxed, data, max_iter=self.max_iter, convergence=rule).state
             self.log_allocation_ = float(found.objective)
             self._store_counts(model, found.sample_counts, found.feature_counts)
             return
         n_sweeps, n_chains = int(self.max_iter), int(self.n_chains)
-        annealed = AnnealedGibbs(model=model, n_sweeps=n_sweeps, n_chains=n_chains, engine=self._engine())
+        annealed = AnnealedGibbs(model, n_sweeps=n_sweeps, n_chains=n_chains, engine=self._engine())
         state = self._run(annealed, data, max_iter=self.max_iter).state
         self.log_allocation_ = float(state.log_allocation[state.best])
         by_feature = state.feature_counts[state.best][:, : model.n_components]
@@ -310,14 +303,8 @@ class AllocationNMF(KeepsChains, CountModel):
 
     def _row_model(self) -> AllocationModel:
         """The priors of a sample, for a dictionary that is known."""
-        return AllocationModel(
-            self.n_features_in_,
-            self.n_components_,
-            1.0,
-            self.activation_concentration,
-            self.length_shape,
-            self.length_rate_,
-        )
+        priors = 1.0, self.activation_concentration, self.length_shape, self.length_rate_
+        return AllocationModel(self.n_features_in_, self.n_components_, *priors)
 
     def _activations(self, data: CountMatrix) -> Floats:
         """Posterior means of h_nk L_n, by Gibbs sampling with one fixed stream for every row."""

@@ -6,7 +6,6 @@ import warnings
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import gammaln, ndtr, stdtrit
 
 from partwise.allocation.exact import exact_log_marginal
@@ -17,9 +16,8 @@ from partwise.core.data import CountMatrix
 from partwise.core.keys import Key, RandomState, key_from
 from partwise.engines.resolve import resolve_engine
 from partwise.errors import InaccurateWarning, InvalidInputError
+from partwise.kernels.arrays import Floats
 from partwise.likelihood.result import LogLikelihood, log_mean
-
-Floats = NDArray[np.float64]
 
 _INACCURATE = 1.0
 

@@ -14,8 +14,8 @@ from partwise.core.data import SparseData
 from partwise.core.keys import Key
 from partwise.core.validation import positive_each
 from partwise.errors import InvalidInputError
+from partwise.kernels.arrays import Floats
 
-Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
 
 

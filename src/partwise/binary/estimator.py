@@ -208,10 +208,10 @@ class BinaryNMF(KeepsChains, BitModel):
         return BinaryModel(
             cast(Any, self.model),
             int(self.n_components),
-            float(prior[0]),
-            float(prior[1]),
-            self.concentration / (self.n_components if self.nonparametric else 1),
-            1.0 / self.n_components if own is None else own,
+            alpha=float(prior[0]),
+            beta=float(prior[1]),
+            concentration=self.concentration / (self.n_components if self.nonparametric else 1),
+            activation_concentration=1.0 / self.n_components if own is None else own,
         )
 
     def _activation_model(self) -> BinaryModel:

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from partwise.kernels.arrays import Floats
 
 
 def label_type(n_labels: int) -> type[np.unsignedinteger[Any]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,11 +34,12 @@ class AnnealedState(TokenLabels):
         return int(np.argmax(self.log_allocation))
 
 
-@dataclass(kw_only=True)
+@dataclass
 class AnnealedGibbs:
     """Sweeps that draw from p(S)^c with c growing from 1 to 30, then ascend; the best of some chains counts."""
 
     model: AllocationModel
+    _: KW_ONLY
     n_sweeps: int
     n_chains: int
     engine: Engine = field(compare=False)

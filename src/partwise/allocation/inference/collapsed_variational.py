@@ -15,9 +15,8 @@ from partwise.core.data import SparseData
 from partwise.core.keys import Key
 from partwise.engines.base import Engine
 from partwise.errors import InvalidInputError
+from partwise.kernels.arrays import Floats
 from partwise.poisson.inference.state import Start
-
-Floats = NDArray[np.float64]
 
 
 @dataclass

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import gammaln
 
 from partwise.allocation.inference.labels import TokenLabels, check_tokens, guide_counts
@@ -14,12 +13,10 @@ from partwise.allocation.model import AllocationModel, SamplePrior
 from partwise.core.data import SparseData
 from partwise.core.keys import Key
 from partwise.engines.blocks import Block, first_tokens, row_blocks
+from partwise.kernels.arrays import Counts, Floats
 from partwise.poisson.inference.state import Start
 from partwise.sampling.draws import KeptDraws
 from partwise.sampling.gibbs import GibbsSampler
-
-Floats = NDArray[np.float64]
-Counts = NDArray[np.int32]
 
 
 @dataclass

@@ -15,9 +15,8 @@ from partwise.allocation.model import AllocationModel
 from partwise.core.data import SparseData
 from partwise.core.keys import Key
 from partwise.errors import InvalidInputError
+from partwise.kernels.arrays import Floats
 from partwise.sampling.draws import label_type
-
-Floats = NDArray[np.float64]
 
 # Stages are closer together towards the end, where the priors let go: 1 / (1 + strength) grows as this power.
 _SPACING = 0.7

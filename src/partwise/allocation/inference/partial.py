@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from partwise.allocation.inference.gibbs import AllocationCollapsedGibbs, AllocationGibbsState, Counts
+from partwise.allocation.inference.gibbs import AllocationCollapsedGibbs, AllocationGibbsState
 from partwise.allocation.inference.labels import keys_of_rows, padded_width, tile_of
 from partwise.allocation.kernels.partial import draw_weights, mean_sample_counts, sweep_rows
 from partwise.allocation.model import AllocationModel
@@ -17,8 +17,7 @@ from partwise.core.keys import Key
 from partwise.core.validation import refuse_long_rows
 from partwise.engines.base import Engine
 from partwise.engines.blocks import TARGET_NONZEROS, Block, Made, row_blocks
-
-Floats = NDArray[np.float64]
+from partwise.kernels.arrays import Counts, Floats
 
 BURN_IN, N_DRAWS = 50, 200
 _BYTES_OF_A_LABEL = 4

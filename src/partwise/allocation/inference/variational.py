@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import digamma, gammaln
 
 from partwise.allocation.inference.start import first_feature_counts
@@ -16,11 +15,10 @@ from partwise.core.data import SparseData
 from partwise.core.keys import Key
 from partwise.engines.base import Engine
 from partwise.engines.blocks import Block, Made
+from partwise.kernels.arrays import Floats
 from partwise.passes.kernels import expected_counts
 from partwise.passes.side import Side, ready
 from partwise.poisson.inference.state import Start
-
-Floats = NDArray[np.float64]
 
 _BATCH_UPDATES, _BATCH_TOL = 100, 1e-4
 

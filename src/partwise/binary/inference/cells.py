@@ -15,9 +15,8 @@ from partwise.core.data import BinaryMatrix
 from partwise.engines.base import Engine
 from partwise.engines.blocks import row_blocks
 from partwise.errors import InvalidInputError
+from partwise.kernels.arrays import Floats
 from partwise.sampling.draws import label_type
-
-Floats = NDArray[np.float64]
 
 # Below this share of the cells, going from cell to cell beats matrix products over all of them.
 _RARE = 0.12

@@ -15,8 +15,7 @@ from partwise.binary.kernels.cells import to_row_order
 from partwise.binary.kernels.collapsed_variational import pass_second_order, pass_zero_order
 from partwise.binary.model import BinaryModel
 from partwise.core.keys import Key
-
-Floats = NDArray[np.float64]
+from partwise.kernels.arrays import Floats
 
 
 @dataclass

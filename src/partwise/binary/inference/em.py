@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
 from partwise.binary.inference.cells import Cells, expected_counts, expected_pair_counts
 from partwise.binary.inference.posterior import shares_or
@@ -14,8 +13,7 @@ from partwise.binary.model import BinaryModel
 from partwise.core.keys import Key
 from partwise.engines.base import Engine
 from partwise.errors import InvalidInputError
-
-Floats = NDArray[np.float64]
+from partwise.kernels.arrays import Floats
 
 _FIRST_STRIDE, _GROWTH, _SLOW_GROWTH = 1.0, 1.1, 1.02
 _NOTHING = 1e-12

@@ -16,10 +16,8 @@ from partwise.binary.kernels.cells import beta_terms, count_labels, sum_of_table
 from partwise.binary.kernels.collapsed import sweep_beta_dirichlet, sweep_dirichlet_dirichlet
 from partwise.binary.model import BinaryModel
 from partwise.core.keys import Key
+from partwise.kernels.arrays import Counts, Floats
 from partwise.sampling.gibbs import GibbsSampler
-
-Floats = NDArray[np.float64]
-Counts = NDArray[np.int32]
 
 
 @dataclass

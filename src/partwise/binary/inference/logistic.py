@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit, logit
 
 from partwise.binary.inference.cells import Cells
@@ -15,8 +14,7 @@ from partwise.core.data import BinaryMatrix
 from partwise.core.keys import Key
 from partwise.engines.base import Engine
 from partwise.engines.blocks import row_blocks
-
-Floats = NDArray[np.float64]
+from partwise.kernels.arrays import Floats
 
 # Relative to the trace: what makes a flat direction of an unpenalised problem solvable without moving anything else.
 _JITTER = 1e-10
@@ -61,6 +59,7 @@ class AlternatingMajorisation:
     """
 
     n_components: int
+    _: KW_ONLY
     penalty: float
     intercept: bool
     engine: Engine = field(compare=False)

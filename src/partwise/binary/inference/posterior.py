@@ -13,9 +13,9 @@ from partwise.binary.inference.cells import Cells
 from partwise.binary.kernels.cells import log_likelihood_of_block
 from partwise.binary.model import BinaryModel
 from partwise.engines.base import Engine
+from partwise.kernels.arrays import Floats
 from partwise.sampling.draws import KeptDraws
 
-Floats = NDArray[np.float64]
 Numbers = NDArray[np.int32] | Floats
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from partwise.binary.inference.cells import Cells
 from partwise.binary.inference.posterior import beta_moments, dirichlet_moments, shares_or
@@ -15,8 +14,8 @@ from partwise.core.data import BinaryMatrix
 from partwise.core.keys import Key
 from partwise.engines.base import Engine
 from partwise.engines.blocks import Block, Made, row_blocks
+from partwise.kernels.arrays import Floats
 
-Floats = NDArray[np.float64]
 Way = Literal["sample", "variational", "mode"]
 # What the kernels of rows are given: weights of zeros and of ones (bit x columns x components), whether the rows have a
 # Dirichlet factor, and the parameters of its prior.

@@ -20,8 +20,7 @@ from partwise.binary.model import BinaryModel
 from partwise.core.data import BinaryMatrix
 from partwise.core.keys import Key
 from partwise.engines.base import Engine
-
-Floats = NDArray[np.float64]
+from partwise.kernels.arrays import Floats
 
 # Products of two weights must not underflow; what is smaller has no share in anything.
 _SMALLEST = 1e-140

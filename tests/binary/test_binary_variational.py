@@ -13,9 +13,9 @@ from scipy import stats
 from scipy.optimize import minimize
 from scipy.special import gammaln
 
+from partwise.binary.inference.activations import activations_of
 from partwise.binary.inference.cells import Cells
 from partwise.binary.inference.em import ExpectationMaximisation
-from partwise.binary.inference.rows import activations_of
 from partwise.binary.inference.variational import (
     BinaryVariationalBayes,
     BinaryVariationalState,
@@ -197,7 +197,7 @@ def test_activations_of_a_row_given_the_dictionary(kind: str, monkeypatch: pytes
     dictionary = rng.random((6, 3)) if kind == "dir-beta" else rng.dirichlet(np.ones(3), size=6)
     row = np.array([[1.0, 0.0, np.nan, 1.0, 1.0, 0.0]])
     exact = exact_activations(model, row[0], dictionary)
-    monkeypatch.setattr("partwise.binary.inference.rows.N_DRAWS", 40_000)
+    monkeypatch.setattr("partwise.binary.inference.activations.N_DRAWS", 40_000)
     data = BinaryMatrix.build(row)
     found = activations_of(data, model, dictionary, "sample", ENGINE)[0]
     # autocorrelation makes 40,000 draws worth some 10,000, of means with standard deviations below 0.2

@@ -11,6 +11,7 @@ import numpy as np
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from partwise.binary.inference.activations import Way, activations_of
 from partwise.binary.inference.cells import Cells, needed_bytes, refuse_beyond
 from partwise.binary.inference.collapsed_variational import BinaryCollapsedVariational
 from partwise.binary.inference.em import ExpectationMaximisation
@@ -25,7 +26,6 @@ from partwise.binary.inference.posterior import (
     posterior_of_draws,
     posterior_of_factors,
 )
-from partwise.binary.inference.rows import Way, activations_of
 from partwise.binary.inference.variational import BinaryVariationalBayes, StochasticVariational, absorb, random_averages
 from partwise.binary.model import KINDS, BinaryModel
 from partwise.contract.bits import BitModel, Floats, checked_cells

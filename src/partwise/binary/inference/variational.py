@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betaln, digamma, gammaln
 
+from partwise.binary.inference.activations import activation_prior, row_counts_of
 from partwise.binary.inference.cells import Cells, ExpectedCounts, expected_counts, expected_pair_counts, sum_of_others
-from partwise.binary.inference.rows import activation_prior, row_counts_of
 from partwise.binary.model import BinaryModel
 from partwise.core.data import BinaryMatrix
 from partwise.core.keys import Key

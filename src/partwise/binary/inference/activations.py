@@ -8,7 +8,7 @@ import numpy as np
 
 from partwise.binary.inference.cells import Cells
 from partwise.binary.inference.posterior import beta_moments, dirichlet_moments, shares_or
-from partwise.binary.kernels.rows import fit_rows, sample_rows
+from partwise.binary.kernels.activations import fit_rows, sample_rows
 from partwise.binary.model import BinaryModel
 from partwise.core.data import BinaryMatrix
 from partwise.core.keys import Key

@@ -48,7 +48,8 @@ def _seconds(counts: Any, start: Any) -> float:
     from partwise.engines import resolve_engine
 
     data = CountMatrix.build(counts)
-    algorithm = BestDecomposition(AllocationModel(counts.shape[1], _COMPONENTS, 0.1, 0.1), start, 5, resolve_engine())
+    model = AllocationModel(counts.shape[1], _COMPONENTS, 0.1, 0.1)
+    algorithm = BestDecomposition(model, start=start, start_iterations=5, engine=resolve_engine())
     state = algorithm.init(Key(0), data)
     times = []
     for iteration in range(1, _LAST + 1):

@@ -59,15 +59,16 @@ class _Chain:
     @classmethod
     def start(cls, data: Any, kind: Any, init: Any, *, partial: bool = False) -> _Chain:
         from partwise.binary.inference.cells import Cells
-        from partwise.binary.inference.gibbs import CollapsedGibbs
-        from partwise.binary.inference.partial import PartialGibbs
+        from partwise.binary.inference.gibbs import BinaryCollapsedGibbs
+        from partwise.binary.inference.partial import BinaryPartialGibbs
         from partwise.binary.model import BinaryModel
         from partwise.core.keys import Key
         from partwise.engines import resolve_engine
 
         model = BinaryModel(kind, _COMPONENTS, 1.0, 1.0, 1.0 / _COMPONENTS, 1.0 / _COMPONENTS)
-        sampler = PartialGibbs if partial else CollapsedGibbs
-        algorithm = sampler(model, 10**9, 1, 1, 1, init, 0.01, resolve_engine(None, 1))
+        sampler = BinaryPartialGibbs if partial else BinaryCollapsedGibbs
+        lengths = {"n_draws": 1, "burn_in": 10**9, "thin": 1, "n_chains": 1}
+        algorithm = sampler(model, init, **lengths, active_threshold=0.01, engine=resolve_engine(None, 1))
         cells = Cells.of(data, kind)
         name = f"{kind}{', parallel over rows' if partial else ''}{_STARTS[init]}"
         return cls(name, algorithm, cells, algorithm.init(Key(0), cells))
@@ -120,12 +121,12 @@ def _settled(settings: Settings, chain: _Chain, n_sweeps: int, goal: Goal | None
 
 def _collapsed_pass(settings: Settings, data: Any) -> Line:
     from partwise.binary.inference.cells import Cells
-    from partwise.binary.inference.collapsed_variational import CollapsedVariational
+    from partwise.binary.inference.collapsed_variational import BinaryCollapsedVariational
     from partwise.binary.model import BinaryModel
     from partwise.core.keys import Key
 
     cells = Cells.of(data)
-    algorithm = CollapsedVariational(BinaryModel("beta-dir", _COMPONENTS, concentration=0.01), 0, "random")
+    algorithm = BinaryCollapsedVariational(BinaryModel("beta-dir", _COMPONENTS, concentration=0.01), 0, "random")
     state = algorithm.init(Key(0), cells)
     seconds = []
     for _ in range(settings.repeats + 1):

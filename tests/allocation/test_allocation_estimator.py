@@ -17,7 +17,7 @@ from partwise import AllocationNMF, CountMatrix
 from partwise.allocation import AllocationModel
 from partwise.allocation.inference.annealed import AnnealedGibbs
 from partwise.allocation.inference.decomposition import BestDecomposition, evaluate, gradients
-from partwise.allocation.inference.variational import VariationalBayes
+from partwise.allocation.inference.variational import AllocationVariationalBayes
 from partwise.allocation.kernels import decomposition
 from partwise.core.keys import Key
 from partwise.engines import resolve_engine
@@ -111,7 +111,7 @@ def test_best_decomposition_never_falls_and_beats_its_start() -> None:
     for seed in range(5):
         model = AllocationModel(8, 2, 1.0, 1.0, 40.0, 1.0)
         data = CountMatrix.build(model.simulate(Key(seed), 10).counts)
-        algorithm = BestDecomposition(model, "random", 100, engine)
+        algorithm = BestDecomposition(model, start="random", start_iterations=100, engine=engine)
         state = algorithm.init(Key(seed), data)
         reached = []
         for iteration in range(1, 150):
@@ -167,7 +167,7 @@ def test_unequal_concentrations_are_matched_to_components() -> None:
     model = AllocationModel(6, 3, 0.5, [1.0, 1.0, 20.0], 50.0, 1.0)
     data = CountMatrix.build(model.simulate(Key(0), 15).counts)
     engine = resolve_engine()
-    state = BestDecomposition(model, "random", 50, engine).init(Key(0), data)
+    state = BestDecomposition(model, start="random", start_iterations=50, engine=engine).init(Key(0), data)
     for order in ([1, 0, 2], [2, 1, 0], [0, 2, 1], [1, 2, 0], [2, 0, 1]):
         factors = [np.ascontiguousarray(factor[:, order]) for factor in (state.activations, state.dictionary)]
         assert evaluate(model, data, factors[0], factors[1], engine).objective <= state.objective + 1e-9
@@ -178,7 +178,7 @@ def test_annealing_finds_the_mode() -> None:
     counts = np.array([[2, 0, 1], [0, 1, 2]])
     every, probabilities = posterior(counts, model)
     data = CountMatrix.build(counts)
-    algorithm = AnnealedGibbs(model, 60, 8, resolve_engine())
+    algorithm = AnnealedGibbs(model, n_sweeps=60, n_chains=8, engine=resolve_engine())
     state = algorithm.init(Key(0), data)
     for iteration in range(1, 61):
         state, _ = algorithm.step(Key(0).at(iteration), data, state)
@@ -191,7 +191,7 @@ def test_bound_is_that_of_latent_dirichlet_allocation() -> None:
     counts = np.random.default_rng(0).poisson(2.0, size=(6, 5))
     model = AllocationModel(5, 2, 0.7, 0.4, 2.0, 0.5)
     data = CountMatrix.build(counts)
-    algorithm = VariationalBayes(model, resolve_engine())
+    algorithm = AllocationVariationalBayes(model, resolve_engine())
     state = algorithm.init(Key(0), data)
     for iteration in range(1, 1500):
         state, info = algorithm.step(Key(0).at(iteration), data, state)
@@ -210,7 +210,7 @@ def test_bound_grows_and_is_below_the_truth() -> None:
     model = AllocationModel(2, 2, 0.7, 0.4, 2.0, 0.5)
     counts = [[2, 1], [0, 3]]
     data = CountMatrix.build(counts)
-    algorithm = VariationalBayes(model, resolve_engine())
+    algorithm = AllocationVariationalBayes(model, resolve_engine())
     state = algorithm.init(Key(0), data)
     bounds = []
     for iteration in range(1, 100):

@@ -14,10 +14,9 @@ from mutants import mutant
 from partwise.allocation.inference import labels as labels_module
 from partwise.allocation.inference import partial as partial_module
 from partwise.allocation.inference.distributed import DistributedGibbs
-from partwise.allocation.inference.draws import Draws
-from partwise.allocation.inference.gibbs import CollapsedGibbs, GibbsState
+from partwise.allocation.inference.gibbs import AllocationCollapsedGibbs, AllocationDraws, AllocationGibbsState
 from partwise.allocation.inference.labels import padded_width
-from partwise.allocation.inference.partial import PartialGibbs
+from partwise.allocation.inference.partial import AllocationPartialGibbs
 from partwise.allocation.kernels import collapsed, partial
 from partwise.allocation.model import AllocationModel
 from partwise.core.data import CountMatrix
@@ -25,18 +24,18 @@ from partwise.core.keys import Key
 from partwise.engines import resolve_engine
 from partwise.errors import InvalidInputError
 
-EXACT = [CollapsedGibbs, PartialGibbs]
+EXACT = [AllocationCollapsedGibbs, AllocationPartialGibbs]
 ALPHA, BETA = [0.4, 1.3, 0.8], [0.5, 1.6]
 TINY = AllocationModel(3, 2, ALPHA, BETA, 3.0, 1.0)
 
 
-def sampler(kind: type[CollapsedGibbs], model: AllocationModel, **changes: Any) -> CollapsedGibbs:
-    settings = {"burn_in": 0, "n_draws": 1, "thin": 1, "n_chains": 1, **changes}
+def sampler(kind: type[AllocationCollapsedGibbs], model: AllocationModel, **changes: Any) -> AllocationCollapsedGibbs:
+    settings = {"n_draws": 1, "burn_in": 0, "thin": 1, "n_chains": 1, **changes}
     return kind(model, **settings, active_threshold=0.01, engine=resolve_engine())
 
 
 @pytest.mark.parametrize("kind", EXACT)
-def test_agrees_with_enumeration(kind: type[CollapsedGibbs]) -> None:
+def test_agrees_with_enumeration(kind: type[AllocationCollapsedGibbs]) -> None:
     counts = np.array([[2, 0, 1], [0, 1, 2]])
     every, probabilities = posterior(counts, TINY)
     exact: Counter[bytes] = Counter()
@@ -48,7 +47,7 @@ def test_agrees_with_enumeration(kind: type[CollapsedGibbs]) -> None:
     n_sweeps, thin = 40_000, 4
     seen: Counter[bytes] = Counter()
     for iteration in range(1, n_sweeps + 1):
-        algorithm._sweeps(Key(5).at(iteration), data, state)
+        algorithm.sweep_all(Key(5).at(iteration), data, state)
         if iteration % thin == 0:
             seen[state.sample_counts[0].tobytes()] += 1
     assert set(seen) <= set(exact)
@@ -65,7 +64,7 @@ HIDDEN = np.zeros((3, 4), bool)
 HIDDEN[[0, 1, 1], [1, 2, 3]] = True
 
 
-def geweke_chain(kind: type[CollapsedGibbs], seed: int, *, missing: bool, n_steps: int = 4) -> np.ndarray:
+def geweke_chain(kind: type[AllocationCollapsedGibbs], seed: int, *, missing: bool, n_steps: int = 4) -> np.ndarray:
     """Change of some statistics along a chain of sweeps given data, and data given factors."""
     drawn = MODEL.simulate(Key(seed), 3)
     rng = np.random.default_rng(seed)
@@ -78,7 +77,7 @@ def geweke_chain(kind: type[CollapsedGibbs], seed: int, *, missing: bool, n_step
         data, state = labelled(rng, s, HIDDEN if missing else np.zeros_like(HIDDEN))
         for sweep in range(2):
             state, _ = algorithm.step(Key(seed).at(2 * step + sweep + 1), data, state)
-        by_sample, by_feature = state.sample_counts[0], state.feature_counts[0, :, :2]
+        by_sample, by_feature = state.sample_counts[0], state.feature_counts[0][:, :2]
         if step == n_steps - 1:
             return statistics_of_sums(by_sample, by_feature) - first
         w = rng.gamma(MODEL.dictionary_posterior(by_feature))
@@ -89,7 +88,7 @@ def geweke_chain(kind: type[CollapsedGibbs], seed: int, *, missing: bool, n_step
     raise AssertionError
 
 
-def labelled(rng: np.random.Generator, s: np.ndarray, hidden: np.ndarray) -> tuple[CountMatrix, GibbsState]:
+def labelled(rng: np.random.Generator, s: np.ndarray, hidden: np.ndarray) -> tuple[CountMatrix, AllocationGibbsState]:
     """Data with some cells hidden, and the state of a sampler that has reached the allocation.
 
     The labels of a cell are in random order: given S all orders are equally likely, and sweeps visit tokens in order.
@@ -98,11 +97,12 @@ def labelled(rng: np.random.Generator, s: np.ndarray, hidden: np.ndarray) -> tup
     tokens = [
         rng.permutation(np.repeat(np.arange(2), s[n, f])) for n, f in np.ndindex(*hidden.shape) if not hidden[n, f]
     ]
-    features = np.zeros((1, 4, padded_width(2)), np.int32)
-    features[0, :, :2] = s.sum(axis=0)
+    features = np.zeros((4, padded_width(2)), np.int32)
+    features[:, :2] = s.sum(axis=0)
     labels = np.concatenate([*tokens, np.empty(0, int)]).astype(np.uint8)
-    counts = s.sum(axis=1)[None].astype(np.int32), features, s.sum(axis=(0, 1))[None]
-    return data, GibbsState(labels[None], *counts, s[hidden][None].astype(np.int32), Draws.empty((3, 4), 2, 1, 1))
+    counts = [s.sum(axis=1).astype(np.int32)], [features], [s.sum(axis=(0, 1))]
+    draws = AllocationDraws.empty((3, 4), 2, 1, 1)
+    return data, AllocationGibbsState([labels], *counts, [s[hidden].astype(np.int32)], draws)
 
 
 def statistics(s: np.ndarray) -> np.ndarray:
@@ -124,7 +124,7 @@ def statistics_of_sums(by_sample: np.ndarray, by_feature: np.ndarray) -> np.ndar
     return np.array(numbers, dtype=float)
 
 
-def smallest_p_value(kind: type[CollapsedGibbs], *, missing: bool = False, n_chains: int = 1500) -> float:
+def smallest_p_value(kind: type[AllocationCollapsedGibbs], *, missing: bool = False, n_chains: int = 1500) -> float:
     """Of t-tests of the mean change of each statistic, Bonferroni corrected."""
     changes = np.array([geweke_chain(kind, seed, missing=missing) for seed in range(n_chains)])
     p_values = stats.ttest_1samp(changes, 0.0).pvalue
@@ -134,33 +134,33 @@ def smallest_p_value(kind: type[CollapsedGibbs], *, missing: bool = False, n_cha
 # A false alarm in 1 of 1,000 seeds for each case.
 @pytest.mark.parametrize("missing", [False, True])
 @pytest.mark.parametrize("kind", EXACT)
-def test_sampler_keeps_the_joint_distribution(kind: type[CollapsedGibbs], missing: bool) -> None:
+def test_sampler_keeps_the_joint_distribution(kind: type[AllocationCollapsedGibbs], missing: bool) -> None:
     assert smallest_p_value(kind, missing=missing) > 1e-3
 
 
-BUGS: dict[str, tuple[Any, Any, type[CollapsedGibbs], dict[str, str]]] = {
+BUGS: dict[str, tuple[Any, Any, type[AllocationCollapsedGibbs], dict[str, str]]] = {
     "missing decrement": (
         labels_module,
         collapsed.sweep_tokens,
-        CollapsedGibbs,
+        AllocationCollapsedGibbs,
         {"n, f, old, -1)": "n, f, old, -1); sample_counts[n, old] += 1"},
     ),
     "swapped concentrations": (
         labels_module,
         collapsed.sweep_tokens,
-        CollapsedGibbs,
+        AllocationCollapsedGibbs,
         {"= dictionary_concentration[f]": "= dictionary_concentration[feature_counts.shape[0] - 1 - f]"},
     ),
     "missing decrement in the partial sampler": (
         partial_module,
         partial.sweep_rows,
-        PartialGibbs,
+        AllocationPartialGibbs,
         {"shares[old] -= 1.0": "shares[old] -= 0.0"},
     ),
     "swapped concentrations in the partial sampler": (
         partial_module,
         partial.sweep_rows,
-        PartialGibbs,
+        AllocationPartialGibbs,
         {"activation_concentration[k]": "activation_concentration[n_components - 1 - k]"},
     ),
 }
@@ -173,23 +173,25 @@ def test_planted_bug_is_found(bug: str, monkeypatch: pytest.MonkeyPatch) -> None
     assert smallest_p_value(kind, n_chains=600) < 1e-3
 
 
-def forget(self: CollapsedGibbs, key: Key, data: CountMatrix, state: GibbsState, chain: int) -> None:
+def forget(
+    self: AllocationCollapsedGibbs, key: Key, data: CountMatrix, state: AllocationGibbsState, chain: int
+) -> None:
     """Missing cells taken for zeros."""
     rows = np.repeat(np.arange(data.shape[0]), np.diff(data.missing_indptr))
     np.subtract.at(state.sample_counts[chain], rows, state.missing[chain])
-    np.subtract.at(state.feature_counts[chain, :, :2], data.missing_indices, state.missing[chain])
+    np.subtract.at(state.feature_counts[chain][:, :2], data.missing_indices, state.missing[chain])
     state.component_counts[chain] -= state.missing[chain].sum(axis=0)
-    state.missing[chain] = 0
+    state.missing[chain][:] = 0
 
 
 def test_forgotten_missing_cells_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(CollapsedGibbs, "_impute", forget)
-    assert smallest_p_value(CollapsedGibbs, missing=True, n_chains=300) < 1e-3
+    monkeypatch.setattr(AllocationCollapsedGibbs, "_impute", forget)
+    assert smallest_p_value(AllocationCollapsedGibbs, missing=True, n_chains=300) < 1e-3
 
 
 @pytest.mark.parametrize("kind", [*EXACT, DistributedGibbs])
 @pytest.mark.parametrize("n_components", [1, 3, 17])
-def test_counts_stay_those_of_the_labels(kind: type[CollapsedGibbs], n_components: int) -> None:
+def test_counts_stay_those_of_the_labels(kind: type[AllocationCollapsedGibbs], n_components: int) -> None:
     counts = np.random.default_rng(0).poisson(1.5, size=(9, 6))
     model = AllocationModel(6, n_components, 0.5, 0.3)
     data = CountMatrix.build(counts)
@@ -203,8 +205,8 @@ def test_counts_stay_those_of_the_labels(kind: type[CollapsedGibbs], n_component
         np.add.at(by_sample, (rows, state.labels[chain]), 1)
         np.add.at(by_feature, (columns, state.labels[chain]), 1)
         np.testing.assert_array_equal(state.sample_counts[chain], by_sample)
-        np.testing.assert_array_equal(state.feature_counts[chain, :, :n_components], by_feature)
-        assert state.feature_counts[chain, :, n_components:].sum() == 0
+        np.testing.assert_array_equal(state.feature_counts[chain][:, :n_components], by_feature)
+        assert state.feature_counts[chain][:, n_components:].sum() == 0
         np.testing.assert_array_equal(state.component_counts[chain], by_feature.sum(axis=0))
     assert n_components == 1 or not np.array_equal(state.labels[0], state.labels[1])
 
@@ -212,4 +214,4 @@ def test_counts_stay_those_of_the_labels(kind: type[CollapsedGibbs], n_component
 def test_too_many_tokens_are_refused() -> None:
     data = CountMatrix.build([[2**31, 1]])
     with pytest.raises(InvalidInputError, match="keeps a label for each token"):
-        sampler(CollapsedGibbs, AllocationModel(2, 2)).init(Key(0), data)
+        sampler(AllocationCollapsedGibbs, AllocationModel(2, 2)).init(Key(0), data)

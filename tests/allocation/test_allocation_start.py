@@ -11,7 +11,7 @@ from scipy.optimize import linear_sum_assignment
 
 from partwise import AllocationNMF
 from partwise.allocation.inference import labels, variational
-from partwise.allocation.inference.collapsed_variational import CollapsedVariational
+from partwise.allocation.inference.collapsed_variational import AllocationCollapsedVariational
 from partwise.allocation.inference.start import best_order, first_feature_counts
 from partwise.allocation.model import AllocationModel
 from partwise.core.data import CountMatrix
@@ -90,7 +90,7 @@ def test_guide_leaves_room_for_the_counts_of_the_data() -> None:
 def test_counts_of_cvb0_are_those_of_its_responsibilities() -> None:
     counts = np.random.default_rng(0).poisson(0.5, (20, 9)) * 10**6
     data = CountMatrix.build(counts)
-    state = CollapsedVariational(AllocationModel(9, 3, 0.001, 0.001), resolve_engine()).init(Key(0), data)
+    state = AllocationCollapsedVariational(AllocationModel(9, 3, 0.001, 0.001), resolve_engine()).init(Key(0), data)
     tokens = state.responsibilities.astype(np.float64) * data.values[:, None]
     by_feature = np.zeros((9, 3))
     np.add.at(by_feature, data.indices, tokens)

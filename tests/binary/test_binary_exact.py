@@ -9,10 +9,10 @@ import pytest
 from enumeration import enumerate_posterior, single_label_log_evidence
 
 from mutants import mutant
-from partwise.binary.inference import gibbs, moments
+from partwise.binary.inference import gibbs, posterior
 from partwise.binary.inference.cells import Cells
-from partwise.binary.inference.gibbs import CollapsedGibbs
-from partwise.binary.inference.partial import PartialGibbs
+from partwise.binary.inference.gibbs import BinaryCollapsedGibbs
+from partwise.binary.inference.partial import BinaryPartialGibbs
 from partwise.binary.kernels.collapsed import sweep_beta_dirichlet
 from partwise.binary.model import KINDS, BinaryModel
 from partwise.core.data import BinaryMatrix
@@ -28,14 +28,16 @@ def model_of(kind: Any, n_components: int) -> BinaryModel:
     return BinaryModel(kind, n_components, alpha=1.3, beta=0.6, concentration=0.7, activation_concentration=0.4)
 
 
-def scores(sampler: type[CollapsedGibbs], model: BinaryModel) -> tuple[np.ndarray, np.ndarray]:
+def scores(sampler: type[BinaryCollapsedGibbs], model: BinaryModel) -> tuple[np.ndarray, np.ndarray]:
     """How many Monte Carlo standard errors the mean, and the second moment, of every cell are off."""
     cells = Cells.of(BinaryMatrix.build(X), model.kind)
-    algorithm = sampler(model, 20, 60, 5, 1, "random", 0.01, resolve_engine())
+    algorithm = sampler(
+        model, n_draws=60, burn_in=20, thin=5, n_chains=1, active_threshold=0.01, engine=resolve_engine()
+    )
     means, squares = [], []
     for seed in range(N_RUNS):
         draws = run(algorithm, cells, key=Key(seed), max_iter=algorithm.n_sweeps, progress=False).state.draws
-        found = draws.probability / draws.n_kept, draws.probability_square / draws.n_kept
+        found = draws.probability / draws.n_kept
         mean, square = (part.T if model.kind == "dir-beta" else part for part in found)
         means.append(mean)
         squares.append(square)
@@ -51,9 +53,13 @@ def scores(sampler: type[CollapsedGibbs], model: BinaryModel) -> tuple[np.ndarra
 @pytest.mark.parametrize("n_components", [2, 3])
 @pytest.mark.parametrize(
     ("sampler", "kind"),
-    [*((CollapsedGibbs, kind) for kind in KINDS), (PartialGibbs, "beta-dir"), (PartialGibbs, "dir-beta")],
+    [
+        *((BinaryCollapsedGibbs, kind) for kind in KINDS),
+        (BinaryPartialGibbs, "beta-dir"),
+        (BinaryPartialGibbs, "dir-beta"),
+    ],
 )
-def test_sampler_agrees_with_enumeration(sampler: type[CollapsedGibbs], kind: str, n_components: int) -> None:
+def test_sampler_agrees_with_enumeration(sampler: type[BinaryCollapsedGibbs], kind: str, n_components: int) -> None:
     mean, square = scores(sampler, model_of(kind, n_components))
     assert mean.max() < 4.0
     assert square.max() < 4.0
@@ -61,9 +67,9 @@ def test_sampler_agrees_with_enumeration(sampler: type[CollapsedGibbs], kind: st
 
 def test_no_attempts_is_the_same_distribution(monkeypatch: pytest.MonkeyPatch) -> None:
     # every label that the first proposal does not give is then drawn from all weights
-    monkeypatch.setattr(CollapsedGibbs, "attempts", 0)
+    monkeypatch.setattr(BinaryCollapsedGibbs, "attempts", 0)
     for kind in ("beta-dir", "dir-dir"):
-        mean, _ = scores(CollapsedGibbs, model_of(kind, 3))
+        mean, _ = scores(BinaryCollapsedGibbs, model_of(kind, 3))
         assert mean.max() < 4.0
 
 
@@ -76,18 +82,18 @@ BUGS = {
 @pytest.mark.parametrize("bug", BUGS)
 def test_planted_bug_disagrees(bug: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gibbs, "sweep_beta_dirichlet", mutant(sweep_beta_dirichlet, BUGS[bug]))
-    mean, _ = scores(CollapsedGibbs, model_of("beta-dir", 2))
+    mean, _ = scores(BinaryCollapsedGibbs, model_of("beta-dir", 2))
     assert mean.max() > 4.0
 
 
 def test_counting_missing_cells_disagrees(monkeypatch: pytest.MonkeyPatch) -> None:
-    def all_rows(counts: np.ndarray, concentration: float) -> moments.Moments:
+    def all_rows(counts: np.ndarray, concentration: float) -> posterior.FactorMoments:
         parameters = concentration + counts
         precision = np.full(counts.shape[0], concentration * counts.shape[1] + X.shape[0])
-        return moments.Moments(parameters / precision[:, None], np.zeros(counts.shape), precision)
+        return posterior.FactorMoments(parameters / precision[:, None], np.zeros(counts.shape), precision)
 
     monkeypatch.setattr(gibbs, "dirichlet_moments", all_rows)
-    mean, _ = scores(CollapsedGibbs, model_of("beta-dir", 2))
+    mean, _ = scores(BinaryCollapsedGibbs, model_of("beta-dir", 2))
     assert mean.max() > 4.0
 
 

@@ -17,11 +17,10 @@ from scipy import stats
 from mutants import mutant
 from partwise.binary.inference import gibbs, partial
 from partwise.binary.inference.cells import Cells
-from partwise.binary.inference.draws import Draws
-from partwise.binary.inference.gibbs import CollapsedGibbs, GibbsState, log_joint_of_counts
-from partwise.binary.inference.moments import cell_moments, dirichlet_moments, row_moments
-from partwise.binary.inference.partial import PartialGibbs
-from partwise.binary.kernels import collapsed, collapsed_pair
+from partwise.binary.inference.gibbs import BinaryCollapsedGibbs, BinaryGibbsState, log_joint_of_counts
+from partwise.binary.inference.partial import BinaryPartialGibbs
+from partwise.binary.inference.posterior import BinaryDraws, cell_moments, dirichlet_moments, row_moments
+from partwise.binary.kernels import collapsed
 from partwise.binary.kernels import partial as partial_kernels
 from partwise.binary.model import BinaryModel
 from partwise.core.data import BinaryMatrix
@@ -44,12 +43,14 @@ def model_of(kind: Any) -> BinaryModel:
 class Chain:
     """Labels and bits of one chain, all sizes those of the arrays above."""
 
-    def __init__(self, sampler: type[CollapsedGibbs], model: BinaryModel, seed: int) -> None:
+    def __init__(self, sampler: type[BinaryCollapsedGibbs], model: BinaryModel, seed: int) -> None:
         self.model = model
         self.key = Key(seed)
         self.rng = np.random.default_rng(seed)
-        self.algorithm = sampler(model, 10**9, 1, 1, 1, "random", 0.01, resolve_engine())
-        self.by_row = sampler is PartialGibbs
+        self.algorithm = sampler(
+            model, n_draws=1, burn_in=10**9, thin=1, n_chains=1, active_threshold=0.01, engine=resolve_engine()
+        )
+        self.by_row = sampler is BinaryPartialGibbs
         w = self.rng.dirichlet(np.full(N_COMPONENTS, model.concentration), size=N_COLUMNS)
         self.z = _choose(self.rng, w)
         if model.kind == "dir-dir":
@@ -91,7 +92,7 @@ class Chain:
         self.bits[HIDDEN] = self.rng.random(int(HIDDEN.sum())) < probability[HIDDEN]
         self.counts = state.row_counts[0], state.column_counts[0]
 
-    def state(self) -> GibbsState:
+    def state(self) -> BinaryGibbsState:
         """What the sampler would have reached."""
         z = self.z[ROWS, COLUMNS]
         column_counts = np.zeros((N_COLUMNS, N_COMPONENTS), np.int32)
@@ -105,8 +106,8 @@ class Chain:
             second = np.empty(0, np.uint8)
             row_counts = np.zeros((N_ROWS, N_COMPONENTS, 2), np.int32)
             np.add.at(row_counts, (ROWS, z, self.bits[ROWS, COLUMNS]), 1)
-        draws = Draws.empty(PATTERN, N_COMPONENTS, 1, 1)
-        return GibbsState(labels[None], second[None], row_counts[None], column_counts[None], draws)
+        draws = BinaryDraws.empty(PATTERN, N_COMPONENTS, 1, 1)
+        return BinaryGibbsState([labels], [second], [row_counts], [column_counts], draws)
 
     def statistics(self) -> np.ndarray:
         """Numbers that do not depend on how components are called."""
@@ -130,7 +131,7 @@ def _choose(rng: np.random.Generator, weights: np.ndarray, *, by_row: bool = Fal
     return (rng.random((N_ROWS, N_COLUMNS))[..., None] > edges).sum(axis=2)
 
 
-def smallest_p_value(sampler: type[CollapsedGibbs], model: BinaryModel) -> float:
+def smallest_p_value(sampler: type[BinaryCollapsedGibbs], model: BinaryModel) -> float:
     """Of t-tests of the mean change of each statistic, and of its square, Bonferroni corrected."""
     changes = []
     for seed in range(N_CHAINS):
@@ -148,45 +149,46 @@ def smallest_p_value(sampler: type[CollapsedGibbs], model: BinaryModel) -> float
 
 # A false alarm in 1 of 1,000 seeds for each case.
 @pytest.mark.parametrize(
-    ("sampler", "kind"), [(CollapsedGibbs, "beta-dir"), (CollapsedGibbs, "dir-dir"), (PartialGibbs, "beta-dir")]
+    ("sampler", "kind"),
+    [(BinaryCollapsedGibbs, "beta-dir"), (BinaryCollapsedGibbs, "dir-dir"), (BinaryPartialGibbs, "beta-dir")],
 )
-def test_sampler_keeps_the_joint_distribution(sampler: type[CollapsedGibbs], kind: str) -> None:
+def test_sampler_keeps_the_joint_distribution(sampler: type[BinaryCollapsedGibbs], kind: str) -> None:
     assert smallest_p_value(sampler, model_of(kind)) > 1e-3
 
 
-BUGS: dict[str, tuple[Any, Any, type[CollapsedGibbs], str, dict[str, str]]] = {
+BUGS: dict[str, tuple[Any, Any, type[BinaryCollapsedGibbs], str, dict[str, str]]] = {
     "missing decrement": (
         gibbs,
         collapsed.sweep_beta_dirichlet,
-        CollapsedGibbs,
+        BinaryCollapsedGibbs,
         "beta-dir",
         {"own = 1.0 if new == old else 0.0": "own = 0.0", "counts[old, x] -= 1.0": "counts[old, x] -= 0.0"},
     ),
     "swapped alpha and beta": (
         gibbs,
         collapsed.sweep_beta_dirichlet,
-        CollapsedGibbs,
+        BinaryCollapsedGibbs,
         "beta-dir",
         {"prior = np.array([beta, alpha])": "prior = np.array([alpha, beta])"},
     ),
     "bounds never raised": (
         gibbs,
         collapsed.sweep_beta_dirichlet,
-        CollapsedGibbs,
+        BinaryCollapsedGibbs,
         "beta-dir",
         {"= max(bounds[": "= min(bounds["},
     ),
     "missing decrement in the partial sampler": (
         partial,
         partial_kernels.sweep_rows,
-        PartialGibbs,
+        BinaryPartialGibbs,
         "beta-dir",
         {"counts[old, x] -= 1.0": "counts[old, x] -= 0.0"},
     ),
     "pairs that disagree with the bit": (
         gibbs,
-        collapsed_pair.sweep_dirichlet_dirichlet,
-        CollapsedGibbs,
+        collapsed.sweep_dirichlet_dirichlet,
+        BinaryCollapsedGibbs,
         "dir-dir",
         {"(z == c) == is_one": "(z == c) or not is_one"},
     ),
@@ -207,4 +209,4 @@ def test_counting_missing_cells_is_found(monkeypatch: pytest.MonkeyPatch) -> Non
         return right._replace(mean=(concentration + counts) / precision[:, None], precision=precision)
 
     monkeypatch.setattr(gibbs, "dirichlet_moments", all_rows)
-    assert smallest_p_value(CollapsedGibbs, model_of("beta-dir")) < 1e-3
+    assert smallest_p_value(BinaryCollapsedGibbs, model_of("beta-dir")) < 1e-3

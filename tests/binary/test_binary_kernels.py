@@ -6,13 +6,20 @@ import numpy as np
 import pytest
 from binary_samples import cells_of, planted
 
-from partwise.binary.inference.moments import beta_moments, cell_moments, dirichlet_moments
-from partwise.binary.inference.passes import RowWeights, expected_counts
-from partwise.binary.kernels.cells import count_labels, fill_indicators, to_row_order
+from partwise.binary.inference.cells import expected_counts
+from partwise.binary.inference.posterior import beta_moments, cell_moments, dirichlet_moments
+from partwise.binary.kernels.cells import (
+    beta_terms,
+    count_labels,
+    fill_indicators,
+    log_likelihood_of_block,
+    reciprocals_of_cells,
+    sum_of_table,
+    sums_of_rare_bit,
+    to_row_order,
+)
 from partwise.binary.kernels.collapsed import sweep_beta_dirichlet
 from partwise.binary.kernels.collapsed_variational import pass_second_order, pass_zero_order
-from partwise.binary.kernels.counts import beta_terms, sum_of_table
-from partwise.binary.kernels.likelihood import log_likelihood_of_block, reciprocals_of_cells, sums_of_rare_bit
 from partwise.binary.kernels.partial import build_tables, draw_columns
 from partwise.contract.bits import hide
 from partwise.core.data import BinaryMatrix
@@ -130,7 +137,7 @@ def test_rare_bits_take_a_short_cut_to_the_same_counts(density: float) -> None:
     table[rng.random(table.shape) < 0.1] = np.nan
     cells = cells_of(table)
     h, w = rng.random((30, 3)), rng.dirichlet(np.ones(3), size=20)
-    found = expected_counts(cells, RowWeights(h, 1 - h), w, resolve_engine())
+    found = expected_counts(cells, np.stack((1 - h, h)), w, resolve_engine())
     as_bit = np.stack((1 - h, h))[np.nan_to_num(table).astype(int), np.arange(30)[:, None]]
     shares = as_bit * w
     normalisers = shares.sum(axis=2, keepdims=True)

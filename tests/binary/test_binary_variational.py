@@ -13,11 +13,17 @@ from scipy import stats
 from scipy.optimize import minimize
 from scipy.special import gammaln
 
+from partwise.binary.inference.activations import activations_of
 from partwise.binary.inference.cells import Cells
 from partwise.binary.inference.em import ExpectationMaximisation
-from partwise.binary.inference.rows import activations_of
-from partwise.binary.inference.stochastic import StochasticVariational, batch_counts
-from partwise.binary.inference.variational import VariationalBayes, VariationalState, divergence, expected_under
+from partwise.binary.inference.variational import (
+    BinaryVariationalBayes,
+    BinaryVariationalState,
+    StochasticVariational,
+    batch_counts,
+    divergence,
+    expected_under,
+)
 from partwise.binary.model import KINDS, BinaryModel
 from partwise.core.data import BinaryMatrix
 from partwise.core.keys import Key
@@ -35,7 +41,7 @@ def model_of(kind: Any, n_components: int = 3, least: float = 0.4) -> BinaryMode
 @pytest.mark.parametrize("kind", KINDS)
 def test_bound_rises_and_stays_below_the_evidence(kind: str) -> None:
     model = model_of(kind)
-    algorithm = VariationalBayes(model, ENGINE)
+    algorithm = BinaryVariationalBayes(model, ENGINE)
     bounds = run(algorithm, cells_of(SMALL, kind), key=Key(0), max_iter=200, progress=False).trace["objective"]
     assert np.all(np.diff(bounds) >= -1e-12 * np.abs(bounds[1:]))
     evidence = enumerate_posterior(model, SMALL).log_evidence
@@ -45,7 +51,7 @@ def test_bound_rises_and_stays_below_the_evidence(kind: str) -> None:
 @pytest.mark.parametrize("kind", ["beta-dir", "dir-beta"])
 def test_bound_is_the_evidence_of_one_component(kind: str) -> None:
     model = model_of(kind, 1)
-    algorithm = VariationalBayes(model, ENGINE)
+    algorithm = BinaryVariationalBayes(model, ENGINE)
     bounds = run(algorithm, cells_of(SMALL, kind), key=Key(0), max_iter=3, progress=False).trace["objective"]
     assert np.isclose(bounds[-1], enumerate_posterior(model, SMALL).log_evidence, rtol=1e-12)
 
@@ -57,7 +63,7 @@ def test_divergence_is_that_of_draws(kind: str) -> None:
     n_draws = 20_000
     columns = rng.gamma(1.0, size=(2, 3))
     rows = rng.gamma(1.0, size=(2, 3) if kind == "dir-dir" else (2, 3, 2))
-    state = VariationalState(rows, columns)
+    state = BinaryVariationalState(rows, columns)
     total = np.zeros(n_draws)
     for row in columns:
         total += _log_ratio(
@@ -87,9 +93,9 @@ def _log_ratio(
 @pytest.mark.parametrize("kind", KINDS)
 def test_bound_never_falls_on_real_sizes(kind: str) -> None:
     cells = cells_of(planted(1, 60, 30), kind)
-    bounds = run(VariationalBayes(model_of(kind, 6), ENGINE), cells, key=Key(1), max_iter=150, progress=False).trace[
-        "objective"
-    ]
+    bounds = run(
+        BinaryVariationalBayes(model_of(kind, 6), ENGINE), cells, key=Key(1), max_iter=150, progress=False
+    ).trace["objective"]
     assert np.all(np.diff(bounds) >= -1e-11 * np.abs(bounds[1:]))
     assert bounds[-1] > bounds[0] + 50
 
@@ -97,7 +103,9 @@ def test_bound_never_falls_on_real_sizes(kind: str) -> None:
 def test_bound_is_finite_where_rows_are_long() -> None:
     # scaled weights of a column sum to more than 1, so that their product over a row of 2,000 cells overflows
     cells = cells_of(planted(5, 2000, 6), "dir-beta")
-    trace = run(VariationalBayes(model_of("dir-beta", 12), ENGINE), cells, key=Key(0), max_iter=5, progress=False).trace
+    trace = run(
+        BinaryVariationalBayes(model_of("dir-beta", 12), ENGINE), cells, key=Key(0), max_iter=5, progress=False
+    ).trace
     assert np.all(np.isfinite(trace["objective"]))
     assert np.all(np.diff(trace["objective"]) >= 0)
 
@@ -106,7 +114,9 @@ def test_tiny_concentrations_give_no_nan() -> None:
     model = BinaryModel("beta-dir", 50, 1e-4, 1e-4, 1e-6, 1e-6)
     for kind in KINDS:
         few = BinaryModel(kind, 50, model.alpha, model.beta, model.concentration, model.activation_concentration)
-        result = run(VariationalBayes(few, ENGINE), cells_of(planted(), kind), key=Key(0), max_iter=30, progress=False)
+        result = run(
+            BinaryVariationalBayes(few, ENGINE), cells_of(planted(), kind), key=Key(0), max_iter=30, progress=False
+        )
         assert np.all(np.isfinite(result.trace["objective"]))
         assert np.all(np.isfinite(result.state.column_counts))
 
@@ -187,7 +197,7 @@ def test_activations_of_a_row_given_the_dictionary(kind: str, monkeypatch: pytes
     dictionary = rng.random((6, 3)) if kind == "dir-beta" else rng.dirichlet(np.ones(3), size=6)
     row = np.array([[1.0, 0.0, np.nan, 1.0, 1.0, 0.0]])
     exact = exact_activations(model, row[0], dictionary)
-    monkeypatch.setattr("partwise.binary.inference.rows.N_DRAWS", 40_000)
+    monkeypatch.setattr("partwise.binary.inference.activations.N_DRAWS", 40_000)
     data = BinaryMatrix.build(row)
     found = activations_of(data, model, dictionary, "sample", ENGINE)[0]
     # autocorrelation makes 40,000 draws worth some 10,000, of means with standard deviations below 0.2
@@ -222,7 +232,7 @@ def test_batches_reach_about_the_same_bound(kind: str) -> None:
     X = planted(3, 120, 20)
     model = model_of(kind, 3)
     data = BinaryMatrix.build(X)
-    whole = run(VariationalBayes(model, ENGINE), Cells.of(data, kind), key=Key(0), max_iter=200, progress=False)
+    whole = run(BinaryVariationalBayes(model, ENGINE), Cells.of(data, kind), key=Key(0), max_iter=200, progress=False)
     state = run(StochasticVariational(model, 30, ENGINE), data, key=Key(0), max_iter=30, progress=False).state
     # the dictionary of the batches, and the activations that it gives all samples, in the bound of the whole
     counts, _ = batch_counts(model, state.averages * 120, data, ENGINE)

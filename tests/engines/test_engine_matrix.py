@@ -29,9 +29,8 @@ SMALL_BLOCKS = (
     "gamma_poisson.inference.sweeps",
     "gamma_poisson.inference.activations",
     "allocation.inference.partial",
-    "allocation.inference.activations",
     "binary.inference.cells",
-    "binary.inference.rows",
+    "binary.inference.activations",
 )
 RNG = np.random.default_rng(0)
 X = RNG.poisson(RNG.gamma(0.5, 20.0, size=(60, 3)) @ RNG.dirichlet(np.full(24, 0.5), size=3)).astype(float)

@@ -6,21 +6,18 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils._param_validation import StrOptions
 
-from partwise.allocation.inference.activations import expected_activations
 from partwise.allocation.inference.annealed import AnnealedGibbs
-from partwise.allocation.inference.collapsed_variational import CollapsedVariational, check_memory
+from partwise.allocation.inference.collapsed_variational import AllocationCollapsedVariational, check_memory
 from partwise.allocation.inference.decomposition import BestDecomposition
 from partwise.allocation.inference.distributed import DistributedGibbs
-from partwise.allocation.inference.gibbs import CollapsedGibbs, GibbsState
-from partwise.allocation.inference.partial import PartialGibbs
+from partwise.allocation.inference.gibbs import AllocationCollapsedGibbs, AllocationDraws, AllocationGibbsState
+from partwise.allocation.inference.partial import AllocationPartialGibbs, expected_activations
 from partwise.allocation.inference.start import first_feature_counts
-from partwise.allocation.inference.variational import VariationalBayes, absorb
+from partwise.allocation.inference.variational import AllocationVariationalBayes, absorb
 from partwise.allocation.marginal import log_length, log_marginal_likelihood
 from partwise.allocation.model import AllocationModel
-from partwise.contract.chains import check_chains
 from partwise.contract.counts import CountModel
 from partwise.contract.declaration import Candidate, Declaration
 from partwise.contract.estimator import AT_LEAST_0, AT_LEAST_1, COMMON_CONSTRAINTS, POSITIVE
@@ -30,15 +27,15 @@ from partwise.core.convergence import Threshold, small_change
 from partwise.core.data import MISSING_REMEDY, CountMatrix
 from partwise.core.keys import RandomState, key_from
 from partwise.errors import InvalidInputError
+from partwise.kernels.arrays import Floats
 from partwise.likelihood.auto import STD_ERROR, auto
 from partwise.likelihood.result import LogLikelihood
 from partwise.poisson.inference.state import Start, checked_start
+from partwise.sampling.chains import KeepsChains, check_chains
 
-Floats = NDArray[np.float64]
-
-_SAMPLERS: dict[str, type[CollapsedGibbs]] = {
-    "gibbs": CollapsedGibbs,
-    "gibbs-partial": PartialGibbs,
+_SAMPLERS: dict[str, type[AllocationCollapsedGibbs]] = {
+    "gibbs": AllocationCollapsedGibbs,
+    "gibbs-partial": AllocationPartialGibbs,
     "gibbs-distributed": DistributedGibbs,
 }
 _IMPUTING = ("gibbs", "gibbs-partial")
@@ -49,7 +46,7 @@ _CHANGE_PER_TOL = 100.0
 
 
 @dataclass(eq=False, repr=False)
-class AllocationNMF(CountModel):
+class AllocationNMF(KeepsChains, CountModel):
     """Find parts of counts, every count being allocated to one of them: S_nfk ~ Poisson(w_fk h_nk L_n), x = Σ_k S.
 
     The model of Cemgil, Kurutmaz, Yildirim, Barsbey and Simsekli: L_n ~ Gamma(a, b), parts w_.k ~ Dirichlet(α), shares
@@ -129,6 +126,7 @@ class AllocationNMF(CountModel):
     ([1.0, 1.0], (12, 2))
     """
 
+    kept_numbers: ClassVar[tuple[str, ...]] = AllocationDraws.names
     declares: ClassVar[Declaration] = Declaration(
         data="counts",
         papers=(
@@ -197,14 +195,8 @@ class AllocationNMF(CountModel):
             # The mean total of a sample as if all its cells were observed.
             observed = 1.0 - data.n_missing / max(1, data.shape[0] * data.shape[1])
             rate = self.length_shape * data.shape[0] * observed / max(data.total, 1.0)
-        return AllocationModel(
-            data.shape[1],
-            int(self.n_components),
-            self.dictionary_concentration,
-            self.activation_concentration,
-            self.length_shape,
-            rate,
-        )
+        priors = self.dictionary_concentration, self.activation_concentration, self.length_shape, rate
+        return AllocationModel(data.shape[1], int(self.n_components), *priors)
 
     def _missing_rule(self, caller: str) -> tuple[bool, str]:
         if caller != "fit":
@@ -233,53 +225,42 @@ class AllocationNMF(CountModel):
         return str(self.init)
 
     def _fit_by_sampling(self, model: AllocationModel, data: CountMatrix) -> None:
-        algorithm = _SAMPLERS[self.inference](
-            model,
-            burn_in=int(self.burn_in),
-            n_draws=int(self.n_draws),
-            thin=int(self.thin),
-            n_chains=int(self.n_chains),
-            active_threshold=self._active_share(),
-            engine=self._engine(),
-            start=self._start(data),
-        )
-        state: GibbsState = self._run(algorithm, data, max_iter=algorithm.n_sweeps).state
-        draws = state.draws
-        if draws.n_kept == 0:
-            # Interrupted in its burn-in: the last labels are what there is.
-            algorithm.keep(data, state)
-        kept, best = draws.n_kept, draws.likeliest
+        settings = self._sampler_settings(active_threshold=self._active_share(), engine=self._engine())
+        algorithm = _SAMPLERS[self.inference](model, self._start(data), **settings)
+        state: AllocationGibbsState = self._run(algorithm, data, max_iter=algorithm.n_sweeps).state
+        algorithm.keep_at_least_one(data, state)
+        draws, kept, best = state.draws, state.draws.n_kept, state.draws.likeliest
         activations = np.asarray(draws.activations[best]) / kept
         self._store(activations, draws.dictionary[best] / kept, draws.component_tokens[best] / kept)
-        self.log_joint_draws_ = draws.log_joint[:, :kept].copy()
-        self.n_active_draws_ = draws.n_active[:, :kept].copy()
-        self.evenness_draws_ = draws.evenness[:, :kept].copy()
+        self._store_chains(draws)
 
     def _fit_variational(self, model: AllocationModel, data: CountMatrix) -> None:
         start, engine = self._start(data), self._engine()
         if self.inference == "vb":
-            algorithm = VariationalBayes(model, engine, start)
+            algorithm = AllocationVariationalBayes(model, engine, start)
             rule = small_change(self.tol, data.total)
             state = self._run(algorithm, data, max_iter=self.max_iter, convergence=rule).state
         else:
             check_memory(data, model.n_components, self.max_memory)
             change = Threshold("change", _CHANGE_PER_TOL * self.tol) if self.tol > 0 else None
-            collapsed = CollapsedVariational(model, engine, start)
+            collapsed = AllocationCollapsedVariational(model, engine, start)
             state = self._run(collapsed, data, max_iter=self.max_iter, convergence=change).state
         self._store_counts(model, state.sample_counts, state.feature_counts)
 
     def _fit_modes(self, model: AllocationModel, data: CountMatrix) -> None:
         if self.inference == "bld":
-            relaxed = BestDecomposition(model, self._start(data), _KL_ITERATIONS, self._engine())
+            start, engine = self._start(data), self._engine()
+            relaxed = BestDecomposition(model, start=start, start_iterations=_KL_ITERATIONS, engine=engine)
             rule = small_change(self.tol, data.total)
             found = self._run(relaxed, data, max_iter=self.max_iter, convergence=rule).state
             self.log_allocation_ = float(found.objective)
             self._store_counts(model, found.sample_counts, found.feature_counts)
             return
-        annealed = AnnealedGibbs(model, int(self.max_iter), int(self.n_chains), self._engine())
+        n_sweeps, n_chains = int(self.max_iter), int(self.n_chains)
+        annealed = AnnealedGibbs(model, n_sweeps=n_sweeps, n_chains=n_chains, engine=self._engine())
         state = self._run(annealed, data, max_iter=self.max_iter).state
         self.log_allocation_ = float(state.log_allocation[state.best])
-        by_feature = state.feature_counts[state.best, :, : model.n_components]
+        by_feature = state.feature_counts[state.best][:, : model.n_components]
         self._store_counts(model, state.sample_counts[state.best], by_feature)
 
     def _takes_batches(self) -> bool:
@@ -322,14 +303,8 @@ class AllocationNMF(CountModel):
 
     def _row_model(self) -> AllocationModel:
         """The priors of a sample, for a dictionary that is known."""
-        return AllocationModel(
-            self.n_features_in_,
-            self.n_components_,
-            1.0,
-            self.activation_concentration,
-            self.length_shape,
-            self.length_rate_,
-        )
+        priors = 1.0, self.activation_concentration, self.length_shape, self.length_rate_
+        return AllocationModel(self.n_features_in_, self.n_components_, *priors)
 
     def _activations(self, data: CountMatrix) -> Floats:
         """Posterior means of h_nk L_n, by Gibbs sampling with one fixed stream for every row."""
@@ -413,12 +388,6 @@ class AllocationNMF(CountModel):
             **effort,
         )
         return found.total, found.total_std_error
-
-    def chains(self) -> dict[str, Floats]:
-        """Chains x draws of log p(X, labels), of the number of active parts and of their evenness."""
-        if not hasattr(self, "log_joint_draws_"):
-            return {}
-        return {name: np.asarray(getattr(self, f"{name}_draws_")) for name in ("log_joint", "n_active", "evenness")}
 
     def _check_loaded(self) -> None:
         super()._check_loaded()

@@ -6,24 +6,19 @@ import warnings
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import gammaln, ndtr, stdtrit
 
 from partwise.allocation.exact import exact_log_marginal
-from partwise.allocation.inference.bridge import annealed_island
-from partwise.allocation.inference.labels import check_tokens, label_type
-from partwise.allocation.kernels.smc import smc_island
+from partwise.allocation.inference.islands import annealed_island, token_island
+from partwise.allocation.inference.labels import check_tokens
 from partwise.allocation.model import AllocationModel
 from partwise.core.data import CountMatrix
 from partwise.core.keys import Key, RandomState, key_from
 from partwise.engines.resolve import resolve_engine
 from partwise.errors import InaccurateWarning, InvalidInputError
+from partwise.kernels.arrays import Floats
 from partwise.likelihood.result import LogLikelihood, log_mean
 
-Floats = NDArray[np.float64]
-
-# Stages over tokens are close together at first, where a token changes most: their ends grow as this power.
-_SPACING = 2.0
 _INACCURATE = 1.0
 
 
@@ -120,7 +115,7 @@ def log_marginal_likelihood(
             effort = n_particles, n_stages, n_moves, n_pilot
             logs[0, island] = annealed_island(key.for_chain(island), data, model, *effort)
         else:
-            logs[0, island] = _token_island(key, island, data, model, n_particles, n_stages, n_moves)
+            logs[0, island] = token_island(key, island, data, model, n_particles, n_stages, n_moves)
 
     if data.total:
         resolve_engine(None, n_jobs).for_each(one, range(n_islands))
@@ -133,45 +128,7 @@ def log_marginal_likelihood(
             InaccurateWarning,
             stacklevel=2,
         )
-    a, totals = model.length_shape, data.row_sums
-    lengths = a * np.log(rate) - gammaln(a) + gammaln(a + totals) - (a + totals) * np.log1p(rate)
-    constant = float(lengths.sum() - gammaln(data.values + 1.0).sum())
-    return LogLikelihood(values + constant, np.array([error]), ess)
-
-
-def _token_island(
-    key: Key,
-    island: int,
-    data: CountMatrix,
-    model: AllocationModel,
-    n_particles: int,
-    n_stages: int,
-    n_moves: int,
-) -> float:
-    """Log of an unbiased estimate of the probability of the tokens in order, one token after the other."""
-    n_tokens, n_components = int(data.total), model.n_components
-    n_samples, n_features = data.shape
-    # In random order: few tokens of all samples are a small problem of the same kind, on which particles still move.
-    order = key.generator().permutation(n_tokens)
-    token_rows = np.repeat(np.arange(n_samples, dtype=np.int32), data.row_sums.astype(np.int64))[order]
-    token_features = np.repeat(data.indices, data.values.astype(np.int64))[order]
-    stages = np.unique(np.ceil(n_tokens * (np.arange(1, n_stages + 1) / n_stages) ** _SPACING)).astype(np.int64)
-    seed, stage_chain, _ = key.words
-    return smc_island(
-        token_rows,
-        token_features,
-        model.activation_posterior(np.zeros((n_samples, n_components))),
-        model.dictionary_posterior(np.zeros((n_features, n_components))),
-        stages,
-        n_moves,
-        seed,
-        stage_chain,
-        np.uint64(island),
-        np.zeros((2, n_particles, n_samples, n_components), np.int32),
-        np.zeros((2, n_particles, n_features, n_components), np.int32),
-        np.zeros((2, n_particles, n_components), np.int32),
-        np.zeros((2, n_particles, n_tokens), label_type(n_components)),
-    )
+    return LogLikelihood(values + model.log_known(data), np.array([error]), ess)
 
 
 def log_normal_error(logs: Floats, *, n_sets: int = 1000) -> float:

@@ -10,11 +10,12 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
+from partwise.core.data import SparseData
 from partwise.core.keys import Key
 from partwise.core.validation import positive_each
 from partwise.errors import InvalidInputError
+from partwise.kernels.arrays import Floats
 
-Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
 
 
@@ -73,24 +74,25 @@ class AllocationModel:
 
     Parameters
     ----------
-    n_features, n_components
-        Sizes.
-    dictionary_concentration
-        α: a number, or one a feature.
-    activation_concentration
-        β: a number, or one a component.
-    length_shape, length_rate
-        a and b.
+        n_features, n_components
+            Sizes.
+        dictionary_concentration
+            α: a number, or one a feature.
+        activation_concentration
+            β: a number, or one a component.
+        length_shape, length_rate
+            a and b.
 
     Examples
     --------
-    >>> from partwise.core.keys import Key
-    >>> model = AllocationModel(4, 2, 0.5, 1.0, 20.0, 1.0)
-    >>> drawn = model.simulate(Key(0), 3)
-    >>> drawn.counts.shape, drawn.allocations.shape
-    ((3, 4), (3, 4, 2))
-    >>> bool((drawn.allocations.sum(axis=2) == drawn.counts.toarray()).all())
-    True
+        >>> from partwise.core.data import SparseData
+    from partwise.core.keys import Key
+        >>> model = AllocationModel(4, 2, 0.5, 1.0, 20.0, 1.0)
+        >>> drawn = model.simulate(Key(0), 3)
+        >>> drawn.counts.shape, drawn.allocations.shape
+        ((3, 4), (3, 4, 2))
+        >>> bool((drawn.allocations.sum(axis=2) == drawn.counts.toarray()).all())
+        True
     """
 
     n_features: int
@@ -141,6 +143,12 @@ class AllocationModel:
         """Log C_X, which depends on the data through the samples' totals S_n++ alone."""
         constant = self.n_components * log_dirichlet_constant(self.dictionary_concentration)
         return constant + self.sample_prior.log_lengths(lengths)
+
+    def log_known(self, data: SparseData) -> float:
+        """The terms of log p(X) that are known exactly: those of the samples' totals, and Σ log x_nf!."""
+        a, b, totals = self.length_shape, self.length_rate, data.row_sums
+        lengths = a * np.log(b) - gammaln(a) + gammaln(a + totals) - (a + totals) * np.log1p(b)
+        return float(lengths.sum() - gammaln(data.values + 1.0).sum())
 
     def log_sums(self, sample_counts: Any, feature_counts: Any) -> float:
         """The terms of l(S) in Eq. 8 and 9 that need only sums: all but Σ log Γ(S_nfk + 1).

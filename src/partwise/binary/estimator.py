@@ -11,33 +11,33 @@ import numpy as np
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from partwise.binary.inference.cells import Cells
-from partwise.binary.inference.collapsed_variational import CollapsedVariational
+from partwise.binary.inference.activations import Way, activations_of
+from partwise.binary.inference.cells import Cells, needed_bytes, refuse_beyond
+from partwise.binary.inference.collapsed_variational import BinaryCollapsedVariational
 from partwise.binary.inference.em import ExpectationMaximisation
-from partwise.binary.inference.gibbs import CollapsedGibbs, GibbsState
-from partwise.binary.inference.memory import needed_bytes, refuse_beyond
-from partwise.binary.inference.moments import beta_moments, dirichlet_moments
-from partwise.binary.inference.partial import PartialGibbs
+from partwise.binary.inference.gibbs import BinaryCollapsedGibbs, BinaryGibbsState
+from partwise.binary.inference.partial import BinaryPartialGibbs
 from partwise.binary.inference.posterior import (
+    BinaryDraws,
     Posterior,
+    beta_moments,
+    dirichlet_moments,
     posterior_of_counts,
     posterior_of_draws,
     posterior_of_factors,
 )
-from partwise.binary.inference.rows import Way, activations_of
-from partwise.binary.inference.stochastic import StochasticVariational, absorb, random_averages
-from partwise.binary.inference.variational import VariationalBayes
+from partwise.binary.inference.variational import BinaryVariationalBayes, StochasticVariational, absorb, random_averages
 from partwise.binary.model import KINDS, BinaryModel
 from partwise.contract.bits import BitModel, Floats, checked_cells
-from partwise.contract.chains import check_chains
 from partwise.contract.declaration import Candidate, Declaration
 from partwise.contract.estimator import AT_LEAST_0, AT_LEAST_1, COMMON_CONSTRAINTS, POSITIVE
 from partwise.contract.model_file import check_array_is
 from partwise.core.convergence import SmallChange, Threshold, small_change
 from partwise.core.data import BinaryMatrix
 from partwise.errors import InvalidInputError
+from partwise.sampling.chains import KeepsChains, check_chains
 
-_SAMPLERS = {"gibbs": CollapsedGibbs, "gibbs-partial": PartialGibbs}
+_SAMPLERS = {"gibbs": BinaryCollapsedGibbs, "gibbs-partial": BinaryPartialGibbs}
 _INFERENCE = {*_SAMPLERS, "cvb0", "cvb", "vb", "em", "map"}
 _WAYS: dict[str, Way] = {"gibbs": "sample", "gibbs-partial": "sample", "em": "mode", "map": "mode"}
 # The mean change of responsibilities is compared with this many times tol: it is no objective, and shrinks slowly.
@@ -51,7 +51,7 @@ def _candidate(kind: str, complexity: int) -> Candidate:
 
 
 @dataclass(eq=False, repr=False)
-class BinaryNMF(BitModel):
+class BinaryNMF(KeepsChains, BitModel):
     """Find parts of 0/1 data, perhaps with missing cells: P(x_nf = 1) = Σ_k w_fk h_nk, no link function.
 
     The models of Lumbreras, Filstroff & Févotte (2020). One factor's rows sum to 1 and the other's entries are
@@ -137,6 +137,7 @@ class BinaryNMF(BitModel):
     True
     """
 
+    kept_numbers: ClassVar[tuple[str, ...]] = BinaryDraws.names
     declares: ClassVar[Declaration] = Declaration(
         data="bits",
         papers=(
@@ -207,10 +208,10 @@ class BinaryNMF(BitModel):
         return BinaryModel(
             cast(Any, self.model),
             int(self.n_components),
-            float(prior[0]),
-            float(prior[1]),
-            self.concentration / (self.n_components if self.nonparametric else 1),
-            1.0 / self.n_components if own is None else own,
+            alpha=float(prior[0]),
+            beta=float(prior[1]),
+            concentration=self.concentration / (self.n_components if self.nonparametric else 1),
+            activation_concentration=1.0 / self.n_components if own is None else own,
         )
 
     def _activation_model(self) -> BinaryModel:
@@ -237,36 +238,22 @@ class BinaryNMF(BitModel):
 
     def _fit_by_sampling(self, model: BinaryModel, data: BinaryMatrix) -> None:
         cells = Cells.of(data, model.kind)
-        algorithm = _SAMPLERS[self.inference](
-            model,
-            int(self.burn_in),
-            int(self.n_draws),
-            int(self.thin),
-            int(self.n_chains),
-            cast(Any, self.init),
-            self._active_share(),
-            self._engine(),
-        )
-        state: GibbsState = self._run(algorithm, cells, max_iter=algorithm.n_sweeps).state
-        if state.draws.n_kept == 0:
-            # Interrupted in its burn-in: the last labels are what there is.
-            algorithm.keep(cells, state)
+        settings = self._sampler_settings(active_threshold=self._active_share(), engine=self._engine())
+        algorithm = _SAMPLERS[self.inference](model, cast(Any, self.init), **settings)
+        state: BinaryGibbsState = self._run(algorithm, cells, max_iter=algorithm.n_sweeps).state
+        algorithm.keep_at_least_one(cells, state)
         self._store(data, posterior_of_draws(model, state.draws))
-        draws, kept = state.draws, state.draws.n_kept
-        self.log_joint_draws_ = draws.log_joint[:, :kept].copy()
-        self.log_likelihood_draws_ = draws.log_likelihood[:, :kept].copy()
-        self.n_active_draws_ = draws.n_active[:, :kept].copy()
-        self.missing_probability_draws_ = draws.missing_probability[:, :kept].copy()
+        self._store_chains(state.draws)
 
     def _fit_variational(self, model: BinaryModel, data: BinaryMatrix) -> None:
         cells = Cells.of(data, model.kind)
         if self.inference == "vb":
-            variational = VariationalBayes(model, self._engine())
+            variational = BinaryVariationalBayes(model, self._engine())
             state = self._run(variational, cells, max_iter=self.max_iter, convergence=self._rule(cells)).state
             row_counts = state.row_counts
         else:
             rule = Threshold("change", _CHANGE_PER_TOL * self.tol) if self.tol > 0 else None
-            algorithm = CollapsedVariational(model, 0 if self.inference == "cvb0" else 2, cast(Any, self.init))
+            algorithm = BinaryCollapsedVariational(model, 0 if self.inference == "cvb0" else 2, cast(Any, self.init))
             state = self._run(algorithm, cells, max_iter=self.max_iter, convergence=rule).state
             row_counts = np.moveaxis(state.row_counts, 1, 2)
         self._store(data, posterior_of_counts(model, row_counts, state.column_counts))
@@ -275,7 +262,7 @@ class BinaryNMF(BitModel):
         cells = Cells.of(data, model.kind)
         algorithm = ExpectationMaximisation(model, self.inference == "map", self._engine())
         state = self._run(algorithm, cells, max_iter=self.max_iter, convergence=self._rule(cells)).state
-        self._store(data, posterior_of_factors(model, cells, state))
+        self._store(data, posterior_of_factors(model, cells, state.rows, state.columns))
 
     def _fit_in_batches(self, model: BinaryModel, data: BinaryMatrix) -> None:
         algorithm = StochasticVariational(model, int(cast(int, self.batch_size)), self._engine())
@@ -330,14 +317,6 @@ class BinaryNMF(BitModel):
             )
         picked: Floats = whole.copy() if cells is None else whole[checked_cells(cells, whole.shape)]
         return picked
-
-    def chains(self) -> dict[str, Floats]:
-        """Chains x draws of the log joint, the log-likelihood, active parts and the mean of missing cells."""
-        if not hasattr(self, "log_joint_draws_"):
-            return {}
-        names = ("log_joint", "log_likelihood", "n_active", "missing_probability")
-        found = {name: np.asarray(getattr(self, f"{name}_draws_")) for name in names}
-        return {name: values for name, values in found.items() if not np.isnan(values).any()}
 
     @property
     def smallest_rank(self) -> int:

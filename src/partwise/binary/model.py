@@ -12,8 +12,8 @@ from scipy.special import gammaln, xlogy
 from partwise.core.data import SparseData
 from partwise.core.keys import Key
 from partwise.errors import InvalidInputError
+from partwise.kernels.arrays import Floats
 
-Floats = NDArray[np.float64]
 Kind = Literal["beta-dir", "dir-beta", "dir-dir"]
 
 KINDS: tuple[Kind, ...] = ("beta-dir", "dir-beta", "dir-dir")

@@ -11,12 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from partwise.contract.chains import Diagnostic, diagnose
 from partwise.contract.declaration import Declaration
 from partwise.core.keys import RandomState
 from partwise.core.result import Trace
 from partwise.errors import InvalidInputError
 from partwise.io.optional import require
+from partwise.sampling.chains import Diagnostic, diagnose
 
 if TYPE_CHECKING:
     from partwise.likelihood.result import LogLikelihood

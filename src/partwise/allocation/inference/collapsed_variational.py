@@ -9,15 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from partwise.allocation.inference.start import first_feature_counts
-from partwise.allocation.kernels.collapsed_variational import sweep_responsibilities
+from partwise.allocation.kernels.collapsed import sweep_responsibilities
 from partwise.allocation.model import AllocationModel
 from partwise.core.data import SparseData
 from partwise.core.keys import Key
 from partwise.engines.base import Engine
 from partwise.errors import InvalidInputError
+from partwise.kernels.arrays import Floats
 from partwise.poisson.inference.state import Start
-
-Floats = NDArray[np.float64]
 
 
 @dataclass
@@ -31,7 +30,7 @@ class ResponsibilityState:
 
 
 @dataclass
-class CollapsedVariational:
+class AllocationCollapsedVariational:
     """A step updates all nonzeros in turn. Serial, as each changes the counts that the next is updated by."""
 
     model: AllocationModel
@@ -56,17 +55,10 @@ class CollapsedVariational:
         """One pass; reports the mean change of a token's responsibilities."""
         # Sums are taken afresh, so that rounding does not pile up from pass to pass.
         np.sum(state.feature_counts, axis=0, out=state.component_counts)
-        change = sweep_responsibilities(
-            data.indptr,
-            data.indices,
-            data.values,
-            self.model.dictionary_concentration,
-            self.model.activation_concentration,
-            state.responsibilities,
-            state.sample_counts,
-            state.feature_counts,
-            state.component_counts,
-        )
+        cells = data.indptr, data.indices, data.values
+        priors = self.model.dictionary_concentration, self.model.activation_concentration
+        counts = state.sample_counts, state.feature_counts, state.component_counts
+        change = sweep_responsibilities(*cells, *priors, state.responsibilities, *counts)
         return state, {"change": change / max(data.total, 1.0)}
 
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import digamma
 
 from partwise.allocation.inference.start import best_order, kl_factors
@@ -21,9 +20,8 @@ from partwise.core.data import SparseData
 from partwise.core.keys import Key
 from partwise.engines.base import Engine
 from partwise.engines.blocks import TARGET_NONZEROS, row_blocks
+from partwise.kernels.arrays import Floats
 from partwise.poisson.inference.state import Start
-
-Floats = NDArray[np.float64]
 
 _SMALLEST_STEP = 2.0**-20
 _LARGEST_STEP = 4.0
@@ -50,6 +48,7 @@ class BestDecomposition:
     """
 
     model: AllocationModel
+    _: KW_ONLY
     start: Start
     start_iterations: int
     engine: Engine = field(compare=False)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from partwise.allocation.inference.gibbs import GibbsState, RowwiseGibbs
+from partwise.allocation.inference.gibbs import AllocationCollapsedGibbs, AllocationGibbsState
 from partwise.allocation.inference.labels import keys_of_rows, sweep
 from partwise.allocation.model import AllocationModel
 from partwise.core.data import SparseData
@@ -21,35 +20,27 @@ N_BLOCKS = 8
 
 
 @dataclass
-class DistributedGibbs(RowwiseGibbs):
-    """As `CollapsedGibbs`, but a block sees the other blocks' labels as they were before the sweep.
+class DistributedGibbs(AllocationCollapsedGibbs):
+    """As `AllocationCollapsedGibbs`, but a block sees the other blocks' labels as they were before the sweep.
 
     Newman et al. (2009). Not exact: use it where a chain is too slow, and compare. The data alone decide the blocks.
     """
 
-    name = "gibbs-distributed"
+    name: ClassVar[str] = "gibbs-distributed"
+    rows_in_parallel: ClassVar[bool] = True
 
     def _blocks(self, data: SparseData) -> list[tuple[int, int]]:
         return row_blocks(first_tokens(data), max(1, -(-int(data.total) // N_BLOCKS)))
 
-    def _prepare(
-        self, key: Key, data: SparseData, state: GibbsState, chain: int
-    ) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+    def _sweep(self, key: Key, data: SparseData, state: AllocationGibbsState, chain: int) -> None:
         before = state.feature_counts[chain].copy(), state.component_counts[chain].copy()
-        return _sweep, (self.model, key.for_stage("gibbs"), *before, keys_of_rows(data))
-
-    def _finish(
-        self,
-        data: SparseData,
-        state: GibbsState,
-        chain: int,
-        sums: tuple[NDArray[np.int32], NDArray[np.int64]],
-    ) -> None:
-        state.feature_counts[chain] += sums[0]
-        state.component_counts[chain] += sums[1]
+        shared = self.model, key.for_stage("gibbs"), *before, keys_of_rows(data)
+        by_feature, by_component = self._sweep_tokens_by_blocks(_sweep_block, data, state, chain, shared)
+        state.feature_counts[chain] += by_feature
+        state.component_counts[chain] += by_component
 
 
-def _sweep(
+def _sweep_block(
     block: Block,
     labels: NDArray[Any],
     _: NDArray[np.int64],

@@ -2,156 +2,138 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import gammaln
 
-from partwise.allocation.inference.draws import Draws
-from partwise.allocation.inference.labels import check_tokens, guide_counts, label_type, padded_width, sweep
+from partwise.allocation.inference.labels import TokenLabels, check_tokens, guide_counts
 from partwise.allocation.model import AllocationModel, SamplePrior
 from partwise.core.data import SparseData
 from partwise.core.keys import Key
-from partwise.engines.base import Engine
-from partwise.engines.blocks import Block, Ragged, first_tokens, row_blocks
+from partwise.engines.blocks import Block, first_tokens, row_blocks
+from partwise.kernels.arrays import Counts, Floats
 from partwise.poisson.inference.state import Start
-
-Floats = NDArray[np.float64]
-Counts = NDArray[np.int32]
+from partwise.sampling.draws import KeptDraws
+from partwise.sampling.gibbs import GibbsSampler
 
 
 @dataclass
-class GibbsState:
-    """Labels of all tokens and their counts, chain by chain, allocations of missing cells, and what was kept.
+class AllocationDraws(KeptDraws):
+    """Sums over draws of conditional means of the factors, by chain, and numbers of each draw.
 
-    Arrays with one row per sample are lists of one array per chain, which may be on workers. Counts hold those of the
-    missing cells too; ``feature_counts`` are padded with zeros to whole lanes.
+    ``activations`` are a list of one array per chain, which may be on workers. Of the numbers, ``n_active`` counts the
+    components with a share worth naming, and ``evenness`` is the chance that two tokens drawn at random are of
+    different components.
     """
 
-    labels: list[Any]
-    sample_counts: list[Any]
-    feature_counts: Counts
-    component_counts: NDArray[np.int64]
-    missing: Counts
-    draws: Draws
+    names: ClassVar[tuple[str, ...]] = ("log_joint", "n_active", "evenness")
+
+    dictionary: Floats
+    activations: list[Any]
+    component_tokens: Floats
+
+    @classmethod
+    def empty(cls, shape: tuple[int, int], n_components: int, n_chains: int, n_draws: int) -> AllocationDraws:
+        """Allocate storage for ``n_draws`` draws from ``n_chains`` chains."""
+        n_samples, n_features = shape
+        return cls(
+            numbers=cls.no_numbers(n_chains, n_draws),
+            n_kept=0,
+            dictionary=np.zeros((n_chains, n_features, n_components)),
+            activations=[np.zeros((n_samples, n_components)) for _ in range(n_chains)],
+            component_tokens=np.zeros((n_chains, n_components)),
+        )
 
 
 @dataclass
-class CollapsedGibbs:
+class AllocationGibbsState(TokenLabels):
+    """Labels and counts, which hold those of the missing cells too; allocations of missing cells; what was kept."""
+
+    missing: list[Counts]
+    draws: AllocationDraws
+
+
+@dataclass
+class AllocationCollapsedGibbs(GibbsSampler[SparseData, AllocationGibbsState]):
     """A step is a sweep of every chain, over tokens in order; given the lengths this is LDA's sampler.
 
     Missing cells are filled in by data augmentation: given all allocations the factors and lengths have closed
     posteriors (Eq. 6), and given these the allocations of a missing cell are independent Poisson draws (Eq. 5).
     """
 
+    name: ClassVar[str] = "gibbs"
+
     model: AllocationModel
-    burn_in: int
-    n_draws: int
-    thin: int
-    n_chains: int
-    active_threshold: float
-    engine: Engine = field(compare=False)
     start: Start = "random"
 
-    name = "gibbs"
-
-    @property
-    def n_sweeps(self) -> int:
-        """Sweeps of a whole run."""
-        return self.burn_in + self.n_draws * self.thin
-
-    def init(self, key: Key, data: SparseData) -> GibbsState:
+    def init(self, key: Key, data: SparseData) -> AllocationGibbsState:
         """Tokens take labels one after the other, each given those before it, and the counts of KL-NMF besides."""
         check_tokens(data, f"inference={self.name!r}")
-        model, (n_samples, n_features), n_chains = self.model, data.shape, self.n_chains
-        n_components = model.n_components
-        state = GibbsState(
-            labels=[np.full(int(data.total), n_components, label_type(n_components)) for _ in range(n_chains)],
-            sample_counts=[np.zeros((n_samples, n_components), np.int32) for _ in range(n_chains)],
-            feature_counts=np.zeros((n_chains, n_features, padded_width(n_components)), np.int32),
-            component_counts=np.zeros((n_chains, n_components), np.int64),
-            missing=np.zeros((n_chains, data.n_missing, n_components), np.int32),
-            draws=Draws.empty(data.shape, n_components, n_chains, self.n_draws),
+        model, n_components, chains = self.model, self.model.n_components, range(self.n_chains)
+        state = AllocationGibbsState.none_yet(
+            data,
+            n_components,
+            self.n_chains,
+            missing=[np.zeros((data.n_missing, n_components), np.int32) for _ in chains],
+            draws=AllocationDraws.empty(data.shape, n_components, self.n_chains, self.n_draws),
         )
-
-        keys = [key.for_chain(chain).for_stage("init") for chain in range(n_chains)]
+        keys = [key.for_chain(chain).for_stage("init") for chain in chains]
         guides = [guide_counts(own, data, model, self.start, self.engine) for own in keys]
 
         def one(chain: int) -> None:
             by_feature, by_component = guides[chain]
-            state.feature_counts[chain, :, :n_components] += by_feature
+            state.feature_counts[chain][:, :n_components] += by_feature
             state.component_counts[chain] += by_component
-            self._collapsed(keys[chain], data, state, chain, (0, n_samples))
-            state.feature_counts[chain, :, :n_components] -= by_feature
+            state.sweep(keys[chain], data, model, chain)
+            state.feature_counts[chain][:, :n_components] -= by_feature
             state.component_counts[chain] -= by_component
 
-        self.engine.for_each(one, range(n_chains))
+        self.engine.for_each(one, chains)
         return state
 
-    def step(self, key: Key, data: SparseData, state: GibbsState) -> tuple[GibbsState, Mapping[str, float]]:
-        """One sweep; after the burn-in every ``thin``-th is kept."""
-        self._sweeps(key, data, state)
+    def sweep_all(self, key: Key, data: SparseData, state: AllocationGibbsState) -> None:
+        """Sweep every chain once, then draw its missing cells, all in place."""
+        super().sweep_all(key, data, state)
         if data.n_missing:
             for chain in range(self.n_chains):
                 self._impute(key.for_chain(chain).for_stage("missing"), data, state, chain)
-        after = key.iteration - self.burn_in
-        if after <= 0 or after % self.thin or state.draws.n_kept == self.n_draws:
-            return state, {}
-        self.keep(data, state)
-        at = state.draws.n_kept - 1
-        names = ("log_joint", "n_active", "evenness")
-        return state, {name: float(getattr(state.draws, name)[:, at].mean()) for name in names}
 
-    def keep(self, data: SparseData, state: GibbsState) -> None:
+    def _sweep(self, key: Key, data: SparseData, state: AllocationGibbsState, chain: int) -> None:
+        state.sweep(key.for_stage("gibbs"), data, self.model, chain)
+
+    def keep(self, data: SparseData, state: AllocationGibbsState) -> None:
         """Add the present labels of every chain to what is kept."""
+        draws, blocks, prior = state.draws, self._blocks(data), self.model.sample_prior
+        # A serial sweep has its arrays here.
+        engine = self.engine if self.rows_in_parallel else self.engine.here
         log_factorials = float(gammaln(data.values + 1.0).sum())
-        draws, blocks = state.draws, self._blocks(data)
+        log_joint, shares = np.empty(self.n_chains), np.empty((self.n_chains, self.model.n_components))
         for chain in range(self.n_chains):
-            log_samples, (draws.activations[chain],) = self._rows_engine.map_rows(
-                _keep_rows,
-                data,
-                blocks,
-                self.model.sample_prior,
-                reads=[state.sample_counts[chain]],
-                changes=[draws.activations[chain]],
+            changes, reads = [draws.activations[chain]], [state.sample_counts[chain]]
+            log_samples, (draws.activations[chain],) = engine.map_rows(
+                _keep_rows, data, blocks, prior, reads=reads, changes=changes
             )
-            by_feature = state.feature_counts[chain, :, : self.model.n_components].astype(np.float64)
-            draws.keep(chain, self.model, by_feature, self.active_threshold)
+            by_feature = state.feature_counts[chain][:, : self.model.n_components].astype(np.float64)
+            tokens = by_feature.sum(axis=0)
+            shares[chain] = tokens / max(float(tokens.sum()), 1.0)
+            draws.dictionary[chain] += self.model.expected_dictionary(by_feature)
+            draws.component_tokens[chain] += tokens
             hidden = float(gammaln(state.missing[chain].sum(axis=1) + 1.0).sum())
-            draws.log_joint[chain, draws.n_kept] = self.model.log_labels(
-                log_samples, by_feature, log_factorials + hidden
-            )
-        draws.n_kept += 1
-
-    @property
-    def _rows_engine(self) -> Engine:
-        """Where the arrays with one row per sample are: here, as a sweep is serial."""
-        return self.engine.here
+            log_joint[chain] = self.model.log_labels(log_samples, by_feature, log_factorials + hidden)
+        n_active = np.count_nonzero(shares >= self.active_threshold, axis=1)
+        draws.record(log_joint=log_joint, n_active=n_active, evenness=1.0 - np.square(shares).sum(axis=1))
 
     def _blocks(self, data: SparseData) -> list[tuple[int, int]]:
         """Blocks of rows that are worked on in parallel."""
         return row_blocks(data.indptr)
 
-    def _sweeps(self, key: Key, data: SparseData, state: GibbsState) -> None:
-        rows = (0, data.shape[0])
-
-        def one(chain: int) -> None:
-            self._collapsed(key.for_chain(chain).for_stage("gibbs"), data, state, chain, rows)
-
-        self.engine.for_each(one, range(self.n_chains))
-
-    def _collapsed(self, key: Key, data: SparseData, state: GibbsState, chain: int, rows: tuple[int, int]) -> None:
-        counts = state.sample_counts[chain], state.feature_counts[chain], state.component_counts[chain]
-        sweep(key, data, self.model, rows, state.labels[chain], *counts)
-
-    def _impute(self, key: Key, data: SparseData, state: GibbsState, chain: int) -> None:
+    def _impute(self, key: Key, data: SparseData, state: AllocationGibbsState, chain: int) -> None:
         """Draw factors and lengths given all allocations, and allocations of the missing cells given these."""
         model, rng = self.model, key.generator()
-        n_components = model.n_components
-        sample_counts, feature_counts = state.sample_counts[chain], state.feature_counts[chain, :, :n_components]
+        _, sample_counts, padded, component_counts = state.of_chain(chain)
+        feature_counts = padded[:, : model.n_components]
         weights = rng.standard_gamma(model.dictionary_posterior(feature_counts))
         shares = rng.standard_gamma(model.activation_posterior(sample_counts))
         shape, rate = model.length_posterior(sample_counts.sum(axis=1))
@@ -161,42 +143,20 @@ class CollapsedGibbs:
         change = drawn - state.missing[chain]
         np.add.at(sample_counts, rows, change)
         np.add.at(feature_counts, data.missing_indices, change)
-        state.component_counts[chain] += change.sum(axis=0)
+        component_counts += change.sum(axis=0)
         state.missing[chain] = drawn
 
-
-@dataclass
-class RowwiseGibbs(CollapsedGibbs):
-    """Base of samplers whose rows are swept in parallel, on workers where there are some."""
-
-    @property
-    def _rows_engine(self) -> Engine:
-        return self.engine
-
-    def _sweeps(self, key: Key, data: SparseData, state: GibbsState) -> None:
+    def _sweep_tokens_by_blocks(
+        self, function: Any, data: SparseData, state: AllocationGibbsState, chain: int, shared: tuple[Any, ...]
+    ) -> Any:
+        """Sweep the rows of a chain in parallel, on workers where there are some; gives what the function sums."""
         blocks = self._blocks(data)
-        for chain in range(self.n_chains):
-            labels = self.engine.place(Ragged(state.labels[chain], first_tokens), data, blocks)
-            sample_counts = state.sample_counts[chain]
-            if not data.n_missing:
-                # Allocations of missing cells are drawn here, from one stream, and change the counts.
-                sample_counts = self.engine.place(sample_counts, data, blocks)
-                state.draws.activations[chain] = self.engine.place(state.draws.activations[chain], data, blocks)
-            function, shared = self._prepare(key.for_chain(chain), data, state, chain)
-            sums, (state.labels[chain], state.sample_counts[chain]) = self.engine.map_rows(
-                function, data, blocks, *shared, changes=[Ragged(labels, first_tokens), sample_counts]
-            )
-            self._finish(data, state, chain, sums)
-
-    def _prepare(
-        self, key: Key, data: SparseData, state: GibbsState, chain: int
-    ) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-        """The function that sweeps a block of rows, and what all blocks share."""
-        raise NotImplementedError
-
-    def _finish(self, data: SparseData, state: GibbsState, chain: int, sums: Any) -> None:
-        """Take over what the function has summed."""
-        raise NotImplementedError
+        if not data.n_missing:
+            # Allocations of missing cells are drawn here, from one stream, and change the counts.
+            for own in (state.sample_counts, state.draws.activations):
+                own[chain] = self.engine.place(own[chain], data, blocks)
+        arrays = state.labels, state.sample_counts
+        return self._sweep_blocks(function, data, blocks, shared, *arrays, chain, first_tokens)
 
 
 def _keep_rows(block: Block, sample_counts: Counts, kept: Floats, prior: SamplePrior) -> float:

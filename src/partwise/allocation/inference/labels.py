@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,16 +18,12 @@ from partwise.engines.blocks import first_tokens
 from partwise.errors import InvalidInputError
 from partwise.kernels.lanes import LANES
 from partwise.poisson.inference.state import Start
+from partwise.sampling.draws import label_type
 
 _MOST_TOKENS = 2**31
 _WITHOUT_LABELS = "use 'vb' or 'bld', whose memory does not grow with the counts"
 # Entries of 4 bytes that a sweep works on at a time, to stay in a cache of 1 MB.
 _TILE = 200_000
-
-
-def label_type(n_components: int) -> type[np.unsignedinteger[Any]]:
-    """The smallest type that tells apart all components, and no component."""
-    return np.uint8 if n_components < 2**8 else np.uint16 if n_components < 2**16 else np.uint32
 
 
 def padded_width(n_components: int) -> int:
@@ -60,6 +57,41 @@ def guide_counts(
     return whole, whole.sum(axis=0, dtype=np.int64)
 
 
+@dataclass
+class TokenLabels:
+    """Labels of all tokens and their counts: lists of one array per chain.
+
+    A label of K stands for none yet. ``feature_counts`` are padded with zeros to whole lanes. Arrays with one row per
+    sample, and labels, may be on workers.
+    """
+
+    labels: list[Any]
+    sample_counts: list[Any]
+    feature_counts: list[NDArray[np.int32]]
+    component_counts: list[NDArray[np.int64]]
+
+    @classmethod
+    def none_yet(cls, data: SparseData, n_components: int, n_chains: int, **more: Any) -> Self:
+        """No token has a label; ``more`` are further fields of a subclass."""
+        (n_samples, n_features), chains = data.shape, range(n_chains)
+        return cls(
+            [np.full(int(data.total), n_components, label_type(n_components + 1)) for _ in chains],
+            [np.zeros((n_samples, n_components), np.int32) for _ in chains],
+            [np.zeros((n_features, padded_width(n_components)), np.int32) for _ in chains],
+            [np.zeros(n_components, np.int64) for _ in chains],
+            **more,
+        )
+
+    def of_chain(self, chain: int) -> tuple[Any, Any, Any, Any]:
+        """Labels and counts of one chain, in the order of the fields."""
+        counts = self.sample_counts[chain], self.feature_counts[chain], self.component_counts[chain]
+        return self.labels[chain], *counts
+
+    def sweep(self, key: Key, data: SparseData, model: AllocationModel, chain: int) -> None:
+        """One collapsed sweep of one chain over all rows, in place; tokens without a label get one."""
+        sweep(key, data, model, (0, data.shape[0]), *self.of_chain(chain))
+
+
 def sweep(
     key: Key,
     data: SparseData,
@@ -77,20 +109,8 @@ def sweep(
 
     Where the data are only some rows of others, ``first_row`` is the first of them, and ``row_keys`` that of all.
     """
-    sweep_tokens(
-        data.indptr,
-        data.indices,
-        data.values,
-        first_tokens(data),
-        model.dictionary_concentration,
-        model.activation_concentration,
-        tile_of(feature_counts.shape[1]),
-        *key.words,
-        first_row,
-        keys_of_rows(data) if row_keys is None else row_keys,
-        *rows,
-        labels,
-        sample_counts,
-        feature_counts,
-        component_counts,
-    )
+    tokens = data.indptr, data.indices, data.values, first_tokens(data)
+    priors = model.dictionary_concentration, model.activation_concentration
+    tile, streams = tile_of(feature_counts.shape[1]), keys_of_rows(data) if row_keys is None else row_keys
+    span = first_row, streams, *rows
+    sweep_tokens(*tokens, *priors, tile, *key.words, *span, labels, sample_counts, feature_counts, component_counts)

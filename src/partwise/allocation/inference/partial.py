@@ -1,35 +1,40 @@
-"""Gibbs sampling that draws the dictionary and collapses the activations: exact, and parallel over rows."""
+"""Rows given the dictionary, in parallel: a Gibbs sampler that draws the dictionary too, and activations."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from partwise.allocation.inference.gibbs import Counts, GibbsState, RowwiseGibbs
+from partwise.allocation.inference.gibbs import AllocationCollapsedGibbs, AllocationGibbsState
 from partwise.allocation.inference.labels import keys_of_rows, padded_width, tile_of
-from partwise.allocation.kernels.partial import draw_weights, sweep_rows
+from partwise.allocation.kernels.partial import draw_weights, mean_sample_counts, sweep_rows
+from partwise.allocation.model import AllocationModel
 from partwise.core.data import SparseData
 from partwise.core.keys import Key
-from partwise.engines.blocks import TARGET_NONZEROS, Block, row_blocks
+from partwise.core.validation import refuse_long_rows
+from partwise.engines.base import Engine
+from partwise.engines.blocks import TARGET_NONZEROS, Block, Made, row_blocks
+from partwise.kernels.arrays import Counts, Floats
+
+BURN_IN, N_DRAWS = 50, 200
+_BYTES_OF_A_LABEL = 4
 
 
 @dataclass
-class PartialGibbs(RowwiseGibbs):
+class AllocationPartialGibbs(AllocationCollapsedGibbs):
     """A step draws w_.k ~ Dirichlet(α + S_+.k) and, given it, the labels of each row in turn, rows in parallel."""
 
-    name = "gibbs-partial"
+    name: ClassVar[str] = "gibbs-partial"
+    rows_in_parallel: ClassVar[bool] = True
 
     def _blocks(self, data: SparseData) -> list[tuple[int, int]]:
         # Each block counts into an array of its own: blocks so large that this costs little.
         return row_blocks(data.indptr, max(TARGET_NONZEROS, 2 * data.shape[1]))
 
-    def _prepare(
-        self, key: Key, data: SparseData, state: GibbsState, chain: int
-    ) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+    def _sweep(self, key: Key, data: SparseData, state: AllocationGibbsState, chain: int) -> None:
         model, n_features = self.model, data.shape[1]
         n_components = model.n_components
         drawn = np.zeros((n_features, padded_width(n_components)))
@@ -40,24 +45,23 @@ class PartialGibbs(RowwiseGibbs):
             draw_weights(counts, model.dictionary_concentration, n_components, *words, *block, drawn)
 
         self.engine.for_each(some_features, row_blocks(np.arange(n_features + 1), 2**17 // n_components + 1))
-        sums = drawn.sum(axis=0)
-        dictionary = (drawn / np.where(sums > 0, sums, 1.0)).astype(np.float32)
-        tile, words = tile_of(2 * dictionary.shape[1]), key.for_stage("labels").words
-        return _sweep_rows, (dictionary, model.activation_concentration, tile, words, keys_of_rows(data))
-
-    def _finish(self, data: SparseData, state: GibbsState, chain: int, sums: Counts) -> None:
-        own = sums[:, : self.model.n_components]
+        totals = drawn.sum(axis=0)
+        dictionary = (drawn / np.where(totals > 0, totals, 1.0)).astype(np.float32)
+        prior, tile = model.activation_concentration, tile_of(2 * dictionary.shape[1])
+        shared = dictionary, prior, tile, key.for_stage("labels").words, keys_of_rows(data)
+        sums = self._sweep_tokens_by_blocks(_sweep_block, data, state, chain, shared)
+        own = sums[:, :n_components]
         np.add.at(own, data.missing_indices, state.missing[chain])
         state.feature_counts[chain], state.component_counts[chain] = sums, own.sum(axis=0)
 
 
-def _sweep_rows(
+def _sweep_block(
     block: Block,
     labels: NDArray[Any],
     starts: NDArray[np.int64],
     sample_counts: Counts,
     dictionary: NDArray[np.float32],
-    concentration: NDArray[np.float64],
+    concentration: Floats,
     tile: int,
     words: tuple[np.uint64, np.uint64, np.uint64],
     row_keys: int,
@@ -66,3 +70,34 @@ def _sweep_rows(
     span = block.first_row, row_keys, block.start, block.stop
     sweep_rows(*block.cells, starts, dictionary, concentration, tile, *words, *span, labels, sample_counts, counts)
     return counts
+
+
+def expected_activations(
+    data: SparseData,
+    model: AllocationModel,
+    dictionary: Floats,
+    engine: Engine,
+    *,
+    burn_in: int = BURN_IN,
+    n_draws: int = N_DRAWS,
+) -> Floats:
+    """E[h_nk L_n | x_n], by collapsed Gibbs sampling with the same stream for every row."""
+    refuse_long_rows(data.row_sums, _BYTES_OF_A_LABEL, "transform")
+    shared = np.ascontiguousarray(dictionary), model.activation_concentration, burn_in, n_draws
+    blocks = row_blocks(data.indptr, 2**12)
+    _, (counts,) = engine.map_rows(_mean_counts, data, blocks, *shared, makes=[Made((model.n_components,))])
+    shares = model.activation_posterior(counts)
+    # Features that no component holds say nothing about activations, but count for the length.
+    shape, rate = model.length_posterior(data.row_sums)
+    return np.asarray(shares * (shape / rate / shares.sum(axis=1))[:, None])
+
+
+def _mean_counts(
+    block: Block, counts: Floats, dictionary: Floats, concentration: Floats, burn_in: int, n_draws: int
+) -> float:
+    rows = block.data.rows(block.start, block.stop)
+    known = rows.only(np.any(dictionary > 0, axis=1)[rows.indices])
+    seed, stage_chain, _ = Key(0).for_stage("activations").words
+    cells = known.indptr, known.indices, known.values, dictionary, concentration
+    mean_sample_counts(*cells, burn_in, n_draws, seed, stage_chain, 0, block.n_rows, counts[block.rows])
+    return 0.0

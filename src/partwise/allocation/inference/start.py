@@ -11,11 +11,10 @@ from partwise.allocation.model import AllocationModel
 from partwise.core.data import SparseData
 from partwise.core.keys import Key
 from partwise.engines.base import Engine
+from partwise.kernels.arrays import Floats
 from partwise.passes.side import Side
 from partwise.poisson.inference.coordinate import CoordinateDescent
 from partwise.poisson.inference.state import PoissonState, Start
-
-Floats = NDArray[np.float64]
 
 # More of them lead to no better optima: what is left is for the model's own algorithm.
 _ITERATIONS = 20

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import digamma, gammaln
 
 from partwise.allocation.inference.start import first_feature_counts
@@ -16,17 +15,16 @@ from partwise.core.data import SparseData
 from partwise.core.keys import Key
 from partwise.engines.base import Engine
 from partwise.engines.blocks import Block, Made
+from partwise.kernels.arrays import Floats
 from partwise.passes.kernels import expected_counts
 from partwise.passes.side import Side, ready
 from partwise.poisson.inference.state import Start
-
-Floats = NDArray[np.float64]
 
 _BATCH_UPDATES, _BATCH_TOL = 100, 1e-4
 
 
 @dataclass
-class VariationalState:
+class AllocationVariationalState:
     """Expected allocation totals, of samples and of features; α and β added, they are the parameters of q."""
 
     sample_counts: Any
@@ -34,19 +32,21 @@ class VariationalState:
 
 
 @dataclass
-class VariationalBayes:
+class AllocationVariationalBayes:
     """A step updates q(h), then q(w), each with the allocations q(S) that are best given the other; the bound grows."""
 
     model: AllocationModel
     engine: Engine = field(compare=False)
     start: Start = "random"
 
-    def init(self, key: Key, data: SparseData) -> VariationalState:
+    def init(self, key: Key, data: SparseData) -> AllocationVariationalState:
         """Features as KL-NMF has them, and each row spread evenly: components that it has emptied there may come."""
         even = Side(data, self.engine).even_counts(self.model.n_components)
-        return VariationalState(even, first_feature_counts(key, data, self.model, self.start, self.engine))
+        return AllocationVariationalState(even, first_feature_counts(key, data, self.model, self.start, self.engine))
 
-    def step(self, key: Key, data: SparseData, state: VariationalState) -> tuple[VariationalState, Mapping[str, float]]:
+    def step(
+        self, key: Key, data: SparseData, state: AllocationVariationalState
+    ) -> tuple[AllocationVariationalState, Mapping[str, float]]:
         """One update of each factor; reports the bound of log p(X) in between."""
         weights = _mean_exponents(self.model.dictionary_posterior(state.feature_counts), 0)
         samples, features = Side(data, self.engine), Side(data.transposed, self.engine)
@@ -56,14 +56,7 @@ class VariationalBayes:
         other = self.model.dictionary_posterior(state.feature_counts).T
         divergence += _divergence(other, self.model.dictionary_concentration)
         state.feature_counts = fresh
-        return state, {"objective": logs + self._constant(data) - divergence}
-
-    def _constant(self, data: SparseData) -> float:
-        """Terms of the lengths, which are known exactly, and log x!."""
-        a, b = self.model.length_shape, self.model.length_rate
-        totals = data.row_sums
-        lengths = a * np.log(b) - gammaln(a) + gammaln(a + totals) - (a + totals) * np.log1p(b)
-        return float(lengths.sum() - gammaln(data.values + 1.0).sum())
+        return state, {"objective": logs + self.model.log_known(data) - divergence}
 
 
 def absorb(model: AllocationModel, averages: Floats, n_seen: int, data: SparseData, engine: Engine) -> Floats:

@@ -138,3 +138,29 @@ def _log_labels(counts: LabelCounts, priors: Priors) -> float:
     for k in range(component_prior.size):
         total -= log_gamma_difference(component_prior[k], float(component_counts[k]))
     return total
+
+
+@kernel
+def log_permanent(logs: Floats) -> float:
+    """``logsumexp([logs[range(n), order].sum() for order in permutations(range(n))])``, 0 for n = 0.
+
+    By subsets of the columns, each having the sum over all ways in which the first rows can take them: n 2^n steps.
+    """
+    n = logs.shape[0]
+    sums = np.full(1 << n, -math.inf)
+    sums[0] = 0.0
+    for taken in range(1, 1 << n):
+        row = -1
+        for j in range(n):
+            row += (taken >> j) & 1
+        top = -math.inf
+        for j in range(n):
+            if (taken >> j) & 1:
+                top = max(top, sums[taken ^ (1 << j)] + logs[row, j])
+        if top > -math.inf:
+            total = 0.0
+            for j in range(n):
+                if (taken >> j) & 1:
+                    total += math.exp(sums[taken ^ (1 << j)] + logs[row, j] - top)
+            sums[taken] = top + math.log(total)
+    return float(sums[-1])

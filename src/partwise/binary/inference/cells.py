@@ -1,17 +1,26 @@
-"""The observed cells of a table of bits, listed for algorithms that visit every one."""
+"""The observed cells of a table of bits: their list, a pass over all of them, and the memory that a fit needs."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from partwise.binary.kernels.cells import list_cells
+from partwise.binary.kernels.cells import list_cells, reciprocals_of_cells, sums_of_rare_bit
 from partwise.binary.model import Kind
 from partwise.core.data import BinaryMatrix
+from partwise.engines.base import Engine
 from partwise.engines.blocks import row_blocks
+from partwise.errors import InvalidInputError
+from partwise.kernels.arrays import Floats
+from partwise.sampling.draws import label_type
+
+# Below this share of the cells, going from cell to cell beats matrix products over all of them.
+_RARE = 0.12
+_FACTOR_BYTES = 60  # counts, sums and squares of each entry of a factor, and a copy or two
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,15 +56,8 @@ class Cells:
         hidden_in_columns = np.bincount(matrix.missing_indices, minlength=n_columns)
         row_starts = _starts(n_columns - np.diff(matrix.missing_indptr))
         codes = np.empty(int(row_starts[-1]), dtype=np.int32)
-        list_cells(
-            matrix.indptr,
-            matrix.indices,
-            matrix.missing_indptr,
-            matrix.missing_indices,
-            row_starts,
-            n_columns,
-            codes,
-        )
+        missing = matrix.missing_indptr, matrix.missing_indices
+        list_cells(matrix.indptr, matrix.indices, *missing, row_starts, n_columns, codes)
         return cls(matrix.shape, row_starts, _starts(n_rows - hidden_in_columns), codes, matrix)
 
     @property
@@ -94,3 +96,118 @@ class Cells:
 
 def _starts(sizes: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.concatenate((np.zeros(1, np.int64), np.cumsum(sizes, dtype=np.int64)))
+
+
+class ExpectedCounts(NamedTuple):
+    """Expected counts of labels given weights.
+
+    Attributes
+    ----------
+    rows
+        Rows x components x bit, or, for Dir-Dir, rows x components.
+    columns
+        Columns x components.
+    log_normaliser
+        Σ over cells of the logarithm of what their weights sum to.
+    """
+
+    rows: Floats
+    columns: Floats
+    log_normaliser: float
+
+
+def expected_counts(cells: Cells, rows: Floats, columns: Floats, engine: Engine) -> ExpectedCounts:
+    """Responsibilities r_nfk proportional to w_fk q_nk(x), summed over columns (by bit) and over rows.
+
+    ``rows`` are the weights q of zeros and of ones: bit x rows x components.
+    """
+    found = _pass(cells, rows, columns, (columns, columns), engine)
+    for bit, own in enumerate(rows):
+        found.rows[..., bit] *= own
+    return found
+
+
+def expected_pair_counts(cells: Cells, rows: Floats, columns: Floats, engine: Engine) -> ExpectedCounts:
+    """The same for Dir-Dir, weights being rows x components. A one has equal labels, a zero any two that differ."""
+    both = np.stack((sum_of_others(rows), rows))
+    found = _pass(cells, both, columns, (sum_of_others(columns), columns), engine)
+    return found._replace(rows=rows * (found.rows[..., 0] + found.rows[..., 1]))
+
+
+def _pass(cells: Cells, rows: Floats, columns: Floats, backs: tuple[Floats, Floats], engine: Engine) -> ExpectedCounts:
+    """Expected counts, those of the rows without the factor that is the same in all cells of a row."""
+    sums = np.empty((*rows.shape[1:], 2))
+
+    def one(block: tuple[int, int]) -> tuple[Floats, float]:
+        totals, logs = np.zeros_like(columns), 0.0
+        for bit, back in enumerate(backs):
+            sums[slice(*block), :, bit], log = _bit_sums(cells, bit, rows[bit], columns, back, block, totals)
+            logs += log
+        return totals, logs
+
+    totals, log_normaliser = engine.map_reduce(one, cells.blocks)
+    return ExpectedCounts(sums, columns * totals, float(log_normaliser))
+
+
+def _bit_sums(
+    cells: Cells, bit: int, rows: Floats, columns: Floats, back: Floats, block: tuple[int, int], totals: Floats
+) -> tuple[Floats, float]:
+    """With G = 1 / (rows columns') in the cells of a block that show a bit: G back, and Σ log normalisers.
+
+    ``totals`` grows by G' rows.
+    """
+    start, stop = block
+    share = cells.share_of_ones if bit else 1.0 - cells.share_of_ones
+    if share < _RARE:
+        sums = np.empty((stop - start, columns.shape[1]))
+        listed = cells.row_starts, cells.codes
+        return sums, sums_of_rare_bit(*listed, bit, rows, columns, back, start, stop, sums, totals)
+    own = rows[start:stop]
+    inverse = own @ columns.T
+    logs = reciprocals_of_cells(cells.row_starts, cells.codes, bit, start, stop, inverse)
+    totals += inverse.T @ own
+    return inverse @ back, logs
+
+
+def sum_of_others(weights: Floats) -> Floats:
+    """Σ over l != k of weights[:, l]; where one is nearly all, the others are added up, not subtracted."""
+    others: Floats = weights.sum(axis=1, keepdims=True) - weights
+    at = np.arange(weights.shape[0])
+    largest = weights.argmax(axis=1)
+    rest = weights.copy()
+    rest[at, largest] = 0.0
+    others[at, largest] = rest.sum(axis=1)
+    return others
+
+
+def needed_bytes(
+    inference: str, shape: tuple[int, int], n_cells: int, n_components: int, n_chains: int, *, pair: bool
+) -> int:
+    """An estimate of the largest amount of memory a fit holds at once.
+
+    Examples
+    --------
+    >>> needed_bytes("cvb0", (1226, 285), 349410, 100, 1, pair=False) // 10**6
+    158
+    """
+    n_rows, n_columns = shape
+    needed = 4 * n_cells + 24 * n_rows * n_columns
+    sampler = inference.startswith("gibbs")
+    needed += (n_chains if sampler else 1) * _FACTOR_BYTES * (n_rows + n_columns) * n_components
+    if sampler:
+        needed += n_chains * n_cells * np.dtype(label_type(n_components)).itemsize * (2 if pair else 1)
+    if inference in ("cvb0", "cvb"):
+        needed += 4 * n_cells * n_components
+    return needed
+
+
+def refuse_beyond(limit: float, needed: int, inference: str) -> None:
+    """Raise where a fit would need more memory than is allowed."""
+    if needed <= limit:
+        return
+    why = "the responsibilities of every cell" if inference.startswith("cvb") else "every observed cell"
+    remedy = "inference='gibbs' or " if inference.startswith("cvb") else ""
+    raise InvalidInputError(
+        f"inference={inference!r} stores {why}, about {needed / 1e9:.3g} GB here, which is more than"
+        f" max_memory={limit / 1e9:.3g} GB: raise max_memory, or use {remedy}fewer components or samples."
+    )

@@ -15,8 +15,7 @@ from partwise.binary.kernels.cells import to_row_order
 from partwise.binary.kernels.collapsed_variational import pass_second_order, pass_zero_order
 from partwise.binary.model import BinaryModel
 from partwise.core.keys import Key
-
-Floats = NDArray[np.float64]
+from partwise.kernels.arrays import Floats
 
 
 @dataclass
@@ -34,7 +33,7 @@ class CollapsedState:
 
 
 @dataclass
-class CollapsedVariational:
+class BinaryCollapsedVariational:
     """One responsibility vector a cell, updated in turn from expected counts without its own (Section 4.3).
 
     ``order`` 0 is CVB0 (Eq. 36), 2 the second-order expansion of Eq. 35. There is no bound that is sure to rise: what

@@ -6,16 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
-from partwise.binary.inference.cells import Cells
-from partwise.binary.inference.passes import RowWeights, expected_counts, expected_pair_counts
+from partwise.binary.inference.cells import Cells, expected_counts, expected_pair_counts
+from partwise.binary.inference.posterior import shares_or
 from partwise.binary.model import BinaryModel
 from partwise.core.keys import Key
 from partwise.engines.base import Engine
 from partwise.errors import InvalidInputError
-
-Floats = NDArray[np.float64]
+from partwise.kernels.arrays import Floats
 
 _FIRST_STRIDE, _GROWTH, _SLOW_GROWTH = 1.0, 1.1, 1.02
 _NOTHING = 1e-12
@@ -85,7 +83,7 @@ class ExpectationMaximisation:
         if model.kind == "dir-dir":
             counts = expected_pair_counts(data, rows, columns, self.engine)
         else:
-            counts = expected_counts(data, RowWeights(rows, 1.0 - rows), columns, self.engine)
+            counts = expected_counts(data, np.stack((1.0 - rows, rows)), columns, self.engine)
         objective = counts.log_normaliser + self._log_prior(rows, columns)
         if state.stride > 0.0 and not objective >= state.reached:
             state.longest = max(0.5 * state.stride, 0.1)
@@ -108,22 +106,16 @@ class ExpectationMaximisation:
             return self._simplex(counts, old, model.activation_concentration)
         alpha, beta = (model.alpha - 1.0, model.beta - 1.0) if self.use_priors else (0.0, 0.0)
         ones, zeros = counts[..., 1] + alpha, counts[..., 0] + beta
-        return _shares(ones, ones + zeros, old)
+        return shares_or(ones, ones + zeros, old)
 
     def _simplex(self, counts: Floats, old: Floats, concentration: float) -> Floats:
         counts = counts + (concentration - 1.0) if self.use_priors else counts
-        return _shares(counts, counts.sum(axis=1, keepdims=True), old)
+        return shares_or(counts, counts.sum(axis=1, keepdims=True), old)
 
     def _log_prior(self, rows: Floats, columns: Floats) -> float:
         if not self.use_priors:
             return 0.0
         return self.model.log_prior(*((columns, rows) if self.model.kind == "dir-beta" else (rows, columns)))
-
-
-def _shares(part: Floats, whole: Floats, old: Floats) -> Floats:
-    """``part / whole``, and what was there before where nothing was observed."""
-    whole = np.broadcast_to(whole, part.shape)
-    return np.divide(part, whole, out=old.copy(), where=whole > 0)
 
 
 def _beyond_on_simplex(now: Floats, before: Floats, stride: float) -> Floats:

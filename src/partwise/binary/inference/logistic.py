@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit, logit
 
 from partwise.binary.inference.cells import Cells
@@ -15,8 +14,7 @@ from partwise.core.data import BinaryMatrix
 from partwise.core.keys import Key
 from partwise.engines.base import Engine
 from partwise.engines.blocks import row_blocks
-
-Floats = NDArray[np.float64]
+from partwise.kernels.arrays import Floats
 
 # Relative to the trace: what makes a flat direction of an unpenalised problem solvable without moving anything else.
 _JITTER = 1e-10
@@ -61,6 +59,7 @@ class AlternatingMajorisation:
     """
 
     n_components: int
+    _: KW_ONLY
     penalty: float
     intercept: bool
     engine: Engine = field(compare=False)
@@ -73,18 +72,15 @@ class AlternatingMajorisation:
         seen = data.features.row_sizes
         share = (matrix.column_sums + 0.5) / (seen + 1.0)
         start = logit(share) if self.intercept else np.zeros(matrix.shape[1])
-        residual = np.zeros(matrix.shape)
         zeros, ones = np.empty(matrix.shape), np.empty(matrix.shape)
         fill_indicators(data.samples.row_starts, data.samples.codes, 0, matrix.shape[0], zeros, ones)
-        residual += 4.0 * (ones * (1.0 - share) - zeros * share)
+        residual = 4.0 * (ones * (1.0 - share) - zeros * share)
         rank = min(self.n_components, *matrix.shape)
         seed = int(key.for_stage("start").generator().integers(2**31))
         left, sizes, right = randomized_svd(residual, rank, random_state=seed)
         roots = np.sqrt(sizes)
         state = LogisticState(
-            start,
-            np.zeros((matrix.shape[0], self.n_components)),
-            np.zeros((matrix.shape[1], self.n_components)),
+            start, np.zeros((matrix.shape[0], self.n_components)), np.zeros((matrix.shape[1], self.n_components))
         )
         state.activations[:, :rank], state.dictionary[:, :rank] = left * roots, right.T * roots
         return state
@@ -95,26 +91,17 @@ class AlternatingMajorisation:
         activations, _ = improve_rows(
             data.samples, state.activations, state.dictionary, state.intercept, ridge, self.engine
         )
+        design, factor, intercept = activations, state.dictionary, state.intercept
         if self.intercept:
             design = np.column_stack((np.ones(activations.shape[0]), activations))
             factor = np.column_stack((state.intercept, state.dictionary))
             ridge = np.concatenate(([0.0], ridge))
-        else:
-            design, factor = activations, state.dictionary
         offset = np.zeros(activations.shape[0])
         factor, reached = improve_rows(data.features, factor, design, offset, ridge, self.engine)
-        sizes = np.sum(activations**2) + np.sum(state.dictionary**2)
-        intercept, dictionary = (
-            (factor[:, 0].copy(), factor[:, 1:].copy())
-            if self.intercept
-            else (
-                state.intercept,
-                factor,
-            )
-        )
-        return LogisticState(intercept, activations, dictionary), {
-            "objective": reached - 0.5 * self.penalty * float(sizes)
-        }
+        if self.intercept:
+            intercept, factor = factor[:, 0].copy(), factor[:, 1:].copy()
+        sizes = float(np.sum(activations**2) + np.sum(state.dictionary**2))
+        return LogisticState(intercept, activations, factor), {"objective": reached - 0.5 * self.penalty * sizes}
 
 
 def improve_rows(

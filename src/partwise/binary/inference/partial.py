@@ -3,27 +3,30 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from partwise.binary.inference.cells import Cells
-from partwise.binary.inference.gibbs import CollapsedGibbs, GibbsState
+from partwise.binary.inference.gibbs import BinaryCollapsedGibbs, BinaryGibbsState
 from partwise.binary.kernels.cells import to_row_order
 from partwise.binary.kernels.partial import build_tables, draw_columns, sweep_rows
 from partwise.core.keys import Key
-from partwise.engines.blocks import Block, Ragged, row_blocks
+from partwise.engines.blocks import Block, row_blocks
 from partwise.errors import InvalidInputError
+from partwise.kernels.arrays import Counts
 
 
 @dataclass
-class PartialGibbs(CollapsedGibbs):
+class BinaryPartialGibbs(BinaryCollapsedGibbs):
     """Beta-Dir with w drawn from Dirichlet(concentration + counts), then all labels given w, rows apart.
 
     The stationary distribution is that of the collapsed sampler; it mixes more slowly, as w ties all labels of a
     column to what they were. Labels are ordered by rows here.
     """
+
+    rows_in_parallel: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if self.model.kind == "dir-dir":
@@ -31,7 +34,7 @@ class PartialGibbs(CollapsedGibbs):
                 "inference='gibbs-partial' integrates out a beta factor, which model='dir-dir' has not: use 'gibbs'."
             )
 
-    def init(self, key: Key, data: Cells) -> GibbsState:
+    def init(self, key: Key, data: Cells) -> BinaryGibbsState:
         """The start of the collapsed sampler, in another order."""
         state = super().init(key, data)
         for chain, labels in enumerate(state.labels):
@@ -39,11 +42,7 @@ class PartialGibbs(CollapsedGibbs):
             to_row_order(data.row_starts, data.codes, data.column_starts, labels, state.labels[chain])
         return state
 
-    def _sweeps(self, key: Key, data: Cells, state: GibbsState) -> None:
-        for chain in range(self.n_chains):
-            self._one_sweep(key.for_chain(chain), data, state, chain)
-
-    def _one_sweep(self, key: Key, data: Cells, state: GibbsState, chain: int) -> None:
+    def _sweep(self, key: Key, data: Cells, state: BinaryGibbsState, chain: int) -> None:
         model, n_columns = self.model, data.shape[1]
         columns = np.empty((n_columns, model.n_components))
         thresholds, aliases = np.empty_like(columns), np.empty(columns.shape, np.int32)
@@ -54,12 +53,12 @@ class PartialGibbs(CollapsedGibbs):
             build_tables(columns, *block, thresholds, aliases)
 
         self.engine.for_each(prepare, row_blocks(np.arange(n_columns + 1), 64))
-        shared = columns, thresholds, aliases, model.alpha, model.beta, self.attempts, key.for_stage("gibbs").words
-        # Labels lie as the cells do.
-        labels = self.engine.place(Ragged(state.labels[chain], _row_starts), data, data.blocks)
-        row_counts = self.engine.place(state.row_counts[chain], data, data.blocks)
-        state.column_counts[chain], (state.labels[chain], state.row_counts[chain]) = self.engine.map_rows(
-            _sweep, data, data.blocks, *shared, changes=[Ragged(labels, _row_starts), row_counts]
+        prior, words = (model.alpha, model.beta), key.for_stage("gibbs").words
+        shared = (columns, thresholds, aliases), prior, self.attempts, words
+        state.row_counts[chain] = self.engine.place(state.row_counts[chain], data, data.blocks)
+        arrays = state.labels, state.row_counts
+        state.column_counts[chain] = self._sweep_blocks(
+            _sweep_block, data, data.blocks, shared, *arrays, chain, _row_starts
         )
 
 
@@ -67,21 +66,17 @@ def _row_starts(data: Cells) -> NDArray[np.int64]:
     return data.row_starts
 
 
-def _sweep(
+def _sweep_block(
     block: Block,
     labels: NDArray[Any],
     _: NDArray[np.int64],
-    row_counts: NDArray[np.int32],
-    columns: NDArray[np.float64],
-    thresholds: NDArray[np.float64],
-    aliases: NDArray[np.int32],
-    alpha: float,
-    beta: float,
+    row_counts: Counts,
+    tables: tuple[Any, Any, Any],
+    prior: tuple[float, float],
     attempts: int,
     words: tuple[np.uint64, np.uint64, np.uint64],
-) -> NDArray[np.int32]:
-    counts = np.zeros(columns.shape, np.int32)
-    cells = block.data.row_starts, block.data.codes, alpha, beta
-    span = block.first_row, block.start, block.stop
-    sweep_rows(*cells, columns, thresholds, aliases, attempts, *words, *span, labels, row_counts, counts)
+) -> Counts:
+    counts = np.zeros(tables[0].shape, np.int32)
+    cells, span = (block.data.row_starts, block.data.codes), (block.first_row, block.start, block.stop)
+    sweep_rows(*cells, *prior, *tables, attempts, *words, *span, labels, row_counts, counts)
     return counts

@@ -1,24 +1,150 @@
-"""What a fit says about factors and cells, in the user's orientation: samples x features."""
+"""What labels, expected counts or factors say: moments of factors and cells, draws that are kept, the posterior."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from partwise.binary.inference.cells import Cells
-from partwise.binary.inference.draws import Draws
-from partwise.binary.inference.em import FactorState
-from partwise.binary.inference.moments import cell_moments, dirichlet_moments, row_moments
+from partwise.binary.kernels.cells import log_likelihood_of_block
 from partwise.binary.model import BinaryModel
+from partwise.engines.base import Engine
+from partwise.kernels.arrays import Floats
+from partwise.sampling.draws import KeptDraws
 
-Floats = NDArray[np.float64]
+Numbers = NDArray[np.int32] | Floats
+
+
+class FactorMoments(NamedTuple):
+    """Means of a factor, its variances, and for a Dirichlet factor the precision of each row (None for a beta one)."""
+
+    mean: Floats
+    variance: Floats
+    precision: Floats | None
+
+    def rows(self, start: int, stop: int) -> FactorMoments:
+        """Those of some rows."""
+        precision = None if self.precision is None else self.precision[start:stop]
+        return FactorMoments(self.mean[start:stop], self.variance[start:stop], precision)
+
+
+def beta_moments(counts: Numbers, alpha: float, beta: float) -> FactorMoments:
+    """Of h_nk ~ Beta(alpha + ones, beta + zeros), counts being rows x components x bit (Eq. 27, 29)."""
+    ones, zeros = alpha + counts[..., 1], beta + counts[..., 0]
+    both = ones + zeros
+    mean = ones / both
+    return FactorMoments(mean, mean * (zeros / both) / (both + 1.0), None)
+
+
+def dirichlet_moments(counts: Numbers, concentration: float) -> FactorMoments:
+    """Of w_f. ~ Dirichlet(concentration + counts): its precision counts observed cells alone (Eq. 26, 28)."""
+    parameters = concentration + counts
+    precision = parameters.sum(axis=1)
+    mean = parameters / precision[:, None]
+    return FactorMoments(mean, mean * (1.0 - mean) / (precision[:, None] + 1.0), precision)
+
+
+def row_moments(model: BinaryModel, counts: Numbers) -> FactorMoments:
+    """Of the factor of the rows: beta, or for Dir-Dir Dirichlet."""
+    if model.kind == "dir-dir":
+        return dirichlet_moments(counts, model.activation_concentration)
+    return beta_moments(counts, model.alpha, model.beta)
+
+
+def cell_moments(rows: FactorMoments, columns: FactorMoments) -> tuple[Floats, Floats]:
+    """E[p] and E[p²] of p = Σ_k w_k h_k for every cell, the two factors being independent.
+
+    With s the precision of w and m its mean, E[w_k w_l] = (s m_k m_l + [k = l] m_k) / (s + 1); h the same, or, for a
+    beta factor, independent over k.
+    """
+    assert columns.precision is not None
+    mean, s = columns.mean, columns.precision[None, :]
+    first = rows.mean @ mean.T
+    if rows.precision is None:
+        squares = (rows.mean**2 + rows.variance) @ mean.T
+        spread = rows.variance @ (mean**2).T
+        return first, (s * (first**2 + spread) + squares) / (s + 1.0)
+    t = rows.precision[:, None]
+    cross = s * (rows.mean @ (mean**2).T) + t * ((rows.mean**2) @ mean.T)
+    return first, (s * t * first**2 + cross + first) / ((s + 1.0) * (t + 1.0))
+
+
+@dataclass
+class BinaryDraws(KeptDraws):
+    """Sums over the kept draws of conditional moments given the labels (Rao-Blackwellised), and numbers of each draw.
+
+    Sums of factors are kept by chain; cells are summed over all chains. The first entry of the leading axis of a sum is
+    that of means, the second that of squares.
+    """
+
+    names: ClassVar[tuple[str, ...]] = ("log_joint", "log_likelihood", "n_active", "missing_probability")
+    untraced: ClassVar[tuple[str, ...]] = ("missing_probability",)
+
+    probability: Floats
+    rows: Floats
+    columns: Floats
+    component_cells: Floats
+
+    @classmethod
+    def empty(cls, cells: Cells, n_components: int, n_chains: int, n_draws: int) -> BinaryDraws:
+        """Allocate storage for ``n_draws`` draws from ``n_chains`` chains."""
+        n_rows, n_columns = cells.shape
+        return cls(
+            numbers=cls.no_numbers(n_chains, n_draws),
+            n_kept=0,
+            probability=np.zeros((2, n_rows, n_columns)),
+            rows=np.zeros((2, n_chains, n_rows, n_components)),
+            columns=np.zeros((2, n_chains, n_columns, n_components)),
+            component_cells=np.zeros((n_chains, n_components)),
+        )
+
+    def keep(
+        self,
+        cells: Cells,
+        moments: Sequence[tuple[FactorMoments, FactorMoments]],
+        component_cells: NDArray[np.int64],
+        log_joint: Sequence[float],
+        active_threshold: float,
+        engine: Engine,
+    ) -> None:
+        """Add one draw of every chain: its moments of the row and column factors, and cells of each component.
+
+        Rows are worked on in parallel, chains one after the other in each, so that sums have one order.
+        """
+
+        def one(block: tuple[int, int]) -> Floats:
+            start, stop = block
+            found = np.empty((self.n_chains, 2))
+            for chain, (rows, columns) in enumerate(moments):
+                first, second = cell_moments(rows.rows(start, stop), columns)
+                self.probability[0, start:stop] += first
+                self.probability[1, start:stop] += second
+                log_likelihood, observed = log_likelihood_of_block(cells.row_starts, cells.codes, first, start, stop)
+                found[chain] = log_likelihood, first.sum() - observed
+            return found
+
+        found = engine.map_reduce(one, cells.blocks)
+        for chain, factors in enumerate(moments):
+            for sums, own in zip((self.rows, self.columns), factors, strict=True):
+                sums[0, chain] += own.mean
+                sums[1, chain] += own.variance + own.mean**2
+        self.component_cells += component_cells
+        n_missing = cells.shape[0] * cells.shape[1] - cells.n_cells
+        self.record(
+            log_joint=log_joint,
+            log_likelihood=found[:, 0],
+            n_active=(component_cells >= active_threshold * cells.n_cells).sum(axis=1),
+            missing_probability=found[:, 1] / n_missing if n_missing else np.nan,
+        )
 
 
 @dataclass(frozen=True)
 class Posterior:
-    """Means and standard deviations (None where there are none) of everything.
+    """Means and standard deviations (None where there are none) of everything, as the user sees it.
 
     Attributes
     ----------
@@ -37,36 +163,32 @@ class Posterior:
     probability_std: Floats | None = None
 
 
-def posterior_of_draws(model: BinaryModel, draws: Draws) -> Posterior:
+def posterior_of_draws(model: BinaryModel, draws: BinaryDraws) -> Posterior:
     """Averages over the kept draws: of cells over all chains, of factors over the likeliest chain."""
-    kept = draws.n_kept
-    best = int(np.argmax(draws.log_joint[:, :kept].mean(axis=1)))
-    n_draws = kept * draws.n_chains
-    return _oriented(
-        model,
-        _mean_and_std(draws.row_mean[best] / kept, draws.row_square[best] / kept),
-        _mean_and_std(draws.column_mean[best] / kept, draws.column_square[best] / kept),
-        _mean_and_std(draws.probability / n_draws, draws.probability_square / n_draws),
-        draws.component_cells[best] / kept,
-    )
+    kept, best = draws.n_kept, draws.likeliest
+    rows, columns = (_mean_and_std(*(sums[:, best] / kept)) for sums in (draws.rows, draws.columns))
+    cells = _mean_and_std(*(draws.probability / (kept * draws.n_chains)))
+    return _oriented(model, rows, columns, cells, draws.component_cells[best] / kept)
 
 
 def posterior_of_counts(model: BinaryModel, row_counts: Floats, column_counts: Floats) -> Posterior:
     """Of expected counts, which are the parameters of independent factors (Eq. 37 to 39)."""
     rows, columns = row_moments(model, row_counts), dirichlet_moments(column_counts, model.concentration)
-    return _oriented(
-        model,
-        (rows.mean, np.sqrt(rows.variance)),
-        (columns.mean, np.sqrt(columns.variance)),
-        _mean_and_std(*cell_moments(rows, columns)),
-        column_counts.sum(axis=0),
-    )
+    row_factor, column_factor = ((own.mean, np.sqrt(own.variance)) for own in (rows, columns))
+    cells = _mean_and_std(*cell_moments(rows, columns))
+    return _oriented(model, row_factor, column_factor, cells, column_counts.sum(axis=0))
 
 
-def posterior_of_factors(model: BinaryModel, cells: Cells, state: FactorState) -> Posterior:
+def posterior_of_factors(model: BinaryModel, cells: Cells, rows: Floats, columns: Floats) -> Posterior:
     """Of factors that were maximised over: points, without spread."""
-    shares = (state.columns * cells.column_sizes[:, None]).sum(axis=0)
-    return _oriented(model, (state.rows, None), (state.columns, None), (state.rows @ state.columns.T, None), shares)
+    shares = (columns * cells.column_sizes[:, None]).sum(axis=0)
+    return _oriented(model, (rows, None), (columns, None), (rows @ columns.T, None), shares)
+
+
+def shares_or(part: Floats, whole: Floats, otherwise: Floats) -> Floats:
+    """``part / whole``, and ``otherwise`` where nothing was observed, so that the whole is 0."""
+    whole = np.broadcast_to(whole, part.shape)
+    return np.divide(part, whole, out=otherwise.copy(), where=whole > 0)
 
 
 _Estimate = tuple[Floats, Floats | None]

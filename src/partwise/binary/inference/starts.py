@@ -8,26 +8,18 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from partwise.binary.inference.cells import Cells
-from partwise.binary.inference.passes import sum_of_others
-from partwise.binary.inference.variational import VariationalBayes, column_weights, pair_row_weights, row_weights
-from partwise.binary.kernels.cells import to_row_order
-from partwise.binary.kernels.start import draw_labels
+from partwise.binary.inference.cells import Cells, sum_of_others
+from partwise.binary.inference.variational import BinaryVariationalBayes, column_weights, pair_row_weights, row_weights
+from partwise.binary.kernels.cells import draw_labels, to_row_order
 from partwise.binary.model import BinaryModel
 from partwise.core.keys import Key
 from partwise.engines.local import LocalEngine
+from partwise.sampling.draws import label_type
 
 Start = Literal["random", "vb"]
 
 # As the authors' code starts its samplers.
 _VB_COMPONENTS, _VB_PASSES = 10, 100
-
-
-def label_type(n_components: int) -> type[np.unsignedinteger[Any]]:
-    """The smallest type that holds a label: labels of all cells are what a sweep reads most."""
-    if n_components <= 2**8:
-        return np.uint8
-    return np.uint16 if n_components <= 2**16 else np.uint32
 
 
 def start_labels(key: Key, data: Cells, model: BinaryModel, start: Start) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -54,12 +46,9 @@ def start_labels(key: Key, data: Cells, model: BinaryModel, start: Start) -> tup
 
 def _variational_labels(key: Key, data: Cells, model: BinaryModel) -> NDArray[Any]:
     few = replace(
-        model,
-        n_components=min(model.n_components, _VB_COMPONENTS),
-        concentration=1.0,
-        activation_concentration=1.0,
+        model, n_components=min(model.n_components, _VB_COMPONENTS), concentration=1.0, activation_concentration=1.0
     )
-    algorithm = VariationalBayes(few, LocalEngine(1))
+    algorithm = BinaryVariationalBayes(few, LocalEngine(1))
     state = algorithm.init(key, data)
     for _ in range(_VB_PASSES):
         state, _info = algorithm.step(key, data, state)
@@ -67,8 +56,7 @@ def _variational_labels(key: Key, data: Cells, model: BinaryModel) -> NDArray[An
         ones, _ = pair_row_weights(few, state.row_counts)
         zeros = sum_of_others(ones)
     else:
-        weights = row_weights(few, state.row_counts)
-        ones, zeros = weights.ones, weights.zeros
+        zeros, ones = row_weights(few, state.row_counts)
     columns, _ = column_weights(few, state.column_counts)
     labels = np.empty(data.n_cells, np.int64)
     seed, stage_chain, _iteration = key.for_stage("start labels").words

@@ -47,7 +47,8 @@ def matrix(seed: int) -> CountMatrix:
 
 def _decompositions(seed: int) -> Iterator[DecompositionState]:
     """Best latent decompositions of one matrix: that of KL-NMF first, then the one after each iteration."""
-    data, algorithm = matrix(seed), BestDecomposition(_MODEL, "random", 200, LocalEngine())
+    data = matrix(seed)
+    algorithm = BestDecomposition(_MODEL, start="random", start_iterations=200, engine=LocalEngine())
     state = algorithm.init(Key(seed), data)
     yield state
     for iteration in range(1, _ITERATIONS[-1] + 1):
@@ -75,7 +76,7 @@ def bounds(seed: int) -> list[float]:
     share = state.activations[:, None, :] * state.dictionary[None]
     share /= share.sum(axis=2, keepdims=True)
     relaxed = unrestricted(_MODEL, data.to_scipy().toarray()[..., None] * share)
-    annealed = AnnealedGibbs(_MODEL, 200, 4, LocalEngine())
+    annealed = AnnealedGibbs(_MODEL, n_sweeps=200, n_chains=4, engine=LocalEngine())
     whole = annealed.init(Key(seed), data)
     for iteration in range(1, 201):
         whole, _ = annealed.step(Key(seed).at(iteration), data, whole)

@@ -1,4 +1,4 @@
-"""p(X) by annealing from independent labels, whose probabilities come from a short run of Gibbs sampling."""
+"""p(X) by particles: annealed from independent labels around a short run of Gibbs sampling, or token by token."""
 
 from __future__ import annotations
 
@@ -8,18 +8,20 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
-from partwise.allocation.inference.labels import label_type, padded_width, sweep
-from partwise.allocation.kernels.bridge import bridge_island
-from partwise.allocation.kernels.permanent import log_permanent
+from partwise.allocation.inference.labels import TokenLabels
+from partwise.allocation.kernels.bridge import bridge_island, log_permanent
+from partwise.allocation.kernels.particles import smc_island
 from partwise.allocation.model import AllocationModel
 from partwise.core.data import SparseData
 from partwise.core.keys import Key
 from partwise.errors import InvalidInputError
-
-Floats = NDArray[np.float64]
+from partwise.kernels.arrays import Floats
+from partwise.sampling.draws import label_type
 
 # Stages are closer together towards the end, where the priors let go: 1 / (1 + strength) grows as this power.
 _SPACING = 0.7
+# Stages over tokens are close together at first, where a token changes most: their ends grow as this power.
+_TOKEN_SPACING = 2.0
 _MOST_ALIKE = 14
 _NEGLIGIBLE = -36.0
 
@@ -34,32 +36,14 @@ def annealed_island(
     q(z) / Σ_σ q(σz) is the share of this order among all by the independent labels' q. That is p(X) whatever q is.
     """
     sample_anchor, feature_anchor = anchors(key.for_stage("pilot"), data, model, n_pilot)
-    n_tokens, n_components = int(data.total), model.n_components
-    n_samples, n_features = data.shape
-    rows = np.repeat(np.arange(n_samples, dtype=np.int32), data.row_sums.astype(np.int64))
-    features = np.repeat(data.indices, data.values.astype(np.int64))
-    sample_counts = np.zeros((2, n_particles, n_samples, n_components), np.int32)
-    feature_counts = np.zeros((2, n_particles, n_features, n_components), np.int32)
-    component_counts = np.zeros((2, n_particles, n_components), np.int32)
-    labels = np.zeros((2, n_particles, n_tokens), label_type(n_components))
+    tokens, particles = tokens_of(data), no_particles(data, model.n_components, n_particles)
+    sample_counts, feature_counts, *_ = particles
     log_weights = np.empty(n_particles)
     strengths = (np.arange(1, n_stages + 1) / n_stages) ** -_SPACING - 1.0
     priors = model.activation_concentration, model.dictionary_concentration
-    reached, last = bridge_island(
-        rows,
-        features,
-        *priors,
-        sample_anchor,
-        feature_anchor,
-        strengths,
-        n_moves,
-        *key.for_stage("bridge").words,
-        sample_counts,
-        feature_counts,
-        component_counts,
-        labels,
-        log_weights,
-    )
+    anchored = *priors, sample_anchor, feature_anchor, strengths
+    words = key.for_stage("bridge").words
+    reached, last = bridge_island(*tokens, *anchored, n_moves, *words, *particles, log_weights)
     log_shares = np.log(sample_anchor / sample_anchor.sum(axis=1, keepdims=True))
     log_parts = np.log(feature_anchor / feature_anchor.sum(axis=0))
     for s in range(n_particles):
@@ -69,21 +53,51 @@ def annealed_island(
     return float(reached + np.logaddexp.reduce(log_weights) - np.log(n_particles))
 
 
+def token_island(
+    key: Key, island: int, data: SparseData, model: AllocationModel, n_particles: int, n_stages: int, n_moves: int
+) -> float:
+    """Log of an unbiased estimate of the probability of the tokens in order, one token after the other."""
+    n_tokens, n_components = int(data.total), model.n_components
+    # In random order: few tokens of all samples are a small problem of the same kind, on which particles still move.
+    order = key.generator().permutation(n_tokens)
+    token_rows, token_features = (own[order] for own in tokens_of(data))
+    stages = np.unique(np.ceil(n_tokens * (np.arange(1, n_stages + 1) / n_stages) ** _TOKEN_SPACING)).astype(np.int64)
+    sample_prior = model.activation_posterior(np.zeros((data.shape[0], n_components)))
+    feature_prior = model.dictionary_posterior(np.zeros((data.shape[1], n_components)))
+    seed, stage_chain, _ = key.words
+    streams = seed, stage_chain, np.uint64(island)
+    particles = no_particles(data, n_components, n_particles)
+    return smc_island(token_rows, token_features, sample_prior, feature_prior, stages, n_moves, *streams, *particles)
+
+
+def tokens_of(data: SparseData) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """Row and feature of each token."""
+    rows = np.repeat(np.arange(data.shape[0], dtype=np.int32), data.row_sums.astype(np.int64))
+    return rows, np.repeat(data.indices, data.values.astype(np.int64))
+
+
+def no_particles(data: SparseData, n_components: int, n_particles: int) -> tuple[Any, Any, Any, Any]:
+    """Two sets of particles without labels: counts of samples, features and components, and labels."""
+    n_samples, n_features = data.shape
+    return (
+        np.zeros((2, n_particles, n_samples, n_components), np.int32),
+        np.zeros((2, n_particles, n_features, n_components), np.int32),
+        np.zeros((2, n_particles, n_components), np.int32),
+        np.zeros((2, n_particles, int(data.total)), label_type(n_components)),
+    )
+
+
 def anchors(key: Key, data: SparseData, model: AllocationModel, n_sweeps: int) -> tuple[Floats, Floats]:
     """Posterior means of Dirichlet parameters, of samples and of features, over the second half of some sweeps."""
-    (n_samples, n_features), n_components = data.shape, model.n_components
-    labels: NDArray[Any] = np.full(int(data.total), n_components, label_type(n_components))
-    sample_counts = np.zeros((n_samples, n_components), np.int32)
-    feature_counts = np.zeros((n_features, padded_width(n_components)), np.int32)
-    component_counts = np.zeros(n_components, np.int64)
-    by_sample, by_feature = np.zeros((n_samples, n_components)), np.zeros((n_features, n_components))
+    n_components = model.n_components
+    chain = TokenLabels.none_yet(data, n_components, 1)
+    by_sample, by_feature = np.zeros((data.shape[0], n_components)), np.zeros((data.shape[1], n_components))
     n_kept = -(-n_sweeps // 2)
     for iteration in range(n_sweeps):
-        counts = sample_counts, feature_counts, component_counts
-        sweep(key.at(iteration), data, model, (0, n_samples), labels, *counts)
+        chain.sweep(key.at(iteration), data, model, 0)
         if iteration >= n_sweeps - n_kept:
-            by_sample += sample_counts
-            by_feature += feature_counts[:, :n_components]
+            by_sample += chain.sample_counts[0]
+            by_feature += chain.feature_counts[0][:, :n_components]
     return model.activation_posterior(by_sample / n_kept), model.dictionary_posterior(by_feature / n_kept)
 
 

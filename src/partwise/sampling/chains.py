@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+from partwise.sampling.draws import KeptDraws
 
 
 class Diagnostic(NamedTuple):
@@ -43,3 +45,33 @@ def check_chains(chains: dict[str, NDArray[np.float64]]) -> None:
     shapes = {values.shape for values in chains.values()}
     if len(shapes) > 1 or any(values.ndim != 2 or values.dtype.kind not in "iuf" for values in chains.values()):
         raise ValueError("its draws are not numbers of chains x draws")
+
+
+class KeepsChains:
+    """Mixin of estimators that can be fitted by a sampler. It comes before the shell that it adds to.
+
+    A number that draws keep is the fitted attribute ``<name>_draws_``, chains x draws.
+    """
+
+    kept_numbers: ClassVar[tuple[str, ...]]
+    n_draws: int
+    burn_in: int
+    thin: int
+    n_chains: int
+
+    def _sampler_settings(self, **more: Any) -> dict[str, Any]:
+        """Settings of a `partwise.sampling.gibbs.GibbsSampler`: those of this estimator, and ``more``."""
+        return {name: int(getattr(self, name)) for name in ("n_draws", "burn_in", "thin", "n_chains")} | more
+
+    def _store_chains(self, draws: KeptDraws) -> None:
+        for name, values in draws.of_chains().items():
+            setattr(self, f"{name}_draws_", values)
+
+    def chains(self) -> dict[str, NDArray[np.float64]]:
+        """Numbers of each draw, chains x draws, without those that the data do not have; empty without a sampler."""
+        if not hasattr(self, "log_joint_draws_"):
+            return {}
+        found = {name: np.asarray(getattr(self, f"{name}_draws_")) for name in self.kept_numbers}
+        return {
+            name: values for name, values in found.items() if values.dtype.kind != "f" or not np.isnan(values).any()
+        }

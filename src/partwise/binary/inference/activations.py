@@ -1,0 +1,90 @@
+"""Activations of new samples, the dictionary being given."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+
+from partwise.binary.inference.cells import Cells
+from partwise.binary.inference.posterior import beta_moments, dirichlet_moments, shares_or
+from partwise.binary.kernels.activations import fit_rows, sample_rows
+from partwise.binary.model import BinaryModel
+from partwise.core.data import BinaryMatrix
+from partwise.core.keys import Key
+from partwise.engines.base import Engine
+from partwise.engines.blocks import Block, Made, row_blocks
+from partwise.kernels.arrays import Floats
+
+Way = Literal["sample", "variational", "mode"]
+# What the kernels of rows are given: weights of zeros and of ones (bit x columns x components), whether the rows have a
+# Dirichlet factor, and the parameters of its prior.
+GivenColumns = tuple[Floats, bool, float, float]
+
+BURN_IN, N_DRAWS = 30, 120
+_MAX_ITER, _TOL = 1000, 1e-8
+_CELLS_OF_A_BLOCK = 2**12
+
+
+def activations_of(data: BinaryMatrix, model: BinaryModel, dictionary: Floats, way: Way, engine: Engine) -> Floats:
+    """Activations of each sample on its own: the same row gives the same bits in any batch.
+
+    Parameters
+    ----------
+    way
+        ``"sample"``: posterior means by Gibbs sampling; ``"variational"``: means of a mean-field posterior; ``"mode"``:
+        the posterior's mode, which with flat priors is maximum likelihood.
+    """
+    cells, (alpha, beta), is_dirichlet = Cells.of(data), activation_prior(model), model.kind != "beta-dir"
+    if way == "mode":
+        alpha, beta = alpha - 1.0, max(beta - 1.0, 0.0)
+    zeros = 1.0 - dictionary if is_dirichlet else dictionary
+    given = np.stack((zeros, dictionary)), is_dirichlet, alpha, beta
+    if way == "sample":
+        blocks = row_blocks(cells.row_starts, _CELLS_OF_A_BLOCK)
+        _, (out,) = engine.map_rows(_sample, cells, blocks, given, makes=[Made((model.n_components,))])
+        return np.asarray(out)
+    counts = row_counts_of(cells, given, engine, by_mean_logs=way == "variational")
+    if way == "mode" and is_dirichlet:
+        part = alpha + counts.sum(axis=2)
+        return shares_or(part, part.sum(axis=1, keepdims=True), np.full(part.shape, 1.0 / part.shape[1]))
+    if way == "mode":
+        part = alpha + counts[..., 1]
+        return shares_or(part, alpha + beta + counts.sum(axis=2), np.full(part.shape, 0.5))
+    moments = dirichlet_moments(counts.sum(axis=2), alpha) if is_dirichlet else beta_moments(counts, alpha, beta)
+    return moments.mean
+
+
+def row_counts_of(
+    cells: Cells,
+    given: GivenColumns,
+    engine: Engine,
+    *,
+    by_mean_logs: bool,
+    max_iter: int = _MAX_ITER,
+    tol: float = _TOL,
+) -> Floats:
+    """Expected counts (rows x components x bit) at the fixed point of each row."""
+    blocks, made = row_blocks(cells.row_starts, _CELLS_OF_A_BLOCK), [Made((given[0].shape[2], 2))]
+    _, (counts,) = engine.map_rows(_fit, cells, blocks, given, by_mean_logs, max_iter, tol, makes=made)
+    return np.asarray(counts)
+
+
+def _sample(block: Block, out: Floats, given: GivenColumns) -> float:
+    seed, stage_chain, _ = Key(0).for_stage("activations").words
+    starts, codes, start, stop = block.data.row_starts, block.data.codes, block.start, block.stop
+    sample_rows(starts, codes, *given, BURN_IN, N_DRAWS, seed, stage_chain, start, stop, out)
+    return 0.0
+
+
+def _fit(block: Block, counts: Floats, given: GivenColumns, by_mean_logs: bool, max_iter: int, tol: float) -> float:
+    starts, codes, start, stop = block.data.row_starts, block.data.codes, block.start, block.stop
+    fit_rows(starts, codes, *given, by_mean_logs, max_iter, tol, start, stop, counts)
+    return 0.0
+
+
+def activation_prior(model: BinaryModel) -> tuple[float, float]:
+    """Parameters of the activations' prior; a Dirichlet has its concentration first."""
+    if model.kind == "beta-dir":
+        return model.alpha, model.beta
+    return (model.concentration if model.kind == "dir-beta" else model.activation_concentration), 0.0

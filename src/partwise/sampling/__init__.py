@@ -1,0 +1,1 @@
+"""Gibbs sampling of labels: what the samplers of all families share."""

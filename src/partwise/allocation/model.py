@@ -74,25 +74,24 @@ class AllocationModel:
 
     Parameters
     ----------
-        n_features, n_components
-            Sizes.
-        dictionary_concentration
-            α: a number, or one a feature.
-        activation_concentration
-            β: a number, or one a component.
-        length_shape, length_rate
-            a and b.
+    n_features, n_components
+        Sizes.
+    dictionary_concentration
+        α: a number, or one a feature.
+    activation_concentration
+        β: a number, or one a component.
+    length_shape, length_rate
+        a and b.
 
     Examples
     --------
-        >>> from partwise.core.data import SparseData
-    from partwise.core.keys import Key
-        >>> model = AllocationModel(4, 2, 0.5, 1.0, 20.0, 1.0)
-        >>> drawn = model.simulate(Key(0), 3)
-        >>> drawn.counts.shape, drawn.allocations.shape
-        ((3, 4), (3, 4, 2))
-        >>> bool((drawn.allocations.sum(axis=2) == drawn.counts.toarray()).all())
-        True
+    >>> from partwise.core.keys import Key
+    >>> model = AllocationModel(4, 2, 0.5, 1.0, 20.0, 1.0)
+    >>> drawn = model.simulate(Key(0), 3)
+    >>> drawn.counts.shape, drawn.allocations.shape
+    ((3, 4), (3, 4, 2))
+    >>> bool((drawn.allocations.sum(axis=2) == drawn.counts.toarray()).all())
+    True
     """
 
     n_features: int

@@ -9,7 +9,7 @@ import pytest
 
 from partwise import AllocationNMF, CountMatrix
 from partwise.allocation.inference.collapsed_variational import check_memory
-from partwise.allocation.inference.labels import check_tokens, label_type
+from partwise.allocation.inference.labels import TokenLabels, check_tokens
 from partwise.allocation.inference.start import kl_factors
 from partwise.core.keys import Key
 from partwise.engines import resolve_engine
@@ -57,5 +57,6 @@ def test_a_start_has_as_many_iterations_as_asked_for() -> None:
 
 def test_labels_take_as_few_bytes_as_they_can() -> None:
     # one more value than components, for none
-    kinds = [label_type(n) for n in (1, 2**8 - 1, 2**8, 2**16 - 1, 2**16)]
+    sizes, data = (1, 2**8 - 1, 2**8, 2**16 - 1, 2**16), CountMatrix.build([[1]])
+    kinds = [TokenLabels.none_yet(data, n, 1).labels[0].dtype for n in sizes]
     assert kinds == [np.uint8, np.uint8, np.uint16, np.uint16, np.uint32]

@@ -7,13 +7,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from partwise.allocation.inference.labels import label_type, padded_width
+from partwise.allocation.inference.labels import padded_width
 from partwise.allocation.kernels.collapsed import sweep_tokens
 from partwise.allocation.kernels.partial import mean_sample_counts, sweep_rows
 from partwise.core.data import CountMatrix
 from partwise.core.keys import Key
 from partwise.engines.blocks import first_tokens
 from partwise.kernels.lanes import LANES
+from partwise.sampling.draws import label_type
 from replay import Uniforms, choice
 
 ALPHA = np.array([0.4, 1.3, 0.8, 0.2, 0.6])
@@ -61,7 +62,7 @@ def test_a_sweep_is_the_textbook_one(
     beta = rng.gamma(1.0, size=n_components)
     width = padded_width(n_components)
     data = CountMatrix.build(COUNTS)
-    labels = rng.integers(n_components + unlabelled, size=ROWS.size).astype(label_type(n_components))
+    labels = rng.integers(n_components + unlabelled, size=ROWS.size).astype(label_type(n_components + 1))
     given = np.where(labels == n_components, -1, labels.astype(int))
     dictionary = np.zeros((5, width), np.float32)
     dictionary[:, :n_components] = rng.gamma(1.0, size=(5, n_components))

@@ -10,14 +10,12 @@ import pytest
 from binary_samples import cells_of
 from scipy import stats
 
-from partwise.binary.inference.memory import needed_bytes
-from partwise.binary.inference.starts import label_type
-from partwise.binary.kernels.cells import count_labels
-from partwise.binary.kernels.collapsed import sweep_beta_dirichlet
-from partwise.binary.kernels.collapsed_pair import sweep_dirichlet_dirichlet
+from partwise.binary.inference.cells import needed_bytes
+from partwise.binary.kernels.cells import count_labels, draw_labels
+from partwise.binary.kernels.collapsed import sweep_beta_dirichlet, sweep_dirichlet_dirichlet
 from partwise.binary.kernels.partial import build_tables, sweep_rows
-from partwise.binary.kernels.start import draw_labels
 from partwise.core.keys import Key
+from partwise.sampling.draws import label_type
 from replay import Uniforms, choice
 
 N_ROWS = 20_000

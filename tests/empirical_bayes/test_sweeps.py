@@ -15,15 +15,13 @@ from partwise.core.data import CountMatrix
 from partwise.core.keys import Key
 from partwise.core.run import run
 from partwise.empirical_bayes import kernels
-from partwise.empirical_bayes.inference.problem import Problem, Settings
+from partwise.empirical_bayes.inference.problem import EmpiricalBayesState, Factor, Problem, Settings
 from partwise.empirical_bayes.inference.starts import FirstState
-from partwise.empirical_bayes.inference.state import EmpiricalBayesState, Factor
 from partwise.empirical_bayes.inference.sweep import Sweeps, sweep, without_collapsed
 from partwise.empirical_bayes.model import EmpiricalBayesModel
 from partwise.engines.local import LocalEngine
 from partwise.gamma_poisson.inference.m_steps import conditional_step
-from partwise.gamma_poisson.inference.variational import GammaPosterior, MeanField
-from partwise.gamma_poisson.inference.vem import VariationalEM
+from partwise.gamma_poisson.inference.vem import GammaPosterior, MeanField, VariationalEM
 from partwise.gamma_poisson.model import GammaPoissonModel
 from partwise.passes.side import Side
 from partwise.poisson.inference.multiplicative import Multiplicative

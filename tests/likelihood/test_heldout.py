@@ -16,8 +16,7 @@ from partwise.core.data import CountMatrix
 from partwise.core.keys import Key
 from partwise.errors import InvalidInputError
 from partwise.likelihood import document_completion, exact, perplexity, word_prediction
-from partwise.likelihood.completion import SMOOTHING
-from partwise.likelihood.split import split_tokens
+from partwise.likelihood.completion import SMOOTHING, split_tokens
 
 X = np.array([[2, 1, 0, 1, 0, 1], [0, 0, 0, 0, 0, 0], [0, 1, 3, 0, 0, 0]])
 

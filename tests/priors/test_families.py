@@ -8,9 +8,9 @@ from rate_sets import RateSet, duality_gap, rate_sets, slow_maximum
 
 from partwise import ebpm
 from partwise.errors import InvalidInputError
+from partwise.priors.base import Fixed
 from partwise.priors.exponential_mixture import ExponentialMixture
 from partwise.priors.families import FAMILIES, resolve_family
-from partwise.priors.fixed import Fixed
 from partwise.priors.flat import FlatPrior
 from partwise.priors.gamma import GammaFamily
 from partwise.priors.mixture import GammaMixture

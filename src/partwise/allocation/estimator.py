@@ -31,7 +31,7 @@ from partwise.core.data import MISSING_REMEDY, CountMatrix
 from partwise.core.keys import RandomState, key_from
 from partwise.errors import InvalidInputError
 from partwise.likelihood.auto import STD_ERROR, auto
-from partwise.likelihood.result import LogLikelihood
+from partwise.likelihood.problem import LogLikelihood
 from partwise.poisson.inference.state import Start, checked_start
 
 Floats = NDArray[np.float64]

@@ -18,7 +18,7 @@ from partwise.core.data import CountMatrix
 from partwise.core.keys import Key, RandomState, key_from
 from partwise.engines.resolve import resolve_engine
 from partwise.errors import InaccurateWarning, InvalidInputError
-from partwise.likelihood.result import LogLikelihood, log_mean
+from partwise.likelihood.problem import LogLikelihood, log_mean
 
 Floats = NDArray[np.float64]
 

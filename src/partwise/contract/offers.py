@@ -19,7 +19,7 @@ from partwise.errors import InvalidInputError
 from partwise.io.optional import require
 
 if TYPE_CHECKING:
-    from partwise.likelihood.result import LogLikelihood
+    from partwise.likelihood.problem import LogLikelihood
 
 Floats = NDArray[np.float64]
 

@@ -24,10 +24,9 @@ from partwise.empirical_bayes.inference.activations import expected_counts
 from partwise.empirical_bayes.inference.component import ComponentSweeps
 from partwise.empirical_bayes.inference.problem import Problem, Settings, size_factors
 from partwise.empirical_bayes.inference.rates import posteriors
-from partwise.empirical_bayes.inference.scaling import ScaledFit
 from partwise.empirical_bayes.inference.starts import FirstState
 from partwise.empirical_bayes.inference.sweep import Sweeps
-from partwise.empirical_bayes.posterior import FactorPosterior
+from partwise.empirical_bayes.posterior import FactorPosterior, ScaledFit
 from partwise.passes.side import Side
 from partwise.poisson.inference.state import Start, checked_start
 from partwise.priors.base import RatePrior

@@ -20,10 +20,9 @@ from partwise.gamma_poisson.inference.activations import variational_mean
 from partwise.gamma_poisson.inference.auto import Auto
 from partwise.gamma_poisson.inference.exact_em import ExactEM
 from partwise.gamma_poisson.inference.joint import JointEM
-from partwise.gamma_poisson.inference.mcem import MonteCarloEM
+from partwise.gamma_poisson.inference.m_steps import given_dictionary
+from partwise.gamma_poisson.inference.mcem import MonteCarloEM, StochasticApproximationEM
 from partwise.gamma_poisson.inference.online import OnlineEM, OnlineState
-from partwise.gamma_poisson.inference.saem import StochasticApproximationEM
-from partwise.gamma_poisson.inference.starts import given_dictionary
 from partwise.gamma_poisson.inference.vem import VariationalEM
 from partwise.gamma_poisson.model import GammaPoissonAlgorithm, GammaPoissonModel
 

@@ -17,7 +17,7 @@ from partwise.core.validation import refuse_far_from_counts
 from partwise.errors import InvalidInputError
 from partwise.gamma_poisson.inference.activations import N_DRAWS, posterior_draws, posterior_mean
 from partwise.likelihood.auto import STD_ERROR, auto
-from partwise.likelihood.result import LogLikelihood
+from partwise.likelihood.problem import LogLikelihood
 
 Floats = NDArray[np.float64]
 

@@ -8,10 +8,8 @@ import numpy as np
 
 from partwise.core.keys import RandomState
 from partwise.errors import InvalidInputError
-from partwise.likelihood.averages import require_at_least
 from partwise.likelihood.kernels.left_to_right import left_to_right_rows
-from partwise.likelihood.problem import LikelihoodProblem
-from partwise.likelihood.result import LogLikelihood
+from partwise.likelihood.problem import LikelihoodProblem, LogLikelihood, require_at_least
 
 
 def left_to_right(

@@ -9,13 +9,11 @@ import numpy as np
 from scipy.special import psi
 
 from partwise.errors import InvalidInputError
+from partwise.likelihood.exact import LATTICE, MAX_COST, SUBCOUNT, ExactCost, count_costs
 from partwise.likelihood.kernels.lattice_moments import lattice_moment_rows
-from partwise.likelihood.kernels.moments import TotalMoments
+from partwise.likelihood.kernels.moments import TotalMoments, subcount_moment_rows
 from partwise.likelihood.kernels.rows import Integers
-from partwise.likelihood.kernels.subcount_moments import subcount_moment_rows
-from partwise.likelihood.plan import LATTICE, MAX_COST, SUBCOUNT, ExactCost, count_costs
-from partwise.likelihood.problem import LikelihoodProblem
-from partwise.likelihood.result import Floats
+from partwise.likelihood.problem import Floats, LikelihoodProblem
 
 # Forward, forward again and backward passes over the lattice; all sub-counts instead of those that the last one needs.
 _LATTICE_PASSES = 4.0

@@ -13,8 +13,7 @@ from partwise.kernels.streams import new_stream
 from partwise.likelihood.kernels.lanes import N_LANES, new_lanes
 from partwise.likelihood.kernels.rows import Integers, row_buffers
 from partwise.likelihood.kernels.smc import OWN_LOOKAHEAD, OWN_STAGES, ParticleSettings, most_stages, smc_rows
-from partwise.likelihood.problem import LikelihoodProblem
-from partwise.likelihood.result import Floats, LogLikelihood, log_mean
+from partwise.likelihood.problem import Floats, LikelihoodProblem, LogLikelihood, log_mean
 
 RESAMPLE_BELOW = 0.9  # variance x time is flat around it
 

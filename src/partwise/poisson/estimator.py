@@ -19,13 +19,11 @@ from partwise.engines.base import Engine
 from partwise.errors import InvalidInputError
 from partwise.passes.floors import Floors
 from partwise.poisson.inference import by_rows
-from partwise.poisson.inference.activations import solve_activations, standard_errors
 from partwise.poisson.inference.coordinate import CoordinateDescent
 from partwise.poisson.inference.multiplicative import Multiplicative
 from partwise.poisson.inference.online import OnlineStatistics, absorb
-from partwise.poisson.inference.passes import PoissonSide
-from partwise.poisson.inference.state import PoissonState, Start, checked_start, scaled, start_factors
-from partwise.poisson.inference.units import usual_size
+from partwise.poisson.inference.passes import PoissonSide, solve_activations, standard_errors
+from partwise.poisson.inference.state import PoissonState, Start, checked_start, scaled, start_factors, usual_size
 
 Floats = NDArray[np.float64]
 

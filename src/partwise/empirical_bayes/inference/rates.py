@@ -13,12 +13,11 @@ from numpy.typing import NDArray
 from scipy.special import gammaln
 
 from partwise.core.data import SparseData
-from partwise.empirical_bayes.inference.state import Factor
+from partwise.empirical_bayes.inference.problem import Factor
 from partwise.engines.base import Engine
 from partwise.engines.blocks import Block, Made
 from partwise.passes.side import Side
-from partwise.priors.base import PriorFamily, RatePrior
-from partwise.priors.fixed import Fixed
+from partwise.priors.base import Fixed, PriorFamily, RatePrior
 from partwise.priors.flat import FlatPrior
 from partwise.priors.mixture import GammaMixture
 

@@ -12,8 +12,7 @@ from partwise.core.data import SparseData
 from partwise.core.keys import Key
 from partwise.core.run import run
 from partwise.empirical_bayes.inference.component import CellRates
-from partwise.empirical_bayes.inference.problem import Problem, Settings
-from partwise.empirical_bayes.inference.state import EmpiricalBayesState, Factor
+from partwise.empirical_bayes.inference.problem import EmpiricalBayesState, Factor, Problem, Settings
 from partwise.empirical_bayes.inference.sweep import Sweeps, sweep
 from partwise.engines.base import Engine
 from partwise.poisson.inference.coordinate import CoordinateDescent

@@ -10,8 +10,7 @@ import numpy as np
 
 from partwise.core.data import SparseData
 from partwise.core.keys import Key
-from partwise.empirical_bayes.inference.problem import Problem, Settings, bound
-from partwise.empirical_bayes.inference.state import EmpiricalBayesState
+from partwise.empirical_bayes.inference.problem import EmpiricalBayesState, Problem, Settings, bound
 from partwise.engines.base import Engine
 
 # Expected counts in all the data below which a component holds nothing.

@@ -18,13 +18,17 @@ from partwise.gamma_poisson.inference import m_steps
 from partwise.gamma_poisson.inference.exact_em import ExactEM, ExactState, is_cheap
 from partwise.gamma_poisson.inference.gain import Ledger, expected_gain
 from partwise.gamma_poisson.inference.gibbs import Averages, Chain, GibbsEStep, mean_rows
+from partwise.gamma_poisson.inference.m_steps import drawn_totals, perturbed_dictionary, profile_shapes
 from partwise.gamma_poisson.inference.merging import Merging
 from partwise.gamma_poisson.inference.removal import Removing
-from partwise.gamma_poisson.inference.shapes import drawn_totals, profile_shapes
-from partwise.gamma_poisson.inference.starts import perturbed_dictionary
 from partwise.gamma_poisson.inference.sweeps import Sweeps
-from partwise.gamma_poisson.inference.variational import GammaPosterior, MeanField
-from partwise.gamma_poisson.inference.vem import OBJECTIVE_EVERY, VariationalEM, VariationalState
+from partwise.gamma_poisson.inference.vem import (
+    OBJECTIVE_EVERY,
+    GammaPosterior,
+    MeanField,
+    VariationalEM,
+    VariationalState,
+)
 from partwise.gamma_poisson.model import GammaPoissonModel, column_norms
 from partwise.passes.side import Side
 from partwise.poisson.inference.coordinate import CoordinateDescent

@@ -12,12 +12,10 @@ from partwise.core.data import SparseData
 from partwise.core.keys import Key
 from partwise.engines.base import Engine
 from partwise.gamma_poisson.inference import m_steps
-from partwise.gamma_poisson.inference.shapes import shape_of_mean_log
-from partwise.gamma_poisson.inference.starts import perturbed_dictionary
+from partwise.gamma_poisson.inference.m_steps import perturbed_dictionary, shape_of_mean_log
 from partwise.gamma_poisson.model import GammaPoissonModel, column_norms
-from partwise.likelihood.exact import exact_cost
+from partwise.likelihood.exact import LATTICE, SUBCOUNT, exact_cost
 from partwise.likelihood.moments import PosteriorMoments, posterior_moments
-from partwise.likelihood.plan import LATTICE, SUBCOUNT
 
 Floats = NDArray[np.float64]
 

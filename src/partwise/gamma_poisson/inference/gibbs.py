@@ -16,7 +16,7 @@ from partwise.engines.base import Engine
 from partwise.engines.blocks import Block, Made
 from partwise.errors import InvalidInputError
 from partwise.gamma_poisson.inference.sweeps import Sweeps
-from partwise.gamma_poisson.inference.variational import MeanField
+from partwise.gamma_poisson.inference.vem import MeanField
 from partwise.gamma_poisson.model import GammaPoissonModel
 from partwise.passes.side import Side
 

@@ -15,7 +15,7 @@ from partwise.core.keys import Key
 from partwise.engines.base import Engine
 from partwise.engines.blocks import Block, Made
 from partwise.errors import AllComponentsPrunedError
-from partwise.gamma_poisson.inference.starts import perturbed_dictionary
+from partwise.gamma_poisson.inference.m_steps import perturbed_dictionary
 from partwise.gamma_poisson.model import GammaPoissonModel, column_norms
 from partwise.passes.floors import activation_floor
 from partwise.passes.kernels import expected_counts

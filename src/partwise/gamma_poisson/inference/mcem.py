@@ -14,9 +14,8 @@ from partwise.engines.base import Engine
 from partwise.gamma_poisson.inference import m_steps
 from partwise.gamma_poisson.inference.gain import Ledger, expected_gain
 from partwise.gamma_poisson.inference.gibbs import Averages, Chain, GibbsEStep
-from partwise.gamma_poisson.inference.shapes import drawn_totals, profile_shapes
-from partwise.gamma_poisson.inference.starts import even_dictionary
-from partwise.gamma_poisson.inference.variational import MeanField
+from partwise.gamma_poisson.inference.m_steps import drawn_totals, even_dictionary, profile_shapes
+from partwise.gamma_poisson.inference.vem import MeanField
 from partwise.gamma_poisson.model import GammaPoissonModel, column_norms
 from partwise.passes.side import Side
 
@@ -132,3 +131,25 @@ class MonteCarloEM:
     def _weight(self, iteration: int) -> float:
         """Of the new draws against those before: plain Monte Carlo EM forgets the latter."""
         return 1.0
+
+
+# Stochastic approximation EM: few draws an iteration, averaged over iterations.
+
+
+@dataclass
+class StochasticApproximationEM(MonteCarloEM):
+    """MCEM-C whose statistic Σ_n c_nfk is a running average over iterations (Kuhn & Lavielle 2004).
+
+    Parameters
+    ----------
+    exploration
+        Iterations of weight 1, in which the start is forgotten.
+    decay
+        After them, the weight of the i-th iteration is i^-decay; between 1/2 and 1.
+    """
+
+    exploration: int = 50
+    decay: float = 0.7
+
+    def _weight(self, iteration: int) -> float:
+        return float(max(iteration - self.exploration, 1) ** -self.decay)

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from partwise.core.data import SparseData
 from partwise.core.keys import Key
+from partwise.gamma_poisson.inference.m_steps import ValueCounts, profile_shapes
 from partwise.gamma_poisson.inference.online import take_rows
-from partwise.gamma_poisson.inference.shapes import ValueCounts, profile_shapes
 from partwise.gamma_poisson.model import GammaPoissonModel
 from partwise.likelihood.exact import exact, exact_cost
 

@@ -13,9 +13,8 @@ from partwise.core.keys import Key
 from partwise.engines.base import Engine
 from partwise.gamma_poisson.inference import m_steps
 from partwise.gamma_poisson.inference.gibbs import Chain, GibbsEStep
-from partwise.gamma_poisson.inference.shapes import drawn_totals, profile_shapes
-from partwise.gamma_poisson.inference.starts import perturbed_dictionary
-from partwise.gamma_poisson.inference.variational import MeanField
+from partwise.gamma_poisson.inference.m_steps import drawn_totals, perturbed_dictionary, profile_shapes
+from partwise.gamma_poisson.inference.vem import MeanField
 from partwise.gamma_poisson.model import GammaPoissonModel, column_norms
 from partwise.passes.side import Side
 

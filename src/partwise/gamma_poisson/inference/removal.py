@@ -14,10 +14,9 @@ from partwise.gamma_poisson.inference import m_steps
 from partwise.gamma_poisson.inference.exact_em import ExactEM, ExactState, is_cheap
 from partwise.gamma_poisson.inference.gibbs import Chain, GibbsEStep
 from partwise.gamma_poisson.inference.online import take_rows
-from partwise.gamma_poisson.inference.variational import MeanField
-from partwise.gamma_poisson.inference.vem import VariationalEM, VariationalState
+from partwise.gamma_poisson.inference.vem import MeanField, VariationalEM, VariationalState
 from partwise.gamma_poisson.model import GammaPoissonModel
-from partwise.likelihood.result import LogLikelihood
+from partwise.likelihood.problem import LogLikelihood
 from partwise.likelihood.smc import smc
 
 Floats = NDArray[np.float64]

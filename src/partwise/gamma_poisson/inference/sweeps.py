@@ -13,7 +13,7 @@ from partwise.core.data import SparseData
 from partwise.core.keys import Key
 from partwise.engines.base import Engine
 from partwise.engines.blocks import TARGET_NONZEROS, Block, Made, Ragged, first_tokens, row_blocks
-from partwise.gamma_poisson.kernels import allocations, rates
+from partwise.gamma_poisson.kernels import draws
 
 Floats = NDArray[np.float64]
 Words = tuple[np.uint64, np.uint64, np.uint64]
@@ -110,7 +110,7 @@ class Sweeps:
 
         def one(block: tuple[int, int]) -> None:
             start, stop = block
-            rates.draw_dictionary(feature_counts, concentration, *words, start, stop, out)
+            draws.draw_dictionary(feature_counts, concentration, *words, start, stop, out)
 
         self.engine.for_each(one, row_blocks(np.arange(out.shape[0] + 1)))
         return np.asarray(out / out.sum(axis=0))
@@ -120,7 +120,7 @@ def _draw_activations(
     block: Block, sample_counts: Floats, inverse_rates: Floats, out: Floats, shape: Floats, words: Words
 ) -> float:
     span = block.first_row, block.start, block.stop
-    rates.draw_activations(sample_counts, shape, inverse_rates, *words, *span, out)
+    draws.draw_activations(sample_counts, shape, inverse_rates, *words, *span, out)
     return 0.0
 
 
@@ -135,9 +135,9 @@ def _draw_allocations(
 ) -> NDArray[np.int64]:
     counts, own = (np.zeros((size, n_components), dtype=np.int64) for size in (other.shape[0], block.n_rows))
     factor, span = _padded(factor[block.rows]), (block.first_row + block.start, 0, block.n_rows)
-    allocations.draw_allocations(*block.own_cells, factor, other, *words, *span, own, counts)
+    draws.draw_allocations(*block.own_cells, factor, other, *words, *span, own, counts)
     if missing_words is not None:
-        allocations.draw_missing(*block.own_missing, factor, other, *missing_words, *span, own, counts)
+        draws.draw_missing(*block.own_missing, factor, other, *missing_words, *span, own, counts)
     own_counts[block.rows] = own
     return counts
 
@@ -155,13 +155,13 @@ def _draw_labels(
     counts = np.zeros(dictionary.shape, dtype=np.int64)
     span = block.first_row, block.start, block.stop
     priors = dictionary, inverse_rates, shape
-    allocations.draw_labels(*block.cells, starts, *priors, *words, *span, labels, sample_counts, counts)
+    draws.draw_labels(*block.cells, starts, *priors, *words, *span, labels, sample_counts, counts)
     return counts
 
 
 def _width(n_components: int) -> int:
     """A multiple of the lanes of a draw."""
-    return -(-n_components // allocations.LANES) * allocations.LANES
+    return -(-n_components // draws.LANES) * draws.LANES
 
 
 def _padded(factor: Floats) -> Floats:

@@ -15,8 +15,7 @@ from partwise.priors.flat import FlatPrior
 from partwise.priors.gamma import GammaFamily
 from partwise.priors.mixture import GammaMixture
 from partwise.priors.observations import Observations
-from partwise.priors.pair import Pair
-from partwise.priors.two_gamma import TwoGammaFamily
+from partwise.priors.two_gamma import Pair, TwoGammaFamily
 
 PARAMETRIC = ["gamma", "point-gamma", "two-gamma"]
 GRIDS = ["exponential-mixture", "gamma-mixture", "nonparametric"]

@@ -22,10 +22,9 @@ from partwise.core.keys import RandomState, key_from
 from partwise.core.validation import refuse_far_from_counts
 from partwise.empirical_bayes.inference.activations import expected_counts
 from partwise.empirical_bayes.inference.component import ComponentSweeps
-from partwise.empirical_bayes.inference.problem import Problem, Settings, size_factors
 from partwise.empirical_bayes.inference.rates import posteriors
 from partwise.empirical_bayes.inference.starts import FirstState
-from partwise.empirical_bayes.inference.sweep import Sweeps
+from partwise.empirical_bayes.inference.sweep import Problem, Settings, Sweeps, size_factors
 from partwise.empirical_bayes.posterior import FactorPosterior, ScaledFit
 from partwise.passes.side import Side
 from partwise.poisson.inference.state import Start, checked_start

@@ -1,4 +1,4 @@
-"""The posterior of a factor, component by component."""
+"""What a fit gives to users: the posterior of a factor, and all arrays on the scale that users see."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from partwise.core.keys import key_from
-from partwise.empirical_bayes.inference.problem import EmpiricalBayesState, Factor, Problem, Settings, size_factors
-from partwise.empirical_bayes.inference.rates import is_flat
+from partwise.empirical_bayes.inference.rates import EmpiricalBayesState, Factor, is_flat
+from partwise.empirical_bayes.inference.sweep import Problem, Settings, size_factors
 from partwise.priors.base import Fixed, PriorFamily, RatePrior
 from partwise.priors.components import PosteriorComponents
 from partwise.priors.mixture import GammaMixture, posterior_components

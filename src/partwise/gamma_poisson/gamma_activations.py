@@ -15,7 +15,7 @@ from partwise.core.data import CountMatrix
 from partwise.core.keys import RandomState, key_from
 from partwise.core.validation import refuse_far_from_counts
 from partwise.errors import InvalidInputError
-from partwise.gamma_poisson.inference.activations import N_DRAWS, posterior_draws, posterior_mean
+from partwise.gamma_poisson.inference.sweeps import N_DRAWS, posterior_draws, posterior_mean
 from partwise.likelihood.auto import STD_ERROR, auto
 from partwise.likelihood.problem import LogLikelihood
 

@@ -1,4 +1,7 @@
-"""Gamma-Poisson factorization as a model, with three equivalent ways to draw data from it."""
+"""Gamma-Poisson factorization as a model, with three equivalent ways to draw data from it.
+
+And the negative multinomial distribution of what one component adds, which SciPy lacks.
+"""
 
 from __future__ import annotations
 
@@ -121,9 +124,6 @@ class GammaPoissonAlgorithm(Algorithm[Any], Protocol):
 def column_norms(dictionary: Floats) -> dict[str, float]:
     """w_+k of each component, as columns of a trace, which `partwise.plotting.plot_norms` draws."""
     return {f"column_norm_{k}": float(norm) for k, norm in enumerate(dictionary.sum(axis=0))}
-
-
-# The negative multinomial distribution, which SciPy lacks.
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,4 +1,4 @@
-"""Document completion: predict the second half of each sample's tokens from the first."""
+"""Document completion: split each sample's tokens by keyed coins, and predict the second half from the first."""
 
 from __future__ import annotations
 
@@ -16,8 +16,6 @@ from partwise.engines.local import LocalEngine
 from partwise.errors import InvalidInputError
 from partwise.likelihood.kernels.completion import predict_rows, split_rows
 from partwise.likelihood.problem import Floats
-
-# Keyed splits of counts: the same key, row and counts always give the same two halves.
 
 Data = TypeVar("Data", bound=SparseData)
 

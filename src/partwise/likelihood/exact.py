@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -17,8 +18,6 @@ from partwise.likelihood.kernels.quadrature import StickRules, quadrature_rows
 from partwise.likelihood.kernels.rows import Integers, RowModel, row_costs
 from partwise.likelihood.kernels.subcount import subcount_rows
 from partwise.likelihood.problem import Floats, LikelihoodProblem, LogLikelihood
-
-# What exact computations of each row would cost, and how the rows are shared out.
 
 METHODS = ("lattice", "subcount", "quadrature")
 LATTICE, SUBCOUNT, QUADRATURE = range(3)
@@ -93,16 +92,16 @@ class ExactCost:
         tokens and shapes, which rows that quadrature takes together have in common.
         """
         ends = np.cumsum(np.minimum(self.costs[rows, method], _LARGE_COST)).astype(np.int64)
-        parts = [rows[start:stop] for start, stop in row_blocks(np.concatenate(([0], ends)), _PART_COST)]
-        return [partial(kernel, model, part, *self._sizes(part, method), out) for part in parts]
-
-    def _sizes(self, rows: Integers, method: int) -> tuple[int, Any]:
-        if method == QUADRATURE:
-            n_components, n_tokens = self.sizes[rows[0], 1:3]
-            return int(n_tokens), self.shapes[rows[0], :n_components]
-        columns = (2, 3) if method == LATTICE else (0, 4)
-        first, second = self.sizes[rows][:, columns].max(axis=0)
-        return int(first), int(second)
+        tasks: list[Callable[[], object]] = []
+        for start, stop in row_blocks(np.concatenate(([0], ends)), _PART_COST):
+            part = rows[start:stop]
+            if method == QUADRATURE:
+                n_components, n_tokens = self.sizes[part[0], 1:3]
+                tasks.append(partial(kernel, model, part, int(n_tokens), self.shapes[part[0], :n_components], out))
+            else:
+                first, second = self.sizes[part][:, (2, 3) if method == LATTICE else (0, 4)].max(axis=0)
+                tasks.append(partial(kernel, model, part, int(first), int(second), out))
+        return tasks
 
 
 def count_costs(problem: LikelihoodProblem) -> ExactCost:
@@ -112,12 +111,12 @@ def count_costs(problem: LikelihoodProblem) -> ExactCost:
         np.zeros((n_rows, len(METHODS))), np.zeros((n_rows, 5), dtype=np.int64), np.zeros((n_rows, n_components))
     )
 
-    def one(start: int, stop: int) -> None:
-        rows, block = np.arange(start, stop), slice(start, stop)
-        found = cost.costs[block], cost.sizes[block], cost.shapes[block]
-        row_costs(problem.model, rows, float(_MOST_STATES), *found)
+    def one(block: tuple[int, int]) -> None:
+        own = slice(*block)
+        found = cost.costs[own], cost.sizes[own], cost.shapes[own]
+        row_costs(problem.model, np.arange(*block), float(_MOST_STATES), *found)
 
-    problem.for_each_block(one, row_blocks(problem.data.indptr))
+    problem.engine.for_each(one, row_blocks(problem.data.indptr))
     return cost
 
 
@@ -203,9 +202,15 @@ def exact_logs(problem: LikelihoodProblem, cost: ExactCost, chosen: Integers, ro
     methods = np.where(cost.sizes[rows, 2] == 0, LATTICE, chosen[rows])
     tasks = cost.tasks(_lattice, problem.model, rows[methods == LATTICE], LATTICE, out)
     tasks += cost.tasks(subcount_rows, problem.model, rows[methods == SUBCOUNT], SUBCOUNT, out)
-    for group in _alike(rows[methods == QUADRATURE], cost):
-        tasks += cost.tasks(_quadrature, problem.model, group, QUADRATURE, out)
-    problem.engine.for_each(lambda task: task(), tasks)
+    alike = rows[methods == QUADRATURE]
+    if alike.size:
+        # Groups of rows that share their rules.
+        keys = np.column_stack((cost.sizes[alike, 2] // 2, cost.shapes[alike]))
+        _, group = np.unique(keys, axis=0, return_inverse=True)
+        order = np.argsort(group, kind="stable")
+        for some in np.split(alike[order], np.flatnonzero(np.diff(group[order])) + 1):
+            tasks += cost.tasks(_quadrature, problem.model, some, QUADRATURE, out)
+    problem.engine.for_each(operator.call, tasks)
     return out
 
 
@@ -222,13 +227,3 @@ def _quadrature(model: RowModel, rows: Integers, n_tokens: int, shapes: Floats, 
         beta_rule(n_tokens // 2 + 1, float(shapes[k]), float(shapes[k + 1 :].sum())) for k in range(shapes.size - 1)
     ]
     quadrature_rows(model, rows, StickRules(*(np.stack(arrays) for arrays in zip(*rules, strict=True))), out)
-
-
-def _alike(rows: Integers, cost: ExactCost) -> list[Integers]:
-    """Group rows that share their rules."""
-    if rows.size == 0:
-        return []
-    keys = np.column_stack((cost.sizes[rows, 2] // 2, cost.shapes[rows]))
-    _, group = np.unique(keys, axis=0, return_inverse=True)
-    order = np.argsort(group, kind="stable")
-    return np.split(rows[order], np.flatnonzero(np.diff(group[order])) + 1)

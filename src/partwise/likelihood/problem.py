@@ -1,4 +1,4 @@
-"""The question that all likelihood estimators answer: p(x) of rows of counts under a Gamma-Poisson model."""
+"""The question that all likelihood estimators answer, p(x) of rows of counts, the answer, and the shell of averages."""
 
 from __future__ import annotations
 
@@ -21,9 +21,14 @@ from partwise.engines.resolve import resolve_engine
 from partwise.errors import InvalidInputError
 from partwise.likelihood.kernels.rows import RowModel
 
-# What a likelihood estimator gives back.
-
 Floats = NDArray[np.float64]
+
+_EXACT_SHARE = 0.1
+_ROWS_AT_ONCE = 1024
+_TOKENS_AT_ONCE = 4096
+_MOST_LABELS = 2**16
+_BYTES_OF_A_LABEL = 2
+_TOKENS_OF_A_TASK = 2**14
 
 
 @dataclass(frozen=True)
@@ -69,13 +74,6 @@ def log_mean(logs: Floats) -> tuple[Floats, Floats, Floats]:
     errors = terms.std(axis=1, ddof=1) / (mean * np.sqrt(n_terms))
     ess = np.where(known, n_terms * mean**2, 0.0) / np.where(known, np.square(terms).mean(axis=1), 1.0)
     return top[:, 0] + np.log(mean), np.where(known, errors, np.inf), ess
-
-
-_EXACT_SHARE = 0.1
-_ROWS_AT_ONCE = 1024
-_MOST_LABELS = 2**16
-_BYTES_OF_A_LABEL = 2
-_TOKENS_OF_A_TASK = 2**14
 
 
 @dataclass(frozen=True)
@@ -226,15 +224,9 @@ class LikelihoodProblem:
         )
         return np.asarray(found).T
 
-    def for_each_block(
-        self, function: Callable[[int, int], object], blocks: list[tuple[int, int]] | None = None
-    ) -> None:
-        """Call ``function(start, stop)`` on blocks of rows, in parallel; it writes to rows of its own."""
-        self.engine.for_each(lambda block: function(*block), self.row_blocks() if blocks is None else blocks)
-
-    def row_blocks(self, tokens: int = 4096) -> list[tuple[int, int]]:
+    def row_blocks(self, tokens: int = 4096, *most_rows: int) -> list[tuple[int, int]]:
         """Blocks of about so many tokens: work on a row grows with its tokens, not with its nonzeros."""
-        return row_blocks(first_tokens(self.data), tokens)
+        return row_blocks(first_tokens(self.data), tokens, *most_rows)
 
 
 def _estimate_rows(
@@ -293,15 +285,12 @@ def _dictionary(dictionary: Any, n_features: int) -> Floats:
     return np.ascontiguousarray(weights)
 
 
-# The shell of estimators that average independent draws: an estimator is its kernel, its settings and one call.
-
-_TOKENS_AT_ONCE = 4096
-
-
 def average_draws(
     problem: LikelihoodProblem, stage: str, n_draws: int, kernel: Callable[..., object], *settings: object
 ) -> tuple[Floats, Floats, Floats]:
     """Log mean, standard error and effective sample size of each row; draws of all rows never exist at once.
+
+    This is the shell of estimators that average independent draws: each is its kernel, its settings and this call.
 
     Parameters
     ----------
@@ -321,12 +310,13 @@ def average_draws(
     words = problem.key.for_stage(stage).words
     values, errors, ess = np.empty((3, problem.n_rows))
 
-    def one(start: int, stop: int) -> None:
+    def one(block: tuple[int, int]) -> None:
+        start, stop = block
         logs = np.empty((stop - start, n_draws))
         kernel(problem.model, *settings, words, start, stop, logs)
         values[start:stop], errors[start:stop], ess[start:stop] = log_mean(logs)
 
-    problem.for_each_block(one, row_blocks(first_tokens(problem.data), _TOKENS_AT_ONCE, _ROWS_AT_ONCE))
+    problem.engine.for_each(one, problem.row_blocks(_TOKENS_AT_ONCE, _ROWS_AT_ONCE))
     return values, errors, ess
 
 

@@ -18,11 +18,10 @@ from partwise.core.data import CountMatrix, SparseData
 from partwise.engines.base import Engine
 from partwise.errors import InvalidInputError
 from partwise.passes.floors import Floors
-from partwise.poisson.inference import by_rows
 from partwise.poisson.inference.coordinate import CoordinateDescent
 from partwise.poisson.inference.multiplicative import Multiplicative
 from partwise.poisson.inference.online import OnlineStatistics, absorb
-from partwise.poisson.inference.passes import PoissonSide, solve_activations, standard_errors
+from partwise.poisson.inference.passes import PoissonSide, finish_by_rows, solve_activations, standard_errors
 from partwise.poisson.inference.state import PoissonState, Start, checked_start, scaled, start_factors, usual_size
 
 Floats = NDArray[np.float64]
@@ -170,7 +169,7 @@ class PoissonNMF(CountModel):
     def _store(self, data: SparseData, state: PoissonState, engine: Engine) -> None:
         floors = Floors.of(data, self.n_components)
         if data.by_rows:
-            dictionary, totals, self.kkt_residual_ = by_rows.finish(data, engine, state)
+            dictionary, totals, self.kkt_residual_ = finish_by_rows(data, engine, state)
             means = totals / data.shape[0]
         else:
             state = scaled(np.asarray(state.activations), state.dictionary, floors)

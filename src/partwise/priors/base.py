@@ -1,4 +1,4 @@
-"""What every rate prior offers, and every family of them."""
+"""What every rate prior offers, and every family of them; and the family of one prior that stays as it is."""
 
 from __future__ import annotations
 

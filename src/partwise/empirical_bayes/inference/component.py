@@ -8,9 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from partwise.empirical_bayes import kernels
-from partwise.empirical_bayes.inference.problem import EmpiricalBayesState, Factor, Problem
-from partwise.empirical_bayes.inference.rates import RateSide
-from partwise.empirical_bayes.inference.sweep import Sweeps
+from partwise.empirical_bayes.inference.rates import EmpiricalBayesState, Factor, RateSide
+from partwise.empirical_bayes.inference.sweep import Problem, Sweeps
 
 Floats = NDArray[np.float64]
 

@@ -12,8 +12,8 @@ from partwise.core.data import SparseData
 from partwise.core.keys import Key
 from partwise.core.run import run
 from partwise.empirical_bayes.inference.component import CellRates
-from partwise.empirical_bayes.inference.problem import EmpiricalBayesState, Factor, Problem, Settings
-from partwise.empirical_bayes.inference.sweep import Sweeps, sweep
+from partwise.empirical_bayes.inference.rates import EmpiricalBayesState, Factor
+from partwise.empirical_bayes.inference.sweep import Problem, Settings, Sweeps, sweep
 from partwise.engines.base import Engine
 from partwise.poisson.inference.coordinate import CoordinateDescent
 from partwise.poisson.inference.state import PoissonState, Start, start_factors

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -15,7 +13,7 @@ from partwise.core.keys import Key
 from partwise.engines.base import Engine
 from partwise.engines.blocks import Block, Made
 from partwise.errors import InvalidInputError
-from partwise.gamma_poisson.inference.sweeps import Sweeps
+from partwise.gamma_poisson.inference.sweeps import GibbsSweeps
 from partwise.gamma_poisson.inference.vem import MeanField
 from partwise.gamma_poisson.model import GammaPoissonModel
 from partwise.passes.side import Side
@@ -78,9 +76,9 @@ class Averages:
     before: Averages | None = None
 
 
-@dataclass(frozen=True)
-class GibbsEStep:
-    """Sweeps of a chain over some data.
+@dataclass(frozen=True, eq=False)
+class GibbsEStep(GibbsSweeps):
+    """Sweeps of a chain over some data, and averages over its draws.
 
     Attributes
     ----------
@@ -95,8 +93,6 @@ class GibbsEStep:
         Whether some draws of the sample counts are kept.
     """
 
-    data: SparseData
-    engine: Engine
     expected: bool = False
     smooth: bool = False
     with_activations: bool = False
@@ -105,46 +101,37 @@ class GibbsEStep:
     def run(self, key: Key, chain: Chain, model: GammaPoissonModel, *, n_draws: int, burn_in: int) -> Averages:
         """Go on with the chain, which is updated in place (warm restart), and average over what follows the burn-in."""
         inverse = MeanField(self.data, self.engine).rates(model, inverse=True)
-        chain.sample_counts = self._samples.place(chain.sample_counts)
+        chain.sample_counts = self.place(chain.sample_counts)
         settled = burn_in // 2
         for number in range(settled):
             self._sweep(sweep_key(key, number), chain, model, inverse, drawing=False)
         before = None
         if burn_in > settled:
             plain = replace(self, expected=False, smooth=True, with_activations=False)
-            keys = [sweep_key(key, number) for number in range(settled, burn_in)]
-            before = plain._averages(keys, chain, model, inverse)
-        keys = [sweep_key(key, number) for number in range(burn_in, burn_in + n_draws)]
-        return replace(self._averages(keys, chain, model, inverse), before=before)
+            before = plain._averages(key, range(settled, burn_in), chain, model, inverse)
+        return replace(self._averages(key, range(burn_in, burn_in + n_draws), chain, model, inverse), before=before)
 
-    @cached_property
-    def _samples(self) -> Side:
-        return Side(self.data, self.engine)
-
-    @cached_property
-    def _sweeps(self) -> Sweeps:
-        return Sweeps(self.data, self.engine)
-
-    def _averages(self, keys: list[Key], chain: Chain, model: GammaPoissonModel, inverse: Any) -> Averages:
-        """One sweep for each key, and averages over all of them."""
+    def _averages(self, key: Key, numbers: range, chain: Chain, model: GammaPoissonModel, inverse: Any) -> Averages:
+        """Sweeps of these numbers, and averages over all of them."""
         feature_counts = np.zeros_like(model.dictionary)
-        averages: list[Any] = []
-        totals = []
-        every = -(-len(keys) // _MOST_TOTALS)
+        sample_counts = mean_activations = None
+        features, totals = Side(self.data.transposed, self.engine), []
+        every = -(-len(numbers) // _MOST_TOTALS)
         drawing = self.expected or not self.smooth or self.data.n_missing > 0
-        for number, key in enumerate(keys):
-            activations, drawn = self._sweep(key, chain, model, inverse, drawing=drawing)
-            feature_counts += self._expected(model, activations) if self.expected else drawn
-            rows = [chain.sample_counts]
+        for place, number in enumerate(numbers):
+            at, weight = sweep_key(key, number), 1.0 / (place + 1)
+            activations, drawn = self._sweep(at, chain, model, inverse, drawing=drawing)
+            feature_counts += features.expected_counts(model.dictionary, activations)[0] if self.expected else drawn
+            sample_counts = mean_rows(self, sample_counts, chain.sample_counts, weight)
             if self.with_activations:
-                rows.append(self._smoothed(chain, model, inverse) if self.smooth else activations)
-            averages = mean_rows(self._samples, averages, rows, 1.0 / (number + 1)) if number else rows
-            if self.with_totals and number % every == 0:
-                totals.append(self._whole_totals(key, chain, model, activations, inverse))
+                found = self._smoothed(chain, model, inverse) if self.smooth else activations
+                mean_activations = mean_rows(self, mean_activations, found, weight)
+            if self.with_totals and place % every == 0:
+                totals.append(self._whole_totals(at, chain, model, activations, inverse))
         return Averages(
-            feature_counts=feature_counts / len(keys),
-            sample_counts=averages[0],
-            activations=averages[1] if self.with_activations else None,
+            feature_counts=feature_counts / len(numbers),
+            sample_counts=sample_counts,
+            activations=mean_activations,
             totals=totals,
         )
 
@@ -152,24 +139,20 @@ class GibbsEStep:
         self, key: Key, chain: Chain, model: GammaPoissonModel, inverse: Any, *, drawing: bool
     ) -> tuple[Any, Floats]:
         """One sweep: activations and feature counts. A collapsed chain draws activations only where they are wanted."""
-        sweeps = self._sweeps
         if chain.labels is None:
-            activations = sweeps.activations(key, chain.sample_counts, model.shape, inverse)
-            chain.sample_counts, drawn = sweeps.allocations(key, activations, model.dictionary)
+            activations = self.activations(key, chain.sample_counts, model.shape, inverse)
+            chain.sample_counts, drawn = self.allocations(key, activations, model.dictionary)
             return activations, drawn
         priors = model.dictionary, model.shape, inverse
-        chain.labels, chain.sample_counts, drawn = sweeps.labels(key, chain.labels, *priors)
+        chain.labels, chain.sample_counts, drawn = self.labels(key, chain.labels, *priors)
         if drawing:
-            return sweeps.activations(key, chain.sample_counts, model.shape, inverse), drawn
+            return self.activations(key, chain.sample_counts, model.shape, inverse), drawn
         return inverse, drawn
-
-    def _expected(self, model: GammaPoissonModel, activations: Any) -> Floats:
-        return np.asarray(Side(self.data.transposed, self.engine).expected_counts(model.dictionary, activations)[0])
 
     def _smoothed(self, chain: Chain, model: GammaPoissonModel, inverse: Any) -> Any:
         """Expected activations given the allocations of a draw."""
         rows = [chain.sample_counts, inverse]
-        return self._samples.map_rows(_smoothed, model.shape, reads=rows, makes=[Made(model.shape.shape)])[1][0]
+        return self.map_rows(_smoothed, model.shape, reads=rows, makes=[Made(model.shape.shape)])[1][0]
 
     def _whole_totals(self, key: Key, chain: Chain, model: GammaPoissonModel, activations: Any, inverse: Any) -> Any:
         """The sample counts of a draw, those of missing cells drawn too: the totals of Eq. 22."""
@@ -181,18 +164,16 @@ class GibbsEStep:
         return np.asarray(chain.sample_counts) + drawn
 
 
-def mean_rows(samples: Side, means: Sequence[Any], values: Sequence[Any], weight: float) -> list[Any]:
-    """Arrays with one row per sample moved towards others by a share of the distance."""
-    made = [Made(array.shape[1:]) for array in values]
-    return list(samples.map_rows(_mean_rows, weight, reads=[*means, *values], makes=made)[1])
+def mean_rows(samples: Side, mean: Any, value: Any, weight: float) -> Any:
+    """An array with one row per sample moved towards another by a share of the distance; None: it is the other."""
+    if mean is None:
+        return value
+    return samples.map_rows(_mean_rows, weight, reads=[mean, value], makes=[Made(value.shape[1:])])[1][0]
 
 
-def _mean_rows(block: Block, *arguments: Any) -> float:
-    *arrays, weight = arguments
-    n_means = len(arrays) // 3
-    rows = [array[block.rows] for array in arrays]
-    for mean, value, out in zip(rows[:n_means], rows[n_means : 2 * n_means], rows[2 * n_means :], strict=True):
-        out[...] = mean + weight * (value - mean)
+def _mean_rows(block: Block, mean: Floats, value: Floats, out: Floats, weight: float) -> float:
+    rows = block.rows
+    out[rows] = mean[rows] + weight * (value[rows] - mean[rows])
     return 0.0
 
 

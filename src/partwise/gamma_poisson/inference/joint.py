@@ -37,7 +37,7 @@ class JointState:
     rates: Floats
 
 
-@dataclass
+@dataclass(kw_only=True)
 class JointEM:
     """EM for log p(X, h | w, b) over all three (GaP, Eq. 3-6): KL-NMF with a penalty on activations.
 

@@ -1,4 +1,4 @@
-"""Steps of the M-step that algorithms share: starts of the dictionary, its updates, and the shapes of the priors."""
+"""What the M-steps share: first dictionaries, new ones from allocations, and the shapes of the priors."""
 
 from __future__ import annotations
 
@@ -23,15 +23,11 @@ from partwise.priors.flat import FlatPrior
 Floats = NDArray[np.float64]
 
 
-def mean_counts(data: SparseData) -> Floats:
-    """Mean of the observed counts of each feature; 0 where none is observed."""
-    observed = data.shape[0] - np.bincount(data.missing_indices, minlength=data.shape[1])
-    return np.divide(data.column_sums, observed, out=np.zeros(data.shape[1]), where=observed > 0)
-
-
 def even_dictionary(data: SparseData, shape: Floats, rate: Floats) -> Floats:
     """w_fk = (b_k / a_k) mean_n x_nf / K (GaP, Eq. 51): deterministic, and the same in every component."""
-    return np.outer(mean_counts(data), rate / shape) / shape.size
+    observed = data.shape[0] - np.bincount(data.missing_indices, minlength=data.shape[1])
+    means = np.divide(data.column_sums, observed, out=np.zeros(data.shape[1]), where=observed > 0)
+    return np.outer(means, rate / shape) / shape.size
 
 
 def perturbed_dictionary(key: Key, data: SparseData, shape: Floats, rate: Floats) -> Floats:

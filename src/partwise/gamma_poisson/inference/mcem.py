@@ -1,4 +1,4 @@
-"""Monte Carlo EM for the marginal likelihood, as published (Filstroff, Lumbreras & Févotte 2018)."""
+"""Monte Carlo EM for the marginal likelihood, as published (Filstroff, Lumbreras & Févotte 2018), and SAEM."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from partwise.core.data import SparseData
 from partwise.core.keys import Key
 from partwise.engines.base import Engine
 from partwise.gamma_poisson.inference import m_steps
-from partwise.gamma_poisson.inference.gain import Ledger, expected_gain
+from partwise.gamma_poisson.inference.gain import GainLedger, expected_gain
 from partwise.gamma_poisson.inference.gibbs import Averages, Chain, GibbsEStep
 from partwise.gamma_poisson.inference.m_steps import drawn_totals, even_dictionary, profile_shapes
 from partwise.gamma_poisson.inference.vem import MeanField
@@ -32,10 +32,10 @@ class MonteCarloState:
     old_shape: Floats
     statistic: Floats
     chain: Chain
-    ledger: Ledger
+    ledger: GainLedger
 
 
-@dataclass
+@dataclass(kw_only=True)
 class MonteCarloEM:
     """Gibbs sampling given the dictionary, then a new dictionary from averages over the draws.
 
@@ -75,7 +75,7 @@ class MonteCarloEM:
             old_shape=self.shape.copy(),
             statistic=np.zeros_like(dictionary),
             chain=chain,
-            ledger=Ledger(bound),
+            ledger=GainLedger(bound),
         )
 
     def step(self, key: Key, data: SparseData, state: MonteCarloState) -> tuple[MonteCarloState, Mapping[str, float]]:
@@ -93,7 +93,7 @@ class MonteCarloEM:
         )
         averages = sampler.run(key, state.chain, present, n_draws=self.draws, burn_in=self.burn_in)
         if averages.before is not None:
-            state.ledger.close(self._gain(data, old, present, averages.before))
+            state.ledger.close(expected_gain(data, self.engine, old, present, averages.before))
         weight = self._weight(key.iteration)
         shape = state.shape
         if averages.totals:
@@ -107,7 +107,7 @@ class MonteCarloEM:
         dictionary = self._dictionary(data, averages, state.statistic, shape)
         new = GammaPoissonModel(dictionary, shape, self.rate)
         if averages.before is not None:
-            state.ledger.lower = self._gain(data, present, new, averages.before)
+            state.ledger.lower = expected_gain(data, self.engine, present, new, averages.before)
         state.old_dictionary, state.old_shape = state.dictionary, state.shape
         state.dictionary, state.shape = dictionary, shape
         return state, {**(state.ledger.info if averages.before is not None else {}), **column_norms(dictionary)}
@@ -115,11 +115,6 @@ class MonteCarloEM:
     def model(self, state: MonteCarloState) -> GammaPoissonModel:
         """Dictionary, shapes and rates of a state."""
         return GammaPoissonModel(state.dictionary, state.shape, self.rate)
-
-    def _gain(self, data: SparseData, old: GammaPoissonModel, new: GammaPoissonModel, averages: Averages) -> float:
-        return expected_gain(
-            data, self.engine, old, new, averages.feature_counts, averages.sample_counts, averages.totals
-        )
 
     def _dictionary(self, data: SparseData, averages: Averages, counts: Floats, shape: Floats) -> Floats:
         if self.m_step == "c":
@@ -133,10 +128,7 @@ class MonteCarloEM:
         return 1.0
 
 
-# Stochastic approximation EM: few draws an iteration, averaged over iterations.
-
-
-@dataclass
+@dataclass(kw_only=True)
 class StochasticApproximationEM(MonteCarloEM):
     """MCEM-C whose statistic Σ_n c_nfk is a running average over iterations (Kuhn & Lavielle 2004).
 

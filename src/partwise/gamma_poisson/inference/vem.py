@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -16,12 +15,9 @@ from partwise.core.keys import Key
 from partwise.engines.base import Engine
 from partwise.engines.blocks import Block, Made
 from partwise.gamma_poisson.inference import m_steps
-from partwise.gamma_poisson.inference.m_steps import perturbed_dictionary, shape_of_mean_log
 from partwise.gamma_poisson.model import GammaPoissonModel, column_norms
 from partwise.passes.kernels import expected_counts
 from partwise.passes.side import Side, own_exposure, ready
-
-# Mean-field variational posterior of activations and allocations, and its bound of the log-likelihood.
 
 Floats = NDArray[np.float64]
 
@@ -48,16 +44,9 @@ class GammaPosterior:
     rate: Any
 
 
-@dataclass(frozen=True)
-class MeanField:
-    """Updates of the posterior of some data under a model, and the evidence lower bound."""
-
-    data: SparseData
-    engine: Engine
-
-    @cached_property
-    def _samples(self) -> Side:
-        return Side(self.data, self.engine)
+@dataclass(frozen=True, eq=False)
+class MeanField(Side):
+    """The samples' side, with updates of their posterior under a model, and the evidence lower bound."""
 
     def rates(self, model: GammaPoissonModel, *, inverse: bool = False) -> Any:
         """b_k + Σ over observed f of w_fk, or 1 over that: a single row where nothing is missing."""
@@ -65,7 +54,7 @@ class MeanField:
         if not self.data.n_missing:
             return np.atleast_2d(1.0 / (model.rate + totals) if inverse else model.rate + totals)
         shared, made = (model.dictionary, totals, model.rate, inverse), [Made(totals.shape)]
-        return self._samples.map_rows(_rates, *shared, makes=made, stay=True)[1][0]
+        return self.map_rows(_rates, *shared, makes=made, stay=True)[1][0]
 
     def posterior(self, model: GammaPoissonModel, counts: Any) -> GammaPosterior:
         """The posterior of the activations given allocation totals."""
@@ -83,22 +72,22 @@ class MeanField:
         """
         rates = self.rates(model)
         shared = ready(model.dictionary), posterior.prior, model.shape, model.rate, with_bound
-        arrays = [self._samples.place(posterior.counts), posterior.rate, rates]
-        (bound, totals), (counts,) = self._samples.map_rows(
-            _update, *shared, reads=arrays, makes=[Made(model.shape.shape)]
-        )
+        arrays = [self.place(posterior.counts), posterior.rate, rates]
+        (bound, totals), (counts,) = self.map_rows(_update, *shared, reads=arrays, makes=[Made(model.shape.shape)])
         fresh = GammaPosterior(counts, model.shape, rates)
-        return fresh, float(bound) - self._log_factorials if with_bound else np.nan, totals
+        return fresh, float(bound) - _log_factorials(self.data) if with_bound else np.nan, totals
 
     def feature_counts(self, model: GammaPoissonModel, posterior: GammaPosterior) -> tuple[Floats, Floats]:
         """Σ_n of the expected allocations given the activations' posterior, and Σ_n E[log h_nk]."""
-        mean_logs, (geometric,) = self._samples.map_rows(_geometric_means, posterior.prior, **_of(posterior))
+        reads, made = [posterior.counts, posterior.rate], [Made(posterior.prior.shape)]
+        mean_logs, (geometric,) = self.map_rows(_geometric_means, posterior.prior, reads=reads, makes=made)
         features = Side(self.data.transposed, self.engine)
         return features.expected_counts(model.dictionary, geometric)[0], mean_logs
 
     def means(self, posterior: GammaPosterior) -> tuple[Any, Floats]:
         """E[h_nk], and its sums over samples."""
-        totals, (means,) = self._samples.map_rows(_means, posterior.prior, **_of(posterior))
+        reads, made = [posterior.counts, posterior.rate], [Made(posterior.prior.shape)]
+        totals, (means,) = self.map_rows(_means, posterior.prior, reads=reads, makes=made)
         return means, totals
 
     def fit(
@@ -115,18 +104,12 @@ class MeanField:
                 last = bound
         return posterior, last
 
-    @property
-    def _log_factorials(self) -> float:
-        values = self.data.values
-        if not self.data.is_integer or values.max(initial=0) > 2**20:
-            return float(gammaln(values + 1.0).sum())
-        times = np.bincount(values)
-        return float(times @ gammaln(np.arange(times.size) + 1.0))
 
-
-def _of(posterior: GammaPosterior) -> dict[str, Any]:
-    """What a function of blocks reads of a posterior, and the array that it makes."""
-    return {"reads": [posterior.counts, posterior.rate], "makes": [Made(posterior.prior.shape)]}
+def _log_factorials(data: SparseData) -> float:
+    if not data.is_integer or data.values.max(initial=0) > 2**20:
+        return float(gammaln(data.values + 1.0).sum())
+    times = np.bincount(data.values)
+    return float(times @ gammaln(np.arange(times.size) + 1.0))
 
 
 def _rates(block: Block, out: Floats, dictionary: Floats, totals: Floats, prior_rate: Floats, inverse: bool) -> float:
@@ -135,18 +118,14 @@ def _rates(block: Block, out: Floats, dictionary: Floats, totals: Floats, prior_
     return 0.0
 
 
-def _mean_log(shape: Floats, rate: Floats) -> Floats:
-    return np.asarray(psi(shape) - np.log(rate))
-
-
-def _geometric(mean_log: Floats) -> Floats:
-    """Exp E[log h_nk], which takes the place of h_nk in the shares of an allocation."""
-    return np.maximum(np.exp(mean_log), _SMALLEST)
+def _log_means(shape: Floats, rate: Floats) -> tuple[Floats, Floats]:
+    """E[log h_nk], and its exponential, which takes the place of h_nk in the shares of an allocation."""
+    mean_log = np.asarray(psi(shape) - np.log(rate))
+    return mean_log, np.maximum(np.exp(mean_log), _SMALLEST)
 
 
 def _geometric_means(block: Block, counts: Floats, rate: Floats, out: Floats, prior: Floats) -> Floats:
-    mean_log = _mean_log(prior + counts[block.rows], block.own(rate))
-    out[block.rows] = _geometric(mean_log)
+    mean_log, out[block.rows] = _log_means(prior + counts[block.rows], block.own(rate))
     return np.asarray(mean_log.sum(axis=0))
 
 
@@ -168,9 +147,8 @@ def _update(
     with_bound: bool,
 ) -> tuple[float, Floats]:
     shape, own_rate, own = posterior_prior + counts[block.rows], block.own(rate), out[block.rows]
-    mean_log = _mean_log(shape, own_rate)
-    span = 0, block.n_rows
-    bound = expected_counts(*block.own_cells, _geometric(mean_log), dictionary, with_bound, *span, own)
+    mean_log, geometric = _log_means(shape, own_rate)
+    bound = expected_counts(*block.own_cells, geometric, dictionary, with_bound, 0, block.n_rows, own)
     if with_bound:
         # Beside Σ x log(rate): E[log p(h)] - E[log q(h)] - Σ expected counts. The caller adds -Σ log x!.
         prior = prior_shape * np.log(prior_rate) - gammaln(prior_shape) + (prior_shape - 1.0) * mean_log
@@ -183,7 +161,7 @@ OBJECTIVE_EVERY = 10
 
 
 @dataclass
-class VariationalState:
+class GammaVariationalState:
     """Dictionary and shapes, and the posterior of activations."""
 
     dictionary: Floats
@@ -191,7 +169,7 @@ class VariationalState:
     posterior: GammaPosterior
 
 
-@dataclass
+@dataclass(kw_only=True)
 class VariationalEM:
     """Coordinate ascent on the evidence lower bound (Dikmen & Févotte 2012), with a faster M-step.
 
@@ -202,51 +180,47 @@ class VariationalEM:
 
     shape: Floats
     rate: Floats
-    estimate_shape: bool
-    start: Floats | None
+    estimate_shape: bool = False
+    start: Floats | None = None
     engine: Engine = field(compare=False)
 
-    def init(self, key: Key, data: SparseData) -> VariationalState:
+    def init(self, key: Key, data: SparseData) -> GammaVariationalState:
         """A perturbed start (the even one is stationary), each sample's total spread evenly."""
-        dictionary = perturbed_dictionary(key, data, self.shape, self.rate) if self.start is None else self.start.copy()
-        model = GammaPoissonModel(dictionary, self.shape, self.rate)
-        counts = Side(data, self.engine).even_counts(self.shape.size)
-        posterior = MeanField(data, self.engine).posterior(model, counts)
-        return VariationalState(dictionary, self.shape.copy(), posterior)
+        dictionary = self.start
+        if dictionary is None:
+            dictionary = m_steps.perturbed_dictionary(key, data, self.shape, self.rate)
+        model, mean_field = GammaPoissonModel(dictionary.copy(), self.shape, self.rate), MeanField(data, self.engine)
+        posterior = mean_field.posterior(model, mean_field.even_counts(self.shape.size))
+        return GammaVariationalState(model.dictionary, self.shape.copy(), posterior)
 
-    def step(self, key: Key, data: SparseData, state: VariationalState) -> tuple[VariationalState, Mapping[str, float]]:
+    def step(
+        self, key: Key, data: SparseData, state: GammaVariationalState
+    ) -> tuple[GammaVariationalState, Mapping[str, float]]:
         """Allocations, activations, allocations again, then dictionary and rates; every tenth reports the bound."""
-        mean_field = MeanField(data, self.engine)
-        model = GammaPoissonModel(state.dictionary, state.shape, self.rate)
+        mean_field, model = MeanField(data, self.engine), self.model(state)
         due = key.iteration % OBJECTIVE_EVERY == 0
         posterior, bound, totals = mean_field.update(model, state.posterior, with_bound=due)
         counts, mean_logs = mean_field.feature_counts(model, posterior)
-        state.dictionary = self._dictionary(data, model, posterior, counts)
         n_samples = data.shape[0]
         mean_log = mean_logs / n_samples
-        if data.n_missing == 0:
+        if data.n_missing:
+            means, sums = mean_field.means(posterior)
+            exposure = Side(data.transposed, self.engine).exposure(means, totals=sums)
+            dictionary = m_steps.conditional_step(counts, exposure)
+        else:
+            dictionary = m_steps.marginal_step(counts, n_samples, model.shape, self.rate)
             # The best rates given the allocations, jointly with the dictionary.
             rate = self.rate * (posterior.prior + totals / n_samples) / state.shape
             mean_log += np.log(posterior.rate[0]) - np.log(rate)
             posterior.rate = np.atleast_2d(rate)
         if self.estimate_shape:
             # The maximum of the bound over a_k: ψ(a_k) = log b_k + mean_n E[log h_nk].
-            state.shape = shape_of_mean_log(np.log(self.rate) + mean_log)
+            state.shape = m_steps.shape_of_mean_log(np.log(self.rate) + mean_log)
+        held = (data.column_sums > 0)[:, None]
+        state.dictionary = np.where(held, np.maximum(dictionary, m_steps.SMALLEST_ENTRY), dictionary)
         state.posterior = posterior
         return state, {**({"objective": bound} if due else {}), **column_norms(state.dictionary)}
 
-    def model(self, state: VariationalState) -> GammaPoissonModel:
+    def model(self, state: GammaVariationalState) -> GammaPoissonModel:
         """Dictionary, shapes and rates of a state."""
         return GammaPoissonModel(state.dictionary, state.shape, self.rate)
-
-    def _dictionary(
-        self, data: SparseData, model: GammaPoissonModel, posterior: GammaPosterior, counts: Floats
-    ) -> Floats:
-        if data.n_missing == 0:
-            dictionary = m_steps.marginal_step(counts, data.shape[0], model.shape, self.rate)
-        else:
-            means, totals = MeanField(data, self.engine).means(posterior)
-            exposure = Side(data.transposed, self.engine).exposure(means, totals=totals)
-            dictionary = m_steps.conditional_step(counts, exposure)
-        held = (data.column_sums > 0)[:, None]
-        return np.where(held, np.maximum(dictionary, m_steps.SMALLEST_ENTRY), dictionary)

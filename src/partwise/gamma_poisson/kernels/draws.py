@@ -14,8 +14,6 @@ from partwise.kernels.lanes import last_positive, running_sums
 from partwise.kernels.streams import new_stream, next_uniform, seek
 from partwise.kernels.sums import sum_of
 
-# Draws of activations and of dictionaries given allocation totals.
-
 # Gamma draws of tiny shapes underflow; a positive number keeps every weight of a cell from vanishing.
 SMALLEST = 1e-200
 

@@ -15,9 +15,8 @@ from partwise.engines.base import Engine
 from partwise.engines.blocks import Block, Made
 from partwise.passes.floors import Floors, activation_floor
 from partwise.poisson import kernels
-from partwise.poisson.inference import by_rows
 from partwise.poisson.inference.multiplicative import Multiplicative
-from partwise.poisson.inference.passes import PoissonSide
+from partwise.poisson.inference.passes import PoissonSide, step_by_rows
 from partwise.poisson.inference.state import PoissonState, Start, start_factors
 
 Floats = NDArray[np.float64]
@@ -92,7 +91,7 @@ class CoordinateDescent:
         self, data: SparseData, state: ExtrapolatedState
     ) -> tuple[ExtrapolatedState, Mapping[str, float]]:
         """Coordinate descent on the activations alone: on the dictionary it would need columns."""
-        moved, objective = by_rows.step(data, self.engine, state, max_sweeps=_SWEEPS, with_objective=True)
+        moved, objective = step_by_rows(data, self.engine, state, max_sweeps=_SWEEPS, with_objective=True)
         fresh = ExtrapolatedState(moved.activations, moved.dictionary, moved.dictionary.copy(), objective)
         return fresh, {"objective": objective}
 

@@ -1,4 +1,4 @@
-"""State that the batch algorithms share, and how they start."""
+"""State that the batch algorithms share, how they start, and the size that the data are brought to first."""
 
 from __future__ import annotations
 

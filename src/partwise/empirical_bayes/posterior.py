@@ -12,11 +12,10 @@ from numpy.typing import NDArray
 from partwise.core.keys import key_from
 from partwise.empirical_bayes.inference.rates import EmpiricalBayesState, Factor, is_flat
 from partwise.empirical_bayes.inference.sweep import Problem, Settings, size_factors
+from partwise.kernels.arrays import Floats
 from partwise.priors.base import Fixed, PriorFamily, RatePrior
 from partwise.priors.components import PosteriorComponents
 from partwise.priors.mixture import GammaMixture, posterior_components
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

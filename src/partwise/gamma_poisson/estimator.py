@@ -6,7 +6,6 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils._param_validation import StrOptions
 
 from partwise.contract.declaration import Candidate, Declaration
@@ -25,8 +24,7 @@ from partwise.gamma_poisson.inference.online import OnlineEM, OnlineState
 from partwise.gamma_poisson.inference.sweeps import variational_mean
 from partwise.gamma_poisson.inference.vem import VariationalEM
 from partwise.gamma_poisson.model import GammaPoissonAlgorithm, GammaPoissonModel
-
-Floats = NDArray[np.float64]
+from partwise.kernels.arrays import Floats
 
 # Most iterations, where the user says nothing.
 _MAX_ITER = {"auto": 2000, "vem": 2000, "joint": 2000, "exact-em": 1000}

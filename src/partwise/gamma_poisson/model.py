@@ -17,9 +17,8 @@ from partwise.core.data import SparseData
 from partwise.core.keys import Key
 from partwise.core.run import Algorithm
 from partwise.errors import InvalidInputError
+from partwise.kernels.arrays import Floats
 from partwise.poisson.model import PoissonModel
-
-Floats = NDArray[np.float64]
 
 GENERATORS = ("gamma-poisson", "negative-multinomial", "negative-binomial-multinomial")
 

@@ -6,7 +6,6 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils._param_validation import StrOptions
 
 from partwise.contract.counts import CountModel
@@ -17,14 +16,13 @@ from partwise.core.convergence import small_change
 from partwise.core.data import CountMatrix, SparseData
 from partwise.engines.base import Engine
 from partwise.errors import InvalidInputError
+from partwise.kernels.arrays import Floats
 from partwise.passes.floors import Floors
 from partwise.poisson.inference.coordinate import CoordinateDescent
 from partwise.poisson.inference.multiplicative import Multiplicative
 from partwise.poisson.inference.online import OnlineStatistics, absorb
 from partwise.poisson.inference.passes import PoissonSide, finish_by_rows, solve_activations, standard_errors
 from partwise.poisson.inference.state import PoissonState, Start, checked_start, scaled, start_factors, usual_size
-
-Floats = NDArray[np.float64]
 
 _ALGORITHMS: dict[str, type[CoordinateDescent] | type[Multiplicative]] = {
     "coordinate": CoordinateDescent,

@@ -5,13 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from partwise.empirical_bayes import kernels
 from partwise.empirical_bayes.inference.rates import EmpiricalBayesState, Factor, RateSide
 from partwise.empirical_bayes.inference.sweep import Problem, Sweeps
-
-Floats = NDArray[np.float64]
+from partwise.kernels.arrays import Floats
 
 
 @dataclass

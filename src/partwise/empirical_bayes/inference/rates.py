@@ -15,12 +15,11 @@ from scipy.special import gammaln
 from partwise.core.data import SparseData
 from partwise.engines.base import Engine
 from partwise.engines.blocks import Block, Made
+from partwise.kernels.arrays import Floats
 from partwise.passes.side import Side
 from partwise.priors.base import Fixed, PriorFamily, RatePrior
 from partwise.priors.flat import FlatPrior
 from partwise.priors.mixture import GammaMixture
-
-Floats = NDArray[np.float64]
 
 # Of a factor: those of several factors are put side by side.
 _ARRAYS = ("mean", "geometric", "counts", "divergence", "prior_numbers", "prior_sizes")

@@ -15,12 +15,11 @@ from partwise.core.keys import Key
 from partwise.empirical_bayes.inference.rates import EmpiricalBayesState, Factor, RateSide
 from partwise.engines.base import Engine
 from partwise.engines.blocks import Block
+from partwise.kernels.arrays import Floats
 from partwise.passes.floors import Floors
 from partwise.passes.side import Side
 from partwise.priors.base import PriorFamily
 from partwise.priors.mixture import MixtureFamily
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

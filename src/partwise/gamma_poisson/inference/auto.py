@@ -7,7 +7,6 @@ from copy import copy
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
 from partwise.core.convergence import SmallChange
 from partwise.core.data import SparseData
@@ -16,8 +15,15 @@ from partwise.core.run import run
 from partwise.engines.base import Engine
 from partwise.gamma_poisson.inference import m_steps
 from partwise.gamma_poisson.inference.exact_em import ExactEM, ExactState, is_cheap
-from partwise.gamma_poisson.inference.gain import Drift, GainLedger, expected_gain
-from partwise.gamma_poisson.inference.gibbs import Averages, Chain, GibbsEStep, mean_rows
+from partwise.gamma_poisson.inference.gibbs import (
+    Averages,
+    Chain,
+    Drift,
+    GainLedger,
+    GibbsEStep,
+    expected_gain,
+    mean_rows,
+)
 from partwise.gamma_poisson.inference.m_steps import drawn_totals, perturbed_dictionary, profile_shapes
 from partwise.gamma_poisson.inference.pruning import Merging, Removing
 from partwise.gamma_poisson.inference.sweeps import GibbsSweeps
@@ -29,10 +35,9 @@ from partwise.gamma_poisson.inference.vem import (
     VariationalEM,
 )
 from partwise.gamma_poisson.model import GammaPoissonModel, column_norms
+from partwise.kernels.arrays import Floats
 from partwise.passes.side import Side
 from partwise.poisson.inference.coordinate import CoordinateDescent
-
-Floats = NDArray[np.float64]
 
 # Of the Poisson factorizations that serve as starts: nats a count and iteration, and most iterations.
 _START_TOL, _START_ITERATIONS = 1e-5, 100

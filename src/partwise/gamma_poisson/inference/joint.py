@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import gammaln, xlogy
 
 from partwise.core.data import SparseData
@@ -17,11 +16,10 @@ from partwise.engines.blocks import Block, Made
 from partwise.errors import AllComponentsPrunedError
 from partwise.gamma_poisson.inference.m_steps import perturbed_dictionary
 from partwise.gamma_poisson.model import GammaPoissonModel, column_norms
+from partwise.kernels.arrays import Floats
 from partwise.passes.floors import activation_floor
 from partwise.passes.kernels import expected_counts
 from partwise.passes.side import Side, own_exposure, ready
-
-Floats = NDArray[np.float64]
 
 OBJECTIVE_EVERY = 10
 # The joint likelihood is unbounded where all activations of a component go to 0 and its rate to infinity.

@@ -15,12 +15,11 @@ from partwise.core.keys import Key
 from partwise.engines.base import Engine
 from partwise.engines.blocks import Block
 from partwise.errors import InvalidInputError
+from partwise.kernels.arrays import Floats
 from partwise.passes.side import Side
 from partwise.priors.flat import FlatPrior
 
 # First dictionaries.
-
-Floats = NDArray[np.float64]
 
 
 def even_dictionary(data: SparseData, shape: Floats, rate: Floats) -> Floats:

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from partwise.core.data import SparseData
 from partwise.core.keys import Key
@@ -17,9 +16,8 @@ from partwise.gamma_poisson.inference.m_steps import drawn_totals, perturbed_dic
 from partwise.gamma_poisson.inference.sweeps import take_rows
 from partwise.gamma_poisson.inference.vem import MeanField
 from partwise.gamma_poisson.model import GammaPoissonModel, column_norms
+from partwise.kernels.arrays import Floats
 from partwise.passes.side import Side
-
-Floats = NDArray[np.float64]
 
 _FORGETTING = 0.7
 

@@ -17,11 +17,11 @@ from partwise.gamma_poisson.inference.gibbs import Chain, GibbsEStep
 from partwise.gamma_poisson.inference.sweeps import take_rows
 from partwise.gamma_poisson.inference.vem import GammaVariationalState, MeanField, VariationalEM
 from partwise.gamma_poisson.model import GammaPoissonModel
+from partwise.kernels.arrays import Floats
 from partwise.likelihood.exact import exact, exact_cost
 from partwise.likelihood.problem import LogLikelihood
 from partwise.likelihood.smc import smc
 
-Floats = NDArray[np.float64]
 Rows = NDArray[np.intp]
 
 # Samples that merges are judged by, and multiply-adds for the exact likelihoods of one pair in one draw: 0.2 s or so.

@@ -19,9 +19,9 @@ from partwise.engines.blocks import TARGET_NONZEROS, Block, Made, Ragged, first_
 from partwise.engines.local import LocalEngine
 from partwise.gamma_poisson.kernels import draws
 from partwise.gamma_poisson.kernels.posterior import posterior_mean_rows, variational_mean_rows
+from partwise.kernels.arrays import Floats
 from partwise.passes.side import Side
 
-Floats = NDArray[np.float64]
 Words = tuple[np.uint64, np.uint64, np.uint64]
 
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import gammaln, psi
 
 from partwise.core.data import SparseData
@@ -16,10 +15,9 @@ from partwise.engines.base import Engine
 from partwise.engines.blocks import Block, Made
 from partwise.gamma_poisson.inference import m_steps
 from partwise.gamma_poisson.model import GammaPoissonModel, column_norms
+from partwise.kernels.arrays import Floats
 from partwise.passes.kernels import expected_counts
 from partwise.passes.side import Side, own_exposure, ready
-
-Floats = NDArray[np.float64]
 
 # exp E[log h] of tiny shapes underflows; a positive number keeps every rate from vanishing.
 _SMALLEST = 1e-200

@@ -7,19 +7,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from partwise.core.data import SparseData
 from partwise.core.keys import Key
 from partwise.engines.base import Engine
 from partwise.engines.blocks import Block, Made
+from partwise.kernels.arrays import Floats
 from partwise.passes.floors import Floors, activation_floor
 from partwise.poisson import kernels
 from partwise.poisson.inference.multiplicative import Multiplicative
 from partwise.poisson.inference.passes import PoissonSide, step_by_rows
 from partwise.poisson.inference.state import PoissonState, Start, start_factors
-
-Floats = NDArray[np.float64]
 
 _SWEEPS = 2
 # A few rows at a time need no arrays of the size of a factor beside the factors.

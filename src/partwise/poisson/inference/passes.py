@@ -15,14 +15,13 @@ from partwise.core.blas import one_blas_thread
 from partwise.core.data import SparseData
 from partwise.engines.base import Engine
 from partwise.engines.blocks import TARGET_NONZEROS, Block, Made, row_blocks
+from partwise.kernels.arrays import Floats
 from partwise.passes.floors import Floors, activation_floor
 from partwise.passes.kernels import expected_counts
 from partwise.passes.side import NONZEROS_AT_ONCE, Side, own_exposure, ready
 from partwise.poisson import kernels
 from partwise.poisson.inference.state import PoissonState, rows_of_usual_size
 from partwise.priors.flat import FlatPrior
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

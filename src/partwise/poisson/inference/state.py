@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from partwise.core.data import SparseData
 from partwise.core.keys import Key
 from partwise.errors import InvalidInputError
+from partwise.kernels.arrays import Floats
 from partwise.passes.floors import Floors
 
 # Data of extreme size, brought to a usual one by powers of 2, which change no digit: squares of 1e200 overflow.
@@ -46,7 +47,6 @@ def rows_of_usual_size(data: SparseData) -> tuple[SparseData, NDArray[np.int32]]
     return data.with_values(values), exponents
 
 
-Floats = NDArray[np.float64]
 Start = str | tuple[Floats, Floats]
 
 

@@ -224,7 +224,7 @@ class TestScore:
         )
         np.testing.assert_allclose(model.completion(X).means, by_hand, rtol=1e-9)
         assert model.completion(X).per_token == model.score(X)
-        other = model.completion(X, key=Key(1))
+        other = model.completion(X, random_state=1)
         assert other.per_token != model.score(X)
         assert other.per_token == pytest.approx(model.score(X), abs=0.05)
 

@@ -17,10 +17,9 @@ from partwise.core.keys import RandomState
 from partwise.kernels.categories import categorical
 from partwise.kernels.jit import kernel
 from partwise.kernels.streams import Stream, new_stream, next_uniform, seek
-from partwise.likelihood.kernels.particles import choose_parents, log_mean_weight
 from partwise.likelihood.kernels.rows import RowModel, gather_row, row_buffers
-from partwise.likelihood.problem import LikelihoodProblem
-from partwise.likelihood.result import LogLikelihood
+from partwise.likelihood.kernels.tokens import choose_parents, log_mean_weight
+from partwise.likelihood.problem import LikelihoodProblem, LogLikelihood
 
 Floats = NDArray[np.float64]
 

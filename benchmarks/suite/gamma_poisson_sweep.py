@@ -27,22 +27,22 @@ def measure(settings: Settings) -> Iterator[Line]:
 
 
 class _Sweeper:
-    """Sweeps of ours given a dictionary, after some to settle."""
+    """GibbsSweeps of ours given a dictionary, after some to settle."""
 
     def __init__(self, counts: Any, n_components: int, n_jobs: int) -> None:
         from partwise import CountMatrix
         from partwise.core.keys import Key
         from partwise.engines.resolve import resolve_engine
         from partwise.gamma_poisson.inference.gibbs import Chain
-        from partwise.gamma_poisson.inference.starts import perturbed_dictionary
-        from partwise.gamma_poisson.inference.sweeps import Sweeps
+        from partwise.gamma_poisson.inference.m_steps import perturbed_dictionary
+        from partwise.gamma_poisson.inference.sweeps import GibbsSweeps
 
         data = CountMatrix.build(counts)
         self.ones = np.ones(n_components)
         self.key = Key(0)
         self.number = 0
         engine = resolve_engine(None, n_jobs)
-        self.sweeps = Sweeps(data, engine)
+        self.sweeps = GibbsSweeps(data, engine)
         self.dictionary = perturbed_dictionary(self.key, data, self.ones, self.ones)
         self.inverse = 1.0 / (1.0 + self.dictionary.sum(axis=0, keepdims=True))
         self.counts = Chain.start(data, n_components, engine).sample_counts

@@ -15,10 +15,8 @@ from partwise.core.keys import RandomState
 from partwise.kernels.jit import kernel
 from partwise.kernels.streams import new_stream, next_uniform, seek
 from partwise.likelihood import exact
-from partwise.likelihood.averages import average_draws
 from partwise.likelihood.kernels.rows import Floats, RowModel, Words
-from partwise.likelihood.problem import LikelihoodProblem
-from partwise.likelihood.result import LogLikelihood
+from partwise.likelihood.problem import LikelihoodProblem, LogLikelihood, average_draws
 
 
 # --8<-- [start:kernel]

@@ -14,10 +14,9 @@ from partwise.core.data import CountMatrix
 from partwise.core.keys import Key
 from partwise.core.run import run
 from partwise.empirical_bayes.inference.component import ComponentSweeps
-from partwise.empirical_bayes.inference.problem import Problem, Settings
+from partwise.empirical_bayes.inference.rates import EmpiricalBayesState
 from partwise.empirical_bayes.inference.starts import FirstState
-from partwise.empirical_bayes.inference.state import EmpiricalBayesState
-from partwise.empirical_bayes.inference.sweep import Sweeps
+from partwise.empirical_bayes.inference.sweep import Problem, Settings, Sweeps
 from partwise.engines.local import LocalEngine
 from partwise.priors.families import FAMILIES, resolve_family
 from partwise.priors.mixture import GammaMixture

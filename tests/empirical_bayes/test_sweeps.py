@@ -15,15 +15,13 @@ from partwise.core.data import CountMatrix
 from partwise.core.keys import Key
 from partwise.core.run import run
 from partwise.empirical_bayes import kernels
-from partwise.empirical_bayes.inference.problem import Problem, Settings
+from partwise.empirical_bayes.inference.rates import EmpiricalBayesState, Factor
 from partwise.empirical_bayes.inference.starts import FirstState
-from partwise.empirical_bayes.inference.state import EmpiricalBayesState, Factor
-from partwise.empirical_bayes.inference.sweep import Sweeps, sweep, without_collapsed
+from partwise.empirical_bayes.inference.sweep import Problem, Settings, Sweeps, sweep, without_collapsed
 from partwise.empirical_bayes.model import EmpiricalBayesModel
 from partwise.engines.local import LocalEngine
 from partwise.gamma_poisson.inference.m_steps import conditional_step
-from partwise.gamma_poisson.inference.variational import GammaPosterior, MeanField
-from partwise.gamma_poisson.inference.vem import VariationalEM
+from partwise.gamma_poisson.inference.vem import GammaPosterior, MeanField, VariationalEM
 from partwise.gamma_poisson.model import GammaPoissonModel
 from partwise.passes.side import Side
 from partwise.poisson.inference.multiplicative import Multiplicative
@@ -122,7 +120,8 @@ def test_variational_em_ends_where_sweeps_end(small_counts: np.ndarray) -> None:
     data = CountMatrix.build(small_counts)
     shape, rate = np.full(2, 0.7), np.full(2, 1.0)
     start = start_of(small_counts, 2)[1].T.copy()
-    gap = run(VariationalEM(shape, rate, False, start, ENGINE), data, key=Key(0), max_iter=2000, progress=False)
+    vem = VariationalEM(shape=shape, rate=rate, start=start, engine=ENGINE)
+    gap = run(vem, data, key=Key(0), max_iter=2000, progress=False)
     settings = Settings(resolve_family(GammaMixture.gamma(0.7, 1.0)), FAMILIES["flat"], prune=False)
     activations, _ = MeanField(data, ENGINE).means(gap.state.posterior)
     first = FirstState(settings, 2, (activations, gap.state.dictionary.T), ENGINE)

@@ -23,11 +23,9 @@ from partwise.engines.blocks import row_blocks
 
 SMALL_BLOCKS = (
     "passes.side",
-    "poisson.inference.activations",
-    "poisson.inference.by_rows",
+    "poisson.inference.passes",
     "likelihood.completion",
     "gamma_poisson.inference.sweeps",
-    "gamma_poisson.inference.activations",
     "allocation.inference.partial",
     "binary.inference.cells",
     "binary.inference.activations",

@@ -15,7 +15,7 @@ from partwise.core.keys import Key
 from partwise.engines.local import LocalEngine
 from partwise.errors import InterruptedFitWarning, InvalidInputError
 from partwise.gamma_poisson.inference.beta_gamma_gibbs import BetaGammaGibbs, BetaGammaState
-from partwise.gamma_poisson.inference.sweeps import Sweeps
+from partwise.gamma_poisson.inference.sweeps import GibbsSweeps
 
 ETA, SHAPE, KAPPA, EPSILON = 1.2, 0.8, 20.0, 0.7
 N_SAMPLES, N_FEATURES, N_COMPONENTS = 4, 3, 2
@@ -83,28 +83,28 @@ def test_sampler_keeps_the_joint_distribution(missing: bool) -> None:
 
 
 def wrong_rate(original: Any) -> Any:
-    def activations(self: Sweeps, key: Key, sample_counts: Any, shape: Any, inverse_rates: Any) -> Any:
+    def activations(self: GibbsSweeps, key: Key, sample_counts: Any, shape: Any, inverse_rates: Any) -> Any:
         return original(self, key, sample_counts, shape, inverse_rates / (1.0 - inverse_rates))
 
     return activations
 
 
 def wrong_shape(original: Any) -> Any:
-    def activations(self: Sweeps, key: Key, sample_counts: Any, shape: Any, inverse_rates: Any) -> Any:
+    def activations(self: GibbsSweeps, key: Key, sample_counts: Any, shape: Any, inverse_rates: Any) -> Any:
         return original(self, key, sample_counts, 2.0 * shape, inverse_rates)
 
     return activations
 
 
 def stale_allocations(original: Any) -> Any:
-    def allocations(self: Sweeps, key: Key, activations: Any, dictionary: Any, **options: Any) -> Any:
+    def allocations(self: GibbsSweeps, key: Key, activations: Any, dictionary: Any, **options: Any) -> Any:
         return original(self, key, np.ones_like(activations), dictionary, **options)
 
     return allocations
 
 
 def unseen_missing(original: Any) -> Any:
-    def allocations(self: Sweeps, key: Key, activations: Any, dictionary: Any, **options: Any) -> Any:
+    def allocations(self: GibbsSweeps, key: Key, activations: Any, dictionary: Any, **options: Any) -> Any:
         return original(self, key, activations, dictionary, impute=False)
 
     return allocations
@@ -120,7 +120,7 @@ def unseen_missing(original: Any) -> Any:
     ],
 )
 def test_planted_bugs_are_found(monkeypatch: pytest.MonkeyPatch, method: str, bug: Any, missing: bool) -> None:
-    monkeypatch.setattr(Sweeps, method, bug(getattr(Sweeps, method)))
+    monkeypatch.setattr(GibbsSweeps, method, bug(getattr(GibbsSweeps, method)))
     assert smallest_p_value(lambda seed: geweke_chain(seed, missing=missing), 1200) < FALSE_ALARM
 
 
@@ -155,7 +155,7 @@ def test_missing_cells_are_not_zeros(four_parts: np.ndarray) -> None:
 
 def test_same_bits_for_any_number_of_threads(four_parts: np.ndarray, monkeypatch: pytest.MonkeyPatch) -> None:
     # Blocks so small that there are many of them.
-    monkeypatch.setattr(Sweeps, "_blocks", property(lambda self: [(n, n + 20) for n in range(0, 200, 20)]))
+    monkeypatch.setattr(GibbsSweeps, "_blocks", property(lambda self: [(n, n + 20) for n in range(0, 200, 20)]))
     models = [BetaGammaPFA(5, n_draws=10, burn_in=10, random_state=3, n_jobs=n).fit(four_parts) for n in (1, 2, 3)]
     for other in models[1:]:
         np.testing.assert_array_equal(models[0].components_, other.components_)

@@ -13,7 +13,7 @@ from partwise.core.keys import Key
 from partwise.engines.local import LocalEngine
 from partwise.gamma_poisson import GammaPoissonModel
 from partwise.gamma_poisson.inference.gibbs import Chain, GibbsEStep
-from partwise.gamma_poisson.inference.sweeps import Sweeps
+from partwise.gamma_poisson.inference.sweeps import GibbsSweeps
 
 MODEL = GammaPoissonModel(np.array([[2.0, 0.3], [0.5, 1.5], [0.2, 0.8]]), shape=[0.7, 2.0], rate=[0.6, 1.5])
 N_SAMPLES = 4
@@ -71,14 +71,14 @@ def test_sampler_keeps_the_joint_distribution(collapsed: bool, missing: bool) ->
 def missing_total(original: Any) -> Any:
     """The rate of the activations' gamma without the column sums of the dictionary."""
 
-    def activations(self: Sweeps, key: Key, sample_counts: Any, shape: Any, inverse_rates: Any) -> Any:
+    def activations(self: GibbsSweeps, key: Key, sample_counts: Any, shape: Any, inverse_rates: Any) -> Any:
         return original(self, key, sample_counts, shape, np.atleast_2d(1 / MODEL.rate))
 
     return activations
 
 
 def wrong_shape(original: Any) -> Any:
-    def activations(self: Sweeps, key: Key, sample_counts: Any, shape: Any, inverse_rates: Any) -> Any:
+    def activations(self: GibbsSweeps, key: Key, sample_counts: Any, shape: Any, inverse_rates: Any) -> Any:
         return original(self, key, sample_counts, np.ones_like(shape), inverse_rates)
 
     return activations
@@ -87,7 +87,7 @@ def wrong_shape(original: Any) -> Any:
 def stale_allocations(original: Any) -> Any:
     """Allocations given activations of before."""
 
-    def allocations(self: Sweeps, key: Key, activations: Any, dictionary: Any, **options: Any) -> Any:
+    def allocations(self: GibbsSweeps, key: Key, activations: Any, dictionary: Any, **options: Any) -> Any:
         return original(self, key, np.tile(MODEL.shape / MODEL.rate, (N_SAMPLES, 1)), dictionary, **options)
 
     return allocations
@@ -98,5 +98,5 @@ def stale_allocations(original: Any) -> Any:
     [("activations", missing_total), ("activations", wrong_shape), ("allocations", stale_allocations)],
 )
 def test_planted_bugs_are_found(monkeypatch: pytest.MonkeyPatch, method: str, bug: Any) -> None:
-    monkeypatch.setattr(Sweeps, method, bug(getattr(Sweeps, method)))
+    monkeypatch.setattr(GibbsSweeps, method, bug(getattr(GibbsSweeps, method)))
     assert smallest_p_value(geweke_chain, N_CHAINS) < FALSE_ALARM

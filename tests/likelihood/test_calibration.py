@@ -9,7 +9,7 @@ import pytest
 from likelihood_cases import MODEL, SHORT, repeated, topic_document, truth
 
 from partwise.likelihood import annealed, auto, direct_sampling, left_to_right, smc
-from partwise.likelihood.result import LogLikelihood
+from partwise.likelihood.problem import LogLikelihood
 
 # The spread of 200 replicates is known to 5%, so 25% are five of its standard errors.
 N_REPLICATES = 200

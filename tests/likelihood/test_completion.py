@@ -20,9 +20,8 @@ from partwise import CountMatrix, PoissonNMF, Table
 from partwise.core.keys import Key
 from partwise.engines.local import LocalEngine
 from partwise.errors import InvalidInputError
-from partwise.likelihood.completion import SMOOTHING, Completion, predict_tokens
+from partwise.likelihood.completion import SMOOTHING, Completion, predict_tokens, split_tokens
 from partwise.likelihood.kernels.completion import predict_rows
-from partwise.likelihood.split import split_tokens
 
 Floats = NDArray[np.float64]
 
@@ -80,7 +79,9 @@ class TestSplit:
         changed[:10] = 99
         changed[20:] = 0
         np.testing.assert_array_equal(halves(CountMatrix.build(changed))[0][10:20], first[10:20])
-        monkeypatch.setattr("partwise.likelihood.split.row_blocks", lambda indptr: list(pairwise(range(len(indptr)))))
+        monkeypatch.setattr(
+            "partwise.likelihood.completion.row_blocks", lambda indptr: list(pairwise(range(len(indptr))))
+        )
         for n_jobs in (1, 3):
             threaded, _ = split_tokens(data, Key(0), engine=LocalEngine(n_jobs))
             np.testing.assert_array_equal(threaded.to_scipy().toarray(), first)
@@ -223,7 +224,7 @@ class TestScore:
         )
         np.testing.assert_allclose(model.completion(X).means, by_hand, rtol=1e-9)
         assert model.completion(X).per_token == model.score(X)
-        other = model.completion(X, key=Key(1))
+        other = model.completion(X, random_state=1)
         assert other.per_token != model.score(X)
         assert other.per_token == pytest.approx(model.score(X), abs=0.05)
 

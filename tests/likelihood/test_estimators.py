@@ -12,7 +12,7 @@ from scipy.stats import nbinom
 
 from partwise.errors import InvalidInputError
 from partwise.likelihood import annealed, auto, direct_sampling, exact, harmonic_mean, left_to_right, smc
-from partwise.likelihood.result import LogLikelihood
+from partwise.likelihood.problem import LogLikelihood
 
 UNBIASED = [direct_sampling, smc, annealed]
 SAMPLED = [*UNBIASED, harmonic_mean, left_to_right]

@@ -13,9 +13,9 @@ import pytest
 from partwise.likelihood.kernels.jacobi import beta_rule
 from partwise.likelihood.kernels.lattice import forward_step
 from partwise.likelihood.kernels.lattice_walk import fill_tables, make_walk, present_states
-from partwise.likelihood.kernels.products import exponent_sum, list_bits, log_products, plain_products
+from partwise.likelihood.kernels.quadrature import exponent_sum, list_bits, log_products, plain_products
 from partwise.likelihood.kernels.rows import OpenRow, RowModel, gather_row, row_buffers
-from partwise.likelihood.kernels.token_order import in_turn, interleave
+from partwise.likelihood.kernels.tokens import in_turn, interleave
 
 
 def _address(state: tuple[int, ...]) -> int:

@@ -12,11 +12,10 @@ from reference import log_probability, log_probability_of_two
 from partwise.errors import InvalidInputError
 from partwise.likelihood import exact
 from partwise.likelihood.kernels import lattice
-from partwise.likelihood.kernels.lattice_range import nothing_lost, nothing_lost_on_the_way
-from partwise.likelihood.kernels.lattice_walk import make_walk, present_states
+from partwise.likelihood.kernels.lattice import wide_lattice_rows
+from partwise.likelihood.kernels.lattice_walk import make_walk, nothing_lost, nothing_lost_on_the_way, present_states
 from partwise.likelihood.kernels.rows import OpenRow, row_buffers
-from partwise.likelihood.kernels.token_order import in_turn, interleave
-from partwise.likelihood.kernels.wide_lattice import wide_lattice_rows
+from partwise.likelihood.kernels.tokens import in_turn, interleave
 from partwise.likelihood.problem import LikelihoodProblem
 
 TOLERANCE = 1e-13

@@ -10,7 +10,7 @@ from reference import posterior
 
 from partwise.errors import InvalidInputError
 from partwise.likelihood import exact, posterior_moments
-from partwise.likelihood.kernels import lattice_moments, lattice_range
+from partwise.likelihood.kernels import lattice_moments, lattice_walk
 from partwise.likelihood.moments import PosteriorMoments
 
 METHODS = ("auto", "lattice", "subcount")
@@ -182,9 +182,9 @@ def test_rows_without_a_posterior_are_refused() -> None:
 
 
 def test_rows_beyond_the_range_of_doubles_are_refused(monkeypatch: Any) -> None:
-    monkeypatch.setattr(lattice_range, "nothing_lost", lambda *args: False)
-    monkeypatch.setattr(lattice_range, "nothing_lost_on_the_way", lambda *args: False)
-    log_of_sum: Any = lattice_range.log_of_sum
+    monkeypatch.setattr(lattice_walk, "nothing_lost", lambda *args: False)
+    monkeypatch.setattr(lattice_walk, "nothing_lost_on_the_way", lambda *args: False)
+    log_of_sum: Any = lattice_walk.log_of_sum
     monkeypatch.setattr(lattice_moments, "log_of_sum", log_of_sum.py_func)
     _uncompiled(monkeypatch)
     with pytest.raises(InvalidInputError, match="row 1 of X span more than the range"):

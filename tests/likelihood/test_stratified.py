@@ -8,7 +8,7 @@ import pytest
 from partwise.kernels.streams import new_stream, seek
 from partwise.likelihood import exact, smc
 from partwise.likelihood.kernels.lanes import stratified_uniforms
-from partwise.likelihood.kernels.particles import lattice_multiplier
+from partwise.likelihood.kernels.tokens import lattice_multiplier
 
 
 @pytest.mark.parametrize("size", [2, 7, 32, 33, 50, 62, 64, 66, 81])

@@ -48,7 +48,7 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         made.append(len(blocks))
         return blocks
 
-    for place in ("passes.side", "likelihood.split", "likelihood.completion"):
+    for place in ("passes.side", "likelihood.completion"):
         monkeypatch.setattr(f"partwise.{place}.row_blocks", cut)
     return made
 

@@ -18,7 +18,7 @@ from partwise.priors.kernels.evidence import (
     log_evidence,
     shape_constants,
 )
-from partwise.priors.kernels.pair import pair_evidence
+from partwise.priors.kernels.newton import pair_evidence
 from partwise.priors.mixture import saturated
 
 SHAPES = [1e-6, 0.01, 0.7, 1.0, 9.9, 12.0, 300.0, 1e6, 1e12]

@@ -8,15 +8,14 @@ from rate_sets import RateSet, duality_gap, rate_sets, slow_maximum
 
 from partwise import ebpm
 from partwise.errors import InvalidInputError
+from partwise.priors.base import Fixed
 from partwise.priors.exponential_mixture import ExponentialMixture
 from partwise.priors.families import FAMILIES, resolve_family
-from partwise.priors.fixed import Fixed
 from partwise.priors.flat import FlatPrior
 from partwise.priors.gamma import GammaFamily
 from partwise.priors.mixture import GammaMixture
 from partwise.priors.observations import Observations
-from partwise.priors.pair import Pair
-from partwise.priors.two_gamma import TwoGammaFamily
+from partwise.priors.two_gamma import Pair, TwoGammaFamily
 
 PARAMETRIC = ["gamma", "point-gamma", "two-gamma"]
 GRIDS = ["exponential-mixture", "gamma-mixture", "nonparametric"]

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from scipy.special import digamma, gammaln, polygamma
 
+from partwise.priors.base import Fixed
 from partwise.priors.families import resolve_family
-from partwise.priors.fixed import Fixed
-from partwise.priors.kernels.gamma_posterior import gamma_posterior
+from partwise.priors.kernels.posterior import gamma_posterior
 from partwise.priors.mixture import GammaMixture
 
 

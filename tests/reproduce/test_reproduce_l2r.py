@@ -18,8 +18,8 @@ from mutants import mutant
 from partwise.core.data import CountMatrix
 from partwise.core.keys import key_from
 from partwise.likelihood import direct_sampling, exact, harmonic_mean, left_to_right
+from partwise.likelihood.completion import split_tokens
 from partwise.likelihood.kernels import left_to_right as kernels
-from partwise.likelihood.split import split_tokens
 from partwise.reproduce import available, find
 from partwise.reproduce._notebook import Notebook
 from partwise.reproduce.l2r._corpora import Corpus, draw_rows, enumerable, of_all_lengths, small

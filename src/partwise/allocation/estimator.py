@@ -29,7 +29,7 @@ from partwise.core.keys import RandomState, key_from
 from partwise.errors import InvalidInputError
 from partwise.kernels.arrays import Floats
 from partwise.likelihood.auto import STD_ERROR, auto
-from partwise.likelihood.result import LogLikelihood
+from partwise.likelihood.problem import LogLikelihood
 from partwise.poisson.inference.state import Start, checked_start
 from partwise.sampling.chains import KeepsChains, check_chains
 

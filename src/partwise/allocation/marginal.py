@@ -17,7 +17,7 @@ from partwise.core.keys import Key, RandomState, key_from
 from partwise.engines.resolve import resolve_engine
 from partwise.errors import InaccurateWarning, InvalidInputError
 from partwise.kernels.arrays import Floats
-from partwise.likelihood.result import LogLikelihood, log_mean
+from partwise.likelihood.problem import LogLikelihood, log_mean
 
 _INACCURATE = 1.0
 

@@ -19,7 +19,7 @@ from partwise.io.optional import require
 from partwise.sampling.chains import Diagnostic, diagnose
 
 if TYPE_CHECKING:
-    from partwise.likelihood.result import LogLikelihood
+    from partwise.likelihood.problem import LogLikelihood
 
 Floats = NDArray[np.float64]
 

@@ -22,18 +22,15 @@ from partwise.core.keys import RandomState, key_from
 from partwise.core.validation import refuse_far_from_counts
 from partwise.empirical_bayes.inference.activations import expected_counts
 from partwise.empirical_bayes.inference.component import ComponentSweeps
-from partwise.empirical_bayes.inference.problem import Problem, Settings, size_factors
 from partwise.empirical_bayes.inference.rates import posteriors
-from partwise.empirical_bayes.inference.scaling import ScaledFit
 from partwise.empirical_bayes.inference.starts import FirstState
-from partwise.empirical_bayes.inference.sweep import Sweeps
-from partwise.empirical_bayes.posterior import FactorPosterior
+from partwise.empirical_bayes.inference.sweep import Problem, Settings, Sweeps, size_factors
+from partwise.empirical_bayes.posterior import FactorPosterior, ScaledFit
+from partwise.kernels.arrays import Floats
 from partwise.passes.side import Side
 from partwise.poisson.inference.state import Start, checked_start
 from partwise.priors.base import RatePrior
 from partwise.priors.families import FAMILIES, resolve_family
-
-Floats = NDArray[np.float64]
 
 _ALGORITHMS: dict[str, type[Sweeps]] = {"sweep": Sweeps, "component": ComponentSweeps}
 # Arrays and tuples are what model files keep of priors and of families with options.

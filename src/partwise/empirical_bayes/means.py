@@ -6,19 +6,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from partwise.core.blas import one_blas_thread
 from partwise.core.keys import key_from
 from partwise.errors import InvalidInputError
+from partwise.kernels.arrays import Floats
 from partwise.priors.base import RatePrior
 from partwise.priors.components import PosteriorComponents
 from partwise.priors.families import resolve_family
 from partwise.priors.grid import GridFamily
 from partwise.priors.mixture import posterior_components
 from partwise.priors.observations import Observations
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

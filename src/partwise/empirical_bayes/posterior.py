@@ -1,4 +1,4 @@
-"""The posterior of a factor, component by component."""
+"""What a fit gives to users: the posterior of a factor, and all arrays on the scale that users see."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from partwise.core.keys import key_from
-from partwise.priors.base import RatePrior
+from partwise.empirical_bayes.inference.rates import EmpiricalBayesState, Factor, is_flat
+from partwise.empirical_bayes.inference.sweep import Problem, Settings, size_factors
+from partwise.kernels.arrays import Floats
+from partwise.priors.base import Fixed, PriorFamily, RatePrior
 from partwise.priors.components import PosteriorComponents
-from partwise.priors.mixture import posterior_components
-
-Floats = NDArray[np.float64]
+from partwise.priors.mixture import GammaMixture, posterior_components
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,3 +84,87 @@ class FactorPosterior:
 
     def _components(self, k: int) -> PosteriorComponents:
         return posterior_components(self.priors[k], self.counts[:, k], self.exposure[:, k])
+
+
+# A fit on the scale on which users see it: components that sum to 1, activations that are expected counts.
+
+Packed = tuple[Floats, NDArray[np.int64]]
+
+
+@dataclass(frozen=True, eq=False)
+class ScaledFit:
+    """A fit with components that sum to 1, and activations that are expected counts.
+
+    Where a prior was given, or one does not say how it scales, the scale of the fit is kept.
+
+    Attributes
+    ----------
+    dictionary, geometric
+        E[w_fk] and exp(E[log w_fk]), the background included.
+    dictionary_counts, dictionary_exposure
+        Expected counts and exposures, relative to the background.
+    background
+        Known factors of the features.
+    feature_shares, size_unit
+        With which new samples get their size factors.
+    mean_activations, component_counts
+        Mean activation, and expected counts in all, of each component.
+    activation_priors, dictionary_priors
+        Numbers of the priors, and how many each has.
+    """
+
+    dictionary: Floats
+    geometric: Floats
+    dictionary_counts: Floats
+    dictionary_exposure: Floats
+    background: Floats
+    feature_shares: Floats
+    size_unit: float
+    mean_activations: Floats
+    component_counts: Floats
+    activation_priors: Packed
+    dictionary_priors: Packed
+
+    @classmethod
+    def of(cls, problem: Problem, state: EmpiricalBayesState, settings: Settings) -> ScaledFit:
+        """What the state of a fit to a problem stands for."""
+        data, activations, dictionary = problem.samples.data, state.activations, state.dictionary
+        n_samples, n_features = data.shape
+        background = np.ones(n_features) if problem.features.scales is None else problem.features.scales
+        families = settings.activation_family, settings.dictionary_family
+        shares = data.column_sums / data.total
+        unit = 1.0
+        if settings.size_factors:
+            unit = float(size_factors(data, shares[:, None], problem.samples.engine).mean())
+        means, geometric = dictionary.mean * background[:, None], dictionary.geometric * background[:, None]
+        scale = np.ones(state.n_components)
+        if all(_can_be_scaled(*pair) for pair in zip(families, (activations, dictionary), strict=True)):
+            scale = np.where(means.sum(axis=0) > 0, means.sum(axis=0), 1.0)
+        return cls(
+            dictionary=means / scale,
+            geometric=geometric / scale,
+            dictionary_counts=dictionary.counts,
+            dictionary_exposure=dictionary.exposure * scale,
+            background=background,
+            feature_shares=shares,
+            size_unit=unit,
+            mean_activations=problem.samples.weighted(activations.mean)[1] / n_samples * scale,
+            component_counts=dictionary.counts.sum(axis=0),
+            activation_priors=_scaled(activations, families[0], scale),
+            dictionary_priors=_scaled(dictionary, families[1], 1.0 / scale),
+        )
+
+
+def _can_be_scaled(family: PriorFamily, factor: Factor) -> bool:
+    """Whether the priors of a factor are learnt, and mixtures of gammas (or there are none)."""
+    if isinstance(family, Fixed):
+        return is_flat(family)
+    return all(isinstance(prior, GammaMixture) for prior in factor.priors(family))
+
+
+def _scaled(factor: Factor, family: PriorFamily, scale: Floats) -> Packed:
+    if np.all(scale == 1.0) or isinstance(family, Fixed):
+        return factor.prior_numbers, factor.prior_sizes
+    priors = zip(factor.priors(family), scale, strict=True)
+    numbers = [prior.scaled(float(factor)).pack() for prior, factor in priors if isinstance(prior, GammaMixture)]
+    return np.concatenate(numbers), factor.prior_sizes

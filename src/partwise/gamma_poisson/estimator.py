@@ -6,7 +6,6 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils._param_validation import StrOptions
 
 from partwise.contract.declaration import Candidate, Declaration
@@ -16,18 +15,16 @@ from partwise.core.data import CountMatrix, SparseData
 from partwise.core.validation import positive_each
 from partwise.errors import InvalidInputError
 from partwise.gamma_poisson.gamma_activations import GammaActivations
-from partwise.gamma_poisson.inference.activations import variational_mean
 from partwise.gamma_poisson.inference.auto import Auto
 from partwise.gamma_poisson.inference.exact_em import ExactEM
 from partwise.gamma_poisson.inference.joint import JointEM
-from partwise.gamma_poisson.inference.mcem import MonteCarloEM
+from partwise.gamma_poisson.inference.m_steps import given_dictionary
+from partwise.gamma_poisson.inference.mcem import MonteCarloEM, StochasticApproximationEM
 from partwise.gamma_poisson.inference.online import OnlineEM, OnlineState
-from partwise.gamma_poisson.inference.saem import StochasticApproximationEM
-from partwise.gamma_poisson.inference.starts import given_dictionary
+from partwise.gamma_poisson.inference.sweeps import variational_mean
 from partwise.gamma_poisson.inference.vem import VariationalEM
 from partwise.gamma_poisson.model import GammaPoissonAlgorithm, GammaPoissonModel
-
-Floats = NDArray[np.float64]
+from partwise.kernels.arrays import Floats
 
 # Most iterations, where the user says nothing.
 _MAX_ITER = {"auto": 2000, "vem": 2000, "joint": 2000, "exact-em": 1000}
@@ -180,9 +177,16 @@ class GammaPoissonNMF(GammaActivations):
         return positive_each(shape, "shape", self.n_components), positive_each(self.rate, "rate", self.n_components)
 
     def _fit(self, data: CountMatrix) -> None:
-        algorithm = self._algorithm(data)
+        # In nats.
+        tol = max(self.tol * data.total, _NEGLIGIBLE) if self.tol > 0 else 0.0
+        algorithm = self._algorithm(data, tol)
+        rule: Rule | None = None
+        if tol > 0 and self.inference == "auto":
+            rule = Threshold("remaining_gain", tol / data.total)
+        elif tol > 0 and self.inference in ("vem", "joint", "exact-em"):
+            rule = SmallChange(tol, 1.0, patience=2)
         max_iter = _MAX_ITER.get(self.inference, _MAX_ITER_OF_OTHERS) if self.max_iter is None else self.max_iter
-        result = self._run(algorithm, data, max_iter=max_iter, convergence=self._rule(data))
+        result = self._run(algorithm, data, max_iter=max_iter, convergence=rule)
         self._store(algorithm.model(result.state))
 
     def _settings(self, data: SparseData) -> dict[str, Any]:
@@ -197,11 +201,10 @@ class GammaPoissonNMF(GammaActivations):
             "engine": self._engine(),
         }
 
-    def _algorithm(self, data: SparseData) -> GammaPoissonAlgorithm:
+    def _algorithm(self, data: SparseData, tol: float) -> GammaPoissonAlgorithm:
         settings = self._settings(data)
         if self.inference == "auto":
-            tol = self._tol(data) / data.total
-            return Auto(**settings, n_starts=self.n_starts, tol=tol, n_jobs=self.n_jobs)
+            return Auto(**settings, n_starts=self.n_starts, tol=tol / data.total, n_jobs=self.n_jobs)
         if self.inference == "vem":
             return VariationalEM(**settings)
         if self.inference == "exact-em":
@@ -229,18 +232,6 @@ class GammaPoissonNMF(GammaActivations):
     def _sweeps(self, inference: str) -> tuple[int, int]:
         draws, burn_in = _SWEEPS.get(inference, _SWEEPS_OF_OTHERS)
         return self.draws_per_iter or draws, burn_in if self.burn_in_per_iter is None else self.burn_in_per_iter
-
-    def _rule(self, data: SparseData) -> Rule | None:
-        """When the algorithm has converged; None if it runs for ``max_iter`` iterations."""
-        if self.tol > 0 and self.inference == "auto":
-            return Threshold("remaining_gain", self._tol(data) / data.total)
-        if self.tol > 0 and self.inference in ("vem", "joint", "exact-em"):
-            return SmallChange(self._tol(data), 1.0, patience=2)
-        return None
-
-    def _tol(self, data: SparseData) -> float:
-        """In nats."""
-        return max(self.tol * data.total, _NEGLIGIBLE) if self.tol > 0 else 0.0
 
     def _store(self, model: GammaPoissonModel) -> None:
         self._store_components(model.dictionary, model.dictionary.sum(axis=0) * model.shape / model.rate)

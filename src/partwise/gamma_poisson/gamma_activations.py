@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from partwise.contract.counts import CountModel
 from partwise.contract.heldout import SMOOTHING
@@ -15,11 +14,10 @@ from partwise.core.data import CountMatrix
 from partwise.core.keys import RandomState, key_from
 from partwise.core.validation import refuse_far_from_counts
 from partwise.errors import InvalidInputError
-from partwise.gamma_poisson.inference.activations import N_DRAWS, posterior_draws, posterior_mean
+from partwise.gamma_poisson.inference.sweeps import N_DRAWS, posterior_draws, posterior_mean
+from partwise.kernels.arrays import Floats
 from partwise.likelihood.auto import STD_ERROR, auto
-from partwise.likelihood.result import LogLikelihood
-
-Floats = NDArray[np.float64]
+from partwise.likelihood.problem import LogLikelihood
 
 
 @dataclass(eq=False, repr=False)

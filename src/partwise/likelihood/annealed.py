@@ -8,12 +8,10 @@ import numpy as np
 
 from partwise.core.keys import RandomState
 from partwise.kernels.streams import new_stream
-from partwise.likelihood.averages import average_draws, require_at_least
 from partwise.likelihood.kernels.annealed import annealed_rows
 from partwise.likelihood.kernels.lanes import N_LANES, new_lanes
 from partwise.likelihood.kernels.rows import RowModel, Words, row_buffers
-from partwise.likelihood.problem import LikelihoodProblem
-from partwise.likelihood.result import Floats, LogLikelihood
+from partwise.likelihood.problem import Floats, LikelihoodProblem, LogLikelihood, average_draws, require_at_least
 
 
 def annealed(

@@ -10,12 +10,10 @@ from scipy.special import ndtr, stdtrit
 
 from partwise.core.keys import RandomState
 from partwise.errors import InaccurateWarning, InvalidInputError
-from partwise.likelihood.exact import exact_logs
+from partwise.likelihood.exact import count_costs, exact_logs
 from partwise.likelihood.kernels.rows import Integers
 from partwise.likelihood.kernels.smc import OWN_LOOKAHEAD, OWN_STAGES, ParticleSettings
-from partwise.likelihood.plan import count_costs
-from partwise.likelihood.problem import LikelihoodProblem
-from partwise.likelihood.result import Floats, LogLikelihood
+from partwise.likelihood.problem import Floats, LikelihoodProblem, LogLikelihood
 from partwise.likelihood.smc import RESAMPLE_BELOW, smc_islands
 
 MAX_COST = 1e7

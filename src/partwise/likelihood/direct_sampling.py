@@ -5,10 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from partwise.core.keys import RandomState
-from partwise.likelihood.averages import average_draws
 from partwise.likelihood.kernels.sampling import activation_draws
-from partwise.likelihood.problem import LikelihoodProblem
-from partwise.likelihood.result import LogLikelihood
+from partwise.likelihood.problem import LikelihoodProblem, LogLikelihood, average_draws
 
 
 def direct_sampling(

@@ -15,10 +15,8 @@ from partwise.engines.resolve import resolve_engine
 from partwise.errors import InvalidInputError
 from partwise.io.table import Table
 from partwise.likelihood.auto import auto
-from partwise.likelihood.completion import Completion, predict_tokens
-from partwise.likelihood.problem import log_factorials
-from partwise.likelihood.result import Floats, LogLikelihood
-from partwise.likelihood.split import split_tokens
+from partwise.likelihood.completion import Completion, predict_tokens, split_tokens
+from partwise.likelihood.problem import Floats, LogLikelihood, log_factorials
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,8 @@ import numpy as np
 
 from partwise.core.keys import RandomState
 from partwise.errors import InvalidInputError
-from partwise.likelihood.averages import require_at_least
 from partwise.likelihood.kernels.left_to_right import left_to_right_rows
-from partwise.likelihood.problem import LikelihoodProblem
-from partwise.likelihood.result import LogLikelihood
+from partwise.likelihood.problem import LikelihoodProblem, LogLikelihood, require_at_least
 
 
 def left_to_right(
@@ -72,9 +70,11 @@ def left_to_right(
     logs, variances = np.empty((2, problem.n_rows))
     words = problem.key.for_stage("left to right").words
     settings = n_draws, n_inner if conditionals == "sampled" else 0, n_chains, words
-    problem.for_each_block(
-        lambda start, stop: left_to_right_rows(problem.model, *settings, start, stop, logs, variances)
-    )
+
+    def one(block: tuple[int, int]) -> None:
+        left_to_right_rows(problem.model, *settings, *block, logs, variances)
+
+    problem.engine.for_each(one, problem.row_blocks())
     # The conditionals carry the constants themselves.
     ess = np.full(problem.n_rows, float(n_draws))
     return problem.result(logs - problem.constants, np.sqrt(variances), ess)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -9,13 +10,10 @@ import numpy as np
 from scipy.special import psi
 
 from partwise.errors import InvalidInputError
+from partwise.likelihood.exact import LATTICE, MAX_COST, SUBCOUNT, count_costs
 from partwise.likelihood.kernels.lattice_moments import lattice_moment_rows
-from partwise.likelihood.kernels.moments import TotalMoments
-from partwise.likelihood.kernels.rows import Integers
-from partwise.likelihood.kernels.subcount_moments import subcount_moment_rows
-from partwise.likelihood.plan import LATTICE, MAX_COST, SUBCOUNT, ExactCost, count_costs
-from partwise.likelihood.problem import LikelihoodProblem
-from partwise.likelihood.result import Floats
+from partwise.likelihood.kernels.moments import TotalMoments, subcount_moment_rows
+from partwise.likelihood.problem import Floats, LikelihoodProblem
 
 # Forward, forward again and backward passes over the lattice; all sub-counts instead of those that the last one needs.
 _LATTICE_PASSES = 4.0
@@ -101,7 +99,13 @@ def posterior_moments(
     cost = replace(cost, costs=cost.costs[:, [LATTICE, SUBCOUNT]] * (_LATTICE_PASSES, _SUBCOUNT_PASSES))
     chosen = cost.choose(method)
     cost.check(chosen, max_cost)
-    moments = _moments(problem, cost, chosen)
+    n_rows, n_components = problem.n_rows, problem.dictionary.shape[1]
+    means, variances, digammas = np.zeros((3, n_rows, n_components))
+    allocations = np.zeros((problem.data.nnz, n_components))
+    moments = TotalMoments(np.zeros(n_rows), means, variances, digammas, allocations)
+    tasks = cost.tasks(lattice_moment_rows, problem.model, np.flatnonzero(chosen == LATTICE), LATTICE, moments)
+    tasks += cost.tasks(subcount_moment_rows, problem.model, np.flatnonzero(chosen == SUBCOUNT), SUBCOUNT, moments)
+    problem.engine.for_each(operator.call, tasks)
     lost = np.isnan(moments.log_values)
     if lost.any():
         n = int(np.argmax(lost))
@@ -117,14 +121,3 @@ def posterior_moments(
         allocations=moments.allocations,
         log_likelihood=problem.constants + moments.log_values,
     )
-
-
-def _moments(problem: LikelihoodProblem, cost: ExactCost, chosen: Integers) -> TotalMoments:
-    n_rows, n_components = problem.n_rows, problem.dictionary.shape[1]
-    means, variances, digammas = np.zeros((3, n_rows, n_components))
-    allocations = np.zeros((problem.data.nnz, n_components))
-    out = TotalMoments(np.zeros(n_rows), means, variances, digammas, allocations)
-    tasks = cost.tasks(lattice_moment_rows, problem.model, np.flatnonzero(chosen == LATTICE), LATTICE, out)
-    tasks += cost.tasks(subcount_moment_rows, problem.model, np.flatnonzero(chosen == SUBCOUNT), SUBCOUNT, out)
-    problem.engine.for_each(lambda task: task(), tasks)
-    return out

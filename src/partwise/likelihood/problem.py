@@ -1,4 +1,4 @@
-"""The question that all likelihood estimators answer: p(x) of rows of counts under a Gamma-Poisson model."""
+"""The question that all likelihood estimators answer, p(x) of rows of counts, the answer, and the shell of averages."""
 
 from __future__ import annotations
 
@@ -20,13 +20,60 @@ from partwise.engines.local import LocalEngine
 from partwise.engines.resolve import resolve_engine
 from partwise.errors import InvalidInputError
 from partwise.likelihood.kernels.rows import RowModel
-from partwise.likelihood.result import Floats, LogLikelihood
+
+Floats = NDArray[np.float64]
 
 _EXACT_SHARE = 0.1
 _ROWS_AT_ONCE = 1024
+_TOKENS_AT_ONCE = 4096
 _MOST_LABELS = 2**16
 _BYTES_OF_A_LABEL = 2
 _TOKENS_OF_A_TASK = 2**14
+
+
+@dataclass(frozen=True)
+class LogLikelihood:
+    """Estimated log p(x) of each row, in nats.
+
+    Attributes
+    ----------
+    values
+        Log-likelihood of each row; -inf where a row has a count that the model makes impossible.
+    std_errors
+        Standard error of each value; 0 where it is exact, infinite where nothing could be learnt.
+    ess
+        Effective sample size of the particles or draws behind each value; inf where it is exact.
+    """
+
+    values: Floats
+    std_errors: Floats
+    ess: Floats
+
+    @property
+    def total(self) -> float:
+        """Log-likelihood of all rows together."""
+        return float(self.values.sum())
+
+    @property
+    def total_std_error(self) -> float:
+        """Standard error of `total`: rows have independent streams."""
+        return float(np.sqrt(np.sum(np.square(self.std_errors))))
+
+
+def log_mean(logs: Floats) -> tuple[Floats, Floats, Floats]:
+    """Log of the mean of each row's exponentials, its standard error, and the effective number of terms.
+
+    The terms of a row are independent and of equal expectation: draws, annealed runs or islands. Where all of them are
+    zero, nothing is known: the error is infinite.
+    """
+    n_terms = logs.shape[1]
+    top = logs.max(axis=1, keepdims=True)
+    known = top[:, 0] > -np.inf
+    terms = np.exp(logs - np.where(known[:, None], top, 0.0))
+    mean = np.where(known, terms.mean(axis=1), 1.0)
+    errors = terms.std(axis=1, ddof=1) / (mean * np.sqrt(n_terms))
+    ess = np.where(known, n_terms * mean**2, 0.0) / np.where(known, np.square(terms).mean(axis=1), 1.0)
+    return top[:, 0] + np.log(mean), np.where(known, errors, np.inf), ess
 
 
 @dataclass(frozen=True)
@@ -177,15 +224,9 @@ class LikelihoodProblem:
         )
         return np.asarray(found).T
 
-    def for_each_block(
-        self, function: Callable[[int, int], object], blocks: list[tuple[int, int]] | None = None
-    ) -> None:
-        """Call ``function(start, stop)`` on blocks of rows, in parallel; it writes to rows of its own."""
-        self.engine.for_each(lambda block: function(*block), self.row_blocks() if blocks is None else blocks)
-
-    def row_blocks(self, tokens: int = 4096) -> list[tuple[int, int]]:
+    def row_blocks(self, tokens: int = 4096, *most_rows: int) -> list[tuple[int, int]]:
         """Blocks of about so many tokens: work on a row grows with its tokens, not with its nonzeros."""
-        return row_blocks(first_tokens(self.data), tokens)
+        return row_blocks(first_tokens(self.data), tokens, *most_rows)
 
 
 def _estimate_rows(
@@ -242,3 +283,45 @@ def _dictionary(dictionary: Any, n_features: int) -> Floats:
     if overflows.any():
         raise InvalidInputError(f"column {int(np.argmax(overflows))} of dictionary has no finite sum: scale it down.")
     return np.ascontiguousarray(weights)
+
+
+def average_draws(
+    problem: LikelihoodProblem, stage: str, n_draws: int, kernel: Callable[..., object], *settings: object
+) -> tuple[Floats, Floats, Floats]:
+    """Log mean, standard error and effective sample size of each row; draws of all rows never exist at once.
+
+    This is the shell of estimators that average independent draws: each is its kernel, its settings and this call.
+
+    Parameters
+    ----------
+    problem
+        The rows.
+    stage
+        The estimator's name, by which its random numbers differ from those of others.
+    n_draws
+        Draws for each row, at least 2: the standard error comes from their spread.
+    kernel
+        ``kernel(problem.model, *settings, words, start, stop, logs)`` writes the log of each draw's estimate for these
+        rows to ``logs`` (rows x draws), with the random numbers that ``words`` address.
+    settings
+        The estimator's own.
+    """
+    require_at_least(2, n_draws=n_draws)
+    words = problem.key.for_stage(stage).words
+    values, errors, ess = np.empty((3, problem.n_rows))
+
+    def one(block: tuple[int, int]) -> None:
+        start, stop = block
+        logs = np.empty((stop - start, n_draws))
+        kernel(problem.model, *settings, words, start, stop, logs)
+        values[start:stop], errors[start:stop], ess[start:stop] = log_mean(logs)
+
+    problem.engine.for_each(one, problem.row_blocks(_TOKENS_AT_ONCE, _ROWS_AT_ONCE))
+    return values, errors, ess
+
+
+def require_at_least(least: int, **settings: int) -> None:
+    """Refuse settings below the least that makes sense."""
+    for name, value in settings.items():
+        if value < least:
+            raise InvalidInputError(f"{name} must be at least {least}, got {value}.")

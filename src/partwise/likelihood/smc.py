@@ -13,8 +13,7 @@ from partwise.kernels.streams import new_stream
 from partwise.likelihood.kernels.lanes import N_LANES, new_lanes
 from partwise.likelihood.kernels.rows import Integers, row_buffers
 from partwise.likelihood.kernels.smc import OWN_LOOKAHEAD, OWN_STAGES, ParticleSettings, most_stages, smc_rows
-from partwise.likelihood.problem import LikelihoodProblem
-from partwise.likelihood.result import Floats, LogLikelihood, log_mean
+from partwise.likelihood.problem import Floats, LikelihoodProblem, LogLikelihood, log_mean
 
 RESAMPLE_BELOW = 0.9  # variance x time is flat around it
 
@@ -114,7 +113,8 @@ def smc_islands(
     longest[rows] = lengths
     problem.check_labels("smc", longest, n_lanes)
 
-    def one(start: int, stop: int) -> None:
+    def one(block: tuple[int, int]) -> None:
+        start, stop = block
         part = rows[start:stop]
         row = row_buffers(problem.data.indptr, part, n_components)
         longest = int(lengths[start:stop].max())
@@ -122,5 +122,5 @@ def smc_islands(
         how = problem.first_row, settings, together, first_island // together
         smc_rows(problem.model, part, *how, words, new_stream(), row, room, out[start:stop], ess[start:stop])
 
-    problem.for_each_block(one, row_blocks(np.concatenate(([0], np.cumsum(lengths))), _TOKENS_AT_ONCE))
+    problem.engine.for_each(one, row_blocks(np.concatenate(([0], np.cumsum(lengths))), _TOKENS_AT_ONCE))
     return out, ess

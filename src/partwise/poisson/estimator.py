@@ -6,7 +6,6 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils._param_validation import StrOptions
 
 from partwise.contract.counts import CountModel
@@ -17,17 +16,13 @@ from partwise.core.convergence import small_change
 from partwise.core.data import CountMatrix, SparseData
 from partwise.engines.base import Engine
 from partwise.errors import InvalidInputError
+from partwise.kernels.arrays import Floats
 from partwise.passes.floors import Floors
-from partwise.poisson.inference import by_rows
-from partwise.poisson.inference.activations import solve_activations, standard_errors
 from partwise.poisson.inference.coordinate import CoordinateDescent
 from partwise.poisson.inference.multiplicative import Multiplicative
 from partwise.poisson.inference.online import OnlineStatistics, absorb
-from partwise.poisson.inference.passes import PoissonSide
-from partwise.poisson.inference.state import PoissonState, Start, checked_start, scaled, start_factors
-from partwise.poisson.inference.units import usual_size
-
-Floats = NDArray[np.float64]
+from partwise.poisson.inference.passes import PoissonSide, finish_by_rows, solve_activations, standard_errors
+from partwise.poisson.inference.state import PoissonState, Start, checked_start, scaled, start_factors, usual_size
 
 _ALGORITHMS: dict[str, type[CoordinateDescent] | type[Multiplicative]] = {
     "coordinate": CoordinateDescent,
@@ -172,7 +167,7 @@ class PoissonNMF(CountModel):
     def _store(self, data: SparseData, state: PoissonState, engine: Engine) -> None:
         floors = Floors.of(data, self.n_components)
         if data.by_rows:
-            dictionary, totals, self.kkt_residual_ = by_rows.finish(data, engine, state)
+            dictionary, totals, self.kkt_residual_ = finish_by_rows(data, engine, state)
             means = totals / data.shape[0]
         else:
             state = scaled(np.asarray(state.activations), state.dictionary, floors)

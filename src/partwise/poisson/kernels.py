@@ -7,18 +7,12 @@ Throughout, ``factor`` is the side that is updated (rows of the data x component
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from partwise.kernels.arrays import Floats, Indices, Numbers, Starts
 from partwise.kernels.jit import kernel
 from partwise.passes.kernels import row_exposure
-
-Floats = NDArray[np.float64]
-Pointer = NDArray[np.int64]
-Index = NDArray[np.int32]
-Values = NDArray[Any]
 
 _CELLS_AT_ONCE = 16
 _FRESH_RATES_EVERY = 16
@@ -28,9 +22,9 @@ _SMALLEST_RATE = 1e-100
 
 @kernel
 def add_feature_gains(
-    indptr: Pointer,
-    indices: Index,
-    values: Values,
+    indptr: Starts,
+    indices: Indices,
+    values: Numbers,
     factor: Floats,
     other: Floats,
     with_logs: bool,
@@ -69,11 +63,11 @@ def add_feature_gains(
 
 @kernel
 def coordinate_descent(
-    indptr: Pointer,
-    indices: Index,
-    values: Values,
-    missing_indptr: Pointer,
-    missing_indices: Index,
+    indptr: Starts,
+    indices: Indices,
+    values: Numbers,
+    missing_indptr: Starts,
+    missing_indices: Indices,
     other: Floats,
     totals: Floats,
     floors: Floats,
@@ -195,11 +189,11 @@ def _reciprocal_step(gain: float, curvature: float, exposure: float) -> float:
 
 @kernel
 def kkt_residual(
-    indptr: Pointer,
-    indices: Index,
-    values: Values,
-    missing_indptr: Pointer,
-    missing_indices: Index,
+    indptr: Starts,
+    indices: Indices,
+    values: Numbers,
+    missing_indptr: Starts,
+    missing_indices: Indices,
     factor: Floats,
     other: Floats,
     totals: Floats,

@@ -12,8 +12,7 @@ from scipy.special import gammaln
 
 from partwise.core.data import SparseData
 from partwise.core.keys import Key
-
-Floats = NDArray[np.float64]
+from partwise.kernels.arrays import Floats
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What every rate prior offers, and every family of them."""
+"""What every rate prior offers, and every family of them; and the family of one prior that stays as it is."""
 
 from __future__ import annotations
 
@@ -52,3 +52,31 @@ class PriorFamily(Protocol):
 
     def unpack(self, numbers: Floats) -> RatePrior:
         """The prior whose `pack` these are."""
+
+
+# A prior that is given and stays as it is.
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """The family of one prior: whatever the counts, it is that one.
+
+    Parameters
+    ----------
+    prior
+        Anything with ``posterior(counts, exposure)``.
+    """
+
+    prior: RatePrior
+
+    def fit(self, counts: Floats, exposure: Floats, start: Any = None) -> RatePrior:
+        """The prior."""
+        return self.prior
+
+    def pack(self, prior: Any) -> Floats:
+        """Nothing: the prior is known."""
+        return np.zeros(0)
+
+    def unpack(self, numbers: Floats) -> RatePrior:
+        """The prior."""
+        return self.prior

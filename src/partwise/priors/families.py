@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 
 from partwise.errors import InvalidInputError
-from partwise.priors.base import PriorFamily, RatePrior
+from partwise.priors.base import Fixed, PriorFamily, RatePrior
 from partwise.priors.exponential_mixture import ExponentialMixture
-from partwise.priors.fixed import Fixed
 from partwise.priors.flat import FlatPrior
 from partwise.priors.gamma import GammaFamily
 from partwise.priors.gamma_mixture import GammaMixtureFamily

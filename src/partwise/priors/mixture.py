@@ -13,9 +13,9 @@ from scipy.special import gammaln, psi, xlogy, zeta
 from partwise.errors import InvalidInputError
 from partwise.priors.base import Floats, RatePosterior, RatePrior
 from partwise.priors.components import PosteriorComponents
-from partwise.priors.kernels.gamma_posterior import gamma_posterior
 from partwise.priors.kernels.posterior import (
     PLAIN_SHAPE,
+    gamma_posterior,
     mixture_divergence,
     mixture_posterior,
     mixture_shares,

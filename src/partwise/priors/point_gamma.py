@@ -10,7 +10,7 @@ import numpy as np
 from partwise.priors.gamma import GammaFamily, gamma_value
 from partwise.priors.mixture import GammaMixture, MixtureFamily
 from partwise.priors.observations import Observations
-from partwise.priors.pair import Pair, best_pair, enough
+from partwise.priors.two_gamma import Pair, best_pair, enough
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from partwise.contract.heldout import HiddenCells, ThinnedCounts
 from partwise.core.data import BinaryMatrix, CountMatrix
 from partwise.core.keys import Key
 from partwise.io.table import Table
-from partwise.likelihood.split import split_tokens
+from partwise.likelihood.completion import split_tokens
 
 N_FOLDS = 5
 """Parts into which tokens, or cells, are cut: one is held out, so train and test are 0.8 and 0.2 of the data."""

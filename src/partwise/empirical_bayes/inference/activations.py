@@ -15,10 +15,9 @@ from partwise.empirical_bayes.inference.rates import posteriors
 from partwise.engines.base import Engine
 from partwise.engines.blocks import Block, Made, row_blocks
 from partwise.engines.local import LocalEngine
+from partwise.kernels.arrays import Floats
 from partwise.passes.side import Side
 from partwise.priors.base import RatePrior
-
-Floats = NDArray[np.float64]
 
 _MOST_ROWS = 256
 _TOL, _MOST_SWEEPS = 1e-6, 10_000

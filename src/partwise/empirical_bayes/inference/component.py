@@ -5,15 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from partwise.empirical_bayes import kernels
-from partwise.empirical_bayes.inference.problem import Problem
-from partwise.empirical_bayes.inference.rates import RateSide
-from partwise.empirical_bayes.inference.state import EmpiricalBayesState, Factor
-from partwise.empirical_bayes.inference.sweep import Sweeps
-
-Floats = NDArray[np.float64]
+from partwise.empirical_bayes.inference.rates import EmpiricalBayesState, Factor, RateSide
+from partwise.empirical_bayes.inference.sweep import Problem, Sweeps
+from partwise.kernels.arrays import Floats
 
 
 @dataclass

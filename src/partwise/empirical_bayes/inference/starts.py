@@ -5,21 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
 from partwise.core.convergence import SmallChange
 from partwise.core.data import SparseData
 from partwise.core.keys import Key
 from partwise.core.run import run
 from partwise.empirical_bayes.inference.component import CellRates
-from partwise.empirical_bayes.inference.problem import Problem, Settings
-from partwise.empirical_bayes.inference.state import EmpiricalBayesState, Factor
-from partwise.empirical_bayes.inference.sweep import Sweeps, sweep
+from partwise.empirical_bayes.inference.rates import EmpiricalBayesState, Factor
+from partwise.empirical_bayes.inference.sweep import Problem, Settings, Sweeps, sweep
 from partwise.engines.base import Engine
+from partwise.kernels.arrays import Floats
 from partwise.poisson.inference.coordinate import CoordinateDescent
 from partwise.poisson.inference.state import PoissonState, Start, start_factors
-
-Floats = NDArray[np.float64]
 
 _TOL, _MOST_ITERATIONS = 1e-5, 200
 _GROWTH_SWEEPS = 30

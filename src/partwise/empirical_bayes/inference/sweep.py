@@ -1,4 +1,4 @@
-"""Algorithm 6.1 with q(Z) refreshed once for each factor: two passes over the data a sweep."""
+"""The problem of a fit, its ELBO, and Algorithm 6.1 with q(Z) refreshed once for each factor: two passes per sweep."""
 
 from __future__ import annotations
 
@@ -7,12 +7,130 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.special import gammaln
 
 from partwise.core.data import SparseData
 from partwise.core.keys import Key
-from partwise.empirical_bayes.inference.problem import Problem, Settings, bound
-from partwise.empirical_bayes.inference.state import EmpiricalBayesState
+from partwise.empirical_bayes.inference.rates import EmpiricalBayesState, Factor, RateSide
 from partwise.engines.base import Engine
+from partwise.engines.blocks import Block
+from partwise.kernels.arrays import Floats
+from partwise.passes.floors import Floors
+from partwise.passes.side import Side
+from partwise.priors.base import PriorFamily
+from partwise.priors.mixture import MixtureFamily
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the algorithms have in common.
+
+    Attributes
+    ----------
+    activation_family, dictionary_family
+        Where the priors come from.
+    size_factors
+        Whether the expected counts of a sample are in proportion to its total beside what its activations say.
+    background
+        The same for features.
+    prune
+        Whether components that hold next to nothing are taken out.
+    ease
+        Nats per count by which the prior of a component may be short of the best in a sweep (0.0001 to 0.01 in all),
+        where its family can stop early: the next sweep goes on from there. 0 = not at all.
+    """
+
+    activation_family: PriorFamily
+    dictionary_family: PriorFamily
+    size_factors: bool = False
+    background: bool = False
+    prune: bool = True
+    ease: float = 1e-8
+
+    def eased(self, family: PriorFamily, data: SparseData) -> PriorFamily:
+        """The family of the rows of some data with the tolerance of a sweep."""
+        if self.ease > 0 and isinstance(family, MixtureFamily):
+            nats = float(np.clip(self.ease * data.total, 1e-4, 1e-2))
+            return family.eased(nats, data.shape[0])
+        return family
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """The two sides of some data under some settings."""
+
+    samples: RateSide
+    features: RateSide
+
+    @classmethod
+    def of(cls, data: SparseData, settings: Settings, n_components: int, engine: Engine) -> Problem:
+        """The problem of a fit."""
+        floors = Floors.of(data, n_components)
+        sizes, background = known_scales(data, settings, engine)
+        by_sample = settings.eased(settings.activation_family, data)
+        by_feature = settings.eased(settings.dictionary_family, data.transposed)
+        return cls(
+            RateSide(data, by_sample, sizes, floors.activations, engine, stay=True),
+            RateSide(data.transposed, by_feature, background, floors.dictionary, engine),
+        )
+
+    def constant(self) -> float:
+        """The terms of the ELBO that no factor changes: -Σ log x!, and x times the logarithms of what is known."""
+        data = self.samples.data
+        total = -float(gammaln(data.values.astype(np.float64) + 1.0).sum())
+        for scales, sums in ((self.samples.scales, data.row_sums), (self.features.scales, data.column_sums)):
+            if scales is not None:
+                total += float(np.sum(sums * np.log(np.where(scales > 0, scales, 1.0))))
+        return total
+
+    def elbo(self, state: EmpiricalBayesState) -> float:
+        """The ELBO of a state, with the q(Z) that is best for it (MATH 4)."""
+        activations, dictionary = state.activations, state.dictionary
+        _, logs = self.samples.passes.expected_counts(activations.geometric, dictionary.geometric, with_logs=True)
+        rows = [activations.mean, self.samples.exposure(*self.features.weighted(dictionary.mean))]
+        expected, _ = self.samples.passes.map_rows(_sum_of_products, reads=rows)
+        return bound(logs, expected, activations, dictionary, state.constant)
+
+    def only(self, state: EmpiricalBayesState, kept: NDArray[np.intp]) -> EmpiricalBayesState:
+        """Some of the components."""
+        return EmpiricalBayesState(
+            activations=state.activations.only(kept, self.samples.columns),
+            dictionary=state.dictionary.only(kept, self.features.columns),
+            constant=state.constant,
+            grown=state.grown,
+        )
+
+
+def _sum_of_products(block: Block, left: Floats, right: Floats) -> float:
+    return float(np.sum(left[block.rows] * block.own(right)))
+
+
+def bound(logs: float, expected: float, activations: Factor, dictionary: Factor, constant: float) -> float:
+    """Σ x log Σ_k exp(E log h + E log w) - Σ E[h] E[w] - KL of both factors + constant; EB, B.2, corrected."""
+    return logs - expected - float(activations.divergence.sum() + dictionary.divergence.sum()) + constant
+
+
+def known_scales(data: SparseData, settings: Settings, engine: Engine) -> tuple[Floats | None, Floats | None]:
+    """Size factors and background, of mean 1; None where they are not asked for."""
+    sizes = None
+    if settings.size_factors:
+        shares = (data.column_sums / max(data.total, 1e-300))[:, None]
+        sizes = size_factors(data, shares, engine)
+        sizes /= sizes.mean()
+    if not settings.background:
+        return sizes, None
+    weights = np.ones((data.shape[0], 1)) if sizes is None else sizes[:, None]
+    background = size_factors(data.transposed, weights, engine)
+    return sizes, background / background.mean()
+
+
+def size_factors(data: SparseData, shares: Floats, engine: Engine) -> Floats:
+    """Row totals over what the observed cells of each row would have: 0 where nothing is observed."""
+    expected = np.broadcast_to(Side(data, engine).exposure(shares)[:, 0], data.shape[:1])
+    sizes: Floats = np.divide(data.row_sums, expected, out=np.zeros(data.shape[0]), where=expected > 0)
+    return sizes
+
 
 # Expected counts in all the data below which a component holds nothing.
 _NOTHING = 0.5

@@ -7,7 +7,6 @@ from copy import copy
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
 from partwise.core.convergence import SmallChange
 from partwise.core.data import SparseData
@@ -16,20 +15,29 @@ from partwise.core.run import run
 from partwise.engines.base import Engine
 from partwise.gamma_poisson.inference import m_steps
 from partwise.gamma_poisson.inference.exact_em import ExactEM, ExactState, is_cheap
-from partwise.gamma_poisson.inference.gain import Ledger, expected_gain
-from partwise.gamma_poisson.inference.gibbs import Averages, Chain, GibbsEStep, mean_rows
-from partwise.gamma_poisson.inference.merging import Merging
-from partwise.gamma_poisson.inference.removal import Removing
-from partwise.gamma_poisson.inference.shapes import drawn_totals, profile_shapes
-from partwise.gamma_poisson.inference.starts import perturbed_dictionary
-from partwise.gamma_poisson.inference.sweeps import Sweeps
-from partwise.gamma_poisson.inference.variational import GammaPosterior, MeanField
-from partwise.gamma_poisson.inference.vem import OBJECTIVE_EVERY, VariationalEM, VariationalState
+from partwise.gamma_poisson.inference.gibbs import (
+    Averages,
+    Chain,
+    Drift,
+    GainLedger,
+    GibbsEStep,
+    expected_gain,
+    mean_rows,
+)
+from partwise.gamma_poisson.inference.m_steps import drawn_totals, perturbed_dictionary, profile_shapes
+from partwise.gamma_poisson.inference.pruning import Merging, Removing
+from partwise.gamma_poisson.inference.sweeps import GibbsSweeps
+from partwise.gamma_poisson.inference.vem import (
+    OBJECTIVE_EVERY,
+    GammaPosterior,
+    GammaVariationalState,
+    MeanField,
+    VariationalEM,
+)
 from partwise.gamma_poisson.model import GammaPoissonModel, column_norms
+from partwise.kernels.arrays import Floats
 from partwise.passes.side import Side
 from partwise.poisson.inference.coordinate import CoordinateDescent
-
-Floats = NDArray[np.float64]
 
 # Of the Poisson factorizations that serve as starts: nats a count and iteration, and most iterations.
 _START_TOL, _START_ITERATIONS = 1e-5, 100
@@ -41,50 +49,6 @@ _FIRST_MERGING, _FIRST_REMOVAL = 20, 80
 _CAUTION = 0.02
 # Running means of what cannot be told from one iteration go back this far at least.
 _SHORTEST_MEMORY = 10
-
-
-@dataclass
-class Drift:
-    """What a whole EM step would still gain, and what noise in its draws would cost, both in nats.
-
-    Two chains that know nothing of each other give the statistic s of the last dictionary twice: s + d + e and
-    s + d + e', with the same drift d. To second order an EM step gains Σ d² / 2s, of which Σ (d + e)(d + e') / 2s is an
-    unbiased estimate, and noise e costs Σ e² / 2s, of which Σ (e - e')² / 4s is one.
-    """
-
-    gain: float = 0.0
-    variance: float = 0.0
-    noise: float = 0.0
-    latest_noise: float = 0.0
-    n_seen: int = 0
-
-    def add(self, statistic: Floats, left: Floats, right: Floats, memory: int) -> None:
-        """Take in the averages of the two chains over an iteration; running means go back ``memory`` iterations."""
-        inverse = np.divide(0.5, statistic, out=np.zeros_like(statistic), where=statistic > 0)
-        gain = float(np.sum((left - statistic) * (right - statistic) * inverse))
-        # The mean of both chains is used, whose noise is half of that of each.
-        self.latest_noise = float(np.sum(np.square(left - right) * inverse)) / 4.0
-        self.n_seen += 1
-        weight = 1.0 / min(self.n_seen, memory)
-        surprise = gain - self.gain
-        self.gain += weight * surprise
-        self.variance = (1.0 - weight) * (self.variance + weight * surprise**2)
-        self.noise += weight * (self.latest_noise - self.noise)
-
-    def _error(self, memory: int) -> float:
-        return float(np.sqrt(self.variance / max(min(self.n_seen, memory) - 1, 1)))
-
-    def most_gain(self, memory: int) -> float:
-        """An upper limit of the gain of a step: two standard errors above its running mean."""
-        return self.gain + 2.0 * self._error(memory)
-
-    def averaged(self, present: int, memory: int) -> int:
-        """Iterations to average over: more while noise costs more than a step gains, fewer if it clearly does not."""
-        if self.gain < self.noise / present:
-            return present + 1
-        if self.gain - 2.0 * self._error(memory) > 2.0 * self.noise / present:
-            return max(int(0.9 * present), 1)
-        return present
 
 
 @dataclass
@@ -103,11 +67,11 @@ class AutoState:
     right: Chain
     drift: Drift
     n_averaged: int
-    ledger: Ledger
+    ledger: GainLedger
     latest_gain: float = np.nan
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Auto:
     """Variational starts, then stochastic MCEM-C, then merges.
 
@@ -151,7 +115,7 @@ class Auto:
             right=Chain(counts.copy()),
             drift=Drift(),
             n_averaged=1,
-            ledger=Ledger(-np.inf),
+            ledger=GainLedger(-np.inf),
         )
 
     def step(self, key: Key, data: SparseData, state: AutoState) -> tuple[AutoState, Mapping[str, float]]:
@@ -169,7 +133,14 @@ class Auto:
     # Starts
 
     def _try_start(self, key: Key, data: SparseData, state: AutoState) -> tuple[AutoState, Mapping[str, float]]:
-        tried, bound = self._updated(data, self._start(key, data))
+        tried = self._start(key, data)
+        # Ten updates, and the bound before the last of them.
+        prior = {"shape": self.shape, "rate": self.rate}
+        vem = VariationalEM(**prior, estimate_shape=self.estimate_shape, engine=self.engine)
+        bound = np.nan
+        for number in range(1, OBJECTIVE_EVERY + 1):
+            tried, info = vem.step(Key(0).at(number), data, tried)
+            bound = info.get("objective", bound)
         if not bound <= state.bound:
             state.dictionary, state.shape, state.posterior = tried.dictionary, tried.shape, tried.posterior
             state.bound = bound
@@ -177,13 +148,12 @@ class Auto:
             self._begin_sampling(key, data, state)
         return state, {"objective": state.bound, **column_norms(state.dictionary)}
 
-    def _start(self, key: Key, data: SparseData) -> VariationalState:
+    def _start(self, key: Key, data: SparseData) -> GammaVariationalState:
         mean_field = MeanField(data, self.engine)
         if self.start is not None:
-            begun = self._variational(self.start).init(key, data)
-            model = GammaPoissonModel(begun.dictionary, begun.shape, self.rate)
-            begun.posterior, _ = mean_field.fit(model, begun.posterior)
-            return begun
+            model = GammaPoissonModel(self.start.copy(), self.shape, self.rate)
+            even = mean_field.posterior(model, mean_field.even_counts(self.shape.size))
+            return GammaVariationalState(model.dictionary, self.shape.copy(), mean_field.fit(model, even)[0])
         factors = run(
             CoordinateDescent(self.shape.size, "random", self.engine),
             data,
@@ -193,23 +163,10 @@ class Auto:
             progress=False,
         ).state
         # Columns of its dictionary sum to 1, and activations are expected counts.
-        means = Side(data, self.engine).totals(factors.activations) / data.shape[0]
+        means = mean_field.totals(factors.activations) / data.shape[0]
         dictionary = factors.dictionary * (means * self.rate / self.shape)
         model = GammaPoissonModel(dictionary, self.shape, self.rate)
-        return VariationalState(dictionary, self.shape.copy(), mean_field.posterior(model, factors.activations))
-
-    def _variational(self, start: Floats | None) -> VariationalEM:
-        return VariationalEM(
-            shape=self.shape, rate=self.rate, estimate_shape=self.estimate_shape, start=start, engine=self.engine
-        )
-
-    def _updated(self, data: SparseData, state: VariationalState) -> tuple[VariationalState, float]:
-        """Ten updates, and the bound before the last of them."""
-        vem = self._variational(None)
-        info: Mapping[str, float] = {}
-        for number in range(1, OBJECTIVE_EVERY + 1):
-            state, info = vem.step(Key(0).at(number), data, state)
-        return state, info["objective"]
+        return GammaVariationalState(dictionary, self.shape.copy(), mean_field.posterior(model, factors.activations))
 
     def _begin_sampling(self, key: Key, data: SparseData, state: AutoState) -> None:
         if self.start is None:
@@ -220,7 +177,7 @@ class Auto:
         counts = state.posterior.counts
         state.phase = "sampling"
         state.left, state.right = Chain(copy(counts)), Chain(copy(counts))
-        state.ledger = Ledger(bound)
+        state.ledger = GainLedger(bound)
         self._begin_averaging(data, state)
 
     # Stochastic EM
@@ -234,29 +191,34 @@ class Auto:
     def _stochastic_step(self, key: Key, data: SparseData, state: AutoState) -> tuple[AutoState, Mapping[str, float]]:
         old = GammaPoissonModel(state.old_dictionary, state.old_shape, self.rate)
         model = GammaPoissonModel(state.dictionary, state.shape, self.rate)
-        draws = [self._draw(key.for_chain(number), data, chain, model) for number, chain in self._chains(state)]
-        left, right = (self._statistic(data, model, averages) for averages in draws)
+        first, left = self._draw(key.for_chain(1), data, state.left, model)
+        second, right = self._draw(key.for_chain(2), data, state.right, model)
         memory = max(state.n_averaged, _SHORTEST_MEMORY)
         state.drift.add(state.statistic, left, right, memory)
-        state.n_averaged = state.drift.averaged(state.n_averaged, memory)
+        state.n_averaged = state.drift.averaged(state.n_averaged)
         weight = 1.0 / state.n_averaged
-        averages = self._both(data, *draws)
+        averages = Averages(
+            feature_counts=0.5 * (first.feature_counts + second.feature_counts),
+            sample_counts=mean_rows(Side(data, self.engine), first.sample_counts, second.sample_counts, 0.5),
+            activations=None,
+            totals=[*first.totals, *second.totals],
+        )
         shape = state.shape
         if averages.totals:
             found = profile_shapes(drawn_totals(Side(data, self.engine), averages.totals), shape)
             shape = shape ** (1.0 - weight) * found**weight
-        state.ledger.close(self._gain(data, old, model, averages))
+        state.ledger.close(expected_gain(data, self.engine, old, model, averages))
         state.statistic = (1.0 - weight) * state.statistic + weight * 0.5 * (left + right)
         dictionary = m_steps.marginal_step(state.statistic, data.shape[0], shape, self.rate)
         # The update was made from these draws, which flatters it by twice the noise that it took over.
         flattery = 2.0 * weight * state.drift.latest_noise
-        state.ledger.lower = (
-            self._gain(data, model, GammaPoissonModel(dictionary, shape, self.rate), averages) - flattery
-        )
+        new = GammaPoissonModel(dictionary, shape, self.rate)
+        state.ledger.lower = expected_gain(data, self.engine, model, new, averages) - flattery
         state.old_dictionary, state.old_shape = state.dictionary, state.shape
         state.dictionary, state.shape = dictionary, shape
         info = {**state.ledger.info, "noise": state.drift.noise / data.total}
-        remaining = max(state.drift.most_gain(memory), state.drift.noise / state.n_averaged) / data.total
+        remaining = max(state.drift.gain + 2.0 * state.drift.error, state.drift.noise / state.n_averaged)
+        remaining /= data.total
         settled = state.drift.n_seen >= 2 * _SHORTEST_MEMORY
         done = settled and remaining <= self.tol
         due = done or _due(state.drift.n_seen, _FIRST_REMOVAL)
@@ -274,16 +236,16 @@ class Auto:
         """Merge components where that gains; whether there were any."""
         model = self.model(state)
         inverse = MeanField(data, self.engine).rates(model, inverse=True)
-        sweeps = Sweeps(data, self.engine)
-        draws = [
-            np.asarray(sweeps.activations(key.for_chain(2 + number), chain.sample_counts, state.shape, inverse))
-            for number, chain in self._chains(state)
-        ]
+        sweeps = GibbsSweeps(data, self.engine)
+        draws = []
+        for number, chain in ((3, state.left), (4, state.right)):
+            drawn = sweeps.activations(key.for_chain(number), chain.sample_counts, state.shape, inverse)
+            draws.append(np.asarray(drawn))
         merges = Merging(data, model, self.estimate_shape).find(key, draws)
         for merge in merges:
             state.dictionary[:, merge.kept], state.shape[merge.kept] = merge.column, merge.shape
             state.dictionary[:, merge.absorbed] = 0.0
-            for _, chain in self._chains(state):
+            for chain in (state.left, state.right):
                 chain.sample_counts = np.array(chain.sample_counts)
                 chain.sample_counts[:, merge.kept] += chain.sample_counts[:, merge.absorbed]
                 chain.sample_counts[:, merge.absorbed] = 0.0
@@ -312,7 +274,6 @@ class Auto:
             shape=self.shape,
             rate=self.rate,
             estimate_shape=self.estimate_shape,
-            start=None,
             n_jobs=self.n_jobs,
             engine=self.engine,
         )
@@ -331,10 +292,8 @@ class Auto:
                 report["remaining_gain"] = remaining
         return state, report
 
-    def _chains(self, state: AutoState) -> list[tuple[int, Chain]]:
-        return [(1, state.left), (2, state.right)]
-
-    def _draw(self, key: Key, data: SparseData, chain: Chain, model: GammaPoissonModel) -> Averages:
+    def _draw(self, key: Key, data: SparseData, chain: Chain, model: GammaPoissonModel) -> tuple[Averages, Floats]:
+        """One sweep of a chain: its averages, and its statistic with what the missing cells add."""
         sampler = GibbsEStep(
             data,
             self.engine,
@@ -343,26 +302,9 @@ class Auto:
             with_activations=data.n_missing > 0,
             with_totals=self.estimate_shape,
         )
-        return sampler.run(key, chain, model, n_draws=1, burn_in=0)
-
-    def _both(self, data: SparseData, left: Averages, right: Averages) -> Averages:
-        """Averages over the draws of two chains."""
-        (sample_counts,) = mean_rows(Side(data, self.engine), [left.sample_counts], [right.sample_counts], 0.5)
-        return Averages(
-            feature_counts=0.5 * (left.feature_counts + right.feature_counts),
-            sample_counts=sample_counts,
-            activations=None,
-            totals=[*left.totals, *right.totals],
-        )
-
-    def _statistic(self, data: SparseData, model: GammaPoissonModel, averages: Averages) -> Floats:
+        averages = sampler.run(key, chain, model, n_draws=1, burn_in=0)
         missing = m_steps.expected_missing(data, model.dictionary, averages.activations, self.engine)
-        return averages.feature_counts + missing
-
-    def _gain(self, data: SparseData, old: GammaPoissonModel, new: GammaPoissonModel, averages: Averages) -> float:
-        return expected_gain(
-            data, self.engine, old, new, averages.feature_counts, averages.sample_counts, averages.totals
-        )
+        return averages, averages.feature_counts + missing
 
 
 def _due(n_seen: int, first: int) -> bool:

@@ -7,15 +7,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from partwise.core.data import SparseData
 from partwise.core.keys import Key
 from partwise.engines.base import Engine
-from partwise.gamma_poisson.inference.sweeps import Sweeps
+from partwise.gamma_poisson.inference.sweeps import GibbsSweeps
+from partwise.kernels.arrays import Floats
 from partwise.passes.side import Side
-
-Floats = NDArray[np.float64]
 
 
 @dataclass
@@ -62,7 +60,7 @@ class BetaGammaGibbs:
 
     def step(self, key: Key, data: SparseData, state: BetaGammaState) -> tuple[BetaGammaState, Mapping[str, float]]:
         """One sweep; after the burn-in the draws are summed."""
-        sweeps = Sweeps(data, self.engine)
+        sweeps = GibbsSweeps(data, self.engine)
         shapes = np.full(self.n_components, self.shape)
         # 1 / (rate + 1) with rate = (1 - p) / p and columns that sum to 1.
         counts = Side(data, self.engine).place(state.sample_counts)

@@ -6,20 +6,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
 from partwise.core.data import SparseData
 from partwise.core.keys import Key
 from partwise.engines.base import Engine
 from partwise.gamma_poisson.inference import m_steps
-from partwise.gamma_poisson.inference.shapes import shape_of_mean_log
-from partwise.gamma_poisson.inference.starts import perturbed_dictionary
+from partwise.gamma_poisson.inference.m_steps import perturbed_dictionary, shape_of_mean_log
 from partwise.gamma_poisson.model import GammaPoissonModel, column_norms
-from partwise.likelihood.exact import exact_cost
-from partwise.likelihood.moments import PosteriorMoments, posterior_moments
-from partwise.likelihood.plan import LATTICE, SUBCOUNT
-
-Floats = NDArray[np.float64]
+from partwise.kernels.arrays import Floats
+from partwise.likelihood.exact import LATTICE, SUBCOUNT, exact_cost
+from partwise.likelihood.moments import posterior_moments
 
 # Multiply-adds of the likelihoods of all data: a few milliseconds, and an E-step is some times as much.
 _CHEAP = 1e7
@@ -39,7 +35,7 @@ class ExactState:
     shape: Floats
 
 
-@dataclass
+@dataclass(kw_only=True)
 class ExactEM:
     """EM-C (GaP, Eq. 37) with expected allocations from the lattice of MATH 1.1.
 
@@ -49,8 +45,8 @@ class ExactEM:
 
     shape: Floats
     rate: Floats
-    estimate_shape: bool
-    start: Floats | None
+    estimate_shape: bool = False
+    start: Floats | None = None
     n_jobs: int | None = field(compare=False)
     engine: Engine = field(compare=False)
 
@@ -66,16 +62,13 @@ class ExactEM:
             mean_log = np.log(self.rate) + moments.log_activations.mean(axis=0)
             state.shape = shape_of_mean_log(mean_log)
         else:
-            counts = self._feature_counts(data, state, moments)
+            counts = np.empty_like(state.dictionary)
+            for k in range(self.shape.size):
+                counts[:, k] = np.bincount(data.indices, weights=moments.allocations[:, k], minlength=data.shape[1])
+            counts += m_steps.expected_missing(data, state.dictionary, moments.activations, self.engine)
             state.dictionary = m_steps.marginal_step(counts, data.shape[0], state.shape, self.rate)
         return state, {"objective": float(moments.log_likelihood.sum()), **column_norms(state.dictionary)}
 
     def model(self, state: ExactState) -> GammaPoissonModel:
         """Dictionary, shapes and rates of a state."""
         return GammaPoissonModel(state.dictionary, state.shape, self.rate)
-
-    def _feature_counts(self, data: SparseData, state: ExactState, moments: PosteriorMoments) -> Floats:
-        counts = np.empty_like(state.dictionary)
-        for k in range(self.shape.size):
-            counts[:, k] = np.bincount(data.indices, weights=moments.allocations[:, k], minlength=data.shape[1])
-        return counts + m_steps.expected_missing(data, state.dictionary, moments.activations, self.engine)

@@ -1,26 +1,23 @@
-"""The Monte Carlo E-step: a Gibbs chain for given parameters, and averages over its draws."""
+"""The Monte Carlo E-step: a Gibbs chain for given parameters, averages over its draws, and what an update gains."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from scipy.special import gammaln
 
 from partwise.core.data import SparseData
 from partwise.core.keys import Key
 from partwise.engines.base import Engine
 from partwise.engines.blocks import Block, Made
 from partwise.errors import InvalidInputError
-from partwise.gamma_poisson.inference.sweeps import Sweeps
-from partwise.gamma_poisson.inference.variational import MeanField
+from partwise.gamma_poisson.inference.sweeps import GibbsSweeps
+from partwise.gamma_poisson.inference.vem import MeanField
 from partwise.gamma_poisson.model import GammaPoissonModel
-from partwise.passes.side import Side
-
-Floats = NDArray[np.float64]
+from partwise.kernels.arrays import Floats
+from partwise.passes.side import Side, own_exposure
 
 # Draws of the sample counts that are kept one by one, for the estimation of shapes.
 _MOST_TOTALS = 8
@@ -78,9 +75,9 @@ class Averages:
     before: Averages | None = None
 
 
-@dataclass(frozen=True)
-class GibbsEStep:
-    """Sweeps of a chain over some data.
+@dataclass(frozen=True, eq=False)
+class GibbsEStep(GibbsSweeps):
+    """Sweeps of a chain over some data, and averages over its draws.
 
     Attributes
     ----------
@@ -95,8 +92,6 @@ class GibbsEStep:
         Whether some draws of the sample counts are kept.
     """
 
-    data: SparseData
-    engine: Engine
     expected: bool = False
     smooth: bool = False
     with_activations: bool = False
@@ -105,46 +100,37 @@ class GibbsEStep:
     def run(self, key: Key, chain: Chain, model: GammaPoissonModel, *, n_draws: int, burn_in: int) -> Averages:
         """Go on with the chain, which is updated in place (warm restart), and average over what follows the burn-in."""
         inverse = MeanField(self.data, self.engine).rates(model, inverse=True)
-        chain.sample_counts = self._samples.place(chain.sample_counts)
+        chain.sample_counts = self.place(chain.sample_counts)
         settled = burn_in // 2
         for number in range(settled):
             self._sweep(sweep_key(key, number), chain, model, inverse, drawing=False)
         before = None
         if burn_in > settled:
             plain = replace(self, expected=False, smooth=True, with_activations=False)
-            keys = [sweep_key(key, number) for number in range(settled, burn_in)]
-            before = plain._averages(keys, chain, model, inverse)
-        keys = [sweep_key(key, number) for number in range(burn_in, burn_in + n_draws)]
-        return replace(self._averages(keys, chain, model, inverse), before=before)
+            before = plain._averages(key, range(settled, burn_in), chain, model, inverse)
+        return replace(self._averages(key, range(burn_in, burn_in + n_draws), chain, model, inverse), before=before)
 
-    @cached_property
-    def _samples(self) -> Side:
-        return Side(self.data, self.engine)
-
-    @cached_property
-    def _sweeps(self) -> Sweeps:
-        return Sweeps(self.data, self.engine)
-
-    def _averages(self, keys: list[Key], chain: Chain, model: GammaPoissonModel, inverse: Any) -> Averages:
-        """One sweep for each key, and averages over all of them."""
+    def _averages(self, key: Key, numbers: range, chain: Chain, model: GammaPoissonModel, inverse: Any) -> Averages:
+        """Sweeps of these numbers, and averages over all of them."""
         feature_counts = np.zeros_like(model.dictionary)
-        averages: list[Any] = []
-        totals = []
-        every = -(-len(keys) // _MOST_TOTALS)
+        sample_counts = mean_activations = None
+        features, totals = Side(self.data.transposed, self.engine), []
+        every = -(-len(numbers) // _MOST_TOTALS)
         drawing = self.expected or not self.smooth or self.data.n_missing > 0
-        for number, key in enumerate(keys):
-            activations, drawn = self._sweep(key, chain, model, inverse, drawing=drawing)
-            feature_counts += self._expected(model, activations) if self.expected else drawn
-            rows = [chain.sample_counts]
+        for place, number in enumerate(numbers):
+            at, weight = sweep_key(key, number), 1.0 / (place + 1)
+            activations, drawn = self._sweep(at, chain, model, inverse, drawing=drawing)
+            feature_counts += features.expected_counts(model.dictionary, activations)[0] if self.expected else drawn
+            sample_counts = mean_rows(self, sample_counts, chain.sample_counts, weight)
             if self.with_activations:
-                rows.append(self._smoothed(chain, model, inverse) if self.smooth else activations)
-            averages = mean_rows(self._samples, averages, rows, 1.0 / (number + 1)) if number else rows
-            if self.with_totals and number % every == 0:
-                totals.append(self._whole_totals(key, chain, model, activations, inverse))
+                found = self._smoothed(chain, model, inverse) if self.smooth else activations
+                mean_activations = mean_rows(self, mean_activations, found, weight)
+            if self.with_totals and place % every == 0:
+                totals.append(self._whole_totals(at, chain, model, activations, inverse))
         return Averages(
-            feature_counts=feature_counts / len(keys),
-            sample_counts=averages[0],
-            activations=averages[1] if self.with_activations else None,
+            feature_counts=feature_counts / len(numbers),
+            sample_counts=sample_counts,
+            activations=mean_activations,
             totals=totals,
         )
 
@@ -152,24 +138,20 @@ class GibbsEStep:
         self, key: Key, chain: Chain, model: GammaPoissonModel, inverse: Any, *, drawing: bool
     ) -> tuple[Any, Floats]:
         """One sweep: activations and feature counts. A collapsed chain draws activations only where they are wanted."""
-        sweeps = self._sweeps
         if chain.labels is None:
-            activations = sweeps.activations(key, chain.sample_counts, model.shape, inverse)
-            chain.sample_counts, drawn = sweeps.allocations(key, activations, model.dictionary)
+            activations = self.activations(key, chain.sample_counts, model.shape, inverse)
+            chain.sample_counts, drawn = self.allocations(key, activations, model.dictionary)
             return activations, drawn
         priors = model.dictionary, model.shape, inverse
-        chain.labels, chain.sample_counts, drawn = sweeps.labels(key, chain.labels, *priors)
+        chain.labels, chain.sample_counts, drawn = self.labels(key, chain.labels, *priors)
         if drawing:
-            return sweeps.activations(key, chain.sample_counts, model.shape, inverse), drawn
+            return self.activations(key, chain.sample_counts, model.shape, inverse), drawn
         return inverse, drawn
-
-    def _expected(self, model: GammaPoissonModel, activations: Any) -> Floats:
-        return np.asarray(Side(self.data.transposed, self.engine).expected_counts(model.dictionary, activations)[0])
 
     def _smoothed(self, chain: Chain, model: GammaPoissonModel, inverse: Any) -> Any:
         """Expected activations given the allocations of a draw."""
         rows = [chain.sample_counts, inverse]
-        return self._samples.map_rows(_smoothed, model.shape, reads=rows, makes=[Made(model.shape.shape)])[1][0]
+        return self.map_rows(_smoothed, model.shape, reads=rows, makes=[Made(model.shape.shape)])[1][0]
 
     def _whole_totals(self, key: Key, chain: Chain, model: GammaPoissonModel, activations: Any, inverse: Any) -> Any:
         """The sample counts of a draw, those of missing cells drawn too: the totals of Eq. 22."""
@@ -181,18 +163,16 @@ class GibbsEStep:
         return np.asarray(chain.sample_counts) + drawn
 
 
-def mean_rows(samples: Side, means: Sequence[Any], values: Sequence[Any], weight: float) -> list[Any]:
-    """Arrays with one row per sample moved towards others by a share of the distance."""
-    made = [Made(array.shape[1:]) for array in values]
-    return list(samples.map_rows(_mean_rows, weight, reads=[*means, *values], makes=made)[1])
+def mean_rows(samples: Side, mean: Any, value: Any, weight: float) -> Any:
+    """An array with one row per sample moved towards another by a share of the distance; None: it is the other."""
+    if mean is None:
+        return value
+    return samples.map_rows(_mean_rows, weight, reads=[mean, value], makes=[Made(value.shape[1:])])[1][0]
 
 
-def _mean_rows(block: Block, *arguments: Any) -> float:
-    *arrays, weight = arguments
-    n_means = len(arrays) // 3
-    rows = [array[block.rows] for array in arrays]
-    for mean, value, out in zip(rows[:n_means], rows[n_means : 2 * n_means], rows[2 * n_means :], strict=True):
-        out[...] = mean + weight * (value - mean)
+def _mean_rows(block: Block, mean: Floats, value: Floats, out: Floats, weight: float) -> float:
+    rows = block.rows
+    out[rows] = mean[rows] + weight * (value[rows] - mean[rows])
     return 0.0
 
 
@@ -204,3 +184,105 @@ def _smoothed(block: Block, sample_counts: Floats, inverse: Floats, out: Floats,
 def sweep_key(key: Key, number: int) -> Key:
     """The key of a sweep inside an iteration: no two sweeps of a fit share one."""
     return key.at((key.iteration << 24) + number)
+
+
+def expected_gain(
+    data: SparseData,
+    engine: Engine,
+    old: GammaPoissonModel,
+    new: GammaPoissonModel,
+    averages: Averages,
+) -> float:
+    """E[log p(C | new) - log p(C | old)] with C averaged over the draws of ``averages`` (GaP, Eq. 43-44).
+
+    With draws under ``old`` it is at most log p(X | new) - log p(X | old), with draws under ``new`` at least. Single
+    draws of the sample counts are needed only where shapes changed.
+    """
+    feature_counts, reads = averages.feature_counts, [averages.sample_counts, *averages.totals]
+    held = (feature_counts > 0) & (new.dictionary > 0) & (old.dictionary > 0)
+    ratio = np.log(np.divide(new.dictionary, old.dictionary, out=np.ones_like(held, dtype=np.float64), where=held))
+    # Dictionaries are needed only where cells are missing: otherwise their sums are enough.
+    needed = slice(None) if data.n_missing else slice(0)
+    priors = []
+    for model in (old, new):
+        priors += [model.dictionary[needed], model.dictionary.sum(axis=0), model.shape, model.rate]
+    of_samples, _ = Side(data, engine).map_rows(_gain_of_rows, *priors, reads=reads)
+    return float(np.sum(feature_counts * ratio)) + float(of_samples)
+
+
+def _gain_of_rows(block: Block, sample_counts: Floats, *rest: Any) -> float:
+    totals, old, new = rest[:-8], rest[-8:-4], rest[-4:]
+    gain = 0.0
+    for sign, (dictionary, sums, shape, rate) in ((-1.0, old), (1.0, new)):
+        logs = np.log(rate + own_exposure(block, dictionary, sums))
+        gain -= sign * float(np.sum((shape + sample_counts[block.rows]) * logs))
+        if totals:
+            drawn = 0.0
+            for draw in totals:
+                drawn += float(gammaln(shape + draw[block.rows]).sum())
+            gain += sign * (drawn / len(totals) + block.n_rows * float(np.sum(shape * np.log(rate) - gammaln(shape))))
+    return gain
+
+
+@dataclass
+class GainLedger:
+    """The log-likelihood that was gained since the start, and how well it is known.
+
+    The gain of an update lies between its expectation under the old and under the new model. Their mean is taken, which
+    is right up to third order, and half their distance, in which Monte Carlo noise shows, for its error. The draws must
+    be others than those that the update was made from, which would flatter it.
+    """
+
+    objective: float
+    variance: float = 0.0
+    lower: float = np.nan
+
+    def close(self, upper: float) -> None:
+        """Book the last update, whose upper value has become known."""
+        if not np.isnan(self.lower):
+            self.objective += 0.5 * (self.lower + upper)
+            self.variance += (0.5 * (upper - self.lower)) ** 2
+
+    @property
+    def info(self) -> dict[str, float]:
+        """What an iteration reports."""
+        return {"objective": self.objective, "objective_error": float(np.sqrt(self.variance))}
+
+
+@dataclass
+class Drift:
+    """What a whole EM step would still gain, and what noise in its draws would cost, both in nats.
+
+    Two chains that know nothing of each other give the statistic s of the last dictionary twice: s + d + e and
+    s + d + e', with the same drift d. To second order an EM step gains Σ d² / 2s, of which Σ (d + e)(d + e') / 2s is an
+    unbiased estimate, and noise e costs Σ e² / 2s, of which Σ (e - e')² / 4s is one. ``error`` is that of ``gain``.
+    """
+
+    gain: float = 0.0
+    variance: float = 0.0
+    error: float = 0.0
+    noise: float = 0.0
+    latest_noise: float = 0.0
+    n_seen: int = 0
+
+    def add(self, statistic: Floats, left: Floats, right: Floats, memory: int) -> None:
+        """Take in the averages of the two chains over an iteration; running means go back ``memory`` iterations."""
+        inverse = np.divide(0.5, statistic, out=np.zeros_like(statistic), where=statistic > 0)
+        gain = float(np.sum((left - statistic) * (right - statistic) * inverse))
+        # The mean of both chains is used, whose noise is half of that of each.
+        self.latest_noise = float(np.sum(np.square(left - right) * inverse)) / 4.0
+        self.n_seen += 1
+        weight = 1.0 / min(self.n_seen, memory)
+        surprise = gain - self.gain
+        self.gain += weight * surprise
+        self.variance = (1.0 - weight) * (self.variance + weight * surprise**2)
+        self.error = float(np.sqrt(self.variance / max(min(self.n_seen, memory) - 1, 1)))
+        self.noise += weight * (self.latest_noise - self.noise)
+
+    def averaged(self, present: int) -> int:
+        """Iterations to average over: more while noise costs more than a step gains, fewer if it clearly does not."""
+        if self.gain < self.noise / present:
+            return present + 1
+        if self.gain - 2.0 * self.error > 2.0 * self.noise / present:
+            return max(int(0.9 * present), 1)
+        return present

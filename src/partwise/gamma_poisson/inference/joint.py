@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import gammaln, xlogy
 
 from partwise.core.data import SparseData
@@ -15,13 +14,12 @@ from partwise.core.keys import Key
 from partwise.engines.base import Engine
 from partwise.engines.blocks import Block, Made
 from partwise.errors import AllComponentsPrunedError
-from partwise.gamma_poisson.inference.starts import perturbed_dictionary
+from partwise.gamma_poisson.inference.m_steps import perturbed_dictionary
 from partwise.gamma_poisson.model import GammaPoissonModel, column_norms
+from partwise.kernels.arrays import Floats
 from partwise.passes.floors import activation_floor
 from partwise.passes.kernels import expected_counts
 from partwise.passes.side import Side, own_exposure, ready
-
-Floats = NDArray[np.float64]
 
 OBJECTIVE_EVERY = 10
 # The joint likelihood is unbounded where all activations of a component go to 0 and its rate to infinity.
@@ -37,7 +35,7 @@ class JointState:
     rates: Floats
 
 
-@dataclass
+@dataclass(kw_only=True)
 class JointEM:
     """EM for log p(X, h | w, b) over all three (GaP, Eq. 3-6): KL-NMF with a penalty on activations.
 

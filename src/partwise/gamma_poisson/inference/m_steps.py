@@ -1,18 +1,58 @@
-"""M-steps: the dictionary from expected or sampled allocations."""
+"""What the M-steps share: first dictionaries, new ones from allocations, and the shapes of the priors."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import brentq
+from scipy.special import psi
 
 from partwise.core.data import SparseData
+from partwise.core.keys import Key
 from partwise.engines.base import Engine
+from partwise.engines.blocks import Block
+from partwise.errors import InvalidInputError
+from partwise.kernels.arrays import Floats
 from partwise.passes.side import Side
 from partwise.priors.flat import FlatPrior
 
-Floats = NDArray[np.float64]
+# First dictionaries.
+
+
+def even_dictionary(data: SparseData, shape: Floats, rate: Floats) -> Floats:
+    """w_fk = (b_k / a_k) mean_n x_nf / K (GaP, Eq. 51): deterministic, and the same in every component."""
+    observed = data.shape[0] - np.bincount(data.missing_indices, minlength=data.shape[1])
+    means = np.divide(data.column_sums, observed, out=np.zeros(data.shape[1]), where=observed > 0)
+    return np.outer(means, rate / shape) / shape.size
+
+
+def perturbed_dictionary(key: Key, data: SparseData, shape: Floats, rate: Floats) -> Floats:
+    """The even one with exponential noise, each feature's expectation kept: where nothing else breaks the symmetry."""
+    noise = key.for_stage("init").generator().exponential(size=(data.shape[1], shape.size)) + 0.1
+    noise *= shape.size / noise.sum(axis=1, keepdims=True)
+    return even_dictionary(data, shape, rate) * noise
+
+
+def given_dictionary(components: Any, data: SparseData, n_components: int) -> Floats:
+    """A start that the user gives, components x features, checked."""
+    array = np.array(components, dtype=np.float64)
+    expected = (n_components, data.shape[1])
+    if array.shape != expected:
+        raise InvalidInputError(f"init must have shape {expected} (components x features), got {array.shape}.")
+    bad = ~(np.isfinite(array) & (array >= 0))
+    if bad.any():
+        k, f = np.argwhere(bad)[0]
+        raise InvalidInputError(f"init[{k}, {f}] = {array[k, f]} must be a finite nonnegative number.")
+    dead = np.flatnonzero((data.column_sums > 0) & ~np.any(array > 0, axis=0))
+    if dead.size:
+        raise InvalidInputError(
+            f"init has no component that holds feature {dead[0]}, which has counts in X: give it a positive entry."
+        )
+    return np.ascontiguousarray(array.T)
+
 
 # A dictionary entry of a feature that has counts never becomes 0 by rounding: expected allocations divide by rates.
 SMALLEST_ENTRY = 1e-100
@@ -35,3 +75,84 @@ def expected_missing(data: SparseData, dictionary: Floats, activations: Any, eng
     totals = Side(data, engine).totals(activations)
     hidden = totals - Side(data.transposed, engine).exposure(activations, totals=totals)
     return np.asarray(dictionary * np.maximum(hidden, 0.0))
+
+
+# The shape of each component's gamma prior, estimated from draws of its allocation totals.
+
+# Where all totals are 0 the likelihood has its maximum at 0, and where they vary less than Poisson counts at infinity.
+SMALLEST, LARGEST = 1e-3, 1e3
+
+
+class ValueCounts:
+    """Different values, in order, and how often each occurs; the sum of two counts the values of both.
+
+    Parameters
+    ----------
+    values
+        Any values.
+    times
+        How often each of them occurs; None = once.
+    """
+
+    def __init__(self, values: NDArray[Any], times: NDArray[Any] | None = None) -> None:
+        self.values, places = np.unique(values, return_inverse=True)
+        self.times = np.bincount(places, times)
+
+    def __add__(self, other: ValueCounts) -> ValueCounts:
+        return ValueCounts(np.concatenate((self.values, other.values)), np.concatenate((self.times, other.times)))
+
+
+def drawn_totals(samples: Side, totals: Sequence[Any]) -> tuple[ValueCounts, ...]:
+    """Which totals L_nk some draws (each samples x components) have, for each component."""
+    found: tuple[ValueCounts, ...] = samples.map_rows(_drawn_totals, reads=totals)[0]
+    return found
+
+
+def _drawn_totals(block: Block, *totals: Floats) -> tuple[ValueCounts, ...]:
+    return tuple(map(ValueCounts, np.concatenate([draw[block.rows] for draw in totals]).T))
+
+
+def profile_shapes(totals: Sequence[ValueCounts], shape: Floats) -> Floats:
+    """The maximum over a_k of the likelihood of draws of the totals L_nk, with w = (b / a) mean c (MATH 1.2).
+
+    The profile log-likelihood Σ_n E[logΓ(a + L_n) - logΓ(a)] + N a log(a / (a + L̄)) - N L̄ log(a + L̄) has the
+    derivative N (E[ψ(a + L) - ψ(a)] - log(1 + L̄ / a)), which has one root at most. Averages go over samples and over
+    draws: the mean of L in place of its draws would hide how much L varies.
+
+    Parameters
+    ----------
+    totals
+        The totals of each component in all samples and draws.
+    shape
+        The present values, kept for components without allocations.
+    """
+    found = shape.copy()
+    for k, drawn in enumerate(totals):
+        weights = drawn.times / drawn.times.sum()
+        mean = float(weights @ drawn.values)
+        if mean > 0:
+            found[k] = _root(drawn.values, weights, mean)
+    return found
+
+
+def _root(values: Floats, weights: Floats, mean: float) -> float:
+    def slope(log_shape: float) -> float:
+        a = np.exp(log_shape)
+        return float(weights @ psi(a + values) - psi(a) - np.log1p(mean / a))
+
+    low, high = np.log(SMALLEST), np.log(LARGEST)
+    if slope(low) <= 0:
+        return SMALLEST
+    if slope(high) >= 0:
+        return LARGEST
+    return float(np.exp(brentq(slope, low, high, xtol=1e-10)))
+
+
+def shape_of_mean_log(target: Floats) -> Floats:
+    """The root of ψ(a) = target, by bisection: where E[log h], and not draws of L, is what is known."""
+    low, high = np.full_like(target, np.log(SMALLEST)), np.full_like(target, np.log(LARGEST))
+    for _ in range(60):
+        middle = 0.5 * (low + high)
+        above = psi(np.exp(middle)) > target
+        low, high = np.where(above, low, middle), np.where(above, middle, high)
+    return np.exp(0.5 * (low + high))

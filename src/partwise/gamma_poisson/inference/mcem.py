@@ -1,4 +1,4 @@
-"""Monte Carlo EM for the marginal likelihood, as published (Filstroff, Lumbreras & Févotte 2018)."""
+"""Monte Carlo EM for the marginal likelihood, as published (Filstroff, Lumbreras & Févotte 2018), and SAEM."""
 
 from __future__ import annotations
 
@@ -6,21 +6,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
 from partwise.core.data import SparseData
 from partwise.core.keys import Key
 from partwise.engines.base import Engine
 from partwise.gamma_poisson.inference import m_steps
-from partwise.gamma_poisson.inference.gain import Ledger, expected_gain
-from partwise.gamma_poisson.inference.gibbs import Averages, Chain, GibbsEStep
-from partwise.gamma_poisson.inference.shapes import drawn_totals, profile_shapes
-from partwise.gamma_poisson.inference.starts import even_dictionary
-from partwise.gamma_poisson.inference.variational import MeanField
+from partwise.gamma_poisson.inference.gibbs import Averages, Chain, GainLedger, GibbsEStep, expected_gain
+from partwise.gamma_poisson.inference.m_steps import drawn_totals, even_dictionary, profile_shapes
+from partwise.gamma_poisson.inference.vem import MeanField
 from partwise.gamma_poisson.model import GammaPoissonModel, column_norms
+from partwise.kernels.arrays import Floats
 from partwise.passes.side import Side
-
-Floats = NDArray[np.float64]
 
 
 @dataclass
@@ -33,10 +29,10 @@ class MonteCarloState:
     old_shape: Floats
     statistic: Floats
     chain: Chain
-    ledger: Ledger
+    ledger: GainLedger
 
 
-@dataclass
+@dataclass(kw_only=True)
 class MonteCarloEM:
     """Gibbs sampling given the dictionary, then a new dictionary from averages over the draws.
 
@@ -76,7 +72,7 @@ class MonteCarloEM:
             old_shape=self.shape.copy(),
             statistic=np.zeros_like(dictionary),
             chain=chain,
-            ledger=Ledger(bound),
+            ledger=GainLedger(bound),
         )
 
     def step(self, key: Key, data: SparseData, state: MonteCarloState) -> tuple[MonteCarloState, Mapping[str, float]]:
@@ -94,7 +90,7 @@ class MonteCarloEM:
         )
         averages = sampler.run(key, state.chain, present, n_draws=self.draws, burn_in=self.burn_in)
         if averages.before is not None:
-            state.ledger.close(self._gain(data, old, present, averages.before))
+            state.ledger.close(expected_gain(data, self.engine, old, present, averages.before))
         weight = self._weight(key.iteration)
         shape = state.shape
         if averages.totals:
@@ -108,7 +104,7 @@ class MonteCarloEM:
         dictionary = self._dictionary(data, averages, state.statistic, shape)
         new = GammaPoissonModel(dictionary, shape, self.rate)
         if averages.before is not None:
-            state.ledger.lower = self._gain(data, present, new, averages.before)
+            state.ledger.lower = expected_gain(data, self.engine, present, new, averages.before)
         state.old_dictionary, state.old_shape = state.dictionary, state.shape
         state.dictionary, state.shape = dictionary, shape
         return state, {**(state.ledger.info if averages.before is not None else {}), **column_norms(dictionary)}
@@ -116,11 +112,6 @@ class MonteCarloEM:
     def model(self, state: MonteCarloState) -> GammaPoissonModel:
         """Dictionary, shapes and rates of a state."""
         return GammaPoissonModel(state.dictionary, state.shape, self.rate)
-
-    def _gain(self, data: SparseData, old: GammaPoissonModel, new: GammaPoissonModel, averages: Averages) -> float:
-        return expected_gain(
-            data, self.engine, old, new, averages.feature_counts, averages.sample_counts, averages.totals
-        )
 
     def _dictionary(self, data: SparseData, averages: Averages, counts: Floats, shape: Floats) -> Floats:
         if self.m_step == "c":
@@ -132,3 +123,22 @@ class MonteCarloEM:
     def _weight(self, iteration: int) -> float:
         """Of the new draws against those before: plain Monte Carlo EM forgets the latter."""
         return 1.0
+
+
+@dataclass(kw_only=True)
+class StochasticApproximationEM(MonteCarloEM):
+    """MCEM-C whose statistic Σ_n c_nfk is a running average over iterations (Kuhn & Lavielle 2004).
+
+    Parameters
+    ----------
+    exploration
+        Iterations of weight 1, in which the start is forgotten.
+    decay
+        After them, the weight of the i-th iteration is i^-decay; between 1/2 and 1.
+    """
+
+    exploration: int = 50
+    decay: float = 0.7
+
+    def _weight(self, iteration: int) -> float:
+        return float(max(iteration - self.exploration, 1) ** -self.decay)

@@ -6,20 +6,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from partwise.core.data import SparseData
 from partwise.core.keys import Key
 from partwise.engines.base import Engine
 from partwise.gamma_poisson.inference import m_steps
 from partwise.gamma_poisson.inference.gibbs import Chain, GibbsEStep
-from partwise.gamma_poisson.inference.shapes import drawn_totals, profile_shapes
-from partwise.gamma_poisson.inference.starts import perturbed_dictionary
-from partwise.gamma_poisson.inference.variational import MeanField
+from partwise.gamma_poisson.inference.m_steps import drawn_totals, perturbed_dictionary, profile_shapes
+from partwise.gamma_poisson.inference.sweeps import take_rows
+from partwise.gamma_poisson.inference.vem import MeanField
 from partwise.gamma_poisson.model import GammaPoissonModel, column_norms
+from partwise.kernels.arrays import Floats
 from partwise.passes.side import Side
-
-Floats = NDArray[np.float64]
 
 _FORGETTING = 0.7
 
@@ -33,7 +31,7 @@ class OnlineState:
     n_seen: int
 
 
-@dataclass
+@dataclass(kw_only=True)
 class OnlineEM:
     """On-line EM (Cappé & Moulines 2009): w = (b / a) x a running average of the allocations of a sample.
 
@@ -103,27 +101,3 @@ class OnlineEM:
     def model(self, state: OnlineState) -> GammaPoissonModel:
         """Dictionary, shapes and rates of a state."""
         return GammaPoissonModel(state.statistic * (self.rate / state.shape), state.shape, self.rate)
-
-
-def take_rows(data: SparseData, rows: NDArray[np.intp]) -> SparseData:
-    """Some samples, in the order given, as data of their own."""
-    indptr, cells = _taken(data.indptr, rows)
-    missing_indptr, hidden = _taken(data.missing_indptr, rows)
-    return replace(
-        data,
-        shape=(rows.size, data.shape[1]),
-        indptr=indptr,
-        indices=data.indices[cells],
-        values=data.values[cells],
-        missing_indptr=missing_indptr,
-        missing_indices=data.missing_indices[hidden],
-        row_labels=None if data.row_labels is None else data.row_labels[rows],
-    )
-
-
-def _taken(indptr: NDArray[np.int64], rows: NDArray[np.intp]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Row pointers of some rows, and where their entries are."""
-    sizes = np.diff(indptr)[rows]
-    taken = np.concatenate(([0], np.cumsum(sizes)))
-    positions = np.arange(taken[-1]) + np.repeat(indptr[rows] - taken[:-1], sizes)
-    return taken, positions

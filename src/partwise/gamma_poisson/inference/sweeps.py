@@ -1,8 +1,11 @@
-"""Sweeps of the Gibbs sampler over all rows, in parallel, with sums that do not depend on the number of threads."""
+"""Sweeps of the Gibbs sampler over all rows, and the activations that they give for a known dictionary.
+
+Rows are worked on in parallel, and sums do not depend on the number of threads.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -13,18 +16,18 @@ from partwise.core.data import SparseData
 from partwise.core.keys import Key
 from partwise.engines.base import Engine
 from partwise.engines.blocks import TARGET_NONZEROS, Block, Made, Ragged, first_tokens, row_blocks
-from partwise.gamma_poisson.kernels import allocations, rates
+from partwise.engines.local import LocalEngine
+from partwise.gamma_poisson.kernels import draws
+from partwise.gamma_poisson.kernels.posterior import posterior_mean_rows, variational_mean_rows
+from partwise.kernels.arrays import Floats
+from partwise.passes.side import Side
 
-Floats = NDArray[np.float64]
 Words = tuple[np.uint64, np.uint64, np.uint64]
 
 
 @dataclass(frozen=True, eq=False)
-class Sweeps:
-    """Draws of activations and of allocations for some data."""
-
-    data: SparseData
-    engine: Engine
+class GibbsSweeps(Side):
+    """The samples' side, with draws of activations and of allocations."""
 
     @cached_property
     def _long_side(self) -> SparseData:
@@ -77,7 +80,10 @@ class Sweeps:
     def _padded(self, other: Any) -> Any:
         if isinstance(other, np.ndarray):
             return _padded(other)
-        blocks, made = row_blocks(np.arange(other.shape[0] + 1)), [Made((_width(other.shape[1]),))]
+        blocks, made = (
+            row_blocks(np.arange(other.shape[0] + 1)),
+            [Made((-(-other.shape[1] // draws.LANES) * draws.LANES,))],
+        )
         return self.engine.map_rows(_pad_rows, self.data, blocks, reads=[other], makes=made, recut=True)[1][0]
 
     def labels(
@@ -110,7 +116,7 @@ class Sweeps:
 
         def one(block: tuple[int, int]) -> None:
             start, stop = block
-            rates.draw_dictionary(feature_counts, concentration, *words, start, stop, out)
+            draws.draw_dictionary(feature_counts, concentration, *words, start, stop, out)
 
         self.engine.for_each(one, row_blocks(np.arange(out.shape[0] + 1)))
         return np.asarray(out / out.sum(axis=0))
@@ -120,7 +126,7 @@ def _draw_activations(
     block: Block, sample_counts: Floats, inverse_rates: Floats, out: Floats, shape: Floats, words: Words
 ) -> float:
     span = block.first_row, block.start, block.stop
-    rates.draw_activations(sample_counts, shape, inverse_rates, *words, *span, out)
+    draws.draw_activations(sample_counts, shape, inverse_rates, *words, *span, out)
     return 0.0
 
 
@@ -133,11 +139,12 @@ def _draw_allocations(
     words: Words,
     missing_words: Words | None,
 ) -> NDArray[np.int64]:
-    counts, own = (np.zeros((size, n_components), dtype=np.int64) for size in (other.shape[0], block.n_rows))
+    counts = np.zeros((other.shape[0], n_components), dtype=np.int64)
+    own = np.zeros((block.n_rows, n_components), dtype=np.int64)
     factor, span = _padded(factor[block.rows]), (block.first_row + block.start, 0, block.n_rows)
-    allocations.draw_allocations(*block.own_cells, factor, other, *words, *span, own, counts)
+    draws.draw_allocations(*block.own_cells, factor, other, *words, *span, own, counts)
     if missing_words is not None:
-        allocations.draw_missing(*block.own_missing, factor, other, *missing_words, *span, own, counts)
+        draws.draw_missing(*block.own_missing, factor, other, *missing_words, *span, own, counts)
     own_counts[block.rows] = own
     return counts
 
@@ -155,21 +162,16 @@ def _draw_labels(
     counts = np.zeros(dictionary.shape, dtype=np.int64)
     span = block.first_row, block.start, block.stop
     priors = dictionary, inverse_rates, shape
-    allocations.draw_labels(*block.cells, starts, *priors, *words, *span, labels, sample_counts, counts)
+    draws.draw_labels(*block.cells, starts, *priors, *words, *span, labels, sample_counts, counts)
     return counts
-
-
-def _width(n_components: int) -> int:
-    """A multiple of the lanes of a draw."""
-    return -(-n_components // allocations.LANES) * allocations.LANES
 
 
 def _padded(factor: Floats) -> Floats:
     """With zeros appended to a multiple of the lanes of a draw."""
     n_rows, n_components = factor.shape
-    if _width(n_components) == n_components:
+    if n_components % draws.LANES == 0:
         return np.ascontiguousarray(factor)
-    padded = np.zeros((n_rows, _width(n_components)))
+    padded = np.zeros((n_rows, -(-n_components // draws.LANES) * draws.LANES))
     padded[:, :n_components] = factor
     return padded
 
@@ -177,3 +179,114 @@ def _padded(factor: Floats) -> Floats:
 def _pad_rows(block: Block, factor: Floats, out: Floats) -> float:
     out[block.rows] = _padded(factor[block.rows])
     return 0.0
+
+
+def take_rows(data: SparseData, rows: NDArray[np.intp]) -> SparseData:
+    """Some samples, in the order given, as data of their own."""
+    indptr, cells = _taken(data.indptr, rows)
+    missing_indptr, hidden = _taken(data.missing_indptr, rows)
+    return replace(
+        data,
+        shape=(rows.size, data.shape[1]),
+        indptr=indptr,
+        indices=data.indices[cells],
+        values=data.values[cells],
+        missing_indptr=missing_indptr,
+        missing_indices=data.missing_indices[hidden],
+        row_labels=None if data.row_labels is None else data.row_labels[rows],
+    )
+
+
+def _taken(indptr: NDArray[np.int64], rows: NDArray[np.intp]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Row pointers of some rows, and where their entries are."""
+    sizes = np.diff(indptr)[rows]
+    taken = np.concatenate(([0], np.cumsum(sizes)))
+    positions = np.arange(taken[-1]) + np.repeat(indptr[rows] - taken[:-1], sizes)
+    return taken, positions
+
+
+# Activations given the dictionary: posterior means and draws by Gibbs sampling.
+
+BURN_IN, N_DRAWS = 50, 200
+
+
+def inverse_rates(data: SparseData, dictionary: Floats, rate: Floats, engine: Engine) -> Floats:
+    """1 / (rate_k + Σ over observed f of w_fk): one row for all where nothing is missing."""
+    return np.asarray(1.0 / (rate + Side(data, engine).exposure(dictionary)))
+
+
+def explained(data: SparseData, dictionary: Floats) -> SparseData:
+    """The counts of features that some component holds; the others say nothing about activations."""
+    return data.only(np.any(dictionary > 0, axis=1)[data.indices])
+
+
+def posterior_mean(
+    data: SparseData,
+    dictionary: Floats,
+    shape: Floats,
+    rate: Floats,
+    engine: Engine,
+    *,
+    burn_in: int = BURN_IN,
+    n_draws: int = N_DRAWS,
+) -> Floats:
+    """E[h_nk | x_n], Rao-Blackwellised over the allocations; the same stream for every row."""
+    shared = np.ascontiguousarray(dictionary), shape, rate, burn_in, n_draws
+    blocks = row_blocks(data.indptr, 2**12)
+    _, (means,) = engine.map_rows(_posterior_means, data, blocks, *shared, makes=[Made(shape.shape)])
+    return np.asarray(means)
+
+
+def _posterior_means(
+    block: Block, out: Floats, dictionary: Floats, shape: Floats, rate: Floats, burn_in: int, n_draws: int
+) -> float:
+    rows = explained(block.data.rows(block.start, block.stop), dictionary)
+    seed, stage_chain, _ = Key(0).for_stage("posterior mean").words
+    inverse = inverse_rates(rows, dictionary, rate, LocalEngine())
+    cells = rows.indptr, rows.indices, rows.values
+    span = 0, block.n_rows
+    posterior_mean_rows(*cells, dictionary, inverse, shape, burn_in, n_draws, seed, stage_chain, *span, out[block.rows])
+    return 0.0
+
+
+def variational_mean(data: SparseData, dictionary: Floats, shape: Floats, rate: Floats, engine: Engine) -> Floats:
+    """E[h_nk] of each row's variational posterior, for nonnegative data that are no counts."""
+    blocks = row_blocks(data.indptr, 2**12)
+    shared = np.ascontiguousarray(dictionary), shape, rate
+    _, (means,) = engine.map_rows(_variational_means, data, blocks, *shared, makes=[Made(shape.shape)])
+    return np.asarray(means)
+
+
+def _variational_means(block: Block, out: Floats, dictionary: Floats, shape: Floats, rate: Floats) -> float:
+    rows = explained(block.data.rows(block.start, block.stop), dictionary)
+    inverse = inverse_rates(rows, dictionary, rate, LocalEngine())
+    cells = rows.indptr, rows.indices, rows.values
+    variational_mean_rows(*cells, dictionary, inverse, shape, 1e-8, 1000, 0, block.n_rows, out[block.rows])
+    return 0.0
+
+
+def posterior_draws(
+    key: Key,
+    data: SparseData,
+    dictionary: Floats,
+    shape: Floats,
+    rate: Floats,
+    engine: Engine,
+    *,
+    n_draws: int,
+    burn_in: int = BURN_IN,
+) -> Floats:
+    """Draws x samples x components from successive sweeps of a Gibbs chain."""
+    dictionary = np.ascontiguousarray(dictionary)
+    data = explained(data, dictionary)
+    sweeps = GibbsSweeps(data, engine)
+    inverse = inverse_rates(data, dictionary, rate, engine)
+    counts = np.repeat(data.row_sums[:, None] / shape.size, shape.size, axis=1)
+    out = np.empty((n_draws, data.shape[0], shape.size))
+    for s in range(-burn_in, n_draws):
+        at = key.at(burn_in + s)
+        activations = sweeps.activations(at, counts, shape, inverse)
+        counts, _ = sweeps.allocations(at, activations, dictionary)
+        if s >= 0:
+            out[s] = activations
+    return out

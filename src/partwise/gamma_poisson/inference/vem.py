@@ -4,27 +4,162 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from scipy.special import gammaln, psi
 
 from partwise.core.data import SparseData
 from partwise.core.keys import Key
 from partwise.engines.base import Engine
+from partwise.engines.blocks import Block, Made
 from partwise.gamma_poisson.inference import m_steps
-from partwise.gamma_poisson.inference.shapes import shape_of_mean_log
-from partwise.gamma_poisson.inference.starts import perturbed_dictionary
-from partwise.gamma_poisson.inference.variational import GammaPosterior, MeanField
 from partwise.gamma_poisson.model import GammaPoissonModel, column_norms
-from partwise.passes.side import Side
+from partwise.kernels.arrays import Floats
+from partwise.passes.kernels import expected_counts
+from partwise.passes.side import Side, own_exposure, ready
 
-Floats = NDArray[np.float64]
+# exp E[log h] of tiny shapes underflows; a positive number keeps every rate from vanishing.
+_SMALLEST = 1e-200
+
+
+@dataclass
+class GammaPosterior:
+    """q(h_nk) = Gamma(prior_k + counts_nk, rate_nk).
+
+    Attributes
+    ----------
+    counts
+        Expected allocation totals, samples x components; they may be on workers.
+    prior
+        Shapes of the prior, one per component.
+    rate
+        Samples x components, or a single row where all samples share it.
+    """
+
+    counts: Any
+    prior: Floats
+    rate: Any
+
+
+@dataclass(frozen=True, eq=False)
+class MeanField(Side):
+    """The samples' side, with updates of their posterior under a model, and the evidence lower bound."""
+
+    def rates(self, model: GammaPoissonModel, *, inverse: bool = False) -> Any:
+        """b_k + Σ over observed f of w_fk, or 1 over that: a single row where nothing is missing."""
+        totals = model.dictionary.sum(axis=0)
+        if not self.data.n_missing:
+            return np.atleast_2d(1.0 / (model.rate + totals) if inverse else model.rate + totals)
+        shared, made = (model.dictionary, totals, model.rate, inverse), [Made(totals.shape)]
+        return self.map_rows(_rates, *shared, makes=made, stay=True)[1][0]
+
+    def posterior(self, model: GammaPoissonModel, counts: Any) -> GammaPosterior:
+        """The posterior of the activations given allocation totals."""
+        return GammaPosterior(counts, model.shape, self.rates(model))
+
+    def update(
+        self, model: GammaPoissonModel, posterior: GammaPosterior, *, with_bound: bool = False
+    ) -> tuple[GammaPosterior, float, Floats]:
+        """Best allocations given the activations' posterior, then best activations given these.
+
+        Returns
+        -------
+        posterior, bound, totals
+            The new posterior, the bound in between (nan if not asked for), and the sums of the new counts over samples.
+        """
+        rates = self.rates(model)
+        shared = ready(model.dictionary), posterior.prior, model.shape, model.rate, with_bound
+        arrays = [self.place(posterior.counts), posterior.rate, rates]
+        (bound, totals), (counts,) = self.map_rows(_update, *shared, reads=arrays, makes=[Made(model.shape.shape)])
+        fresh = GammaPosterior(counts, model.shape, rates)
+        return fresh, float(bound) - _log_factorials(self.data) if with_bound else np.nan, totals
+
+    def feature_counts(self, model: GammaPoissonModel, posterior: GammaPosterior) -> tuple[Floats, Floats]:
+        """Σ_n of the expected allocations given the activations' posterior, and Σ_n E[log h_nk]."""
+        reads, made = [posterior.counts, posterior.rate], [Made(posterior.prior.shape)]
+        mean_logs, (geometric,) = self.map_rows(_geometric_means, posterior.prior, reads=reads, makes=made)
+        features = Side(self.data.transposed, self.engine)
+        return features.expected_counts(model.dictionary, geometric)[0], mean_logs
+
+    def means(self, posterior: GammaPosterior) -> tuple[Any, Floats]:
+        """E[h_nk], and its sums over samples."""
+        reads, made = [posterior.counts, posterior.rate], [Made(posterior.prior.shape)]
+        totals, (means,) = self.map_rows(_means, posterior.prior, reads=reads, makes=made)
+        return means, totals
+
+    def fit(
+        self, model: GammaPoissonModel, posterior: GammaPosterior, *, tol: float = 1e-4, max_updates: int = 100
+    ) -> tuple[GammaPosterior, float]:
+        """Update until the bound grows by less than ``tol`` nats a count in ten updates; posterior and bound."""
+        total = max(self.data.total, 1.0)
+        last = -np.inf
+        for number in range(max_updates):
+            posterior, bound, _ = self.update(model, posterior, with_bound=number % 10 == 0)
+            if bound - last < tol * total:
+                return posterior, bound
+            if number % 10 == 0:
+                last = bound
+        return posterior, last
+
+
+def _log_factorials(data: SparseData) -> float:
+    if not data.is_integer or data.values.max(initial=0) > 2**20:
+        return float(gammaln(data.values + 1.0).sum())
+    times = np.bincount(data.values)
+    return float(times @ gammaln(np.arange(times.size) + 1.0))
+
+
+def _rates(block: Block, out: Floats, dictionary: Floats, totals: Floats, prior_rate: Floats, inverse: bool) -> float:
+    rates = prior_rate + own_exposure(block, dictionary, totals)
+    out[block.rows] = 1.0 / rates if inverse else rates
+    return 0.0
+
+
+def _log_means(shape: Floats, rate: Floats) -> tuple[Floats, Floats]:
+    """E[log h_nk], and its exponential, which takes the place of h_nk in the shares of an allocation."""
+    mean_log = np.asarray(psi(shape) - np.log(rate))
+    return mean_log, np.maximum(np.exp(mean_log), _SMALLEST)
+
+
+def _geometric_means(block: Block, counts: Floats, rate: Floats, out: Floats, prior: Floats) -> Floats:
+    mean_log, out[block.rows] = _log_means(prior + counts[block.rows], block.own(rate))
+    return np.asarray(mean_log.sum(axis=0))
+
+
+def _means(block: Block, counts: Floats, rate: Floats, out: Floats, prior: Floats) -> Floats:
+    out[block.rows] = (prior + counts[block.rows]) / block.own(rate)
+    return np.asarray(out[block.rows].sum(axis=0))
+
+
+def _update(
+    block: Block,
+    counts: Floats,
+    rate: Floats,
+    new_rate: Floats,
+    out: Floats,
+    dictionary: Floats,
+    posterior_prior: Floats,
+    prior_shape: Floats,
+    prior_rate: Floats,
+    with_bound: bool,
+) -> tuple[float, Floats]:
+    shape, own_rate, own = posterior_prior + counts[block.rows], block.own(rate), out[block.rows]
+    mean_log, geometric = _log_means(shape, own_rate)
+    bound = expected_counts(*block.own_cells, geometric, dictionary, with_bound, 0, block.n_rows, own)
+    if with_bound:
+        # Beside Σ x log(rate): E[log p(h)] - E[log q(h)] - Σ expected counts. The caller adds -Σ log x!.
+        prior = prior_shape * np.log(prior_rate) - gammaln(prior_shape) + (prior_shape - 1.0) * mean_log
+        entropy = shape - np.log(own_rate) + gammaln(shape) + (1.0 - shape) * psi(shape)
+        bound += float((prior - block.own(new_rate) * (shape / own_rate) + entropy).sum())
+    return bound, np.asarray(own.sum(axis=0))
+
 
 OBJECTIVE_EVERY = 10
 
 
 @dataclass
-class VariationalState:
+class GammaVariationalState:
     """Dictionary and shapes, and the posterior of activations."""
 
     dictionary: Floats
@@ -32,7 +167,7 @@ class VariationalState:
     posterior: GammaPosterior
 
 
-@dataclass
+@dataclass(kw_only=True)
 class VariationalEM:
     """Coordinate ascent on the evidence lower bound (Dikmen & Févotte 2012), with a faster M-step.
 
@@ -43,51 +178,47 @@ class VariationalEM:
 
     shape: Floats
     rate: Floats
-    estimate_shape: bool
-    start: Floats | None
+    estimate_shape: bool = False
+    start: Floats | None = None
     engine: Engine = field(compare=False)
 
-    def init(self, key: Key, data: SparseData) -> VariationalState:
+    def init(self, key: Key, data: SparseData) -> GammaVariationalState:
         """A perturbed start (the even one is stationary), each sample's total spread evenly."""
-        dictionary = perturbed_dictionary(key, data, self.shape, self.rate) if self.start is None else self.start.copy()
-        model = GammaPoissonModel(dictionary, self.shape, self.rate)
-        counts = Side(data, self.engine).even_counts(self.shape.size)
-        posterior = MeanField(data, self.engine).posterior(model, counts)
-        return VariationalState(dictionary, self.shape.copy(), posterior)
+        dictionary = self.start
+        if dictionary is None:
+            dictionary = m_steps.perturbed_dictionary(key, data, self.shape, self.rate)
+        model, mean_field = GammaPoissonModel(dictionary.copy(), self.shape, self.rate), MeanField(data, self.engine)
+        posterior = mean_field.posterior(model, mean_field.even_counts(self.shape.size))
+        return GammaVariationalState(model.dictionary, self.shape.copy(), posterior)
 
-    def step(self, key: Key, data: SparseData, state: VariationalState) -> tuple[VariationalState, Mapping[str, float]]:
+    def step(
+        self, key: Key, data: SparseData, state: GammaVariationalState
+    ) -> tuple[GammaVariationalState, Mapping[str, float]]:
         """Allocations, activations, allocations again, then dictionary and rates; every tenth reports the bound."""
-        mean_field = MeanField(data, self.engine)
-        model = GammaPoissonModel(state.dictionary, state.shape, self.rate)
+        mean_field, model = MeanField(data, self.engine), self.model(state)
         due = key.iteration % OBJECTIVE_EVERY == 0
         posterior, bound, totals = mean_field.update(model, state.posterior, with_bound=due)
         counts, mean_logs = mean_field.feature_counts(model, posterior)
-        state.dictionary = self._dictionary(data, model, posterior, counts)
         n_samples = data.shape[0]
         mean_log = mean_logs / n_samples
-        if data.n_missing == 0:
+        if data.n_missing:
+            means, sums = mean_field.means(posterior)
+            exposure = Side(data.transposed, self.engine).exposure(means, totals=sums)
+            dictionary = m_steps.conditional_step(counts, exposure)
+        else:
+            dictionary = m_steps.marginal_step(counts, n_samples, model.shape, self.rate)
             # The best rates given the allocations, jointly with the dictionary.
             rate = self.rate * (posterior.prior + totals / n_samples) / state.shape
             mean_log += np.log(posterior.rate[0]) - np.log(rate)
             posterior.rate = np.atleast_2d(rate)
         if self.estimate_shape:
             # The maximum of the bound over a_k: ψ(a_k) = log b_k + mean_n E[log h_nk].
-            state.shape = shape_of_mean_log(np.log(self.rate) + mean_log)
+            state.shape = m_steps.shape_of_mean_log(np.log(self.rate) + mean_log)
+        held = (data.column_sums > 0)[:, None]
+        state.dictionary = np.where(held, np.maximum(dictionary, m_steps.SMALLEST_ENTRY), dictionary)
         state.posterior = posterior
         return state, {**({"objective": bound} if due else {}), **column_norms(state.dictionary)}
 
-    def model(self, state: VariationalState) -> GammaPoissonModel:
+    def model(self, state: GammaVariationalState) -> GammaPoissonModel:
         """Dictionary, shapes and rates of a state."""
         return GammaPoissonModel(state.dictionary, state.shape, self.rate)
-
-    def _dictionary(
-        self, data: SparseData, model: GammaPoissonModel, posterior: GammaPosterior, counts: Floats
-    ) -> Floats:
-        if data.n_missing == 0:
-            dictionary = m_steps.marginal_step(counts, data.shape[0], model.shape, self.rate)
-        else:
-            means, totals = MeanField(data, self.engine).means(posterior)
-            exposure = Side(data.transposed, self.engine).exposure(means, totals=totals)
-            dictionary = m_steps.conditional_step(counts, exposure)
-        held = (data.column_sums > 0)[:, None]
-        return np.where(held, np.maximum(dictionary, m_steps.SMALLEST_ENTRY), dictionary)

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from partwise.gamma_poisson.kernels.rates import SMALLEST
+from partwise.gamma_poisson.kernels.draws import SMALLEST
 from partwise.kernels.arrays import Floats, Indices, Numbers, Starts, Word
 from partwise.kernels.categories import multinomial
 from partwise.kernels.continuous import gamma

@@ -6,7 +6,6 @@ import math
 
 from partwise.kernels.inner import inner_kernel
 from partwise.kernels.streams import Stream, seek
-from partwise.likelihood.kernels.expected import expected_allocations
 from partwise.likelihood.kernels.lanes import (
     RANDOM,
     Lanes,
@@ -19,7 +18,7 @@ from partwise.likelihood.kernels.lanes import (
     take_token,
 )
 from partwise.likelihood.kernels.rows import Floats, Integers, OpenRow, RowBuffers, RowModel, Words, gather_row
-from partwise.likelihood.kernels.token_order import in_turn
+from partwise.likelihood.kernels.tokens import expected_allocations, in_turn
 
 # The path begins with shapes that are raised by so many times the tokens that each component may expect: with fewer the
 # first weights are uneven, with more the path is longer.

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from partwise.kernels.arrays import Indices, Numbers
 from partwise.kernels.discrete import binomial
 from partwise.kernels.jit import kernel
 from partwise.kernels.streams import new_stream, next_normal, next_uniform, seek
 from partwise.likelihood.kernels.rows import Floats, Integers
-
-Index = NDArray[np.int32]
-Values = NDArray[Any]
 
 # Up to here all whole numbers are doubles, and the binomial draw is exact.
 _LARGEST_WHOLE = 2.0**53
@@ -23,7 +19,7 @@ _LARGEST_WHOLE = 2.0**53
 @kernel
 def split_rows(
     indptr: Integers,
-    values: Values,
+    values: Numbers,
     share: float,
     seed: np.uint64,
     stage_chain: np.uint64,
@@ -31,7 +27,7 @@ def split_rows(
     first_row: int,
     start: int,
     stop: int,
-    out: Values,
+    out: Numbers,
 ) -> None:
     """``out = rng.binomial(floor(values), share) + (rng.random(size) < share) * (values - floor(values))``.
 
@@ -58,10 +54,10 @@ def split_rows(
 @kernel
 def predict_rows(
     indptr: Integers,
-    indices: Index,
-    values: Values,
+    indices: Indices,
+    values: Numbers,
     missing_indptr: Integers,
-    missing_indices: Index,
+    missing_indices: Indices,
     activations: Floats,
     dictionary: Floats,
     totals: Floats,

@@ -16,11 +16,19 @@ from partwise.kernels.gamma_functions import log_gamma_difference
 from partwise.kernels.inner import inner_kernel
 from partwise.kernels.jit import kernel
 from partwise.likelihood.kernels.lattice import run_lattice
-from partwise.likelihood.kernels.lattice_range import log_of_sum, tables_hold
-from partwise.likelihood.kernels.lattice_walk import Walk, fill_tables, first_line, make_walk, next_line, present_states
+from partwise.likelihood.kernels.lattice_walk import (
+    Walk,
+    fill_tables,
+    first_line,
+    log_of_sum,
+    make_walk,
+    next_line,
+    present_states,
+    tables_hold,
+)
 from partwise.likelihood.kernels.moments import TotalMoments, close_row, store_total
 from partwise.likelihood.kernels.rows import Floats, Integers, OpenRow, RowBuffers, RowModel, gather_row, row_buffers
-from partwise.likelihood.kernels.token_order import interleave
+from partwise.likelihood.kernels.tokens import interleave
 
 # Forward states are scaled to a sum below 2^900, backward ones to at most 2^100: their products fit.
 _BACKWARD_TOP = 100

@@ -9,7 +9,6 @@ import numpy as np
 
 from partwise.kernels.inner import inner_kernel
 from partwise.kernels.streams import Stream, seek
-from partwise.likelihood.kernels.expected import look_ahead
 from partwise.likelihood.kernels.lanes import (
     Lanes,
     draw_components,
@@ -19,14 +18,15 @@ from partwise.likelihood.kernels.lanes import (
     set_weights,
     stratified_uniforms,
 )
-from partwise.likelihood.kernels.particles import (
+from partwise.likelihood.kernels.rows import Floats, Integers, OpenRow, RowBuffers, RowModel, Words, gather_row
+from partwise.likelihood.kernels.tokens import (
     choose_parents,
     copy_lanes,
     lattice_multiplier,
     log_mean_weight,
+    look_ahead,
     spread_tokens,
 )
-from partwise.likelihood.kernels.rows import Floats, Integers, OpenRow, RowBuffers, RowModel, Words, gather_row
 
 # Settings that suit the row.
 OWN_STAGES, OWN_LOOKAHEAD = 0, -1.0

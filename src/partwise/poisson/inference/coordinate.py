@@ -7,20 +7,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from partwise.core.data import SparseData
 from partwise.core.keys import Key
 from partwise.engines.base import Engine
 from partwise.engines.blocks import Block, Made
+from partwise.kernels.arrays import Floats
 from partwise.passes.floors import Floors, activation_floor
 from partwise.poisson import kernels
-from partwise.poisson.inference import by_rows
 from partwise.poisson.inference.multiplicative import Multiplicative
-from partwise.poisson.inference.passes import PoissonSide
+from partwise.poisson.inference.passes import PoissonSide, step_by_rows
 from partwise.poisson.inference.state import PoissonState, Start, start_factors
-
-Floats = NDArray[np.float64]
 
 _SWEEPS = 2
 # A few rows at a time need no arrays of the size of a factor beside the factors.
@@ -92,7 +89,7 @@ class CoordinateDescent:
         self, data: SparseData, state: ExtrapolatedState
     ) -> tuple[ExtrapolatedState, Mapping[str, float]]:
         """Coordinate descent on the activations alone: on the dictionary it would need columns."""
-        moved, objective = by_rows.step(data, self.engine, state, max_sweeps=_SWEEPS, with_objective=True)
+        moved, objective = step_by_rows(data, self.engine, state, max_sweeps=_SWEEPS, with_objective=True)
         fresh = ExtrapolatedState(moved.activations, moved.dictionary, moved.dictionary.copy(), objective)
         return fresh, {"objective": objective}
 

@@ -11,8 +11,7 @@ from partwise.core.data import SparseData
 from partwise.core.keys import Key
 from partwise.engines.base import Engine
 from partwise.passes.floors import Floors, activation_floor
-from partwise.poisson.inference import by_rows
-from partwise.poisson.inference.passes import PoissonSide
+from partwise.poisson.inference.passes import PoissonSide, step_by_rows
 from partwise.poisson.inference.state import PoissonState, Start, start_factors
 from partwise.priors.flat import FlatPrior
 
@@ -38,7 +37,7 @@ class Multiplicative:
         """One update of each factor; reports the log-likelihood between the two where it is due."""
         due = key.iteration % OBJECTIVE_EVERY == 0
         if data.by_rows:
-            state, objective = by_rows.step(data, self.engine, state, max_sweeps=0, with_objective=due)
+            state, objective = step_by_rows(data, self.engine, state, max_sweeps=0, with_objective=due)
             return state, {"objective": objective} if due else {}
         samples, features = PoissonSide(data, self.engine), PoissonSide(data.transposed, self.engine)
         floors = Floors.of(data, self.n_components)

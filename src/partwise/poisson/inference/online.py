@@ -5,17 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from partwise.core.data import SparseData
 from partwise.engines.base import Engine
+from partwise.kernels.arrays import Floats
 from partwise.passes.floors import FLOOR, Floors
-from partwise.poisson.inference.activations import solve_activations
-from partwise.poisson.inference.passes import PoissonSide
-from partwise.poisson.inference.units import usual_size
+from partwise.poisson.inference.passes import PoissonSide, solve_activations
+from partwise.poisson.inference.state import usual_size
 from partwise.priors.flat import FlatPrior
-
-Floats = NDArray[np.float64]
 
 _FORGETTING = 0.7
 _PASSES = 30

@@ -1,4 +1,7 @@
-"""Passes of the Poisson solver over one side of the data."""
+"""Passes of the Poisson solver over one side of the data, and all that is made of them alone.
+
+That is: updates of a factor, activations for a dictionary that is held fixed, and steps that go over rows only.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +11,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from partwise.engines.blocks import Block, Made
+from partwise.core.blas import one_blas_thread
+from partwise.core.data import SparseData
+from partwise.engines.base import Engine
+from partwise.engines.blocks import TARGET_NONZEROS, Block, Made, row_blocks
+from partwise.kernels.arrays import Floats
+from partwise.passes.floors import Floors, activation_floor
 from partwise.passes.kernels import expected_counts
-from partwise.passes.side import Side, own_exposure, ready
+from partwise.passes.side import NONZEROS_AT_ONCE, Side, own_exposure, ready
 from partwise.poisson import kernels
+from partwise.poisson.inference.state import PoissonState, rows_of_usual_size
 from partwise.priors.flat import FlatPrior
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,3 +89,204 @@ def _kkt_residual(block: Block, factor: Floats, worst: Floats, other: Floats, to
         *block.cells, *block.missing, factor, other, totals, unit, block.start, block.stop
     )
     return 0.0
+
+
+# Activations of samples for a dictionary that is held fixed, and how well the counts determine them.
+
+
+def solve_activations(
+    data: SparseData, dictionary: Floats, engine: Engine, *, tol: float = 1e-8, max_sweeps: int = 1000
+) -> Floats:
+    """Maximum-likelihood activations: a concave problem for each row, each solved to ``tol`` on its own.
+
+    A row's result depends on that row alone, so it is the same in any batch. Counts of features that no component
+    holds are left out. Where a component cannot show in the observed cells of a row, its activation is 0.
+    """
+    dictionary = np.ascontiguousarray(dictionary)
+    held = np.any(dictionary > 0, axis=1)
+    sums = dictionary.sum(axis=0)
+    shared = dictionary / np.where(sums > 0, sums, 1.0), sums, held, tol, max_sweeps
+    blocks = row_blocks(data.indptr, NONZEROS_AT_ONCE)
+    _, (activations,) = engine.map_rows(_solve, data, blocks, *shared, makes=[Made(sums.shape)])
+    return np.asarray(activations)
+
+
+def _solve(
+    block: Block, out: Floats, dictionary: Floats, sums: Floats, held: NDArray[np.bool_], tol: float, max_sweeps: int
+) -> float:
+    rows = block.data.rows(block.start, block.stop)
+    rows, exponents = rows_of_usual_size(rows.only(held[rows.indices]))
+    n_components = sums.size
+    activations = np.repeat(rows.row_sums[:, None] / n_components, n_components, axis=1)
+    cells = rows.indptr, rows.indices, rows.values, rows.missing_indptr, rows.missing_indices
+    floors = np.zeros(rows.shape[0])
+    kernels.coordinate_descent(
+        *cells, dictionary, dictionary.sum(axis=0), floors, max_sweeps, tol, 0, rows.shape[0], activations
+    )
+    scale = np.where(sums > 0, sums, 1.0)
+    out[block.rows] = np.where(sums > 0, np.ldexp(activations, exponents[:, None]) / scale, 0.0)
+    return 0.0
+
+
+def standard_errors(data: SparseData, activations: Floats, dictionary: Floats, engine: Engine) -> Floats:
+    """Square roots of the diagonal of the inverse expected information, Σ_f w_fk w_fl / rate_f over observed cells.
+
+    Rates are taken where each component has at least one expected count: the information at 0 is infinite for a
+    component with features of its own, although nothing is known below about one count.
+    Infinite where the observed cells say nothing about a component, or cannot tell it from others.
+    """
+    dictionary = np.ascontiguousarray(dictionary)
+    held = dictionary[np.any(dictionary > 0, axis=1)]
+    blocks = row_blocks(data.indptr, most_rows=64)
+    with one_blas_thread():
+        _, (errors,) = engine.map_rows(
+            _errors, data, blocks, dictionary, held, reads=[activations], makes=[Made(activations.shape[1:])]
+        )
+    return np.asarray(errors)
+
+
+def _errors(block: Block, activations: Floats, errors: Floats, dictionary: Floats, held: Floats) -> float:
+    data = block.data
+    for n in range(block.start, block.stop):
+        hidden = data.missing_indices[data.missing_indptr[n] : data.missing_indptr[n + 1]]
+        seen = held
+        if hidden.size:
+            seen = np.delete(dictionary, hidden, axis=0)
+            seen = seen[np.any(seen > 0, axis=1)]
+        exposure = seen.sum(axis=0)
+        one_count = np.divide(1.0, exposure, out=np.zeros(exposure.size), where=exposure > 0)
+        weighted = seen / np.sqrt(seen @ np.maximum(activations[n], one_count))[:, None]
+        errors[n] = _root_diagonal_of_inverse(weighted.T @ weighted)
+    return 0.0
+
+
+def _root_diagonal_of_inverse(information: Floats) -> Floats:
+    """Of a positive semidefinite matrix; infinite for coordinates that its null space touches."""
+    scale = np.sqrt(np.diag(information))
+    safe = np.where(scale > 0, scale, 1.0)
+    values, vectors = np.linalg.eigh(information / np.outer(safe, safe))
+    null = values <= 1e-12 * max(float(values[-1]), 1e-300)
+    variance = (vectors[:, ~null] ** 2) @ (1.0 / values[~null])
+    lost = (scale == 0) | ((vectors[:, null] ** 2).sum(axis=1) > 1e-8)
+    return np.where(lost, np.inf, np.sqrt(variance) / safe)
+
+
+# Steps for data whose columns are nowhere together: one pass over rows, which sums features x components by blocks.
+
+Sums = tuple[Floats, Floats, Floats, float]
+
+
+@dataclass(frozen=True)
+class FeatureSums:
+    """What a pass over rows leaves of the dictionary's side.
+
+    Attributes
+    ----------
+    counts
+        Expected allocation totals, features x components.
+    exposure
+        Sums of the activations over the rows in which a feature is observed; one row for all where nothing is missing.
+    activations
+        Sums of the activations.
+    logs
+        Σ x log rate, if it was asked for.
+    """
+
+    counts: Floats
+    exposure: Floats
+    activations: Floats
+    logs: float
+
+    @classmethod
+    def of(cls, sums: Sums, dictionary: Floats) -> FeatureSums:
+        """From the sums over blocks."""
+        gain, activations, hidden, logs = sums
+        exposure = np.atleast_2d(activations) if hidden.size == 0 else np.maximum(activations - hidden, 0.0)
+        return cls(dictionary * gain, exposure, activations, float(logs))
+
+
+def step_by_rows(
+    data: SparseData, engine: Engine, state: PoissonState, *, max_sweeps: int, with_objective: bool
+) -> tuple[PoissonState, float]:
+    """Activations by coordinate descent (by EM without sweeps), then an EM step of the dictionary, in one pass.
+
+    Gives the log-likelihood between the two, without the log x! terms.
+    """
+    blocks = _wide_blocks(data)
+    n_components = state.dictionary.shape[1]
+    shared = state.dictionary, state.dictionary.sum(axis=0), activation_floor(n_components), max_sweeps, with_objective
+    activations = engine.place(state.activations, data, blocks)
+    sums, (activations,) = engine.map_rows(_improve_by_rows, data, blocks, *shared, changes=[activations])
+    features = FeatureSums.of(sums, state.dictionary)
+    objective = features.logs - float(np.sum(state.dictionary * features.exposure)) if with_objective else np.nan
+    floors = Floors.of(data, n_components).dictionary[:, None]
+    return PoissonState(activations, FlatPrior(floors).rates(features.counts, features.exposure)), objective
+
+
+def finish_by_rows(data: SparseData, engine: Engine, state: PoissonState) -> tuple[Floats, Floats, float]:
+    """Dictionary with columns that sum to 1, sums of the activations to it, and the largest violation of optimality."""
+    blocks, floors = _wide_blocks(data), Floors.of(data, state.dictionary.shape[1])
+    column_sums = state.dictionary.sum(axis=0)
+    scale = np.where(column_sums > 0, column_sums, 1.0)
+    dictionary = np.maximum(state.dictionary / scale, floors.dictionary[:, None])
+    activations = engine.place(state.activations, data, blocks)
+    unit = data.total / data.shape[0]
+    shared = dictionary, dictionary.sum(axis=0), activation_floor(scale.size), scale, unit
+    sums, (worst,) = engine.map_rows(_finish, data, blocks, *shared, reads=[activations], makes=[Made(())])
+    features = FeatureSums.of(sums, dictionary)
+    totals = np.where(data.column_sums > 0, data.column_sums, data.total / data.shape[1])
+    exposure = np.broadcast_to(features.exposure, dictionary.shape)
+    gain = np.divide(features.counts, dictionary * exposure, out=np.zeros(exposure.shape), where=dictionary > 0)
+    violations = np.abs(np.minimum(dictionary * exposure / totals[:, None], 1.0 - gain))[exposure > 0]
+    return dictionary, features.activations, max(float(np.asarray(worst).max()), float(violations.max(initial=0.0)))
+
+
+def _wide_blocks(data: SparseData) -> list[tuple[int, int]]:
+    # Each block sums into an array of its own for all features: blocks so large that this costs little.
+    return row_blocks(data.indptr, max(TARGET_NONZEROS, 8 * data.shape[1]))
+
+
+def _improve_by_rows(
+    block: Block,
+    activations: Floats,
+    dictionary: Floats,
+    totals: Floats,
+    floor: float,
+    max_sweeps: int,
+    with_logs: bool,
+) -> Sums:
+    own = activations[block.rows]
+    if max_sweeps:
+        cells, floors = (*block.own_cells, *block.own_missing), floor * block.data.row_sums[block.rows]
+        kernels.coordinate_descent(*cells, dictionary, totals, floors, max_sweeps, 0.0, 0, block.n_rows, own)
+    else:
+        own[...] = em_rates(block, own, dictionary, totals, floor)
+    return _sums(block, own, dictionary, with_logs)
+
+
+def _finish(
+    block: Block,
+    activations: Floats,
+    worst: Floats,
+    dictionary: Floats,
+    totals: Floats,
+    floor: float,
+    scale: Floats,
+    unit: float,
+) -> Sums:
+    own = np.maximum(activations[block.rows] * scale, floor * block.data.row_sums[block.rows, None])
+    cells = *block.own_cells, *block.own_missing
+    worst[block.rows] = kernels.kkt_residual(*cells, own, dictionary, totals, unit, 0, block.n_rows)
+    return _sums(block, own, dictionary, False)
+
+
+def _sums(block: Block, activations: Floats, dictionary: Floats, with_logs: bool) -> Sums:
+    gain = np.zeros(dictionary.shape)
+    logs = kernels.add_feature_gains(*block.own_cells, activations, dictionary, with_logs, 0, block.n_rows, gain)
+    pointers, positions = block.own_missing
+    hidden: Any = np.zeros((0, 0))
+    if block.data.n_missing:
+        hidden = np.zeros(dictionary.shape)
+        rows = np.repeat(np.arange(block.n_rows), np.diff(pointers))
+        np.add.at(hidden, positions[pointers[0] : pointers[-1]], activations[rows])
+    return gain, activations.sum(axis=0), hidden, logs

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from partwise.likelihood import annealed, direct_sampling, harmonic_mean, left_to_right, smc
-from partwise.likelihood.result import LogLikelihood
+from partwise.likelihood.problem import LogLikelihood
 from partwise.reproduce.l2r._corpora import Corpus
 
 Estimate = Callable[[Corpus, int, int], LogLikelihood]

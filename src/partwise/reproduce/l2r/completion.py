@@ -16,7 +16,7 @@ from scipy.special import gammaln
 from partwise.core.data import CountMatrix
 from partwise.core.keys import key_from
 from partwise.likelihood import document_completion, exact
-from partwise.likelihood.split import split_tokens
+from partwise.likelihood.completion import split_tokens
 from partwise.reproduce._notebook import Notebook
 from partwise.reproduce.l2r._corpora import Corpus, Floats, of_all_lengths
 from partwise.reproduce.l2r._protocol import EvaluationSizes

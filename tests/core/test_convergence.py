@@ -6,8 +6,8 @@ import math
 
 import pytest
 
-from partwise.core.convergence import Rule, SmallChange, Threshold
 from partwise.core.result import Trace
+from partwise.core.stopping import Rule, SmallChange, Threshold
 from partwise.errors import InvalidInputError
 
 

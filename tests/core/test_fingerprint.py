@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from toys import DATA, RandomWalk, environment
 
 from partwise.core.data import CountMatrix
-from partwise.core.fingerprint import fingerprint
+from partwise.core.state import fingerprint
 from partwise.engines import LocalEngine
 
 
@@ -93,7 +93,7 @@ def test_what_changes_no_result_changes_no_fingerprint(left: object, right: obje
 
 def test_a_fingerprint_does_not_change_from_process_to_process() -> None:
     """Checkpoints outlive processes: neither hash seeds nor addresses may be in it."""
-    program = "from toys import *; from partwise.core.fingerprint import *; print(fingerprint([RandomWalk(), DATA]))"
+    program = "from toys import *; from partwise.core.state import *; print(fingerprint([RandomWalk(), DATA]))"
     done = subprocess.run(
         [sys.executable, "-c", program], env=environment(PYTHONHASHSEED="1"), capture_output=True, text=True, check=True
     )

@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from clusters import cluster, distributed
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 
 import partwise
+from clusters import cluster, distributed
 from partwise import PoissonNMF
 from partwise._registry import BUILT_IN
 from partwise.engines.dask import DaskEngine

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from partwise.errors import FileFormatError, InvalidInputError
-from partwise.io.limits import available_memory, bytes_allowed, format_bytes, refuse_above
+from partwise.io.source import available_memory, bytes_allowed, format_bytes, refuse_above
 
 
 def test_amounts() -> None:

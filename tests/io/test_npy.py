@@ -11,7 +11,7 @@ import pytest
 _SCRIPT = """
 import gc, os, sys, tempfile, threading, time
 import numpy as np
-from partwise.io.npy import load_npy
+from partwise.io.arrays import load_npy
 
 load = {"plain": np.load, "guarded": load_npy}[sys.argv[1]]
 path = os.path.join(tempfile.mkdtemp(), "a.npy")

@@ -16,7 +16,7 @@ from partwise.core.data import BinaryMatrix, CountMatrix
 from partwise.core.keys import Key
 from partwise.errors import FileFormatError, InvalidInputError
 from partwise.selection import Choice, Comparison, compare, match_parts, model_names, stability
-from partwise.selection.folds import N_FOLDS, bit_fold, count_fold
+from partwise.selection.fitting import N_FOLDS, bit_fold, count_fold
 from partwise.selection.standings import Standings
 
 QUICK = ["poisson", "allocation"]

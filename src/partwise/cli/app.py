@@ -11,8 +11,8 @@ import typer
 
 from partwise._version import __version__
 from partwise.cli import commands
-from partwise.cli.guard import guarded
-from partwise.cli.parameters import unbundled
+from partwise.cli.options import unbundled
+from partwise.cli.output import guarded
 
 
 def build() -> typer.Typer:

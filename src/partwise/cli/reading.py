@@ -14,7 +14,7 @@ from partwise.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from partwise.io import Table
-    from partwise.storage.mapped_counts import MappedCounts
+    from partwise.storage.csr_folder import MappedCounts
 
 
 class Duplicates(StrEnum):
@@ -111,7 +111,7 @@ class ReadArguments:
 
         table: Table | MappedCounts
         if is_csr_folder(path):
-            from partwise.storage.mapped_counts import MappedCounts
+            from partwise.storage.csr_folder import MappedCounts
 
             if self.given():
                 raise InvalidInputError(

@@ -14,13 +14,11 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 
 from partwise.core.blas import one_blas_thread
-from partwise.core.callbacks import Callback, StopFit
 from partwise.core.checkpoint import Checkpoint, CheckpointWriter, Identity, read_checkpoint
-from partwise.core.convergence import Rule
-from partwise.core.interrupts import DeferredInterrupt
 from partwise.core.keys import Key
 from partwise.core.progress import ProgressDisplay, compiling_notice
 from partwise.core.result import FitResult, Status, Trace
+from partwise.core.stopping import Callback, DeferredInterrupt, Rule, StopFit
 from partwise.errors import DivergedError, InterruptedFitWarning, InvalidInputError
 
 State = TypeVar("State")

@@ -8,10 +8,8 @@ from pathlib import Path
 from typing import Literal
 
 from partwise.errors import InvalidInputError
-from partwise.io.formats import FORMATS, Format, find_format
-from partwise.io.limits import bytes_allowed
-from partwise.io.options import Duplicates, LabelSource, ReadOptions
-from partwise.io.source import check_regular
+from partwise.io.formats import FORMATS, Duplicates, Format, LabelSource, ReadOptions, find_format
+from partwise.io.source import bytes_allowed, check_regular
 from partwise.io.table import Table
 
 _DIRECTORIES = frozenset(["10x", "zarr"])

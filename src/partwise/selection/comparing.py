@@ -21,10 +21,10 @@ from partwise.engines import resolve_engine
 from partwise.errors import InvalidInputError
 from partwise.selection.candidates import chosen_candidates
 from partwise.selection.comparison import Comparison
+from partwise.selection.fitting import Work
 from partwise.selection.records import Evidence, Fit, Ledger, NewRows, check_identity, stored_identity
 from partwise.selection.search import Search
 from partwise.selection.standings import Choice
-from partwise.selection.work import Work
 
 _RESAMPLINGS = 200
 _FEWEST_SENT = 8
@@ -146,7 +146,7 @@ def _work_on(
     """The work of a comparison where an engine does it, and how many fits are asked for at a time."""
     if not hasattr(engine, "submit"):
         return Work(data, candidates, key), getattr(engine, "n_threads", 1)
-    from partwise.selection.sent import SentWork
+    from partwise.selection.fitting_by_workers import SentWork
 
     # More than there are threads: a worker that ends a fit finds the next one, and a cluster that grows has work.
     n_threads = sum(engine.client.nthreads().values())

@@ -14,10 +14,10 @@ from sklearn.exceptions import ConvergenceWarning
 from partwise.core.blas import one_blas_thread
 from partwise.core.data import CountMatrix
 from partwise.errors import EngineError, InaccurateWarning, PartwiseError
-from partwise.selection.ladder import default_ranks
+from partwise.selection.candidates import default_ranks
+from partwise.selection.fitting import Work
 from partwise.selection.records import Evidence, Fit, Kept, Ledger, NewRows, Task
 from partwise.selection.standings import DISTINCT, Choice, Standings
-from partwise.selection.work import Work
 
 # Steps up the ladder without a gain after which a model goes no further.
 _PATIENCE = 2

@@ -11,10 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from partwise._registry import compared_names
-from partwise.cli.engines import EngineName, Scheduler, chosen_engine
-from partwise.cli.guard import fail
-from partwise.cli.output import say, show, show_json
-from partwise.cli.parameters import DataFile, Json, ProgressBar, Seed, Threads
+from partwise.cli.options import DataFile, EngineName, Json, ProgressBar, Scheduler, Seed, Threads, chosen_engine
+from partwise.cli.output import fail, say, show, show_json
 from partwise.cli.reading import ReadArguments
 
 if TYPE_CHECKING:
@@ -166,7 +164,7 @@ def command(
 
 def _advised(found: Comparison, data: Path, reading: ReadArguments, save: Path | None) -> list[str]:
     """Command lines to go on with: other numbers of parts, a fit of the choice or a report, a model that has parts."""
-    from partwise.cli.advice import fit_command, further_command, report_command
+    from partwise.cli.comparison import fit_command, further_command, report_command
 
     further = further_command(found, data, reading)
     last = fit_command(found, data, reading) if save is None else report_command(save, data, reading)

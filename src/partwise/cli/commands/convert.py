@@ -7,10 +7,8 @@ from typing import Annotated
 
 import typer
 
-from partwise.cli.engines import EngineName, Scheduler, chosen_engine
-from partwise.cli.guard import in_options
-from partwise.cli.output import show, show_json
-from partwise.cli.parameters import DataFile, Json, Threads
+from partwise.cli.options import DataFile, EngineName, Json, Scheduler, Threads, chosen_engine
+from partwise.cli.output import in_options, show, show_json
 from partwise.cli.reading import ReadArguments, cell_counts, format_names
 
 EXAMPLES = (

@@ -9,8 +9,8 @@ from typing import Annotated, Any
 import typer
 
 from partwise.cli.models import parsed_settings
+from partwise.cli.options import Json, Seed
 from partwise.cli.output import show, show_json
-from partwise.cli.parameters import Json, Seed
 
 EXAMPLES = (
     "partwise datasets",

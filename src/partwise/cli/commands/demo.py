@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
+from partwise.cli.options import Json, ProgressBar, Seed, Threads
 from partwise.cli.output import say, show, show_json
-from partwise.cli.parameters import Json, ProgressBar, Seed, Threads
 
 EXAMPLES = ("partwise demo",)
 
@@ -55,7 +55,7 @@ def command(
 
 def _draw(pictures: Any, topics: Any, path: Path) -> bool:
     """Draw the picture; False if matplotlib is not installed, which is no reason to fail."""
-    from partwise.cli.demo_picture import draw
+    from partwise.cli.demonstration import draw
     from partwise.errors import MissingDependencyError
 
     try:

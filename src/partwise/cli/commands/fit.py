@@ -10,21 +10,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from partwise._registry import model_names
-from partwise.cli.engines import EngineName, Scheduler, chosen_engine
-from partwise.cli.guard import fail
 from partwise.cli.models import (
     build_estimator,
     find_model,
     fixed_settings,
     option_name,
 )
-from partwise.cli.output import say, show, show_json
-from partwise.cli.parameters import DataFile, Json, ProgressBar, Seed, Threads
+from partwise.cli.options import DataFile, EngineName, Json, ProgressBar, Scheduler, Seed, Threads, chosen_engine
+from partwise.cli.output import fail, say, show, show_json
 from partwise.cli.reading import ReadArguments, cell_counts
 
 if TYPE_CHECKING:
     from partwise.io import Table
-    from partwise.storage.mapped_counts import MappedCounts
+    from partwise.storage.csr_folder import MappedCounts
 
 EXAMPLES = (
     "partwise fit counts.npz -o topics.partwise --components 10 --seed 1",
@@ -188,7 +186,7 @@ def _fit(estimator: Any, table: Table | MappedCounts) -> Any:
 
 
 def _refit(estimator: Any, table: Table | MappedCounts, path: Path) -> Any:
-    from partwise.cli.refit import in_order_of, read_parts
+    from partwise.cli.models import in_order_of, read_parts
 
     given = read_parts(path)
     components = in_order_of(given, table, path)

@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
+from partwise.cli.options import Json
 from partwise.cli.output import show, show_json
-from partwise.cli.parameters import Json
 from partwise.cli.reading import ReadArguments
 
 EXAMPLES = (
@@ -29,7 +29,7 @@ def command(
 
     Data are read whole, and checked as a fit would check them.
     """
-    from partwise.cli.sniff import is_safetensors
+    from partwise.cli.files import is_safetensors
 
     if is_safetensors(file):
         reading.refuse(f"{file} holds a model or a checkpoint, not data: drop it.")
@@ -92,7 +92,7 @@ def _checkpoint(path: Path) -> tuple[dict[str, Any], list[str]]:
 
 
 def _data(path: Path, reading: ReadArguments) -> tuple[dict[str, Any], list[str]]:
-    from partwise.cli.facts import data_facts, data_lines
+    from partwise.cli.describe import data_facts, data_lines
 
     facts = data_facts(reading.read(path))
     return {"kind": "data", **facts}, data_lines(str(path), facts)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from partwise.cli.options import ImageShape, Json, ModelFile, ProgressBar, Seed, Threads
 from partwise.cli.output import show, show_json
-from partwise.cli.parameters import ImageShape, Json, ModelFile, ProgressBar, Seed, Threads
 from partwise.cli.reading import ReadArguments
 
 if TYPE_CHECKING:
@@ -80,8 +80,7 @@ def command(
 
     Parts that hold next to nothing are left out. With `--groups` features (or samples) are sorted by their group.
     """
-    from partwise.cli.files import check_outputs, check_picture_name
-    from partwise.cli.groups import image_shape
+    from partwise.cli.files import check_outputs, check_picture_name, image_shape
     from partwise.contract.model_file import load
     from partwise.plotting import save_figure
 
@@ -114,7 +113,7 @@ def command(
 def _parts(kind: Kind, model: Any, groups: Path | None, top: int, pixels: tuple[int, int] | None) -> Any:
     """A picture of the model alone."""
     from partwise import plotting
-    from partwise.cli.groups import read_groups
+    from partwise.cli.files import read_groups
 
     if kind is Kind.TRACE:
         return plotting.plot_trace(model, column=_traced(model)).figure
@@ -141,7 +140,7 @@ def _of_data(
 ) -> Any:
     """A picture of a model and data."""
     from partwise import plotting
-    from partwise.cli.groups import read_groups
+    from partwise.cli.files import read_groups
 
     if kind is Kind.CHECKS:
         return plotting.plot_predictive_checks(model, table, random_state=seed)

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
+from partwise.cli.options import ImageShape, Json, ModelFile, ProgressBar, Seed, Threads
 from partwise.cli.output import show, show_json
-from partwise.cli.parameters import ImageShape, Json, ModelFile, ProgressBar, Seed, Threads
 from partwise.cli.reading import ReadArguments
 
 EXAMPLES = (
@@ -43,8 +43,7 @@ def command(
     can be sent to others. Parts have their features by relevance, with a slider; samples can be searched and sorted.
     Without DATA it shows parts and the trace.
     """
-    from partwise.cli.files import check_outputs
-    from partwise.cli.groups import image_shape, read_groups
+    from partwise.cli.files import check_outputs, image_shape, read_groups
     from partwise.contract.model_file import load
     from partwise.reporting import report
 

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
+from partwise.cli.options import Json
 from partwise.cli.output import show, show_json
-from partwise.cli.parameters import Json
 
 EXAMPLES = ("partwise reproduce",)
 

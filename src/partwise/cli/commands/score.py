@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from partwise.cli.options import DataFile, Json, ModelFile, ProgressBar, Seed, Threads
 from partwise.cli.output import show, show_json
-from partwise.cli.parameters import DataFile, Json, ModelFile, ProgressBar, Seed, Threads
 from partwise.cli.reading import ReadArguments
 
 if TYPE_CHECKING:
     from partwise.contract import CountModel
     from partwise.io import Table
-    from partwise.storage.mapped_counts import MappedCounts
+    from partwise.storage.csr_folder import MappedCounts
 
 EXAMPLES = (
     "partwise score topics.partwise new_counts.npz",

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from partwise.cli.options import DataFile, Json, ModelFile, ProgressBar, Threads
 from partwise.cli.output import show, show_json
-from partwise.cli.parameters import DataFile, Json, ModelFile, ProgressBar, Threads
 from partwise.cli.reading import ReadArguments
 
 if TYPE_CHECKING:
     from partwise.io import Table
-    from partwise.storage.mapped_counts import MappedCounts
+    from partwise.storage.csr_folder import MappedCounts
 
 EXAMPLES = (
     "partwise transform topics.partwise new_counts.npz -o activations.csv",

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from partwise.core.convergence import SmallChange
 from partwise.core.data import SparseData
 from partwise.core.keys import Key
 from partwise.core.run import run
+from partwise.core.stopping import SmallChange
 from partwise.empirical_bayes.inference.component import CellRates
 from partwise.empirical_bayes.inference.problem import Problem, Settings
 from partwise.empirical_bayes.inference.state import EmpiricalBayesState, Factor

@@ -1,0 +1,134 @@
+"""Options that several commands share, and bundles of options that a command takes as one argument."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import inspect
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any, get_type_hints
+
+import typer
+
+
+def _check_threads(threads: int) -> int:
+    if threads < 1 and threads != -1:
+        raise typer.BadParameter(f"{threads} is neither a number of threads nor -1 for all cores.")
+    return threads
+
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output, and nothing else there.")]
+Seed = Annotated[
+    int, typer.Option("--seed", metavar="N", min=0, help="Seed of all random numbers: same seed, same result.")
+]
+Threads = Annotated[
+    int,
+    typer.Option(
+        "--threads",
+        metavar="N",
+        callback=_check_threads,
+        help="Threads; the result is the same for any number. -1: all cores.",
+    ),
+]
+ProgressBar = Annotated[
+    bool | None,
+    typer.Option(
+        "--progress/--no-progress", help="Show progress on standard error. By default if that is a terminal.",
+        show_default=False,
+    ),
+]  # fmt: skip
+ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="A file that `partwise fit` wrote.")]
+ImageShape = Annotated[
+    str | None,
+    typer.Option("--image-shape", metavar="HxW", help="Height and width, where features are pixels: 28x28."),
+]
+DataFile = Annotated[
+    Path, typer.Argument(metavar="DATA", help="Samples x features, in any format that partwise reads.")
+]
+
+
+def unbundled(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that takes the fields of its dataclass parameters one by one, as the command line needs them.
+
+    Parameters
+    ----------
+    function
+        Some of its parameters are annotated with a dataclass whose fields are annotated as options. Each is replaced
+        by parameters for the fields.
+    """
+    hints = get_type_hints(function, include_extras=True)
+    bundles: dict[str, Any] = {
+        name: hint for name, hint in hints.items() if name != "return" and dataclasses.is_dataclass(hint)
+    }
+    parameters: list[inspect.Parameter] = []
+    for name, parameter in inspect.signature(function).parameters.items():
+        if name in bundles:
+            parameters += _field_parameters(bundles[name])
+        else:
+            parameters.append(parameter.replace(annotation=hints[name], kind=inspect.Parameter.KEYWORD_ONLY))
+
+    @functools.wraps(function)
+    def taking_fields(**values: Any) -> Any:
+        for name, bundle in bundles.items():
+            values[name] = bundle(**{field.name: values.pop(field.name) for field in dataclasses.fields(bundle)})
+        return function(**values)
+
+    return with_signature(taking_fields, parameters)
+
+
+def with_signature(function: Callable[..., Any], parameters: list[inspect.Parameter]) -> Callable[..., Any]:
+    """Give a function the parameters that the command line shall see."""
+    described: Any = function
+    described.__signature__ = inspect.Signature(parameters)
+    described.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return function
+
+
+def _field_parameters(bundle: Any) -> list[inspect.Parameter]:
+    hints = get_type_hints(bundle, include_extras=True)
+    return [
+        inspect.Parameter(
+            field.name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=inspect.Parameter.empty if field.default is dataclasses.MISSING else field.default,
+            annotation=hints[field.name],
+        )
+        for field in dataclasses.fields(bundle)
+    ]
+
+
+EngineName = Annotated[
+    str | None,
+    typer.Option(
+        "--engine",
+        metavar="NAME",
+        autocompletion=lambda: ["local", "dask"],
+        help="local: threads. dask: as many workers as --threads, started here, or those of --scheduler.",
+    ),
+]
+Scheduler = Annotated[
+    str | None,
+    typer.Option("--scheduler", metavar="ADDRESS", help="Dask scheduler with --engine dask: tcp://HOST:PORT."),
+]
+
+
+def chosen_engine(name: str | None, scheduler: str | None) -> str | None:
+    """What estimators take as ``engine``.
+
+    Parameters
+    ----------
+    name
+        Of ``--engine``.
+    scheduler
+        Of ``--scheduler``.
+    """
+    if name not in (None, "local", "dask"):
+        raise typer.BadParameter(f"{name!r} is not one of local, dask.", param_hint="--engine")
+    if scheduler is None:
+        return name
+    if name != "dask":
+        raise typer.BadParameter("it needs --engine dask.", param_hint="--scheduler")
+    if "://" not in scheduler:
+        raise typer.BadParameter(f"{scheduler!r} is no address such as tcp://HOST:8786.", param_hint="--scheduler")
+    return scheduler

@@ -212,4 +212,4 @@ def test_score_of_a_model_of_bits(partwise, folder) -> None:
     partwise("fit", "bits.csv", "-o", "bits.partwise", "--model", "logistic-pca", "-k", 1, "--max-iter", 2)
     words = ["score", "bits.partwise", "bits.csv"]
     assert "--output: LogisticPCA has one score" in partwise.misused(*words, "-o", "rows.csv")
-    assert partwise.json(*words)["log_probability_per_cell"] == load("bits.partwise").score(read("bits.csv"))
+    assert partwise.json(*words)["log_likelihood_per_cell"] == load("bits.partwise").score(read("bits.csv"))

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from clusters import distributed
 from typer.testing import CliRunner
 
 import partwise
+from clusters import distributed
 from partwise.cli.app import build
 
 FIT = ["-k", "2", "--max-iter", "6", "--tol", "0", "--seed", "3"]

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from clusters import cluster
 
+from clusters import cluster
 from partwise import GammaPoissonNMF, PoissonNMF
 from partwise.engines.dask import DaskEngine
 from partwise.likelihood import auto

@@ -32,7 +32,7 @@ def build() -> typer.Typer:
     app.callback()(_root)
     for module in _modules():
         name = module.__name__.rpartition(".")[2].replace("_", "-")
-        app.command(name, epilog=_examples(*module.EXAMPLES))(guarded(unbundled(module.command)))
+        app.command(name, epilog=_examples(*module.EXAMPLES))(guarded(unbundled(module.command), name))
     return app
 
 

@@ -83,8 +83,8 @@ def _number(value: float, digits: int) -> str:
     return "-" if value != value else f"{value:.{digits}f}"
 
 
-def fit_command(found: Comparison, data: Path, reading: ReadArguments) -> str:
-    """The `partwise fit` that gives the same model as `partwise compare --save`.
+def next_commands(found: Comparison, data: Path, reading: ReadArguments, saved: Path | None) -> list[str]:
+    """Command lines to go on with: other numbers of parts, a fit of the choice or a report, a model that has parts.
 
     Parameters
     ----------
@@ -94,10 +94,28 @@ def fit_command(found: Comparison, data: Path, reading: ReadArguments) -> str:
         The file that it read.
     reading
         How it was read.
+    saved
+        The model file that was written, if one was.
     """
+    source = [str(data), *reading.words()]
+    commands = []
+    if found.untried:
+        ranks = ",".join(str(rank) for rank in found.untried)
+        further = ["--models", found.choice.model, "--ranks", ranks, "--seed", str(found.seed)]
+        commands.append(["compare", *source, *further])
+    if saved is None:
+        commands.append(["fit", *source, "-o", _model_file(data), *_fit_words(found)])
+    else:
+        commands.append(["report", str(saved), *source, "-o", f"{saved.stem}.html"])
+    if found.instead is not None:
+        commands.append(["fit", *source, "-o", _model_file(data), *_fit_words(found.choose(*found.instead))])
+    return [shlex.join(["partwise", *words]) for words in commands]
+
+
+def _fit_words(found: Comparison) -> list[str]:
+    """Options of the `partwise fit` that gives the same model as `partwise compare --save`."""
     model, rank = found.choice
-    words = ["fit", str(data), *reading.words(), "-o", str(_model_file(data)), "--model", model, "-k", str(rank)]
-    words += ["--seed", str(found.fit_seed)]
+    words = ["--model", model, "-k", str(rank), "--seed", str(found.fit_seed)]
     estimator = found.estimator()
     defaults = {name: parameter.default for name, parameter in inspect.signature(type(estimator)).parameters.items()}
     usual = {**defaults, **fixed_settings(model)}
@@ -105,47 +123,9 @@ def fit_command(found: Comparison, data: Path, reading: ReadArguments) -> str:
         if name not in ("n_components", "random_state") and value != usual[name]:
             text = value if isinstance(value, str) else json.dumps(value)
             words += [option_name(name), text] if name in OPTIONS else ["--set", f"{name}={text}"]
-    return _line(words)
+    return words
 
 
-def further_command(found: Comparison, data: Path, reading: ReadArguments) -> str:
-    """The `partwise compare` that tries the numbers of parts beyond those that were tried; empty if there are none.
-
-    Parameters
-    ----------
-    found
-        The comparison.
-    data
-        The file that it read.
-    reading
-        How it was read.
-    """
-    if not found.untried:
-        return ""
-    ranks = ",".join(str(rank) for rank in found.untried)
-    words = ["compare", str(data), *reading.words(), "--models", found.choice.model, "--ranks", ranks]
-    return _line([*words, "--seed", str(found.seed)])
-
-
-def report_command(model: Path, data: Path, reading: ReadArguments) -> str:
-    """The `partwise report` that shows a model and the data it was fitted to.
-
-    Parameters
-    ----------
-    model
-        The model file.
-    data
-        The data file.
-    reading
-        How it was read.
-    """
-    return _line(["report", str(model), str(data), *reading.words(), "-o", f"{model.stem}.html"])
-
-
-def _model_file(data: Path) -> Path:
+def _model_file(data: Path) -> str:
     """``counts.csv.gz`` gives ``counts.partwise``, in the current folder."""
-    return Path(data.name.lstrip(".").partition(".")[0] or "model").with_suffix(".partwise")
-
-
-def _line(words: list[Any]) -> str:
-    return shlex.join(["partwise", *words])
+    return str(Path(data.name.lstrip(".").partition(".")[0] or "model").with_suffix(".partwise"))

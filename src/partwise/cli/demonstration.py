@@ -23,6 +23,10 @@ _N_STROKES = 16
 _N_TOPICS = 15
 _WORDS_A_TOPIC = 8
 _MODULES_A_TOPIC = 3
+_DIGITS_SHOWN = "0358"
+_STROKES_A_DIGIT = 4
+_WORDS_DRAWN = 6
+_GAP = 0.28  # between pictures, in widths of a picture
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,12 +120,6 @@ def fit_topics(seed: int, **running: Any) -> Example:
     table = python_topics()
     model = PoissonNMF(_N_TOPICS, init="nndsvd", random_state=seed, **running)
     return Example("Python's help", table, model, model.fit_transform(table))
-
-
-_DIGITS_SHOWN = "0358"
-_STROKES_A_DIGIT = 4
-_WORDS_DRAWN = 6
-_GAP = 0.28  # between pictures, in widths of a picture
 
 
 def draw(pictures: Example, topics: Example, path: Path) -> None:

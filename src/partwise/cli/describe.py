@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
+from partwise.cli.reading import table_size
+
 if TYPE_CHECKING:
     from partwise.io import Table
 
@@ -77,18 +79,14 @@ def data_facts(table: Table) -> dict[str, Any]:
     """
     import numpy as np
 
-    from partwise.cli.reading import cell_counts
     from partwise.core.coerce import as_table
 
-    n_samples, n_features = table.shape
-    nonzeros, missing = cell_counts(table)
-    cells = n_samples * n_features
+    size = table_size(table)
+    cells = size["n_samples"] * size["n_features"]
+    observed_cells = cells - size["n_missing"]
     facts: dict[str, Any] = {
-        "n_samples": n_samples,
-        "n_features": n_features,
-        "n_nonzeros": nonzeros,
-        "n_missing": missing,
-        "density": nonzeros / (cells - missing) if cells > missing else None,
+        **size,
+        "density": size["n_nonzeros"] / observed_cells if observed_cells else None,
         "has_sample_names": table.row_labels is not None,
         "has_feature_names": table.column_labels is not None,
     }

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from partwise.storage.csr_folder import MappedCounts
 
 _PICTURES = (".png", ".pdf", ".svg")
+_LENGTH_BYTES = 8
 
 
 class _WritableError(Exception):
@@ -134,9 +135,6 @@ def image_shape(text: str | None) -> tuple[int, int] | None:
             f"{text!r} is not of the form HEIGHTxWIDTH, such as 28x28.", param_hint="--image-shape"
         )
     return int(height), int(width)
-
-
-_LENGTH_BYTES = 8
 
 
 def is_safetensors(path: Path) -> bool:

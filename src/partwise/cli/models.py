@@ -41,6 +41,13 @@ def find_model(name: str) -> Any:
     return find_estimator(name)
 
 
+def opened_model(path: Path, threads: int, progress: bool | None) -> Any:
+    """The model of a file, to be run with as many threads as the command was told."""
+    from partwise.contract.model_file import load
+
+    return load(path).set_params(n_jobs=threads, progress=progress)
+
+
 def build_estimator(cls: Any, options: Mapping[str, Any], settings: Iterable[str]) -> Any:
     """An estimator with the options that were given (not None) and further settings ``NAME=VALUE``, all checked.
 

@@ -2,34 +2,17 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import inspect
 from collections.abc import Callable
+from dataclasses import dataclass, field, fields, is_dataclass
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
 import typer
 
-
-def _check_threads(threads: int) -> int:
-    if threads < 1 and threads != -1:
-        raise typer.BadParameter(f"{threads} is neither a number of threads nor -1 for all cores.")
-    return threads
-
-
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output, and nothing else there.")]
 Seed = Annotated[
     int, typer.Option("--seed", metavar="N", min=0, help="Seed of all random numbers: same seed, same result.")
-]
-Threads = Annotated[
-    int,
-    typer.Option(
-        "--threads",
-        metavar="N",
-        callback=_check_threads,
-        help="Threads; the result is the same for any number. -1: all cores.",
-    ),
 ]
 ProgressBar = Annotated[
     bool | None,
@@ -48,19 +31,47 @@ DataFile = Annotated[
 ]
 
 
+def _check_threads(threads: int) -> int:
+    if threads < 1 and threads != -1:
+        raise typer.BadParameter(f"{threads} is neither a number of threads nor -1 for all cores.")
+    return threads
+
+
+Threads = Annotated[
+    int,
+    typer.Option(
+        "--threads",
+        metavar="N",
+        callback=_check_threads,
+        help="Threads; the result is the same for any number. -1: all cores.",
+    ),
+]
+
+
+def option(default: Any, *names: str, **more: Any) -> Any:
+    """A field of a bundle, which the command line shows as an option.
+
+    Parameters
+    ----------
+    default
+        Its value where the option is not given.
+    names, more
+        As of `typer.Option`.
+    """
+    return field(default=default, metadata={"option": typer.Option(*names, **more)})
+
+
 def unbundled(function: Callable[..., Any]) -> Callable[..., Any]:
     """A function that takes the fields of its dataclass parameters one by one, as the command line needs them.
 
     Parameters
     ----------
     function
-        Some of its parameters are annotated with a dataclass whose fields are annotated as options. Each is replaced
+        Some of its parameters are annotated with a dataclass whose fields are made by `option`. Each is replaced
         by parameters for the fields.
     """
     hints = get_type_hints(function, include_extras=True)
-    bundles: dict[str, Any] = {
-        name: hint for name, hint in hints.items() if name != "return" and dataclasses.is_dataclass(hint)
-    }
+    bundles: dict[str, Any] = {name: hint for name, hint in hints.items() if name != "return" and is_dataclass(hint)}
     parameters: list[inspect.Parameter] = []
     for name, parameter in inspect.signature(function).parameters.items():
         if name in bundles:
@@ -71,7 +82,7 @@ def unbundled(function: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(function)
     def taking_fields(**values: Any) -> Any:
         for name, bundle in bundles.items():
-            values[name] = bundle(**{field.name: values.pop(field.name) for field in dataclasses.fields(bundle)})
+            values[name] = bundle(**{part.name: values.pop(part.name) for part in fields(bundle)})
         return function(**values)
 
     return with_signature(taking_fields, parameters)
@@ -86,49 +97,42 @@ def with_signature(function: Callable[..., Any], parameters: list[inspect.Parame
 
 
 def _field_parameters(bundle: Any) -> list[inspect.Parameter]:
-    hints = get_type_hints(bundle, include_extras=True)
+    hints = get_type_hints(bundle)
     return [
         inspect.Parameter(
-            field.name,
+            part.name,
             inspect.Parameter.KEYWORD_ONLY,
-            default=inspect.Parameter.empty if field.default is dataclasses.MISSING else field.default,
-            annotation=hints[field.name],
+            default=part.default,
+            annotation=Annotated[hints[part.name], part.metadata["option"]],
         )
-        for field in dataclasses.fields(bundle)
+        for part in fields(bundle)
     ]
 
 
-EngineName = Annotated[
-    str | None,
-    typer.Option(
+@dataclass(frozen=True)
+class EngineArguments:
+    """Where a command works."""
+
+    engine: str | None = option(
+        None,
         "--engine",
         metavar="NAME",
         autocompletion=lambda: ["local", "dask"],
         help="local: threads. dask: as many workers as --threads, started here, or those of --scheduler.",
-    ),
-]
-Scheduler = Annotated[
-    str | None,
-    typer.Option("--scheduler", metavar="ADDRESS", help="Dask scheduler with --engine dask: tcp://HOST:PORT."),
-]
+    )
+    scheduler: str | None = option(
+        None, "--scheduler", metavar="ADDRESS", help="Dask scheduler with --engine dask: tcp://HOST:PORT."
+    )
 
-
-def chosen_engine(name: str | None, scheduler: str | None) -> str | None:
-    """What estimators take as ``engine``.
-
-    Parameters
-    ----------
-    name
-        Of ``--engine``.
-    scheduler
-        Of ``--scheduler``.
-    """
-    if name not in (None, "local", "dask"):
-        raise typer.BadParameter(f"{name!r} is not one of local, dask.", param_hint="--engine")
-    if scheduler is None:
-        return name
-    if name != "dask":
-        raise typer.BadParameter("it needs --engine dask.", param_hint="--scheduler")
-    if "://" not in scheduler:
-        raise typer.BadParameter(f"{scheduler!r} is no address such as tcp://HOST:8786.", param_hint="--scheduler")
-    return scheduler
+    def chosen(self) -> str | None:
+        """What estimators take as ``engine``."""
+        name, scheduler = self.engine, self.scheduler
+        if name not in (None, "local", "dask"):
+            raise typer.BadParameter(f"{name!r} is not one of local, dask.", param_hint="--engine")
+        if scheduler is None:
+            return name
+        if name != "dask":
+            raise typer.BadParameter("it needs --engine dask.", param_hint="--scheduler")
+        if "://" not in scheduler:
+            raise typer.BadParameter(f"{scheduler!r} is no address such as tcp://HOST:8786.", param_hint="--scheduler")
+        return scheduler

@@ -11,8 +11,9 @@ import os
 import re
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextvars import ContextVar
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
@@ -22,6 +23,15 @@ from partwise.cli.options import with_signature
 from partwise.errors import PartwiseError
 
 _warned: ContextVar[list[str]] = ContextVar("warned")
+DEBUG_VARIABLE = "PARTWISE_DEBUG"
+# Raised by the command line itself; it knows how to show them.
+_OWN = (typer.Exit, typer.Abort, typer.BadParameter)
+_Json = Annotated[
+    bool, typer.Option("--json", help="Print one JSON object on standard output, and nothing else there.")
+]
+_Debug = Annotated[
+    bool, typer.Option("--debug", envvar=DEBUG_VARIABLE, show_envvar=True, help="Show the traceback of an error.")
+]
 
 
 def say(text: str) -> None:
@@ -31,24 +41,42 @@ def say(text: str) -> None:
         typer.echo(printable(text), err=True)
 
 
-def show(text: str) -> None:
-    """A line of the result, on standard output."""
-    typer.echo(printable(text))
+@dataclass(frozen=True)
+class Outcome:
+    """What a command has to tell.
 
+    Parameters
+    ----------
+    facts
+        The result, as JSON has it.
+    lines
+        The result for people; of a tuple, the cells are separated by tabs.
+    written
+        Files that were written.
+    advice
+        What to do next, for people alone, on standard error.
+    failure
+        Why the command ends with exit code 1 all the same.
+    """
 
-def show_cells(*cells: str) -> None:
-    """A line of a table on standard output, its cells separated by tabs."""
-    typer.echo("\t".join(printable(cell) for cell in cells))
+    facts: dict[str, Any]
+    lines: Iterable[str | tuple[str, ...]] = ()
+    written: Iterable[Path | None] = ()
+    advice: Iterable[str] = ()
+    failure: str = ""
 
-
-def show_json(content: dict[str, Any]) -> None:
-    """The result as one JSON object on standard output, together with the warnings there were."""
-    typer.echo(json.dumps(_plain({**content, "warnings": warned()}), indent=2, allow_nan=False))
-
-
-def warned() -> list[str]:
-    """The warnings that were shown so far."""
-    return list(_warned.get([]))
+    def show(self, command: str, as_json: bool) -> None:
+        """Print it: one JSON object together with the warnings there were, or lines."""
+        if as_json:
+            content = {"command": command, **self.facts, "warnings": _warned.get([])}
+            typer.echo(json.dumps(_plain(content), indent=2, allow_nan=False))
+        else:
+            for line in (*self.lines, *(f"wrote {path}" for path in self.written if path is not None)):
+                typer.echo(printable(line) if isinstance(line, str) else "\t".join(map(printable, line)))
+            for line in self.advice:
+                say(line)
+        if self.failure:
+            fail(self.failure)
 
 
 def printable(text: str) -> str:
@@ -105,50 +133,49 @@ def _plain(value: Any) -> Any:
     return str(value)
 
 
-DEBUG_VARIABLE = "PARTWISE_DEBUG"
-# Raised by the command line itself; it knows how to show them.
-_OWN = (typer.Exit, typer.Abort, typer.BadParameter)
-
-_Debug = Annotated[
-    bool, typer.Option("--debug", envvar=DEBUG_VARIABLE, show_envvar=True, help="Show the traceback of an error.")
-]
-
-
-def guarded(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A command that fails with a sentence and exit code 1, and has the option ``--debug`` to show more.
+def guarded(function: Callable[..., Outcome], name: str) -> Callable[..., Any]:
+    """A command that prints its outcome, as lines or with ``--json``, and fails with a sentence and exit code 1.
 
     Parameters
     ----------
     function
         The command, with a signature that the command line understands.
+    name
+        Of the command.
     """
     parameters = list(inspect.signature(function).parameters.values())
-    debug = inspect.Parameter("debug", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=_Debug)
+    for option, kind in (("as_json", _Json), ("debug", _Debug)):
+        parameters.append(inspect.Parameter(option, inspect.Parameter.KEYWORD_ONLY, default=False, annotation=kind))
 
     @functools.wraps(function)
-    def with_guard(*, debug: bool, **values: Any) -> None:
-        if debug:
-            with warnings_as_lines():
-                function(**values)
-            return
+    def with_guard(*, as_json: bool, debug: bool, **values: Any) -> None:
         try:
             with warnings_as_lines():
-                function(**values)
+                function(**values).show(name, as_json)
             sys.stdout.flush()
         except _OWN:
             raise
-        except BrokenPipeError:
-            _reader_left()
-        except KeyboardInterrupt:
-            fail("interrupted; no file was left half-written.")
-        except MemoryError:
-            fail("there is not enough memory for this; use a machine with more, or fewer components or samples.")
-        except (PartwiseError, OSError, ValueError) as error:
-            fail(in_options(_sentence(error), {name: "--" + name.replace("_", "-") for name in values}))
-        except Exception as error:
-            fail(f"{type(error).__name__}: {_sentence(error)} (this should not happen: --debug shows where it did)")
+        except BaseException as error:
+            if debug:
+                raise
+            fail(_reason(error, values))
 
-    return with_signature(with_guard, [*parameters, debug])
+    return with_signature(with_guard, parameters)
+
+
+def _reason(error: BaseException, values: Mapping[str, Any]) -> str:
+    """What to say of an error; nothing can be said to a reader who has gone."""
+    if isinstance(error, BrokenPipeError):
+        _reader_left()
+    if isinstance(error, KeyboardInterrupt):
+        return "interrupted; no file was left half-written."
+    if isinstance(error, MemoryError):
+        return "there is not enough memory for this; use a machine with more, or fewer components or samples."
+    if isinstance(error, PartwiseError | OSError | ValueError):
+        return in_options(_sentence(error), {name: "--" + name.replace("_", "-") for name in values})
+    if isinstance(error, Exception):
+        return f"{type(error).__name__}: {_sentence(error)} (this should not happen: --debug shows where it did)"
+    raise error
 
 
 def fail(sentence: str) -> NoReturn:

@@ -14,6 +14,8 @@ from typing import Any, Protocol
 from partwise.core.result import Trace
 from partwise.errors import InvalidInputError
 
+_NOTICE = b"\nstopping after this iteration; press Ctrl-C again to stop at once and lose the fit\n"
+
 
 class Rule(Protocol):
     """When to stop. A rule keeps nothing between calls: all that it knows is in the trace."""
@@ -143,9 +145,6 @@ class TimeLimit:
         """Raise `StopFit` when the time is over."""
         if trace.columns["elapsed"][-1] > self.seconds:
             raise StopFit(f"the time limit of {self.seconds:g} s was reached")
-
-
-_NOTICE = b"\nstopping after this iteration; press Ctrl-C again to stop at once and lose the fit\n"
 
 
 class DeferredInterrupt:

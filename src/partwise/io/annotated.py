@@ -28,6 +28,9 @@ from partwise.io.table import Labels, Table, label_array
 from partwise.io.writing_tables import checked_labels
 
 _PROCESS = "partwise.io.annotated_process"
+Names = Mapping[str, Sequence[str] | Labels | None]
+"""``row_labels`` and ``column_labels``."""
+ACTIVATIONS_KEY, DICTIONARY_KEY, METADATA_KEY = "X_partwise", "partwise", "partwise"
 
 
 def read_h5ad(path: Path, options: ReadOptions) -> Table:
@@ -103,12 +106,6 @@ def _table(found: Plan, arrays: list[Array], path: Path, limit: int) -> Table:
         column_labels=label_array(found.columns, path, limit),
         source=str(path),
     )
-
-
-Names = Mapping[str, Sequence[str] | Labels | None]
-"""``row_labels`` and ``column_labels``."""
-
-ACTIVATIONS_KEY, DICTIONARY_KEY, METADATA_KEY = "X_partwise", "partwise", "partwise"
 
 
 def write_h5ad(

@@ -32,6 +32,9 @@ _BYTES_PER_LABEL = 100
 
 Refuse = Callable[[int], None]
 """Refuses so many bytes if that is more than may be used."""
+_SLAB = 2**26
+# Beside what is read: libraries, threads and a few slabs.
+_SPARE = 2**30
 
 
 class RefusedError(Exception):
@@ -168,11 +171,6 @@ def _codec_names(entries: Any) -> Iterator[str]:
         if isinstance(configuration, dict):
             yield from _codec_names(configuration.get("codecs") or [])
             yield from _codec_names(configuration.get("index_codecs") or [])
-
-
-_SLAB = 2**26
-# Beside what is read: libraries, threads and a few slabs.
-_SPARE = 2**30
 
 
 def main(arguments: list[str], output: BinaryIO) -> None:

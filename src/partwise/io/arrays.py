@@ -30,6 +30,9 @@ _DTYPES = frozenset(
     ["bool", "complex64", *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64))]
     + [f"float{bits}" for bits in (16, 32, 64)]
 )
+# NumPy reads headers by `ast.literal_eval`, of which Python 3.11 counts the depth for all threads together: two that
+# read at the same time, and are interrupted by the garbage collector, can end in "recursion depth mismatch".
+_ONE_AT_A_TIME = threading.Lock()
 
 
 def save_arrays(
@@ -209,11 +212,6 @@ def _from_json(text: str | bytes, path: Path) -> Any:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
         raise bad_file(path, "its metadata are not JSON") from error
-
-
-# NumPy reads headers by `ast.literal_eval`, of which Python 3.11 counts the depth for all threads together: two that
-# read at the same time, and are interrupted by the garbage collector, can end in "recursion depth mismatch".
-_ONE_AT_A_TIME = threading.Lock()
 
 
 def load_npy(path: str | os.PathLike[str], mmap_mode: Literal["r", "c"] | None = None) -> NDArray[Any]:

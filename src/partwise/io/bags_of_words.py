@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import re
-import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,28 +14,14 @@ from partwise.io.formats import ReadOptions
 from partwise.io.source import bad_file, byte_chunks, check_entries_fit, refuse_above
 from partwise.io.sparse import Array, check_declared, from_coordinates
 from partwise.io.table import Table, beside, find_labels, with_labels
+from partwise.io.text_cells import flat_integers
 
-_LARGEST = np.iinfo(np.int64).max
-_LONE_SIGN = re.compile(rb"[+-](?![0-9])")
 _INTEGER = re.compile(rb"[+-]?[0-9]{1,18}")
-
-
-def flat_integers(text: bytes, separator: str = " ") -> Array | None:
-    """All integers of a text, separated by white space or a comma; None if it holds anything else or beyond 64 bits."""
-    text = text.strip()
-    if not text:
-        return np.zeros(0, dtype=np.int64)
-    if (b"-" in text or b"+" in text) and _LONE_SIGN.search(text):  # NumPy takes one at the end for zero
-        return None
-    with warnings.catch_warnings():
-        # Older NumPy only warns when it meets something that is no number.
-        warnings.simplefilter("error", DeprecationWarning)
-        try:
-            values = np.fromstring(text, dtype=np.int64, sep=separator)
-        except (ValueError, DeprecationWarning):
-            return None
-    # Numbers beyond the range are cut to its ends.
-    return None if values.max() == _LARGEST or values.min() == -_LARGEST - 1 else values
+_HEADER = re.compile(rb"\s*(\d{1,18})\s*\n\s*(\d{1,18})\s*\n\s*(\d{1,18})[ \t\r]*(?:\n|\Z)")
+_BYTES_PER_ENTRY = 64
+_SHORTEST_ENTRY = len("1 1 1\n")
+_LINE = re.compile(rb"\s*\d{1,18}(?:\s+\d{1,18}:[+-]?\d{1,18})*\s*")
+_VOCABULARY_ENDINGS = (".vocab.txt", ".vocab", ".tokens")
 
 
 def parse_integers(path: Path, chunk: bytes, lines_before: int, columns: int) -> Array:
@@ -59,11 +44,6 @@ def check_lines(path: Path, chunk: bytes, lines_before: int, columns: int) -> in
             raise bad_file(path, f"line {number} does not hold {columns} integers", "correct that line")
         filled += bool(words)
     return filled
-
-
-_HEADER = re.compile(rb"\s*(\d{1,18})\s*\n\s*(\d{1,18})\s*\n\s*(\d{1,18})[ \t\r]*(?:\n|\Z)")
-_BYTES_PER_ENTRY = 64
-_SHORTEST_ENTRY = len("1 1 1\n")
 
 
 def read_docword(path: Path, options: ReadOptions) -> Table:
@@ -113,10 +93,6 @@ def _check_range(path: Path, triples: Array, column: int, size: int, what: str) 
     if outside.size:
         number = triples[outside[0], column]
         raise bad_file(path, f"entry {outside[0] + 1} has {what} {number}, but they are numbered from 1 to {size}")
-
-
-_LINE = re.compile(rb"\s*\d{1,18}(?:\s+\d{1,18}:[+-]?\d{1,18})*\s*")
-_VOCABULARY_ENDINGS = (".vocab.txt", ".vocab", ".tokens")
 
 
 def read_ldac(path: Path, options: ReadOptions) -> Table:

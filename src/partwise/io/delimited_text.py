@@ -24,6 +24,8 @@ from partwise.io.text_cells import (
     parse_numbers,
 )
 
+_BYTES_PER_LINE = 64
+
 
 def read_wide(path: Path, options: ReadOptions) -> Table:
     """Read a dense table; empty cells, NA and NaN are missing and become NaN."""
@@ -72,9 +74,6 @@ def _not_a_number(
         place += f" ({names[column][:40]!r})"
     hint = " (index=False takes the first column for numbers)" if column == 0 and not options.index else ""
     return not_a_number(path, place, block.cells[position], hint)
-
-
-_BYTES_PER_LINE = 64
 
 
 def read_long(path: Path, options: ReadOptions) -> Table:

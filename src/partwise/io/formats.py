@@ -14,6 +14,10 @@ from partwise.io.table import Table
 
 Duplicates = Literal["refuse", "sum"]
 LabelSource = str | Path | Sequence[str]
+_LABELS = frozenset(["vocabulary", "row_labels"])
+_TEXT = frozenset(["header", "delimiter"])
+_TRIPLES = frozenset(["long_columns", "duplicates"])
+_REPEATS = frozenset(["duplicates"])
 
 
 @dataclass(frozen=True)
@@ -75,12 +79,6 @@ class Format:
         """Import the reader, so that only the format in use is paid for."""
         module, _, function = self.reader.partition(":")
         return cast(Reader, getattr(importlib.import_module(f"partwise.io.{module}"), function))
-
-
-_LABELS = frozenset(["vocabulary", "row_labels"])
-_TEXT = frozenset(["header", "delimiter"])
-_TRIPLES = frozenset(["long_columns", "duplicates"])
-_REPEATS = frozenset(["duplicates"])
 
 
 def _with_gz(*patterns: str) -> tuple[str, ...]:

@@ -23,6 +23,7 @@ _IN_REALS = _IN_INTEGERS + b".eEnNaAiIfFtTyY"
 _AS_SHAPE = bytes(ord(" ") if chr(n).isspace() else ord("x") for n in range(256))
 # Characters of the shortest entry: "1 1\n" in a pattern, "1\n" in a dense array.
 _SHORTEST_ENTRY = {"coordinate": 4, "array": 2}
+_LAYOUT = "a 10x directory holds matrix.mtx, barcodes.tsv and features.tsv or genes.tsv, each perhaps .gz"
 
 
 @dataclass(frozen=True)
@@ -144,9 +145,6 @@ class _Watched:
                 f"it holds {self.words} numbers where {self.header.entries} entries of {each} are declared",
                 "write one entry a line, with nothing after it",
             )
-
-
-_LAYOUT = "a 10x directory holds matrix.mtx, barcodes.tsv and features.tsv or genes.tsv, each perhaps .gz"
 
 
 def read_10x(path: Path, options: ReadOptions) -> Table:

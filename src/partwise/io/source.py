@@ -20,6 +20,10 @@ _SHARE_OF_AVAILABLE = 0.5
 _WHEN_UNKNOWN = 4 * 2**30
 _UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 _AMOUNT = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([kmgt]?)(?:i?b)?", re.IGNORECASE)
+# Deflate cannot shrink data more than this, so it bounds what a .gz file can hold.
+_LARGEST_DEFLATE_RATIO = 1032
+_CHUNK = 2**20
+FRESH_COPY = "fetch a fresh copy or write it again"
 
 
 def bytes_allowed(memory_limit: int | float | str | None = None) -> int:
@@ -103,12 +107,6 @@ def _container_memory() -> int | None:
         except (OSError, ValueError):
             continue
     return None
-
-
-# Deflate cannot shrink data more than this, so it bounds what a .gz file can hold.
-_LARGEST_DEFLATE_RATIO = 1032
-_CHUNK = 2**20
-FRESH_COPY = "fetch a fresh copy or write it again"
 
 
 def bad_file(path: Path, what: str, remedy: str = FRESH_COPY) -> FileFormatError:

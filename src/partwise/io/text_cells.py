@@ -6,6 +6,8 @@ import csv
 import io
 import itertools
 import math
+import re
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from operator import methodcaller
@@ -14,11 +16,12 @@ from pathlib import Path
 import numpy as np
 
 from partwise.errors import FileFormatError, InvalidInputError
-from partwise.io.bags_of_words import flat_integers
 from partwise.io.formats import ReadOptions
 from partwise.io.source import bad_file, text_chunks
 from partwise.io.sparse import Array
 
+_LARGEST = np.iinfo(np.int64).max
+_LONE_SIGN = re.compile(rb"[+-](?![0-9])")
 MISSING = frozenset(["", "NA", "N/A", "NaN", "nan", "NAN", "null", "NULL"])
 _DELIMITERS = {".csv": ",", ".tsv": "\t"}
 _BATCH = 2**13
@@ -174,3 +177,21 @@ def first_that_is_no_number(cells: list[str]) -> int:
         except ValueError:
             return position
     return 0
+
+
+def flat_integers(text: bytes, separator: str = " ") -> Array | None:
+    """All integers of a text, separated by white space or a comma; None if it holds anything else or beyond 64 bits."""
+    text = text.strip()
+    if not text:
+        return np.zeros(0, dtype=np.int64)
+    if (b"-" in text or b"+" in text) and _LONE_SIGN.search(text):  # NumPy takes one at the end for zero
+        return None
+    with warnings.catch_warnings():
+        # Older NumPy only warns when it meets something that is no number.
+        warnings.simplefilter("error", DeprecationWarning)
+        try:
+            values = np.fromstring(text, dtype=np.int64, sep=separator)
+        except (ValueError, DeprecationWarning):
+            return None
+    # Numbers beyond the range are cut to its ends.
+    return None if values.max() == _LARGEST or values.min() == -_LARGEST - 1 else values

@@ -19,6 +19,8 @@ from partwise.io.optional import require
 from partwise.io.table import Labels, as_labels
 
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n")
+_DELIMITERS = {".csv": ",", ".tsv": "\t"}
+_BLOCK = 4096
 
 
 def neutralised(text: str) -> str:
@@ -90,10 +92,6 @@ def write_labels(path: Path, labels: Iterable[str]) -> None:
     """Write one label a line."""
     with text_file(path) as file:
         file.writelines(f"{label}\n" for label in labels)
-
-
-_DELIMITERS = {".csv": ",", ".tsv": "\t"}
-_BLOCK = 4096
 
 
 def write_table(

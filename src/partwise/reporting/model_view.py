@@ -24,6 +24,11 @@ Floats = NDArray[np.float64]
 
 MOST_PARTS = 200
 """Parts that a report shows; of more, the largest."""
+RELEVANCE = (
+    "Sievert, C. & Shirley, K. (2014). LDAvis: a method for visualizing and interpreting topics. Workshop on "
+    "Interactive Language Learning, Visualization, and Interfaces."
+)
+"""Where the relevance of features comes from."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,13 +147,6 @@ def _looked_at(view: ModelView, quality: Quality) -> str:
 
 def _short(value: Any) -> str:
     return repr(value) if value is None or isinstance(value, bool | int | float | str) else "(given)"
-
-
-RELEVANCE = (
-    "Sievert, C. & Shirley, K. (2014). LDAvis: a method for visualizing and interpreting topics. Workshop on "
-    "Interactive Language Learning, Visualization, and Interfaces."
-)
-"""Where the relevance of features comes from."""
 
 
 def citations(model: Any) -> list[str]:

@@ -13,6 +13,15 @@ from partwise.errors import InvalidInputError
 
 # Set by the comparison itself, or without meaning in it.
 _NOT_SETTINGS = {"n_components", "random_state", "n_jobs", "engine", "progress", "callbacks", "checkpoint", "resume"}
+_FIRST = (1, 2, 3, 4, 5, 6, 7, 8)
+# Each a fifth to a third more than the last; then the same times 10, and so on.
+_DECADE = (10, 12, 15, 20, 25, 30, 40, 50, 65, 80)
+# Without being asked for, at most one part for so many rows, these many parts in any case, and never more than so many.
+_ROWS_A_PART, _ALWAYS, _MOST = 8, 8, 100
+# Models that still gain there go on to one part for so many rows.
+_ROWS_A_PART_AT_MOST = 4
+# Numbers of parts that are advised beyond those that were tried.
+_ADVISED = 3
 
 
 def candidates_of(kind: str) -> tuple[Candidate, ...]:
@@ -91,18 +100,6 @@ def _of_estimator(name: str, model: Any) -> Candidate:
         raise InvalidInputError(f"models must be names or unfitted estimators of partwise, got {cls.__name__}.")
     settings = {key: value for key, value in model.get_params(deep=False).items() if key not in _NOT_SETTINGS}
     return Candidate(name or cls.__name__, settings, estimator=cls)
-
-
-_FIRST = (1, 2, 3, 4, 5, 6, 7, 8)
-# Each a fifth to a third more than the last; then the same times 10, and so on.
-_DECADE = (10, 12, 15, 20, 25, 30, 40, 50, 65, 80)
-
-# Without being asked for, at most one part for so many rows, these many parts in any case, and never more than so many.
-_ROWS_A_PART, _ALWAYS, _MOST = 8, 8, 100
-# Models that still gain there go on to one part for so many rows.
-_ROWS_A_PART_AT_MOST = 4
-# Numbers of parts that are advised beyond those that were tried.
-_ADVISED = 3
 
 
 def steps() -> Iterator[int]:

@@ -27,6 +27,11 @@ N_FOLDS = 5
 
 # Document completion splits tokens with chain 0 of the same seed.
 _FIRST_DIVISION = 1000
+Floats = NDArray[np.float64]
+# Standard error, in nats, of the likelihood of one new row that is good enough beside how much rows differ.
+_ROW_ERROR = 0.3
+# Estimated shapes outside this range are artefacts of parts that hold next to nothing, so clip them.
+_SHAPES = 0.02, 50.0
 
 
 def count_fold(data: CountMatrix, key: Key, restart: int) -> ThinnedCounts:
@@ -93,20 +98,12 @@ def new_rows(n_rows: int, key: Key) -> NDArray[np.bool_]:
     return chosen
 
 
-Floats = NDArray[np.float64]
-
-# Standard error, in nats, of the likelihood of one new row that is good enough beside how much rows differ.
-_ROW_ERROR = 0.3
-# Estimated shapes outside this range are artefacts of parts that hold next to nothing, so clip them.
-_SHAPES = 0.02, 50.0
-
-
 class StoppedError(Exception):
     """The comparison was interrupted: the fit at hand is worth nothing."""
 
 
 @dataclass(eq=False)
-class Work:
+class Fitting:
     """Data of a comparison, and what is done with them.
 
     Parameters

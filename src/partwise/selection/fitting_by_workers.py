@@ -18,7 +18,7 @@ from partwise.core.data import BinaryMatrix, CountMatrix
 from partwise.core.keys import Key
 from partwise.engines.cluster import abandon
 from partwise.errors import EngineError
-from partwise.selection.fitting import StoppedError, Work
+from partwise.selection.fitting import Fitting, StoppedError
 from partwise.selection.records import Evidence, Fit, NewRows, Task
 from partwise.storage.csr_folder import MappedCounts, open_data
 from partwise.storage.writing import write_data
@@ -29,17 +29,17 @@ _SECONDS_BETWEEN_LOOKS = 1.0
 
 Result = TypeVar("Result")
 
-_kept: dict[str, Work] = {}
+_kept: dict[str, Fitting] = {}
 _lock = threading.Lock()
 
 
-class SentWork(Work):
+class FittingByWorkers(Fitting):
     """Work that is done by the workers of a cluster; what a worker takes with it when it dies, another one does again.
 
     Parameters
     ----------
     data, candidates, key
-        As of `Work`.
+        As of `Fitting`.
     engine
         A `partwise.engines.dask.DaskEngine`.
     """
@@ -65,21 +65,21 @@ class SentWork(Work):
 
     def fit(self, task: Task) -> Fit:
         """Fit and score, on a worker."""
-        return self._done(Work.fit, task)
+        return self._done(Fitting.fit, task)
 
     def score_new_rows(self, task: Task) -> NewRows:
         """Fit to some rows and score others, on a worker."""
-        return self._done(Work.score_new_rows, task)
+        return self._done(Fitting.score_new_rows, task)
 
     def evidence(self, task: Task) -> Evidence:
         """Log p(X), on a worker."""
-        return self._done(Work.evidence, task)
+        return self._done(Fitting.evidence, task)
 
     def shape(self, rank: int, restart: int) -> float:
-        """The shape that `Work.shape` finds, on a worker; once for all models."""
+        """The shape that `Fitting.shape` finds, on a worker; once for all models."""
         with self._lock:
             if (rank, restart) not in self._futures:
-                self._futures[rank, restart] = self._submitted(Work.shape, (rank, restart))
+                self._futures[rank, restart] = self._submitted(Fitting.shape, (rank, restart))
             future = self._futures[rank, restart]
         return float(self._result(future))
 
@@ -91,7 +91,7 @@ class SentWork(Work):
             left = [*self._under_way, *self._futures.values()]
         abandon(self._engine.client, left)
 
-    def _done(self, function: Callable[[Work, Task], Result], task: Task) -> Result:
+    def _done(self, function: Callable[[Fitting, Task], Result], task: Task) -> Result:
         known = {}
         if self.candidates[task.model].estimated:
             known[task.rank, task.restart] = self.shape(task.rank, task.restart)
@@ -154,12 +154,12 @@ def done_by_a_worker(
     about: tuple[str, str, str, dict[str, Candidate], Key],
     shapes: Mapping[tuple[int, int], float],
 ) -> Result:
-    """What a function of `Work` gives for a comparison; a worker keeps the data and the folds of the last ones.
+    """What a function of `Fitting` gives for a comparison; a worker keeps the data and the folds of the last ones.
 
     Parameters
     ----------
     function, arguments
-        A method of `Work`, and what it is given.
+        A method of `Fitting`, and what it is given.
     about
         Name of the comparison, its folder, that of its data, its candidates and its key.
     shapes
@@ -170,7 +170,9 @@ def done_by_a_worker(
         if name not in _kept:
             while len(_kept) >= _MOST_KEPT:
                 del _kept[next(iter(_kept))]
-            _kept[name] = Work(cast(CountMatrix | BinaryMatrix, open_data(data)), candidates, key, _Abandoned(folder))
+            _kept[name] = Fitting(
+                cast(CountMatrix | BinaryMatrix, open_data(data)), candidates, key, _Abandoned(folder)
+            )
         work = _kept[name]
     work.known_shapes(shapes)
     # How a fit ended is in its record.

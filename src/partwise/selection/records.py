@@ -135,7 +135,7 @@ class Evidence(Record):
 Kept = TypeVar("Kept", bound=Record)
 
 
-class Ledger(Generic[Kept]):
+class TaskRecords(Generic[Kept]):
     """Records by task, in memory and, if there is a folder, in ``NAME.csv``, which grows by a line a record.
 
     Parameters

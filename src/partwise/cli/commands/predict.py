@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from partwise.cli.options import DataFile, Json, ModelFile, ProgressBar, Threads
-from partwise.cli.output import show, show_cells, show_json
+from partwise.cli.files import check_outputs, check_table_name
+from partwise.cli.models import opened_model
+from partwise.cli.options import DataFile, ModelFile, ProgressBar, Threads
+from partwise.cli.output import Outcome
 from partwise.cli.reading import ReadArguments
 
 if TYPE_CHECKING:
@@ -21,6 +23,8 @@ EXAMPLES = (
     "partwise predict topics.partwise new_counts.npz --top 10 -o likely.csv",
     "partwise predict votes.partwise votes.csv -o missing.csv",
 )
+# Rows whose expectations are in memory at once, times features.
+_CELLS_AT_ONCE = 2**22
 
 
 def command(
@@ -41,45 +45,34 @@ def command(
     seen: Annotated[bool, typer.Option("--seen", help="Let --top name features that a row has already, too.")] = False,
     threads: Threads = 1,
     progress: ProgressBar = None,
-    as_json: Json = False,
     *,
     reading: ReadArguments,
-) -> None:
+) -> Outcome:
     """Predict missing cells, or what else a sample is likely to have.
 
     Without `--top`, every missing cell of DATA: the expected count, or the probability of a one. With `--top N`, the N
     features of the highest expectation that a row does not have yet. DATA may be the data of the fit or new rows of the
     same features; the parts stay as they are.
     """
-    from partwise.cli.files import check_outputs, check_table_name
-    from partwise.contract.model_file import load
-
     if seen and top is None:
         raise typer.BadParameter("it is for --top N.", param_hint="--seen")
     check_table_name("--output", output)
     check_outputs({"--output": output}, [model, data])
-    fitted = load(model)
-    fitted.set_params(n_jobs=threads, progress=progress)
+    fitted = opened_model(model, threads, progress)
     table = reading.read(data)
     cells = missing_cells(fitted, table, row or ()) if top is None else top_cells(fitted, table, row or (), top, seen)
     columns = predicted_table(cells, table, fitted)
+    facts = {"model": model, "data": data, "n_cells": len(cells.values)}
     if output is not None:
         from partwise.io import write_columns
 
         write_columns(output, columns)
-    if as_json:
-        facts = {"command": "predict", "model": str(model), "data": str(data), "n_cells": len(cells.values)}
-        show_json({**facts, **({} if output else columns), "output": None if output is None else str(output)})
-        return
-    if output is not None:
-        show(f"wrote {output}")
-        return
-    for sample, feature, value in zip(columns["sample"], columns["feature"], columns["expected"], strict=True):
-        show_cells(sample, feature, f"{value:.6g}")
-
-
-# Rows whose expectations are in memory at once, times features.
-_CELLS_AT_ONCE = 2**22
+        return Outcome({**facts, "output": output}, written=[output])
+    lines = [
+        (sample, feature, f"{value:.6g}")
+        for sample, feature, value in zip(columns["sample"], columns["feature"], columns["expected"], strict=True)
+    ]
+    return Outcome({**facts, **columns, "output": None}, lines)
 
 
 @dataclass(frozen=True, eq=False)

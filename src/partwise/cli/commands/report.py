@@ -7,8 +7,10 @@ from typing import Annotated
 
 import typer
 
-from partwise.cli.options import ImageShape, Json, ModelFile, ProgressBar, Seed, Threads
-from partwise.cli.output import show, show_json
+from partwise.cli.files import check_outputs, image_shape, read_groups
+from partwise.cli.models import opened_model
+from partwise.cli.options import ImageShape, ModelFile, ProgressBar, Seed, Threads
+from partwise.cli.output import Outcome
 from partwise.cli.reading import ReadArguments
 
 EXAMPLES = (
@@ -34,17 +36,14 @@ def command(
     seed: Seed = 0,
     threads: Threads = 1,
     progress: ProgressBar = None,
-    as_json: Json = False,
     reading: ReadArguments,
-) -> None:
+) -> Outcome:
     """Write an interactive page about a model.
 
     Its parts, what samples are made of, how well it fits, how to cite it. The page is one file that loads nothing, and
     can be sent to others. Parts have their features by relevance, with a slider; samples can be searched and sorted.
     Without DATA it shows parts and the trace.
     """
-    from partwise.cli.files import check_outputs, image_shape, read_groups
-    from partwise.contract.model_file import load
     from partwise.reporting import report
 
     pixels = image_shape(shape)
@@ -55,8 +54,7 @@ def command(
     if data is None:
         reading.refuse("it says how to read DATA: give DATA as well.")
     check_outputs({"--output": output}, [model, data, groups])
-    fitted = load(model)
-    fitted.set_params(n_jobs=threads, progress=progress)
+    fitted = opened_model(model, threads, progress)
     table = None if data is None else reading.read(data)
     belongs = None if groups is None or table is None else read_groups(groups, table.row_labels, "sample")
     page = report(
@@ -68,15 +66,4 @@ def command(
         image_shape=pixels,
         random_state=seed,
     )
-    if as_json:
-        show_json(
-            {
-                "command": "report",
-                "model": str(model),
-                "data": None if data is None else str(data),
-                "output": str(output),
-                "bytes": len(page.encode()),
-            }
-        )
-    else:
-        show(f"wrote {output}")
+    return Outcome({"model": model, "data": data, "output": output, "bytes": len(page.encode())}, written=[output])

@@ -7,8 +7,7 @@ from typing import Annotated
 
 import typer
 
-from partwise.cli.options import Json
-from partwise.cli.output import show, show_json
+from partwise.cli.output import Outcome
 
 EXAMPLES = ("partwise reproduce",)
 
@@ -30,8 +29,7 @@ def command(
     quick: Annotated[
         bool, typer.Option("--quick/--full", help="A short version, or the paper's whole protocol.")
     ] = True,
-    as_json: Json = False,
-) -> None:
+) -> Outcome:
     """Redo the tables and figures of a paper.
 
     Without NAME, list what can be redone.
@@ -41,21 +39,12 @@ def command(
     names = available()
     if name is None:
         listed = {known: find(known).description for known in names}
-        if as_json:
-            show_json({"command": "reproduce", "available": listed})
-            return
-        if not listed:
-            show("This version of partwise has no papers to reproduce yet.")
-        for known, description in listed.items():
-            show(f"{known}  {description}")
-        return
+        lines = [f"{known}  {description}" for known, description in listed.items()]
+        return Outcome({"available": listed}, lines or ["This version of partwise has no papers to reproduce yet."])
     if name not in names:
         known = f"there are {', '.join(names)}" if names else "this version has none yet"
         raise typer.BadParameter(f"there is nothing to reproduce called {name!r}; {known}.", param_hint="NAME")
     folder = output / name
     folder.mkdir(parents=True, exist_ok=True)
     find(name).run(folder, quick)
-    if as_json:
-        show_json({"command": "reproduce", "name": name, "quick": quick, "output": str(folder)})
-    else:
-        show(f"wrote {folder}")
+    return Outcome({"name": name, "quick": quick, "output": folder}, written=[folder])

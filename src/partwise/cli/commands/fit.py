@@ -155,8 +155,8 @@ def command(
     running = {"random_state": seed, "n_jobs": threads, "engine": engine.chosen(), "progress": progress}
     estimator = chosen.estimator({**running, **checkpoints.parameters()})
     tables = {"--activations": activations, "--parts": parts}
-    for option, path in tables.items():
-        check_table_name(option, path)
+    for name, path in tables.items():
+        check_table_name(name, path)
     checkpoint = checkpoints.checkpoint
     check_outputs({"--output": output, **tables, "--checkpoint": checkpoint}, [data, chosen.components_file])
     table = reading.open(data)

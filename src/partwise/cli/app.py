@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pkgutil
 from importlib import import_module
-from types import ModuleType
 from typing import Annotated
 
 import typer
@@ -30,8 +29,8 @@ def build() -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback()(_root)
-    for module in _modules():
-        name = module.__name__.rpartition(".")[2].replace("_", "-")
+    for found in pkgutil.iter_modules(commands.__path__):
+        module, name = import_module(f"{commands.__name__}.{found.name}"), found.name.replace("_", "-")
         app.command(name, epilog=_examples(*module.EXAMPLES))(guarded(unbundled(module.command), name))
     return app
 
@@ -48,10 +47,6 @@ def _root(
     ] = False,
 ) -> None:
     pass
-
-
-def _modules() -> list[ModuleType]:
-    return [import_module(f"{commands.__name__}.{module.name}") for module in pkgutil.iter_modules(commands.__path__)]
 
 
 def _examples(*lines: str) -> str:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from partwise.io.annotated import write_h5ad as write_h5ad
     from partwise.io.atomic import atomic_path as atomic_path
     from partwise.io.atomic import write_atomically as write_atomically
-    from partwise.io.formats import FORMATS as FORMATS
+    from partwise.io.reading import FORMATS as FORMATS
     from partwise.io.reading import read as read
     from partwise.io.table import Table as Table
     from partwise.io.writing import write_matrix as write_matrix
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from partwise.io.writing_tables import write_table as write_table
 
 _MODULES = {
-    "FORMATS": "formats",
+    "FORMATS": "reading",
     "Table": "table",
     "atomic_path": "atomic",
     "read": "reading",

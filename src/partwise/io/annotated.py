@@ -20,8 +20,8 @@ from partwise import errors
 from partwise.errors import InvalidInputError
 from partwise.io.annotated_process import Plan
 from partwise.io.atomic import write_atomically
-from partwise.io.formats import ReadOptions
 from partwise.io.optional import require
+from partwise.io.reading import ReadOptions
 from partwise.io.source import bad_file, check_regular, library
 from partwise.io.sparse import Array, from_compressed, numeric
 from partwise.io.table import Labels, Table, label_array

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from partwise.errors import FileFormatError
-from partwise.io.formats import ReadOptions
+from partwise.io.reading import ReadOptions
 from partwise.io.source import bad_file, byte_chunks, check_entries_fit, refuse_above
 from partwise.io.sparse import Array, check_declared, from_coordinates
 from partwise.io.table import Table, beside, find_labels, with_labels

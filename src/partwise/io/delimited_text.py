@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from partwise.errors import FileFormatError, InvalidInputError
-from partwise.io.formats import ReadOptions
+from partwise.io.reading import ReadOptions
 from partwise.io.source import bad_file, refuse_above
 from partwise.io.sparse import Array, from_coordinates
 from partwise.io.table import Table, label_array, with_labels

@@ -10,7 +10,7 @@ import numpy as np
 import scipy.io
 import scipy.sparse as sp
 
-from partwise.io.formats import ReadOptions
+from partwise.io.reading import ReadOptions
 from partwise.io.source import bad_file, check_entries_fit, library, open_binary, reading, refuse_above, text_lines
 from partwise.io.sparse import check_declared, from_coordinates
 from partwise.io.table import Labels, Table, beside, label_array, labels_beside

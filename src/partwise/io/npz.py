@@ -10,7 +10,7 @@ from typing import Any, BinaryIO, cast
 import numpy as np
 import scipy.sparse as sp
 
-from partwise.io.formats import ReadOptions
+from partwise.io.reading import ReadOptions
 from partwise.io.source import bad_file, library, refuse_above
 from partwise.io.sparse import Array, check_compressed, check_declared, from_compressed, from_coordinates, numeric
 from partwise.io.table import Table, labels_beside

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from partwise.io.delimited_text import column_positions
-from partwise.io.formats import ReadOptions
 from partwise.io.optional import require
+from partwise.io.reading import ReadOptions
 from partwise.io.source import bad_file, library, refuse_above
 from partwise.io.sparse import Array, from_coordinates
 from partwise.io.table import Labels, Table, label_array

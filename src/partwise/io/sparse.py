@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from partwise.io.formats import Duplicates
+from partwise.io.reading import Duplicates
 from partwise.io.source import bad_file, refuse_above
 
 Array = np.ndarray[Any, Any]

@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from partwise.io.source import bad_file, check_regular, refuse_above, text_lines
 
 if TYPE_CHECKING:
-    from partwise.io.formats import LabelSource, ReadOptions
+    from partwise.io.reading import LabelSource, ReadOptions
 
 Labels = np.ndarray[tuple[int], np.dtype[np.str_]]
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from partwise.errors import FileFormatError, InvalidInputError
-from partwise.io.formats import ReadOptions
+from partwise.io.reading import ReadOptions
 from partwise.io.source import bad_file, text_chunks
 from partwise.io.sparse import Array
 

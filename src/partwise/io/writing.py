@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from partwise.errors import InvalidInputError
 from partwise.io.annotated import write_h5ad
 from partwise.io.atomic import atomic_path, write_atomically
-from partwise.io.formats import find_format
+from partwise.io.reading import find_format
 from partwise.io.source import bytes_allowed, format_bytes
 from partwise.io.sparse import Array
 from partwise.io.table import Labels, Table

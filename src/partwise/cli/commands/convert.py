@@ -65,7 +65,7 @@ def command(
 
 def _check_format(output: Path, name: str | None) -> None:
     from partwise.errors import InvalidInputError
-    from partwise.io.formats import find_format
+    from partwise.io.reading import find_format
 
     try:
         find_format(output, name)

@@ -1,13 +1,10 @@
-"""Options that several commands share, and bundles of options that a command takes as one argument."""
+"""Options that several commands share, alone or in bundles that a command takes as one argument."""
 
 from __future__ import annotations
 
-import functools
-import inspect
-from collections.abc import Callable
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any
 
 import typer
 
@@ -59,54 +56,6 @@ def option(default: Any, *names: str, **more: Any) -> Any:
         As of `typer.Option`.
     """
     return field(default=default, metadata={"option": typer.Option(*names, **more)})
-
-
-def unbundled(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function that takes the fields of its dataclass parameters one by one, as the command line needs them.
-
-    Parameters
-    ----------
-    function
-        Some of its parameters are annotated with a dataclass whose fields are made by `option`. Each is replaced
-        by parameters for the fields.
-    """
-    hints = get_type_hints(function, include_extras=True)
-    bundles: dict[str, Any] = {name: hint for name, hint in hints.items() if name != "return" and is_dataclass(hint)}
-    parameters: list[inspect.Parameter] = []
-    for name, parameter in inspect.signature(function).parameters.items():
-        if name in bundles:
-            parameters += _field_parameters(bundles[name])
-        else:
-            parameters.append(parameter.replace(annotation=hints[name], kind=inspect.Parameter.KEYWORD_ONLY))
-
-    @functools.wraps(function)
-    def taking_fields(**values: Any) -> Any:
-        for name, bundle in bundles.items():
-            values[name] = bundle(**{part.name: values.pop(part.name) for part in fields(bundle)})
-        return function(**values)
-
-    return with_signature(taking_fields, parameters)
-
-
-def with_signature(function: Callable[..., Any], parameters: list[inspect.Parameter]) -> Callable[..., Any]:
-    """Give a function the parameters that the command line shall see."""
-    described: Any = function
-    described.__signature__ = inspect.Signature(parameters)
-    described.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    return function
-
-
-def _field_parameters(bundle: Any) -> list[inspect.Parameter]:
-    hints = get_type_hints(bundle)
-    return [
-        inspect.Parameter(
-            part.name,
-            inspect.Parameter.KEYWORD_ONLY,
-            default=part.default,
-            annotation=Annotated[hints[part.name], part.metadata["option"]],
-        )
-        for part in fields(bundle)
-    ]
 
 
 @dataclass(frozen=True)

@@ -3,35 +3,23 @@
 from __future__ import annotations
 
 import contextlib
-import functools
-import inspect
 import json
 import math
 import os
 import re
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Any, NoReturn
 
 import typer
 
-from partwise.cli.options import with_signature
 from partwise.errors import PartwiseError
 
 _warned: ContextVar[list[str]] = ContextVar("warned")
-DEBUG_VARIABLE = "PARTWISE_DEBUG"
-# Raised by the command line itself; it knows how to show them.
-_OWN = (typer.Exit, typer.Abort, typer.BadParameter)
-_Json = Annotated[
-    bool, typer.Option("--json", help="Print one JSON object on standard output, and nothing else there.")
-]
-_Debug = Annotated[
-    bool, typer.Option("--debug", envvar=DEBUG_VARIABLE, show_envvar=True, help="Show the traceback of an error.")
-]
 
 
 def say(text: str) -> None:
@@ -133,37 +121,7 @@ def _plain(value: Any) -> Any:
     return str(value)
 
 
-def guarded(function: Callable[..., Outcome], name: str) -> Callable[..., Any]:
-    """A command that prints its outcome, as lines or with ``--json``, and fails with a sentence and exit code 1.
-
-    Parameters
-    ----------
-    function
-        The command, with a signature that the command line understands.
-    name
-        Of the command.
-    """
-    parameters = list(inspect.signature(function).parameters.values())
-    for option, kind in (("as_json", _Json), ("debug", _Debug)):
-        parameters.append(inspect.Parameter(option, inspect.Parameter.KEYWORD_ONLY, default=False, annotation=kind))
-
-    @functools.wraps(function)
-    def with_guard(*, as_json: bool, debug: bool, **values: Any) -> None:
-        try:
-            with warnings_as_lines():
-                function(**values).show(name, as_json)
-            sys.stdout.flush()
-        except _OWN:
-            raise
-        except BaseException as error:
-            if debug:
-                raise
-            fail(_reason(error, values))
-
-    return with_signature(with_guard, parameters)
-
-
-def _reason(error: BaseException, values: Mapping[str, Any]) -> str:
+def reason(error: BaseException, values: Mapping[str, Any]) -> str:
     """What to say of an error; nothing can be said to a reader who has gone."""
     if isinstance(error, BrokenPipeError):
         _reader_left()

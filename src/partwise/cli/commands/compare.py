@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -111,12 +111,9 @@ class ResultArguments:
 def command(
     data: DataFile,
     *,
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output", "-o", metavar="DIR", help="Folder for fits.csv, a line a fit; a run that was cut off goes on."
-        ),
-    ] = None,
+    output: Path | None = typer.Option(
+        None, "--output", "-o", metavar="DIR", help="Folder for fits.csv, a line a fit; a run that was cut off goes on."
+    ),
     candidates: CandidateArguments,
     results: ResultArguments,
     engine: EngineArguments,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
@@ -22,16 +21,14 @@ EXAMPLES = (
 
 def command(
     data: DataFile,
-    output: Annotated[Path, typer.Argument(metavar="OUTPUT", help="The file to write; its name says the format.")],
-    write_format: Annotated[
-        str | None,
-        typer.Option(
-            "--write-format",
-            metavar="NAME",
-            autocompletion=format_names,
-            help="Format to write, where the name does not say it; long for triples.",
-        ),
-    ] = None,
+    output: Path = typer.Argument(..., metavar="OUTPUT", help="The file to write; its name says the format."),
+    write_format: str | None = typer.Option(
+        None,
+        "--write-format",
+        metavar="NAME",
+        autocompletion=format_names,
+        help="Format to write, where the name does not say it; long for triples.",
+    ),
     *,
     engine: EngineArguments,
     threads: Threads = 1,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
@@ -29,27 +29,22 @@ def _names() -> list[str]:
 
 
 def command(
-    name: Annotated[
-        str | None,
-        typer.Argument(metavar="NAME", autocompletion=_names, help="A data set; without it, all that there are."),
-    ] = None,
-    output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", metavar="FILE", help="Write it, samples x features; the name says the format."),
-    ] = None,
-    samples: Annotated[
-        int | None, typer.Option("--samples", metavar="N", min=1, help="Samples, of simulated data (100).")
-    ] = None,
-    features: Annotated[
-        int | None, typer.Option("--features", metavar="F", min=1, help="Features, of simulated data (60).")
-    ] = None,
-    components: Annotated[
-        int | None, typer.Option("--components", "-k", metavar="K", min=1, help="Parts, of simulated data (4).")
-    ] = None,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="Any other parameter of the simulation; may be repeated."),
-    ] = None,
+    name: str | None = typer.Argument(
+        None, metavar="NAME", autocompletion=_names, help="A data set; without it, all that there are."
+    ),
+    output: Path | None = typer.Option(
+        None, "--output", "-o", metavar="FILE", help="Write it, samples x features; the name says the format."
+    ),
+    samples: int | None = typer.Option(None, "--samples", metavar="N", min=1, help="Samples, of simulated data (100)."),
+    features: int | None = typer.Option(
+        None, "--features", metavar="F", min=1, help="Features, of simulated data (60)."
+    ),
+    components: int | None = typer.Option(
+        None, "--components", "-k", metavar="K", min=1, help="Parts, of simulated data (4)."
+    ),
+    settings: list[str] | None = typer.Option(
+        None, "--set", metavar="NAME=VALUE", help="Any other parameter of the simulation; may be repeated."
+    ),
     seed: Seed = 0,
 ) -> Outcome:
     """List data sets, or write one to a file.

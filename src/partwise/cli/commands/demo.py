@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
@@ -14,9 +13,9 @@ EXAMPLES = ("partwise demo",)
 
 
 def command(
-    output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="DIR", help="Folder for the picture; made if it is not there.")
-    ] = Path("out"),
+    output: Path = typer.Option(
+        Path("out"), "--output", "-o", metavar="DIR", help="Folder for the picture; made if it is not there."
+    ),
     seed: Seed = 0,
     threads: Threads = 1,
     progress: ProgressBar = None,

@@ -6,7 +6,7 @@ import time
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -132,14 +132,12 @@ class CheckpointArguments:
 def command(
     data: DataFile,
     *,
-    output: Annotated[Path, typer.Option("--output", "-o", metavar="MODEL", help="The model file to write.")],
+    output: Path = typer.Option(..., "--output", "-o", metavar="MODEL", help="The model file to write."),
     chosen: ModelArguments,
-    activations: Annotated[
-        Path | None, typer.Option("--activations", metavar="FILE", help="Write the table of samples x parts.")
-    ] = None,
-    parts: Annotated[
-        Path | None, typer.Option("--parts", metavar="FILE", help="Write the table of features x parts.")
-    ] = None,
+    activations: Path | None = typer.Option(
+        None, "--activations", metavar="FILE", help="Write the table of samples x parts."
+    ),
+    parts: Path | None = typer.Option(None, "--parts", metavar="FILE", help="Write the table of features x parts."),
     checkpoints: CheckpointArguments,
     engine: EngineArguments,
     seed: Seed = 0,

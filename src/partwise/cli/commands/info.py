@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
@@ -19,8 +18,8 @@ EXAMPLES = (
 
 
 def command(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A model file, a checkpoint, or data.")],
-    top: Annotated[int, typer.Option("--top", metavar="N", min=1, help="Features shown of each part of a model.")] = 8,
+    file: Path = typer.Argument(..., metavar="FILE", help="A model file, a checkpoint, or data."),
+    top: int = typer.Option(8, "--top", metavar="N", min=1, help="Features shown of each part of a model."),
     *,
     reading: ReadArguments,
 ) -> Outcome:

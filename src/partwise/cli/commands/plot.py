@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -46,31 +46,26 @@ _OF_PIXELS = (PictureKind.IMAGES, PictureKind.RECONSTRUCTION)
 
 def command(
     file: ModelFile,
-    data: Annotated[
-        Path | None,
-        typer.Argument(metavar="[DATA]", help="Samples x features, for structure, checks and reconstruction."),
-    ] = None,
+    data: Path | None = typer.Argument(
+        None, metavar="[DATA]", help="Samples x features, for structure, checks and reconstruction."
+    ),
     *,
-    output: Annotated[
-        Path, typer.Option("-o", "--output", metavar="PICTURE", help="The picture to write: .png, .pdf or .svg.")
-    ],
-    kind: Annotated[
-        PictureKind,
-        typer.Option(
-            "--kind",
-            help="Features x parts in grey, the largest features of each part, mutation signatures, images; how the "
-            "fit went; or, of data, samples as stacked bars, predictive checks, data beside the model.",
-        ),
-    ] = PictureKind.DICTIONARY,
-    groups: Annotated[
-        Path | None,
-        typer.Option(
-            "--groups",
-            metavar="FILE",
-            help="A table (.csv, .tsv) with a feature (of structure: a sample) and its group in each line.",
-        ),
-    ] = None,
-    top: Annotated[int, typer.Option("--top", metavar="N", min=1, help="Features of each part, for bars.")] = 10,
+    output: Path = typer.Option(
+        ..., "-o", "--output", metavar="PICTURE", help="The picture to write: .png, .pdf or .svg."
+    ),
+    kind: PictureKind = typer.Option(
+        PictureKind.DICTIONARY,
+        "--kind",
+        help="Features x parts in grey, the largest features of each part, mutation signatures, images; how the "
+        "fit went; or, of data, samples as stacked bars, predictive checks, data beside the model.",
+    ),
+    groups: Path | None = typer.Option(
+        None,
+        "--groups",
+        metavar="FILE",
+        help="A table (.csv, .tsv) with a feature (of structure: a sample) and its group in each line.",
+    ),
+    top: int = typer.Option(10, "--top", metavar="N", min=1, help="Features of each part, for bars."),
     shape: ImageShape = None,
     seed: Seed = 0,
     threads: Threads = 1,

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -16,6 +16,7 @@ from partwise.cli.output import Outcome
 from partwise.cli.reading import ReadArguments
 
 if TYPE_CHECKING:
+    from partwise.core.data import CountMatrix
     from partwise.io import Table
 
 EXAMPLES = (
@@ -30,19 +31,16 @@ _CELLS_AT_ONCE = 2**22
 def command(
     model: ModelFile,
     data: DataFile,
-    output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", metavar="FILE", help="Table to write, a line a cell: .csv, .tsv or .parquet."),
-    ] = None,
-    top: Annotated[
-        int | None,
-        typer.Option("--top", metavar="N", min=1, help="Of each row the N likeliest features that it has not."),
-    ] = None,
-    row: Annotated[
-        list[str] | None,
-        typer.Option("--row", metavar="NAME", help="Only this row: its name, or its number from 0; may be repeated."),
-    ] = None,
-    seen: Annotated[bool, typer.Option("--seen", help="Let --top name features that a row has already, too.")] = False,
+    output: Path | None = typer.Option(
+        None, "--output", "-o", metavar="FILE", help="Table to write, a line a cell: .csv, .tsv or .parquet."
+    ),
+    top: int | None = typer.Option(
+        None, "--top", metavar="N", min=1, help="Of each row the N likeliest features that it has not."
+    ),
+    row: list[str] | None = typer.Option(
+        None, "--row", metavar="NAME", help="Only this row: its name, or its number from 0; may be repeated."
+    ),
+    seen: bool = typer.Option(False, "--seen", help="Let --top name features that a row has already, too."),
     threads: Threads = 1,
     progress: ProgressBar = None,
     *,
@@ -60,9 +58,8 @@ def command(
     check_outputs({"--output": output}, [model, data])
     fitted = opened_model(model, threads, progress)
     table = reading.read(data)
-    cells = missing_cells(fitted, table, row or ()) if top is None else top_cells(fitted, table, row or (), top, seen)
-    columns = predicted_table(cells, table, fitted)
-    facts = {"model": model, "data": data, "n_cells": len(cells.values)}
+    columns = _predicted(fitted, table, row or (), top, seen)
+    facts = {"model": model, "data": data, "n_cells": len(columns["expected"])}
     if output is not None:
         from partwise.io import write_columns
 
@@ -75,77 +72,48 @@ def command(
     return Outcome({**facts, **columns, "output": None}, lines)
 
 
-@dataclass(frozen=True, eq=False)
-class PredictedCells:
-    """Rows, columns and expected values (of bits: probabilities of a one)."""
+def _predicted(model: Any, table: Table, wanted: Sequence[str], top: int | None, seen: bool) -> dict[str, list[Any]]:
+    """Names of cells and their expected values (of bits: probabilities of a one), as columns of a table.
 
-    rows: Any
-    columns: Any
-    values: Any
-
-
-def missing_cells(model: Any, table: Table, wanted: Sequence[str]) -> PredictedCells:
-    """Every missing cell of a table, or of some of its rows."""
+    Every missing cell of the rows that are wanted; or of each row the ``top`` features of the highest expectation,
+    without those that it has, unless ``seen``.
+    """
     import numpy as np
 
+    from partwise.core.data import CountMatrix
     from partwise.errors import InvalidInputError
 
-    hidden = _data(table).missing_matrix()
+    data = CountMatrix.build(table, integers=False, caller="predict")
+    counts, missing = data.to_scipy(), data.missing_matrix()
     rows, columns, values = [], [], []
-    for numbers, expected in _expected(model, table, _positions(table, wanted)):
-        at, of = np.nonzero(hidden[numbers].toarray())
+    for numbers, expected in _expected(model, table, data, _positions(table, wanted)):
+        if top is None:
+            at, of = np.nonzero(missing[numbers].toarray())
+        else:
+            if not seen:
+                expected = np.where(counts[numbers].toarray() > 0, -np.inf, expected)
+            order = np.argsort(-expected, axis=1, kind="stable")[:, :top]
+            kept = np.isfinite(np.take_along_axis(expected, order, axis=1))
+            at, of = np.nonzero(kept)[0], order[kept]
         rows.append(numbers[at])
         columns.append(of)
         values.append(expected[at, of])
-    found = PredictedCells(*(np.concatenate(part) for part in (rows, columns, values)))
-    if not found.rows.size:
+    if top is None and not sum(map(len, rows)):
         raise InvalidInputError("no cell is missing there, so there is nothing to predict: ask for --top N instead.")
-    return found
-
-
-def top_cells(model: Any, table: Table, wanted: Sequence[str], top: int, seen: bool) -> PredictedCells:
-    """Of each row the features of the highest expectation, those that it has left out unless ``seen``."""
-    import numpy as np
-
-    counts = _data(table).to_scipy()
-    rows, columns, values = [], [], []
-    for numbers, expected in _expected(model, table, _positions(table, wanted)):
-        if not seen:
-            expected = np.where(counts[numbers].toarray() > 0, -np.inf, expected)
-        order = np.argsort(-expected, axis=1, kind="stable")[:, :top]
-        chosen = np.take_along_axis(expected, order, axis=1)
-        kept = np.isfinite(chosen)
-        rows.append(np.broadcast_to(numbers[:, None], order.shape)[kept])
-        columns.append(order[kept])
-        values.append(chosen[kept])
-    return PredictedCells(*(np.concatenate(part) for part in (rows, columns, values)))
-
-
-def predicted_table(cells: PredictedCells, table: Table, model: Any) -> dict[str, list[Any]]:
-    """The cells with names in place of positions, as columns of a table."""
     samples = table.row_labels
     features = table.column_labels if model.known_features is None else model.known_features
     return {
-        "sample": [str(n) if samples is None else str(samples[n]) for n in cells.rows],
-        "feature": [str(f) if features is None else str(features[f]) for f in cells.columns],
-        "expected": [float(value) for value in cells.values],
+        "sample": [str(n if samples is None else samples[n]) for n in np.concatenate(rows)],
+        "feature": [str(f if features is None else features[f]) for f in np.concatenate(columns)],
+        "expected": np.concatenate(values).astype(float).tolist(),
     }
 
 
-def _data(table: Table) -> Any:
-    from partwise.core.data import CountMatrix
-
-    return CountMatrix.build(table, integers=False, caller="predict")
-
-
-def _expected(model: Any, table: Table, positions: Any) -> Any:
+def _expected(model: Any, table: Table, data: CountMatrix, positions: Any) -> Any:
     """Pieces of rows with their numbers and expected values; a row's activations do not depend on other rows."""
-    from dataclasses import replace
-
     import numpy as np
     import scipy.sparse as sp
 
-    data = _data(table)
     matrix, missing = data.to_scipy(), data.missing_matrix()
     step = max(1, _CELLS_AT_ONCE // max(1, table.shape[1]))
     # Rows that follow each other, so that messages name them by their place in the whole.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
@@ -21,17 +20,15 @@ EXAMPLES = (
 
 def command(
     model: ModelFile,
-    data: Annotated[
-        Path | None,
-        typer.Argument(metavar="[DATA]", help="Samples x features to show the model on, best those of the fit."),
-    ] = None,
+    data: Path | None = typer.Argument(
+        None, metavar="[DATA]", help="Samples x features to show the model on, best those of the fit."
+    ),
     *,
-    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="The page to write, .html.")],
-    title: Annotated[str | None, typer.Option("--title", metavar="TEXT", help="Title of the page.")] = None,
-    groups: Annotated[
-        Path | None,
-        typer.Option("--groups", metavar="FILE", help="A table (.csv, .tsv) with a sample and its group in each line."),
-    ] = None,
+    output: Path = typer.Option(..., "--output", "-o", metavar="FILE", help="The page to write, .html."),
+    title: str | None = typer.Option(None, "--title", metavar="TEXT", help="Title of the page."),
+    groups: Path | None = typer.Option(
+        None, "--groups", metavar="FILE", help="A table (.csv, .tsv) with a sample and its group in each line."
+    ),
     shape: ImageShape = None,
     seed: Seed = 0,
     threads: Threads = 1,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
@@ -19,16 +18,11 @@ def _names() -> list[str]:
 
 
 def command(
-    name: Annotated[
-        str | None,
-        typer.Argument(metavar="NAME", autocompletion=_names, help="What to redo; without it, what there is."),
-    ] = None,
-    output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="DIR", help="Folder for tables and figures.")
-    ] = Path("out"),
-    quick: Annotated[
-        bool, typer.Option("--quick/--full", help="A short version, or the paper's whole protocol.")
-    ] = True,
+    name: str | None = typer.Argument(
+        None, metavar="NAME", autocompletion=_names, help="What to redo; without it, what there is."
+    ),
+    output: Path = typer.Option(Path("out"), "--output", "-o", metavar="DIR", help="Folder for tables and figures."),
+    quick: bool = typer.Option(True, "--quick/--full", help="A short version, or the paper's whole protocol."),
 ) -> Outcome:
     """Redo the tables and figures of a paper.
 

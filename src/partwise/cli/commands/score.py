@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -27,21 +27,17 @@ EXAMPLES = (
 def command(
     model: ModelFile,
     data: DataFile,
-    output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", metavar="FILE", help="Table to write, a line a sample: .csv, .tsv or .parquet."),
-    ] = None,
-    std_error: Annotated[
-        float,
-        typer.Option("--std-error", metavar="NATS", min=1e-6, help="Standard error asked for of a sample's value."),
-    ] = 0.1,
-    marginal: Annotated[
-        bool,
-        typer.Option(
-            "--marginal/--no-marginal",
-            help="Also give the likelihood of whole samples, activations integrated out, if the model has it.",
-        ),
-    ] = True,
+    output: Path | None = typer.Option(
+        None, "--output", "-o", metavar="FILE", help="Table to write, a line a sample: .csv, .tsv or .parquet."
+    ),
+    std_error: float = typer.Option(
+        0.1, "--std-error", metavar="NATS", min=1e-6, help="Standard error asked for of a sample's value."
+    ),
+    marginal: bool = typer.Option(
+        True,
+        "--marginal/--no-marginal",
+        help="Also give the likelihood of whole samples, activations integrated out, if the model has it.",
+    ),
     seed: Seed = 0,
     threads: Threads = 1,
     progress: ProgressBar = None,

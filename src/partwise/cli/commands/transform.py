@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -27,13 +27,12 @@ EXAMPLES = (
 def command(
     model: ModelFile,
     data: DataFile,
-    output: Annotated[
-        Path,
-        typer.Option("--output", "-o", metavar="FILE", help="Table to write: .csv, .tsv (.gz), .parquet or .h5ad."),
-    ],
-    errors: Annotated[
-        Path | None, typer.Option("--errors", metavar="FILE", help="Write standard errors of the activations, too.")
-    ] = None,
+    output: Path = typer.Option(
+        ..., "--output", "-o", metavar="FILE", help="Table to write: .csv, .tsv (.gz), .parquet or .h5ad."
+    ),
+    errors: Path | None = typer.Option(
+        None, "--errors", metavar="FILE", help="Write standard errors of the activations, too."
+    ),
     threads: Threads = 1,
     progress: ProgressBar = None,
     *,

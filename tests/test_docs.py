@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from partwise.io.formats import FORMATS
+from partwise.io.reading import FORMATS
 from partwise.plotting import signature_channels
 
 ROOT = Path(__file__).parents[1]

@@ -50,7 +50,7 @@ def measure(settings: Settings) -> Iterator[Line]:
 def _fold(counts: Any, seed: int) -> Any:
     from partwise.core.data import CountMatrix
     from partwise.core.keys import Key
-    from partwise.selection.folds import count_fold
+    from partwise.selection.fitting import count_fold
 
     return count_fold(CountMatrix.build(counts), Key(seed), 0)
 

@@ -17,9 +17,9 @@ from scipy.special import gammaln, logsumexp
 
 from partwise.contract import Candidate, CountModel, Declaration, HiddenCells, ThinnedCounts
 from partwise.contract.heldout import SMOOTHING, Background
-from partwise.core.convergence import small_change
 from partwise.core.data import CountMatrix
 from partwise.core.keys import Key
+from partwise.core.stopping import small_change
 from partwise.engines import Engine, row_blocks
 from partwise.kernels.jit import kernel
 

@@ -16,8 +16,8 @@ from partwise import BinaryNMF, Table
 from partwise.binary.inference.starts import start_labels
 from partwise.binary.kernels.cells import to_row_order
 from partwise.binary.model import KINDS, BinaryModel
-from partwise.core.callbacks import StopFit
 from partwise.core.keys import Key
+from partwise.core.stopping import StopFit
 from partwise.errors import FileFormatError, InvalidInputError
 
 SHORT: dict[str, Any] = {"n_draws": 20, "burn_in": 30, "thin": 2, "max_iter": 30, "tol": 0.0, "random_state": 0}

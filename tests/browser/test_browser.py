@@ -10,8 +10,8 @@ import pytest
 from browser_pages import only, texts, wait_for
 
 from hostile_labels import HOSTILE
-from partwise.io.writers.text import neutralised
-from partwise.reporting.escape import visible
+from partwise.io.writing_tables import neutralised
+from partwise.reporting.encoding import visible
 
 keys = pytest.importorskip("selenium.webdriver.common.keys", reason="make test-browser installs selenium").Keys
 

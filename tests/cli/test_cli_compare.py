@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import partwise as package
-from partwise.cli.commands.compare import _names
+from partwise._registry import compared_names
 from partwise.datasets import simulate_allocation
 from partwise.selection import compare, model_names
 
@@ -80,7 +80,7 @@ class TestCompare:
         assert "set this way" in partwise.misused(*shlex.split(fit)[1:], "--set", "model=beta-dir")
 
     def test_names_that_are_completed_are_those_of_the_candidates(self) -> None:
-        assert set(_names()) == {*model_names("counts"), *model_names("bits")}
+        assert set(compared_names()) == {*model_names("counts"), *model_names("bits")}
 
     def test_picture(self, partwise, folder: Path) -> None:
         few = ["--models", "poisson", "--ranks", "2,3", "--restarts", "1"]

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from partwise import load, on_disk, read
-from partwise.cli.guard import in_options
-from partwise.cli.output import printable
+from partwise.cli.output import in_options, printable
 from partwise.io import write_table
 
 FIT = ["fit", "counts.npz", "-o", "m.partwise"]
@@ -140,7 +139,7 @@ def test_fault_of_ours_is_said_to_be_one(partwise, folder, monkeypatch) -> None:
     def broken(*unused: object, **also: object) -> None:
         raise TypeError("two lines\nof nonsense")
 
-    monkeypatch.setattr("partwise.cli.facts.data_facts", broken)
+    monkeypatch.setattr("partwise.cli.describe.data_facts", broken)
     result = partwise("info", "counts.npz", code=1)
     last = result.stderr.splitlines()[-1]
     assert last == "partwise: TypeError: two lines of nonsense (this should not happen: --debug shows where it did)"
@@ -213,4 +212,4 @@ def test_score_of_a_model_of_bits(partwise, folder) -> None:
     partwise("fit", "bits.csv", "-o", "bits.partwise", "--model", "logistic-pca", "-k", 1, "--max-iter", 2)
     words = ["score", "bits.partwise", "bits.csv"]
     assert "--output: LogisticPCA has one score" in partwise.misused(*words, "-o", "rows.csv")
-    assert partwise.json(*words)["log_probability_per_cell"] == load("bits.partwise").score(read("bits.csv"))
+    assert partwise.json(*words)["log_likelihood_per_cell"] == load("bits.partwise").score(read("bits.csv"))

@@ -73,7 +73,7 @@ def test_fit_json(partwise, folder, counts) -> None:
     assert content["parameters"]["n_components"] == content["n_components"] == 3
     assert content["parameters"]["random_state"] == 0
     assert content["objective"] == fitted.trace_.evaluated("objective")[1][-1]
-    assert content["kkt_residual"] == fitted.kkt_residual_
+    assert content["facts"] == {"KKT residual": fitted.kkt_residual_}
     assert content["status"] == {"code": "converged", "message": str(fitted.status_)}
     assert content["written"] == ["m.partwise"]
     assert content["warnings"] == []
@@ -201,16 +201,14 @@ def test_transform_to_anndata_keeps_what_is_there(partwise, folder, counts) -> N
 
 
 def test_models_are_named_after_the_estimators() -> None:
-    from partwise.cli.models import _command_name
-
-    assert model_names()["poisson"] == "PoissonNMF"
     names = {
-        "GammaPoissonNMF": "gamma-poisson",
-        "EmpiricalBayesPoissonNMF": "empirical-bayes-poisson",
-        "BetaGammaPFA": "beta-gamma-pfa",
-        "LogisticPCA": "logistic-pca",
+        "poisson": "PoissonNMF",
+        "gamma-poisson": "GammaPoissonNMF",
+        "empirical-bayes-poisson": "EmpiricalBayesPoissonNMF",
+        "beta-gamma-pfa": "BetaGammaPFA",
+        "logistic-pca": "LogisticPCA",
     }
-    assert {name: _command_name(name) for name in names} == names
+    assert {name: model_names()[name] for name in names} == names
 
 
 def test_help_names_the_models(partwise) -> None:

@@ -111,8 +111,9 @@ def test_reproduce_lists_and_runs_modules(partwise, folder, monkeypatch) -> None
     modules.mkdir()
     (modules / "toy.py").write_text(
         '"""Redo the toy figure.\n\nMore."""\n\n'
-        "def run(output, quick):\n"
-        "    (output / 'result.txt').write_text(f'quick={quick}')\n"
+        "def write(notebook):\n"
+        "    (notebook.folder / 'result.txt').write_text(f'quick={notebook.quick}')\n\n"
+        "EXPERIMENTS = (write,)\n"
     )
     (modules / "_helper.py").write_text("raise SystemError('helpers are not for listing')\n")
     monkeypatch.setattr(reproduce, "__path__", [])

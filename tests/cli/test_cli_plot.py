@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from partwise.cli.groups import read_groups
+from partwise.cli.files import read_groups
 from partwise.errors import PartwiseError
 from partwise.io import write_table
 

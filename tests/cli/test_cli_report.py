@@ -61,5 +61,5 @@ def test_all_kinds_of_pictures(partwise, topics) -> None:
     assert "drop DATA" in partwise.misused(
         "plot", topics, "catalogue.tsv", "--transpose", "-o", "p.png", "--kind", "norms"
     )
-    assert "keeps no column norms" in partwise.fails("plot", topics, "-o", "p.png", "--kind", "norms")
+    assert "has no column norms" in partwise.fails("plot", topics, "-o", "p.png", "--kind", "norms")
     assert "not of the form" in partwise.fails("plot", topics, "-o", "p.png", "--kind", "signatures")

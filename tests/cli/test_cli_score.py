@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 
 from partwise import AllocationNMF, BetaGammaPFA, PoissonNMF, load, read
-from partwise.core.keys import Key
 from partwise.io import write_table
-from partwise.likelihood import exact, perplexity
+from partwise.likelihood import exact
 
 FEATURES = [f"word{f}" for f in range(8)]
 SAMPLES = [f"text{n}" for n in range(6)]
@@ -42,24 +41,26 @@ def test_exact_rows_and_totals(partwise: Any, counts: Any) -> None:
     wanted = exact(counts, *parameters).values
     rows = _rows("rows.csv")
     assert [row["sample"] for row in rows] == SAMPLES
-    np.testing.assert_allclose([float(row["log_likelihood"]) for row in rows], wanted, rtol=1e-12)
-    assert [float(row["std_error"]) for row in rows] == [0.0] * 6
+    np.testing.assert_allclose([float(row["marginal_log_likelihood"]) for row in rows], wanted, rtol=1e-12)
+    assert [float(row["marginal_std_error"]) for row in rows] == [0.0] * 6
     assert [float(row["tokens"]) for row in rows] == counts.sum(axis=1).tolist()
-    assert found["log_likelihood"] == pytest.approx(wanted.sum(), rel=1e-12)
-    assert found["perplexity"] == pytest.approx(perplexity(counts, *parameters).value, rel=1e-12)
-    assert found["std_error"] == found["perplexity_std_error"] == 0.0
+    assert found["marginal_log_likelihood"] == pytest.approx(wanted.sum(), rel=1e-12)
+    assert found["marginal_std_error"] == 0.0
+    completion = model.completion(read("new.csv"), random_state=0)
+    assert [float(row["held_out_log_likelihood"]) for row in rows] == completion.values.tolist()
+    assert found["perplexity"] == pytest.approx(np.exp(-completion.per_token), rel=1e-12)
 
 
 def test_completion_is_that_of_python(partwise: Any, counts: Any) -> None:
     model = PoissonNMF(3, random_state=0).fit(read("train.csv"))
     model.save("poisson.partwise")
     new = read("new.csv")
-    for words, key in (([], Key(0)), (["--seed", "5"], Key(5))):
+    for words, seed in (([], 0), (["--seed", "5"], 5)):
         found = partwise.json("score", "poisson.partwise", "new.csv", *words, "-o", "rows.csv")
-        wanted = model.completion(new, key=key)
-        assert found["log_probability_per_token"] == wanted.per_token
-        assert [float(row["log_probability"]) for row in _rows("rows.csv")] == wanted.values.tolist()
-    assert partwise.json("score", "poisson.partwise", "new.csv")["log_probability_per_token"] == model.score(new)
+        wanted = model.completion(new, random_state=seed)
+        assert found["log_likelihood_per_token"] == wanted.per_token
+        assert [float(row["held_out_log_likelihood"]) for row in _rows("rows.csv")] == wanted.values.tolist()
+    assert partwise.json("score", "poisson.partwise", "new.csv")["log_likelihood_per_token"] == model.score(new)
 
 
 def test_allocation_has_a_likelihood(partwise: Any, counts: Any) -> None:
@@ -67,10 +68,10 @@ def test_allocation_has_a_likelihood(partwise: Any, counts: Any) -> None:
     model.save("allocation.partwise")
     found = partwise.json("score", "allocation.partwise", "new.csv", "--seed", "3", "-o", "rows.csv")
     wanted = model.log_likelihood(read("new.csv"), random_state=3, std_error=0.1)
-    assert found["score"] == "log-likelihood"
-    assert found["log_likelihood"] == wanted.total
+    assert found["score"] == "document completion"
+    assert found["marginal_log_likelihood"] == wanted.total
     assert found["tokens"] == counts.sum()
-    assert [float(row["log_likelihood"]) for row in _rows("rows.csv")] == wanted.values.tolist()
+    assert [float(row["marginal_log_likelihood"]) for row in _rows("rows.csv")] == wanted.values.tolist()
 
 
 def test_long_rows_are_estimated(partwise: Any, counts: Any) -> None:
@@ -80,14 +81,14 @@ def test_long_rows_are_estimated(partwise: Any, counts: Any) -> None:
     two = partwise.json(*words, "-o", "two.csv", "--threads", "2")
     rows = _rows("one.csv")
     assert rows == _rows("two.csv")
-    assert one["log_likelihood"] == two["log_likelihood"]
-    errors = np.array([float(row["std_error"]) for row in rows])
+    assert one["marginal_log_likelihood"] == two["marginal_log_likelihood"]
+    errors = np.array([float(row["marginal_std_error"]) for row in rows])
     assert (errors <= 0.05).all()
     assert (errors > 0.0).any()
-    assert one["std_error"] == pytest.approx(np.sqrt(np.sum(errors**2)))
+    assert one["marginal_std_error"] == pytest.approx(np.sqrt(np.sum(errors**2)))
     model: Any = load("topics.partwise")
     wanted = exact(counts * 60, model.components_.T, model.shape_, model.rate_, max_cost=1e12).values
-    values = np.array([float(row["log_likelihood"]) for row in rows])
+    values = np.array([float(row["marginal_log_likelihood"]) for row in rows])
     assert (np.abs(values - wanted) <= 5 * errors + 1e-9).all()
 
 
@@ -118,7 +119,7 @@ def test_no_counts(partwise: Any, counts: Any, folder: Any, value: float, words:
 
 def test_nothing_to_score(partwise: Any, counts: Any) -> None:
     write_table("zero.csv", 0 * counts, SAMPLES, FEATURES)
-    assert "no tokens" in partwise.fails("score", "topics.partwise", "zero.csv")
+    assert "too few tokens" in partwise.fails("score", "topics.partwise", "zero.csv")
 
 
 def test_missing_cells(partwise: Any, counts: Any) -> None:
@@ -128,4 +129,4 @@ def test_missing_cells(partwise: Any, counts: Any) -> None:
     partwise("score", "topics.partwise", "holes.csv", "-o", "rows.csv")
     model: Any = load("topics.partwise")
     wanted = exact(holes, model.components_.T, model.shape_, model.rate_).values
-    np.testing.assert_allclose([float(row["log_likelihood"]) for row in _rows("rows.csv")], wanted, rtol=1e-12)
+    np.testing.assert_allclose([float(row["marginal_log_likelihood"]) for row in _rows("rows.csv")], wanted, rtol=1e-12)

@@ -23,7 +23,7 @@ from partwise.core.data import CountMatrix
 from partwise.core.keys import Key
 from partwise.errors import InaccurateWarning, InvalidInputError, PartwiseError
 from partwise.selection import candidates_of
-from partwise.selection.folds import bit_fold, count_fold
+from partwise.selection.fitting import bit_fold, count_fold
 
 NAMES = [*(model.class_name for model in BUILT_IN), "PoissonMixture"]
 N_ROWS, N_FEATURES = 24, 9

@@ -10,10 +10,9 @@ import numpy as np
 import pytest
 from toys import DATA, Counter, RandomWalk, Report, TwoHalves
 
-from partwise.core.callbacks import StopFit, TimeLimit
-from partwise.core.convergence import SmallChange, Threshold
 from partwise.core.keys import Key
 from partwise.core.run import run
+from partwise.core.stopping import SmallChange, StopFit, Threshold, TimeLimit
 from partwise.errors import DivergedError, InvalidInputError
 
 KEY = Key(7, stage=3, chain=1)

@@ -17,10 +17,10 @@ import pytest
 from toys import Report, TwoHalves, environment
 
 from partwise.core.checkpoint import Checkpoint, read_checkpoint
-from partwise.core.convergence import SmallChange
 from partwise.core.keys import Key
 from partwise.core.result import FitResult
 from partwise.core.run import run
+from partwise.core.stopping import SmallChange
 from partwise.errors import InterruptedFitWarning
 
 KEY = Key(3)

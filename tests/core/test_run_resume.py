@@ -14,10 +14,10 @@ import pytest
 from toys import DATA, RandomWalk, Report, WalkState, environment
 
 from partwise.core.checkpoint import Checkpoint, read_checkpoint
-from partwise.core.convergence import SmallChange
 from partwise.core.keys import Key
 from partwise.core.result import FitResult
 from partwise.core.run import run
+from partwise.core.stopping import SmallChange
 from partwise.errors import FileFormatError, InvalidInputError
 
 KEY = Key(2**64 - 5, stage=2**32 - 1, chain=3)

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 import partwise
 from partwise import EmpiricalBayesPoissonNMF, PoissonNMF
-from partwise.core.callbacks import StopFit
 from partwise.core.checkpoint import Checkpoint
+from partwise.core.stopping import StopFit
 from partwise.errors import InvalidInputError
 from partwise.priors.exponential_mixture import ExponentialMixture
 from partwise.priors.flat import FlatPrior

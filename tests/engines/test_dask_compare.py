@@ -22,7 +22,7 @@ from partwise.engines import LocalEngine
 from partwise.engines.dask import DaskEngine
 from partwise.errors import EngineError
 from partwise.selection import compare
-from partwise.storage.mapped_counts import MappedCounts
+from partwise.storage.csr_folder import MappedCounts
 
 psutil = pytest.importorskip("psutil", reason="finds the workers of a command")
 

@@ -5,12 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.special import logsumexp
-
-from partwise.core.keys import Key
-from partwise.kernels.streams import new_stream, seek
-from partwise.likelihood import word_prediction
-from partwise.likelihood.kernels.completion import split_rows
 from partwise.likelihood.kernels.particles import (
     choose_parents,
     copy_lanes,
@@ -18,6 +12,12 @@ from partwise.likelihood.kernels.particles import (
     log_mean_weight,
     spread_tokens,
 )
+from scipy.special import logsumexp
+
+from partwise.core.keys import Key
+from partwise.kernels.streams import new_stream, seek
+from partwise.likelihood import word_prediction
+from partwise.likelihood.kernels.completion import split_rows
 from replay import Uniforms
 
 WORDS = Key(11, stage=4, chain=2, iteration=9).words

@@ -23,9 +23,8 @@ from partwise import AllocationNMF, BinaryNMF, GammaPoissonNMF, LogisticPCA, Poi
 from partwise.datasets import simulate_poisson
 from partwise.errors import InvalidInputError
 from partwise.io.table import Table
-from partwise.reporting.escape import embedded_json, visible
-from partwise.reporting.png import grey_png
-from partwise.reporting.quality import deviance_explained
+from partwise.reporting.diagnostics import deviance_explained
+from partwise.reporting.encoding import embedded_json, grey_png, visible
 
 
 class Elements(HTMLParser):

@@ -8,15 +8,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from partwise.selection.scores import SMOOTHING, cell_rows, thinned_rows
 from scipy.special import gammaln
 
 from partwise import AllocationNMF, PoissonNMF
+from partwise.contract.heldout import SMOOTHING
 from partwise.core.data import BinaryMatrix, CountMatrix
 from partwise.core.keys import Key
 from partwise.errors import FileFormatError, InvalidInputError
 from partwise.selection import Choice, Comparison, compare, match_parts, model_names, stability
-from partwise.selection.folds import N_FOLDS, bit_fold, count_fold
+from partwise.selection.fitting import N_FOLDS, bit_fold, count_fold
 from partwise.selection.standings import Standings
 
 QUICK = ["poisson", "allocation"]
@@ -90,7 +90,7 @@ class TestScores:
         held = fold.held_out.toarray()
         logs = held * np.log(rates) - rates - gammaln(held + 1)
         logs[np.isnan(X)] = 0.0
-        np.testing.assert_allclose(thinned_rows(model, fold), logs.sum(axis=1), rtol=1e-10)
+        np.testing.assert_allclose(model.held_out_log_likelihood(fold), logs.sum(axis=1), rtol=1e-10)
 
     def test_cells_are_scored_by_their_probability_and_counts_by_their_rate(self) -> None:
         fold = bit_fold(BinaryMatrix.build(bits()), Key(0), 0)
@@ -101,7 +101,7 @@ class TestScores:
         ones = (1 - SMOOTHING) * rates + SMOOTHING * plain
         logs = np.where(fold.bits, np.log(ones[fold.rows, fold.columns]), np.log(1 - ones[fold.rows, fold.columns]))
         expected = np.bincount(fold.rows, logs, minlength=60)
-        np.testing.assert_allclose(cell_rows(model, fold), expected, rtol=1e-10)
+        np.testing.assert_allclose(model.held_out_log_likelihood(fold), expected, rtol=1e-10)
 
 
 class TestStandings:

@@ -13,8 +13,7 @@ import scipy.sparse as sp
 from partwise import on_disk
 from partwise.core.data import BinaryMatrix, CountMatrix, SparseData
 from partwise.errors import FileFormatError, InvalidInputError
-from partwise.storage.csr_folder import Description, new_folder
-from partwise.storage.mapped_counts import MappedCounts, open_data
+from partwise.storage.csr_folder import Description, MappedCounts, new_folder, open_data
 from partwise.storage.writing import write_data, write_rows
 
 RNG = np.random.default_rng(0)

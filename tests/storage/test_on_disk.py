@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from partwise import PoissonNMF, on_disk
 from partwise.core.data import CountMatrix
 from partwise.errors import FileFormatError, InvalidInputError
-from partwise.storage.mapped_counts import MappedCounts
+from partwise.storage.csr_folder import MappedCounts
 
 RNG = np.random.default_rng(0)
 X = sp.csr_matrix(RNG.poisson(RNG.gamma(0.5, 30.0, size=(120, 3)) @ RNG.dirichlet(np.full(50, 0.3), size=3)))

@@ -23,9 +23,9 @@ from partwise.contract.declaration import Candidate, Declaration
 from partwise.contract.estimator import AT_LEAST_0, AT_LEAST_1, COMMON_CONSTRAINTS, POSITIVE
 from partwise.contract.heldout import SMOOTHING
 from partwise.contract.model_file import check_array_is
-from partwise.core.convergence import Threshold, small_change
 from partwise.core.data import MISSING_REMEDY, CountMatrix
 from partwise.core.keys import RandomState, key_from
+from partwise.core.stopping import Threshold, small_change
 from partwise.errors import InvalidInputError
 from partwise.kernels.arrays import Floats
 from partwise.likelihood.auto import STD_ERROR, auto

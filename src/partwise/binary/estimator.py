@@ -32,8 +32,8 @@ from partwise.contract.bits import BitModel, Floats, checked_cells
 from partwise.contract.declaration import Candidate, Declaration
 from partwise.contract.estimator import AT_LEAST_0, AT_LEAST_1, COMMON_CONSTRAINTS, POSITIVE
 from partwise.contract.model_file import check_array_is
-from partwise.core.convergence import SmallChange, Threshold, small_change
 from partwise.core.data import BinaryMatrix
+from partwise.core.stopping import SmallChange, Threshold, small_change
 from partwise.errors import InvalidInputError
 from partwise.sampling.chains import KeepsChains, check_chains
 

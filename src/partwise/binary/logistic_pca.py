@@ -22,8 +22,8 @@ from partwise.contract.bits import BitModel, Floats
 from partwise.contract.declaration import Candidate, Declaration
 from partwise.contract.estimator import COMMON_CONSTRAINTS
 from partwise.contract.model_file import check_array_is
-from partwise.core.convergence import small_change
 from partwise.core.data import BinaryMatrix
+from partwise.core.stopping import small_change
 
 
 @dataclass(eq=False, repr=False)

@@ -8,7 +8,7 @@ import numpy as np
 
 from partwise.core.coerce import as_table
 from partwise.errors import InvalidInputError
-from partwise.io.writers.annotated import ACTIVATIONS_KEY, DICTIONARY_KEY, METADATA_KEY
+from partwise.io.annotated import ACTIVATIONS_KEY, DICTIONARY_KEY, METADATA_KEY
 
 
 def add_to_anndata(data: Any, model: Any, *, layer: str | None = None) -> Any:

@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import pkgutil
+import sys
+from collections.abc import Callable
+from dataclasses import fields, is_dataclass
 from importlib import import_module
-from types import ModuleType
-from typing import Annotated
+from typing import Annotated, Any, get_type_hints
 
 import typer
 
 from partwise._version import __version__
 from partwise.cli import commands
-from partwise.cli.guard import guarded
-from partwise.cli.parameters import unbundled
+from partwise.cli.output import Outcome, fail, reason, warnings_as_lines
+
+# Raised by the command line itself; it knows how to show them.
+_OWN = (typer.Exit, typer.Abort, typer.BadParameter)
+_Json = Annotated[
+    bool, typer.Option("--json", help="Print one JSON object on standard output, and nothing else there.")
+]
+_Debug = Annotated[
+    bool, typer.Option("--debug", envvar="PARTWISE_DEBUG", show_envvar=True, help="Show the traceback of an error.")
+]
 
 
 def build() -> typer.Typer:
@@ -30,10 +42,59 @@ def build() -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback()(_root)
-    for module in _modules():
-        name = module.__name__.rpartition(".")[2].replace("_", "-")
-        app.command(name, epilog=_examples(*module.EXAMPLES))(guarded(unbundled(module.command)))
+    for found in pkgutil.iter_modules(commands.__path__):
+        module, name = import_module(f"{commands.__name__}.{found.name}"), found.name.replace("_", "-")
+        app.command(name, epilog=_examples(*module.EXAMPLES))(_runnable(module.command, name))
     return app
+
+
+def _runnable(function: Callable[..., Outcome], name: str) -> Callable[..., Any]:
+    """A command as the command line understands it: it prints its outcome, or fails with a sentence and exit code 1.
+
+    Parameters
+    ----------
+    function
+        Of its parameters, those annotated with a dataclass stand for the fields of that class, made by `option`.
+    name
+        Of the command.
+    """
+    hints = get_type_hints(function, include_extras=True)
+    bundles: dict[str, Any] = {part: hint for part, hint in hints.items() if part != "return" and is_dataclass(hint)}
+    shown: dict[str, tuple[Any, Any]] = {}
+    for own, parameter in inspect.signature(function).parameters.items():
+        if own in bundles:
+            types = get_type_hints(bundles[own])
+            for part in fields(bundles[own]):
+                shown[part.name] = Annotated[types[part.name], part.metadata["option"]], part.default
+        else:
+            shown[own] = hints[own], parameter.default
+    shown |= {"as_json": (_Json, False), "debug": (_Debug, False)}
+
+    @functools.wraps(function)
+    def run(*, as_json: bool, debug: bool, **values: Any) -> None:
+        try:
+            with warnings_as_lines():
+                given = dict(values)
+                for own, bundle in bundles.items():
+                    given[own] = bundle(**{part.name: given.pop(part.name) for part in fields(bundle)})
+                function(**given).show(name, as_json)
+            sys.stdout.flush()
+        except _OWN:
+            raise
+        except BaseException as error:
+            if debug:
+                raise
+            fail(reason(error, values))
+
+    described: Any = run
+    described.__annotations__ = {part: annotation for part, (annotation, _) in shown.items()}
+    described.__signature__ = inspect.Signature(
+        [
+            inspect.Parameter(part, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+            for part, (annotation, default) in shown.items()
+        ]
+    )
+    return run
 
 
 def _show_version(wanted: bool) -> None:
@@ -48,10 +109,6 @@ def _root(
     ] = False,
 ) -> None:
     pass
-
-
-def _modules() -> list[ModuleType]:
-    return [import_module(f"{commands.__name__}.{module.name}") for module in pkgutil.iter_modules(commands.__path__)]
 
 
 def _examples(*lines: str) -> str:

@@ -1,12 +1,18 @@
-"""A comparison in lines, in JSON and in a table."""
+"""A comparison in lines, in JSON and in a table, and the command lines to go on with."""
 
 from __future__ import annotations
 
 import dataclasses
+import inspect
+import json
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from partwise.cli.models import OPTIONS, fixed_settings, option_name
+
 if TYPE_CHECKING:
+    from partwise.cli.reading import ReadArguments
     from partwise.selection import Comparison
 
 
@@ -75,3 +81,51 @@ def write_candidates(path: Path, found: Comparison) -> None:
 
 def _number(value: float, digits: int) -> str:
     return "-" if value != value else f"{value:.{digits}f}"
+
+
+def next_commands(found: Comparison, data: Path, reading: ReadArguments, saved: Path | None) -> list[str]:
+    """Command lines to go on with: other numbers of parts, a fit of the choice or a report, a model that has parts.
+
+    Parameters
+    ----------
+    found
+        The comparison, whose choice is fitted.
+    data
+        The file that it read.
+    reading
+        How it was read.
+    saved
+        The model file that was written, if one was.
+    """
+    source = [str(data), *reading.words()]
+    commands = []
+    if found.untried:
+        ranks = ",".join(str(rank) for rank in found.untried)
+        further = ["--models", found.choice.model, "--ranks", ranks, "--seed", str(found.seed)]
+        commands.append(["compare", *source, *further])
+    if saved is None:
+        commands.append(["fit", *source, "-o", _model_file(data), *_fit_words(found)])
+    else:
+        commands.append(["report", str(saved), *source, "-o", f"{saved.stem}.html"])
+    if found.instead is not None:
+        commands.append(["fit", *source, "-o", _model_file(data), *_fit_words(found.choose(*found.instead))])
+    return [shlex.join(["partwise", *words]) for words in commands]
+
+
+def _fit_words(found: Comparison) -> list[str]:
+    """Options of the `partwise fit` that gives the same model as `partwise compare --save`."""
+    model, rank = found.choice
+    words = ["--model", model, "-k", str(rank), "--seed", str(found.fit_seed)]
+    estimator = found.estimator()
+    defaults = {name: parameter.default for name, parameter in inspect.signature(type(estimator)).parameters.items()}
+    usual = {**defaults, **fixed_settings(model)}
+    for name, value in estimator.get_params(deep=False).items():
+        if name not in ("n_components", "random_state") and value != usual[name]:
+            text = value if isinstance(value, str) else json.dumps(value)
+            words += [option_name(name), text] if name in OPTIONS else ["--set", f"{name}={text}"]
+    return words
+
+
+def _model_file(data: Path) -> str:
+    """``counts.csv.gz`` gives ``counts.partwise``, in the current folder."""
+    return str(Path(data.name.lstrip(".").partition(".")[0] or "model").with_suffix(".partwise"))

@@ -1,4 +1,4 @@
-"""Files that a command writes: checked before the work, written whole or not at all after it."""
+"""Files that a command takes and writes: checked before the work, written whole or not at all after it."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import typer
 
 if TYPE_CHECKING:
     from partwise.io import Table
-    from partwise.storage.mapped_counts import MappedCounts
-
+    from partwise.storage.csr_folder import MappedCounts
 
 _PICTURES = (".png", ".pdf", ".svg")
+_LENGTH_BYTES = 8
 
 
 class _WritableError(Exception):
@@ -48,7 +48,7 @@ def check_outputs(outputs: dict[str, Path | None], inputs: list[Path | None]) ->
 def check_table_name(option: str, path: Path | None) -> None:
     """Refuse a name from which the format of a table cannot be told."""
     from partwise.errors import InvalidInputError
-    from partwise.io.writers.tables import table_suffix
+    from partwise.io.writing_tables import table_suffix
 
     if path is not None:
         try:
@@ -85,3 +85,71 @@ def write_parts(path: Path, components: Any, feature_names: Any, parts: list[str
     from partwise.io import write_table
 
     write_table(path, components.T, feature_names, parts, corner="feature")
+
+
+def read_groups(path: Path, names: Any, what: str) -> list[str]:
+    """The group of each feature or sample, by its name.
+
+    Parameters
+    ----------
+    path
+        A table (.csv, .tsv) with a name and its group in each line.
+    names
+        Names to find groups for, or None where there are none.
+    what
+        ``"feature"`` or ``"sample"``.
+    """
+    import csv
+
+    from partwise.errors import InvalidInputError
+    from partwise.io.source import bad_file, bytes_allowed, check_regular, text_lines
+
+    if names is None:
+        raise InvalidInputError(f"--groups needs {what}s that have names; these have none.")
+    check_regular(path)
+    delimiter = "\t" if path.name.lower().endswith((".tsv", ".tsv.gz")) else ","
+    try:
+        rows = csv.reader(text_lines(path, bytes_allowed()), delimiter=delimiter)
+        found = {row[0]: row[1] for row in rows if len(row) > 1}
+    except csv.Error as error:
+        raise bad_file(path, str(error), f"give a line '{what},group' for each {what}") from error
+    absent = [str(name) for name in names if str(name) not in found]
+    if absent:
+        raise InvalidInputError(f"{path} has no group for {what} {absent[0]!r}: give a line '{what},group' for each.")
+    return [found[str(name)] for name in names]
+
+
+def image_shape(text: str | None) -> tuple[int, int] | None:
+    """Height and width from ``HEIGHTxWIDTH``.
+
+    Examples
+    --------
+    >>> image_shape("8x16")
+    (8, 16)
+    """
+    if text is None:
+        return None
+    height, _, width = text.lower().partition("x")
+    if not (height.isdecimal() and width.isdecimal()):
+        raise typer.BadParameter(
+            f"{text!r} is not of the form HEIGHTxWIDTH, such as 28x28.", param_hint="--image-shape"
+        )
+    return int(height), int(width)
+
+
+def is_safetensors(path: Path) -> bool:
+    """Whether a file starts as model files and checkpoints do: a length, then a JSON header of that length.
+
+    Parameters
+    ----------
+    path
+        Any file; False if there is none, or if it is a directory.
+    """
+    try:
+        size = path.stat().st_size
+        with path.open("rb") as file:
+            start = file.read(_LENGTH_BYTES + 1)
+    except OSError:
+        return False
+    length = int.from_bytes(start[:_LENGTH_BYTES], "little")
+    return len(start) > _LENGTH_BYTES and start[_LENGTH_BYTES:] == b"{" and length <= size - _LENGTH_BYTES

@@ -1,18 +1,23 @@
-"""Results go to standard output, everything else that is said to standard error."""
+"""What a person sees: results on standard output, the rest on standard error, failures as a sentence and exit code."""
 
 from __future__ import annotations
 
 import contextlib
 import json
 import math
+import os
+import re
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextvars import ContextVar
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import typer
+
+from partwise.errors import PartwiseError
 
 _warned: ContextVar[list[str]] = ContextVar("warned")
 
@@ -24,24 +29,42 @@ def say(text: str) -> None:
         typer.echo(printable(text), err=True)
 
 
-def show(text: str) -> None:
-    """A line of the result, on standard output."""
-    typer.echo(printable(text))
+@dataclass(frozen=True)
+class Outcome:
+    """What a command has to tell.
 
+    Parameters
+    ----------
+    facts
+        The result, as JSON has it.
+    lines
+        The result for people; of a tuple, the cells are separated by tabs.
+    written
+        Files that were written.
+    advice
+        What to do next, for people alone, on standard error.
+    failure
+        Why the command ends with exit code 1 all the same.
+    """
 
-def show_cells(*cells: str) -> None:
-    """A line of a table on standard output, its cells separated by tabs."""
-    typer.echo("\t".join(printable(cell) for cell in cells))
+    facts: dict[str, Any]
+    lines: Iterable[str | tuple[str, ...]] = ()
+    written: Iterable[Path | None] = ()
+    advice: Iterable[str] = ()
+    failure: str = ""
 
-
-def show_json(content: dict[str, Any]) -> None:
-    """The result as one JSON object on standard output, together with the warnings there were."""
-    typer.echo(json.dumps(_plain({**content, "warnings": warned()}), indent=2, allow_nan=False))
-
-
-def warned() -> list[str]:
-    """The warnings that were shown so far."""
-    return list(_warned.get([]))
+    def show(self, command: str, as_json: bool) -> None:
+        """Print it: one JSON object together with the warnings there were, or lines."""
+        if as_json:
+            content = {"command": command, **self.facts, "warnings": _warned.get([])}
+            typer.echo(json.dumps(_plain(content), indent=2, allow_nan=False))
+        else:
+            for line in (*self.lines, *(f"wrote {path}" for path in self.written if path is not None)):
+                typer.echo(printable(line) if isinstance(line, str) else "\t".join(map(printable, line)))
+            for line in self.advice:
+                say(line)
+        if self.failure:
+            fail(self.failure)
 
 
 def printable(text: str) -> str:
@@ -96,3 +119,63 @@ def _plain(value: Any) -> Any:
     if numpy is not None and isinstance(value, numpy.ndarray | numpy.generic):
         return _plain(value.tolist())
     return str(value)
+
+
+def reason(error: BaseException, values: Mapping[str, Any]) -> str:
+    """What to say of an error; nothing can be said to a reader who has gone."""
+    if isinstance(error, BrokenPipeError):
+        _reader_left()
+    if isinstance(error, KeyboardInterrupt):
+        return "interrupted; no file was left half-written."
+    if isinstance(error, MemoryError):
+        return "there is not enough memory for this; use a machine with more, or fewer components or samples."
+    if isinstance(error, PartwiseError | OSError | ValueError):
+        return in_options(_sentence(error), {name: "--" + name.replace("_", "-") for name in values})
+    if isinstance(error, Exception):
+        return f"{type(error).__name__}: {_sentence(error)} (this should not happen: --debug shows where it did)"
+    raise error
+
+
+def fail(sentence: str) -> NoReturn:
+    """End the command with exit code 1 and a sentence on standard error."""
+    say(f"partwise: {sentence}")
+    raise typer.Exit(1)
+
+
+def in_options(sentence: str, options: Mapping[str, str]) -> str:
+    """A message that speaks of Python arguments, in the words of the command.
+
+    Parameters
+    ----------
+    sentence
+        Such as "pass duplicates='sum'".
+    options
+        Arguments, and the options that stand for them; only those are translated.
+
+    Examples
+    --------
+    >>> in_options("add them up with duplicates='sum'.", {"duplicates": "--duplicates"})
+    'add them up with --duplicates sum.'
+    """
+    for name, option in options.items():
+        sentence = re.sub(rf"\b{name}=True\b", option, sentence)
+        sentence = re.sub(rf"\b{name}=(['\"])(.*?)\1", rf"{option} \2", sentence)
+        sentence = re.sub(rf"\b{name}=(?=[\s.,;:)]|$)", option, sentence)
+    if "settings" in options:  # what else a model can be told
+        sentence = re.sub(r"\b([a-z_]+)=(['\"])([\w-]+)\2", r"--set \1=\3", sentence)
+    return sentence
+
+
+def _sentence(error: BaseException) -> str:
+    """The message in one line."""
+    if isinstance(error, OSError) and error.strerror and error.filename is not None:
+        return printable(f"{os.fsdecode(error.filename)}: {error.strerror}.")
+    text = " ".join(str(error).split())
+    return printable(text or type(error).__name__)
+
+
+def _reader_left() -> NoReturn:
+    """Whoever read our output (``| head``) has gone: nothing to tell, and nobody to tell it to."""
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    raise typer.Exit(1)

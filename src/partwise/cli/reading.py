@@ -5,16 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
+from partwise.cli.options import option
 from partwise.cli.output import say
 from partwise.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from partwise.io import Table
-    from partwise.storage.mapped_counts import MappedCounts
+    from partwise.storage.csr_folder import MappedCounts
 
 
 class Duplicates(StrEnum):
@@ -48,58 +49,42 @@ def _check_format(name: str | None) -> str | None:
 class ReadArguments:
     """Options of `partwise.read`, with the same names and meanings."""
 
-    transpose: Annotated[
-        bool, typer.Option("--transpose", help="The file holds features x samples: swap rows and columns.")
-    ] = False
-    format: Annotated[
-        str | None,
-        typer.Option(
-            "--format",
-            metavar="NAME",
-            callback=_check_format,
-            autocompletion=format_names,
-            help="Format, where the file name does not say it: npz, npy, mtx, 10x, h5ad, zarr, docword, ldac, csv, "
-            "tsv, long, parquet.",
-        ),
-    ] = None
-    layer: Annotated[
-        str | None, typer.Option("--layer", metavar="NAME", help="Layer of an AnnData file to read instead of X.")
-    ] = None
-    vocabulary: Annotated[
-        str | None, typer.Option("--vocabulary", metavar="FILE", help="Names of the columns, one a line.")
-    ] = None
-    row_labels: Annotated[
-        str | None, typer.Option("--row-labels", metavar="FILE", help="Names of the rows, one a line.")
-    ] = None
-    header: Annotated[
-        bool, typer.Option("--header/--no-header", help="Whether the first line of a text file names the columns.")
-    ] = True
-    index: Annotated[
-        bool, typer.Option("--index/--no-index", help="Whether the first cell of a line of a wide file names the row.")
-    ] = True
-    delimiter: Annotated[
-        str | None,
-        typer.Option("--delimiter", metavar="C", help="What separates the cells of a text file, where it is unusual."),
-    ] = None
-    long_columns: Annotated[
-        str | None,
-        typer.Option(
-            "--long-columns",
-            metavar="ROW,COLUMN,VALUE",
-            help="Columns of a long file that hold row, column and value: names, or positions from 0. Two "
-            "columns let every line count 1.",
-        ),
-    ] = None
-    duplicates: Annotated[
-        Duplicates, typer.Option("--duplicates", help="What to do when a text file gives the same cell twice.")
-    ] = Duplicates.refuse
-    feature_column: Annotated[
-        FeatureColumn, typer.Option("--feature-column", help="What names the features of a 10x directory.")
-    ] = FeatureColumn.name
-    memory_limit: Annotated[
-        str | None,
-        typer.Option("--memory-limit", metavar="SIZE", help="Refuse files that declare more than this, such as 8GB."),
-    ] = None
+    transpose: bool = option(False, "--transpose", help="The file holds features x samples: swap rows and columns.")
+    format: str | None = option(
+        None,
+        "--format",
+        metavar="NAME",
+        callback=_check_format,
+        autocompletion=format_names,
+        help="Format, where the file name does not say it: npz, npy, mtx, 10x, h5ad, zarr, docword, ldac, csv, "
+        "tsv, long, parquet.",
+    )
+    layer: str | None = option(None, "--layer", metavar="NAME", help="Layer of an AnnData file to read instead of X.")
+    vocabulary: str | None = option(None, "--vocabulary", metavar="FILE", help="Names of the columns, one a line.")
+    row_labels: str | None = option(None, "--row-labels", metavar="FILE", help="Names of the rows, one a line.")
+    header: bool = option(True, "--header/--no-header", help="Whether the first line of a text file names the columns.")
+    index: bool = option(
+        True, "--index/--no-index", help="Whether the first cell of a line of a wide file names the row."
+    )
+    delimiter: str | None = option(
+        None, "--delimiter", metavar="C", help="What separates the cells of a text file, where it is unusual."
+    )
+    long_columns: str | None = option(
+        None,
+        "--long-columns",
+        metavar="ROW,COLUMN,VALUE",
+        help="Columns of a long file that hold row, column and value: names, or positions from 0. Two "
+        "columns let every line count 1.",
+    )
+    duplicates: Duplicates = option(
+        Duplicates.refuse, "--duplicates", help="What to do when a text file gives the same cell twice."
+    )
+    feature_column: FeatureColumn = option(
+        FeatureColumn.name, "--feature-column", help="What names the features of a 10x directory."
+    )
+    memory_limit: str | None = option(
+        None, "--memory-limit", metavar="SIZE", help="Refuse files that declare more than this, such as 8GB."
+    )
 
     def open(self, path: Path) -> Table | MappedCounts:
         """Open a folder of rows on disk, for commands that go over rows; anything else is read.
@@ -111,7 +96,7 @@ class ReadArguments:
 
         table: Table | MappedCounts
         if is_csr_folder(path):
-            from partwise.storage.mapped_counts import MappedCounts
+            from partwise.storage.csr_folder import MappedCounts
 
             if self.given():
                 raise InvalidInputError(
@@ -121,7 +106,8 @@ class ReadArguments:
             table = MappedCounts.open_checked(path)
         else:
             table = read(path, **self.given())
-        say(read_sentence(table))
+        told = "{n_samples} samples x {n_features} features, {n_nonzeros} nonzeros, {n_missing} missing"
+        say(f"read {told.format(**table_size(table))} from {table.source}")
         return table
 
     def read(self, path: Path) -> Table:
@@ -162,25 +148,18 @@ def _columns(text: str) -> list[str | int]:
     return [int(name) if name.isdecimal() else name for name in text.split(",")]
 
 
-def read_sentence(table: Table | MappedCounts) -> str:
-    """What was read, in one line."""
-    n_samples, n_features = table.shape
-    nonzeros, missing = cell_counts(table)
-    return (
-        f"read {n_samples} samples x {n_features} features, {nonzeros} nonzeros, {missing} missing from {table.source}"
-    )
-
-
-def cell_counts(table: Table | MappedCounts) -> tuple[int, int]:
-    """Observed nonzeros, and missing cells, of a table."""
+def table_size(table: Table | MappedCounts) -> dict[str, int]:
+    """Samples, features, observed nonzeros and missing cells of a table."""
     import numpy as np
     import scipy.sparse as sp
 
     from partwise.io import Table
 
-    if not isinstance(table, Table):
-        return table.nnz, table.n_missing
-    stored = table.matrix.data if sp.issparse(table.matrix) else np.asarray(table.matrix)
-    not_numbers = int(np.isnan(stored).sum()) if stored.dtype.kind == "f" else 0
-    marked = 0 if table.missing is None else int(table.missing.sum())
-    return int(np.count_nonzero(stored)) - not_numbers, not_numbers + marked
+    if isinstance(table, Table):
+        stored = table.matrix.data if sp.issparse(table.matrix) else np.asarray(table.matrix)
+        not_numbers = int(np.isnan(stored).sum()) if stored.dtype.kind == "f" else 0
+        nonzeros = int(np.count_nonzero(stored)) - not_numbers
+        missing = not_numbers + (0 if table.missing is None else int(table.missing.sum()))
+    else:
+        nonzeros, missing = table.nnz, table.n_missing
+    return {"n_samples": table.shape[0], "n_features": table.shape[1], "n_nonzeros": nonzeros, "n_missing": missing}

@@ -28,12 +28,12 @@ from partwise.contract.features import check_columns, given_names
 from partwise.contract.heldout import HiddenCells, ThinnedCounts
 from partwise.contract.offers import Offers
 from partwise.core.checkpoint import Checkpoint
-from partwise.core.convergence import Rule
 from partwise.core.data import MISSING_REMEDY, BinaryMatrix, CountMatrix
 from partwise.core.keys import Key, key_from
 from partwise.core.progress import compiling_notice
 from partwise.core.result import FitResult, Status, Trace
 from partwise.core.run import Algorithm, run
+from partwise.core.stopping import Rule
 from partwise.engines.base import Engine
 from partwise.engines.resolve import portable_engine, resolve_engine
 from partwise.errors import InvalidInputError

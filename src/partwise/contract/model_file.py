@@ -11,8 +11,8 @@ import numpy as np
 
 from partwise._registry import find_estimator, is_registered
 from partwise._version import __version__
-from partwise.core.fingerprint import fingerprint
 from partwise.core.result import Status, StatusCode, Trace
+from partwise.core.state import fingerprint
 from partwise.errors import FileFormatError, InvalidInputError
 from partwise.io.arrays import load_arrays, save_arrays
 

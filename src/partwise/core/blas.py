@@ -20,10 +20,18 @@ def one_blas_thread() -> Iterator[None]:
     The libraries' setting is one for the whole process: the first fit that enters changes it, the last that leaves
     restores it.
     """
-    global _inside
+    global _inside, _before, _controller
     with _lock:
         if _inside == 0:
-            _limit()
+            if _controller is None:
+                from threadpoolctl import ThreadpoolController
+
+                # Looking for the libraries takes milliseconds, setting them microseconds: look once.
+                _controller = ThreadpoolController().select(user_api="blas")
+            if _before is None:
+                _before = [library.num_threads for library in _controller.lib_controllers]
+            for library in _controller.lib_controllers:
+                library.set_num_threads(1)
         _inside += 1
     try:
         yield
@@ -31,27 +39,9 @@ def one_blas_thread() -> Iterator[None]:
         with _lock:
             _inside -= 1
             if _inside == 0:
-                _restore()
-
-
-def _limit() -> None:
-    global _before, _controller
-    if _controller is None:
-        from threadpoolctl import ThreadpoolController
-
-        # Looking for the libraries takes milliseconds, setting them microseconds: look once.
-        _controller = ThreadpoolController().select(user_api="blas")
-    if _before is None:
-        _before = [library.num_threads for library in _controller.lib_controllers]
-    for library in _controller.lib_controllers:
-        library.set_num_threads(1)
-
-
-def _restore() -> None:
-    global _before
-    for library, n_threads in zip(_controller.lib_controllers, _before or (), strict=True):
-        library.set_num_threads(n_threads)
-    # OpenBLAS lets no other thread undo what one has set. If the last to leave could not, what was before is kept in
-    # mind, and the next to leave tries again.
-    if _before == [library.num_threads for library in _controller.lib_controllers]:
-        _before = None
+                for library, n_threads in zip(_controller.lib_controllers, _before or (), strict=True):
+                    library.set_num_threads(n_threads)
+                # OpenBLAS lets no other thread undo what one has set. If the last to leave could not, what was before
+                # is kept in mind, and the next to leave tries again.
+                if _before == [library.num_threads for library in _controller.lib_controllers]:
+                    _before = None

@@ -10,10 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from partwise.core.fingerprint import fingerprint
 from partwise.core.keys import Key
 from partwise.core.result import Trace
-from partwise.core.state import Layout, state_from_arrays, state_to_arrays
+from partwise.core.state import Layout, fingerprint, state_from_arrays, state_to_arrays
 from partwise.errors import CheckpointWarning, FileFormatError, InvalidInputError
 from partwise.io.arrays import load_arrays, save_arrays
 

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from partwise.core.coerce import as_table
-from partwise.core.fingerprint import fingerprint
+from partwise.core.state import fingerprint
 from partwise.core.validation import (
     check_values,
     refuse_all_zero,

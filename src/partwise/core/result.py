@@ -19,10 +19,6 @@ _NAN = float("nan")
 _FIXED = ("iteration", "elapsed", "objective")
 
 
-def _fixed_columns() -> dict[str, list[float]]:
-    return {name: [] for name in _FIXED}
-
-
 @dataclass(eq=False)
 class Trace:
     """One row per iteration: iteration, elapsed seconds, objective, and whatever else the steps report.
@@ -46,7 +42,7 @@ class Trace:
     (array([1]), array([-3.]))
     """
 
-    columns: dict[str, list[float]] = field(default_factory=_fixed_columns)
+    columns: dict[str, list[float]] = field(default_factory=lambda: {"iteration": [], "elapsed": [], "objective": []})
 
     def append(self, iteration: int, elapsed: float, info: Mapping[str, float]) -> None:
         """Add the row of an iteration; a column seen for the first time is NaN in all rows before."""

@@ -14,13 +14,11 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 
 from partwise.core.blas import one_blas_thread
-from partwise.core.callbacks import Callback, StopFit
-from partwise.core.checkpoint import Checkpoint, CheckpointWriter, Identity, read_checkpoint
-from partwise.core.convergence import Rule
-from partwise.core.interrupts import DeferredInterrupt
+from partwise.core.checkpoint import Checkpoint, CheckpointWriter, Identity, Stored, read_checkpoint
 from partwise.core.keys import Key
 from partwise.core.progress import ProgressDisplay, compiling_notice
 from partwise.core.result import FitResult, Status, Trace
+from partwise.core.stopping import Callback, DeferredInterrupt, Rule, StopFit
 from partwise.errors import DivergedError, InterruptedFitWarning, InvalidInputError
 
 State = TypeVar("State")
@@ -110,23 +108,10 @@ def run(
     for at, callback in enumerate(callbacks):
         if not callable(callback):
             raise InvalidInputError(f"callbacks[{at}] is {callback!r}, which cannot be called; pass functions.")
-    stored = None if resume_from is None else read_checkpoint(resume_from)
-    if key is None:
-        if stored is None:
-            raise InvalidInputError("key may be None only together with resume_from.")
-        key = stored.identity.key
-    writer: CheckpointWriter[State] | None = None
-    if checkpoint is not None or stored is not None:
-        identity = Identity.of(key, algorithm, data)
-        if stored is not None:
-            identity.refuse_other(stored.identity, stored.path)
-        if checkpoint is not None:
-            writer = CheckpointWriter(checkpoint, identity)
-
+    key, stored, writer = _on_disk(algorithm, data, key, checkpoint, resume_from)
     trace = Trace() if stored is None else stored.trace
     iteration = len(trace)
-    columns = trace.columns
-    objectives = columns["objective"]
+    objectives = trace.columns["objective"]
     reason = None if convergence is None else convergence.check(trace)
     stopped: str | None = None
     with ExitStack() as context:
@@ -134,7 +119,7 @@ def run(
         context.enter_context(one_blas_thread())
         context.enter_context(compiling_notice(progress))
         display = context.enter_context(ProgressDisplay(description, max_iter, progress, first=iteration))
-        began = time.perf_counter() - (columns["elapsed"][-1] if iteration else 0.0)
+        began = time.perf_counter() - (trace.columns["elapsed"][-1] if iteration else 0.0)
         # In a resumed run, this tells the class of the state.
         state = algorithm.init(key.at(0), data) if initial_state is None else copy.deepcopy(initial_state)
         if stored is not None:
@@ -151,8 +136,7 @@ def run(
             try:
                 if convergence is not None:
                     reason = convergence.check(trace)
-                if callbacks:
-                    stopped = _call(callbacks, iteration, state, trace)
+                stopped = _call(callbacks, iteration, state, trace)
                 display.update(iteration, trace)
                 if writer is not None and writer.due(iteration):
                     writer.write(iteration, state, trace)
@@ -167,6 +151,27 @@ def run(
     if interrupt.requested and interrupt.outermost:
         warnings.warn(status.message, InterruptedFitWarning, stacklevel=2)
     return FitResult(state, trace, status, iteration, getattr(state, "draws", None))
+
+
+def _on_disk(
+    algorithm: Algorithm[State],
+    data: Any,
+    key: Key | None,
+    checkpoint: Checkpoint | None,
+    resume_from: str | os.PathLike[str] | None,
+) -> tuple[Key, Stored | None, CheckpointWriter[State] | None]:
+    """The key of a run, the checkpoint that it goes on from, which is of the same fit, and what writes new ones."""
+    stored = None if resume_from is None else read_checkpoint(resume_from)
+    if key is None:
+        if stored is None:
+            raise InvalidInputError("key may be None only together with resume_from.")
+        key = stored.identity.key
+    if checkpoint is None and stored is None:
+        return key, None, None
+    identity = Identity.of(key, algorithm, data)
+    if stored is not None:
+        identity.refuse_other(stored.identity, stored.path)
+    return key, stored, None if checkpoint is None else CheckpointWriter(checkpoint, identity)
 
 
 def _call(callbacks: Sequence[Callback], iteration: int, state: Any, trace: Trace) -> str | None:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from partwise.errors import InvalidInputError, LogNormalisedWarning
-from partwise.io.limits import available_memory, format_bytes
+from partwise.io.source import available_memory, format_bytes
 from partwise.io.table import Table
 
 _LARGEST_TOTAL = 2**63 - 1

@@ -16,9 +16,9 @@ from partwise.contract.counts import CountModel
 from partwise.contract.declaration import Candidate, Declaration
 from partwise.contract.estimator import AT_LEAST_1, COMMON_CONSTRAINTS
 from partwise.contract.model_file import check_array_is
-from partwise.core.convergence import small_change
 from partwise.core.data import CountMatrix
 from partwise.core.keys import RandomState, key_from
+from partwise.core.stopping import small_change
 from partwise.core.validation import refuse_far_from_counts
 from partwise.empirical_bayes.inference.activations import expected_counts
 from partwise.empirical_bayes.inference.component import ComponentSweeps

@@ -112,4 +112,4 @@ class Engine(Protocol):
         """
 
     def fingerprint(self) -> str:
-        """The same text for every engine, as none changes a result (see `partwise.core.fingerprint`)."""
+        """The same text for every engine, as none changes a result (see `partwise.core.state`)."""

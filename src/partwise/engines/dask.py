@@ -21,7 +21,7 @@ from partwise.engines.local import LocalEngine
 from partwise.engines.sum_messages import summed, unpacked
 from partwise.engines.worker_rows import RowsOnWorkers, StoredPieces
 from partwise.errors import EngineError
-from partwise.storage.mapped_counts import MappedCounts
+from partwise.storage.csr_folder import MappedCounts
 from partwise.storage.writing import write_data
 
 Item = TypeVar("Item")

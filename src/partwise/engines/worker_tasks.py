@@ -19,9 +19,9 @@ from partwise.engines.blocks import Block, Made
 from partwise.engines.sum_messages import packed
 from partwise.engines.tree import TreeSum
 from partwise.engines.worker_rows import joined
+from partwise.io.arrays import load_npy
 from partwise.io.atomic import atomic_path
-from partwise.io.npy import load_npy
-from partwise.storage.mapped_counts import open_data
+from partwise.storage.csr_folder import open_data
 
 DataAddress = tuple[str, str, Callable[[Any], Any] | None]
 """A folder with data, a checksum of them (it may be rewritten under the same name), and what tasks make of them."""

@@ -10,8 +10,8 @@ from sklearn.utils._param_validation import StrOptions
 
 from partwise.contract.declaration import Candidate, Declaration
 from partwise.contract.estimator import AT_LEAST_0, AT_LEAST_1, COMMON_CONSTRAINTS, POSITIVE
-from partwise.core.convergence import Rule, SmallChange, Threshold
 from partwise.core.data import CountMatrix, SparseData
+from partwise.core.stopping import Rule, SmallChange, Threshold
 from partwise.core.validation import positive_each
 from partwise.errors import InvalidInputError
 from partwise.gamma_poisson.gamma_activations import GammaActivations

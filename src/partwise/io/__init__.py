@@ -9,26 +9,26 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from partwise.io.annotated import write_h5ad as write_h5ad
     from partwise.io.atomic import atomic_path as atomic_path
     from partwise.io.atomic import write_atomically as write_atomically
-    from partwise.io.formats import FORMATS as FORMATS
+    from partwise.io.reading import FORMATS as FORMATS
     from partwise.io.reading import read as read
     from partwise.io.table import Table as Table
-    from partwise.io.writers.annotated import write_h5ad as write_h5ad
-    from partwise.io.writers.matrix import write_matrix as write_matrix
-    from partwise.io.writers.tables import write_columns as write_columns
-    from partwise.io.writers.tables import write_table as write_table
+    from partwise.io.writing import write_matrix as write_matrix
+    from partwise.io.writing_tables import write_columns as write_columns
+    from partwise.io.writing_tables import write_table as write_table
 
 _MODULES = {
-    "FORMATS": "formats",
+    "FORMATS": "reading",
     "Table": "table",
     "atomic_path": "atomic",
     "read": "reading",
     "write_atomically": "atomic",
-    "write_columns": "writers.tables",
-    "write_h5ad": "writers.annotated",
-    "write_matrix": "writers.matrix",
-    "write_table": "writers.tables",
+    "write_columns": "writing_tables",
+    "write_h5ad": "annotated",
+    "write_matrix": "writing",
+    "write_table": "writing_tables",
 }
 
 

@@ -1,20 +1,21 @@
-"""Named arrays and JSON metadata in one safetensors file: the container of models and checkpoints."""
+"""Containers of arrays, labels and metadata in one safetensors file; and the one way in which .npy files are opened."""
 
 from __future__ import annotations
 
 import itertools
 import json
 import os
+import threading
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from partwise.errors import FileFormatError, InvalidInputError
 from partwise.io.atomic import write_atomically
-from partwise.io.limits import bytes_allowed, refuse_above
-from partwise.io.source import bad_file, check_regular, library
+from partwise.io.source import bad_file, bytes_allowed, check_regular, library, refuse_above
 
 FORMAT_VERSION = 1
 Array = np.ndarray[Any, Any]
@@ -29,6 +30,9 @@ _DTYPES = frozenset(
     ["bool", "complex64", *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64))]
     + [f"float{bits}" for bits in (16, 32, 64)]
 )
+# NumPy reads headers by `ast.literal_eval`, of which Python 3.11 counts the depth for all threads together: two that
+# read at the same time, and are interrupted by the garbage collector, can end in "recursion depth mismatch".
+_ONE_AT_A_TIME = threading.Lock()
 
 
 def save_arrays(
@@ -85,7 +89,7 @@ def load_arrays(
     path
         The file to read.
     memory_limit
-        Bytes that may be used (or text such as ``"8 GB"``); see `partwise.io.limits.bytes_allowed`.
+        Bytes that may be used (or text such as ``"8 GB"``); see `partwise.io.source.bytes_allowed`.
 
     Returns
     -------
@@ -208,3 +212,26 @@ def _from_json(text: str | bytes, path: Path) -> Any:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
         raise bad_file(path, "its metadata are not JSON") from error
+
+
+def load_npy(path: str | os.PathLike[str], mmap_mode: Literal["r", "c"] | None = None) -> NDArray[Any]:
+    """`numpy.load` of one array, never a pickle.
+
+    Parameters
+    ----------
+    path
+        The file.
+    mmap_mode
+        Map it into memory: to read ("r"), or to change in memory alone ("c").
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> path = os.path.join(tempfile.mkdtemp(), "a.npy")
+    >>> np.save(path, np.arange(3))
+    >>> load_npy(path)
+    array([0, 1, 2])
+    """
+    with _ONE_AT_A_TIME:
+        array: NDArray[Any] = np.load(path, mmap_mode=mmap_mode, allow_pickle=False)
+    return array

@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from partwise.io.limits import refuse_above
-from partwise.io.options import Duplicates
-from partwise.io.source import bad_file
+from partwise.io.reading import Duplicates
+from partwise.io.source import bad_file, refuse_above
 
 Array = np.ndarray[Any, Any]
 Entries = tuple[Array, Array, Array]

@@ -1,12 +1,19 @@
-"""A matrix as it was read or handed over: values, labels and missing cells, not yet checked to be counts or bits."""
+"""A matrix as it was read, with the names of its rows and columns, and where names are found."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
+
+from partwise.io.source import bad_file, check_regular, refuse_above, text_lines
+
+if TYPE_CHECKING:
+    from partwise.io.reading import LabelSource, ReadOptions
 
 Labels = np.ndarray[tuple[int], np.dtype[np.str_]]
 
@@ -80,3 +87,72 @@ class Table:
 def as_labels(values: Any) -> Labels:
     """Turn any sequence of names into an array of str."""
     return np.asarray([str(value) for value in values], dtype=np.str_)
+
+
+def label_array(values: Sequence[str], where: object, limit: int) -> Labels:
+    """An array of str; refused when one overlong label would make it exhaust memory."""
+    # Every element of a NumPy array of str has the room of the longest, four bytes a character.
+    longest = max(map(len, values), default=0)
+    refuse_above(limit, 4 * longest * len(values), f"{where} (labels of up to {longest} characters)")
+    return np.array(values, dtype=np.str_)
+
+
+def read_label_file(path: Path, limit: int) -> Labels:
+    """One label a line, UTF-8, .gz or not."""
+    check_regular(path)
+    return label_array([line.rstrip("\r\n") for line in text_lines(path, limit)], path, limit)
+
+
+class Found(NamedTuple):
+    """Labels, and where they came from."""
+
+    labels: Labels
+    origin: str
+
+
+def find_labels(
+    source: LabelSource | Literal[False] | None, option: str, path: Path, names: Iterable[str], limit: int
+) -> Found | None:
+    """Labels that the option gives or, without it, the first existing file of ``names`` beside ``path``."""
+    if source is False:
+        return None
+    if source is None:
+        beside_it = (path.parent / name for name in names)
+        return next((_from_file(file, limit) for file in beside_it if file.is_file()), None)
+    if isinstance(source, str | Path):
+        return _from_file(Path(source).expanduser(), limit)
+    return Found(label_array([str(value) for value in source], option, limit), f"the argument {option}")
+
+
+def _from_file(file: Path, limit: int) -> Found:
+    return Found(read_label_file(file, limit), str(file))
+
+
+def with_labels(
+    table: Table, path: Path, options: ReadOptions, names: Iterable[str], rows: Iterable[str] = ()
+) -> Table:
+    """Add labels to a table whose file has none, from the options or from files beside it (``names`` for columns)."""
+    fitting = []
+    for option, files, own, size, axis in (
+        ("row_labels", rows, table.row_labels, table.shape[0], "rows"),
+        ("vocabulary", names, table.column_labels, table.shape[1], "columns"),
+    ):
+        found = find_labels(getattr(options, option), option, path, files, options.limit)
+        if found is not None and len(found.labels) != size:
+            raise bad_file(
+                path,
+                f"it has {size} {axis} but {found.origin} has {len(found.labels)} labels",
+                f"give the matching labels as {option}=, or {option}=False for none",
+            )
+        fitting.append(own if found is None else found.labels)
+    return replace(table, row_labels=fitting[0], column_labels=fitting[1])
+
+
+def beside(stem: str, *endings: str) -> list[str]:
+    """File names made of a stem and each ending, plain and compressed."""
+    return [f"{stem}{ending}{gz}" for ending in endings for gz in ("", ".gz")]
+
+
+def labels_beside(table: Table, path: Path, options: ReadOptions, stem: str, *endings: str) -> Table:
+    """Add labels as `with_labels` does, from STEM.vocab.txt (or another ending) and STEM.rows.txt beside the data."""
+    return with_labels(table, path, options, beside(stem, ".vocab.txt", *endings), beside(stem, ".rows.txt"))

@@ -12,8 +12,8 @@ from partwise.contract.counts import CountModel
 from partwise.contract.declaration import Candidate, Declaration
 from partwise.contract.estimator import COMMON_CONSTRAINTS
 from partwise.contract.model_file import check_array_is
-from partwise.core.convergence import small_change
 from partwise.core.data import CountMatrix, SparseData
+from partwise.core.stopping import small_change
 from partwise.engines.base import Engine
 from partwise.errors import InvalidInputError
 from partwise.kernels.arrays import Floats

@@ -1,22 +1,34 @@
-"""What a report knows: the model, its data if there are any, and the parts from the largest to the smallest."""
+"""What a page says of a model: asked of the contract once, in facts, and whom to cite."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from partwise._version import __version__
 from partwise.contract.estimator import FactorizationEstimator
+from partwise.contract.model_file import NOT_STORED
 from partwise.core.data import SparseData
 from partwise.plotting import part_shares
+from partwise.reporting.encoding import in_words
+
+if TYPE_CHECKING:
+    from partwise.reporting.diagnostics import Quality
 
 Floats = NDArray[np.float64]
 
 MOST_PARTS = 200
 """Parts that a report shows; of more, the largest."""
+RELEVANCE = (
+    "Sievert, C. & Shirley, K. (2014). LDAvis: a method for visualizing and interpreting topics. Workshop on "
+    "Interactive Language Learning, Visualization, and Interfaces."
+)
+"""Where the relevance of features comes from."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,3 +85,80 @@ class ModelView:
         samples = None if data is None else data.row_labels
         labels = model.part_labels(), model.feature_labels()
         return cls(model, data, activations, shares, weights, order, *labels, samples)
+
+
+class Fact(NamedTuple):
+    """A name and a value, with a sentence that explains it where that is needed."""
+
+    name: str
+    value: str
+    note: str = ""
+
+
+def headline(view: ModelView, quality: Quality | None) -> list[Fact]:
+    """The few numbers that come first."""
+    model = view.model
+    facts = [Fact("model", type(model).__name__)]
+    if view.data is not None:
+        facts.append(Fact("samples", in_words(view.data.shape[0])))
+    facts.append(Fact("features", in_words(model.n_features_in_)))
+    facts.append(Fact("active parts", f"{model.n_active_components_} of {model.n_components_}"))
+    if quality is not None:
+        facts.append(
+            Fact(
+                "deviance explained",
+                f"{100 * quality.explained:.1f} %",
+                "Compared with " + ("frequencies of features" if view.is_binary else "row and column sums") + " alone"
+                + _looked_at(view, quality)
+                + ". It grows with every part, so it is no score to choose by: use held-out scores for that.",
+            )
+        )  # fmt: skip
+    return facts
+
+
+def details(view: ModelView) -> list[Fact]:
+    """Everything else about data, fit and parameters."""
+    model = view.model
+    facts = []
+    data = view.data
+    if data is not None:
+        n_samples, n_features = data.shape
+        seen = n_samples * n_features - data.n_missing
+        facts += [
+            Fact("ones" if view.is_binary else "total", in_words(data.total)),
+            Fact("nonzero cells", f"{in_words(data.nnz)} ({100 * data.nnz / max(seen, 1):.3g} % of those observed)"),
+            Fact("missing cells", in_words(data.n_missing)),
+            Fact("empty samples", in_words(int(np.sum(data.row_sums == 0)))),
+        ]
+    facts += [Fact("how the fit ended", model.status_.message), Fact("iterations", in_words(model.n_iter_))]
+    if not math.isnan(model.objective):
+        facts.append(Fact("objective", f"{model.objective:.8g}"))
+    facts += [Fact(name, f"{value:.2g}") for name, value in model.facts().items()]
+    parameters = {name: value for name, value in model.get_params(deep=False).items() if name not in NOT_STORED}
+    facts.append(Fact("parameters", ", ".join(f"{name}={_short(value)}" for name, value in parameters.items())))
+    return facts
+
+
+def _looked_at(view: ModelView, quality: Quality) -> str:
+    assert view.data is not None
+    n_samples = view.data.shape[0]
+    return "" if quality.rows.size == n_samples else f", in {in_words(quality.rows.size)} evenly spaced samples"
+
+
+def _short(value: Any) -> str:
+    return repr(value) if value is None or isinstance(value, bool | int | float | str) else "(given)"
+
+
+def citations(model: Any) -> list[str]:
+    """What to cite, a line each.
+
+    Parameters
+    ----------
+    model
+        Fitted estimator.
+    """
+    own = (
+        f"The partwise developers. partwise {__version__}: probabilistic nonnegative matrix factorization of count and "
+        "binary data."
+    )
+    return [own, *model.declares.papers, RELEVANCE]

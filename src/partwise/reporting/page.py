@@ -17,13 +17,10 @@ from partwise.errors import InvalidInputError
 from partwise.io.atomic import write_atomically
 from partwise.plotting import top_features
 from partwise.plotting.order import checked_groups
-from partwise.reporting.citation import citations
-from partwise.reporting.diagnostics import diagnostics_section
-from partwise.reporting.escape import embedded_json, visible
-from partwise.reporting.model_view import ModelView
-from partwise.reporting.overview import Fact, details, headline
+from partwise.reporting.diagnostics import deviance_explained, diagnostics_section
+from partwise.reporting.encoding import embedded_json, visible
+from partwise.reporting.model_view import Fact, ModelView, citations, details, headline
 from partwise.reporting.parts import parts_section
-from partwise.reporting.quality import deviance_explained
 from partwise.reporting.samples import samples_section
 
 SCRIPTS = ("dom.js", "chart.js", "parts.js", "structure.js", "samples.js", "diagnostics.js", "start.js")

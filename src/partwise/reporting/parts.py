@@ -8,10 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from partwise.errors import InvalidInputError
-from partwise.reporting.escape import visible
+from partwise.reporting.encoding import grey_png, rounded, visible
 from partwise.reporting.model_view import ModelView
-from partwise.reporting.numbers import rounded
-from partwise.reporting.png import grey_png
 
 Floats = NDArray[np.float64]
 

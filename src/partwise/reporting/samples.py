@@ -8,10 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from partwise.plotting.order import group_order, part_order
-from partwise.reporting.escape import LONGEST, embedded_json, visible
+from partwise.reporting.diagnostics import Quality
+from partwise.reporting.encoding import LONGEST, embedded_json, rounded, visible
 from partwise.reporting.model_view import ModelView
-from partwise.reporting.numbers import rounded
-from partwise.reporting.quality import Quality
 
 Floats = NDArray[np.float64]
 Positions = NDArray[np.int64]

@@ -21,10 +21,10 @@ from partwise.engines import resolve_engine
 from partwise.errors import InvalidInputError
 from partwise.selection.candidates import chosen_candidates
 from partwise.selection.comparison import Comparison
-from partwise.selection.records import Evidence, Fit, Ledger, NewRows, check_identity, stored_identity
+from partwise.selection.fitting import Fitting
+from partwise.selection.records import Evidence, Fit, NewRows, TaskRecords, check_identity, stored_identity
 from partwise.selection.search import Search
 from partwise.selection.standings import Choice
-from partwise.selection.work import Work
 
 _RESAMPLINGS = 200
 _FEWEST_SENT = 8
@@ -100,18 +100,19 @@ def compare(
         raise InvalidInputError(f"n_restarts must be at least 1, got {n_restarts}.")
     tried = _checked_ranks(ranks)
     data = _checked_data(X, kind)
-    chosen = chosen_candidates(models, _kind_of(data), missing=bool(data.n_missing))
+    found_kind = "counts" if isinstance(data, CountMatrix) else "bits"
+    chosen = chosen_candidates(models, found_kind, missing=bool(data.n_missing))
     candidates = {candidate.name: candidate for candidate in chosen}
     folder = None if output is None else Path(output)
     key = _key(random_state, folder)
     if folder is not None:
         check_identity(folder, _identity(data, candidates, key))
-    fits, fresh = Ledger(Fit, folder, "fits"), Ledger(NewRows, folder, "new_rows")
-    evidence = Ledger(Evidence, folder, "evidence")
+    fits, fresh = TaskRecords(Fit, folder, "fits"), TaskRecords(NewRows, folder, "new_rows")
+    evidence = TaskRecords(Evidence, folder, "evidence")
     where = resolve_engine(engine, n_jobs)
     work, at_a_time = _work_on(where, data, candidates, key)
     shown = sys.stderr is not None and sys.stderr.isatty() if progress is None else progress
-    search = Search(work, fits, fresh, evidence, at_a_time, _say if shown else _silent)
+    search = Search(work, fits, fresh, evidence, at_a_time=at_a_time, shown=shown)
     try:
         with compiling_notice(progress):
             standings = search.run(tried, int(n_restarts))
@@ -142,15 +143,15 @@ def compare(
 
 def _work_on(
     engine: Any, data: CountMatrix | BinaryMatrix, candidates: dict[str, Candidate], key: Key
-) -> tuple[Work, int]:
+) -> tuple[Fitting, int]:
     """The work of a comparison where an engine does it, and how many fits are asked for at a time."""
     if not hasattr(engine, "submit"):
-        return Work(data, candidates, key), getattr(engine, "n_threads", 1)
-    from partwise.selection.sent import SentWork
+        return Fitting(data, candidates, key), getattr(engine, "n_threads", 1)
+    from partwise.selection.fitting_by_workers import FittingByWorkers
 
     # More than there are threads: a worker that ends a fit finds the next one, and a cluster that grows has work.
     n_threads = sum(engine.client.nthreads().values())
-    return SentWork(data, candidates, key, engine), max(_FEWEST_SENT, 2 * n_threads)
+    return FittingByWorkers(data, candidates, key, engine), max(_FEWEST_SENT, 2 * n_threads)
 
 
 def _checked_ranks(ranks: Iterable[int] | None) -> list[int] | None:
@@ -181,10 +182,6 @@ def _checked_data(X: Any, kind: str | None) -> CountMatrix | BinaryMatrix:
     return data
 
 
-def _kind_of(data: CountMatrix | BinaryMatrix) -> str:
-    return "counts" if isinstance(data, CountMatrix) else "bits"
-
-
 def _key(random_state: RandomState, folder: Path | None) -> Key:
     """The key of the seed; without a seed, that of the comparison which a folder holds."""
     if random_state is None and folder is not None:
@@ -204,11 +201,3 @@ def _identity(data: CountMatrix | BinaryMatrix, candidates: dict[str, Candidate]
         for name, candidate in candidates.items()
     }
     return {"data": data.fingerprint(), "seed": key.seed, "models": models, "version": __version__}
-
-
-def _say(line: str) -> None:
-    sys.stderr.write(line + "\n")
-
-
-def _silent(line: str) -> None:
-    pass

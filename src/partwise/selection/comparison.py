@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from partwise.contract.declaration import Candidate, Declaration
 from partwise.errors import InvalidInputError
-from partwise.selection.ladder import ranks_beyond
+from partwise.selection.candidates import ranks_beyond
 from partwise.selection.matching import stability
 from partwise.selection.records import Evidence, Fit, NewRows, Task
 from partwise.selection.standings import Choice, Difference, Standings

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from partwise.errors import FileFormatError, InvalidInputError
 from partwise.io.atomic import atomic_path, write_atomically
-from partwise.io.source import library, reading
+from partwise.io.source import bytes_allowed, library, text_lines
 
 Floats = NDArray[np.float64]
 
@@ -135,7 +135,7 @@ class Evidence(Record):
 Kept = TypeVar("Kept", bound=Record)
 
 
-class Ledger(Generic[Kept]):
+class TaskRecords(Generic[Kept]):
     """Records by task, in memory and, if there is a folder, in ``NAME.csv``, which grows by a line a record.
 
     Parameters
@@ -180,8 +180,7 @@ class Ledger(Generic[Kept]):
 
     def _take_up(self, path: Path) -> None:
         """Read what was done. A line that a killed run left half-written is dropped, and its fit redone."""
-        with reading(path):
-            lines = path.read_text(encoding="utf-8").splitlines(keepends=True) if path.exists() else []
+        lines = list(text_lines(path, bytes_allowed())) if path.exists() else []
         whole = [line for line in lines if line.endswith("\n")]
         for line in whole[1:]:
             record = self._record(path, line)

@@ -13,11 +13,12 @@ from sklearn.exceptions import ConvergenceWarning
 
 from partwise.core.blas import one_blas_thread
 from partwise.core.data import CountMatrix
+from partwise.core.progress import say
 from partwise.errors import EngineError, InaccurateWarning, PartwiseError
-from partwise.selection.ladder import default_ranks
-from partwise.selection.records import Evidence, Fit, Kept, Ledger, NewRows, Task
+from partwise.selection.candidates import default_ranks
+from partwise.selection.fitting import Fitting
+from partwise.selection.records import Evidence, Fit, Kept, NewRows, Task, TaskRecords
 from partwise.selection.standings import DISTINCT, Choice, Standings
-from partwise.selection.work import Work
 
 # Steps up the ladder without a gain after which a model goes no further.
 _PATIENCE = 2
@@ -44,23 +45,25 @@ class Search:
         Where results are kept; what is there already is not done again.
     at_a_time
         Fits at a time.
-    say
-        Called with a line about every fit that ends.
+    shown
+        Whether a line is written about every fit that ends.
     """
 
     def __init__(
         self,
-        work: Work,
-        fits: Ledger[Fit],
-        new_rows: Ledger[NewRows],
-        evidence: Ledger[Evidence],
+        work: Fitting,
+        fits: TaskRecords[Fit],
+        new_rows: TaskRecords[NewRows],
+        evidence: TaskRecords[Evidence],
+        *,
         at_a_time: int,
-        say: Callable[[str], None],
+        shown: bool,
     ) -> None:
-        self._work, self._say = work, say
+        self._work, self._shown = work, shown
         self._fits, self._new_rows, self._evidence = fits, new_rows, evidence
         self._n_threads = at_a_time
-        self._order = list(work.candidates)
+        # The order in which several threads finish earliest.
+        self._slow_first = sorted(work.candidates, key=lambda name: -work.candidates[name].cost)
         self._lock = threading.Lock()
         self.left_out: dict[str, str] = {}
 
@@ -81,8 +84,10 @@ class Search:
             if ranks is None:
                 self._climb_all(pool)
             else:
-                tasks = [Task(name, rank, 0) for rank in sorted(ranks, reverse=True) for name in self._slow_first()]
-                self._all(pool, self._fit, [task for task in tasks if task.rank >= self._smallest(task.model)])
+                tasks = [Task(name, rank, 0) for rank in sorted(ranks, reverse=True) for name in self._slow_first]
+                self._all(
+                    pool, self._fit, [task for task in tasks if task.rank >= self._work.candidates[task.model].smallest]
+                )
             if not self._fits.records:
                 raise PartwiseError("no model could be fitted: " + " ".join(dict.fromkeys(self.left_out.values())))
             further = [Task(*choice, restart) for choice in self._promising() for restart in range(1, n_restarts)]
@@ -107,18 +112,19 @@ class Search:
             ]
             self._all(pool, lambda task: self._done(self._evidence, task, self._work.evidence), tasks)
 
-    def _standings(self) -> Standings:
-        restarts = sorted({task.restart for task in self._fits.records})
-        order = [name for name in self._order if name not in self.left_out]
-        return Standings.of(self._fits.records, {n: self._work.fold(n).size for n in restarts}, order)
+    def _standings(self, *, first_restart: bool = False) -> Standings:
+        """Standings of the models that take part, by all restarts or by the first one alone."""
+        fits = {task: fit for task, fit in self._fits.records.items() if task.restart == 0 or not first_restart}
+        sizes = {restart: self._work.fold(restart).size for restart in {task.restart for task in fits}}
+        return Standings.of(fits, sizes, [name for name in self._work.candidates if name not in self.left_out])
 
     def _climb_all(self, pool: ThreadPoolExecutor) -> None:
         """Every model up the ladder; those that gain to its end, and are not hopeless, go on beyond it."""
         shape = self._work.data.shape
         ladder, further = default_ranks(shape), default_ranks(shape, further=True)
-        self._all(pool, lambda name: self._climb(name, ladder), self._slow_first())
+        self._all(pool, lambda name: self._climb(name, ladder), self._slow_first)
         if len(further) > len(ladder) and self._fits.records:
-            standings = self._first_standings()
+            standings = self._standings(first_restart=True)
             going_on = [name for name in self._taking_part() if not self._hopeless(standings, name)]
             self._all(pool, lambda name: self._climb(name, further), going_on)
 
@@ -127,7 +133,7 @@ class Search:
         best: Task | None = None
         idle = 0
         for rank in ladder:
-            if rank < self._smallest(name):
+            if rank < self._work.candidates[name].smallest:
                 continue
             task = Task(name, rank, 0)
             if not self._fit(task):
@@ -148,7 +154,7 @@ class Search:
 
     def _promising(self) -> list[tuple[str, int]]:
         """Of each model the best candidate and those that the first restart cannot tell from it."""
-        standings = self._first_standings()
+        standings = self._standings(first_restart=True)
         found: list[tuple[str, int]] = []
         for name in self._taking_part():
             best, hopeless = standings.best_of(name), self._hopeless(standings, name)
@@ -162,14 +168,6 @@ class Search:
                     seen.add(n_active)
         return found
 
-    def _first_standings(self) -> Standings:
-        """Standings by the first restart alone."""
-        return Standings.of(
-            {task: fit for task, fit in self._fits.records.items() if task.restart == 0},
-            {0: self._work.fold(0).size},
-            [name for name in self._order if name not in self.left_out],
-        )
-
     @staticmethod
     def _hopeless(standings: Standings, name: str) -> bool:
         """Whether a model at its best is far behind the best of all."""
@@ -181,7 +179,7 @@ class Search:
         """Do a fit unless it is done; whether the model takes part."""
         return self._done(self._fits, task, self._work.fit)
 
-    def _done(self, ledger: Ledger[Kept], task: Task, function: Callable[[Task], Kept]) -> bool:
+    def _done(self, ledger: TaskRecords[Kept], task: Task, function: Callable[[Task], Kept]) -> bool:
         if task in ledger.records:
             return True
         if task.model in self.left_out:
@@ -196,19 +194,12 @@ class Search:
                 self.left_out[task.model] = " ".join(str(error).split()) or "there is not enough memory."
             return False
         ledger.put(record)
-        self._say(str(record))
+        if self._shown:
+            say(str(record))
         return True
 
-    def _smallest(self, name: str) -> int:
-        return self._work.candidates[name].smallest
-
     def _taking_part(self) -> list[str]:
-        return [name for name in self._slow_first() if name not in self.left_out]
-
-    def _slow_first(self) -> list[str]:
-        """Models in the order in which several threads finish earliest."""
-        slow_first = sorted(self._work.candidates.values(), key=lambda candidate: -candidate.cost)
-        return [candidate.name for candidate in slow_first]
+        return [name for name in self._slow_first if name not in self.left_out]
 
     @contextmanager
     def _pool(self) -> Iterator[ThreadPoolExecutor]:

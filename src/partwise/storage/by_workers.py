@@ -18,7 +18,7 @@ import numpy as np
 
 from partwise.engines.cluster import abandon
 from partwise.errors import EngineError, InvalidInputError, LogNormalisedWarning
-from partwise.io.npy import load_npy
+from partwise.io.arrays import load_npy
 from partwise.storage.csr_folder import POINTERS, Description, new_folder
 from partwise.storage.sources import DataRules, UnreadRows, checked
 from partwise.storage.writing import save_arrays, save_rows, write_header

@@ -14,8 +14,7 @@ from partwise.core.data import CountMatrix
 from partwise.engines.resolve import resolve_engine
 from partwise.errors import InvalidInputError
 from partwise.storage.by_workers import write_by_workers
-from partwise.storage.csr_folder import is_csr_folder
-from partwise.storage.mapped_counts import MappedCounts
+from partwise.storage.csr_folder import MappedCounts, is_csr_folder
 from partwise.storage.sources import DataRules, checked, lazy_rows, matrices, unread_rows
 from partwise.storage.writing import write_rows
 

@@ -12,8 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from partwise.core.coerce import as_table, is_anndata, matrix_or_layer
-from partwise.core.dask_arrays import is_chunked, joined
+from partwise.core.coerce import as_table, is_anndata, is_chunked, joined, matrix_or_layer
 from partwise.core.data import CountMatrix
 from partwise.engines.blocks import row_blocks
 from partwise.errors import FileFormatError, InvalidInputError

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
-from partwise.cli.engines import EngineName, Scheduler, chosen_engine
-from partwise.cli.guard import in_options
-from partwise.cli.output import show, show_json
-from partwise.cli.parameters import DataFile, Json, Threads
-from partwise.cli.reading import ReadArguments, cell_counts, format_names
+from partwise.cli.files import check_outputs
+from partwise.cli.options import DataFile, EngineArguments, Threads
+from partwise.cli.output import Outcome, in_options
+from partwise.cli.reading import ReadArguments, format_names, table_size
 
 EXAMPLES = (
     "partwise convert counts.npz counts.mtx.gz",
@@ -23,79 +21,48 @@ EXAMPLES = (
 
 def command(
     data: DataFile,
-    output: Annotated[Path, typer.Argument(metavar="OUTPUT", help="The file to write; its name says the format.")],
-    write_format: Annotated[
-        str | None,
-        typer.Option(
-            "--write-format",
-            metavar="NAME",
-            autocompletion=format_names,
-            help="Format to write, where the name does not say it; long for triples.",
-        ),
-    ] = None,
-    engine: EngineName = None,
-    scheduler: Scheduler = None,
-    threads: Threads = 1,
-    as_json: Json = False,
+    output: Path = typer.Argument(..., metavar="OUTPUT", help="The file to write; its name says the format."),
+    write_format: str | None = typer.Option(
+        None,
+        "--write-format",
+        metavar="NAME",
+        autocompletion=format_names,
+        help="Format to write, where the name does not say it; long for triples.",
+    ),
     *,
+    engine: EngineArguments,
+    threads: Threads = 1,
     reading: ReadArguments,
-) -> None:
+) -> Outcome:
     """Write a matrix in another format.
 
     Any file that can be read, to .npz, .npy, .mtx (.gz), .h5ad, .csv or .tsv (.gz, wide or long), or .parquet; or,
     piece by piece, a folder of parts or an .h5ad file larger than memory, to a folder NAME.rows that `fit` reads.
     With `--engine dask`, workers read, check and write the pieces.
     """
-    from partwise.cli.files import check_outputs
-    from partwise.io import write_matrix
-
-    where = chosen_engine(engine, scheduler)
+    where = engine.chosen()
     if output.suffix == ".rows":
+        from partwise import on_disk
+
         if write_format is not None:
             raise typer.BadParameter(f"{output} is to be a folder of rows: drop it.", param_hint="--write-format")
-        _to_rows(data, output, reading, where, threads, as_json)
-        return
+        size = table_size(on_disk(data, output, engine=where, n_jobs=threads, **reading.given()))
+        told = "{n_samples} samples x {n_features} features, {n_nonzeros} nonzeros".format(**size)
+        return Outcome({"data": data, **size, "written": [output]}, [f"wrote {output}: {told}"])
+    from partwise.io import write_matrix
+
     if where is not None:
         raise typer.BadParameter("workers write folders NAME.rows alone: drop it.", param_hint="--engine")
     _check_format(output, write_format)
     check_outputs({"OUTPUT": output}, [data])
     table = reading.read(data)
     written = write_matrix(output, table, format=write_format)
-    if as_json:
-        nonzeros, missing = cell_counts(table)
-        n_samples, n_features = table.shape
-        show_json(
-            {
-                "command": "convert",
-                "data": str(data),
-                "n_samples": n_samples,
-                "n_features": n_features,
-                "n_nonzeros": nonzeros,
-                "n_missing": missing,
-                "written": [str(path) for path in written],
-            }
-        )
-        return
-    for path in written:
-        show(f"wrote {path}")
-
-
-def _to_rows(data: Path, output: Path, reading: ReadArguments, engine: str | None, threads: int, as_json: bool) -> None:
-    from partwise import on_disk
-
-    mapped = on_disk(data, output, engine=engine, n_jobs=threads, **reading.given())
-    n_samples, n_features = mapped.shape
-    if as_json:
-        shape = {"n_samples": n_samples, "n_features": n_features, "n_nonzeros": mapped.nnz}
-        facts = {**shape, "n_missing": mapped.n_missing, "written": [str(output)]}
-        show_json({"command": "convert", "data": str(data), **facts})
-        return
-    show(f"wrote {output}: {n_samples} samples x {n_features} features, {mapped.nnz} nonzeros")
+    return Outcome({"data": data, **table_size(table), "written": written}, written=written)
 
 
 def _check_format(output: Path, name: str | None) -> None:
     from partwise.errors import InvalidInputError
-    from partwise.io.formats import find_format
+    from partwise.io.reading import find_format
 
     try:
         find_format(output, name)

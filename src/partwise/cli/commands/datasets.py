@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import inspect
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
+from partwise.cli.files import check_outputs
 from partwise.cli.models import parsed_settings
-from partwise.cli.output import show, show_json
-from partwise.cli.parameters import Json, Seed
+from partwise.cli.options import Seed
+from partwise.cli.output import Outcome
+from partwise.cli.reading import table_size
 
 EXAMPLES = (
     "partwise datasets",
@@ -27,30 +29,24 @@ def _names() -> list[str]:
 
 
 def command(
-    name: Annotated[
-        str | None,
-        typer.Argument(metavar="NAME", autocompletion=_names, help="A data set; without it, all that there are."),
-    ] = None,
-    output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", metavar="FILE", help="Write it, samples x features; the name says the format."),
-    ] = None,
-    samples: Annotated[
-        int | None, typer.Option("--samples", metavar="N", min=1, help="Samples, of simulated data (100).")
-    ] = None,
-    features: Annotated[
-        int | None, typer.Option("--features", metavar="F", min=1, help="Features, of simulated data (60).")
-    ] = None,
-    components: Annotated[
-        int | None, typer.Option("--components", "-k", metavar="K", min=1, help="Parts, of simulated data (4).")
-    ] = None,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="Any other parameter of the simulation; may be repeated."),
-    ] = None,
+    name: str | None = typer.Argument(
+        None, metavar="NAME", autocompletion=_names, help="A data set; without it, all that there are."
+    ),
+    output: Path | None = typer.Option(
+        None, "--output", "-o", metavar="FILE", help="Write it, samples x features; the name says the format."
+    ),
+    samples: int | None = typer.Option(None, "--samples", metavar="N", min=1, help="Samples, of simulated data (100)."),
+    features: int | None = typer.Option(
+        None, "--features", metavar="F", min=1, help="Features, of simulated data (60)."
+    ),
+    components: int | None = typer.Option(
+        None, "--components", "-k", metavar="K", min=1, help="Parts, of simulated data (4)."
+    ),
+    settings: list[str] | None = typer.Option(
+        None, "--set", metavar="NAME=VALUE", help="Any other parameter of the simulation; may be repeated."
+    ),
     seed: Seed = 0,
-    as_json: Json = False,
-) -> None:
+) -> Outcome:
     """List data sets, or write one to a file.
 
     Bundled data are there in every installation, simulated data are drawn from a model of partwise, and published data
@@ -58,46 +54,27 @@ def command(
     """
     from partwise.datasets import describe_datasets, load_dataset
     from partwise.datasets.named import SIMULATED
+    from partwise.io import write_matrix
 
     described = describe_datasets()
     if name is None:
         if output is not None:
             raise typer.BadParameter("say which data set to write; `partwise datasets` lists them.", param_hint="NAME")
-        if as_json:
-            show_json({"command": "datasets", "available": described})
-            return
         width = max(len(known) for known in described)
-        for known, line in described.items():
-            show(f"{known:<{width}}  {line}")
-        return
+        return Outcome({"available": described}, [f"{known:<{width}}  {line}" for known, line in described.items()])
     if name not in described:
         raise typer.BadParameter(f"there is no data set {name!r}; `partwise datasets` lists them.", param_hint="NAME")
     if output is None:
         raise typer.BadParameter("say where to write it.", param_hint="--output")
-    from partwise.cli.files import check_outputs
-    from partwise.cli.reading import cell_counts
-    from partwise.io import write_matrix
-
     check_outputs({"--output": output}, [])
     sizes = {"n_samples": samples, "n_features": features, "n_components": components}
     options: dict[str, Any] = {part: size for part, size in sizes.items() if size is not None}
     if name in SIMULATED:
-        options |= {"random_state": seed, **_parsed(settings or [], name, SIMULATED[name])}
+        own_options = {"n_samples", "n_features", "n_components", "random_state"}
+        allowed = set(inspect.signature(SIMULATED[name]).parameters) - own_options
+        options |= {"random_state": seed, **parsed_settings(settings or [], allowed, name)}
     elif options or settings:
         raise typer.BadParameter(f"{name} is not simulated: it takes no sizes and no --set.", param_hint="NAME")
     table = load_dataset(name, **options)
     written = write_matrix(output, table)
-    if as_json:
-        nonzeros, missing = cell_counts(table)
-        facts = {"n_samples": table.shape[0], "n_features": table.shape[1], "n_nonzeros": nonzeros}
-        show_json(
-            {"command": "datasets", "name": name, **facts, "n_missing": missing, "written": [str(p) for p in written]}
-        )
-        return
-    for path in written:
-        show(f"wrote {path}")
-
-
-def _parsed(settings: list[str], name: str, function: Any) -> dict[str, Any]:
-    own_options = {"n_samples", "n_features", "n_components", "random_state"}
-    return parsed_settings(settings, set(inspect.signature(function).parameters) - own_options, name)
+    return Outcome({"name": name, **table_size(table), "written": written}, written=written)

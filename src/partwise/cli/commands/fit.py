@@ -4,27 +4,23 @@ from __future__ import annotations
 
 import time
 import warnings
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from partwise._registry import model_names
-from partwise.cli.engines import EngineName, Scheduler, chosen_engine
-from partwise.cli.guard import fail
-from partwise.cli.models import (
-    build_estimator,
-    find_model,
-    fixed_settings,
-    option_name,
-)
-from partwise.cli.output import say, show, show_json
-from partwise.cli.parameters import DataFile, Json, ProgressBar, Seed, Threads
-from partwise.cli.reading import ReadArguments, cell_counts
+from partwise.cli.describe import fit_line, model_facts, part_lines
+from partwise.cli.files import check_outputs, check_table_name, part_names, write_activations, write_parts
+from partwise.cli.models import build_estimator, find_model, fixed_settings, in_order_of, option_name, read_parts
+from partwise.cli.options import DataFile, EngineArguments, ProgressBar, Seed, Threads, option
+from partwise.cli.output import Outcome, say
+from partwise.cli.reading import ReadArguments, table_size
 
 if TYPE_CHECKING:
     from partwise.io import Table
-    from partwise.storage.mapped_counts import MappedCounts
+    from partwise.storage.csr_folder import MappedCounts
 
 EXAMPLES = (
     "partwise fit counts.npz -o topics.partwise --components 10 --seed 1",
@@ -37,205 +33,154 @@ EXAMPLES = (
 _CHECKPOINT_SECONDS = 60.0
 
 
+@dataclass(frozen=True)
+class ModelArguments:
+    """Which model is fitted, and how."""
+
+    model: str = option(
+        "poisson",
+        "--model",
+        metavar="NAME",
+        autocompletion=lambda: list(model_names()),
+        help=f"Which model to fit: {', '.join(sorted(model_names()))}.",
+    )
+    components: int | None = option(
+        None,
+        "--components",
+        "-k",
+        metavar="K",
+        min=1,
+        help="Number of parts; by default that of the model (poisson: 10).",
+    )
+    inference: str | None = option(
+        None, "--inference", metavar="NAME", help="Algorithm, for poisson: coordinate (fast) or multiplicative."
+    )
+    init: str | None = option(None, "--init", metavar="NAME", help="Start, for poisson: random or nndsvd.")
+    max_iter: int | None = option(None, "--max-iter", metavar="N", min=0, help="Most iterations.")
+    tol: float | None = option(
+        None, "--tol", metavar="X", min=0.0, help="Stop at less gain per count and iteration than this."
+    )
+    settings: list[str] | None = option(
+        None, "--set", metavar="NAME=VALUE", help="Any other parameter of the model; may be repeated."
+    )
+    components_file: Path | None = option(
+        None,
+        "--components-file",
+        metavar="FILE",
+        help="Keep these parts and fit only activations: a table of features x parts, or a model file.",
+    )
+
+    def estimator(self, running: dict[str, Any]) -> Any:
+        """The estimator, with further parameters that say how it runs; None leaves a default."""
+        cls, fixed = find_model(self.model), fixed_settings(self.model)
+        own = {name: getattr(self, name) for name in ("inference", "init", "max_iter", "tol")}
+        options = {"n_components": self.components, **own, **running, **fixed}
+        if self.components_file is not None:
+            if not cls.declares.given_parts:
+                raise typer.BadParameter(f"{cls.__name__} cannot take given parts.", param_hint="--components-file")
+            for name in ("n_components", *own, "checkpoint"):
+                if options[name] is not None:
+                    why = "with --components-file there are no parts to fit: drop it."
+                    raise typer.BadParameter(why, param_hint=option_name(name))
+        return build_estimator(cls, options, self.settings or ())
+
+    def fitted(self, estimator: Any, table: Table | MappedCounts) -> Any:
+        """The estimator, fitted to data or made of the parts that were given."""
+        if self.components_file is None:
+            from partwise.errors import InterruptedFitWarning
+
+            with warnings.catch_warnings():
+                # Said at the end, with the name of the file.
+                warnings.simplefilter("ignore", InterruptedFitWarning)
+                return estimator.fit(table)
+        given = read_parts(self.components_file)
+        components = in_order_of(given, table, self.components_file)
+        parameters = {name: value for name, value in estimator.get_params(deep=False).items() if name != "n_components"}
+        names = table.column_labels if table.column_labels is not None else given.feature_names
+        return type(estimator).from_components(
+            components, feature_names=names, component_names=given.part_names, **parameters
+        )
+
+
+@dataclass(frozen=True)
+class CheckpointArguments:
+    """Whether, where and how often the running fit is written."""
+
+    checkpoint: Path | None = option(
+        None, "--checkpoint", metavar="FILE", help="Write the running fit here now and then."
+    )
+    checkpoint_every: float = option(
+        _CHECKPOINT_SECONDS, "--checkpoint-every", metavar="SECONDS", min=0.0, help="How often."
+    )
+    resume: bool = option(
+        False, "--resume", help="Go on from the checkpoint if it is there: same bits as without a stop."
+    )
+
+    def parameters(self) -> dict[str, Any]:
+        """What estimators are told."""
+        if self.checkpoint is None:
+            changed = self.checkpoint_every != _CHECKPOINT_SECONDS
+            for option, given in {"--resume": self.resume, "--checkpoint-every": changed}.items():
+                if given:
+                    raise typer.BadParameter("it needs --checkpoint FILE.", param_hint=option)
+            return {"checkpoint": None, "resume": None}
+        from partwise import Checkpoint
+
+        return {"checkpoint": Checkpoint(self.checkpoint, seconds=self.checkpoint_every), "resume": self.resume or None}
+
+
 def command(
     data: DataFile,
-    output: Annotated[Path, typer.Option("--output", "-o", metavar="MODEL", help="The model file to write.")],
-    model: Annotated[
-        str,
-        typer.Option(
-            "--model",
-            metavar="NAME",
-            autocompletion=lambda: list(model_names()),
-            help=f"Which model to fit: {', '.join(sorted(model_names()))}.",
-        ),
-    ] = "poisson",
-    components: Annotated[
-        int | None,
-        typer.Option(
-            "--components",
-            "-k",
-            metavar="K",
-            min=1,
-            help="Number of parts; by default that of the model (poisson: 10).",
-        ),
-    ] = None,
-    inference: Annotated[
-        str | None,
-        typer.Option(
-            "--inference", metavar="NAME", help="Algorithm, for poisson: coordinate (fast) or multiplicative."
-        ),
-    ] = None,
-    init: Annotated[
-        str | None, typer.Option("--init", metavar="NAME", help="Start, for poisson: random or nndsvd.")
-    ] = None,
-    max_iter: Annotated[int | None, typer.Option("--max-iter", metavar="N", min=0, help="Most iterations.")] = None,
-    tol: Annotated[
-        float | None,
-        typer.Option("--tol", metavar="X", min=0.0, help="Stop at less gain per count and iteration than this."),
-    ] = None,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="Any other parameter of the model; may be repeated."),
-    ] = None,
-    components_file: Annotated[
-        Path | None,
-        typer.Option(
-            "--components-file",
-            metavar="FILE",
-            help="Keep these parts and fit only activations: a table of features x parts, or a model file.",
-        ),
-    ] = None,
-    activations: Annotated[
-        Path | None, typer.Option("--activations", metavar="FILE", help="Write the table of samples x parts.")
-    ] = None,
-    parts: Annotated[
-        Path | None, typer.Option("--parts", metavar="FILE", help="Write the table of features x parts.")
-    ] = None,
-    checkpoint: Annotated[
-        Path | None, typer.Option("--checkpoint", metavar="FILE", help="Write the running fit here now and then.")
-    ] = None,
-    checkpoint_every: Annotated[
-        float, typer.Option("--checkpoint-every", metavar="SECONDS", min=0.0, help="How often.")
-    ] = _CHECKPOINT_SECONDS,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Go on from the checkpoint if it is there: same bits as without a stop.")
-    ] = False,
-    engine: EngineName = None,
-    scheduler: Scheduler = None,
+    *,
+    output: Path = typer.Option(..., "--output", "-o", metavar="MODEL", help="The model file to write."),
+    chosen: ModelArguments,
+    activations: Path | None = typer.Option(
+        None, "--activations", metavar="FILE", help="Write the table of samples x parts."
+    ),
+    parts: Path | None = typer.Option(None, "--parts", metavar="FILE", help="Write the table of features x parts."),
+    checkpoints: CheckpointArguments,
+    engine: EngineArguments,
     seed: Seed = 0,
     threads: Threads = 1,
     progress: ProgressBar = None,
-    as_json: Json = False,
-    *,
     reading: ReadArguments,
-) -> None:
+) -> Outcome:
     """Fit a model to data, and write it to a file.
 
     `transform` and `info` read that file. Tables are written as .csv, .tsv (.gz) or .parquet, by name. Ctrl-C ends
     the fit after the iteration at hand, writes the model so far, and exits with 1.
     """
-    from partwise.cli.files import check_outputs, check_table_name
-
-    idle = {"--resume": resume, "--checkpoint-every": checkpoint_every != _CHECKPOINT_SECONDS}
-    for option, given in idle.items():
-        if given and checkpoint is None:
-            raise typer.BadParameter("it needs --checkpoint FILE.", param_hint=option)
-    cls = find_model(model)
-    options = {
-        "n_components": components,
-        "inference": inference,
-        "init": init,
-        "max_iter": max_iter,
-        "tol": tol,
-        "random_state": seed,
-        "n_jobs": threads,
-        "engine": chosen_engine(engine, scheduler),
-        "progress": progress,
-        "checkpoint": None if checkpoint is None else _checkpoint(checkpoint, checkpoint_every),
-        "resume": resume or None,
-        **fixed_settings(model),
-    }
-    if components_file is not None:
-        _check_refit(cls, options)
-    estimator = build_estimator(cls, options, settings or ())
-    for option, path in (("--activations", activations), ("--parts", parts)):
-        check_table_name(option, path)
-    outputs = {"--output": output, "--activations": activations, "--parts": parts, "--checkpoint": checkpoint}
-    check_outputs(outputs, [data, components_file])
+    running = {"random_state": seed, "n_jobs": threads, "engine": engine.chosen(), "progress": progress}
+    estimator = chosen.estimator({**running, **checkpoints.parameters()})
+    tables = {"--activations": activations, "--parts": parts}
+    for name, path in tables.items():
+        check_table_name(name, path)
+    checkpoint = checkpoints.checkpoint
+    check_outputs({"--output": output, **tables, "--checkpoint": checkpoint}, [data, chosen.components_file])
     table = reading.open(data)
-    if resume and checkpoint is not None and not checkpoint.exists():
+    if checkpoints.resume and checkpoint is not None and not checkpoint.exists():
         say(f"there is no checkpoint {checkpoint} yet: starting anew")
     start = time.perf_counter()
-    fitted = _fit(estimator, table) if components_file is None else _refit(estimator, table, components_file)
+    fitted = chosen.fitted(estimator, table)
     seconds = time.perf_counter() - start
-    interrupted = fitted.status_.code == "interrupted"
     fitted.save(output)
-    tables = {"--parts": parts, "--activations": None if interrupted else activations}
-    _write_tables(tables, fitted, table)
-    written = [path for path in (output, *tables.values()) if path is not None]
-    if as_json:
-        show_json({"command": "fit", **_facts(fitted, table, seconds), "written": [str(path) for path in written]})
-    else:
-        _show(fitted, seconds, written)
-    if interrupted:
-        fail(_interrupted_sentence(fitted.n_iter_, output, checkpoint, activations))
-
-
-def _checkpoint(path: Path, seconds: float) -> Any:
-    from partwise import Checkpoint
-
-    return Checkpoint(path, seconds=seconds)
-
-
-def _check_refit(cls: Any, options: dict[str, Any]) -> None:
-    if not cls.declares.given_parts:
-        raise typer.BadParameter(f"{cls.__name__} cannot take given parts.", param_hint="--components-file")
-    idle = ("n_components", "inference", "init", "max_iter", "tol", "checkpoint")
-    for name in idle:
-        if options[name] is not None:
-            raise typer.BadParameter(
-                "with --components-file there are no parts to fit: drop it.", param_hint=option_name(name)
-            )
-
-
-def _fit(estimator: Any, table: Table | MappedCounts) -> Any:
-    from partwise.errors import InterruptedFitWarning
-
-    with warnings.catch_warnings():
-        # Said at the end, with the name of the file.
-        warnings.simplefilter("ignore", InterruptedFitWarning)
-        return estimator.fit(table)
-
-
-def _refit(estimator: Any, table: Table | MappedCounts, path: Path) -> Any:
-    from partwise.cli.refit import in_order_of, read_parts
-
-    given = read_parts(path)
-    components = in_order_of(given, table, path)
-    parameters = {name: value for name, value in estimator.get_params(deep=False).items() if name != "n_components"}
-    names = table.column_labels if table.column_labels is not None else given.feature_names
-    return type(estimator).from_components(
-        components, feature_names=names, component_names=given.part_names, **parameters
-    )
-
-
-def _write_tables(tables: dict[str, Path | None], model: Any, table: Table | MappedCounts) -> None:
-    from partwise.cli.files import part_names, write_activations, write_parts
-
-    columns = part_names(model)
-    parts, activations = tables["--parts"], tables["--activations"]
+    interrupted = fitted.status_.code == "interrupted"
+    size, names = table_size(table), part_names(fitted)
     if parts is not None:
-        write_parts(parts, model.components_, model.known_features, columns)
-    if activations is not None:
+        write_parts(parts, fitted.components_, fitted.known_features, names)
+    if activations is not None and not interrupted:
         # Those of the fit, where only the fit knows what to make of missing cells.
-        of_fit = model.declares.missing == "fit" and cell_counts(table)[1] > 0
-        write_activations(activations, model.kept_activations if of_fit else model.transform(table), table, columns)
-
-
-def _facts(model: Any, table: Table | MappedCounts, seconds: float) -> dict[str, Any]:
-    from partwise.cli.describe import model_facts
-
-    nonzeros, missing = cell_counts(table)
-    n_samples, n_features = table.shape
-    read = {
-        "source": table.source,
-        "n_samples": n_samples,
-        "n_features": n_features,
-        "n_nonzeros": nonzeros,
-        "n_missing": missing,
-    }
-    return {"data": read, **model_facts(model), "seconds": seconds}
-
-
-def _show(model: Any, seconds: float, written: list[Path]) -> None:
-    from partwise.cli.describe import fit_line, model_facts, part_lines
-
-    show(f"{type(model).__name__}: {model.status_}")
-    show(f"{fit_line(model_facts(model))}, {seconds:.1f} s")
-    for line in part_lines(model):
-        show(line)
-    for path in written:
-        show(f"wrote {path}")
+        of_fit = fitted.declares.missing == "fit" and size["n_missing"] > 0
+        write_activations(activations, fitted.kept_activations if of_fit else fitted.transform(table), table, names)
+    facts = model_facts(fitted)
+    heading = [f"{type(fitted).__name__}: {fitted.status_}", f"{fit_line(facts)}, {seconds:.1f} s"]
+    written = [path for path in (output, parts, None if interrupted else activations) if path is not None]
+    return Outcome(
+        {"data": {"source": table.source, **size}, **facts, "seconds": seconds, "written": written},
+        [*heading, *part_lines(fitted)],
+        written,
+        failure=_interrupted_sentence(fitted.n_iter_, output, checkpoint, activations) if interrupted else "",
+    )
 
 
 def _interrupted_sentence(n_iter: int, output: Path, checkpoint: Path | None, activations: Path | None) -> str:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
 
 import typer
 
-from partwise.cli.output import show, show_json
-from partwise.cli.parameters import Json
+from partwise.cli.files import is_safetensors
+from partwise.cli.output import Outcome
 from partwise.cli.reading import ReadArguments
 
 EXAMPLES = (
@@ -19,38 +18,28 @@ EXAMPLES = (
 
 
 def command(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A model file, a checkpoint, or data.")],
-    top: Annotated[int, typer.Option("--top", metavar="N", min=1, help="Features shown of each part of a model.")] = 8,
-    as_json: Json = False,
+    file: Path = typer.Argument(..., metavar="FILE", help="A model file, a checkpoint, or data."),
+    top: int = typer.Option(8, "--top", metavar="N", min=1, help="Features shown of each part of a model."),
     *,
     reading: ReadArguments,
-) -> None:
+) -> Outcome:
     """Say what a file of data, a model or a checkpoint holds.
 
     Data are read whole, and checked as a fit would check them.
     """
-    from partwise.cli.sniff import is_safetensors
+    if not is_safetensors(file):
+        from partwise.cli.describe import data_facts, data_lines
 
-    if is_safetensors(file):
-        reading.refuse(f"{file} holds a model or a checkpoint, not data: drop it.")
-        facts, lines = _stored(file, top)
-    else:
-        facts, lines = _data(file, reading)
-    if as_json:
-        show_json({"command": "info", "file": str(file), **facts})
-        return
-    for line in lines:
-        show(line)
-
-
-def _stored(path: Path, top: int) -> tuple[dict[str, Any], list[str]]:
+        facts = data_facts(reading.read(file))
+        return Outcome({"file": file, "kind": "data", **facts}, data_lines(str(file), facts))
     from partwise.io.arrays import load_arrays
 
-    _, metadata = load_arrays(path)
-    return _checkpoint(path) if metadata.get("kind") == "partwise checkpoint" else _model(path, top)
+    reading.refuse(f"{file} holds a model or a checkpoint, not data: drop it.")
+    _, metadata = load_arrays(file)
+    return _checkpoint(file) if metadata.get("kind") == "partwise checkpoint" else _model(file, top)
 
 
-def _model(path: Path, top: int) -> tuple[dict[str, Any], list[str]]:
+def _model(path: Path, top: int) -> Outcome:
     from partwise.cli.describe import fit_line, model_facts, part_lines
     from partwise.contract.model_file import load
     from partwise.plotting import top_features
@@ -66,16 +55,17 @@ def _model(path: Path, top: int) -> tuple[dict[str, Any], list[str]]:
         f"fit: {fit_line(facts)}",
         *part_lines(model, n=top),
     ]
-    return {"kind": "model", **facts, "top_features": ranked}, lines
+    return Outcome({"file": path, "kind": "model", **facts, "top_features": ranked}, lines)
 
 
-def _checkpoint(path: Path) -> tuple[dict[str, Any], list[str]]:
+def _checkpoint(path: Path) -> Outcome:
     from partwise.core.checkpoint import read_checkpoint
 
     stored = read_checkpoint(path)
     latest = stored.trace.latest("objective")
     identity = stored.identity
     facts = {
+        "file": path,
         "kind": "checkpoint",
         "algorithm": identity.algorithm,
         "data": identity.data_summary,
@@ -88,11 +78,4 @@ def _checkpoint(path: Path) -> tuple[dict[str, Any], list[str]]:
         f"data: {identity.data_summary}; seed {identity.key.seed}",
         *([f"objective: {latest[0][1]:.8g}"] if latest else []),
     ]
-    return facts, lines
-
-
-def _data(path: Path, reading: ReadArguments) -> tuple[dict[str, Any], list[str]]:
-    from partwise.cli.facts import data_facts, data_lines
-
-    facts = data_facts(reading.read(path))
-    return {"kind": "data", **facts}, data_lines(str(path), facts)
+    return Outcome(facts, lines)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from partwise.cli.output import show, show_json
-from partwise.cli.parameters import ImageShape, Json, ModelFile, ProgressBar, Seed, Threads
+from partwise.cli.files import check_outputs, check_picture_name, image_shape, read_groups
+from partwise.cli.models import opened_model
+from partwise.cli.options import ImageShape, ModelFile, ProgressBar, Seed, Threads
+from partwise.cli.output import Outcome
 from partwise.cli.reading import ReadArguments
 
 if TYPE_CHECKING:
@@ -23,7 +25,7 @@ EXAMPLES = (
 )
 
 
-class Kind(StrEnum):
+class PictureKind(StrEnum):
     """What to draw."""
 
     DICTIONARY = "dictionary"
@@ -37,57 +39,48 @@ class Kind(StrEnum):
     RECONSTRUCTION = "reconstruction"
 
 
-_OF_DATA = (Kind.STRUCTURE, Kind.CHECKS, Kind.RECONSTRUCTION)
-_OF_GROUPS = (Kind.DICTIONARY, Kind.STRUCTURE)
-_OF_PIXELS = (Kind.IMAGES, Kind.RECONSTRUCTION)
+_OF_DATA = (PictureKind.STRUCTURE, PictureKind.CHECKS, PictureKind.RECONSTRUCTION)
+_OF_GROUPS = (PictureKind.DICTIONARY, PictureKind.STRUCTURE)
+_OF_PIXELS = (PictureKind.IMAGES, PictureKind.RECONSTRUCTION)
 
 
 def command(
     file: ModelFile,
-    data: Annotated[
-        Path | None,
-        typer.Argument(metavar="[DATA]", help="Samples x features, for structure, checks and reconstruction."),
-    ] = None,
+    data: Path | None = typer.Argument(
+        None, metavar="[DATA]", help="Samples x features, for structure, checks and reconstruction."
+    ),
     *,
-    output: Annotated[
-        Path, typer.Option("-o", "--output", metavar="PICTURE", help="The picture to write: .png, .pdf or .svg.")
-    ],
-    kind: Annotated[
-        Kind,
-        typer.Option(
-            "--kind",
-            help="Features x parts in grey, the largest features of each part, mutation signatures, images; how the "
-            "fit went; or, of data, samples as stacked bars, predictive checks, data beside the model.",
-        ),
-    ] = Kind.DICTIONARY,
-    groups: Annotated[
-        Path | None,
-        typer.Option(
-            "--groups",
-            metavar="FILE",
-            help="A table (.csv, .tsv) with a feature (of structure: a sample) and its group in each line.",
-        ),
-    ] = None,
-    top: Annotated[int, typer.Option("--top", metavar="N", min=1, help="Features of each part, for bars.")] = 10,
+    output: Path = typer.Option(
+        ..., "-o", "--output", metavar="PICTURE", help="The picture to write: .png, .pdf or .svg."
+    ),
+    kind: PictureKind = typer.Option(
+        PictureKind.DICTIONARY,
+        "--kind",
+        help="Features x parts in grey, the largest features of each part, mutation signatures, images; how the "
+        "fit went; or, of data, samples as stacked bars, predictive checks, data beside the model.",
+    ),
+    groups: Path | None = typer.Option(
+        None,
+        "--groups",
+        metavar="FILE",
+        help="A table (.csv, .tsv) with a feature (of structure: a sample) and its group in each line.",
+    ),
+    top: int = typer.Option(10, "--top", metavar="N", min=1, help="Features of each part, for bars."),
     shape: ImageShape = None,
     seed: Seed = 0,
     threads: Threads = 1,
     progress: ProgressBar = None,
-    as_json: Json = False,
     reading: ReadArguments,
-) -> None:
+) -> Outcome:
     """Draw the parts of a model, its fit, or what it makes of data.
 
     Parts that hold next to nothing are left out. With `--groups` features (or samples) are sorted by their group.
     """
-    from partwise.cli.files import check_outputs, check_picture_name
-    from partwise.cli.groups import image_shape
-    from partwise.contract.model_file import load
     from partwise.plotting import save_figure
 
     if kind in _OF_DATA and data is None:
         raise typer.BadParameter(f"{kind} is drawn of data: give DATA as well.", param_hint="--kind")
-    if kind is Kind.IMAGES and shape is None:
+    if kind is PictureKind.IMAGES and shape is None:
         raise typer.BadParameter("images need their height and width.", param_hint="--image-shape")
     for option, value, kinds in (("--groups", groups, _OF_GROUPS), ("--image-shape", shape, _OF_PIXELS)):
         if value is not None and kind not in kinds:
@@ -97,36 +90,31 @@ def command(
     pixels = image_shape(shape)
     check_picture_name("--output", output)
     check_outputs({"--output": output}, [file, data, groups])
-    model = load(file)
-    model.set_params(n_jobs=threads, progress=progress)
+    model = opened_model(file, threads, progress)
     table = None if data is None else reading.read(data)
     if table is None:
         figure = _parts(kind, model, groups, top, pixels)
     else:
         figure = _of_data(kind, model, table, groups, pixels, seed)
     save_figure(figure, output)
-    if as_json:
-        show_json({"command": "plot", "model": str(file), "kind": kind.value, "output": str(output)})
-    else:
-        show(f"wrote {output}")
+    return Outcome({"model": file, "kind": kind.value, "output": output}, written=[output])
 
 
-def _parts(kind: Kind, model: Any, groups: Path | None, top: int, pixels: tuple[int, int] | None) -> Any:
+def _parts(kind: PictureKind, model: Any, groups: Path | None, top: int, pixels: tuple[int, int] | None) -> Any:
     """A picture of the model alone."""
     from partwise import plotting
-    from partwise.cli.groups import read_groups
 
-    if kind is Kind.TRACE:
+    if kind is PictureKind.TRACE:
         return plotting.plot_trace(model, column=_traced(model)).figure
-    if kind is Kind.NORMS:
+    if kind is PictureKind.NORMS:
         return plotting.plot_column_norms(model).figure
     active = set(model.active_components_.tolist())
     parts = [k for k in plotting.largest_parts(model) if k in active] or None
-    if kind is Kind.FEATURES:
+    if kind is PictureKind.FEATURES:
         return plotting.plot_top_features(model, n=top, parts=parts)
-    if kind is Kind.SIGNATURES:
+    if kind is PictureKind.SIGNATURES:
         return plotting.plot_signatures(model, parts=parts)
-    if kind is Kind.IMAGES and pixels is not None:
+    if kind is PictureKind.IMAGES and pixels is not None:
         return plotting.plot_parts_images(model, pixels, parts=parts)
     belongs = None if groups is None else read_groups(groups, model.known_features, "feature")
     # Probabilities are what they are; shares of counts are small, and told apart on a scale of their own.
@@ -137,17 +125,16 @@ def _parts(kind: Kind, model: Any, groups: Path | None, top: int, pixels: tuple[
 
 
 def _of_data(
-    kind: Kind, model: Any, table: Table, groups: Path | None, pixels: tuple[int, int] | None, seed: int
+    kind: PictureKind, model: Any, table: Table, groups: Path | None, pixels: tuple[int, int] | None, seed: int
 ) -> Any:
     """A picture of a model and data."""
     from partwise import plotting
-    from partwise.cli.groups import read_groups
 
-    if kind is Kind.CHECKS:
+    if kind is PictureKind.CHECKS:
         return plotting.plot_predictive_checks(model, table, random_state=seed)
-    if kind is Kind.RECONSTRUCTION:
+    if kind is PictureKind.RECONSTRUCTION:
         return plotting.plot_reconstruction(model, table, shape=pixels)
-    if kind is not Kind.STRUCTURE:
+    if kind is not PictureKind.STRUCTURE:
         raise typer.BadParameter(f"{kind} is drawn of the model alone: drop DATA.", param_hint="--kind")
     belongs = None if groups is None else read_groups(groups, table.row_labels, "sample")
     return plotting.plot_structure(model.transform(table), model=model, groups=belongs).figure

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
-from partwise.cli.output import show, show_json
-from partwise.cli.parameters import ImageShape, Json, ModelFile, ProgressBar, Seed, Threads
+from partwise.cli.files import check_outputs, image_shape, read_groups
+from partwise.cli.models import opened_model
+from partwise.cli.options import ImageShape, ModelFile, ProgressBar, Seed, Threads
+from partwise.cli.output import Outcome
 from partwise.cli.reading import ReadArguments
 
 EXAMPLES = (
@@ -19,33 +20,27 @@ EXAMPLES = (
 
 def command(
     model: ModelFile,
-    data: Annotated[
-        Path | None,
-        typer.Argument(metavar="[DATA]", help="Samples x features to show the model on, best those of the fit."),
-    ] = None,
+    data: Path | None = typer.Argument(
+        None, metavar="[DATA]", help="Samples x features to show the model on, best those of the fit."
+    ),
     *,
-    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="The page to write, .html.")],
-    title: Annotated[str | None, typer.Option("--title", metavar="TEXT", help="Title of the page.")] = None,
-    groups: Annotated[
-        Path | None,
-        typer.Option("--groups", metavar="FILE", help="A table (.csv, .tsv) with a sample and its group in each line."),
-    ] = None,
+    output: Path = typer.Option(..., "--output", "-o", metavar="FILE", help="The page to write, .html."),
+    title: str | None = typer.Option(None, "--title", metavar="TEXT", help="Title of the page."),
+    groups: Path | None = typer.Option(
+        None, "--groups", metavar="FILE", help="A table (.csv, .tsv) with a sample and its group in each line."
+    ),
     shape: ImageShape = None,
     seed: Seed = 0,
     threads: Threads = 1,
     progress: ProgressBar = None,
-    as_json: Json = False,
     reading: ReadArguments,
-) -> None:
+) -> Outcome:
     """Write an interactive page about a model.
 
     Its parts, what samples are made of, how well it fits, how to cite it. The page is one file that loads nothing, and
     can be sent to others. Parts have their features by relevance, with a slider; samples can be searched and sorted.
     Without DATA it shows parts and the trace.
     """
-    from partwise.cli.files import check_outputs
-    from partwise.cli.groups import image_shape, read_groups
-    from partwise.contract.model_file import load
     from partwise.reporting import report
 
     pixels = image_shape(shape)
@@ -56,8 +51,7 @@ def command(
     if data is None:
         reading.refuse("it says how to read DATA: give DATA as well.")
     check_outputs({"--output": output}, [model, data, groups])
-    fitted = load(model)
-    fitted.set_params(n_jobs=threads, progress=progress)
+    fitted = opened_model(model, threads, progress)
     table = None if data is None else reading.read(data)
     belongs = None if groups is None or table is None else read_groups(groups, table.row_labels, "sample")
     page = report(
@@ -69,15 +63,4 @@ def command(
         image_shape=pixels,
         random_state=seed,
     )
-    if as_json:
-        show_json(
-            {
-                "command": "report",
-                "model": str(model),
-                "data": None if data is None else str(data),
-                "output": str(output),
-                "bytes": len(page.encode()),
-            }
-        )
-    else:
-        show(f"wrote {output}")
+    return Outcome({"model": model, "data": data, "output": output, "bytes": len(page.encode())}, written=[output])

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
-from partwise.cli.output import show, show_json
-from partwise.cli.parameters import Json
+from partwise.cli.output import Outcome
 
 EXAMPLES = ("partwise reproduce",)
 
@@ -20,18 +18,12 @@ def _names() -> list[str]:
 
 
 def command(
-    name: Annotated[
-        str | None,
-        typer.Argument(metavar="NAME", autocompletion=_names, help="What to redo; without it, what there is."),
-    ] = None,
-    output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="DIR", help="Folder for tables and figures.")
-    ] = Path("out"),
-    quick: Annotated[
-        bool, typer.Option("--quick/--full", help="A short version, or the paper's whole protocol.")
-    ] = True,
-    as_json: Json = False,
-) -> None:
+    name: str | None = typer.Argument(
+        None, metavar="NAME", autocompletion=_names, help="What to redo; without it, what there is."
+    ),
+    output: Path = typer.Option(Path("out"), "--output", "-o", metavar="DIR", help="Folder for tables and figures."),
+    quick: bool = typer.Option(True, "--quick/--full", help="A short version, or the paper's whole protocol."),
+) -> Outcome:
     """Redo the tables and figures of a paper.
 
     Without NAME, list what can be redone.
@@ -41,21 +33,12 @@ def command(
     names = available()
     if name is None:
         listed = {known: find(known).description for known in names}
-        if as_json:
-            show_json({"command": "reproduce", "available": listed})
-            return
-        if not listed:
-            show("This version of partwise has no papers to reproduce yet.")
-        for known, description in listed.items():
-            show(f"{known}  {description}")
-        return
+        lines = [f"{known}  {description}" for known, description in listed.items()]
+        return Outcome({"available": listed}, lines or ["This version of partwise has no papers to reproduce yet."])
     if name not in names:
         known = f"there are {', '.join(names)}" if names else "this version has none yet"
         raise typer.BadParameter(f"there is nothing to reproduce called {name!r}; {known}.", param_hint="NAME")
     folder = output / name
     folder.mkdir(parents=True, exist_ok=True)
     find(name).run(folder, quick)
-    if as_json:
-        show_json({"command": "reproduce", "name": name, "quick": quick, "output": str(folder)})
-    else:
-        show(f"wrote {folder}")
+    return Outcome({"name": name, "quick": quick, "output": folder}, written=[folder])

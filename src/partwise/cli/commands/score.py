@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from partwise.cli.output import show, show_json
-from partwise.cli.parameters import DataFile, Json, ModelFile, ProgressBar, Seed, Threads
+from partwise.cli.files import check_outputs, check_table_name
+from partwise.cli.models import opened_model
+from partwise.cli.options import DataFile, ModelFile, ProgressBar, Seed, Threads
+from partwise.cli.output import Outcome
 from partwise.cli.reading import ReadArguments
 
 if TYPE_CHECKING:
     from partwise.contract import CountModel
     from partwise.io import Table
-    from partwise.storage.mapped_counts import MappedCounts
+    from partwise.storage.csr_folder import MappedCounts
 
 EXAMPLES = (
     "partwise score topics.partwise new_counts.npz",
@@ -25,28 +27,23 @@ EXAMPLES = (
 def command(
     model: ModelFile,
     data: DataFile,
-    output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", metavar="FILE", help="Table to write, a line a sample: .csv, .tsv or .parquet."),
-    ] = None,
-    std_error: Annotated[
-        float,
-        typer.Option("--std-error", metavar="NATS", min=1e-6, help="Standard error asked for of a sample's value."),
-    ] = 0.1,
-    marginal: Annotated[
-        bool,
-        typer.Option(
-            "--marginal/--no-marginal",
-            help="Also give the likelihood of whole samples, activations integrated out, if the model has it.",
-        ),
-    ] = True,
+    output: Path | None = typer.Option(
+        None, "--output", "-o", metavar="FILE", help="Table to write, a line a sample: .csv, .tsv or .parquet."
+    ),
+    std_error: float = typer.Option(
+        0.1, "--std-error", metavar="NATS", min=1e-6, help="Standard error asked for of a sample's value."
+    ),
+    marginal: bool = typer.Option(
+        True,
+        "--marginal/--no-marginal",
+        help="Also give the likelihood of whole samples, activations integrated out, if the model has it.",
+    ),
     seed: Seed = 0,
     threads: Threads = 1,
     progress: ProgressBar = None,
-    as_json: Json = False,
     *,
     reading: ReadArguments,
-) -> None:
+) -> Outcome:
     """Say how well a model predicts data.
 
     Every model of counts gets the held-out log-likelihood per token: half of each sample's tokens are given, the others
@@ -54,15 +51,12 @@ def command(
     log-likelihood of each whole sample with the activations integrated out: exact where that is affordable, else by
     sequential Monte Carlo with a standard error. Models of bits get the held-out log-likelihood per cell.
     """
-    from partwise.cli.files import check_outputs, check_table_name
     from partwise.contract import CountModel
-    from partwise.contract.model_file import load
     from partwise.io import write_columns
 
     check_table_name("--output", output)
     check_outputs({"--output": output}, [model, data])
-    fitted = load(model)
-    fitted.set_params(n_jobs=threads, progress=progress)
+    fitted = opened_model(model, threads, progress)
     if output is not None and not isinstance(fitted, CountModel):
         name = type(fitted).__name__
         raise typer.BadParameter(f"{name} has one score for all samples and no table: drop it.", param_hint="--output")
@@ -78,22 +72,9 @@ def command(
     if output is not None:
         labels = table.row_labels if table.row_labels is not None else [str(n) for n in range(table.shape[0])]
         write_columns(output, {"sample": labels, **columns})
-    if as_json:
-        show_json(
-            {
-                "command": "score",
-                "model": str(model),
-                "data": str(data),
-                "n_samples": table.shape[0],
-                **facts,
-                "output": None if output is None else str(output),
-            }
-        )
-        return
-    for name, value in facts.items():
-        show(f"{name.replace('_', ' ')}: {_shown(value)}")
-    if output is not None:
-        show(f"wrote {output}")
+    about = {"model": model, "data": data, "n_samples": table.shape[0]}
+    lines = [f"{name.replace('_', ' ')}: {_shown(value)}" for name, value in facts.items()]
+    return Outcome({**about, **facts, "output": output}, lines, [output])
 
 
 def _completion(fitted: CountModel, table: Table | MappedCounts, seed: int) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from partwise.cli.output import show, show_json
-from partwise.cli.parameters import DataFile, Json, ModelFile, ProgressBar, Threads
+from partwise.cli.describe import model_facts
+from partwise.cli.files import check_outputs, check_table_name, part_names, write_activations
+from partwise.cli.models import opened_model
+from partwise.cli.options import DataFile, ModelFile, ProgressBar, Threads
+from partwise.cli.output import Outcome
 from partwise.cli.reading import ReadArguments
 
 if TYPE_CHECKING:
     from partwise.io import Table
-    from partwise.storage.mapped_counts import MappedCounts
+    from partwise.storage.csr_folder import MappedCounts
 
 EXAMPLES = (
     "partwise transform topics.partwise new_counts.npz -o activations.csv",
@@ -24,34 +27,28 @@ EXAMPLES = (
 def command(
     model: ModelFile,
     data: DataFile,
-    output: Annotated[
-        Path,
-        typer.Option("--output", "-o", metavar="FILE", help="Table to write: .csv, .tsv (.gz), .parquet or .h5ad."),
-    ],
-    errors: Annotated[
-        Path | None, typer.Option("--errors", metavar="FILE", help="Write standard errors of the activations, too.")
-    ] = None,
+    output: Path = typer.Option(
+        ..., "--output", "-o", metavar="FILE", help="Table to write: .csv, .tsv (.gz), .parquet or .h5ad."
+    ),
+    errors: Path | None = typer.Option(
+        None, "--errors", metavar="FILE", help="Write standard errors of the activations, too."
+    ),
     threads: Threads = 1,
     progress: ProgressBar = None,
-    as_json: Json = False,
     *,
     reading: ReadArguments,
-) -> None:
+) -> Outcome:
     """Find how much of each part of a model is in each sample.
 
     The parts stay as they are. A line of the table is a sample, a column a part. An .h5ad file gets them in obsm
     (X_partwise), the parts in varm (partwise), and keeps the rest if DATA is one.
     """
-    from partwise.cli.files import check_outputs, check_table_name, part_names, write_activations
-    from partwise.contract.model_file import load
-
     as_anndata = output.suffix.lower() == ".h5ad"
     if not as_anndata:
         check_table_name("--output", output)
     check_table_name("--errors", errors)
     check_outputs({"--output": output, "--errors": errors}, [model, None if as_anndata else data])
-    fitted = load(model)
-    fitted.set_params(n_jobs=threads, progress=progress)
+    fitted = opened_model(model, threads, progress)
     table = reading.open(data)
     activations = fitted.transform(table)
     parts = part_names(fitted)
@@ -61,23 +58,8 @@ def command(
         write_activations(output, activations, table, parts)
     if errors is not None:
         write_activations(errors, fitted.activation_errors(table), table, parts)
-    if as_json:
-        n_samples, n_components = activations.shape
-        show_json(
-            {
-                "command": "transform",
-                "model": str(model),
-                "data": str(data),
-                "n_samples": n_samples,
-                "n_components": n_components,
-                "output": str(output),
-                "errors": None if errors is None else str(errors),
-            }
-        )
-        return
-    for path in (output, errors):
-        if path is not None:
-            show(f"wrote {path}")
+    size = {"n_samples": activations.shape[0], "n_components": activations.shape[1]}
+    return Outcome({"model": model, "data": data, **size, "output": output, "errors": errors}, written=[output, errors])
 
 
 def _is_base(data: Path, reading: ReadArguments) -> bool:
@@ -87,7 +69,6 @@ def _is_base(data: Path, reading: ReadArguments) -> bool:
 
 
 def _write_h5ad(path: Path, model: Any, table: Table | MappedCounts, activations: Any, base: Path | None) -> None:
-    from partwise.cli.describe import model_facts
     from partwise.io import Table, write_h5ad
 
     own = {}

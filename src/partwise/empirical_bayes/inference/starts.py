@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from partwise.core.convergence import SmallChange
 from partwise.core.data import SparseData
 from partwise.core.keys import Key
 from partwise.core.run import run
+from partwise.core.stopping import SmallChange
 from partwise.empirical_bayes.inference.component import CellRates
 from partwise.empirical_bayes.inference.rates import EmpiricalBayesState, Factor
 from partwise.empirical_bayes.inference.sweep import Problem, Settings, Sweeps, sweep

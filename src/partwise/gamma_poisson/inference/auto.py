@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from partwise.core.convergence import SmallChange
 from partwise.core.data import SparseData
 from partwise.core.keys import Key
 from partwise.core.run import run
+from partwise.core.stopping import SmallChange
 from partwise.engines.base import Engine
 from partwise.gamma_poisson.inference import m_steps
 from partwise.gamma_poisson.inference.exact_em import ExactEM, ExactState, is_cheap

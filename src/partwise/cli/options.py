@@ -1,0 +1,87 @@
+"""Options that several commands share, alone or in bundles that a command takes as one argument."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+Seed = Annotated[
+    int, typer.Option("--seed", metavar="N", min=0, help="Seed of all random numbers: same seed, same result.")
+]
+ProgressBar = Annotated[
+    bool | None,
+    typer.Option(
+        "--progress/--no-progress", help="Show progress on standard error. By default if that is a terminal.",
+        show_default=False,
+    ),
+]  # fmt: skip
+ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="A file that `partwise fit` wrote.")]
+ImageShape = Annotated[
+    str | None,
+    typer.Option("--image-shape", metavar="HxW", help="Height and width, where features are pixels: 28x28."),
+]
+DataFile = Annotated[
+    Path, typer.Argument(metavar="DATA", help="Samples x features, in any format that partwise reads.")
+]
+
+
+def _check_threads(threads: int) -> int:
+    if threads < 1 and threads != -1:
+        raise typer.BadParameter(f"{threads} is neither a number of threads nor -1 for all cores.")
+    return threads
+
+
+Threads = Annotated[
+    int,
+    typer.Option(
+        "--threads",
+        metavar="N",
+        callback=_check_threads,
+        help="Threads; the result is the same for any number. -1: all cores.",
+    ),
+]
+
+
+def option(default: Any, *names: str, **more: Any) -> Any:
+    """A field of a bundle, which the command line shows as an option.
+
+    Parameters
+    ----------
+    default
+        Its value where the option is not given.
+    names, more
+        As of `typer.Option`.
+    """
+    return field(default=default, metadata={"option": typer.Option(*names, **more)})
+
+
+@dataclass(frozen=True)
+class EngineArguments:
+    """Where a command works."""
+
+    engine: str | None = option(
+        None,
+        "--engine",
+        metavar="NAME",
+        autocompletion=lambda: ["local", "dask"],
+        help="local: threads. dask: as many workers as --threads, started here, or those of --scheduler.",
+    )
+    scheduler: str | None = option(
+        None, "--scheduler", metavar="ADDRESS", help="Dask scheduler with --engine dask: tcp://HOST:PORT."
+    )
+
+    def chosen(self) -> str | None:
+        """What estimators take as ``engine``."""
+        name, scheduler = self.engine, self.scheduler
+        if name not in (None, "local", "dask"):
+            raise typer.BadParameter(f"{name!r} is not one of local, dask.", param_hint="--engine")
+        if scheduler is None:
+            return name
+        if name != "dask":
+            raise typer.BadParameter("it needs --engine dask.", param_hint="--scheduler")
+        if "://" not in scheduler:
+            raise typer.BadParameter(f"{scheduler!r} is no address such as tcp://HOST:8786.", param_hint="--scheduler")
+        return scheduler

@@ -1,0 +1,194 @@
+"""When a run stops: it has converged, a callback says so, time is over, or Ctrl-C was pressed."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import signal
+import sys
+import threading
+from dataclasses import dataclass
+from types import FrameType
+from typing import Any, Protocol
+
+from partwise.core.result import Trace
+from partwise.errors import InvalidInputError
+
+_NOTICE = b"\nstopping after this iteration; press Ctrl-C again to stop at once and lose the fit\n"
+
+
+class Rule(Protocol):
+    """When to stop. A rule keeps nothing between calls: all that it knows is in the trace."""
+
+    def check(self, trace: Trace) -> str | None:
+        """Why the fit has converged at the last row of the trace, as a clause; None if it has not."""
+
+
+@dataclass(frozen=True)
+class SmallChange:
+    """Converged when a column changes per iteration by less than `tol` units.
+
+    The change is taken between successive computed values and divided by the iterations between them, so `tol`
+    means the same however often the algorithm computes its objective. ``tol=0`` never stops.
+
+    Parameters
+    ----------
+    tol
+        Change per iteration, in units, below which the fit has converged.
+    unit
+        Size of a unit: the log-likelihood of counts, whose own size depends on a constant, is measured in nats per
+        count with ``unit = total count``. None = the size of the value itself.
+    key
+        Column of the trace.
+    patience
+        How many successive changes must be that small.
+    """
+
+    tol: float
+    unit: float | None = None
+    key: str = "objective"
+    patience: int = 1
+
+    def __post_init__(self) -> None:
+        _check_tol(self.tol)
+        if self.patience < 1:
+            raise InvalidInputError(f"patience must be at least 1, got {self.patience}.")
+
+    def check(self, trace: Trace) -> str | None:
+        """Why the fit has converged, None if it has not."""
+        latest = _computed_now(trace, self.key, self.patience + 1)
+        if len(latest) <= self.patience:
+            return None
+        for (iteration, value), (previous_iteration, previous) in itertools.pairwise(latest):
+            unit = abs(previous) if self.unit is None else self.unit
+            # Multiplied out: no division by a value of zero; an infinite value makes this NaN, which is not smaller.
+            if not abs(value - previous) < self.tol * unit * (iteration - previous_iteration):
+                return None
+        unit_in_words = "of its size" if self.unit is None else f"x {self.unit:.6g}"
+        return f"the {self.key} changed by less than {self.tol:g} {unit_in_words} per iteration"
+
+
+@dataclass(frozen=True)
+class Threshold:
+    """Converged when a column that measures the distance from a solution is at most `tol`.
+
+    Parameters
+    ----------
+    key
+        Column of the trace, for example ``"kkt_residual"``.
+    tol
+        Value from which on the fit has converged.
+    """
+
+    key: str
+    tol: float
+
+    def __post_init__(self) -> None:
+        _check_tol(self.tol)
+
+    def check(self, trace: Trace) -> str | None:
+        """Why the fit has converged, None if it has not."""
+        latest = _computed_now(trace, self.key, 1)
+        if latest and latest[0][1] <= self.tol:
+            return f"the {self.key} fell to {latest[0][1]:.3g}, at most {self.tol:g}"
+        return None
+
+
+def _check_tol(tol: float) -> None:
+    if not tol >= 0:
+        raise InvalidInputError(f"tol must be a number that is not negative, got {tol}.")
+
+
+def _computed_now(trace: Trace, key: str, count: int) -> list[tuple[int, float]]:
+    """The latest values, none if the last row has no value: then the rule was already asked about them."""
+    column = trace.columns.get(key)
+    if not column or column[-1] != column[-1]:
+        return []
+    return trace.latest(key, count)
+
+
+def small_change(tol: float, unit: float) -> SmallChange | None:
+    """The usual rule of fits that maximise something: two successive changes below ``tol`` units; none if tol is 0."""
+    return SmallChange(tol, unit, patience=2) if tol > 0 else None
+
+
+class Callback(Protocol):
+    """What is called after each iteration; returning True stops the fit, any other value does not."""
+
+    def __call__(self, iteration: int, state: Any, trace: Trace, /) -> bool | None:
+        """Look at the state: do not change it, and copy what you keep, as the next iteration reuses its arrays."""
+
+
+class StopFit(Exception):  # noqa: N818 - a signal, as StopIteration is, not an error
+    """Raised in a callback to stop the fit; the message becomes part of its status."""
+
+
+@dataclass(frozen=True)
+class TimeLimit:
+    """Stop after the first iteration that ends later than `seconds`.
+
+    A resumed run has its own allowance only if it gets a larger limit: the seconds of the trace go on.
+
+    Parameters
+    ----------
+    seconds
+        Allowance of the whole fit.
+    """
+
+    seconds: float
+
+    def __post_init__(self) -> None:
+        if not self.seconds > 0:
+            raise InvalidInputError(f"seconds must be positive, got {self.seconds}.")
+
+    def __call__(self, iteration: int, state: Any, trace: Trace, /) -> None:
+        """Raise `StopFit` when the time is over."""
+        if trace.columns["elapsed"][-1] > self.seconds:
+            raise StopFit(f"the time limit of {self.seconds:g} s was reached")
+
+
+class DeferredInterrupt:
+    """Context in which the first Ctrl-C only sets `requested`, and a second one raises ``KeyboardInterrupt`` at once.
+
+    A step may reuse the arrays of the state, so an exception in its middle would leave half of an update. Outside the
+    main thread, and where SIGINT is ignored or left to the system, nothing is installed. Where runs nest, the request
+    reaches all of them. The handler that was there before is always put back.
+
+    Parameters
+    ----------
+    notice
+        Whether the first Ctrl-C writes a line on standard error.
+    """
+
+    _active: list[DeferredInterrupt] = []  # noqa: RUF012 - one process has one SIGINT
+
+    def __init__(self, *, notice: bool) -> None:
+        self.requested = False
+        self.outermost = True
+        self._notice = notice
+        self._previous: signal._HANDLER = None
+
+    def __enter__(self) -> DeferredInterrupt:
+        if threading.current_thread() is not threading.main_thread():
+            return self
+        previous = signal.getsignal(signal.SIGINT)
+        if callable(previous):
+            self.outermost = not self._active
+            self._previous = previous
+            self._active.append(self)
+            signal.signal(signal.SIGINT, self._handle)
+        return self
+
+    def __exit__(self, *unused: object) -> None:
+        if self._previous is not None:
+            signal.signal(signal.SIGINT, self._previous)
+            self._active.remove(self)
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        if self.requested:
+            raise KeyboardInterrupt
+        for run in self._active:
+            run.requested = True
+        if self._notice and sys.stderr is not None and sys.stderr.isatty():
+            # Not through sys.stderr: the signal may have come in the middle of a write to it.
+            os.write(sys.stderr.fileno(), _NOTICE)

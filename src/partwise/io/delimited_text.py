@@ -1,0 +1,155 @@
+"""CSV and TSV: wide (one line per row) and long (one line per entry)."""
+
+from __future__ import annotations
+
+import itertools
+from array import array
+from collections import defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from partwise.errors import FileFormatError, InvalidInputError
+from partwise.io.reading import ReadOptions
+from partwise.io.source import bad_file, refuse_above
+from partwise.io.sparse import Array, from_coordinates
+from partwise.io.table import Table, label_array, with_labels
+from partwise.io.text_cells import (
+    CellReader,
+    Lines,
+    delimiter_of,
+    first_that_is_no_number,
+    not_a_number,
+    parse_numbers,
+)
+
+_BYTES_PER_LINE = 64
+
+
+def read_wide(path: Path, options: ReadOptions) -> Table:
+    """Read a dense table; empty cells, NA and NaN are missing and become NaN."""
+    for given, own, name in (("vocabulary", options.header, "header"), ("row_labels", options.index, "index")):
+        if own and given in options.given() and getattr(options, given) is not False:
+            raise InvalidInputError(f"{given} given, but {path} names them itself; pass {name}=False if it does not.")
+    reader = CellReader(path, delimiter_of(path, options), options.limit)
+    if reader.first is None:
+        raise bad_file(path, "it is empty", "write a header line and one line for each row")
+    width = len(reader.first[1])
+    names = reader.first[1][int(options.index) :] if options.header else None
+    parts: list[Array] = []
+    row_names: list[str] = []
+    used = 0
+    for block in reader.blocks(with_first=not options.header):
+        cells = block.cells
+        if options.index:
+            row_names += cells[::width]
+            del cells[::width]
+        try:
+            parts.append(parse_numbers(cells))
+        except ValueError as error:
+            raise _not_a_number(path, block, names, width, options) from error
+        used += 8 * len(cells)
+        refuse_above(options.limit, used, f"{path} (up to line {block.numbers[-1]})")
+    n_columns = width - options.index
+    values = np.concatenate(parts) if parts else np.zeros(0)
+    n_rows = len(row_names) if options.index else len(values) // max(n_columns, 1)
+    table = Table(
+        values.reshape(n_rows, n_columns),
+        row_labels=label_array(row_names, path, options.limit) if options.index else None,
+        column_labels=label_array(names, path, options.limit) if names is not None else None,
+        source=str(path),
+    )
+    return with_labels(table, path, options, ())
+
+
+def _not_a_number(
+    path: Path, block: Lines, names: list[str] | None, width: int, options: ReadOptions
+) -> FileFormatError:
+    """The error for the first bad cell of a block whose row names have been taken away."""
+    position = first_that_is_no_number(block.cells)
+    row, column = divmod(position, width - options.index)
+    place = f"line {block.numbers[row]}, column {column + 1 + options.index}"
+    if names is not None:
+        place += f" ({names[column][:40]!r})"
+    hint = " (index=False takes the first column for numbers)" if column == 0 and not options.index else ""
+    return not_a_number(path, place, block.cells[position], hint)
+
+
+def read_long(path: Path, options: ReadOptions) -> Table:
+    """Read a sparse table: absent pairs are zero, an empty value is missing; labels in order of first appearance."""
+    reader = CellReader(path, delimiter_of(path, options), options.limit)
+    if reader.first is None:
+        raise bad_file(path, "it is empty", "write one line for each row, column and value")
+    first = reader.first[1]
+    positions = column_positions(path, first if options.header else None, len(first), options.long_columns)
+    collected = _Entries()
+    for block in reader.blocks(with_first=not options.header):
+        collected.add(path, block, positions, len(first))
+        used = _BYTES_PER_LINE * len(collected.lines)
+        refuse_above(options.limit, used, f"{path} (up to line {block.numbers[-1]})")
+    return collected.table(path, options)
+
+
+def column_positions(
+    path: Path, header: Sequence[str] | None, width: int, wanted: Sequence[str | int] | None
+) -> list[int]:
+    """Positions of the row, column and (unless two are asked for) value columns."""
+    if wanted is None:
+        if width != 3:
+            raise bad_file(
+                path,
+                f"it has {width} columns where row, column and value are expected",
+                "say which to use with long_columns=(row, column, value)",
+            )
+        return [0, 1, 2]
+    positions = []
+    for name in wanted:
+        if isinstance(name, int):
+            if not 0 <= name < width:
+                raise InvalidInputError(f"long_columns asks for column {name}, but {path} has {width}, from 0.")
+            positions.append(name)
+        elif header is None:
+            raise InvalidInputError(f"long_columns asks for {name!r}, but header=False: give positions, from 0.")
+        elif header.count(name) != 1:
+            names = ", ".join(header[:12])
+            raise InvalidInputError(
+                f"long_columns asks for {name!r}, which {path} has {header.count(name)} times; it has: {names}."
+            )
+        else:
+            positions.append(header.index(name))
+    return positions
+
+
+class _Entries:
+    """Entries seen so far: codes of rows and of columns, values, and the line of each."""
+
+    def __init__(self) -> None:
+        self.lines, self.values = array("q"), array("d")
+        self.codes = array("q"), array("q")
+        self.labels: tuple[defaultdict[str, int], ...] = defaultdict(), defaultdict()
+        for code in self.labels:
+            code.default_factory = code.__len__
+
+    def add(self, path: Path, block: Lines, positions: list[int], width: int) -> None:
+        for codes, labels, position in zip(self.codes, self.labels, positions[:2], strict=True):
+            codes.extend(map(labels.__getitem__, block.cells[position::width]))
+        self.lines.extend(block.numbers)
+        if len(positions) == 2:
+            self.values.extend(itertools.repeat(1.0, len(block.numbers)))
+            return
+        texts = block.cells[positions[2] :: width]
+        try:
+            self.values.frombytes(parse_numbers(texts).tobytes())
+        except ValueError as error:
+            at = first_that_is_no_number(texts)
+            raise not_a_number(path, f"line {block.numbers[at]}, column {positions[2] + 1}", texts[at]) from error
+
+    def table(self, path: Path, options: ReadOptions) -> Table:
+        lines = self.lines
+        rows, columns = (np.frombuffer(codes, dtype=np.int64) for codes in self.codes)
+        entries = rows, columns, np.frombuffer(self.values, dtype=np.float64)
+        row_labels, column_labels = (label_array(list(labels), path, options.limit) for labels in self.labels)
+        shape = len(row_labels), len(column_labels)
+        matrix = from_coordinates(entries, shape, path, options.duplicates, lambda n: f"line {lines[n]}")
+        return Table(matrix, row_labels, column_labels, source=str(path))

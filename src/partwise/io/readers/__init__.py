@@ -1,1 +1,0 @@
-"""One file per family of file formats; each reader takes a path and options and gives a Table."""

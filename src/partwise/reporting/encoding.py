@@ -1,0 +1,127 @@
+"""Text, numbers and pictures as a page can hold them safely."""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+import struct
+import unicodedata
+import zlib
+from typing import Any
+
+import numpy as np
+
+LONGEST = 120
+"""Characters of a label that are kept."""
+
+# Characters that turn the direction of text: one label could rewrite what is shown of the others.
+_TURNING = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+_HIDDEN = frozenset({"Cc", "Cs", "Cn", "Co", "Zl", "Zp"})
+# What could end the element that holds the JSON, start a comment in it, or end a line of JavaScript.
+_IN_JSON = {ord(character): f"\\u{ord(character):04x}" for character in "<>&'\u2028\u2029"}
+
+
+def visible(text: Any, longest: int = LONGEST) -> str:
+    r"""A label as it may be shown: not too long, and characters that cannot be seen, or turn text around, spelled out.
+
+    Parameters
+    ----------
+    text
+        The label.
+    longest
+        Most characters.
+
+    Examples
+    --------
+    >>> visible("a\u202eb\x00"), visible("abcdef", 4)
+    ('a\\u202eb\\u0000', 'abc…')
+    """
+    cut = str(text)
+    cut = cut if len(cut) <= longest else cut[: longest - 1] + "…"
+    if cut.isascii() and cut.isprintable():  # most text, of which large tables have much
+        return cut
+    return "".join(_spelled(character) if _is_hidden(character) else character for character in cut)
+
+
+def _is_hidden(character: str) -> bool:
+    return character in _TURNING or unicodedata.category(character) in _HIDDEN
+
+
+def _spelled(character: str) -> str:
+    code = ord(character)
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def embedded_json(content: Any) -> str:
+    r"""JSON that may stand inside a script element: nothing in it can end the element or a line.
+
+    Parameters
+    ----------
+    content
+        Numbers, texts, lists, dictionaries and None; finite numbers only.
+
+    Examples
+    --------
+    >>> embedded_json({"label": "</script>"})
+    '{"label":"\\u003c/script\\u003e"}'
+    """
+    text = json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return text.translate(_IN_JSON)
+
+
+def rounded(values: Any, digits: int = 4) -> list[float | int | None]:
+    """Numbers to some significant digits, None where they are not finite.
+
+    Examples
+    --------
+    >>> rounded([0.123456, 12345.678, 2.0, float("nan")])
+    [0.1235, 12350, 2, None]
+    """
+    return [_short(float(value), digits) for value in np.asarray(values, dtype=np.float64).ravel()]
+
+
+def _short(value: float, digits: int) -> float | int | None:
+    if not math.isfinite(value):
+        return None
+    short = float(f"{value:.{digits}g}")
+    return int(short) if short.is_integer() and abs(short) < 1e15 else short
+
+
+def in_words(value: float) -> str:
+    r"""A number for people: groups of three digits, four significant digits of a fraction.
+
+    Examples
+    --------
+    >>> in_words(1234567), in_words(0.123456)
+    ('1\u202f234\u202f567', '0.1235')
+    """
+    return f"{value:,.0f}".replace(",", "\u202f") if float(value).is_integer() else f"{value:.4g}"
+
+
+def grey_png(values: Any) -> str:
+    """A picture, dark where values are large, as ``data:image/png;base64,...``.
+
+    Parameters
+    ----------
+    values
+        Height x width, nonnegative; an empty picture is white.
+
+    Examples
+    --------
+    >>> grey_png([[0.0, 1.0]])[:22]
+    'data:image/png;base64,'
+    """
+    pixels = np.asarray(values, dtype=np.float64)
+    largest = float(pixels.max(initial=0.0))
+    ink = np.round(255.0 * (1.0 - pixels / (largest if largest > 0 else 1.0))).astype(np.uint8)
+    height, width = ink.shape
+    # each line starts with the filter that it uses: none
+    lines = np.hstack([np.zeros((height, 1), dtype=np.uint8), ink]).tobytes()
+    head = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
+    chunks = (_chunk(b"IHDR", head), _chunk(b"IDAT", zlib.compress(lines, 9)), _chunk(b"IEND", b""))
+    return "data:image/png;base64," + base64.b64encode(b"\x89PNG\r\n\x1a\n" + b"".join(chunks)).decode("ascii")
+
+
+def _chunk(kind: bytes, content: bytes) -> bytes:
+    return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))

@@ -1,0 +1,279 @@
+"""The fits of a comparison and what is held out of each; every result is a function of its task and key alone."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from scipy.special import gammaln
+
+from partwise.contract.declaration import Candidate, Declaration
+from partwise.contract.heldout import HiddenCells, ThinnedCounts
+from partwise.core.data import BinaryMatrix, CountMatrix
+from partwise.core.keys import Key
+from partwise.gamma_poisson.estimator import GammaPoissonNMF
+from partwise.io.table import Table
+from partwise.likelihood.completion import split_tokens
+from partwise.selection.records import Evidence, Fit, NewRows, Task
+
+N_FOLDS = 5
+"""Parts into which tokens, or cells, are cut: one is held out, so train and test are 0.8 and 0.2 of the data."""
+
+# Document completion splits tokens with chain 0 of the same seed.
+_FIRST_DIVISION = 1000
+Floats = NDArray[np.float64]
+# Standard error, in nats, of the likelihood of one new row that is good enough beside how much rows differ.
+_ROW_ERROR = 0.3
+# Estimated shapes outside this range are artefacts of parts that hold next to nothing, so clip them.
+_SHAPES = 0.02, 50.0
+
+
+def count_fold(data: CountMatrix, key: Key, restart: int) -> ThinnedCounts:
+    """One of five disjoint fifths of the tokens is held out; the sixth restart begins with a new division.
+
+    Parameters
+    ----------
+    data
+        All counts.
+    key
+        Of the divisions.
+    restart
+        Number of the restart, from 0.
+    """
+    division, number = divmod(restart, N_FOLDS)
+    held = rest = data
+    for fold in range(number + 1):
+        held, rest = split_tokens(rest, key.for_chain(_FIRST_DIVISION + division).at(fold), 1.0 / (N_FOLDS - fold))
+    held_out = held.to_scipy().astype(np.int64)
+    train = sp.csr_array(data.to_scipy().astype(np.int64) - held_out)
+    train.eliminate_zeros()
+    missing = data.missing_matrix() if data.n_missing else None
+    table = Table(train, data.row_labels, data.column_labels, missing, "training counts")
+    return ThinnedCounts(table, held_out, 1.0 / (N_FOLDS - 1.0))
+
+
+def bit_fold(data: BinaryMatrix, key: Key, restart: int) -> HiddenCells:
+    """One of five disjoint fifths of the observed cells is held out; the sixth restart begins with a new division.
+
+    Parameters
+    ----------
+    data
+        All bits.
+    key
+        Of the divisions.
+    restart
+        Number of the restart, from 0.
+    """
+    division, number = divmod(restart, N_FOLDS)
+    generator = key.for_chain(division).for_stage("cells").generator()
+    hidden = generator.integers(0, N_FOLDS, size=data.shape, dtype=np.int8) == number
+    missing = data.missing_matrix().toarray()
+    bits = data.to_scipy().toarray().astype(bool)
+    rows, columns = np.nonzero(hidden & ~missing)
+    train = sp.csr_array((bits & ~hidden).astype(np.int8))
+    pattern = sp.csr_array(missing | hidden)
+    table = Table(train, data.row_labels, data.column_labels, pattern, "training bits")
+    return HiddenCells(table, rows.astype(np.int64), columns.astype(np.int64), bits[rows, columns])
+
+
+def new_rows(n_rows: int, key: Key) -> NDArray[np.bool_]:
+    """Which rows (a fifth, at least one) stand for new ones in document completion.
+
+    Parameters
+    ----------
+    n_rows
+        Rows in all.
+    key
+        Of the choice.
+    """
+    order = key.for_stage("new rows").generator().permutation(n_rows)
+    chosen = np.zeros(n_rows, bool)
+    chosen[order[: max(1, n_rows // N_FOLDS)]] = True
+    return chosen
+
+
+class StoppedError(Exception):
+    """The comparison was interrupted: the fit at hand is worth nothing."""
+
+
+@dataclass(eq=False)
+class Fitting:
+    """Data of a comparison, and what is done with them.
+
+    Parameters
+    ----------
+    data
+        Checked counts or bits.
+    candidates
+        By name.
+    key
+        Of all random numbers.
+    stop
+        Set when the comparison is interrupted.
+    """
+
+    data: CountMatrix | BinaryMatrix
+    candidates: Mapping[str, Candidate]
+    key: Key
+    stop: threading.Event = field(default_factory=threading.Event)
+    _folds: dict[int, ThinnedCounts | HiddenCells] = field(default_factory=dict)
+    _shapes: dict[tuple[int, int], float] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _shape_lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @property
+    def unit(self) -> str:
+        """What is held out."""
+        return "token" if isinstance(self.data, CountMatrix) else "cell"
+
+    def fold(self, restart: int) -> ThinnedCounts | HiddenCells:
+        """What a restart is fitted to, and scored on: the same for all models."""
+        with self._lock:
+            if restart not in self._folds:
+                data = self.data
+                if isinstance(data, CountMatrix):
+                    self._folds[restart] = count_fold(data, self.key, restart)
+                else:
+                    self._folds[restart] = bit_fold(data, self.key, restart)
+            return self._folds[restart]
+
+    def declared(self, model: str) -> Declaration:
+        """What the estimator of a candidate declares."""
+        declared: Declaration = self.candidates[model].estimator.declares
+        return declared
+
+    def end(self) -> None:
+        """End what is under way: nobody waits for it any more."""
+        self.stop.set()
+
+    def known_shapes(self, shapes: Mapping[tuple[int, int], float]) -> None:
+        """Take over shapes that were estimated elsewhere, by number of parts and restart."""
+        with self._shape_lock:
+            self._shapes.update(shapes)
+
+    def shape(self, rank: int, restart: int) -> float:
+        """Shape of the activations' gamma distribution, estimated by variational EM on what a restart is fitted to.
+
+        The geometric mean over parts, weighted by what they hold.
+        """
+        fold = self.fold(restart)
+        with self._shape_lock:
+            if (rank, restart) not in self._shapes:
+                model = GammaPoissonNMF(
+                    rank, shape="estimate", inference="vem", tol=1e-5, random_state=self._seed(restart), progress=False
+                ).fit(fold.train)
+                held = model.components_.sum(axis=1) * model.shape_ / model.rate_
+                found = float(np.exp(np.average(np.log(model.shape_), weights=held)))
+                self._shapes[rank, restart] = min(max(found, _SHAPES[0]), _SHAPES[1])
+            return self._shapes[rank, restart]
+
+    def _seed(self, restart: int) -> int:
+        return int(self.key.for_stage("seeds").at(restart).generator().integers(2**32))
+
+    def estimator(self, task: Task) -> Any:
+        """The unfitted estimator of a task, with a seed of its own for each restart."""
+        candidate = self.candidates[task.model]
+        more: dict[str, Any] = {"n_jobs": 1, "progress": False, "callbacks": (self._stopped,)}
+        if candidate.estimated:
+            more[candidate.estimated] = self.shape(task.rank, task.restart)
+        return candidate.build(task.rank, self._seed(task.restart), **more)
+
+    def _stopped(self, *progress: Any) -> bool:
+        return self.stop.is_set()
+
+    def _fitted(self, task: Task, train: Table) -> Any:
+        if self.stop.is_set():
+            raise StoppedError
+        model = self.estimator(task).fit(train)
+        if self.stop.is_set():
+            raise StoppedError
+        return model
+
+    def fit(self, task: Task) -> Fit:
+        """Fit a model to what its restart leaves, and score it on the rest."""
+        start = time.perf_counter()
+        fold = self.fold(task.restart)
+        model = self._fitted(task, fold.train)
+        rows = model.held_out_log_likelihood(fold)
+        estimated = self.candidates[task.model].estimated
+        return Fit(
+            *task,
+            score=float(rows.sum()) / fold.size,
+            n_active=model.n_active_components_,
+            evidence=float(model.objective),
+            shape=float(getattr(model, estimated)) if estimated else np.nan,
+            status=model.status_.code,
+            seconds=time.perf_counter() - start,
+            rows=rows,
+            components=model.components_[model.active_components_],
+        )
+
+    def score_new_rows(self, task: Task) -> NewRows:
+        """Fit a model to four fifths of the rows, and score it on the others."""
+        start = time.perf_counter()
+        chosen = new_rows(self.data.shape[0], self.key)
+        fresh = self._rows(chosen)
+        model = self._fitted(task, self._rows(~chosen))
+        completion = likelihood = (np.nan, np.nan)
+        declared, counts = model.declares, isinstance(self.data, CountMatrix)
+        if declared.missing == "yes" or not self.data.n_missing:
+            if counts:
+                completion = self._completion(model, fresh)
+            elif declared.data == "bits":
+                completion = (float(model.score(fresh)), np.nan)
+            if counts and declared.marginal:
+                likelihood = self._likelihood(model, fresh)
+        return NewRows(*task, *completion, *likelihood, time.perf_counter() - start)
+
+    def _rows(self, chosen: NDArray[np.bool_]) -> Table:
+        labels = self.data.row_labels
+        missing = sp.csr_array(self.data.missing_matrix()[chosen]) if self.data.n_missing else None
+        matrix = sp.csr_array(self.data.to_scipy()[chosen])
+        return Table(matrix, None if labels is None else labels[chosen], self.data.column_labels, missing)
+
+    def _completion(self, model: Any, fresh: Table) -> tuple[float, float]:
+        result = model.completion(fresh, random_state=self.key.seed)
+        total = float(result.tokens.sum())
+        if total == 0:
+            return np.nan, np.nan
+        return result.per_token, _error(result.values - result.per_token * result.tokens, total)
+
+    def _likelihood(self, model: Any, fresh: Table) -> tuple[float, float]:
+        """Marginal log-likelihood per token; parts are mixed with a background, so that it is finite."""
+        counts = CountMatrix.build(fresh)
+        if not counts.total:
+            return np.nan, np.nan
+        frequencies = self.data.column_sums + 0.01
+        found = model.log_likelihood(
+            fresh, std_error=_ROW_ERROR, random_state=self.key.seed, background=frequencies / frequencies.sum()
+        )
+        rows = found.values - _log_orders(counts)
+        mean = float(rows.sum()) / counts.total
+        return mean, _error(rows - mean * counts.row_sums, counts.total)
+
+    def evidence(self, task: Task) -> Evidence:
+        """Log p(X) for a number of parts, of a model that offers it."""
+        if self.stop.is_set():
+            raise StoppedError
+        start = time.perf_counter()
+        effort = self.declared(task.model).evidence or {}
+        value, std_error = self.estimator(task).log_evidence(self.data, random_state=self.key.seed, **effort)
+        return Evidence(*task, value, std_error, time.perf_counter() - start)
+
+
+def _error(deviations: Floats, total: float) -> float:
+    """Standard error of a ratio of sums over rows."""
+    n_rows = deviations.size
+    return float(np.sqrt(n_rows) * deviations.std(ddof=1)) / total if n_rows > 1 else float("nan")
+
+
+def _log_orders(counts: CountMatrix) -> Floats:
+    rows = np.repeat(np.arange(counts.shape[0]), np.diff(counts.indptr))
+    factorials = np.bincount(rows, weights=gammaln(counts.values + 1.0), minlength=counts.shape[0])
+    return np.asarray(gammaln(counts.row_sums + 1.0) - factorials)

@@ -1,0 +1,181 @@
+"""The work of a comparison on a cluster: each fit is a task of a worker, which finds the data in a shared folder."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+import time
+import uuid
+import warnings
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, TypeVar, cast
+
+from partwise.contract.declaration import Candidate
+from partwise.core.blas import one_blas_thread
+from partwise.core.data import BinaryMatrix, CountMatrix
+from partwise.core.keys import Key
+from partwise.engines.cluster import abandon
+from partwise.errors import EngineError
+from partwise.selection.fitting import Fitting, StoppedError
+from partwise.selection.records import Evidence, Fit, NewRows, Task
+from partwise.storage.csr_folder import MappedCounts, open_data
+from partwise.storage.writing import write_data
+
+# Comparisons whose data and folds a worker keeps.
+_MOST_KEPT = 2
+_SECONDS_BETWEEN_LOOKS = 1.0
+
+Result = TypeVar("Result")
+
+_kept: dict[str, Fitting] = {}
+_lock = threading.Lock()
+
+
+class FittingByWorkers(Fitting):
+    """Work that is done by the workers of a cluster; what a worker takes with it when it dies, another one does again.
+
+    Parameters
+    ----------
+    data, candidates, key
+        As of `Fitting`.
+    engine
+        A `partwise.engines.dask.DaskEngine`.
+    """
+
+    def __init__(
+        self, data: CountMatrix | BinaryMatrix, candidates: Mapping[str, Candidate], key: Key, engine: Any
+    ) -> None:
+        super().__init__(data, candidates, key)
+        self._engine = engine
+        self._name = uuid.uuid4().hex
+        self._folder: Path = engine.folder / f"compare-{self._name}"
+        self._under_way: set[Any] = set()
+        self._futures: dict[tuple[int, int], Any] = {}
+        try:
+            self._folder.mkdir()
+            if isinstance(data, MappedCounts):
+                self._data = data.folder.absolute()
+            else:
+                self._data = self._folder / "data"
+                write_data(data, self._data)
+        except OSError as error:
+            raise EngineError(f"the data could not be written for the workers ({error}): free some space.") from error
+
+    def fit(self, task: Task) -> Fit:
+        """Fit and score, on a worker."""
+        return self._done(Fitting.fit, task)
+
+    def score_new_rows(self, task: Task) -> NewRows:
+        """Fit to some rows and score others, on a worker."""
+        return self._done(Fitting.score_new_rows, task)
+
+    def evidence(self, task: Task) -> Evidence:
+        """Log p(X), on a worker."""
+        return self._done(Fitting.evidence, task)
+
+    def shape(self, rank: int, restart: int) -> float:
+        """The shape that `Fitting.shape` finds, on a worker; once for all models."""
+        with self._lock:
+            if (rank, restart) not in self._futures:
+                self._futures[rank, restart] = self._submitted(Fitting.shape, (rank, restart))
+            future = self._futures[rank, restart]
+        return float(self._result(future))
+
+    def end(self) -> None:
+        """Stop what is under way, and remove the data, by which fits that run see that nobody waits for them."""
+        super().end()
+        shutil.rmtree(self._folder, ignore_errors=True)
+        with self._lock:
+            left = [*self._under_way, *self._futures.values()]
+        abandon(self._engine.client, left)
+
+    def _done(self, function: Callable[[Fitting, Task], Result], task: Task) -> Result:
+        known = {}
+        if self.candidates[task.model].estimated:
+            known[task.rank, task.restart] = self.shape(task.rank, task.restart)
+        future = self._submitted(function, (task,), known)
+        with self._lock:
+            self._under_way.add(future)
+        try:
+            found: Result = self._result(future)
+            return found
+        finally:
+            with self._lock:
+                self._under_way.discard(future)
+
+    def _submitted(
+        self, function: Any, arguments: tuple[Any, ...], shapes: Mapping[tuple[int, int], float] = MappingProxyType({})
+    ) -> Any:
+        if self.stop.is_set():
+            raise StoppedError
+        about = self._name, str(self._folder), str(self._data), dict(self.candidates), self.key
+        return self._engine.submit(done_by_a_worker, function, arguments, about, dict(shapes))
+
+    def _result(self, future: Any) -> Any:
+        from distributed import KilledWorker
+
+        try:
+            return self._engine.result(future)
+        except EngineError as error:
+            if self.stop.is_set():
+                raise StoppedError from error
+            if isinstance(error.__cause__, KilledWorker):
+                raise MemoryError(
+                    "workers died again and again on one fit, most often because they ran out of memory: give them"
+                    " more."
+                ) from error
+            raise EngineError(
+                "the Dask cluster has forgotten this comparison, because its scheduler was closed or restarted: start"
+                " it anew; a comparison with an output folder goes on from there."
+            ) from error
+
+
+class _Abandoned(threading.Event):
+    """Set when the folder of a comparison is gone."""
+
+    def __init__(self, folder: str) -> None:
+        super().__init__()
+        self._folder, self._looked = Path(folder), 0.0
+
+    def is_set(self) -> bool:
+        now = time.monotonic()
+        if now - self._looked > _SECONDS_BETWEEN_LOOKS:
+            self._looked = now
+            if not self._folder.exists():
+                self.set()
+        return super().is_set()
+
+
+def done_by_a_worker(
+    function: Callable[..., Result],
+    arguments: tuple[Any, ...],
+    about: tuple[str, str, str, dict[str, Candidate], Key],
+    shapes: Mapping[tuple[int, int], float],
+) -> Result:
+    """What a function of `Fitting` gives for a comparison; a worker keeps the data and the folds of the last ones.
+
+    Parameters
+    ----------
+    function, arguments
+        A method of `Fitting`, and what it is given.
+    about
+        Name of the comparison, its folder, that of its data, its candidates and its key.
+    shapes
+        Those that are known, by number of parts and restart.
+    """
+    name, folder, data, candidates, key = about
+    with _lock:
+        if name not in _kept:
+            while len(_kept) >= _MOST_KEPT:
+                del _kept[next(iter(_kept))]
+            _kept[name] = Fitting(
+                cast(CountMatrix | BinaryMatrix, open_data(data)), candidates, key, _Abandoned(folder)
+            )
+        work = _kept[name]
+    work.known_shapes(shapes)
+    # How a fit ended is in its record.
+    with warnings.catch_warnings(), one_blas_thread():
+        warnings.simplefilter("ignore")
+        return function(work, *arguments)

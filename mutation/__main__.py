@@ -13,11 +13,13 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import queue
 import subprocess
 import sys
-import threading
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import replace
 from itertools import accumulate
 from pathlib import Path
 
@@ -68,46 +70,47 @@ def attempt(runner: Runner, tree: Tree, calls: Calls, mutant: Mutant) -> Outcome
         tree.restore(mutant)
 
 
-def sound(runner: Runner, tree: Tree, calls: Calls) -> Tree:
-    """A tree in which nothing is planted must pass, or every mutant would seem to be found."""
-    tests = sorted(calls.tests, key=lambda test: test.seconds)[:5]
-    if runner.run(tree.path, tests).outcome != "survived":
+def check(runner: Runner, tree: Tree, calls: Calls, packages: Iterable[str]) -> None:
+    """Nothing planted, all must pass: a file of tests that cannot be imported would seem to find every bug."""
+    tests = [test for package in packages for test in calls.of_package(package)]
+    fastest = {test.file: test for test in sorted(tests, key=lambda test: -test.seconds)}
+    if runner.run(tree.path, list(fastest.values())).outcome != "survived":
         raise RuntimeError(f"tests fail without a bug: see {tree.path / 'report.log'}")
-    return tree
 
 
 def work(mutants: Sequence[Mutant], ledger: Ledger, calls: Calls, processes: int, out: Path) -> list[Result]:
     """The results of some mutants, in so many processes."""
-    explanations, runner, queue = Explanations(), Runner(), list(mutants)
+    explanations, runner = Explanations(), Runner()
     results: list[Result] = []
-    lock = threading.Lock()
+    waiting: list[Mutant] = []
+    for mutant in mutants:
+        entry, known = explanations.of(mutant), ledger.known(mutant, package_of(mutant.module))
+        if entry and entry["kind"] == "equivalent":
+            results.append(Result(mutant, "equivalent", entry["reason"], 0.0))
+        elif known is not None:
+            results.append(known)
+        else:
+            waiting.append(mutant)
+    print("\n".join(map(describe, results)), flush=True)
+    if not waiting:
+        return results
+    trees = [Tree(out / "base", out / f"tree-{number}") for number in range(min(processes, len(waiting)))]
+    check(runner, trees[0], calls, {package_of(mutant.module) for mutant in waiting})
+    free: queue.SimpleQueue[Tree] = queue.SimpleQueue()
+    for tree in trees:
+        free.put(tree)
 
-    def serve(number: int) -> None:
-        tree: Tree | None = None
-        while True:
-            with lock:
-                if not queue:
-                    return
-                mutant = queue.pop(0)
-            package = package_of(mutant.module)
-            result = ledger.known(mutant, package)
-            entry = explanations.of(mutant)
-            if result is None and not (entry and entry["kind"] == "equivalent"):
-                tree = tree or sound(runner, Tree(out / "base", out / f"tree-{number}"), calls)
-                result = ledger.add(mutant, package, attempt(runner, tree, calls, mutant))
-            if entry and (result is None or result.outcome == "survived"):
-                outcome = "equivalent" if entry["kind"] == "equivalent" else "survived"
-                result = Result(mutant, outcome, entry["reason"], result.seconds if result else 0.0)
-            assert result is not None
-            with lock:
-                results.append(result)
-                print(f"{len(results)}/{len(mutants)} {describe(result)}", flush=True)
+    def one(mutant: Mutant) -> Result:
+        tree = free.get()
+        try:
+            return ledger.add(mutant, package_of(mutant.module), attempt(runner, tree, calls, mutant))
+        finally:
+            free.put(tree)
 
-    threads = [threading.Thread(target=serve, args=(number,)) for number in range(processes)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(len(trees)) as pool:
+        for future in as_completed([pool.submit(one, mutant) for mutant in waiting]):
+            results.append(future.result())
+            print(f"{len(results)}/{len(mutants)} {describe(results[-1])}", flush=True)
     return results
 
 
@@ -146,6 +149,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     refresh(ROOT, out / "base")
     calls = trace(out / "base", out / "calls.jsonl", [package_of(mutant.module) for mutant in mutants])
     results = work(mutants, Ledger(out / "results.jsonl", ROOT), calls, options.processes, out)
+    for result in results:  # once more together, with the reasons of those that are explained
+        if result.outcome == "survived":
+            entry = Explanations().of(result.mutant)
+            print(describe(replace(result, by=entry["reason"] if entry else "not explained in survivors.toml")))
     words, rate = summary(results)
     (out / "summary.json").write_text(json.dumps({"rate": rate, "words": words, "seed": options.seed}, indent=1))
     print(words)

@@ -62,13 +62,17 @@ class Calls:
         ]
         return sorted(set(files) - known)
 
+    def of_package(self, package: str) -> list[Test]:
+        """The tests of a package, or all if it has none."""
+        return [test for test in self.tests if test.file.startswith(f"tests/{package}/")] or self.tests
+
     def of(self, package: str, module: str, function: str) -> list[Test]:
         """The tests of a package that call a function, fast ones first.
 
         Of a function that no test was seen to call since it is new: those that call its module, or else all. A package
         without tests of its own is tested by others.
         """
-        own = [test for test in self.tests if test.file.startswith(f"tests/{package}/")] or self.tests
+        own = self.of_package(package)
         called = {f"{module}:{function}"} & self._known or {c for c in self._known if c.startswith(f"{module}:")}
         calling = [test for test in own if test.calls & called] if called else own
         return sorted(calling, key=lambda test: test.seconds)

@@ -53,9 +53,14 @@ _register("numba:compile", _Compiling())
 threading.setprofile(_profile)
 
 
+def _is_ours(name: str, module: Any) -> bool:
+    # of the package, or a file of tests: these have kernels too
+    return name.partition(".")[0] == "partwise" or str(getattr(module, "__file__", None)).startswith(str(Path.cwd()))
+
+
 def _kernels() -> dict[int, Any]:
     """The kernels that have been imported, by the identity of their code."""
-    modules = [module for name, module in sys.modules.items() if name.partition(".")[0] == "partwise"]
+    modules = [module for name, module in sys.modules.copy().items() if _is_ours(name, module)]
     values = [value for module in modules for value in vars(module).values() if hasattr(value, "py_func")]
     return {id(value.py_func.__code__): value for value in values}
 

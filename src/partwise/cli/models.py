@@ -69,7 +69,7 @@ def build_estimator(cls: Any, options: Mapping[str, Any], settings: Iterable[str
     parameters |= parsed_settings(settings, known - set(options) - {"callbacks"}, cls.__name__)
     estimator = cls(**parameters)
     try:
-        estimator._validate_params()
+        estimator.check_parameters()
     except ValueError as error:
         raise typer.BadParameter(str(error)) from error
     return estimator

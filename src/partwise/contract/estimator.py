@@ -396,6 +396,10 @@ class FactorizationEstimator(Offers, ClassNamePrefixFeaturesOutMixin, Transforme
         """Ways in which the class takes part in comparisons of a kind of data, ``"counts"`` or ``"bits"``."""
         return [replace(one, estimator=cls) for one in cls.declares.candidates if one.data == data]
 
+    def check_parameters(self) -> None:
+        """Raise ``ValueError`` if a parameter has a value that `fit` would refuse before it looks at data."""
+        self._validate_params()
+
     @property
     def _n_features_out(self) -> int:
         return self.n_components_

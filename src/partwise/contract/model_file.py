@@ -142,7 +142,7 @@ def load(path: str | os.PathLike[str]) -> FactorizationEstimator:
             key: _unpack(f"parameter/{key}", note, arrays) for key, note in dict(metadata["parameters"]).items()
         }
         estimator: FactorizationEstimator = cls(**parameters)
-        estimator._validate_params()
+        estimator.check_parameters()
         allowed = fitted_attributes(cls)
         for key, note in dict(metadata["attributes"]).items():
             if key not in allowed:

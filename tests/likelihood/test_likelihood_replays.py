@@ -5,19 +5,19 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
-from partwise.likelihood.kernels.particles import (
-    choose_parents,
-    copy_lanes,
-    lattice_multiplier,
-    log_mean_weight,
-    spread_tokens,
-)
 from scipy.special import logsumexp
 
 from partwise.core.keys import Key
 from partwise.kernels.streams import new_stream, seek
 from partwise.likelihood import word_prediction
 from partwise.likelihood.kernels.completion import split_rows
+from partwise.likelihood.kernels.tokens import (
+    choose_parents,
+    copy_lanes,
+    lattice_multiplier,
+    log_mean_weight,
+    spread_tokens,
+)
 from replay import Uniforms
 
 WORDS = Key(11, stage=4, chain=2, iteration=9).words

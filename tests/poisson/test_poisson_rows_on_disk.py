@@ -9,7 +9,7 @@ import pytest
 
 from partwise import on_disk
 from partwise.engines import resolve_engine
-from partwise.poisson.inference.by_rows import step
+from partwise.poisson.inference.passes import step_by_rows
 from partwise.poisson.inference.state import PoissonState
 
 RNG = np.random.default_rng(3)
@@ -21,7 +21,7 @@ X[:, 0] += 1  # no empty row
 @pytest.mark.parametrize("max_sweeps", [0, 300])
 def test_a_pass_is_its_formulas(max_sweeps: int, tmp_path: Path) -> None:
     start = RNG.gamma(1.0, 10.0, size=(12, 3))
-    state, objective = step(
+    state, objective = step_by_rows(
         on_disk(X, tmp_path / "counts"),
         resolve_engine(),
         PoissonState(start.copy(), DICTIONARY.copy()),

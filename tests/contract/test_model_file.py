@@ -130,8 +130,12 @@ class TestRoundTrip:
             PoissonNMF(2).save(tmp_path / "m")
         with pytest.raises(InvalidInputError, match="Other is not a registered model"):
             Other.from_components(np.eye(2)).save(tmp_path / "m")
-        model.strange_ = object()  # type: ignore[attr-defined]
-        with pytest.raises(InvalidInputError, match="attribute strange_ is a object, which a model file cannot hold"):
+        model.strange_ = 1.0  # type: ignore[attr-defined]
+        with pytest.raises(InvalidInputError, match="PoissonNMF has set strange_, which it does not declare"):
+            model.save(tmp_path / "m")
+        del model.strange_  # type: ignore[attr-defined]
+        model.kkt_residual_ = object()  # type: ignore[assignment]
+        with pytest.raises(InvalidInputError, match="attribute kkt_residual_ is a object, which a model file cannot"):
             model.save(tmp_path / "m")
         assert not any(tmp_path.glob("m*"))
 

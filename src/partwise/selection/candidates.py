@@ -31,6 +31,11 @@ def candidates_of(kind: str) -> tuple[Candidate, ...]:
     ----------
     kind
         ``"counts"`` or ``"bits"``.
+
+    Examples
+    --------
+    >>> candidates_of("counts")[0].name
+    'poisson'
     """
     found = [candidate for model in estimator_classes() for candidate in model.candidates(kind)]
     return tuple(sorted(found, key=lambda candidate: candidate.complexity))

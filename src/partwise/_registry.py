@@ -6,6 +6,7 @@ it, so that ``import partwise`` stays cheap and lower layers never import higher
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
@@ -13,7 +14,7 @@ from importlib.metadata import entry_points
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from partwise.errors import InvalidInputError
+from partwise.errors import BrokenModelWarning, InvalidInputError
 
 GROUP = "partwise.models"
 """Entry points of this group register models of other distributions: ``name = module:Class``."""
@@ -154,5 +155,18 @@ def is_registered(cls: type) -> bool:
 
 
 def estimator_classes() -> list[type[Any]]:
-    """All registered estimator classes, imported."""
-    return [resolve(model.address) for model in registered_models()]
+    """All registered estimator classes, imported; a model of another package that cannot be imported is left out."""
+    found = []
+    for model in registered_models():
+        try:
+            found.append(resolve(model.address))
+        except Exception as error:
+            if model in BUILT_IN:
+                raise
+            warnings.warn(
+                f"the model {model.names[0]!r} of another package is left out, as it cannot be imported ({error}):"
+                " upgrade or uninstall that package.",
+                BrokenModelWarning,
+                stacklevel=2,
+            )
+    return found

@@ -52,3 +52,7 @@ class InaccurateWarning(UserWarning):
 
 class KernelCacheWarning(UserWarning):
     """Compiled kernels cannot be kept in, or read from, their usual folder; the message says where they are now."""
+
+
+class BrokenModelWarning(UserWarning):
+    """A model that another package registers cannot be imported, and is left out."""

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import partwise
-from partwise._registry import find_estimator, model_names
-from partwise.errors import FileFormatError, InvalidInputError
+from partwise._registry import find_estimator, model_names, registered_models
+from partwise.errors import BrokenModelWarning, FileFormatError, InvalidInputError
 from partwise.selection import compare
 
 SCRIPT = """
@@ -114,3 +114,19 @@ def test_an_undeclared_attribute_is_refused_when_saving(tmp_path: Path) -> None:
     model.surprise_ = 1.0
     with pytest.raises(InvalidInputError, match=r"PoissonMixture has set surprise_, which it does not declare"):
         model.save(tmp_path / "model.partwise")
+
+
+def test_a_model_that_cannot_be_imported_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "broken_models-1.0.dist-info"
+    folder.mkdir()
+    (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: broken-models\nVersion: 1.0\n")
+    (folder / "entry_points.txt").write_text("[partwise.models]\nbroken = no_such_module:Broken\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    registered_models.cache_clear()
+    try:
+        assert model_names()["broken"] == "Broken"
+        with pytest.warns(BrokenModelWarning, match="'broken' of another package is left out.*no_such_module"):
+            assert "poisson" in partwise.selection.model_names("counts")
+    finally:
+        monkeypatch.undo()
+        registered_models.cache_clear()

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from likelihood_cases import MODEL, SHORT, repeated, topic_document, truth
+from scipy.special import ndtr, stdtrit
 
 from partwise.likelihood import annealed, auto, direct_sampling, left_to_right, smc
 from partwise.likelihood.problem import LogLikelihood
@@ -98,9 +99,9 @@ def test_auto_is_exact_where_affordable() -> None:
 
 
 def test_errors_of_auto_are_wider_than_those_of_few_islands() -> None:
-    """The same 12 islands, with Student's t of 9 degrees of freedom: 16%."""
+    """The same 12 islands, with Student's t of 9 degrees of freedom instead of 11: rows stop when errors look small."""
     counts, *model = topic_document(5, 100, seed=1)
     plain = smc([counts], *model, rng=0, n_draws=384, n_islands=12)
     wide = auto([counts], *model, rng=0, max_cost=0.0)
     np.testing.assert_allclose(wide.values, plain.values)
-    np.testing.assert_allclose(wide.std_errors / plain.std_errors, 1.1599, rtol=1e-4)
+    np.testing.assert_allclose(wide.std_errors / plain.std_errors, stdtrit(9, ndtr(2.0)) / stdtrit(11, ndtr(2.0)))

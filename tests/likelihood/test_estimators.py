@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -10,11 +11,11 @@ from likelihood_cases import DICTIONARY, LONG, MODEL, RATE, SHAPE, SHORT
 from scipy.special import gammaln
 from scipy.stats import nbinom
 
-from partwise.errors import InvalidInputError
-from partwise.likelihood import annealed, auto, direct_sampling, exact, harmonic_mean, left_to_right, smc
+from partwise.errors import InaccurateWarning, InvalidInputError
+from partwise.likelihood import annealed, auto, direct_sampling, exact, harmonic_mean, importance, left_to_right, smc
 from partwise.likelihood.problem import LogLikelihood
 
-UNBIASED = [direct_sampling, smc, annealed]
+UNBIASED = [direct_sampling, smc, annealed, importance]
 SAMPLED = [*UNBIASED, harmonic_mean, left_to_right]
 ALL = [*SAMPLED, auto]
 
@@ -23,7 +24,11 @@ def run(estimator: Any, X: Any, *model: Any, **settings: Any) -> LogLikelihood:
     """Any estimator, from one seed; `auto` without its short cut."""
     if estimator is auto:
         settings = {"max_cost": 0.0, **settings}
-    result: LogLikelihood = estimator(X, *model, rng=1, **settings)
+    with warnings.catch_warnings():
+        if estimator is importance:  # it needs some draws, and says where these cannot be trusted
+            settings = {**settings, "n_draws": max(settings.get("n_draws", 0), 128)}
+            warnings.simplefilter("ignore", InaccurateWarning)
+        result: LogLikelihood = estimator(X, *model, rng=1, **settings)
     for numbers in (result.values, result.std_errors, result.ess):
         assert numbers.shape == (len(X),)
         assert not np.isnan(numbers).any()

@@ -49,7 +49,8 @@ def test_a_step_takes_in_one_token(n_components: int) -> None:
 
     for state, value in old.items():
         states[place(state)] = value
-    row = row_buffers(np.array([0, 2]), np.array([0]), n_components)._replace(weights=weights, shapes=shapes)
+    row = row_buffers(np.array([0, 2]), np.array([0]), n_components, np.zeros(1, np.bool_))
+    row = row._replace(weights=weights, shapes=shapes)
     fill_tables(row, size, 1, m, walk)
     np.testing.assert_allclose(
         walk.tables[:n_components, 1 : m + 2],
@@ -77,8 +78,9 @@ def test_rows_are_reduced_to_what_is_open() -> None:
         np.array([[0.5, 1.0, 2.0, 0.25]]),
         np.array([0.4, 0.6, 0.8, 1.0]),
         np.ones(4),
+        np.zeros(1, np.bool_),
     )
-    row = row_buffers(model.indptr, np.array([0]), 4)
+    row = row_buffers(model.indptr, np.array([0]), 4, model.stop)
     n_features, n_components, n_tokens, log_factor, total_shape = gather_row(model, 0, row)
     assert (n_features, n_components, n_tokens) == (2, 2, 5)
     assert total_shape == pytest.approx(row.shapes[:2].sum())

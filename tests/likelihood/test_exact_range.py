@@ -65,7 +65,7 @@ def _run(
     else:
         in_turn(counts, counts.size, walk.order)
     log_sum = -math.inf
-    row = row_buffers(np.array([0, counts.size]), np.array([0]), n_components)
+    row = row_buffers(np.array([0, counts.size]), np.array([0]), n_components, np.zeros(1, np.bool_))
     row = row._replace(weights=weights, counts=counts, shapes=shapes)
     size = OpenRow(counts.size, n_components, n_tokens, 0.0, shapes.sum())
     if lattice.run_lattice(row, size, 0, n_tokens, walk, states):

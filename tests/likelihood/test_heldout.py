@@ -15,7 +15,7 @@ from partwise import BetaGammaPFA, EmpiricalBayesPoissonNMF, GammaPoissonNMF, Po
 from partwise.core.data import CountMatrix
 from partwise.core.keys import Key
 from partwise.errors import InvalidInputError
-from partwise.likelihood import document_completion, exact, perplexity, word_prediction
+from partwise.likelihood import exact, marginal_perplexity, word_prediction
 from partwise.likelihood.completion import SMOOTHING, split_tokens
 
 X = np.array([[2, 1, 0, 1, 0, 1], [0, 0, 0, 0, 0, 0], [0, 1, 3, 0, 0, 0]])
@@ -31,7 +31,7 @@ class TestPerplexity:
     def test_equals_enumeration(self) -> None:
         logs = np.array([log_probability(row, *MODEL) for row in X])
         orders = gammaln(X.sum(axis=1) + 1.0) - gammaln(X + 1.0).sum(axis=1)
-        result = perplexity(X, *MODEL)
+        result = marginal_perplexity(X, *MODEL)
         assert result.value == pytest.approx(np.exp(-(logs - orders).sum() / X.sum()), rel=1e-10)
         assert result.std_error == 0.0
         np.testing.assert_allclose(result.log_likelihood.values, logs, rtol=1e-10)
@@ -42,7 +42,7 @@ class TestPerplexity:
         # Two features of equal weight and a known length: each order of two tokens has a quarter of its probability.
         even = np.full((2, 1), 0.5)
         rows = [[2, 0], [1, 1], [0, 2]]
-        scores = [perplexity([row], even, 1.0, 1.0).value for row in rows]
+        scores = [marginal_perplexity([row], even, 1.0, 1.0).value for row in rows]
         np.testing.assert_allclose(scores, scores[0])
         length_two = exact(rows, even, 1.0, 1.0).values
         np.testing.assert_allclose(scores[0] ** -2.0, np.exp(length_two).sum() / 4)
@@ -51,14 +51,14 @@ class TestPerplexity:
         table = X.astype(float)
         table[0, 2] = table[2, 1] = np.nan
         logs = [_by_enumeration(X[n], np.isnan(table[n])) for n in range(3)]
-        result = perplexity(table, *MODEL)
+        result = marginal_perplexity(table, *MODEL)
         np.testing.assert_allclose(result.log_likelihood.values, logs, rtol=1e-10)
         np.testing.assert_array_equal(result.tokens, np.nansum(table, axis=1))
 
     def test_standard_error(self) -> None:
         # The spread of 100 perplexities is known to 7%.
-        right = perplexity(X, *MODEL).value
-        results = [perplexity(X, *MODEL, rng=seed, max_cost=0.0) for seed in range(100)]
+        right = marginal_perplexity(X, *MODEL).value
+        results = [marginal_perplexity(X, *MODEL, rng=seed, max_cost=0.0) for seed in range(100)]
         values = np.array([result.value for result in results])
         spread = values.std(ddof=1)
         assert 0.7 < spread / np.mean([result.std_error for result in results]) < 1.3
@@ -67,13 +67,13 @@ class TestPerplexity:
     def test_impossible(self) -> None:
         dictionary = DICTIONARY.copy()
         dictionary[1] = 0.0
-        result = perplexity(X, dictionary, SHAPE, RATE)
+        result = marginal_perplexity(X, dictionary, SHAPE, RATE)
         assert result.value == np.inf
         assert result.std_error == 0.0
 
     def test_nothing_to_score(self) -> None:
         with pytest.raises(InvalidInputError, match="no tokens"):
-            perplexity(np.zeros((2, 6), int), *MODEL)
+            marginal_perplexity(np.zeros((2, 6), int), *MODEL)
 
 
 class TestWordPrediction:
@@ -157,7 +157,7 @@ def test_document_completion_of_every_count_model(fitted: Any, tables: tuple[Any
     shares = np.where(sums > 0, (1 - SMOOTHING) * rates / np.where(sums > 0, sums, 1.0) + SMOOTHING / 6, 1 / 6)
     held_out = rest.to_scipy().toarray()
     wanted = (held_out * np.log(shares)).sum(axis=1)
-    result = document_completion(fitted, tables[1], rng=3)
+    result = fitted.completion(tables[1], random_state=3)
     np.testing.assert_allclose(result.values, wanted, rtol=1e-6, atol=1e-9)
     assert result.per_token == pytest.approx(wanted.sum() / held_out.sum(), rel=1e-6)
     # Better than knowing nothing.
@@ -175,7 +175,9 @@ def test_every_model_with_a_prior_of_activations(fitted: Any, tables: tuple[Any,
     # The tiny rows again, each by enumeration.
     tiny = np.array([row for row in tables[1] if row.sum() <= 8][:3])
     np.testing.assert_allclose(
-        perplexity(tiny, *model).log_likelihood.values, [log_probability(row, *model) for row in tiny], rtol=1e-9
+        marginal_perplexity(tiny, *model).log_likelihood.values,
+        [log_probability(row, *model) for row in tiny],
+        rtol=1e-9,
     )
     hidden = np.zeros(tiny.shape, bool)
     hidden[:, :2] = True
@@ -189,4 +191,4 @@ def test_every_model_with_a_prior_of_activations(fitted: Any, tables: tuple[Any,
 def test_a_share_of_tokens(share: float, tables: tuple[Any, Any]) -> None:
     model = MODELS["PoissonNMF"]().fit(tables[0])
     with pytest.raises(InvalidInputError, match="share"):
-        document_completion(model, tables[1], share=share)
+        model.completion(tables[1], share=share)

@@ -20,7 +20,8 @@ from partwise.likelihood.auto import auto
 from partwise.likelihood.direct_sampling import direct_sampling
 from partwise.likelihood.exact import ExactCost, exact, exact_cost
 from partwise.likelihood.harmonic_mean import harmonic_mean
-from partwise.likelihood.heldout import Perplexity, document_completion, perplexity, word_prediction
+from partwise.likelihood.heldout import MarginalPerplexity, marginal_perplexity, word_prediction
+from partwise.likelihood.importance import importance
 from partwise.likelihood.left_to_right import left_to_right
 from partwise.likelihood.moments import PosteriorMoments, posterior_moments
 from partwise.likelihood.problem import LogLikelihood
@@ -29,17 +30,17 @@ from partwise.likelihood.smc import smc
 __all__ = [
     "ExactCost",
     "LogLikelihood",
-    "Perplexity",
+    "MarginalPerplexity",
     "PosteriorMoments",
     "annealed",
     "auto",
     "direct_sampling",
-    "document_completion",
     "exact",
     "exact_cost",
     "harmonic_mean",
+    "importance",
     "left_to_right",
-    "perplexity",
+    "marginal_perplexity",
     "posterior_moments",
     "smc",
     "word_prediction",

@@ -12,6 +12,7 @@ from partwise.likelihood.kernels.annealed import annealed_rows
 from partwise.likelihood.kernels.lanes import N_LANES, new_lanes
 from partwise.likelihood.kernels.rows import RowModel, Words, row_buffers
 from partwise.likelihood.problem import Floats, LikelihoodProblem, LogLikelihood, average_draws, require_at_least
+from partwise.likelihood.smc import smc_seconds
 
 
 def annealed(
@@ -60,16 +61,17 @@ def annealed(
     problem = LikelihoodProblem.build(X, dictionary, shape, rate, rng=rng, n_jobs=n_jobs)
     n_lanes = -(-n_draws // -(-n_draws // N_LANES))
     problem.check_labels("annealed", problem.data.row_sums, n_lanes)
+    problem.refuse_hopeless("annealed", smc_seconds(problem, n_draws, n_temperatures))
     settings = n_temperatures, n_lanes, int(problem.data.row_sums.max())
-    return problem.result(*average_draws(problem, "annealed", n_draws, _annealed_draws, *settings))
+    return problem.result(*average_draws(problem, "annealed", n_draws, _annealed_draws, *settings, log_normal=True))
 
 
 def _annealed_draws(
     model: RowModel, n_temperatures: int, n_lanes: int, longest: int, words: Words, start: int, stop: int, out: Floats
 ) -> None:
     rows = np.arange(start, stop)
-    row = row_buffers(model.indptr, rows, model.shape.size)
-    room = new_lanes(row.counts.size, model.shape.size, longest, n_lanes)
+    row = row_buffers(model.indptr, rows, model.shape.size, model.stop)
+    room = new_lanes(model.stop, row.counts.size, model.shape.size, longest, n_lanes)
     runs = np.empty((rows.size, -(-out.shape[1] // n_lanes) * n_lanes))
     annealed_rows(model, rows, n_temperatures, words, new_stream(), row, room, runs)
     out[:] = runs[:, : out.shape[1]]

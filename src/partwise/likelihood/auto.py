@@ -6,15 +6,16 @@ import warnings
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtr, stdtrit
 
 from partwise.core.keys import RandomState
 from partwise.errors import InaccurateWarning, InvalidInputError
+from partwise.likelihood.averages import MOST_PARETO_K, log_mean_error
 from partwise.likelihood.exact import count_costs, exact_logs
+from partwise.likelihood.importance import importance_draws, importance_seconds, summary_of_draws
 from partwise.likelihood.kernels.rows import Integers
 from partwise.likelihood.kernels.smc import OWN_LOOKAHEAD, OWN_STAGES, ParticleSettings
 from partwise.likelihood.problem import Floats, LikelihoodProblem, LogLikelihood
-from partwise.likelihood.smc import RESAMPLE_BELOW, smc_islands
+from partwise.likelihood.smc import RESAMPLE_BELOW, smc_islands, smc_seconds
 
 MAX_COST = 1e7
 STD_ERROR = 0.1
@@ -26,6 +27,11 @@ _FIRST_ISLANDS = 12
 # One for the mean; the others because rows stop when their error looks small: those that are too small are kept.
 _LOST_FREEDOM = 3
 _MOST_GROWTH = 4
+_FIRST_DRAWS = 1024
+# Importance sampling is tried where that costs so little of what particles would.
+_SHARE_OF_A_TRIAL = 0.05
+# Particles of a row take no longer than about this, by their predicted cost.
+_MOST_SECONDS = 20.0
 
 
 def auto(
@@ -41,26 +47,31 @@ def auto(
     n_jobs: int | None = 1,
     engine: Any = None,
 ) -> LogLikelihood:
-    """Log p(x) of each row: exact where affordable, else by `smc` with as many particles as it takes.
+    """Log p(x) of each row: exact where affordable, else by `importance` or `smc` with as many draws as it takes.
+
+    Rows of large counts are given to `importance`, whose cost grows with nonzeros. Where its weights cannot be trusted,
+    and for all other rows, it is `smc`, whose cost grows with tokens. The choice depends on counted costs and on the
+    draws themselves, never on the clock.
 
     Parameters
     ----------
     X, dictionary, shape, rate, rng, n_jobs
         As for all estimators: see `partwise.likelihood`.
     std_error
-        Standard error, in nats, that is good enough for a row; 0 = none is, so all particles are used.
+        Standard error, in nats, that is good enough for a row; 0 = none is, so all draws are used.
     max_cost
         Most multiply-adds that the exact value of a row may take (1e7 are about 5 ms); 0 = never exact.
     max_draws
-        Most particles for a row. Where they do not suffice, a warning names the first such row.
+        Most particles or draws for a row. Where they do not suffice, a warning names the first such row.
     engine
         None: threads; or the workers of a Dask cluster, as for the estimators. The result is the same.
 
     Returns
     -------
     LogLikelihood
-        Values, standard errors (0 where exact), effective sample sizes (infinite where exact); one number a row. Two
-        standard errors to either side hold the true value for 95% of the rows.
+        Values, standard errors (0 where exact, infinite where draws cannot be trusted), effective sample sizes
+        (infinite where exact); one number a row. Two standard errors to either side hold the true value for 95% of the
+        rows.
 
     Examples
     --------
@@ -98,10 +109,42 @@ def _estimate(
     affordable = cost.cheapest <= max_cost
     logs = exact_logs(problem, cost, cost.choose("auto"), np.flatnonzero(affordable))
     errors, ess = np.zeros(problem.n_rows), np.full(problem.n_rows, np.inf)
-    rows = np.flatnonzero(~affordable)
+    of_particles = smc_seconds(problem, _FIRST_ISLANDS * _N_PARTICLES)
+    tried = ~affordable & (importance_seconds(problem, _FIRST_DRAWS) <= _SHARE_OF_A_TRIAL * of_particles)
+    rest = ~affordable & ~tried
+    for row in np.flatnonzero(tried).tolist():
+        budget = of_particles[row] if of_particles[row] <= _MOST_SECONDS else np.inf
+        logs[row], errors[row], ess[row] = _draw(problem, row, std_error, max_draws, budget)
+        rest[row] = not errors[row] <= std_error and budget < np.inf
+    rows = np.flatnonzero(rest)
     if rows.size:
-        logs[rows], errors[rows], ess[rows] = _grow(problem, rows, std_error, max_draws)
+        found = _grow(problem, rows, std_error, max_draws)
+        # A row may have importance draws whose error is known and smaller.
+        better = tried[rows] & (errors[rows] <= found[1])
+        logs[rows], errors[rows], ess[rows] = np.where(better, (logs[rows], errors[rows], ess[rows]), found)
     return logs, errors, ess
+
+
+def _draw(
+    problem: LikelihoodProblem, row: int, std_error: float, max_draws: int, most_seconds: float
+) -> tuple[float, float, float]:
+    """Add importance draws to a row until its error is small enough, or particles would be cheaper.
+
+    The error is infinite where the tail of the weights says that it cannot be trusted.
+    """
+    rows = np.array([row])
+    logs = np.empty((1, 0))
+    wanted = min(_FIRST_DRAWS, max_draws)
+    while wanted > logs.shape[1]:
+        n_done = logs.shape[1]
+        logs = np.hstack((logs, importance_draws(problem, rows, wanted - n_done, first_draw=n_done)))
+        value, error, ess, index = summary_of_draws(problem, rows, logs)[:, 0]
+        trusted = index <= MOST_PARETO_K
+        growth = min(error / std_error, _MOST_GROWTH) ** 2 if trusted and std_error > 0.0 else _MOST_GROWTH**2
+        if (trusted and error <= std_error) or importance_seconds(problem, int(growth * wanted))[row] > most_seconds:
+            break
+        wanted = min(int(growth * wanted / _FIRST_DRAWS + 1.0) * _FIRST_DRAWS, max_draws)
+    return float(value), float(error) if index <= MOST_PARETO_K else np.inf, float(ess)
 
 
 def _grow(
@@ -109,11 +152,13 @@ def _grow(
 ) -> tuple[Floats, Floats, Floats]:
     """Add islands to each row until its standard error is small enough; a row's number depends on no other row."""
     settings = ParticleSettings(_N_PARTICLES, OWN_STAGES, OWN_LOOKAHEAD, RESAMPLE_BELOW)
-    most = max_draws // (_FIRST_ISLANDS * _N_PARTICLES) * _FIRST_ISLANDS
+    affordable = _MOST_SECONDS / np.maximum(smc_seconds(problem, _FIRST_ISLANDS * _N_PARTICLES)[rows], 1e-9)
+    most = np.maximum(np.minimum(max_draws // (_FIRST_ISLANDS * _N_PARTICLES), affordable.astype(np.int64)), 1)
+    most *= _FIRST_ISLANDS
     done = np.zeros(rows.size, dtype=np.int64)
     wanted = np.full(rows.size, _FIRST_ISLANDS)
-    # Sums of the islands' estimates and of their squares, in units of the first.
-    units, sums, squares, ess = np.zeros((4, rows.size))
+    # Sums of the islands' estimates and of their squares, in units of the first; the same of their logarithms.
+    units, sums, squares, log_sums, log_squares, ess = np.zeros((6, rows.size))
     while (active := np.flatnonzero(wanted > done)).size:
         # Rows that want the same islands next are worked on together.
         for first, last in np.unique(np.column_stack((done[active], wanted[active])), axis=0):
@@ -121,24 +166,17 @@ def _grow(
             logs, sizes = smc_islands(problem, rows[group], last - first, settings, first_island=first)
             if first == 0:
                 units[group] = logs.max(axis=1)
-            terms = np.exp(logs - units[group, None])
+            logs -= units[group, None]
+            terms = np.exp(logs)
             sums[group] += terms.sum(axis=1)
             squares[group] += np.square(terms).sum(axis=1)
+            log_sums[group] += logs.sum(axis=1)
+            log_squares[group] += np.square(logs).sum(axis=1)
             ess[group] += sizes.sum(axis=1)
         done[active] = wanted[active]
-        errors = _relative_errors(done, sums, squares)
+        log_variances = np.maximum(log_squares - log_sums**2 / done, 0.0) / (done - 1)
+        errors = log_mean_error(done, done * squares / sums**2, log_variances, _LOST_FREEDOM)
         growth = np.clip(errors / std_error, 1.0, _MOST_GROWTH) ** 2 if std_error > 0.0 else _MOST_GROWTH**2
         needed = np.ceil(done * growth / _FIRST_ISLANDS) * _FIRST_ISLANDS
         wanted = np.where(errors > std_error, np.minimum(needed, most), done).astype(np.int64)
     return units + np.log(sums / done), errors, ess
-
-
-def _relative_errors(n_terms: Integers, sums: Floats, squares: Floats) -> Floats:
-    """Standard error of the mean of so many terms, over that mean.
-
-    Few terms know their own spread badly: errors are widened, by 16% for 12 terms and 6% for 24, so that two of them
-    cover as many estimates as two standard deviations of a normal distribution do (Student's t).
-    """
-    spread = n_terms * squares / np.square(sums) - 1.0
-    widened = stdtrit(n_terms - _LOST_FREEDOM, ndtr(2.0)) / 2.0
-    return np.asarray(np.sqrt(np.maximum(spread, 0.0) / (n_terms - 1)) * widened)

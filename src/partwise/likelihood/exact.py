@@ -116,7 +116,7 @@ def count_costs(problem: LikelihoodProblem) -> ExactCost:
         found = cost.costs[own], cost.sizes[own], cost.shapes[own]
         row_costs(problem.model, np.arange(*block), float(_MOST_STATES), *found)
 
-    problem.engine.for_each(one, row_blocks(problem.data.indptr))
+    problem.for_each(one, row_blocks(problem.data.indptr))
     return cost
 
 
@@ -210,7 +210,7 @@ def exact_logs(problem: LikelihoodProblem, cost: ExactCost, chosen: Integers, ro
         order = np.argsort(group, kind="stable")
         for some in np.split(alike[order], np.flatnonzero(np.diff(group[order])) + 1):
             tasks += cost.tasks(_quadrature, problem.model, some, QUADRATURE, out)
-    problem.engine.for_each(operator.call, tasks)
+    problem.for_each(operator.call, tasks)
     return out
 
 

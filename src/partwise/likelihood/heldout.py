@@ -1,4 +1,4 @@
-"""Scores of unseen data: perplexity, held-out cells, and the second half of documents given the first."""
+"""Scores of unseen data by marginal likelihood: perplexity, and held-out cells."""
 
 from __future__ import annotations
 
@@ -10,18 +10,15 @@ import scipy.sparse as sp
 from scipy.special import gammaln
 
 from partwise.core.data import CountMatrix
-from partwise.core.keys import RandomState, key_from
-from partwise.engines.resolve import resolve_engine
 from partwise.errors import InvalidInputError
 from partwise.io.table import Table
 from partwise.likelihood.auto import auto
-from partwise.likelihood.completion import Completion, predict_tokens, split_tokens
 from partwise.likelihood.problem import Floats, LogLikelihood, log_factorials
 
 
 @dataclass(frozen=True)
-class Perplexity:
-    """A perplexity with its standard error, and what it is made of.
+class MarginalPerplexity:
+    """A marginal perplexity with its standard error, and what it is made of.
 
     Attributes
     ----------
@@ -42,13 +39,14 @@ class Perplexity:
     tokens: Floats
 
 
-def perplexity(X: Any, dictionary: Any, shape: Any, rate: Any, **settings: Any) -> Perplexity:
-    """Perplexity per token of rows of counts: exp(-Σ_n log p(tokens of row n in their order) / Σ_n L_n).
+def marginal_perplexity(X: Any, dictionary: Any, shape: Any, rate: Any, **settings: Any) -> MarginalPerplexity:
+    """Marginal perplexity per token of rows of counts: exp(-Σ_n log p(tokens of row n in their order) / Σ_n L_n).
 
     p is the marginal likelihood, with the activations integrated out, of all tokens of a row; nothing of the row is
     fitted. A row of counts stands for L! / Π_f x_f! equally likely orders of its tokens, so the probability of one
     order is p(x) over that number. The number of tokens is part of what is predicted, as it is part of the model. The
-    smaller, the better.
+    smaller, the better. It is not the `perplexity` of estimators, which predicts held-out tokens from the others of
+    their row.
 
     Parameters
     ----------
@@ -64,18 +62,18 @@ def perplexity(X: Any, dictionary: Any, shape: Any, rate: Any, **settings: Any) 
 
     Returns
     -------
-    Perplexity
+    MarginalPerplexity
         Infinite where a row is impossible.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from partwise.likelihood import perplexity
+    >>> from partwise.likelihood import marginal_perplexity
     >>> dictionary = np.array([[0.5, 0.1], [0.3, 0.2], [0.2, 0.7]])
-    >>> round(perplexity([[2, 1, 0], [0, 1, 5]], dictionary, 1.0, 0.5).value, 4)
+    >>> round(marginal_perplexity([[2, 1, 0], [0, 1, 5]], dictionary, 1.0, 0.5).value, 4)
     4.2615
     """
-    data = CountMatrix.build(X, integers=True, caller="perplexity")
+    data = CountMatrix.build(X, integers=True, caller="marginal_perplexity")
     tokens = data.row_sums
     if not tokens.any():
         raise InvalidInputError("X has no tokens, so it has no perplexity: pass rows with counts.")
@@ -84,7 +82,7 @@ def perplexity(X: Any, dictionary: Any, shape: Any, rate: Any, **settings: Any) 
     with np.errstate(over="ignore"):
         value = float(np.exp(-(likelihood.values - log_orders).sum() / tokens.sum()))
     error = value * likelihood.total_std_error / float(tokens.sum()) if value < np.inf else 0.0
-    return Perplexity(value, error, likelihood, log_orders, tokens)
+    return MarginalPerplexity(value, error, likelihood, log_orders, tokens)
 
 
 def word_prediction(X: Any, held_out: Any, dictionary: Any, shape: Any, rate: Any, **settings: Any) -> LogLikelihood:
@@ -99,7 +97,7 @@ def word_prediction(X: Any, held_out: Any, dictionary: Any, shape: Any, rate: An
     held_out
         Which cells are to be predicted: booleans of the shape of X, dense or sparse.
     dictionary, shape, rate
-        As for `perplexity`.
+        As for `marginal_perplexity`.
     settings
         Arguments of `partwise.likelihood.auto`; each of the two likelihoods has the standard error that is asked for.
 
@@ -134,49 +132,3 @@ def word_prediction(X: Any, held_out: Any, dictionary: Any, shape: Any, rate: An
     return LogLikelihood(
         np.where(touched, values, 0.0), np.where(touched, errors, 0.0), np.minimum(everything.ess, rest.ess)
     )
-
-
-def document_completion(
-    model: Any, X: Any, *, rng: RandomState = 0, share: float = 0.5, n_jobs: int | None = 1
-) -> Completion:
-    """Document completion: log probability of the second half of each row's tokens, given the first.
-
-    Each token goes to one half or the other by a keyed coin; ``model.transform`` of the given half says which parts the
-    row is made of, and the other half is predicted with the rates of these parts. For all count models, with or without
-    a prior: what is scored is how well the parts fit, not the prior.
-
-    Parameters
-    ----------
-    model
-        A fitted count model: ``transform`` and ``components_``.
-    X
-        Rows of counts that the model was not fitted to; missing cells are left out.
-    rng
-        Seed of the split. The same for all models that are to be compared.
-    share
-        Share of the tokens that is given.
-    n_jobs
-        Threads; the result is the same for any number.
-
-    Returns
-    -------
-    Completion
-        Mean log probability of a held-out token of each row, and their numbers; ``per_token`` for all rows.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from partwise import PoissonNMF
-    >>> from partwise.likelihood import document_completion
-    >>> X = np.outer([10, 20, 30, 0], [4, 0, 2]) + np.outer([0, 10, 0, 50], [0, 3, 1])
-    >>> model = PoissonNMF(2, random_state=0).fit(X)
-    >>> round(document_completion(model, X).per_token, 2)
-    -0.73
-    """
-    if not 0.0 < share < 1.0:
-        raise InvalidInputError(f"share must be between 0 and 1, got {share}.")
-    data = CountMatrix.build(X, integers=False, caller="document_completion")
-    engine = resolve_engine(None, n_jobs)
-    given, rest = split_tokens(data, key_from(rng), share, engine=engine)
-    activations = np.asarray(model.transform(given), dtype=np.float64)
-    return predict_tokens(rest, activations, np.ascontiguousarray(model.components_.T), engine=engine)

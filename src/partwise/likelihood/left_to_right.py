@@ -9,7 +9,7 @@ import numpy as np
 from partwise.core.keys import RandomState
 from partwise.errors import InvalidInputError
 from partwise.likelihood.kernels.left_to_right import left_to_right_rows
-from partwise.likelihood.problem import LikelihoodProblem, LogLikelihood, require_at_least
+from partwise.likelihood.problem import Floats, LikelihoodProblem, LogLikelihood, require_at_least
 
 
 def left_to_right(
@@ -67,6 +67,7 @@ def left_to_right(
     if conditionals not in ("sampled", "exact"):
         raise InvalidInputError(f'conditionals must be "sampled" or "exact", got {conditionals!r}.')
     problem = LikelihoodProblem.build(X, dictionary, shape, rate, rng=rng, n_jobs=n_jobs)
+    problem.refuse_hopeless("left_to_right", _seconds(problem, n_draws, n_inner, conditionals))
     logs, variances = np.empty((2, problem.n_rows))
     words = problem.key.for_stage("left to right").words
     settings = n_draws, n_inner if conditionals == "sampled" else 0, n_chains, words
@@ -74,7 +75,19 @@ def left_to_right(
     def one(block: tuple[int, int]) -> None:
         left_to_right_rows(problem.model, *settings, *block, logs, variances)
 
-    problem.engine.for_each(one, problem.row_blocks())
+    problem.for_each(one, problem.row_blocks())
     # The conditionals carry the constants themselves.
     ess = np.full(problem.n_rows, float(n_draws))
     return problem.result(logs - problem.constants, np.sqrt(variances), ess)
+
+
+def _seconds(problem: LikelihoodProblem, n_draws: int, n_inner: int, conditionals: str) -> Floats:
+    """Predicted time of each row: allocations of all features on the left, and the conditionals of each."""
+    data, n_components = problem.data, problem.shape.size
+    nonzeros = np.diff(data.indptr).astype(np.float64)
+    of_features = np.square(nonzeros) * n_components
+    if conditionals == "exact":
+        rows = np.repeat(np.arange(problem.n_rows), np.diff(data.indptr))
+        squares = np.square(data.values.astype(np.float64))
+        return np.asarray(1e-9 * n_draws * (of_features + np.bincount(rows, squares, problem.n_rows)))
+    return np.asarray(1e-9 * n_draws * (of_features + n_inner * nonzeros * n_components))

@@ -105,7 +105,7 @@ def posterior_moments(
     moments = TotalMoments(np.zeros(n_rows), means, variances, digammas, allocations)
     tasks = cost.tasks(lattice_moment_rows, problem.model, np.flatnonzero(chosen == LATTICE), LATTICE, moments)
     tasks += cost.tasks(subcount_moment_rows, problem.model, np.flatnonzero(chosen == SUBCOUNT), SUBCOUNT, moments)
-    problem.engine.for_each(operator.call, tasks)
+    problem.for_each(operator.call, tasks)
     lost = np.isnan(moments.log_values)
     if lost.any():
         n = int(np.argmax(lost))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextvars
+import threading
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -19,6 +21,7 @@ from partwise.engines.blocks import Block, Made, first_tokens, row_blocks
 from partwise.engines.local import LocalEngine
 from partwise.engines.resolve import resolve_engine
 from partwise.errors import InvalidInputError
+from partwise.likelihood.averages import log_mean
 from partwise.likelihood.kernels.rows import RowModel
 
 Floats = NDArray[np.float64]
@@ -29,6 +32,8 @@ _TOKENS_AT_ONCE = 4096
 _MOST_LABELS = 2**16
 _BYTES_OF_A_LABEL = 2
 _TOKENS_OF_A_TASK = 2**14
+_SECONDS_OF_A_WAIT = 0.5
+_MOST_HOURS = 1.0
 
 
 @dataclass(frozen=True)
@@ -43,11 +48,14 @@ class LogLikelihood:
         Standard error of each value; 0 where it is exact, infinite where nothing could be learnt.
     ess
         Effective sample size of the particles or draws behind each value; inf where it is exact.
+    pareto_k
+        Of `importance`: index of the weights' tail. Above 0.7 neither value nor error can be trusted.
     """
 
     values: Floats
     std_errors: Floats
     ess: Floats
+    pareto_k: Floats | None = None
 
     @property
     def total(self) -> float:
@@ -58,22 +66,6 @@ class LogLikelihood:
     def total_std_error(self) -> float:
         """Standard error of `total`: rows have independent streams."""
         return float(np.sqrt(np.sum(np.square(self.std_errors))))
-
-
-def log_mean(logs: Floats) -> tuple[Floats, Floats, Floats]:
-    """Log of the mean of each row's exponentials, its standard error, and the effective number of terms.
-
-    The terms of a row are independent and of equal expectation: draws, annealed runs or islands. Where all of them are
-    zero, nothing is known: the error is infinite.
-    """
-    n_terms = logs.shape[1]
-    top = logs.max(axis=1, keepdims=True)
-    known = top[:, 0] > -np.inf
-    terms = np.exp(logs - np.where(known[:, None], top, 0.0))
-    mean = np.where(known, terms.mean(axis=1), 1.0)
-    errors = terms.std(axis=1, ddof=1) / (mean * np.sqrt(n_terms))
-    ess = np.where(known, n_terms * mean**2, 0.0) / np.where(known, np.square(terms).mean(axis=1), 1.0)
-    return top[:, 0] + np.log(mean), np.where(known, errors, np.inf), ess
 
 
 @dataclass(frozen=True)
@@ -168,7 +160,9 @@ class LikelihoodProblem:
         """What all kernels take first; counts are of one type, so that each kernel compiles once."""
         data = self.data
         counts = data.values.astype(np.int64)
-        return RowModel(data.indptr, data.indices, counts, self.dictionary, self.inverse_rates, self.shape, self.rate)
+        rows = data.indptr, data.indices, counts
+        stop = np.zeros(1, np.bool_)
+        return RowModel(*rows, self.dictionary, self.inverse_rates, self.shape, self.rate, stop)
 
     @property
     def n_rows(self) -> int:
@@ -190,6 +184,17 @@ class LikelihoodProblem:
         if self.shape.size > _MOST_LABELS:
             raise InvalidInputError(f"{caller} holds {_MOST_LABELS} components at most, got {self.shape.size}.")
         refuse_long_rows(lengths, n_lanes * _BYTES_OF_A_LABEL, caller, self.first_row)
+
+    def refuse_hopeless(self, caller: str, seconds: Floats) -> None:
+        """Refuse work that would take more than an hour for one row, by its predicted cost."""
+        hours = seconds / 3600.0
+        n = int(np.argmax(hours)) if hours.size else 0
+        if hours.size and hours[n] > _MOST_HOURS:
+            raise InvalidInputError(
+                f"Row {self.first_row + n} of X has {self.data.row_sums[n]:.3g} tokens: {caller} would take about"
+                f" {hours[n]:.2g} hours for it. Use partwise.likelihood.importance or auto, whose cost grows with"
+                " nonzeros."
+            )
 
     def result(self, logs: Floats, std_errors: Floats, ess: Floats) -> LogLikelihood:
         """The answer, from log T[...] of each row: constants added, impossible rows at -inf."""
@@ -223,6 +228,36 @@ class LikelihoodProblem:
             _estimate_rows, self.data, blocks, *shared, reads=[self.inverse_rates], makes=[Made((3,))]
         )
         return np.asarray(found).T
+
+    def for_each(self, work: Callable[[Any], object], blocks: Sequence[Any]) -> None:
+        """Call ``work(block)`` for every block, and let Ctrl-C end it within a second.
+
+        Python sees Ctrl-C between kernels only, and a row of many tokens is one kernel. So the main thread waits while
+        another works, and tells the kernels to return.
+        """
+        if threading.current_thread() is not threading.main_thread():
+            self.engine.for_each(work, blocks)
+            return
+        failed: list[BaseException] = []
+
+        def run() -> None:
+            try:
+                self.engine.for_each(work, blocks)
+            except BaseException as error:
+                failed.append(error)
+
+        worker = threading.Thread(target=contextvars.copy_context().run, args=(run,), daemon=True)
+        stop = self.model.stop
+        worker.start()
+        try:
+            while worker.is_alive():
+                worker.join(_SECONDS_OF_A_WAIT)
+        except BaseException:
+            stop[0] = True
+            worker.join()
+            raise
+        if failed:
+            raise failed[0]
 
     def row_blocks(self, tokens: int = 4096, *most_rows: int) -> list[tuple[int, int]]:
         """Blocks of about so many tokens: work on a row grows with its tokens, not with its nonzeros."""
@@ -286,7 +321,12 @@ def _dictionary(dictionary: Any, n_features: int) -> Floats:
 
 
 def average_draws(
-    problem: LikelihoodProblem, stage: str, n_draws: int, kernel: Callable[..., object], *settings: object
+    problem: LikelihoodProblem,
+    stage: str,
+    n_draws: int,
+    kernel: Callable[..., object],
+    *settings: object,
+    log_normal: bool = False,
 ) -> tuple[Floats, Floats, Floats]:
     """Log mean, standard error and effective sample size of each row; draws of all rows never exist at once.
 
@@ -305,6 +345,8 @@ def average_draws(
         rows to ``logs`` (rows x draws), with the random numbers that ``words`` address.
     settings
         The estimator's own.
+    log_normal
+        Whether logarithms of draws are about normal: see `log_mean`.
     """
     require_at_least(2, n_draws=n_draws)
     words = problem.key.for_stage(stage).words
@@ -314,9 +356,9 @@ def average_draws(
         start, stop = block
         logs = np.empty((stop - start, n_draws))
         kernel(problem.model, *settings, words, start, stop, logs)
-        values[start:stop], errors[start:stop], ess[start:stop] = log_mean(logs)
+        values[start:stop], errors[start:stop], ess[start:stop] = log_mean(logs, log_normal=log_normal)
 
-    problem.engine.for_each(one, problem.row_blocks(_TOKENS_AT_ONCE, _ROWS_AT_ONCE))
+    problem.for_each(one, problem.row_blocks(_TOKENS_AT_ONCE, _ROWS_AT_ONCE))
     return values, errors, ess
 
 

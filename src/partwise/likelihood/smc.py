@@ -10,14 +10,18 @@ from partwise.core.keys import RandomState
 from partwise.engines.blocks import row_blocks
 from partwise.errors import InvalidInputError
 from partwise.kernels.streams import new_stream
+from partwise.likelihood.averages import log_mean
 from partwise.likelihood.kernels.lanes import N_LANES, new_lanes
 from partwise.likelihood.kernels.rows import Integers, row_buffers
 from partwise.likelihood.kernels.smc import OWN_LOOKAHEAD, OWN_STAGES, ParticleSettings, most_stages, smc_rows
-from partwise.likelihood.problem import Floats, LikelihoodProblem, LogLikelihood, log_mean
+from partwise.likelihood.problem import Floats, LikelihoodProblem, LogLikelihood
 
 RESAMPLE_BELOW = 0.9  # variance x time is flat around it
 
 _TOKENS_AT_ONCE = 4096
+# Measured: nanoseconds of a token, particle and component in one sweep, and how many sweeps a row usually has.
+_NANOSECONDS = 0.3
+_USUAL_SWEEPS = 8
 
 
 def smc(
@@ -91,7 +95,7 @@ def smc(
         n_draws // n_islands, n_stages or OWN_STAGES, OWN_LOOKAHEAD if lookahead is None else lookahead, resample_below
     )
     islands, ess = smc_islands(problem, np.arange(problem.n_rows), n_islands, settings)
-    values, errors, _ = log_mean(islands)
+    values, errors, _ = log_mean(islands, log_normal=True)
     return problem.result(values, errors, ess.sum(axis=1))
 
 
@@ -112,15 +116,22 @@ def smc_islands(
     longest = np.zeros(problem.n_rows)
     longest[rows] = lengths
     problem.check_labels("smc", longest, n_lanes)
+    problem.refuse_hopeless("smc", np.where(longest > 0, smc_seconds(problem, n_islands * settings.n_particles), 0.0))
 
     def one(block: tuple[int, int]) -> None:
         start, stop = block
         part = rows[start:stop]
-        row = row_buffers(problem.data.indptr, part, n_components)
+        row = row_buffers(problem.data.indptr, part, n_components, problem.model.stop)
         longest = int(lengths[start:stop].max())
-        room = new_lanes(row.counts.size, n_components, longest, n_lanes, most_stages(settings.n_stages))
+        sizes = row.counts.size, n_components, longest, n_lanes, most_stages(settings.n_stages)
+        room = new_lanes(problem.model.stop, *sizes)
         how = problem.first_row, settings, together, first_island // together
         smc_rows(problem.model, part, *how, words, new_stream(), row, room, out[start:stop], ess[start:stop])
 
-    problem.engine.for_each(one, row_blocks(np.concatenate(([0], np.cumsum(lengths))), _TOKENS_AT_ONCE))
+    problem.for_each(one, row_blocks(np.concatenate(([0], np.cumsum(lengths))), _TOKENS_AT_ONCE))
     return out, ess
+
+
+def smc_seconds(problem: LikelihoodProblem, n_draws: int, n_sweeps: int = _USUAL_SWEEPS) -> Floats:
+    """Predicted time of each row, from its tokens."""
+    return np.asarray(1e-9 * _NANOSECONDS * n_sweeps * n_draws * problem.shape.size * problem.data.row_sums)

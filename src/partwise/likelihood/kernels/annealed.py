@@ -17,8 +17,9 @@ from partwise.likelihood.kernels.lanes import (
     stratified_uniforms,
     take_token,
 )
+from partwise.likelihood.kernels.mode import find_mode
 from partwise.likelihood.kernels.rows import Floats, Integers, OpenRow, RowBuffers, RowModel, Words, gather_row
-from partwise.likelihood.kernels.tokens import expected_allocations, in_turn
+from partwise.likelihood.kernels.tokens import in_turn
 
 # The path begins with shapes that are raised by so many times the tokens that each component may expect: with fewer the
 # first weights are uneven, with more the path is longer.
@@ -30,9 +31,9 @@ _ALONE = 1  # particle in each island: runs are independent
 def _prepare(row: RowBuffers, size: OpenRow, room: Lanes) -> None:
     """The first target, the same for all runs of a row."""
     set_weights(row, size, room)
-    expected_allocations(row, size, room.first_shapes, room.expected)
+    find_mode(row, size, row.shapes, room.mode)
     for k in range(size.n_components):
-        room.first_shapes[k] = row.shapes[k] + _FIRST_TOKENS * max(room.first_shapes[k], 0.0)
+        room.first_shapes[k] = row.shapes[k] + _FIRST_TOKENS * room.mode.totals[k]
 
 
 @inner_kernel
@@ -57,6 +58,8 @@ def _begin(stream: Stream, row: RowBuffers, size: OpenRow, room: Lanes) -> None:
     for k in range(n_open):
         room.shapes[k] = room.first_shapes[k]
     for i in range(size.n_tokens):
+        if room.stop[0]:
+            return
         stratified_uniforms(stream, RANDOM, _ALONE, room.uniforms)
         draw_components(room.tokens[i], n_open, room)
         take_token(i, room)
@@ -100,6 +103,8 @@ def annealed_rows(
         for first in range(0, out.shape[1], room.drawn.size):
             _begin(stream, row, size, room)
             for t in range(1, n_temperatures + 1):
+                if room.stop[0]:
+                    return
                 _set_shapes(row, size.n_components, t / n_temperatures, room)
                 if t < n_temperatures:
                     _move(stream, size.n_components, size.n_tokens, room)

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from partwise.kernels.gamma_functions import log_gamma_difference
 from partwise.kernels.inner import inner_kernel
 from partwise.kernels.streams import Stream, next_uint64, next_uniform
-from partwise.likelihood.kernels.rows import Floats, Integers, OpenRow, RowBuffers
+from partwise.likelihood.kernels.mode import Mode, new_mode
+from partwise.likelihood.kernels.rows import Flag, Floats, Integers, OpenRow, RowBuffers
 
 Labels = NDArray[np.uint16]
 Places = NDArray[np.int32]
@@ -56,6 +57,10 @@ class Lanes(NamedTuple):
         Room for ordering tokens, and for logarithms.
     schedule
         After which stages particles are resampled and moved.
+    mode
+        The mode of the posterior of the mixing proportions.
+    stop
+        Whether to return early.
     """
 
     weights: Floats
@@ -81,9 +86,11 @@ class Lanes(NamedTuple):
     starts: Places
     table: Floats
     schedule: NDArray[np.bool_]
+    mode: Mode
+    stop: Flag
 
 
-def new_lanes(n_features: int, n_components: int, n_tokens: int, n_lanes: int, n_stages: int = 0) -> Lanes:
+def new_lanes(stop: Flag, n_features: int, n_components: int, n_tokens: int, n_lanes: int, n_stages: int = 0) -> Lanes:
     """Room for rows of at most so many nonzeros and tokens."""
     padded = -(-n_components // GROUP) * GROUP
     log_weights, log_gammas, products, uniforms, rests, totals, drawn, means, sizes = np.zeros((9, n_lanes))
@@ -111,6 +118,8 @@ def new_lanes(n_features: int, n_components: int, n_tokens: int, n_lanes: int, n
         starts=np.zeros(n_tokens + 1, np.int32),
         table=np.zeros(TABLE_SIZE),
         schedule=np.zeros(n_stages, np.bool_),
+        mode=new_mode(n_features, n_components),
+        stop=stop,
     )
 
 
@@ -242,6 +251,8 @@ def take_token(token: int, room: Lanes) -> None:
 def gibbs_sweep(stream: Stream, n_tokens: int, n_open: int, n_particles: int, room: Lanes) -> None:
     """Draw the first ``n_tokens`` anew in all lanes, one after the other, with uniform numbers spread over islands."""
     for token in range(n_tokens):
+        if room.stop[0]:
+            return
         for s in range(room.drawn.size):
             room.counts[room.labels[token, s], s] -= 1.0
         stratified_uniforms(stream, RANDOM, n_particles, room.uniforms)

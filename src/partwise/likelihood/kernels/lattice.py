@@ -119,6 +119,8 @@ def run_lattice(row: RowBuffers, size: OpenRow, start: int, stop: int, walk: Wal
         states[present_states(walk, size, 0)[0]] = math.ldexp(1.0, START)
     lower = 0.0
     for m in range(start, stop):
+        if row.stop[0]:
+            return False
         feature = walk.order[m]
         share = _least_share(row, size, feature, m)
         if lower * share < _RESCALE_BELOW:
@@ -138,7 +140,7 @@ def lattice_rows(model: RowModel, rows: Integers, most_tokens: int, most_states:
 
     NaN where states that matter may have fallen below the range of doubles on the way.
     """
-    row = row_buffers(model.indptr, rows, model.dictionary.shape[1])
+    row = row_buffers(model.indptr, rows, model.dictionary.shape[1], model.stop)
     walk = make_walk(model.dictionary.shape[1], most_tokens)
     states = np.zeros(most_states + 2)
     for n in rows:
@@ -163,7 +165,7 @@ def lattice_rows(model: RowModel, rows: Integers, most_tokens: int, most_states:
 @kernel
 def wide_lattice_rows(model: RowModel, rows: Integers, most_tokens: int, most_states: int, out: Floats) -> None:
     """``out[rows] = log(T[Π_f (q_f·y)^x_f])``, for rows of up to so many open tokens and states."""
-    row = row_buffers(model.indptr, rows, model.dictionary.shape[1])
+    row = row_buffers(model.indptr, rows, model.dictionary.shape[1], model.stop)
     walk = make_walk(model.dictionary.shape[1], most_tokens)
     states = np.zeros(most_states + 2)
     for n in rows:
@@ -179,6 +181,8 @@ def _wide_sum(row: RowBuffers, size: OpenRow, walk: Walk, states: Floats) -> flo
     """Log of the sum over states after all tokens."""
     states[present_states(walk, size, 0)[0]] = 0.0
     for m in range(size.n_tokens):
+        if row.stop[0]:
+            return -math.inf
         for k in range(size.n_components):
             log_weight = math.log(row.weights[walk.order[m], k]) - math.log(size.total_shape + m)
             walk.tables[k, 0] = -math.inf

@@ -191,6 +191,8 @@ def _allocate(
             if m + 1 < high:
                 run_lattice(row, size, m, m + 1, walk, states)
         for m in range(high - 1, low - 1, -1):
+            if row.stop[0]:
+                return False
             feature = walk.order[m]
             fill_tables(row, size, feature, m, walk)
             _backward_step(levels, m - low, backward, n_components, m, walk, states, shares)
@@ -213,7 +215,7 @@ def _allocate(
 @kernel
 def lattice_moment_rows(model: RowModel, rows: Integers, most_tokens: int, most_states: int, out: TotalMoments) -> None:
     """Posterior moments of some rows of up to so many open tokens and states."""
-    row = row_buffers(model.indptr, rows, model.dictionary.shape[1])
+    row = row_buffers(model.indptr, rows, model.dictionary.shape[1], model.stop)
     walk = make_walk(model.dictionary.shape[1], most_tokens)
     states, backward = np.zeros(most_states + 2), np.zeros(most_states + 2)
     marginals, shares = np.zeros((model.dictionary.shape[1], most_tokens + 1)), np.zeros(model.dictionary.shape[1])

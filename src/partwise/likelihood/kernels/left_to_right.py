@@ -122,6 +122,8 @@ def left_to_right_rows(
             left[k] = model.rate[k]
         for w in range(counts.size + 1):
             top = -np.inf
+            if model.stop[0]:
+                return
             for s in range(n_draws):
                 chain = totals[s % n_chains]
                 if w > 0:
@@ -146,6 +148,8 @@ def left_to_right_rows(
                     logs[s] = total
                 top = max(top, logs[s])
             mean, squares = 0.0, 0.0
+            if model.stop[0]:
+                return
             for s in range(n_draws):
                 weight = math.exp(logs[s] - top)
                 mean += weight / n_draws

@@ -268,7 +268,7 @@ def _next_outer(positions: Integers, n_nodes: int) -> int:
 @kernel
 def quadrature_rows(model: RowModel, rows: Integers, rules: StickRules, out: Floats) -> None:
     """``out[rows] = log(T[Π_f (q_f·y)^x_f])``, for rows whose open components and tokens the rules are made for."""
-    buffers = row_buffers(model.indptr, rows, model.dictionary.shape[1])
+    buffers = row_buffers(model.indptr, rows, model.dictionary.shape[1], model.stop)
     weights, counts = buffers.weights, buffers.counts
     most_features = counts.size
     n_sticks, n_nodes = rules.nodes.shape
@@ -297,6 +297,8 @@ def quadrature_rows(model: RowModel, rows: Integers, rules: StickRules, out: Flo
             for i in range(n_outer):
                 outer.positions[i] = 0
             while level >= 0:
+                if model.stop[0]:
+                    return
                 _move_outer(level, rules, weights, n_features, outer)
                 base, rest = outer.bases[n_outer], outer.rests[n_outer]
                 for f in range(n_features):

@@ -19,13 +19,17 @@ from partwise.kernels.jit import kernel
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
+Flag = NDArray[np.bool_]
 Words = tuple[np.uint64, np.uint64, np.uint64]  # of a key: seed, stage and chain, iteration
 
 _SMALL = 1e-290  # well above the smallest double with all its digits, 2.2e-308
 
 
 class RowModel(NamedTuple):
-    """Rows of counts (CSR) and the model: w_fk, 1 / (b_k + e_nk) (one row where nothing is missing), a_k and b_k."""
+    """Rows of counts (CSR) and the model: w_fk, 1 / (b_k + e_nk) (one row where nothing is missing), a_k and b_k.
+
+    ``stop[0]`` is set when somebody pressed Ctrl-C: kernels look at it at least every second, and return early.
+    """
 
     indptr: Integers
     indices: NDArray[np.int32]
@@ -34,6 +38,7 @@ class RowModel(NamedTuple):
     inverse_rates: Floats
     shape: Floats
     rate: Floats
+    stop: Flag
 
 
 class OpenRow(NamedTuple):
@@ -71,6 +76,8 @@ class RowBuffers(NamedTuple):
         Tokens that can only belong to a component, for all components.
     owners
         The component of each stored entry of the row that is settled, -1 for open ones.
+    stop
+        Whether to return early: see `RowModel`.
     """
 
     weights: Floats
@@ -80,6 +87,7 @@ class RowBuffers(NamedTuple):
     components: Integers
     settled: Integers
     owners: Integers
+    stop: Flag
 
 
 @inner_kernel
@@ -119,7 +127,7 @@ def _token_weights(model: RowModel, feature: int, rate_row: int, out: Floats, ou
 
 
 @kernel
-def row_buffers(indptr: Integers, rows: Integers, n_components: int) -> RowBuffers:
+def row_buffers(indptr: Integers, rows: Integers, n_components: int, stop: Flag) -> RowBuffers:
     """Buffers for the longest of some rows."""
     longest = 1
     for n in rows:
@@ -132,6 +140,7 @@ def row_buffers(indptr: Integers, rows: Integers, n_components: int) -> RowBuffe
         np.zeros(n_components, np.int64),
         np.zeros(n_components, np.int64),
         np.zeros(longest, np.int64),
+        stop,
     )
 
 
@@ -268,7 +277,7 @@ def row_costs(
     sub-counts``; ``out_shapes[i]`` has the shapes of the open components first. All start as zeros, which is what rows
     without open tokens keep.
     """
-    buffers = row_buffers(model.indptr, rows, model.dictionary.shape[1])
+    buffers = row_buffers(model.indptr, rows, model.dictionary.shape[1], model.stop)
     for i in range(rows.size):
         n_features, n_components, n_tokens, _, _ = gather_row(model, rows[i], buffers)
         if n_tokens == 0:

@@ -101,6 +101,8 @@ def activation_draws(
         for k in range(n_components):
             point[k] = shape[k] / rate[k]
         for s in range(-burn_in, out.shape[1]):
+            if model.stop[0]:
+                return
             if given_counts:
                 allocate(stream, counts, token_weights, point, weights, drawn, totals)
             expected = 0.0

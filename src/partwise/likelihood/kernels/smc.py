@@ -95,6 +95,8 @@ def _take_in(
     counts, shapes, ahead, products = room.counts, room.shapes, room.ahead, room.products
     n_open = size.n_components
     for i in range(first, last):
+        if room.stop[0]:
+            return
         f = room.tokens[i]
         for k in range(n_open):
             least = max(least_shape - row.shapes[k], 0.0)
@@ -182,8 +184,10 @@ def smc_rows(
         if n_tokens == 0:
             continue
         set_weights(row, size, room)
-        look_ahead(row, size, settings.lookahead, room.ahead, room.expected)
         n_steps = _count_shape_steps(row.shapes, n_open) if settings.lookahead != 0.0 else 0
+        for k in range(n_open):
+            room.shapes[k] = max(row.shapes[k], _LEAST_CONCENTRATION / n_open) if n_steps > 0 else row.shapes[k]
+        look_ahead(row, size, room.shapes, settings.lookahead, room.mode, room.ahead, room.expected)
         n_token_stages = _count_token_stages(settings.n_stages, n_tokens)
         n_stages = n_token_stages + n_steps
         for batch in range(-1 if n_stages > 1 else 0, out.shape[1] // islands_per_batch):
@@ -193,6 +197,8 @@ def smc_rows(
             seek(stream, words[0], words[1], address, first_row + rows[i])
             _begin(stream, row, size, least_shape, room)
             for stage in range(1, n_stages + 1):
+                if room.stop[0]:
+                    return
                 if stage > n_token_stages:
                     least_shape = least_shape * _SHAPE_STEP if stage < n_stages else 0.0
                 first = n_tokens * min(stage - 1, n_token_stages) // n_token_stages

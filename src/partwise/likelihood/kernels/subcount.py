@@ -17,7 +17,16 @@ import numpy as np
 
 from partwise.kernels.inner import inline_kernel, inner_kernel
 from partwise.kernels.jit import kernel
-from partwise.likelihood.kernels.rows import Floats, Integers, OpenRow, RowBuffers, RowModel, gather_row, row_buffers
+from partwise.likelihood.kernels.rows import (
+    Flag,
+    Floats,
+    Integers,
+    OpenRow,
+    RowBuffers,
+    RowModel,
+    gather_row,
+    row_buffers,
+)
 
 # Exponents of two within which all g_y must lie to be computed as plain numbers, and how small scales s may be for q s
 # not to be lost where a is as large as 1 / s.
@@ -197,7 +206,7 @@ def _log_convolve(address: int, top: int, digits: Digits, cumulants: Floats, coe
 
 @inner_kernel
 def _fill_coefficients(
-    size: int, n_features: int, only_last: bool, logs: bool, digits: Digits, cumulants: Floats, out: Floats
+    stop: Flag, size: int, n_features: int, only_last: bool, logs: bool, digits: Digits, cumulants: Floats, out: Floats
 ) -> None:
     """Fill in g_y (or its logarithm) for all sub-counts, or, if ``only_last``, for those that the last one needs."""
     out[0] = 0.0 if logs else 1.0
@@ -206,7 +215,7 @@ def _fill_coefficients(
     for i in range(n_features):
         digits.present[i] = 0
     address = 0
-    while address < size - 1:
+    while address < size - 1 and not stop[0]:
         top = max(top, count_up(digits.present, digits.limits)[0])
         address += 1
         if only_last and top == last and digits.present[last] == digits.limits[last]:
@@ -235,7 +244,7 @@ def solve_row(
                 cumulants[i] = np.logaddexp(cumulants[i], terms[i])
             else:
                 cumulants[i] += row.shapes[k] * terms[i]
-    _fill_coefficients(number, size.n_features, only_last, logs, digits, cumulants, out)
+    _fill_coefficients(row.stop, number, size.n_features, only_last, logs, digits, cumulants, out)
     log_value = out[number - 1] if logs else math.log(out[number - 1])
     for f in range(size.n_features):
         log_value += math.lgamma(row.counts[f] + 1.0) - row.counts[f] * math.log(digits.scales[f])
@@ -245,7 +254,7 @@ def solve_row(
 @kernel
 def subcount_rows(model: RowModel, rows: Integers, most_features: int, most_subcounts: int, out: Floats) -> None:
     """``out[rows] = log(T[Π_f (q_f·y)^x_f])``, for rows of up to so many open features and sub-counts."""
-    row = row_buffers(model.indptr, rows, model.dictionary.shape[1])
+    row = row_buffers(model.indptr, rows, model.dictionary.shape[1], model.stop)
     digits = make_digits(most_features)
     terms, cumulants, coefficients = np.zeros(most_subcounts), np.zeros(most_subcounts), np.zeros(most_subcounts)
     for n in rows:

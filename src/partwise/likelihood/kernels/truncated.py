@@ -1,0 +1,149 @@
+"""A normal distribution of mixing proportions that is cut off at 0: the posterior of large counts near the edge.
+
+Where counts are large the likelihood is close to normal in the proportions themselves, and a component that is all but
+absent is cut off at 0. In logarithms that is a long curved tail.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from partwise.kernels.inner import inner_kernel
+from partwise.kernels.streams import Stream, next_exponential, next_normal, next_uniform
+from partwise.likelihood.kernels.mode import Mode, cholesky, solve
+from partwise.likelihood.kernels.rows import Floats, Integers, OpenRow, RowBuffers
+
+# Somewhat wider than the likelihood's own: a proposal must have the longer tails.
+_SPREAD = 1.15
+# Added to the precision: no proportion varies by more than about one.
+_LEAST_PRECISION = 1.0
+_EASY = 0.4  # bounds up to here, in standard deviations, that plain rejection reaches soon
+_FAR = 30.0
+_HALF_LOG_TWO_PI = 0.5 * math.log(2.0 * math.pi)
+
+
+class TruncatedNormal(NamedTuple):
+    """Proportions of all components but the largest, which has the rest.
+
+    Attributes
+    ----------
+    components
+        The components in the order of the rows of ``factor``, the largest last.
+    centre
+        Mean, before the cut.
+    factor
+        Lower Cholesky factor of the precision.
+    offsets
+        Room: proportions less their mean.
+    """
+
+    components: Integers
+    centre: Floats
+    factor: Floats
+    offsets: Floats
+
+
+def new_truncated_normal(n_components: int) -> TruncatedNormal:
+    """Room for so many components."""
+    centre, offsets = np.zeros((2, n_components))
+    return TruncatedNormal(np.zeros(n_components, np.int64), centre, np.zeros((n_components, n_components)), offsets)
+
+
+@inner_kernel
+def fit_truncated_normal(row: RowBuffers, size: OpenRow, mode: Mode, out: TruncatedNormal) -> None:
+    """``factor = cholesky((counts / rates**2 * d.T) @ d)``, ``centre = shares + solve(..., d.T @ (counts / rates))``.
+
+    With d_fk = q_fk - q_f,largest and rates at the mode: one Newton step for the likelihood of the proportions.
+    """
+    n_open = size.n_components
+    largest = 0
+    for k in range(n_open):
+        if mode.shares[k] > mode.shares[largest]:
+            largest = k
+    n_free = n_open - 1
+    for i in range(n_free):
+        out.components[i] = i if i < largest else i + 1
+        out.centre[i] = 0.0
+        for j in range(i):
+            out.factor[i, j] = 0.0
+        out.factor[i, i] = _LEAST_PRECISION
+    out.components[n_free] = largest
+    for f in range(size.n_features):
+        rate = 0.0
+        for k in range(n_open):
+            rate += row.weights[f, k] * mode.shares[k]
+        scale = row.counts[f] / rate
+        for i in range(n_free):
+            slope = row.weights[f, out.components[i]] - row.weights[f, largest]
+            out.centre[i] += scale * slope
+            for j in range(i + 1):
+                other = row.weights[f, out.components[j]] - row.weights[f, largest]
+                out.factor[i, j] += scale / rate * slope * other
+    cholesky(n_free, out.factor)
+    solve(out.factor, n_free, out.centre)
+    for i in range(n_free):
+        out.centre[i] += mode.shares[out.components[i]]
+
+
+@inner_kernel
+def _normal_above(stream: Stream, bound: float) -> float:
+    """A standard normal number above a bound (Robert 1995)."""
+    if bound < _EASY:
+        while True:
+            value = next_normal(stream)
+            if value > bound:
+                return value
+    steepness = 0.5 * (bound + math.sqrt(bound * bound + 4.0))
+    while True:
+        value = bound + next_exponential(stream) / steepness
+        if next_uniform(stream) < math.exp(-0.5 * (value - steepness) ** 2):
+            return value
+
+
+@inner_kernel
+def _log_normal_cdf(x: float) -> float:
+    """``scipy.special.log_ndtr(x)``, to a few digits far below 0."""
+    if x > -_FAR:
+        return math.log(0.5 * math.erfc(-x / math.sqrt(2.0)))
+    return -0.5 * x * x - math.log(-x) - _HALF_LOG_TWO_PI
+
+
+@inner_kernel
+def _given_later(i: int, n_free: int, normal: TruncatedNormal) -> float:
+    """Mean of proportion i given those after it, whose offsets are known."""
+    total = 0.0
+    for j in range(i + 1, n_free):
+        total += normal.factor[j, i] * normal.offsets[j]
+    return float(normal.centre[i] - total / normal.factor[i, i])
+
+
+@inner_kernel
+def draw_truncated_normal(stream: Stream, n_open: int, normal: TruncatedNormal, logs: Floats, lane: int) -> bool:
+    """Draw log proportions, one after the other, each cut off at 0 given those drawn; False if their sum is above 1."""
+    n_free, rest = n_open - 1, 1.0
+    for i in range(n_free - 1, -1, -1):
+        mean, spread = _given_later(i, n_free, normal), _SPREAD / normal.factor[i, i]
+        value = max(mean + spread * _normal_above(stream, -mean / spread), 1e-300)
+        normal.offsets[i] = value - normal.centre[i]
+        logs[normal.components[i], lane] = math.log(value)
+        rest -= value
+    logs[normal.components[n_free], lane] = math.log(rest) if rest > 0.0 else 0.0
+    return rest > 0.0
+
+
+@inner_kernel
+def log_truncated_normal(n_open: int, normal: TruncatedNormal, logs: Floats, shares: Floats, lane: int) -> float:
+    """Log density of what `draw_truncated_normal` draws, in log ratios."""
+    n_free = n_open - 1
+    value = logs[normal.components[n_free], lane]
+    for i in range(n_free - 1, -1, -1):
+        mean, spread = _given_later(i, n_free, normal), _SPREAD / normal.factor[i, i]
+        share = shares[normal.components[i], lane]
+        normal.offsets[i] = share - normal.centre[i]
+        distance = (share - mean) / spread
+        value += logs[normal.components[i], lane] - 0.5 * distance * distance - _HALF_LOG_TWO_PI
+        value -= math.log(spread) + _log_normal_cdf(mean / spread)
+    return float(value)

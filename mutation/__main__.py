@@ -14,6 +14,7 @@ import argparse
 import json
 import os
 import queue
+import signal
 import subprocess
 import sys
 from collections import Counter
@@ -22,6 +23,8 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import replace
 from itertools import accumulate
 from pathlib import Path
+
+import pytest
 
 from mutation.calls import Calls
 from mutation.ledger import Explanations, Ledger, Result
@@ -40,29 +43,36 @@ def package_of(module: str) -> str:
     return Path(module).parts[0]
 
 
-def trace(base: Path, traced: Path, packages: Iterable[str]) -> Calls:
-    """Run the tests that have not been traced yet, once, and say which functions they call."""
-    files = Calls(base, traced).untraced(base, [f"tests/{package}" for package in sorted(set(packages))])
+def trace(base: Path, traced: Path, packages: Iterable[str], processes: int) -> Calls:
+    """Run the tests that have not been traced as they are today, once, and say which functions they call.
+
+    Lines of an interrupted run do not count, because they may lack tests of a file.
+    """
+    files = Calls(base, traced).untraced(base, [f"tests/{package}" for package in packages])
     if files:
         print(f"tracing {len(files)} files of tests, once", flush=True)
-        environment = {**os.environ, "MUTATION_CALLS": str(traced), "CI": "1"}
+        unfinished = traced.with_suffix(".unfinished")
+        unfinished.unlink(missing_ok=True)
+        environment = {**os.environ, "MUTATION_CALLS": str(unfinished), "CI": "1"}
         environment["PYTHONPATH"] = os.pathsep.join([str(base / "src"), str(ROOT)])
         environment.pop("NUMBA_CACHE_DIR", None)
-        command = [sys.executable, "-m", "pytest", "-p", "mutation.tracing", "-p", "no:cacheprovider", "-q", "-n", "2"]
-        subprocess.run([*command, *files], cwd=base, env=environment, check=False)
+        command = [sys.executable, "-m", "pytest", "-p", "mutation.tracing", "-p", "no:cacheprovider", "-q"]
+        command += ["-n", str(processes)] if processes > 1 else []
+        code = subprocess.run([*command, *files], cwd=base, env=environment, check=False).returncode
+        # Files of slow tests alone have nothing to trace.
+        if code not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.NO_TESTS_COLLECTED):
+            raise RuntimeError(f"pytest could not trace the tests (exit code {code})")
+        if unfinished.exists():
+            with traced.open("a", encoding="utf-8") as file:
+                file.write(unfinished.read_text(encoding="utf-8"))
     return Calls(base, traced)
 
 
 def attempt(runner: Runner, tree: Tree, calls: Calls, mutant: Mutant) -> Outcome:
     """Plant a mutant, run its tests, and undo it."""
     tests = calls.of(package_of(mutant.module), mutant.module, mutant.function)
-    tests = [
-        test
-        for test, before in zip(tests, accumulate((t.seconds for t in tests), initial=0.0), strict=False)
-        if before < BUDGET
-    ]
-    if not tests:
-        return Outcome("survived", "no test of its package calls it", 0.0)
+    spent = accumulate((test.seconds for test in tests), initial=0.0)
+    tests = [test for test, before in zip(tests, spent, strict=False) if before < BUDGET]
     tree.plant(mutant)
     try:
         return runner.run(tree.path, tests)
@@ -108,9 +118,13 @@ def work(mutants: Sequence[Mutant], ledger: Ledger, calls: Calls, processes: int
             free.put(tree)
 
     with ThreadPoolExecutor(len(trees)) as pool:
-        for future in as_completed([pool.submit(one, mutant) for mutant in waiting]):
-            results.append(future.result())
-            print(f"{len(results)}/{len(mutants)} {describe(results[-1])}", flush=True)
+        try:
+            for future in as_completed([pool.submit(one, mutant) for mutant in waiting]):
+                results.append(future.result())
+                print(f"{len(results)}/{len(mutants)} {describe(results[-1])}", flush=True)
+        except BaseException:  # above all Ctrl-C: end with the mutants that run now
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
     return results
 
 
@@ -143,12 +157,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--least", type=float, default=0.9, help="the rate below which it exits with 1 (default 0.9)")
     parser.add_argument("--out", type=Path, default=OUT, help="folder of copies and results (default out/mutation)")
     options = parser.parse_args(arguments)
+    # A shell has processes in the background ignore Ctrl-C, and so would the fits that tests interrupt.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     out = options.out.absolute()
-    chosen = choose(all_mutants(ROOT), options.number, options.seed)
+    found = all_mutants(ROOT)
+    chosen = choose(found, options.number, options.seed)
     mutants = [mutant for mutant in chosen if mutant.module.startswith(tuple(options.only.split(",")))]
     refresh(ROOT, out / "base")
-    calls = trace(out / "base", out / "calls.jsonl", [package_of(mutant.module) for mutant in mutants])
-    results = work(mutants, Ledger(out / "results.jsonl", ROOT), calls, options.processes, out)
+    packages = {package_of(mutant.module) for mutant in mutants}
+    if not all((ROOT / "tests" / package).is_dir() for package in packages):  # one is tested by others
+        packages = set(map(package_of, found))
+    calls = trace(out / "base", out / "calls.jsonl", packages, options.processes)
+    results = work(mutants, Ledger(out / "results.jsonl", out / "base"), calls, options.processes, out)
     for result in results:  # once more together, with the reasons of those that are explained
         if result.outcome == "survived":
             entry = Explanations().of(result.mutant)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import json
 import re
@@ -17,10 +16,23 @@ SHARED = re.compile(r"scope=|functools|lru_cache|@cache|njit")
 LEFT_OUT = ("*_sklearn.py", "test_kernel_cache.py")
 
 
-@functools.cache
-def digest(file: Path) -> str:
-    """The content of a file of tests, in a few letters: what was traced of another content does not count."""
-    return hashlib.sha256(file.read_bytes()).hexdigest()[:16]
+def digest(files: Iterable[Path], root: Path) -> str:
+    """The names and contents of some files, in a few letters."""
+    found = hashlib.sha256()
+    for file in sorted(files):
+        found.update(file.relative_to(root).as_posix().encode() + b"\0" + file.read_bytes() + b"\0")
+    return found.hexdigest()[:16]
+
+
+def digest_of_code(root: Path) -> str:
+    """What every test depends on: the sources, and what the tests share."""
+    shared = (file for file in (root / "tests").rglob("*.py") if not file.name.startswith("test_"))
+    return digest([*(root / "src").rglob("*.py"), *shared], root)
+
+
+def digest_of_test(code: str, file: Path) -> str:
+    """What was traced with other sources, or of another content of the file, does not count."""
+    return hashlib.sha256(code.encode() + file.read_bytes()).hexdigest()[:16]
 
 
 @dataclass(frozen=True)
@@ -42,10 +54,14 @@ class Calls:
 
     def __init__(self, root: Path, traced: Path) -> None:
         lines = traced.read_text(encoding="utf-8").splitlines() if traced.exists() else []
+        code = digest_of_code(root)
+        current = {
+            file.relative_to(root).as_posix(): digest_of_test(code, file)
+            for file in (root / "tests").rglob("test_*.py")
+        }
         found: dict[str, Test] = {}
         for line in map(json.loads, lines):
-            file = root / line["test"].partition("::")[0]
-            if file.exists() and digest(file) == line["digest"]:
+            if current.get(line["test"].partition("::")[0]) == line["digest"]:
                 found[line["test"]] = Test(line["test"], line["seconds"], frozenset(line["calls"]))
         shared = {name for name in {test.file for test in found.values()} if SHARED.search((root / name).read_text())}
         together = {name: _union(test.calls for test in found.values() if test.file == name) for name in shared}
@@ -69,17 +85,12 @@ class Calls:
     def of(self, package: str, module: str, function: str) -> list[Test]:
         """The tests of a package that call a function, fast ones first.
 
-        Of a function that no test was seen to call since it is new: those that call its module, or else all. A package
+        If none was seen to call it: all tests of the package, since a process of its own cannot be traced. A package
         without tests of its own is tested by others.
         """
         own = self.of_package(package)
-        called = {f"{module}:{function}"} & self._known or {c for c in self._known if c.startswith(f"{module}:")}
-        calling = [test for test in own if test.calls & called] if called else own
+        calling = [test for test in own if f"{module}:{function}" in test.calls] or own
         return sorted(calling, key=lambda test: test.seconds)
-
-    @functools.cached_property
-    def _known(self) -> frozenset[str]:
-        return _union(test.calls for test in self.tests)
 
 
 def _union(sets: Iterable[frozenset[str]]) -> frozenset[str]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import threading
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
+from mutation.calls import digest, digest_of_code
 from mutation.operators import Mutant
 from mutation.trial import Outcome
 
@@ -27,11 +27,15 @@ class Result:
 
 
 class Ledger:
-    """A file of JSON lines. A killed mutant stays killed; a survivor is tried again when the tests have changed."""
+    """A file of JSON lines. A mutant is tried again when the test that killed it has changed, or is gone.
+
+    A survivor is tried again when the sources or the tests of its package have changed.
+    """
 
     def __init__(self, file: Path, root: Path) -> None:
         self._file = file
         self._root = root
+        self._code = digest_of_code(root)
         self._lock = threading.Lock()
         file.parent.mkdir(parents=True, exist_ok=True)
         lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
@@ -40,7 +44,7 @@ class Ledger:
     def known(self, mutant: Mutant, package: str) -> Result | None:
         """The result of an earlier run, if it still holds."""
         line = self._known.get(mutant.key)
-        if line is None or (line["outcome"] == "survived" and line["tests"] != self._tests(package)):
+        if line is None or line["tests"] != self._tests(package, line["outcome"], line["by"]):
             return None
         return Result(mutant, line["outcome"], line["by"], line["seconds"])
 
@@ -57,17 +61,19 @@ class Ledger:
             "outcome": outcome.outcome,
             "by": outcome.by,
             "seconds": outcome.seconds,
-            "tests": self._tests(package),
+            "tests": self._tests(package, outcome.outcome, outcome.by),
         }
         with self._lock, self._file.open("a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")
         return Result(mutant, outcome.outcome, outcome.by, outcome.seconds)
 
-    def _tests(self, package: str) -> str:
-        digest = hashlib.sha256()
-        for file in sorted((self._root / "tests" / package).glob("*.py")):
-            digest.update(file.read_bytes())
-        return digest.hexdigest()[:16]
+    def _tests(self, package: str, outcome: str, by: str) -> str:
+        """The state of the tests on which a result depends."""
+        killer = self._root / by.partition("::")[0]
+        if outcome != "survived" and killer.is_file():
+            return digest([killer], self._root)
+        own = list((self._root / "tests" / package).glob("*.py")) or (self._root / "tests").rglob("*.py")
+        return self._code + digest(own, self._root)
 
 
 class Explanations:

@@ -1,56 +1,104 @@
 """A plugin of pytest that writes down which functions and kernels of the package each test calls.
 
 Loaded by ``-p mutation.tracing``; the file that ``MUTATION_CALLS`` names gets one JSON line for each test that passed.
-numba tells the profiler about kernels that are called from Python; those that other kernels call are found by the walk
-that keys compiled code.
+Functions of the package say by themselves that they are called: a first line is added to them when they are imported.
+A profiler would see the same, but tests of many small calls would take some times as long. Kernels say it where Python
+calls them; those that other kernels call are found by the walk that keys compiled code.
 """
 
 from __future__ import annotations
 
+import ast
+import builtins
+import importlib.machinery
 import json
 import os
 import sys
-import threading
 from collections.abc import Generator, Iterator
 from pathlib import Path
-from types import CodeType, FrameType
+from types import CodeType
 from typing import Any
 
 import pytest
-from numba.core import event
+from numba.core import event, registry
 
-import partwise
-from mutation.calls import digest
-from partwise.kernels.code_fingerprint import reachable
+from mutation.calls import digest_of_code, digest_of_test
+from mutation.targets import SOURCE, functions, is_kernel
 
-PACKAGE = Path(partwise.__file__).parent
+PACKAGE = Path.cwd() / SOURCE
 FILE = Path(os.environ["MUTATION_CALLS"])
+CODE = digest_of_code(Path.cwd())
 
-# By identity: the equality of code objects changes while they run.
-_codes: dict[int, CodeType] = {}
+_called: set[str] = set()
+_kernels_called: dict[int, Any] = {}
 
 
-def _profile(frame: FrameType, event: str, _: Any) -> None:
-    if event == "call":
-        _codes[id(frame.f_code)] = frame.f_code
+class _Loader(importlib.machinery.SourceFileLoader):
+    """Adds ``_called.add("path/of/module.py:function")`` to each function that is not compiled."""
+
+    def get_code(self, fullname: str) -> CodeType:
+        # never from a file of bytecode, which holds the functions as they are
+        path = self.get_filename(fullname)
+        tree = ast.parse(self.get_data(path), path)
+        module = Path(path).relative_to(PACKAGE)
+        if "kernels" not in module.with_suffix("").parts:  # those may also have plain functions that are compiled
+            for name, function in functions(tree):
+                if not is_kernel(function):
+                    _say(f"{module.as_posix()}:{name}", function)
+        return compile(tree, path, "exec", dont_inherit=True)
+
+
+def _say(name: str, function: ast.FunctionDef) -> None:
+    """Have a function say its name first, but after its docstring."""
+    saying = ast.parse(f"__mutation_called__({name!r})").body[0]
+    for node in ast.walk(saying):
+        ast.copy_location(node, function.body[-1])
+    function.body.insert(int(ast.get_docstring(function, clean=False) is not None), saying)
+
+
+class _Finder:
+    """Finds the modules of the package, and leaves all others to Python."""
+
+    @staticmethod
+    def find_spec(name: str, path: Any = None, target: Any = None) -> Any:
+        if name.partition(".")[0] != "partwise":
+            return None
+        spec = importlib.machinery.PathFinder.find_spec(name, path, target)
+        if spec and spec.origin and Path(spec.origin).is_relative_to(PACKAGE) and spec.origin.endswith(".py"):
+            spec.loader = _Loader(name, spec.origin)
+        return spec
+
+
+vars(builtins)["__mutation_called__"] = _called.add
+sys.meta_path.insert(0, _Finder)
+
+from partwise.kernels.code_fingerprint import reachable  # noqa: E402  # after the finder
+
+
+class _Kernel(registry.CPUDispatcher):
+    """A kernel that notes when Python calls it."""
+
+    def __call__(self, *arguments: Any, **named: Any) -> Any:
+        _kernels_called[id(self)] = self
+        return super().__call__(*arguments, **named)
+
+    def _reduce_class(self) -> Any:
+        return registry.CPUDispatcher  # compiled code is kept, and read by processes that trace nothing
 
 
 class _Compiling(event.Listener):
-    """Notes what is compiled, which may be a function of a test that calls kernels, and does not trace the compiler."""
+    """Notes what is compiled, which may be a function that a test makes and that calls kernels."""
 
     def on_start(self, event: Any) -> None:
-        sys.setprofile(None)
-        for function in reachable(event.data["dispatcher"]):
-            _codes[id(function.__code__)] = function.__code__
+        dispatcher = event.data["dispatcher"]
+        _kernels_called[id(dispatcher)] = dispatcher
 
     def on_end(self, event: Any) -> None:
-        sys.setprofile(_profile)
+        pass
 
 
 _register: Any = event.register  # not typed
 _register("numba:compile", _Compiling())
-# For as long as the process lives: threads that one test starts may serve the next.
-threading.setprofile(_profile)
 
 
 def _is_ours(name: str, module: Any) -> bool:
@@ -58,29 +106,28 @@ def _is_ours(name: str, module: Any) -> bool:
     return name.partition(".")[0] == "partwise" or str(getattr(module, "__file__", None)).startswith(str(Path.cwd()))
 
 
-def _kernels() -> dict[int, Any]:
-    """The kernels that have been imported, by the identity of their code."""
-    modules = [module for name, module in sys.modules.copy().items() if _is_ours(name, module)]
-    values = [value for module in modules for value in vars(module).values() if hasattr(value, "py_func")]
-    return {id(value.py_func.__code__): value for value in values}
+def _note_kernels() -> None:
+    """Have every kernel that has been imported note its calls."""
+    for module in [module for name, module in sys.modules.copy().items() if _is_ours(name, module)]:
+        for value in vars(module).values():
+            if type(value) is registry.CPUDispatcher:
+                value.__class__ = _Kernel
 
 
 def _name(code: CodeType) -> str | None:
     file = Path(code.co_filename)
     if not file.is_relative_to(PACKAGE):
         return None
-    return f"{file.relative_to(PACKAGE).as_posix()}:{code.co_qualname.partition('.<locals>')[0]}"
+    return f"{file.relative_to(PACKAGE).as_posix()}:{code.co_qualname}"
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
     """Record from the first fixture to the last."""
-    _codes.clear()
-    sys.setprofile(_profile)
-    try:
-        return (yield)
-    finally:
-        sys.setprofile(None)
+    _called.clear()
+    _kernels_called.clear()
+    _note_kernels()
+    return (yield)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -88,11 +135,10 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
     """Write down what a test that passed has called."""
     report = yield
     if report.when == "call" and report.passed:
-        kernels, codes = _kernels(), dict(_codes)
-        called = [kernels[code] for code in codes.keys() & kernels.keys()]
-        below = [function.__code__ for kernel in called for function in reachable(kernel)]
-        names = sorted({name for code in (*codes.values(), *below) if (name := _name(code))})
+        below = [function.__code__ for kernel in _kernels_called.values() for function in reachable(kernel)]
+        names = sorted(_called | {name for code in below if (name := _name(code))})
         with FILE.open("a", encoding="utf-8") as file:
-            line = {"test": item.nodeid, "digest": digest(item.path), "seconds": report.duration, "calls": names}
+            digest = digest_of_test(CODE, item.path)
+            line = {"test": item.nodeid, "digest": digest, "seconds": report.duration, "calls": names}
             file.write(json.dumps(line) + "\n")
     return report

@@ -19,7 +19,7 @@ from mutation.calls import Test
 
 # What tests import besides partwise: loaded once, in the process of which those of the mutants are forks.
 # Not hypothesis: pytest must see it first.
-PRELOADED = ["numba", "scipy.stats", "sklearn.base", "sklearn.utils.validation", "pytest"]
+PRELOADED = ["numba", "scipy.stats", "sklearn.base", "sklearn.utils.validation", "pytest", "mutation.trial"]
 
 # Processor seconds that a test may take: those of the compiler, and a multiple of what it took without a bug.
 COMPILING = 40.0
@@ -40,9 +40,9 @@ class Outcome:
 class _Selection:
     """A plugin of pytest: the given tests in the given order, each with its limit; it writes down where it is."""
 
-    def __init__(self, tests: Sequence[Test], report: Path) -> None:
+    def __init__(self, tests: Sequence[Test], report: Path, compiling: float) -> None:
         self._place = {test.name: place for place, test in enumerate(tests)}
-        self._limit = {test.name: COMPILING + MULTIPLE * test.seconds for test in tests}
+        self._limit = {test.name: compiling + MULTIPLE * test.seconds for test in tests}
         self._report = report
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
@@ -54,9 +54,11 @@ class _Selection:
         self._report.write_text(json.dumps(nodeid))
 
 
-def run_tests(tree: Path, tests: Sequence[Test], report: Path) -> None:
+def run_tests(tree: Path, tests: Sequence[Test], report: Path, compiling: float) -> None:
     """Run tests in a tree and exit with the code of pytest."""
     signal.signal(signal.SIGPROF, signal.SIG_DFL)
+    os.setpgrp()  # Ctrl-C at the terminal must not look like a test that failed
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # tests send it to fits
     os.chdir(tree)
     sys.path[:0] = [str(tree / "src")]
     sys.dont_write_bytecode = True
@@ -80,15 +82,23 @@ def run_tests(tree: Path, tests: Sequence[Test], report: Path) -> None:
         ".",
     ]
     code = pytest.main(
-        [*options, "-o", "addopts=-m 'not slow and not browser'", *files], plugins=[_Selection(tests, report)]
+        [*options, "-o", "addopts=-m 'not slow and not browser'", *files],
+        plugins=[_Selection(tests, report, compiling)],
     )
     os._exit(int(code))
 
 
 class Runner:
-    """Starts a process for each mutant, from one that has the libraries loaded."""
+    """Starts a process for each mutant, from one that has the libraries loaded.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    compiling
+        Processor seconds that the compiler may take in a test.
+    """
+
+    def __init__(self, compiling: float = COMPILING) -> None:
+        self._compiling = compiling
         self._context: Any = multiprocessing.get_context("forkserver")
         self._context.set_forkserver_preload(PRELOADED)
 
@@ -97,7 +107,7 @@ class Runner:
         report = tree / "report.json"
         report.unlink(missing_ok=True)
         began = time.monotonic()
-        process = self._context.Process(target=run_tests, args=(tree, tests, report))
+        process = self._context.Process(target=run_tests, args=(tree, tests, report, self._compiling))
         process.start()
         process.join(WALL)
         waited = process.is_alive()
@@ -111,6 +121,8 @@ class Runner:
             return Outcome("survived", "", seconds)
         if waited or code == -signal.SIGPROF:
             return Outcome("timeout", by, seconds)
-        if code > pytest.ExitCode.INTERRUPTED:  # which is what pytest says when a file of tests cannot be imported
+        # A bug at import shows as "interrupted" in a file of tests and as "usage error" in a conftest.py.
+        stillborn = code == pytest.ExitCode.TESTS_FAILED and by == "import"  # no test began, so none has failed
+        if stillborn or code in (pytest.ExitCode.INTERNAL_ERROR, pytest.ExitCode.NO_TESTS_COLLECTED):
             raise RuntimeError(f"pytest could not run: see {report.with_suffix('.log')}")
         return Outcome("killed", f"{by} (signal {-code})" if code < 0 else by, seconds)

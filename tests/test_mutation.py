@@ -8,12 +8,13 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from mutation.calls import Calls, digest
+from mutation import calls as calls_module
+from mutation.calls import Calls, digest_of_code, digest_of_test
 from mutation.ledger import Explanations, Ledger, Result
 from mutation.operators import Mutant, mutants
 from mutation.targets import all_mutants, choose, functions, is_kernel
 from mutation.trees import Tree, refresh
-from mutation.trial import Outcome
+from mutation.trial import Outcome, Runner
 
 ROOT = Path(__file__).parents[1]
 CODE = '''
@@ -129,15 +130,20 @@ def test_results_are_taken_up(tmp_path: Path) -> None:
     root = repository(tmp_path / "root")
     first, second, third = planted()[:3]
     ledger = Ledger(tmp_path / "results.jsonl", root)
-    ledger.add(first, "a", Outcome("killed", "test", 1.0))
+    ledger.add(first, "a", Outcome("killed", "tests/a/test_a.py::test", 1.0))
     ledger.add(second, "a", Outcome("survived", "", 2.0))
     again = Ledger(tmp_path / "results.jsonl", root)
-    assert again.known(first, "a") == Result(first, "killed", "test", 1.0)
+    assert again.known(first, "a") == Result(first, "killed", "tests/a/test_a.py::test", 1.0)
     assert again.known(second, "a") == Result(second, "survived", "", 2.0)
     assert again.known(third, "a") is None
-    (root / "tests/a/test_a.py").write_text("more tests")
+    (root / "tests/a/test_b.py").write_text("more tests")
     assert again.known(first, "a") is not None
     assert again.known(second, "a") is None, "a survivor meets the new tests"
+    (root / "tests/a/test_a.py").write_text("other tests")
+    assert again.known(first, "a") is None, "the test that killed it may be another one"
+    ledger.add(third, "without_tests", Outcome("survived", "", 2.0))
+    (root / "src/partwise/a.py").write_text("changed")
+    assert Ledger(tmp_path / "results.jsonl", root).known(third, "without_tests") is None
 
 
 def test_a_mutant_meets_the_tests_that_call_it(tmp_path: Path) -> None:
@@ -148,13 +154,47 @@ def test_a_mutant_meets_the_tests_that_call_it(tmp_path: Path) -> None:
         {"test": "tests/a/test_a.py::fast", "seconds": 1.0, "calls": ["a/k.py:one"]},
     ]
     traced = tmp_path / "calls.jsonl"
-    traced.write_text("\n".join(json.dumps({**line, "digest": digest(file)}) for line in lines))
+    digest = digest_of_test(digest_of_code(root), file)
+    traced.write_text("\n".join(json.dumps({**line, "digest": digest}) for line in lines))
     calls = Calls(root, traced)
     assert [test.name[-4:] for test in calls.of("a", "a/k.py", "one")] == ["fast", "slow"]
     assert [test.name[-4:] for test in calls.of("a", "a/k.py", "two")] == ["slow"]
-    assert len(calls.of("a", "a/k.py", "new")) == 2, "of the module, for a function that nobody traced"
+    assert len(calls.of("a", "a/k.py", "new")) == 2, "a function that no test was seen to call meets the whole package"
     assert len(calls.of("b", "a/k.py", "one")) == 2, "a package without tests of its own is tested by others"
     assert not calls.untraced(root, ["tests/a"])
+    (root / "tests/helper.py").write_text("def shared(): ...")
+    assert Calls(root, traced).untraced(root, ["tests/a"]) == ["tests/a/test_a.py"], "what tests share has changed"
+    (root / "tests/helper.py").unlink()
+    assert not Calls(root, traced).untraced(root, ["tests/a"])
+    (root / "src/partwise/a.py").write_text("changed")
+    assert Calls(root, traced).untraced(root, ["tests/a"]) == ["tests/a/test_a.py"], "the sources have changed"
+
+
+SHARE = '"""A share."""\n\n\ndef share(part, whole):\n    return part / whole\n\n\ndef run(n):\n'
+SHARE += "    while n > 0:\n        n -= 1\n    return share(1.0, n + 2.0)\n"
+TESTS = '"""A test."""\n\nfrom own import run\n\n\ndef test_run():\n    assert run(3) == 0.5\n'
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "outcome"),
+    [
+        ("n + 2.0", "n + 2.0", "survived"),
+        ("n > 0", "n >= 0", "killed"),  # a wrong number
+        ("share(1.0, n + 2.0)", "share(n + 2.0)", "killed"),  # arguments that must raise
+        ("n -= 1", "pass", "timeout"),  # for ever
+        ('"""A share."""', "share(", "killed"),  # not even an import
+    ],
+)
+def test_a_mutant_meets_its_tests_in_a_process_of_its_own(
+    before: str, after: str, outcome: str, tmp_path: Path
+) -> None:
+    for name, text in {"src/own.py": SHARE.replace(before, after), "tests/a/test_run.py": TESTS}.items():
+        (tmp_path / name).parent.mkdir(parents=True)
+        (tmp_path / name).write_text(text)
+    (tmp_path / "pyproject.toml").write_text("[tool.pytest.ini_options]\nmarkers = ['slow', 'browser']\n")
+    found = Runner(compiling=3.0).run(tmp_path, [calls_module.Test("tests/a/test_run.py::test_run", 0.0, frozenset())])
+    assert found.outcome == outcome, (tmp_path / "report.log").read_text()
+    assert found.by in ("", "import", "tests/a/test_run.py::test_run")
 
 
 def test_explained_survivors_are_mutants_of_today() -> None:

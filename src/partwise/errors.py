@@ -50,6 +50,14 @@ class InaccurateWarning(UserWarning):
     """An estimate did not reach the standard error that was asked for; the message names the first such row."""
 
 
+class EmptyRowsWarning(UserWarning):
+    """Some samples hold no counts, so that nothing is known about their activations."""
+
+
+class TrainingDataWarning(UserWarning):
+    """Data are scored that the model was fitted to, which flatters it."""
+
+
 class KernelCacheWarning(UserWarning):
     """Compiled kernels cannot be kept in, or read from, their usual folder; the message says where they are now."""
 

@@ -39,8 +39,10 @@ class Toy(GibbsSampler[Any, ToyState]):
     seen: list[tuple[int, int]] = field(default_factory=list, compare=False)
 
     def init(self, key: Key, data: Any) -> ToyState:
-        draws = ToyDraws(ToyDraws.no_numbers(self.n_chains, self.n_draws), 0, [0] * self.n_chains)
-        return ToyState([np.full(1, self.first) for _ in range(self.n_chains)], draws)
+        return ToyState([np.full(1, self.first) for _ in range(self.n_chains)], self.no_draws(data))
+
+    def no_draws(self, data: Any) -> ToyDraws:
+        return ToyDraws(ToyDraws.no_numbers(self.n_chains, self.n_draws), 0, [0] * self.n_chains)
 
     def _sweep(self, key: Key, data: Any, state: ToyState, chain: int) -> None:
         assert key.chain == chain
@@ -75,8 +77,14 @@ def test_every_thin_th_sweep_after_the_burn_in_is_kept() -> None:
     assert state.draws.likeliest == 1
 
 
-def test_no_more_than_n_draws_are_kept() -> None:
-    assert fitted(toy(), 30).draws.n_kept == 3
+def test_a_further_round_forgets_the_draws_before_and_takes_twice_as_many_sweeps() -> None:
+    sampler = toy()
+    assert [sampler.sweeps_within(most) for most in (0, 10, 21, 22, 45, 46, 47)] == [10, 10, 10, 22, 22, 46, 46]
+    assert fitted(sampler, 13).draws.n_kept == 3  # until the first draw of the second round, those of the first
+    second = fitted(toy(), 18)
+    np.testing.assert_array_equal(second.draws.of_chains()["log_joint"], [[14, 18], [15, 19]])
+    third = fitted(toy(), 46)
+    np.testing.assert_array_equal(third.draws.of_chains()["log_joint"], [[30, 38, 46], [31, 39, 47]])
 
 
 @pytest.mark.parametrize("kind", [Toy, RowwiseToy])

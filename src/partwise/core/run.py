@@ -147,7 +147,7 @@ def run(
                 interrupt.requested = True
         if writer is not None:
             writer.write(iteration, state, trace)
-    status = _status(iteration, max_iter, reason, stopped, interrupt.requested, convergence, checkpoint)
+    status = _status(trace, max_iter, reason, stopped, interrupt.requested, convergence, checkpoint)
     if interrupt.requested and interrupt.outermost:
         warnings.warn(status.message, InterruptedFitWarning, stacklevel=2)
     return FitResult(state, trace, status, iteration, getattr(state, "draws", None))
@@ -192,7 +192,7 @@ def _call(callbacks: Sequence[Callback], iteration: int, state: Any, trace: Trac
 
 
 def _status(
-    iteration: int,
+    trace: Trace,
     max_iter: int,
     reason: str | None,
     stopped: str | None,
@@ -200,7 +200,7 @@ def _status(
     convergence: Rule | None,
     checkpoint: Checkpoint | None,
 ) -> Status:
-    after = f"after {iteration} iteration{'' if iteration == 1 else 's'}"
+    after = f"after {len(trace)} iteration{'' if len(trace) == 1 else 's'}"
     onward = "go on with a warm start" if checkpoint is None else f"resume from {os.fspath(checkpoint.path)}"
     if interrupted:
         return Status("interrupted", f"Interrupted {after}: the fit so far is usable; to finish it, {onward}.")
@@ -211,9 +211,6 @@ def _status(
             "stopped", f"Stopped {after} because {stopped}: the fit so far is usable; to finish it, {onward}."
         )
     if convergence is None:
-        asked = f"Ended {after}, as many as were asked for"
-        return Status("max_iter", f"{asked}: trace_, or diagnostics() of samplers, tells if they suffice.")
-    return Status(
-        "max_iter",
-        f"Ended {after} without convergence: raise max_iter (now {max_iter}) or tol, or {onward}.",
-    )
+        return Status("max_iter", f"Ended {after}, as many as were asked for: trace_ tells if they suffice.")
+    advice = convergence.advice(trace, max_iter, onward)
+    return Status("max_iter", f"Ended {after} without convergence: {advice}.")

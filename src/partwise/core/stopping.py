@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 import threading
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from types import FrameType
 from typing import Any, Protocol
@@ -17,15 +18,20 @@ from partwise.errors import InvalidInputError
 _NOTICE = b"\nstopping after this iteration; press Ctrl-C again to stop at once and lose the fit\n"
 
 
-class Rule(Protocol):
+class Rule(ABC):
     """When to stop. A rule keeps nothing between calls: all that it knows is in the trace."""
 
+    @abstractmethod
     def check(self, trace: Trace) -> str | None:
         """Why the fit has converged at the last row of the trace, as a clause; None if it has not."""
 
+    def advice(self, trace: Trace, max_iter: int, onward: str) -> str:
+        """What to do about a fit that has not converged, as a clause; ``onward`` says how it could go on."""
+        return f"raise max_iter (now {max_iter}) or tol, or {onward}"
+
 
 @dataclass(frozen=True)
-class SmallChange:
+class SmallChange(Rule):
     """Converged when a column changes per iteration by less than `tol` units.
 
     The change is taken between successive computed values and divided by the iterations between them, so `tol`
@@ -69,7 +75,7 @@ class SmallChange:
 
 
 @dataclass(frozen=True)
-class Threshold:
+class Threshold(Rule):
     """Converged when a column that measures the distance from a solution is at most `tol`.
 
     Parameters

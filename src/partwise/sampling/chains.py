@@ -1,50 +1,21 @@
-"""Whether chains agree: rank-normalised R-hat and effective sample sizes of numbers that have no labels."""
+"""What estimators that can be fitted by a sampler share."""
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils._param_validation import StrOptions
 
+from partwise.sampling.agreement import ChainsAgree
 from partwise.sampling.draws import KeptDraws
+from partwise.sampling.gibbs import GibbsSampler
 
-
-class Diagnostic(NamedTuple):
-    """Of one quantity over all draws of all chains.
-
-    R-hat is near 1 where chains agree (Vehtari et al. 2021); the effective sample sizes say how many independent draws
-    the bulk, and the tails, are worth.
-    """
-
-    mean: float
-    r_hat: float
-    ess_bulk: float
-    ess_tail: float
-
-
-def diagnose(draws: NDArray[np.float64]) -> Diagnostic:
-    """Diagnostics of chains x draws; NaN where there are fewer than four draws or they do not vary."""
-    import arviz_stats.base
-
-    statistics: Any = arviz_stats.base.array_stats  # type: ignore[attr-defined]  # made lazily
-
-    mean = float(draws.mean()) if draws.size else float("nan")
-    if draws.shape[1] < 4 or np.ptp(draws) == 0:
-        return Diagnostic(mean, *(float("nan"),) * 3)
-    found = (
-        statistics.rhat(draws, chain_axis=0, draw_axis=1, method="rank"),
-        statistics.ess(draws, chain_axis=0, draw_axis=1, method="bulk"),
-        statistics.ess(draws, chain_axis=0, draw_axis=1, method="tail", prob=(0.05, 0.95)),
-    )
-    return Diagnostic(mean, *(float(np.asarray(value)) for value in found))
-
-
-def check_chains(chains: dict[str, NDArray[np.float64]]) -> None:
-    """Raise ``ValueError`` unless all quantities are numbers, chains x draws, equally many of each."""
-    shapes = {values.shape for values in chains.values()}
-    if len(shapes) > 1 or any(values.ndim != 2 or values.dtype.kind not in "iuf" for values in chains.values()):
-        raise ValueError("its draws are not numbers of chains x draws")
+AUTO = StrOptions({"auto"})
+"""What ``max_iter`` may be beside a number."""
+# Of a run that goes on until its chains agree, and iterations of fits without chains.
+_MOST_SWEEPS, _MOST_ITERATIONS = 5000, 500
 
 
 class KeepsChains:
@@ -58,6 +29,23 @@ class KeepsChains:
     burn_in: int
     thin: int
     n_chains: int
+    max_iter: Any
+
+    def _most_sweeps(self, algorithm: GibbsSampler[Any, Any]) -> int:
+        """Sweeps in all: those that are asked for, or with ``max_iter="auto"`` as many as chains need to agree."""
+        return algorithm.sweeps_within(_MOST_SWEEPS if self.max_iter == "auto" else 0)
+
+    @property
+    def _most_iterations(self) -> int:
+        """Iterations of fits without chains."""
+        return _MOST_ITERATIONS if self.max_iter == "auto" else int(self.max_iter)
+
+    @property
+    def _chain_rule(self) -> ChainsAgree:
+        """When chains have converged, and what to do if they have not."""
+        if self.max_iter == "auto":
+            return ChainsAgree(remedy="try fewer components, or more draws")
+        return ChainsAgree(remedy="raise burn_in and n_draws, or set max_iter='auto'")
 
     def _sampler_settings(self, **more: Any) -> dict[str, Any]:
         """Settings of a `partwise.sampling.gibbs.GibbsSampler`: those of this estimator, and ``more``."""

@@ -34,6 +34,8 @@ class KeptDraws:
 
     names: ClassVar[tuple[str, ...]] = ("log_joint", "n_active")
     """The numbers; `log_joint`, the logarithm of p(X, labels), is always among them."""
+    discrete: ClassVar[tuple[str, ...]] = ("n_active",)
+    """Numbers that take few values, so that ranks of draws say little about the agreement of chains."""
     untraced: ClassVar[tuple[str, ...]] = ()
     """Numbers that the trace of a fit leaves out."""
 

@@ -13,15 +13,13 @@ from numpy.typing import NDArray
 from partwise.core.keys import Key
 from partwise.engines.base import Engine
 from partwise.engines.blocks import Ragged
-from partwise.sampling.draws import KeptDraws
+from partwise.sampling.agreement import agreement
 
 
 class SamplerState(Protocol):
     """Labels of all chains, as a family stores them, and what was kept."""
 
-    @property
-    def draws(self) -> KeptDraws:
-        """The draws that were kept."""
+    draws: Any
 
 
 Data = TypeVar("Data")
@@ -54,23 +52,53 @@ class GibbsSampler(ABC, Generic[Data, State]):
     active_threshold: float
     engine: Engine = field(compare=False)
 
+    def _round(self, number: int) -> tuple[int, int]:
+        """Last sweep before the draws of a round, and sweeps for each of these.
+
+        The first round is what was asked for. Each further one throws away the draws before it and takes twice as many
+        sweeps for a draw, so that all sweeps before it are its burn-in.
+        """
+        before = self.burn_in + self.n_draws * self.thin * (2**number - 1)
+        return before, self.thin * 2**number
+
+    def _round_of(self, sweep: int) -> tuple[int, int]:
+        number = 0
+        while sweep > self._round(number + 1)[0]:
+            number += 1
+        return self._round(number)
+
     @property
     def n_sweeps(self) -> int:
-        """Sweeps of a whole run."""
-        return self.burn_in + self.n_draws * self.thin
+        """Sweeps of the first round."""
+        return self._round(1)[0]
+
+    def sweeps_within(self, most: int) -> int:
+        """Sweeps of as many whole rounds as ``most`` sweeps allow, one round at least."""
+        number = 1
+        while self._round(number + 1)[0] <= most:
+            number += 1
+        return self._round(number)[0]
 
     @abstractmethod
     def init(self, key: Key, data: Data) -> State:
         """First labels of every chain."""
 
+    @abstractmethod
+    def no_draws(self, data: Data) -> Any:
+        """Storage for the draws of a round."""
+
     def step(self, key: Key, data: Data, state: State) -> tuple[State, Mapping[str, float]]:
-        """One sweep; after the burn-in every ``thin``-th is kept."""
+        """One sweep; after the burn-in every ``thin``-th is kept. The last of a round tells whether chains agree."""
         self.sweep_all(key, data, state)
-        after = key.iteration - self.burn_in
-        if after <= 0 or after % self.thin or state.draws.n_kept == self.n_draws:
+        before, thin = self._round_of(key.iteration)
+        after = key.iteration - before
+        if after <= 0 or after % thin:
             return state, {}
+        if after == thin and before > self.burn_in:
+            state.draws = self.no_draws(data)
         self.keep(data, state)
-        return state, state.draws.last()
+        numbers = state.draws.last()
+        return state, numbers if state.draws.n_kept < self.n_draws else numbers | agreement(state.draws)
 
     def sweep_all(self, key: Key, data: Data, state: State) -> None:
         """Sweep every chain once, in place."""

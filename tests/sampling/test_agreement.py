@@ -1,0 +1,125 @@
+"""Samplers say whether their chains agree: in the status, as a warning, and by going on until they do."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.exceptions import ConvergenceWarning
+
+from partwise import AllocationNMF, BetaGammaPFA, BinaryNMF
+from partwise.core.result import Trace
+from partwise.errors import InterruptedFitWarning
+from partwise.sampling.agreement import ChainsAgree, agreement
+from partwise.sampling.draws import KeptDraws
+
+
+def draws_of(values: np.ndarray) -> KeptDraws:
+    """Draws whose log_joint has the values given, chains x draws."""
+    draws = KeptDraws(KeptDraws.no_numbers(*values.shape), 0)
+    for column in values.T:
+        draws.record(log_joint=column, n_active=np.arange(values.shape[0]))
+    return draws
+
+
+def test_chains_that_agree_and_chains_that_do_not() -> None:
+    rng = np.random.default_rng(0)
+    same = rng.normal(size=(2, 200))
+    found = agreement(draws_of(same))
+    assert found["r_hat"] < 1.02
+    assert found["ess"] > 250
+    apart = agreement(draws_of(same + np.array([[0.0], [3.0]])))
+    assert apart["r_hat"] > 1.5
+    assert apart["ess"] < 10
+    still = agreement(draws_of(np.repeat([[0.0], [1.0]], 8, axis=1)))
+    assert still["r_hat"] == np.inf
+    slow = agreement(draws_of(np.cumsum(same, axis=1)))
+    assert slow["r_hat"] > 1.05
+    assert slow["ess"] < 30
+
+
+def test_what_cannot_be_told_is_not_called_agreement() -> None:
+    assert agreement(draws_of(np.zeros((2, 3)))) == {}
+    assert agreement(draws_of(np.ones((2, 8)))) == {"r_hat": 1.0, "ess": 16.0}
+    rule, trace = ChainsAgree(), Trace()
+    trace.append(1, 0.0, {})
+    assert rule.check(trace) is None
+    assert "four draws" in rule.advice(trace, 1, "")
+    trace.append(2, 0.0, {"r_hat": 1.01, "ess": 150.0})
+    assert rule.check(trace) == "the chains agree (R-hat 1.010, effective sample size 150)"
+    trace.append(3, 0.0, {})
+    assert rule.check(trace) is None  # it was asked already
+
+
+@pytest.fixture(scope="module")
+def hard_counts() -> np.ndarray:
+    """Overlapping parts and many tokens: labels move slowly."""
+    rng = np.random.default_rng(1)
+    return rng.poisson(rng.gamma(0.5, 60.0, size=(40, 4)) @ rng.dirichlet(np.full(12, 2.0), size=4))
+
+
+@pytest.mark.filterwarnings("default::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("inference", ["gibbs", "gibbs-partial", "gibbs-distributed"])
+def test_an_allocation_sampler_says_that_its_chains_disagree(hard_counts: np.ndarray, inference: str) -> None:
+    model = AllocationNMF(8, inference=inference, burn_in=2, n_draws=10, random_state=0)
+    with pytest.warns(ConvergenceWarning, match=r"R-hat [\d.]+, effective sample size \d+; wanted are 1.05 at most"):
+        model.fit(hard_counts)
+    assert model.status_.code == "max_iter"
+    assert "take the parts as tentative: raise burn_in and n_draws, or set max_iter='auto'" in model.status_.message
+    worst = max(own.r_hat for name, own in model.diagnostics().items() if name != "n_active")
+    assert model.trace_["r_hat"][-1] == pytest.approx(worst)
+
+
+@pytest.mark.filterwarnings("default::sklearn.exceptions.ConvergenceWarning")
+def test_other_samplers_say_it_too(hard_counts: np.ndarray) -> None:
+    with pytest.warns(ConvergenceWarning, match="take the parts as tentative"):
+        BinaryNMF(4, inference="gibbs", burn_in=0, n_draws=10, thin=1, random_state=0).fit(hard_counts > 10)
+    with pytest.warns(ConvergenceWarning, match="take the parts as tentative: raise burn_in and n_draws"):
+        BetaGammaPFA(5, burn_in=0, n_draws=12, random_state=0).fit(hard_counts)
+    with pytest.warns(ConvergenceWarning, match="four draws at least"):
+        AllocationNMF(3, burn_in=0, n_draws=2, random_state=0).fit(hard_counts)
+
+
+def easy(**settings: Any) -> AllocationNMF:
+    flat = {"dictionary_concentration": 1.0, "activation_concentration": 1.0}
+    settings = {**flat, "max_iter": "auto", "burn_in": 5, "n_draws": 100, "random_state": 0, **settings}
+    return AllocationNMF(2, **settings)
+
+
+@pytest.fixture(scope="module")
+def easy_counts() -> np.ndarray:
+    rng = np.random.default_rng(0)
+    return rng.poisson(rng.gamma(1.0, 3.0, size=(20, 2)) @ rng.dirichlet(np.full(6, 0.5), size=2))
+
+
+def test_auto_goes_on_until_chains_agree(easy_counts: np.ndarray) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = easy().fit(easy_counts)
+    assert model.status_.code == "converged"
+    assert "the chains agree" in model.status_.message
+    assert model.n_iter_ in [5 + 100 * (2**rounds - 1) for rounds in range(1, 6)]
+    found = model.diagnostics()["log_joint"]
+    assert found.r_hat <= 1.05
+    assert found.ess_bulk >= 100
+    assert model.log_joint_draws_.shape == (2, 100)
+
+
+def test_auto_resumes_to_the_same_bits(easy_counts: np.ndarray, tmp_path: Path) -> None:
+    # Ten draws of two chains are never worth a hundred: all rounds are used.
+    whole = easy(n_draws=10).fit(easy_counts)
+    assert whole.n_iter_ == 5 + 10 * (2**8 - 1)
+
+    def interrupt(iteration: int, state: Any, trace: Any) -> None:
+        if iteration == 777:
+            raise KeyboardInterrupt
+
+    path = tmp_path / "fit.checkpoint"
+    with pytest.warns(InterruptedFitWarning):
+        easy(n_draws=10, checkpoint=path, callbacks=[interrupt]).fit(easy_counts)
+    resumed = easy(n_draws=10, checkpoint=path, resume=True).fit(easy_counts)
+    np.testing.assert_array_equal(resumed.components_, whole.components_)
+    np.testing.assert_array_equal(resumed.log_joint_draws_, whole.log_joint_draws_)

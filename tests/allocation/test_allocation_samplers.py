@@ -60,6 +60,7 @@ def test_agrees_with_enumeration(kind: type[AllocationCollapsedGibbs]) -> None:
 
 
 MODEL = AllocationModel(4, 2, [0.3, 0.6, 2.0, 1.0], [0.4, 3.0], 6.0, 1.0)
+CONCENTRATIONS = [MODEL.dictionary_concentration], [MODEL.activation_concentration]
 HIDDEN = np.zeros((3, 4), bool)
 HIDDEN[[0, 1, 1], [1, 2, 3]] = True
 
@@ -102,7 +103,7 @@ def labelled(rng: np.random.Generator, s: np.ndarray, hidden: np.ndarray) -> tup
     labels = np.concatenate([*tokens, np.empty(0, int)]).astype(np.uint8)
     counts = [s.sum(axis=1).astype(np.int32)], [features], [s.sum(axis=(0, 1))]
     draws = AllocationDraws.empty((3, 4), 2, 1, 1)
-    return data, AllocationGibbsState([labels], *counts, [s[hidden].astype(np.int32)], draws)
+    return data, AllocationGibbsState([labels], *counts, [s[hidden].astype(np.int32)], *CONCENTRATIONS, draws)
 
 
 def statistics(s: np.ndarray) -> np.ndarray:

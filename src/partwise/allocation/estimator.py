@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, ClassVar
 
@@ -17,7 +18,7 @@ from partwise.allocation.inference.partial import AllocationPartialGibbs, expect
 from partwise.allocation.inference.start import first_feature_counts
 from partwise.allocation.inference.variational import AllocationVariationalBayes, absorb
 from partwise.allocation.marginal import log_length, log_marginal_likelihood
-from partwise.allocation.model import AllocationModel
+from partwise.allocation.model import AllocationModel, Concentrations
 from partwise.contract.counts import CountModel
 from partwise.contract.declaration import Candidate, Declaration
 from partwise.contract.estimator import AT_LEAST_0, AT_LEAST_1, COMMON_CONSTRAINTS, POSITIVE
@@ -31,13 +32,18 @@ from partwise.kernels.arrays import Floats
 from partwise.likelihood.auto import STD_ERROR, auto
 from partwise.likelihood.problem import LogLikelihood
 from partwise.poisson.inference.state import Start, checked_start
-from partwise.sampling.chains import KeepsChains, check_chains
+from partwise.sampling.agreement import check_chains
+from partwise.sampling.chains import AUTO, KeepsChains
 
 _SAMPLERS: dict[str, type[AllocationCollapsedGibbs]] = {
     "gibbs": AllocationCollapsedGibbs,
     "gibbs-partial": AllocationPartialGibbs,
     "gibbs-distributed": DistributedGibbs,
 }
+ESTIMATE = StrOptions({"estimate"})
+# Where the estimation of a concentration starts.
+_FIRST_CONCENTRATION = 0.1
+_MODES = ("bld", "map")
 _IMPUTING = ("gibbs", "gibbs-partial")
 _MISSING_REMEDY = "pass missing='impute' with inference='gibbs' or 'gibbs-partial', or fill it in"
 _KL_ITERATIONS = 200
@@ -57,9 +63,11 @@ class AllocationNMF(KeepsChains, CountModel):
     n_components
         Number of parts.
     dictionary_concentration
-        α: a number, or one a feature. Below 1, parts are sparse.
+        α: a number, or one a feature. Below 1, parts are sparse. ``"estimate"``: one number, learned with everything
+        else.
     activation_concentration
-        β: a number, or one a component.
+        β: a number, or one a component. ``"estimate"``: one a component, learned with everything else, so that parts
+        may be common or rare. ``"bld"``, ``"map"`` and `partial_fit` learn neither, and take 0.1.
     length_shape
         a, of the gamma prior of a sample's length.
     length_rate
@@ -79,7 +87,9 @@ class AllocationNMF(KeepsChains, CountModel):
     n_chains
         Independent chains of samplers and of ``"map"``; the fitted factors are those of the likeliest.
     max_iter
-        Most iterations, where inference is not sampling; sweeps of ``"map"``.
+        Most iterations, where inference is not sampling; sweeps of ``"map"``. Samplers do ``burn_in + n_draws * thin``
+        sweeps. With ``"auto"`` they go on until their chains agree (R-hat at most 1.05, effective sample size at least
+        100), for 5,000 sweeps at most; then each round throws away the draws before it.
     tol
         Stop when the objective grows by less than this many nats per count and iteration (cvb0: when responsibilities
         change by less than 100 times this on average). 0: run to ``max_iter``.
@@ -138,7 +148,6 @@ class AllocationNMF(KeepsChains, CountModel):
             Candidate(
                 "allocation",
                 effort={"burn_in": 100, "n_draws": 50},
-                estimated="activation_concentration",
                 complexity=40,
             ),
         ),
@@ -150,13 +159,14 @@ class AllocationNMF(KeepsChains, CountModel):
     )
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **COMMON_CONSTRAINTS,
-        "dictionary_concentration": [POSITIVE, "array-like"],
-        "activation_concentration": [POSITIVE, "array-like"],
+        "dictionary_concentration": [POSITIVE, "array-like", ESTIMATE],
+        "activation_concentration": [POSITIVE, "array-like", ESTIMATE],
         "length_shape": [POSITIVE],
         "length_rate": [POSITIVE, None],
         "inference": [StrOptions({*_SAMPLERS, "cvb0", "vb", "bld", "map"})],
         "init": [StrOptions({"random", "nndsvd"}), tuple],
         "missing": [StrOptions({"refuse", "impute"})],
+        "max_iter": [AT_LEAST_0, AUTO],
         "n_draws": [AT_LEAST_1],
         "burn_in": [AT_LEAST_0],
         "thin": [AT_LEAST_1],
@@ -165,8 +175,8 @@ class AllocationNMF(KeepsChains, CountModel):
     }
 
     _: KW_ONLY
-    dictionary_concentration: Any = 0.1
-    activation_concentration: Any = 0.1
+    dictionary_concentration: Any = "estimate"
+    activation_concentration: Any = "estimate"
     length_shape: float = 1.0
     length_rate: float | None = None
     inference: str = "gibbs"
@@ -176,7 +186,7 @@ class AllocationNMF(KeepsChains, CountModel):
     burn_in: int = 200
     thin: int = 1
     n_chains: int = 2
-    max_iter: int = 500
+    max_iter: int | str = 500
     tol: float = 1e-6
     max_memory: float = 4e9
 
@@ -184,6 +194,8 @@ class AllocationNMF(KeepsChains, CountModel):
     component_counts_: Floats = field(init=False)
     log_allocation_: float = field(init=False)
     length_rate_: float = field(init=False)
+    dictionary_concentration_: Floats = field(init=False)
+    activation_concentration_: Floats = field(init=False)
     log_joint_draws_: Floats = field(init=False)
     n_active_draws_: Floats = field(init=False)
     evenness_draws_: Floats = field(init=False)
@@ -195,8 +207,13 @@ class AllocationNMF(KeepsChains, CountModel):
             # The mean total of a sample as if all its cells were observed.
             observed = 1.0 - data.n_missing / max(1, data.shape[0] * data.shape[1])
             rate = self.length_shape * data.shape[0] * observed / max(data.total, 1.0)
-        priors = self.dictionary_concentration, self.activation_concentration, self.length_shape, rate
-        return AllocationModel(data.shape[1], int(self.n_components), *priors)
+        names = "dictionary_concentration", "activation_concentration"
+        estimated = tuple(name for name in names if isinstance(getattr(self, name), str))
+        given = {name: _FIRST_CONCENTRATION if name in estimated else getattr(self, name) for name in names}
+        if self.inference in _MODES:
+            estimated = ()
+        lengths = {"length_shape": self.length_shape, "length_rate": rate}
+        return AllocationModel(data.shape[1], int(self.n_components), **given, **lengths, estimated=estimated)
 
     def _missing_rule(self, caller: str) -> tuple[bool, str]:
         if caller != "fit":
@@ -227,38 +244,44 @@ class AllocationNMF(KeepsChains, CountModel):
     def _fit_by_sampling(self, model: AllocationModel, data: CountMatrix) -> None:
         settings = self._sampler_settings(active_threshold=self._active_share(), engine=self._engine())
         algorithm = _SAMPLERS[self.inference](model, self._start(data), **settings)
-        state: AllocationGibbsState = self._run(algorithm, data, max_iter=algorithm.n_sweeps).state
+        most = self._most_sweeps(algorithm)
+        state: AllocationGibbsState = self._run(algorithm, data, max_iter=most, convergence=self._chain_rule).state
         algorithm.keep_at_least_one(data, state)
         draws, kept, best = state.draws, state.draws.n_kept, state.draws.likeliest
         activations = np.asarray(draws.activations[best]) / kept
         self._store(activations, draws.dictionary[best] / kept, draws.component_tokens[best] / kept)
         self._store_chains(draws)
+        learned = draws.dictionary_concentration[best], draws.activation_concentration[best]
+        self._store_concentrations(Concentrations(*(values / kept for values in learned)))
 
     def _fit_variational(self, model: AllocationModel, data: CountMatrix) -> None:
         start, engine = self._start(data), self._engine()
         if self.inference == "vb":
             algorithm = AllocationVariationalBayes(model, engine, start)
             rule = small_change(self.tol, data.total)
-            state = self._run(algorithm, data, max_iter=self.max_iter, convergence=rule).state
+            state = self._run(algorithm, data, max_iter=self._most_iterations, convergence=rule).state
         else:
             check_memory(data, model.n_components, self.max_memory)
             change = Threshold("change", _CHANGE_PER_TOL * self.tol) if self.tol > 0 else None
             collapsed = AllocationCollapsedVariational(model, engine, start)
-            state = self._run(collapsed, data, max_iter=self.max_iter, convergence=change).state
-        self._store_counts(model, state.sample_counts, state.feature_counts)
+            state = self._run(collapsed, data, max_iter=self._most_iterations, convergence=change).state
+        learned = model.with_concentrations(
+            Concentrations(state.dictionary_concentration, state.activation_concentration)
+        )
+        self._store_counts(learned, state.sample_counts, state.feature_counts)
 
     def _fit_modes(self, model: AllocationModel, data: CountMatrix) -> None:
         if self.inference == "bld":
             start, engine = self._start(data), self._engine()
             relaxed = BestDecomposition(model, start=start, start_iterations=_KL_ITERATIONS, engine=engine)
             rule = small_change(self.tol, data.total)
-            found = self._run(relaxed, data, max_iter=self.max_iter, convergence=rule).state
+            found = self._run(relaxed, data, max_iter=self._most_iterations, convergence=rule).state
             self.log_allocation_ = float(found.objective)
             self._store_counts(model, found.sample_counts, found.feature_counts)
             return
-        n_sweeps, n_chains = int(self.max_iter), int(self.n_chains)
+        n_sweeps, n_chains = self._most_iterations, int(self.n_chains)
         annealed = AnnealedGibbs(model, n_sweeps=n_sweeps, n_chains=n_chains, engine=self._engine())
-        state = self._run(annealed, data, max_iter=self.max_iter).state
+        state = self._run(annealed, data, max_iter=self._most_iterations).state
         self.log_allocation_ = float(state.log_allocation[state.best])
         by_feature = state.feature_counts[state.best][:, : model.n_components]
         self._store_counts(model, state.sample_counts[state.best], by_feature)
@@ -285,6 +308,7 @@ class AllocationNMF(KeepsChains, CountModel):
         self.length_rate_, self.online_averages_ = rate, averages
         counts = averages * (n_seen + data.shape[0])
         self._store(None, model.expected_dictionary(counts), counts.sum(axis=0))
+        self._store_concentrations(model.concentrations)
 
     def _mean_rate(self, data: CountMatrix, n_seen: int) -> float:
         """Length rate of all samples so far."""
@@ -294,6 +318,10 @@ class AllocationNMF(KeepsChains, CountModel):
     def _store_counts(self, model: AllocationModel, sample_counts: Any, feature_counts: Any) -> None:
         factors = model.expected_factors(sample_counts, feature_counts)
         self._store(*factors, np.asarray(feature_counts, dtype=np.float64).sum(axis=0))
+        self._store_concentrations(model.concentrations)
+
+    def _store_concentrations(self, learned: Concentrations) -> None:
+        self.dictionary_concentration_, self.activation_concentration_ = learned
 
     def _store(self, activations: Floats | None, dictionary: Floats, component_counts: Floats) -> None:
         self._store_components(dictionary, component_counts)
@@ -303,7 +331,7 @@ class AllocationNMF(KeepsChains, CountModel):
 
     def _row_model(self) -> AllocationModel:
         """The priors of a sample, for a dictionary that is known."""
-        priors = 1.0, self.activation_concentration, self.length_shape, self.length_rate_
+        priors = 1.0, self.activation_concentration_, self.length_shape, self.length_rate_
         return AllocationModel(self.n_features_in_, self.n_components_, *priors)
 
     def _activations(self, data: CountMatrix) -> Floats:
@@ -371,7 +399,8 @@ class AllocationNMF(KeepsChains, CountModel):
         Parameters
         ----------
         X
-            Counts, samples x features; the estimator need not be fitted.
+            Counts, samples x features. The estimator need not be fitted: concentrations that a fit would learn are
+            0.1 then.
         random_state
             Seed: int, Generator or None.
         effort
@@ -380,8 +409,7 @@ class AllocationNMF(KeepsChains, CountModel):
         found = log_marginal_likelihood(
             X,
             self.n_components,
-            dictionary_concentration=self.dictionary_concentration,
-            activation_concentration=self.activation_concentration,
+            **self._known_concentrations(),
             length_shape=self.length_shape,
             length_rate=self.length_rate,
             rng=key_from(random_state).seed,
@@ -389,8 +417,30 @@ class AllocationNMF(KeepsChains, CountModel):
         )
         return found.total, found.total_std_error
 
+    def _known_concentrations(self) -> dict[str, Any]:
+        """Concentrations as given. Those to be estimated are what a fit has found, or where it would start."""
+        found = {}
+        for name in ("dictionary_concentration", "activation_concentration"):
+            value = getattr(self, name)
+            found[name] = getattr(self, f"{name}_", _FIRST_CONCENTRATION) if isinstance(value, str) else value
+        return found
+
+    def facts(self) -> Mapping[str, float]:
+        """What was learned about the priors."""
+        found = {}
+        if self.inference not in _MODES and isinstance(self.activation_concentration, str):
+            found["sum of the activations' concentrations"] = float(self.activation_concentration_.sum())
+        if self.inference not in _MODES and isinstance(self.dictionary_concentration, str):
+            found["concentration of the dictionary"] = float(self.dictionary_concentration_[0])
+        return found
+
     def _check_loaded(self) -> None:
         super()._check_loaded()
+        for name, size in (
+            ("dictionary_concentration_", self.n_features_in_),
+            ("activation_concentration_", self.n_components_),
+        ):
+            check_array_is(getattr(self, name), name, (size,))
         if hasattr(self, "online_averages_"):
             check_array_is(self.online_averages_, "online_averages_", (self.n_features_in_, self.n_components_))
         check_chains(self.chains())

@@ -17,7 +17,8 @@ from partwise.core.keys import Key, RandomState, key_from
 from partwise.engines.resolve import resolve_engine
 from partwise.errors import InaccurateWarning, InvalidInputError
 from partwise.kernels.arrays import Floats
-from partwise.likelihood.problem import LogLikelihood, log_mean
+from partwise.likelihood.averages import log_mean
+from partwise.likelihood.problem import LogLikelihood
 
 _INACCURATE = 1.0
 
@@ -136,14 +137,14 @@ def log_normal_error(logs: Floats, *, n_sets: int = 1000) -> float:
 
     Few islands know their spread badly: errors are widened as Student's t is against the normal distribution. Islands
     that got stuck far below the others hardly change the mean, so they count as no farther from the median than the
-    highest one.
+    highest one. The error is at least the one that the spread of the likelihoods themselves gives.
     """
     n_islands, middle = logs.size, np.median(logs)
     spread = float(np.maximum(logs, 2.0 * middle - logs.max()).std(ddof=1))
     drawn = spread * Key(0).for_stage("log-normal error").generator().standard_normal((n_sets, n_islands))
     reached = np.logaddexp.reduce(drawn, axis=1) - np.log(n_islands)
     error = np.sqrt(np.mean(np.square(reached - 0.5 * spread**2)))
-    return float(error * stdtrit(n_islands - 1, ndtr(2.0)) / 2.0)
+    return float(max(error * stdtrit(n_islands - 1, ndtr(2.0)) / 2.0, log_mean(logs[None])[1][0]))
 
 
 def log_length(totals: Floats, shape: float, rate: float) -> Floats:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,6 +30,13 @@ class Drawn(NamedTuple):
     allocations: Counts
     activations: Floats
     dictionary: Floats
+
+
+class Concentrations(NamedTuple):
+    """α, one per feature, and β, one per component."""
+
+    dictionary: Floats
+    activation: Floats
 
 
 class SamplePrior(NamedTuple):
@@ -82,6 +89,9 @@ class AllocationModel:
         β: a number, or one a component.
     length_shape, length_rate
         a and b.
+    estimated
+        Which of α (then the same for all features) and β are unknown themselves: names of parameters. The values given
+        are where their estimation starts. Each has a Gamma(1, 1) prior.
 
     Examples
     --------
@@ -100,6 +110,7 @@ class AllocationModel:
     activation_concentration: Any = 1.0
     length_shape: float = 1.0
     length_rate: float = 1.0
+    estimated: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         features, components = (self.n_features, "features"), (self.n_components, "components")
@@ -114,7 +125,26 @@ class AllocationModel:
     def fingerprint(self) -> str:
         """All parameters as text, by which a checkpoint knows the model."""
         arrays = [array.tobytes().hex() for array in (self.dictionary_concentration, self.activation_concentration)]
-        return repr((self.n_features, self.n_components, *arrays, self.length_shape, self.length_rate))
+        return repr((self.n_features, self.n_components, *arrays, self.length_shape, self.length_rate, self.estimated))
+
+    def with_concentrations(self, concentrations: Concentrations) -> AllocationModel:
+        """The model with other concentrations."""
+        if not self.estimated:
+            return self
+        dictionary, activation = concentrations
+        return replace(self, dictionary_concentration=dictionary, activation_concentration=activation)
+
+    @property
+    def log_prior_of_concentrations(self) -> float:
+        """Log density of what is estimated, under Gamma(1, 1) priors."""
+        dictionary, activation = self.concentrations
+        found = {"dictionary_concentration": dictionary[:1], "activation_concentration": activation}
+        return -float(sum(found[name].sum() for name in self.estimated))
+
+    @property
+    def concentrations(self) -> Concentrations:
+        """Those of this model."""
+        return Concentrations(self.dictionary_concentration.copy(), self.activation_concentration.copy())
 
     def simulate(self, key: Key, n_samples: int) -> Drawn:
         """Draw everything for so many samples (Eq. 4, 5).

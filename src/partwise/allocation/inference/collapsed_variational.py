@@ -8,15 +8,19 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from partwise.allocation.inference.learning import EVERY, fixed_point
 from partwise.allocation.inference.start import first_feature_counts
 from partwise.allocation.kernels.collapsed import sweep_responsibilities
-from partwise.allocation.model import AllocationModel
+from partwise.allocation.model import AllocationModel, Concentrations
 from partwise.core.data import SparseData
 from partwise.core.keys import Key
 from partwise.engines.base import Engine
 from partwise.errors import InvalidInputError
 from partwise.kernels.arrays import Floats
 from partwise.poisson.inference.state import Start
+
+# Steps of an update of the concentrations: each goes part of the way.
+_FIXED_POINTS = 5
 
 
 @dataclass
@@ -27,6 +31,8 @@ class ResponsibilityState:
     sample_counts: Floats
     feature_counts: Floats
     component_counts: Floats
+    dictionary_concentration: Floats
+    activation_concentration: Floats
 
 
 @dataclass
@@ -47,7 +53,8 @@ class AllocationCollapsedVariational:
         feature_counts = shares * data.column_sums[:, None]
         sample_counts = np.asarray(data.to_scipy() @ shares)
         responsibilities = rounded[data.indices]
-        return ResponsibilityState(responsibilities, sample_counts, feature_counts, feature_counts.sum(axis=0))
+        counts = sample_counts, feature_counts, feature_counts.sum(axis=0)
+        return ResponsibilityState(responsibilities, *counts, *self.model.concentrations)
 
     def step(
         self, key: Key, data: SparseData, state: ResponsibilityState
@@ -56,9 +63,14 @@ class AllocationCollapsedVariational:
         # Sums are taken afresh, so that rounding does not pile up from pass to pass.
         np.sum(state.feature_counts, axis=0, out=state.component_counts)
         cells = data.indptr, data.indices, data.values
-        priors = self.model.dictionary_concentration, self.model.activation_concentration
+        priors = Concentrations(state.dictionary_concentration, state.activation_concentration)
         counts = state.sample_counts, state.feature_counts, state.component_counts
         change = sweep_responsibilities(*cells, *priors, state.responsibilities, *counts)
+        if self.model.estimated and key.iteration % EVERY == 0:
+            model = self.model.with_concentrations(priors)
+            for _ in range(_FIXED_POINTS):
+                model = model.with_concentrations(fixed_point(model, state.sample_counts, state.feature_counts))
+            state.dictionary_concentration, state.activation_concentration = model.concentrations
         return state, {"change": change / max(data.total, 1.0)}
 
 

@@ -34,7 +34,7 @@ class DistributedGibbs(AllocationCollapsedGibbs):
 
     def _sweep(self, key: Key, data: SparseData, state: AllocationGibbsState, chain: int) -> None:
         before = state.feature_counts[chain].copy(), state.component_counts[chain].copy()
-        shared = self.model, key.for_stage("gibbs"), *before, keys_of_rows(data)
+        shared = self.present(state, chain), key.for_stage("gibbs"), *before, keys_of_rows(data)
         by_feature, by_component = self._sweep_tokens_by_blocks(_sweep_block, data, state, chain, shared)
         state.feature_counts[chain] += by_feature
         state.component_counts[chain] += by_component

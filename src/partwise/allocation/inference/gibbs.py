@@ -9,9 +9,11 @@ import numpy as np
 from scipy.special import gammaln
 
 from partwise.allocation.inference.labels import TokenLabels, check_tokens, guide_counts
-from partwise.allocation.model import AllocationModel, SamplePrior
+from partwise.allocation.inference.learning import EVERY_SWEEPS, draw_concentrations
+from partwise.allocation.model import AllocationModel, Concentrations, SamplePrior
 from partwise.core.data import SparseData
 from partwise.core.keys import Key
+from partwise.engines.base import Engine
 from partwise.engines.blocks import Block, first_tokens, row_blocks
 from partwise.kernels.arrays import Counts, Floats
 from partwise.poisson.inference.state import Start
@@ -33,6 +35,8 @@ class AllocationDraws(KeptDraws):
     dictionary: Floats
     activations: list[Any]
     component_tokens: Floats
+    dictionary_concentration: Floats
+    activation_concentration: Floats
 
     @classmethod
     def empty(cls, shape: tuple[int, int], n_components: int, n_chains: int, n_draws: int) -> AllocationDraws:
@@ -44,6 +48,8 @@ class AllocationDraws(KeptDraws):
             dictionary=np.zeros((n_chains, n_features, n_components)),
             activations=[np.zeros((n_samples, n_components)) for _ in range(n_chains)],
             component_tokens=np.zeros((n_chains, n_components)),
+            dictionary_concentration=np.zeros((n_chains, n_features)),
+            activation_concentration=np.zeros((n_chains, n_components)),
         )
 
 
@@ -52,7 +58,13 @@ class AllocationGibbsState(TokenLabels):
     """Labels and counts, which hold those of the missing cells too; allocations of missing cells; what was kept."""
 
     missing: list[Counts]
+    dictionary_concentration: list[Floats]
+    activation_concentration: list[Floats]
     draws: AllocationDraws
+
+    def concentrations(self, chain: int) -> Concentrations:
+        """Those of one chain."""
+        return Concentrations(self.dictionary_concentration[chain], self.activation_concentration[chain])
 
 
 @dataclass
@@ -77,7 +89,9 @@ class AllocationCollapsedGibbs(GibbsSampler[SparseData, AllocationGibbsState]):
             n_components,
             self.n_chains,
             missing=[np.zeros((data.n_missing, n_components), np.int32) for _ in chains],
-            draws=AllocationDraws.empty(data.shape, n_components, self.n_chains, self.n_draws),
+            dictionary_concentration=[model.dictionary_concentration.copy() for _ in chains],
+            activation_concentration=[model.activation_concentration.copy() for _ in chains],
+            draws=self.no_draws(data),
         )
         keys = [key.for_chain(chain).for_stage("init") for chain in chains]
         guides = [guide_counts(own, data, model, self.start, self.engine) for own in keys]
@@ -93,35 +107,56 @@ class AllocationCollapsedGibbs(GibbsSampler[SparseData, AllocationGibbsState]):
         self.engine.for_each(one, chains)
         return state
 
+    def no_draws(self, data: SparseData) -> AllocationDraws:
+        """Storage for the draws of a round."""
+        return AllocationDraws.empty(data.shape, self.model.n_components, self.n_chains, self.n_draws)
+
     def sweep_all(self, key: Key, data: SparseData, state: AllocationGibbsState) -> None:
         """Sweep every chain once, then draw its missing cells, all in place."""
         super().sweep_all(key, data, state)
         if data.n_missing:
             for chain in range(self.n_chains):
                 self._impute(key.for_chain(chain).for_stage("missing"), data, state, chain)
+        if self.model.estimated and key.iteration % EVERY_SWEEPS == 0:
+            for chain in range(self.n_chains):
+                counts = state.sample_counts[chain], state.feature_counts[chain]
+                drawn = draw_concentrations(
+                    key.for_chain(chain), data, self.present(state, chain), self._own_engine, *counts
+                )
+                state.dictionary_concentration[chain], state.activation_concentration[chain] = drawn
+
+    def present(self, state: AllocationGibbsState, chain: int) -> AllocationModel:
+        """The model with the present concentrations of a chain."""
+        return self.model.with_concentrations(state.concentrations(chain))
+
+    @property
+    def _own_engine(self) -> Engine:
+        # A serial sweep has its arrays here.
+        return self.engine if self.rows_in_parallel else self.engine.here
 
     def _sweep(self, key: Key, data: SparseData, state: AllocationGibbsState, chain: int) -> None:
-        state.sweep(key.for_stage("gibbs"), data, self.model, chain)
+        state.sweep(key.for_stage("gibbs"), data, self.present(state, chain), chain)
 
     def keep(self, data: SparseData, state: AllocationGibbsState) -> None:
         """Add the present labels of every chain to what is kept."""
-        draws, blocks, prior = state.draws, self._blocks(data), self.model.sample_prior
-        # A serial sweep has its arrays here.
-        engine = self.engine if self.rows_in_parallel else self.engine.here
+        draws, blocks = state.draws, self._blocks(data)
         log_factorials = float(gammaln(data.values + 1.0).sum())
         log_joint, shares = np.empty(self.n_chains), np.empty((self.n_chains, self.model.n_components))
         for chain in range(self.n_chains):
+            model = self.present(state, chain)
             changes, reads = [draws.activations[chain]], [state.sample_counts[chain]]
-            log_samples, (draws.activations[chain],) = engine.map_rows(
-                _keep_rows, data, blocks, prior, reads=reads, changes=changes
+            log_samples, (draws.activations[chain],) = self._own_engine.map_rows(
+                _keep_rows, data, blocks, model.sample_prior, reads=reads, changes=changes
             )
             by_feature = state.feature_counts[chain][:, : self.model.n_components].astype(np.float64)
             tokens = by_feature.sum(axis=0)
             shares[chain] = tokens / max(float(tokens.sum()), 1.0)
-            draws.dictionary[chain] += self.model.expected_dictionary(by_feature)
+            draws.dictionary[chain] += model.expected_dictionary(by_feature)
+            draws.dictionary_concentration[chain] += model.dictionary_concentration
+            draws.activation_concentration[chain] += model.activation_concentration
             draws.component_tokens[chain] += tokens
             hidden = float(gammaln(state.missing[chain].sum(axis=1) + 1.0).sum())
-            log_joint[chain] = self.model.log_labels(log_samples, by_feature, log_factorials + hidden)
+            log_joint[chain] = model.log_labels(log_samples, by_feature, log_factorials + hidden)
         n_active = np.count_nonzero(shares >= self.active_threshold, axis=1)
         draws.record(log_joint=log_joint, n_active=n_active, evenness=1.0 - np.square(shares).sum(axis=1))
 
@@ -131,7 +166,7 @@ class AllocationCollapsedGibbs(GibbsSampler[SparseData, AllocationGibbsState]):
 
     def _impute(self, key: Key, data: SparseData, state: AllocationGibbsState, chain: int) -> None:
         """Draw factors and lengths given all allocations, and allocations of the missing cells given these."""
-        model, rng = self.model, key.generator()
+        model, rng = self.present(state, chain), key.generator()
         _, sample_counts, padded, component_counts = state.of_chain(chain)
         feature_counts = padded[:, : model.n_components]
         weights = rng.standard_gamma(model.dictionary_posterior(feature_counts))

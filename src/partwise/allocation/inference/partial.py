@@ -35,7 +35,7 @@ class AllocationPartialGibbs(AllocationCollapsedGibbs):
         return row_blocks(data.indptr, max(TARGET_NONZEROS, 2 * data.shape[1]))
 
     def _sweep(self, key: Key, data: SparseData, state: AllocationGibbsState, chain: int) -> None:
-        model, n_features = self.model, data.shape[1]
+        model, n_features = self.present(state, chain), data.shape[1]
         n_components = model.n_components
         drawn = np.zeros((n_features, padded_width(n_components)))
         words = key.for_stage("dictionary").words

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 from scipy.special import digamma, gammaln
 
+from partwise.allocation.inference.learning import EVERY, maximised
 from partwise.allocation.inference.start import first_feature_counts
-from partwise.allocation.model import AllocationModel, log_dirichlet_constant
+from partwise.allocation.model import AllocationModel, Concentrations, log_dirichlet_constant
 from partwise.core.data import SparseData
 from partwise.core.keys import Key
 from partwise.engines.base import Engine
@@ -29,6 +30,8 @@ class AllocationVariationalState:
 
     sample_counts: Any
     feature_counts: Floats
+    dictionary_concentration: Floats
+    activation_concentration: Floats
 
 
 @dataclass
@@ -42,21 +45,34 @@ class AllocationVariationalBayes:
     def init(self, key: Key, data: SparseData) -> AllocationVariationalState:
         """Features as KL-NMF has them, and each row spread evenly: components that it has emptied there may come."""
         even = Side(data, self.engine).even_counts(self.model.n_components)
-        return AllocationVariationalState(even, first_feature_counts(key, data, self.model, self.start, self.engine))
+        counts = first_feature_counts(key, data, self.model, self.start, self.engine)
+        return AllocationVariationalState(even, counts, *self.model.concentrations)
 
     def step(
         self, key: Key, data: SparseData, state: AllocationVariationalState
     ) -> tuple[AllocationVariationalState, Mapping[str, float]]:
-        """One update of each factor; reports the bound of log p(X) in between."""
-        weights = _mean_exponents(self.model.dictionary_posterior(state.feature_counts), 0)
+        """One update of each factor, now and then of concentrations; reports the bound of log p(X) in between."""
+        model = self.present(state)
+        weights = _mean_exponents(model.dictionary_posterior(state.feature_counts), 0)
         samples, features = Side(data, self.engine), Side(data.transposed, self.engine)
         before = samples.place(state.sample_counts)
-        (divergence, _), (state.sample_counts, shares) = _update_samples(samples, self.model, before, weights)
+        (divergence, _, mean_logs), (state.sample_counts, shares) = _update_samples(samples, model, before, weights)
         fresh, logs = features.expected_counts(weights, shares, with_logs=True)
-        other = self.model.dictionary_posterior(state.feature_counts).T
-        divergence += _divergence(other, self.model.dictionary_concentration)
+        other = model.dictionary_posterior(state.feature_counts).T
+        divergence += _divergence(other, model.dictionary_concentration)
+        objective = logs + model.log_known(data) - divergence + model.log_prior_of_concentrations
+        if model.estimated and key.iteration % EVERY == 0:
+            # The bound has q(w) of the counts before, which the new concentrations are best for.
+            known = data.shape[0], mean_logs, float(_mean_logs(other, 1).sum())
+            state.dictionary_concentration, state.activation_concentration = maximised(model, *known)
         state.feature_counts = fresh
-        return state, {"objective": logs + self.model.log_known(data) - divergence}
+        return state, {"objective": objective}
+
+    def present(self, state: AllocationVariationalState) -> AllocationModel:
+        """The model with the present concentrations."""
+        return self.model.with_concentrations(
+            Concentrations(state.dictionary_concentration, state.activation_concentration)
+        )
 
 
 def absorb(model: AllocationModel, averages: Floats, n_seen: int, data: SparseData, engine: Engine) -> Floats:
@@ -69,7 +85,7 @@ def absorb(model: AllocationModel, averages: Floats, n_seen: int, data: SparseDa
     side = Side(data, engine)
     counts = side.even_counts(model.n_components)
     for _ in range(_BATCH_UPDATES):
-        (_, change), (counts, shares) = _update_samples(side, model, counts, weights)
+        (_, change, _), (counts, shares) = _update_samples(side, model, counts, weights)
         if change <= _BATCH_TOL * data.total:
             break
     found, _logs = Side(data.transposed, engine).expected_counts(weights, shares)
@@ -79,8 +95,8 @@ def absorb(model: AllocationModel, averages: Floats, n_seen: int, data: SparseDa
 
 def _update_samples(
     samples: Side, model: AllocationModel, sample_counts: Any, weights: Floats
-) -> tuple[tuple[float, float], tuple[Any, Any]]:
-    """Σ of the new q(h)'s divergences and of the changes of expected counts; these, and exp E[log share] under q(h)."""
+) -> tuple[tuple[float, float, Floats], tuple[Any, Any]]:
+    """Σ of q(h)'s divergences, of changes of expected counts, and of E[log share]; these, and exp E[log share]."""
     shared, made = (ready(weights), model.activation_concentration), [Made((model.n_components,))] * 2
     found, (counts, shares) = samples.map_rows(_update_rows, *shared, reads=[sample_counts], makes=made)
     return found, (counts, shares)
@@ -88,13 +104,14 @@ def _update_samples(
 
 def _update_rows(
     block: Block, before: Floats, counts: Floats, shares: Floats, weights: Floats, concentration: Floats
-) -> tuple[float, float]:
+) -> tuple[float, float, Floats]:
     own = counts[block.rows]
     spread = _mean_exponents(concentration + before[block.rows], 1)
     expected_counts(*block.own_cells, spread, weights, False, 0, block.n_rows, own)
     posterior = concentration + own
     shares[block.rows] = _mean_exponents(posterior, 1)
-    return _divergence(posterior, concentration), float(np.abs(own - before[block.rows]).sum())
+    change = float(np.abs(own - before[block.rows]).sum())
+    return _divergence(posterior, concentration), change, _mean_logs(posterior, 1).sum(axis=0)
 
 
 def _mean_exponents(parameters: Floats, axis: int) -> Floats:

@@ -195,7 +195,8 @@ def sweep_responsibilities(
             total = sum_of(fresh)
             for k in range(n_components):
                 new = np.float32(fresh[k] / total)
-                difference = values[p] * (float(new) - float(responsibilities[p, k]))
+                # numba's float() keeps single precision, in which the counts would drift from the responsibilities.
+                difference = values[p] * (np.float64(new) - np.float64(responsibilities[p, k]))
                 responsibilities[p, k] = new
                 sample_counts[n, k] += difference
                 feature_counts[f, k] += difference

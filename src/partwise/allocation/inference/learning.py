@@ -1,0 +1,163 @@
+"""Concentrations that are learned with everything else: drawn by samplers, maximised by variational Bayes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy.optimize import minimize_scalar
+from scipy.special import digamma, gammaln, polygamma
+
+from partwise.allocation.model import AllocationModel, Concentrations
+from partwise.core.data import SparseData
+from partwise.core.keys import Key
+from partwise.engines.base import Engine
+from partwise.engines.blocks import Block
+from partwise.errors import InvalidInputError
+from partwise.kernels.arrays import Floats
+from partwise.sampling.concentrations import exceeding, tables, waits
+
+EVERY_SWEEPS, EVERY = 3, 10
+"""Sweeps, or iterations, from one update of the concentrations to the next. Draws move less at a time."""
+SMALLEST, LARGEST = 1e-6, 1e4
+_DICTIONARY, _ACTIVATION = "dictionary_concentration", "activation_concentration"
+# Of how often each count is exceeded: numbers that a fit may keep.
+_MOST_NUMBERS = 2**26
+
+
+def draw_concentrations(
+    key: Key, data: SparseData, model: AllocationModel, engine: Engine, sample_counts: Any, feature_counts: Any
+) -> Concentrations:
+    """Draw what is estimated given all labels, both factors integrated out: an exact Gibbs step (MATH 8.4).
+
+    Parameters
+    ----------
+    key
+        Address of the random numbers.
+    data, engine
+        The data, and where their rows are.
+    model
+        With the present concentrations.
+    sample_counts, feature_counts
+        Counts of labels, samples x components, maybe on workers, and features x components.
+    """
+    generator = key.for_stage("concentrations").generator()
+    dictionary, activation = model.concentrations
+    if _ACTIVATION in model.estimated:
+        size = _longest_row(data, sample_counts)
+        if size * model.n_components > _MOST_NUMBERS:
+            raise InvalidInputError(
+                f"activation_concentration='estimate' needs rows of fewer than {_MOST_NUMBERS // model.n_components}"
+                f" counts, and one has {size}: give a number, such as 0.1."
+            )
+        blocks = [(start, min(start + 2**14, data.shape[0])) for start in range(0, data.shape[0], 2**14)]
+        (above, sizes), _ = engine.map_rows(_exceeding_rows, data, blocks, size, reads=[sample_counts], recut=True)
+        rate = 1.0 + waits(generator, sizes, activation.sum(keepdims=True))
+        activation = generator.standard_gamma(1.0 + tables(generator, above, activation)) / rate
+    if _DICTIONARY in model.estimated:
+        counts = np.asarray(feature_counts)[:, : model.n_components]
+        # One value for all features: tables of all components are those of one prior, and waits count for each feature.
+        opened = tables(generator, exceeding(counts.reshape(-1, 1)), dictionary[:1])
+        waited = _wait(generator, float(dictionary.sum()), counts.sum(axis=0, dtype=np.float64))
+        drawn = generator.standard_gamma(1.0 + opened[0]) / (1.0 + dictionary.size * waited)
+        dictionary = np.full_like(dictionary, drawn)
+    return _bounded(dictionary, activation)
+
+
+def _bounded(dictionary: Floats, activation: Floats) -> Concentrations:
+    return Concentrations(np.clip(dictionary, SMALLEST, LARGEST), np.clip(activation, SMALLEST, LARGEST))
+
+
+def _longest_row(data: SparseData, sample_counts: Any) -> int:
+    # Allocations of missing cells are counted too, and then counts are here.
+    totals = np.asarray(sample_counts).sum(axis=1) if data.n_missing else data.row_sums
+    return int(totals.max(initial=0))
+
+
+def _exceeding_rows(block: Block, sample_counts: Any, size: int) -> tuple[Any, Any]:
+    own = sample_counts[block.rows]
+    return exceeding(own, size), exceeding(own.sum(axis=1, keepdims=True), size)
+
+
+def _wait(generator: np.random.Generator, first: float, sizes: Floats) -> float:
+    """-Σ log q for q ~ Beta(first, size), sizes above 0: by logarithms of gammas, the first of which may be tiny."""
+    sizes = sizes[sizes > 0]
+    uniform = np.log1p(-generator.random(sizes.size)) / first
+    logs = np.log(generator.standard_gamma(first + 1.0, sizes.size)) + uniform
+    return float((np.logaddexp(logs, np.log(generator.standard_gamma(sizes))) - logs).sum())
+
+
+# Without draws.
+
+
+def maximised(model: AllocationModel, n_samples: int, mean_logs: Floats, dictionary_mean_log: float) -> Concentrations:
+    """The maximum over what is estimated of E[log p(h, w | α, β)] + log prior, under variational posteriors.
+
+    Parameters
+    ----------
+    model
+        With the present concentrations.
+    n_samples
+        Number of samples.
+    mean_logs
+        Σ over samples of E[log share] of each component.
+    dictionary_mean_log
+        Σ over features and components of E[log share].
+    """
+    dictionary, activation = model.concentrations
+    if _ACTIVATION in model.estimated:
+        activation = _newton(activation, n_samples, mean_logs - 1.0)
+    if _DICTIONARY in model.estimated:
+        n_features, n_components = dictionary.size, model.n_components
+
+        def loss(log_value: float) -> float:
+            value = np.exp(log_value)
+            constant = n_components * (gammaln(n_features * value) - n_features * gammaln(value))
+            return float(-(constant + value * (dictionary_mean_log - 1.0)))
+
+        found = minimize_scalar(loss, bounds=(np.log(SMALLEST), np.log(LARGEST)), method="bounded")
+        dictionary = np.full_like(dictionary, np.exp(found.x))
+    return _bounded(dictionary, activation)
+
+
+def _newton(values: Floats, n_samples: int, sums: Floats) -> Floats:
+    """The maximum over β of N (log Γ(β_+) - Σ log Γ(β_k)) + Σ β_k sums_k: a Hessian of rank 1 and a diagonal."""
+
+    def objective(at: Floats) -> float:
+        return float(n_samples * (gammaln(at.sum()) - gammaln(at).sum()) + at @ sums)
+
+    reached = objective(values)
+    for _ in range(100):
+        gradient = n_samples * (digamma(values.sum()) - digamma(values)) + sums
+        diagonal = -n_samples * polygamma(1, values)
+        common = n_samples * polygamma(1, values.sum())
+        shift = (gradient / diagonal).sum() / (1.0 / common + (1.0 / diagonal).sum())
+        step, size = (gradient - shift) / diagonal, 1.0
+        while True:
+            # Never below a third of what it was, so that values stay positive.
+            fresh = np.maximum(values - size * step, values / 3.0)
+            now = objective(fresh)
+            if now >= reached or size < 1e-6:
+                break
+            size *= 0.5
+        done = now - reached <= 1e-9 * abs(reached)
+        values, reached = (fresh, now) if now >= reached else (values, reached)
+        if done:
+            break
+    return np.clip(values, SMALLEST, LARGEST)
+
+
+def fixed_point(model: AllocationModel, sample_counts: Floats, feature_counts: Floats) -> Concentrations:
+    """A step of Minka's fixed point with expected counts in the place of counts, and a Gamma(1, 1) prior."""
+    dictionary, activation = model.concentrations
+    if _ACTIVATION in model.estimated:
+        up = (digamma(sample_counts + activation) - digamma(activation)).sum(axis=0)
+        total = activation.sum()
+        down = (digamma(sample_counts.sum(axis=1) + total) - digamma(total)).sum()
+        activation = activation * up / (down + 1.0)
+    if _DICTIONARY in model.estimated:
+        one, total = dictionary[0], dictionary.sum()
+        up = (digamma(feature_counts + one) - digamma(one)).sum()
+        down = dictionary.size * (digamma(feature_counts.sum(axis=0) + total) - digamma(total)).sum()
+        dictionary = np.full_like(dictionary, one * up / (down + 1.0))
+    return _bounded(dictionary, activation)

@@ -22,13 +22,15 @@ _MOST_SEEDS = 3
 
 _OPTIONS: dict[str, dict[str, Any]] = {
     "defaults": {},
-    'model="dir-beta", beta_prior=(0.1, 0.1)': {"model": "dir-beta", "beta_prior": (0.1, 0.1)},
+    "flat priors, as in the paper": {"model": "beta-dir", "beta_prior": (1.0, 1.0), "concentration": 1.0},
+    "beta_prior=(0.1, 0.1)": {"beta_prior": (0.1, 0.1)},
     "the model and prior of nbmf-mm": {
         "n_components": _COMPONENTS,
         "model": "dir-beta",
         "inference": "map",
-        "nonparametric": False,
-        "beta_prior": (1.2, 1.2),
+        # a mode of log odds adds these to counts, as a mode of probabilities adds 1.2 - 1
+        "beta_prior": (0.2, 0.2),
+        "concentration": 1e-9,
     },
 }
 
@@ -67,7 +69,7 @@ def _zeros_ours(seeds: range, bits: Bits) -> Line:
     from partwise import BinaryNMF
 
     def score(train: Floats, seed: int) -> float:
-        model = BinaryNMF(_COMPONENTS, inference="vb", nonparametric=False, random_state=seed, progress=False)
+        model = BinaryNMF(_COMPONENTS, inference="vb", random_state=seed, progress=False)
         return bits.perplexity(model.fit(train).predict_proba())
 
     ours = [score(bits.train, seed) for seed in seeds]

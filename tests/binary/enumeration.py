@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -22,7 +23,7 @@ class Exact(NamedTuple):
 def enumerate_posterior(model: BinaryModel, X: np.ndarray) -> Exact:
     """By listing all labels; NaN is missing. Samples have the activations' prior, features the dictionary's."""
     if model.kind == "dir-beta":
-        mirrored = BinaryModel("beta-dir", model.n_components, model.alpha, model.beta, model.concentration)
+        mirrored = replace(model, kind="beta-dir")
         exact = enumerate_posterior(mirrored, X.T)
         return Exact(exact.log_evidence, exact.mean.T, exact.std.T)
     return _pairs(model, X) if model.kind == "dir-dir" else _single(model, X)
@@ -33,17 +34,18 @@ def _single(model: BinaryModel, X: np.ndarray) -> Exact:
     labels = np.array(list(itertools.product(range(model.n_components), repeat=len(cells))))
     seen = X[cells[:, 0], cells[:, 1]]
     size = (labels.shape[0], model.n_components)
-    ones = model.alpha + _counts(labels[:, seen == 1], cells[seen == 1, 0], X.shape[0], size)
-    zeros = model.beta + _counts(labels[:, seen == 0], cells[seen == 0, 0], X.shape[0], size)
+    priors = model.priors
+    ones = priors.alpha + _counts(labels[:, seen == 1], cells[seen == 1, 0], X.shape[0], size)
+    zeros = priors.beta + _counts(labels[:, seen == 0], cells[seen == 0, 0], X.shape[0], size)
     columns = _counts(labels, cells[:, 1], X.shape[1], size)
     beta = gammaln(ones) + gammaln(zeros) - gammaln(ones + zeros)
-    constant = gammaln(model.alpha) + gammaln(model.beta) - gammaln(model.alpha + model.beta)
-    logs = (beta - constant).sum(axis=(1, 2)) + _log_dirichlet(columns, model.concentration)
+    constant = gammaln(priors.alpha) + gammaln(priors.beta) - gammaln(priors.alpha + priors.beta)
+    logs = (beta - constant).sum(axis=(1, 2)) + _log_dirichlet(columns, model.priors.concentration)
     h = ones / (ones + zeros)
     h_pairs = np.einsum("snk,snl->snkl", h, h)
     for k in range(model.n_components):
         h_pairs[..., k, k] += h[..., k] * (1 - h[..., k]) / (ones + zeros + 1)[..., k]
-    return _average(logs, h, h_pairs, *_dirichlet_moments(columns + model.concentration))
+    return _average(logs, h, h_pairs, *_dirichlet_moments(columns + model.priors.concentration))
 
 
 def _pairs(model: BinaryModel, X: np.ndarray) -> Exact:
@@ -54,9 +56,11 @@ def _pairs(model: BinaryModel, X: np.ndarray) -> Exact:
     size = (labels.shape[0], model.n_components)
     columns = _counts(labels[..., 0], cells[:, 1], X.shape[1], size)
     rows = _counts(labels[..., 1], cells[:, 0], X.shape[0], size)
-    logs = _log_dirichlet(rows, model.activation_concentration) + _log_dirichlet(columns, model.concentration)
-    h = _dirichlet_moments(rows + model.activation_concentration)
-    return _average(logs, *h, *_dirichlet_moments(columns + model.concentration))
+    logs = _log_dirichlet(rows, model.priors.activation_concentration) + _log_dirichlet(
+        columns, model.priors.concentration
+    )
+    h = _dirichlet_moments(rows + model.priors.activation_concentration)
+    return _average(logs, *h, *_dirichlet_moments(columns + model.priors.concentration))
 
 
 def _counts(labels: np.ndarray, positions: np.ndarray, n_positions: int, size: tuple[int, int]) -> np.ndarray:
@@ -68,9 +72,8 @@ def _counts(labels: np.ndarray, positions: np.ndarray, n_positions: int, size: t
     return counts
 
 
-def log_row_evidence_eq_110(ones: np.ndarray, zeros: np.ndarray, concentration: float) -> float:
+def log_row_evidence_eq_110(ones: np.ndarray, zeros: np.ndarray, concentration: np.ndarray) -> float:
     """log p(v_n | Z_n) of Dir-Dir by Eq. 110, its second Γ standing outside the product over k."""
-    n_components = ones.size
     total = 0.0
     for powers in itertools.product(*(range(int(count) + 1) for count in zeros)):
         j = np.array(powers)
@@ -78,7 +81,7 @@ def log_row_evidence_eq_110(ones: np.ndarray, zeros: np.ndarray, concentration: 
         binomials = gammaln(zeros + 1) - gammaln(j + 1) - gammaln(zeros - j + 1)
         parameters = concentration + ones + j
         total += sign * np.exp(binomials.sum() + gammaln(parameters).sum() - gammaln(parameters.sum()))
-    return float(np.log(total) + gammaln(n_components * concentration) - n_components * gammaln(concentration))
+    return float(np.log(total) + gammaln(concentration.sum()) - gammaln(concentration).sum())
 
 
 def single_label_log_evidence(model: BinaryModel, X: np.ndarray) -> float:
@@ -91,8 +94,8 @@ def single_label_log_evidence(model: BinaryModel, X: np.ndarray) -> float:
         for (n, f), k in zip(cells, labels, strict=True):
             counts[n, k, int(X[n, f])] += 1
             columns[0, f, k] += 1
-        rows = [log_row_evidence_eq_110(row[:, 1], row[:, 0], model.activation_concentration) for row in counts]
-        logs.append(sum(rows) + _log_dirichlet(columns, model.concentration)[0])
+        rows = [log_row_evidence_eq_110(row[:, 1], row[:, 0], model.priors.activation_concentration) for row in counts]
+        logs.append(sum(rows) + _log_dirichlet(columns, model.priors.concentration)[0])
     return float(np.logaddexp.reduce(logs))
 
 
@@ -104,9 +107,8 @@ def _dirichlet_moments(parameters: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return parameters / total[..., None], pairs / (total * (total + 1))[..., None, None]
 
 
-def _log_dirichlet(counts: np.ndarray, concentration: float) -> np.ndarray:
-    n_components = counts.shape[-1]
-    constant = gammaln(n_components * concentration) - n_components * gammaln(concentration)
+def _log_dirichlet(counts: np.ndarray, concentration: np.ndarray) -> np.ndarray:
+    constant = gammaln(concentration.sum()) - gammaln(concentration).sum()
     terms = gammaln(concentration + counts).sum(axis=-1) - gammaln((concentration + counts).sum(axis=-1))
     return (constant + terms).sum(axis=-1)
 

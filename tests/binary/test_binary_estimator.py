@@ -20,7 +20,15 @@ from partwise.core.keys import Key
 from partwise.core.stopping import StopFit
 from partwise.errors import FileFormatError, InvalidInputError
 
-SHORT: dict[str, Any] = {"n_draws": 20, "burn_in": 30, "thin": 2, "max_iter": 30, "tol": 0.0, "random_state": 0}
+SHORT: dict[str, Any] = {
+    "n_chains": 2,
+    "n_draws": 20,
+    "burn_in": 30,
+    "thin": 2,
+    "max_iter": 30,
+    "tol": 0.0,
+    "random_state": 0,
+}
 CASES = [
     *((model, "gibbs") for model in ("beta-dir", "dir-beta", "dir-dir")),
     *((model, inference) for model in ("beta-dir", "dir-beta") for inference in ("gibbs-partial", "cvb0", "cvb")),
@@ -29,10 +37,7 @@ CASES = [
 
 
 def short(n_components: int = 4, **changes: Any) -> BinaryNMF:
-    parameters = {**SHORT, **changes}
-    if parameters.get("inference") == "map":
-        parameters |= {"nonparametric": False, "activation_concentration": 1.0}
-    return BinaryNMF(n_components, **parameters)
+    return BinaryNMF(n_components, **{**SHORT, **changes})
 
 
 def bits_of(model: BinaryNMF) -> list[bytes]:
@@ -156,7 +161,8 @@ def test_prediction_with_empty_rows_and_columns_is_the_prior() -> None:
 def test_chains_and_diagnostics() -> None:
     fitted = short(n_chains=3).fit(planted(22))
     found = fitted.diagnostics()
-    assert list(found) == ["log_joint", "log_likelihood", "n_active", "missing_probability"]
+    assert list(found) == ["log_joint", "log_likelihood", "n_active", "missing_probability", "total_concentration"]
+    assert "total_concentration" not in short(concentration=1.0).fit(planted(22)).diagnostics()
     assert found["log_likelihood"].r_hat > 0.9
     assert found["log_likelihood"].ess_bulk > 0
     assert found["log_joint"].mean == fitted.log_joint_draws_.mean()
@@ -259,7 +265,6 @@ def test_cells() -> None:
         ({"n_components": 1, "model": "dir-dir"}, "n_components=1 with model='dir-dir'"),
         ({"model": "dir-dir", "inference": "cvb0"}, "needs a beta factor"),
         ({"model": "dir-dir", "inference": "gibbs-partial"}, "needs a beta factor"),
-        ({"inference": "map"}, "inference='map' needs prior parameters of at least 1"),
         ({"batch_size": 5}, "batch_size is for inference='vb'"),
         ({"inference": "cvb0", "max_memory": 1e4}, "max_memory"),
         ({"max_memory": 1e4}, "max_memory"),

@@ -25,7 +25,9 @@ N_RUNS = 40
 
 
 def model_of(kind: Any, n_components: int) -> BinaryModel:
-    return BinaryModel(kind, n_components, alpha=1.3, beta=0.6, concentration=0.7, activation_concentration=0.4)
+    # every component has priors of its own
+    own = np.linspace(0.6, 1.7, n_components)
+    return BinaryModel(kind, n_components, 1.3 * own, 0.6 / own, 0.7 * own, 0.4 * own[::-1])
 
 
 def scores(sampler: type[BinaryCollapsedGibbs], model: BinaryModel) -> tuple[np.ndarray, np.ndarray]:
@@ -75,7 +77,8 @@ def test_no_attempts_is_the_same_distribution(monkeypatch: pytest.MonkeyPatch) -
 
 BUGS = {
     "missing decrement": {"own = 1.0 if new == old else 0.0": "own = 0.0"},
-    "swapped alpha and beta": {"prior = np.array([beta, alpha])": "prior = np.array([alpha, beta])"},
+    "swapped alpha and beta": {"bounds = np.empty(2)": "bounds = np.empty(2)\n    prior = prior[:, ::-1].copy()"},
+    "concentrations in the wrong order": {"np.cumsum(concentration)": "np.cumsum(concentration[::-1].copy())"},
 }
 
 
@@ -87,9 +90,9 @@ def test_planted_bug_disagrees(bug: str, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_counting_missing_cells_disagrees(monkeypatch: pytest.MonkeyPatch) -> None:
-    def all_rows(counts: np.ndarray, concentration: float) -> posterior.FactorMoments:
+    def all_rows(counts: np.ndarray, concentration: np.ndarray) -> posterior.FactorMoments:
         parameters = concentration + counts
-        precision = np.full(counts.shape[0], concentration * counts.shape[1] + X.shape[0])
+        precision = np.full(counts.shape[0], concentration.sum() + X.shape[0])
         return posterior.FactorMoments(parameters / precision[:, None], np.zeros(counts.shape), precision)
 
     monkeypatch.setattr(gibbs, "dirichlet_moments", all_rows)
@@ -123,19 +126,19 @@ def _published_mean(model: BinaryModel, rng: np.random.Generator, n_sweeps: int)
     for n, f in cells:
         rows[n, c[n, f]] += 1
         columns[f, z[n, f]] += 1
-    total = np.zeros((3, 3))
+    total, priors = np.zeros((3, 3)), model.priors
     for _ in range(n_sweeps):
         for n, f in cells:
             rows[n, c[n, f]] -= 1
             columns[f, z[n, f]] -= 1
             if X[n, f]:
-                weights = (model.concentration + columns[f]) * (model.activation_concentration + rows[n])
+                weights = (priors.concentration + columns[f]) * (priors.activation_concentration + rows[n])
                 z[n, f] = c[n, f] = int(rng.random() * weights.sum() > weights[0])
             else:
                 z[n, f] = 1 - c[n, f]
                 c[n, f] = 1 - z[n, f]
             rows[n, c[n, f]] += 1
             columns[f, z[n, f]] += 1
-        h, w = model.activation_concentration + rows, model.concentration + columns
+        h, w = priors.activation_concentration + rows, priors.concentration + columns
         total += (h / h.sum(axis=1, keepdims=True)) @ (w / w.sum(axis=1, keepdims=True)).T
     return total / n_sweeps

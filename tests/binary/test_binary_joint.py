@@ -15,7 +15,7 @@ import pytest
 from scipy import stats
 
 from mutants import mutant
-from partwise.binary.inference import gibbs, partial
+from partwise.binary.inference import gibbs, partial, priors
 from partwise.binary.inference.cells import Cells
 from partwise.binary.inference.gibbs import BinaryCollapsedGibbs, BinaryGibbsState, log_joint_of_counts
 from partwise.binary.inference.partial import BinaryPartialGibbs
@@ -36,25 +36,29 @@ PATTERN = Cells.of(BinaryMatrix.build(np.where(HIDDEN, np.nan, 0.0)))
 N_CHAINS, N_STEPS = 400, 12
 
 
-def model_of(kind: Any) -> BinaryModel:
-    return BinaryModel(kind, N_COMPONENTS, alpha=0.3, beta=0.15, concentration=1.0, activation_concentration=0.6)
+def model_of(kind: Any, *estimated: Any) -> BinaryModel:
+    return BinaryModel(kind, N_COMPONENTS, 0.3, 0.15, 1.0, 0.6, estimated=estimated)
 
 
 class Chain:
-    """Labels and bits of one chain, all sizes those of the arrays above."""
+    """Priors, labels and bits of one chain, all sizes those of the arrays above."""
 
     def __init__(self, sampler: type[BinaryCollapsedGibbs], model: BinaryModel, seed: int) -> None:
-        self.model = model
         self.key = Key(seed)
         self.rng = np.random.default_rng(seed)
+        drawn = np.array(model.priors)
+        for at, name in enumerate(("beta", "beta", "concentration", "activation_concentration")):
+            if name in model.estimated:
+                drawn[at] = self.rng.standard_gamma(1.0, size=N_COMPONENTS)
+        self.model = model.with_priors(drawn)
         self.algorithm = sampler(
             model, n_draws=1, burn_in=10**9, thin=1, n_chains=1, active_threshold=0.01, engine=resolve_engine()
         )
         self.by_row = sampler is BinaryPartialGibbs
-        w = self.rng.dirichlet(np.full(N_COMPONENTS, model.concentration), size=N_COLUMNS)
+        w = self.rng.dirichlet(self.model.priors.concentration, size=N_COLUMNS)
         self.z = _choose(self.rng, w)
         if model.kind == "dir-dir":
-            h = self.rng.dirichlet(np.full(N_COMPONENTS, model.activation_concentration), size=N_ROWS)
+            h = self.rng.dirichlet(self.model.priors.activation_concentration, size=N_ROWS)
             self.c = _choose(self.rng, h, by_row=True)
             self.bits = (self.z == self.c).astype(int)
         else:
@@ -65,12 +69,13 @@ class Chain:
         if self.model.kind == "dir-dir":
             self.forget_pairs()
             return
-        h = self.rng.beta(self.model.alpha, self.model.beta, size=(N_ROWS, N_COMPONENTS))
+        priors = self.model.priors
+        h = self.rng.beta(priors.alpha, priors.beta, size=(N_ROWS, N_COMPONENTS))
         self.bits = (self.rng.random((N_ROWS, N_COLUMNS)) < h[np.arange(N_ROWS)[:, None], self.z]).astype(int)
 
     def forget_pairs(self) -> None:
         """Second labels given the first, which changes the bits: c from its prior given the other rows' none."""
-        h = self.rng.dirichlet(np.full(N_COMPONENTS, self.model.activation_concentration), size=N_ROWS)
+        h = self.rng.dirichlet(self.model.priors.activation_concentration, size=N_ROWS)
         self.c = _choose(self.rng, h, by_row=True)
         self.bits = (self.z == self.c).astype(int)
 
@@ -86,8 +91,9 @@ class Chain:
             self.z[ROWS[BY_COLUMN], COLUMNS[BY_COLUMN]] = labels
         if self.model.kind == "dir-dir":
             self.c[ROWS, COLUMNS] = second
+        self.model = self.model.with_priors(state.priors[0])
         rows = row_moments(self.model, state.row_counts[0])
-        columns = gibbs.dirichlet_moments(state.column_counts[0], self.model.concentration)
+        columns = gibbs.dirichlet_moments(state.column_counts[0], self.model.priors.concentration)
         probability, _ = cell_moments(rows, columns)
         self.bits[HIDDEN] = self.rng.random(int(HIDDEN.sum())) < probability[HIDDEN]
         self.counts = state.row_counts[0], state.column_counts[0]
@@ -107,7 +113,9 @@ class Chain:
             row_counts = np.zeros((N_ROWS, N_COMPONENTS, 2), np.int32)
             np.add.at(row_counts, (ROWS, z, self.bits[ROWS, COLUMNS]), 1)
         draws = BinaryDraws.empty(PATTERN, N_COMPONENTS, 1, 1)
-        return BinaryGibbsState([labels], [second], [row_counts], [column_counts], draws)
+        return BinaryGibbsState(
+            [labels], [second], [row_counts], [column_counts], np.array(self.model.priors)[None], draws
+        )
 
     def statistics(self) -> np.ndarray:
         """Numbers that do not depend on how components are called."""
@@ -121,6 +129,8 @@ class Chain:
                 (columns.astype(float) ** 2).sum(),
                 (rows.astype(float) ** 2).sum(),
                 (self.z == self.c)[~HIDDEN].sum() if self.model.kind == "dir-dir" else self.z[0, 0] == self.z[1, 1],
+                *np.log(np.array(self.model.priors)).sum(axis=1),
+                *np.sqrt(np.array(self.model.priors)).sum(axis=1),
             ]
         )
 
@@ -143,7 +153,9 @@ def smallest_p_value(sampler: type[BinaryCollapsedGibbs], model: BinaryModel) ->
             chain.sweep(iteration)
         last = chain.statistics()
         changes.append(np.concatenate((last - first, last**2 - first**2)))
-    p_values = stats.ttest_1samp(np.array(changes), 0.0).pvalue
+    changed = np.array(changes)
+    changed = changed[:, np.ptp(changed, axis=0) > 0]  # priors that are given do not change
+    p_values = stats.ttest_1samp(changed, 0.0).pvalue
     return float(min(1.0, p_values.size * p_values.min()))
 
 
@@ -156,6 +168,7 @@ def test_sampler_keeps_the_joint_distribution(sampler: type[BinaryCollapsedGibbs
     assert smallest_p_value(sampler, model_of(kind)) > 1e-3
 
 
+SWAPPED = {"bounds = np.empty(2)": "bounds = np.empty(2)\n    prior = prior[:, ::-1].copy()"}
 BUGS: dict[str, tuple[Any, Any, type[BinaryCollapsedGibbs], str, dict[str, str]]] = {
     "missing decrement": (
         gibbs,
@@ -169,7 +182,7 @@ BUGS: dict[str, tuple[Any, Any, type[BinaryCollapsedGibbs], str, dict[str, str]]
         collapsed.sweep_beta_dirichlet,
         BinaryCollapsedGibbs,
         "beta-dir",
-        {"prior = np.array([beta, alpha])": "prior = np.array([alpha, beta])"},
+        SWAPPED,
     ),
     "bounds never raised": (
         gibbs,
@@ -203,10 +216,40 @@ def test_planted_bug_is_found(bug: str, monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_counting_missing_cells_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    def all_rows(counts: np.ndarray, concentration: float) -> Any:
+    def all_rows(counts: np.ndarray, concentration: np.ndarray) -> Any:
         right = dirichlet_moments(counts, concentration)
-        precision = np.full(counts.shape[0], concentration * counts.shape[1] + N_ROWS)
+        precision = np.full(counts.shape[0], concentration.sum() + N_ROWS)
         return right._replace(mean=(concentration + counts) / precision[:, None], precision=precision)
 
     monkeypatch.setattr(gibbs, "dirichlet_moments", all_rows)
     assert smallest_p_value(BinaryCollapsedGibbs, model_of("beta-dir")) < 1e-3
+
+
+LEARNED = [
+    (BinaryCollapsedGibbs, "beta-dir", ("beta", "concentration")),
+    (BinaryPartialGibbs, "beta-dir", ("beta", "concentration")),
+    (BinaryCollapsedGibbs, "dir-dir", ("concentration", "activation_concentration")),
+]
+
+
+@pytest.mark.parametrize(("sampler", "kind", "estimated"), LEARNED)
+def test_sampler_that_learns_priors_keeps_the_joint_distribution(
+    sampler: type[BinaryCollapsedGibbs], kind: str, estimated: tuple[str, ...]
+) -> None:
+    assert smallest_p_value(sampler, model_of(kind, *estimated)) > 1e-3
+
+
+PRIOR_BUGS = {
+    "tables of other components": ("exceeding", lambda real: lambda counts: real(counts[:, ::-1])),
+    "every label opens a table": ("tables", lambda real: lambda generator, above, base: above.sum(axis=1)),
+    "no waits": ("waits", lambda real: lambda generator, above, base: np.zeros(len(above))),
+}
+
+
+@pytest.mark.parametrize(
+    "bug", [bug if bug == "no waits" else pytest.param(bug, marks=pytest.mark.slow) for bug in PRIOR_BUGS]
+)
+def test_bug_planted_in_the_draw_of_priors_is_found(bug: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    name, plant = PRIOR_BUGS[bug]
+    monkeypatch.setattr(priors, name, plant(getattr(priors, name)))
+    assert smallest_p_value(BinaryCollapsedGibbs, model_of("beta-dir", "beta", "concentration")) < 1e-3

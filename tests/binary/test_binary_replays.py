@@ -19,7 +19,8 @@ from partwise.sampling.draws import label_type
 from replay import Uniforms, choice
 
 N_ROWS = 20_000
-ALPHA, BETA = 0.5, 0.4
+# beta and alpha of each component
+PRIOR = np.array([[0.4, 0.5], [0.2, 0.9], [1.5, 0.3]])
 N_FEATURES = 33
 # Cells of a row, in the order of a sweep: (feature, bit, label). The share of a component rises where a
 # cell of the other bit leaves it, and where one of this bit joins it; both must raise the bound of the acceptance.
@@ -39,7 +40,7 @@ def exact(cells: np.ndarray, n_drawn: int) -> np.ndarray:
             others = np.arange(len(cells)) != cell
             same = np.array([np.sum(others & (labels == k) & (bits[cell] == bits)) for k in range(3)])
             whole = np.array([np.sum(others & (labels == k)) for k in range(3)])
-            weights = COLUMNS[cell] * ((ALPHA if bits[cell] else BETA) + same) / (ALPHA + BETA + whole)
+            weights = COLUMNS[cell] * (PRIOR[:, bits[cell]] + same) / (PRIOR.sum(axis=1) + whole)
             out[drawn] *= weights[new] / weights.sum()
             labels[cell] = new
     return out
@@ -61,7 +62,7 @@ def test_labels_of_a_sweep_have_their_conditional_probabilities(
     build_tables(COLUMNS, 0, N_FEATURES, thresholds, aliases)
     tables = COLUMNS, thresholds, aliases
     counts = labels, row_counts, column_counts
-    sweep_rows(starts, codes, ALPHA, BETA, *tables, attempts, *Key(attempts).words, 0, 0, N_ROWS, *counts)
+    sweep_rows(starts, codes, PRIOR, *tables, attempts, *Key(attempts).words, 0, 0, N_ROWS, *counts)
     found = np.zeros((3, 3, 3))
     np.add.at(found, tuple(labels.reshape(N_ROWS, len(cells))[:, :3].T), 1)
     expected = exact(cells, 3) * N_ROWS
@@ -108,19 +109,18 @@ def assert_drawn_from(found: Counter[Labels], exact: dict[Labels, float]) -> Non
 
 @pytest.mark.parametrize("attempts", [0, 2])
 def test_a_collapsed_sweep_of_beta_dirichlet(attempts: int) -> None:
-    alpha, beta, concentration, cells = 0.3, 0.2, 0.6, cells_of(TABLE)
+    own, concentration, cells = np.array([[0.2, 0.3], [0.7, 0.1]]), np.array([0.6, 0.25]), cells_of(TABLE)
     start = (0, 1, 0, 1, 1)
     bits = TABLE[tuple(WHERE.T)]
 
     def choices(labels: Labels, cell: int) -> dict[int, float]:
         others = np.arange(len(labels)) != cell
         row, column = (others & (WHERE[:, axis] == WHERE[cell, axis]) for axis in (0, 1))
-        prior = alpha if bits[cell] else beta
         at = [np.array(labels) == k for k in range(2)]
         return {
-            k: (concentration + np.sum(column & at[k]))
-            * (prior + np.sum(row & at[k] & (bits == bits[cell])))
-            / (alpha + beta + np.sum(row & at[k]))
+            k: (concentration[k] + np.sum(column & at[k]))
+            * (own[k, int(bits[cell])] + np.sum(row & at[k] & (bits == bits[cell])))
+            / (own[k].sum() + np.sum(row & at[k]))
             for k in range(2)
         }
 
@@ -133,7 +133,7 @@ def test_a_collapsed_sweep_of_beta_dirichlet(attempts: int) -> None:
     for seed in range(N_SWEEPS):
         labels, rows, columns = first.copy(), first_counts[0].copy(), first_counts[1].copy()
         words = Key(seed, iteration=attempts).words
-        sweep_beta_dirichlet(*listed, alpha, beta, concentration, attempts, *words, labels, rows, columns)
+        sweep_beta_dirichlet(*listed, own, concentration, attempts, *words, labels, rows, columns)
         by_rows = np.empty_like(labels)
         by_rows[by_columns] = labels
         found[tuple(map(int, by_rows))] += 1
@@ -142,7 +142,8 @@ def test_a_collapsed_sweep_of_beta_dirichlet(attempts: int) -> None:
 
 @pytest.mark.parametrize("attempts", [0, 2])
 def test_a_collapsed_sweep_of_dirichlet_dirichlet(attempts: int) -> None:
-    concentration, row_concentration, cells, n_components = 0.6, 0.4, cells_of(TABLE, "dir-dir"), 3
+    concentration, row_concentration = np.array([0.6, 0.2, 1.1]), np.array([0.4, 0.9, 0.05])
+    cells, n_components = cells_of(TABLE, "dir-dir"), 3
     bits = TABLE[tuple(WHERE.T)]
     # a pair (z, c) as the number 3 z + c: equal for a one, different for a zero
     start = (0, 1, 8, 2, 4)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaln, xlogy
+from scipy.special import betaln, gammaln, xlogy
 
 from partwise.core.data import SparseData
 from partwise.core.keys import Key
@@ -16,7 +17,12 @@ from partwise.kernels.arrays import Floats
 
 Kind = Literal["beta-dir", "dir-beta", "dir-dir"]
 
+Estimated = Literal["beta", "concentration", "activation_concentration"]
+
 KINDS: tuple[Kind, ...] = ("beta-dir", "dir-beta", "dir-dir")
+
+# Parameters of priors that are estimated stay above this: smaller ones mean the same, and rounding would make them 0.
+SMALLEST = 1e-200
 
 # Rows of probabilities that are in memory at once, times columns.
 _CELLS_AT_ONCE = 2**22
@@ -30,6 +36,20 @@ class SimulatedBits(NamedTuple):
     dictionary: Floats
 
 
+class Priors(NamedTuple):
+    """Parameters of the priors, one of each kind per component; see `BinaryModel`."""
+
+    alpha: Floats
+    beta: Floats
+    concentration: Floats
+    activation_concentration: Floats
+
+    @property
+    def of_bits(self) -> Floats:
+        """Components x bit: what the beta prior adds to counts of zeros and of ones."""
+        return np.stack((self.beta, self.alpha), axis=1)
+
+
 @dataclass(frozen=True)
 class BinaryModel:
     """P(x_nf = 1) = Σ_k w_fk h_nk, where the priors of the two factors keep the sum below 1.
@@ -38,7 +58,9 @@ class BinaryModel:
     - ``"dir-beta"``: w_fk ~ Beta(alpha, beta), h_n. ~ Dirichlet(concentration): Beta-Dir on the transposed matrix;
     - ``"dir-dir"``: w_f. ~ Dirichlet(concentration), h_n. ~ Dirichlet(activation_concentration).
 
-    All Dirichlet distributions are over components and symmetric; their parameters are those of one component.
+    All Dirichlet distributions are over components. Parameters are numbers of one component: the same for all, or an
+    array. Those that ``estimated`` names are random too, and what is given is where inference starts: each alpha and
+    beta has the prior Gamma(1, 1), each concentration Gamma(concentration_shape, 1).
 
     Examples
     --------
@@ -49,10 +71,12 @@ class BinaryModel:
 
     kind: Kind
     n_components: int
-    alpha: float = 1.0
-    beta: float = 1.0
-    concentration: float = 1.0
-    activation_concentration: float = 1.0
+    alpha: float | Floats = 1.0
+    beta: float | Floats = 1.0
+    concentration: float | Floats = 1.0
+    activation_concentration: float | Floats = 1.0
+    estimated: tuple[Estimated, ...] = ()
+    concentration_shape: float = 1.0
 
     def __post_init__(self) -> None:
         if self.kind == "dir-dir" and self.n_components == 1:
@@ -61,21 +85,32 @@ class BinaryModel:
                 " another model."
             )
 
-    def simulate(self, key: Key, n_samples: int, n_features: int) -> SimulatedBits:
-        """Factors and bits drawn from the model."""
-        generator = key.for_stage("simulate").generator()
+    @cached_property
+    def priors(self) -> Priors:
+        """Parameters of the priors as arrays, one entry per component."""
+        given = self.alpha, self.beta, self.concentration, self.activation_concentration
+        return Priors(*(np.array(np.broadcast_to(part, self.n_components), dtype=np.float64) for part in given))
 
-        def dirichlet(n_rows: int, concentration: float) -> Floats:
-            return generator.dirichlet(np.full(self.n_components, concentration), size=n_rows)
+    def with_priors(self, values: Floats) -> BinaryModel:
+        """The same model with other parameters: rows of ``values`` are those of `Priors`, columns components."""
+        return replace(self, **dict(zip(Priors._fields, values, strict=True)))
+
+    def simulate(self, key: Key, n_samples: int, n_features: int) -> SimulatedBits:
+        """Factors and bits drawn from the model, the parameters of the priors being as given."""
+        generator = key.for_stage("simulate").generator()
+        priors = self.priors
+
+        def dirichlet(n_rows: int, concentration: Floats) -> Floats:
+            return generator.dirichlet(concentration, size=n_rows)
 
         def beta(n_rows: int) -> Floats:
-            return generator.beta(self.alpha, self.beta, size=(n_rows, self.n_components))
+            return generator.beta(priors.alpha, priors.beta, size=(n_rows, self.n_components))
 
-        dictionary = beta(n_features) if self.kind == "dir-beta" else dirichlet(n_features, self.concentration)
+        dictionary = beta(n_features) if self.kind == "dir-beta" else dirichlet(n_features, priors.concentration)
         if self.kind == "beta-dir":
             activations = beta(n_samples)
         else:
-            own = self.concentration if self.kind == "dir-beta" else self.activation_concentration
+            own = priors.concentration if self.kind == "dir-beta" else priors.activation_concentration
             activations = dirichlet(n_samples, own)
         bits = generator.random((n_samples, n_features)) < activations @ dictionary.T
         return SimulatedBits(bits.astype(np.int8), activations, dictionary)
@@ -104,25 +139,32 @@ class BinaryModel:
 
     def log_prior(self, activations: Floats, dictionary: Floats) -> float:
         """Log density of both factors (+inf where a concentration below 1 meets an exact zero)."""
+        return self._log_prior(activations, dictionary, 1.0)
+
+    def log_prior_of_logs(self, activations: Floats, dictionary: Floats) -> float:
+        """The same of log odds and logarithms: their density is finite, and has one mode, under every prior."""
+        return self._log_prior(activations, dictionary, 0.0)
+
+    def _log_prior(self, activations: Floats, dictionary: Floats, less: float) -> float:
+        priors = self.priors
         if self.kind == "beta-dir":
-            return self._log_beta(activations) + _log_dirichlet(dictionary, self.concentration)
+            return self._log_beta(activations, less) + _log_dirichlet(dictionary, priors.concentration, less)
         if self.kind == "dir-beta":
-            return self._log_beta(dictionary) + _log_dirichlet(activations, self.concentration)
-        return _log_dirichlet(dictionary, self.concentration) + _log_dirichlet(
-            activations, self.activation_concentration
+            return self._log_beta(dictionary, less) + _log_dirichlet(activations, priors.concentration, less)
+        return _log_dirichlet(dictionary, priors.concentration, less) + _log_dirichlet(
+            activations, priors.activation_concentration, less
         )
 
     def log_joint(self, data: SparseData, activations: Floats, dictionary: Floats) -> float:
         """The logarithm of p(X, activations, dictionary) of the observed cells."""
         return self.log_likelihood(data, activations, dictionary) + self.log_prior(activations, dictionary)
 
-    def _log_beta(self, factor: Floats) -> float:
-        constant = gammaln(self.alpha + self.beta) - gammaln(self.alpha) - gammaln(self.beta)
-        terms: Any = constant + xlogy(self.alpha - 1.0, factor) + xlogy(self.beta - 1.0, 1.0 - factor)
+    def _log_beta(self, factor: Floats, less: float) -> float:
+        alpha, beta = self.priors.alpha, self.priors.beta
+        terms: Any = -betaln(alpha, beta) + xlogy(alpha - less, factor) + xlogy(beta - less, 1.0 - factor)
         return float(terms.sum())
 
 
-def _log_dirichlet(factor: Floats, concentration: float) -> float:
-    n_rows, n_components = factor.shape
-    constant = gammaln(n_components * concentration) - n_components * gammaln(concentration)
-    return float(n_rows * constant + xlogy(concentration - 1.0, factor).sum())
+def _log_dirichlet(factor: Floats, concentration: Floats, less: float) -> float:
+    constant = gammaln(concentration.sum()) - gammaln(concentration).sum()
+    return float(len(factor) * constant + xlogy(concentration - less, factor).sum())

@@ -19,7 +19,7 @@ from partwise.kernels.arrays import Floats
 Way = Literal["sample", "variational", "mode"]
 # What the kernels of rows are given: weights of zeros and of ones (bit x columns x components), whether the rows have a
 # Dirichlet factor, and the parameters of its prior.
-GivenColumns = tuple[Floats, bool, float, float]
+GivenColumns = tuple[Floats, bool, Floats, Floats]
 
 BURN_IN, N_DRAWS = 30, 120
 _MAX_ITER, _TOL = 1000, 1e-8
@@ -33,11 +33,9 @@ def activations_of(data: BinaryMatrix, model: BinaryModel, dictionary: Floats, w
     ----------
     way
         ``"sample"``: posterior means by Gibbs sampling; ``"variational"``: means of a mean-field posterior; ``"mode"``:
-        the posterior's mode, which with flat priors is maximum likelihood.
+        the mode of log odds, or of logarithms; with prior parameters of 0 it is maximum likelihood.
     """
     cells, (alpha, beta), is_dirichlet = Cells.of(data), activation_prior(model), model.kind != "beta-dir"
-    if way == "mode":
-        alpha, beta = alpha - 1.0, max(beta - 1.0, 0.0)
     zeros = 1.0 - dictionary if is_dirichlet else dictionary
     given = np.stack((zeros, dictionary)), is_dirichlet, alpha, beta
     if way == "sample":
@@ -83,8 +81,10 @@ def _fit(block: Block, counts: Floats, given: GivenColumns, by_mean_logs: bool, 
     return 0.0
 
 
-def activation_prior(model: BinaryModel) -> tuple[float, float]:
+def activation_prior(model: BinaryModel) -> tuple[Floats, Floats]:
     """Parameters of the activations' prior; a Dirichlet has its concentration first."""
+    priors = model.priors
     if model.kind == "beta-dir":
-        return model.alpha, model.beta
-    return (model.concentration if model.kind == "dir-beta" else model.activation_concentration), 0.0
+        return priors.alpha, priors.beta
+    own = priors.concentration if model.kind == "dir-beta" else priors.activation_concentration
+    return own, np.zeros_like(own)

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from partwise.binary.inference.cells import Cells
+from partwise.binary.inference.learning import learn
 from partwise.binary.inference.starts import Start, start_labels
 from partwise.binary.kernels.cells import to_row_order
 from partwise.binary.kernels.collapsed_variational import pass_second_order, pass_zero_order
@@ -30,6 +31,7 @@ class CollapsedState:
     column_counts: Floats
     row_variances: Floats
     column_variances: Floats
+    priors: Floats
 
 
 @dataclass
@@ -46,8 +48,12 @@ class BinaryCollapsedVariational:
     start: Start
 
     def init(self, key: Key, data: Cells) -> CollapsedState:
-        """Hard labels, each with responsibility 1."""
-        by_column, _ = start_labels(key, data, self.model, self.start)
+        """Hard labels, each with responsibility 1: those of the sampler that learns priors, if they are estimated."""
+        priors = np.array(self.model.priors)
+        if self.model.estimated:
+            priors, by_column, *_ = learn(key, data, self.model, self.start)
+        else:
+            by_column, _ = start_labels(key, data, self.model, self.start)
         labels = np.empty_like(by_column)
         to_row_order(data.row_starts, data.codes, data.column_starts, by_column, labels)
         n_components = self.model.n_components
@@ -65,11 +71,13 @@ class BinaryCollapsedVariational:
             column_counts,
             np.zeros(row_counts.shape if wanted else (0, 2, n_components)),
             np.zeros(column_counts.shape if wanted else (0, n_components)),
+            priors,
         )
 
     def step(self, key: Key, data: Cells, state: CollapsedState) -> tuple[CollapsedState, Mapping[str, float]]:
         """One pass over all cells."""
-        priors = self.model.alpha, self.model.beta, self.model.concentration
+        own = self.model.with_priors(state.priors).priors
+        priors = own.of_bits, own.concentration
         shares, counts = state.shares, (state.row_counts, state.column_counts)
         if self.order == 0:
             change = pass_zero_order(data.row_starts, data.codes, *priors, shares, *counts)

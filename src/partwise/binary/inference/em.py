@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from partwise.binary.inference.cells import Cells, expected_counts, expected_pair_counts
-from partwise.binary.inference.posterior import shares_or
-from partwise.binary.model import BinaryModel
+from partwise.binary.inference.learning import learn
+from partwise.binary.inference.posterior import dirichlet_moments, row_moments, shares_or
+from partwise.binary.model import BinaryModel, Priors
 from partwise.core.keys import Key
 from partwise.engines.base import Engine
-from partwise.errors import InvalidInputError
 from partwise.kernels.arrays import Floats
 
 _FIRST_STRIDE, _GROWTH, _SLOW_GROWTH = 1.0, 1.1, 1.02
@@ -23,12 +23,15 @@ _NOTHING = 1e-12
 class FactorState:
     """The factors: rows x components and columns x components, those of the iteration before, and how to go on.
 
+    ``priors`` are kinds x components, as in `partwise.binary.model.Priors`; they stay as they are.
+
     ``stride`` is how far the next E-step goes beyond the factors along their last change, ``longest`` how far it may,
     and ``reached`` the objective of the last point that was not rejected.
     """
 
     rows: Floats
     columns: Floats
+    priors: Floats
     last_rows: Floats
     last_columns: Floats
     stride: float = 0.0
@@ -40,7 +43,9 @@ class FactorState:
 class ExpectationMaximisation:
     """E-step: r proportional to w h for a one, w (1 - h) for a zero. M-step: shares of the expected counts.
 
-    With ``use_priors`` the M-step takes the modes of the posteriors, which exist if no prior parameter is below 1.
+    With ``use_priors`` the M-step adds the parameters of the priors to the counts, which gives the mode of log odds (of
+    a beta factor) and of logarithms up to a constant (of a Dirichlet factor): every prior has one, and it does not sit
+    at 0. Priors that are estimated come from the sampler of `partwise.binary.inference.learning`, and stay.
 
     EM is slow, so each E-step is taken some way beyond the factors, along their last change in logarithms and log odds,
     which stays among probabilities. A point whose objective is below that of the point before is rejected, and the next
@@ -51,18 +56,10 @@ class ExpectationMaximisation:
     use_priors: bool
     engine: Engine = field(compare=False)
 
-    def __post_init__(self) -> None:
-        model = self.model
-        own = (model.activation_concentration,) if model.kind == "dir-dir" else (model.alpha, model.beta)
-        if self.use_priors and min(model.concentration, *own) < 1.0:
-            raise InvalidInputError(
-                "inference='map' needs prior parameters of at least 1, as smaller ones have no mode: set"
-                " nonparametric=False, concentration >= 1 and beta_prior >= 1 (or activation_concentration >= 1), or"
-                " use inference='em' or 'vb'."
-            )
-
     def init(self, key: Key, data: Cells) -> FactorState:
-        """Random factors, as those of variational Bayes."""
+        """Random factors, as those of variational Bayes; those of drawn labels, if priors are estimated."""
+        if self.use_priors and self.model.estimated:
+            return self._learned(key, data)
         generator = key.for_stage("start").generator()
         (n_rows, n_columns), n_components = data.shape, self.model.n_components
         columns = generator.dirichlet(np.ones(n_components), size=n_columns)
@@ -70,11 +67,18 @@ class ExpectationMaximisation:
             rows = generator.dirichlet(np.ones(n_components), size=n_rows)
         else:
             rows = generator.uniform(0.01, 0.99, size=(n_rows, n_components))
-        return FactorState(rows, columns, rows.copy(), columns.copy())
+        return FactorState(rows, columns, np.array(self.model.priors), rows.copy(), columns.copy())
+
+    def _learned(self, key: Key, data: Cells) -> FactorState:
+        found = learn(key, data, self.model)
+        model = self.model.with_priors(found.priors)
+        rows = row_moments(model, found.row_counts).mean
+        columns = dirichlet_moments(found.column_counts, model.priors.concentration).mean
+        return FactorState(rows, columns, found.priors, rows.copy(), columns.copy())
 
     def step(self, key: Key, data: Cells, state: FactorState) -> tuple[FactorState, Mapping[str, float]]:
         """One iteration; the objective is that of the point of its E-step, left out if that was rejected."""
-        model = self.model
+        model = self.model.with_priors(state.priors)
         rows, columns = state.rows, state.columns
         if state.stride > 0.0:
             columns = _beyond_on_simplex(columns, state.last_columns, state.stride)
@@ -84,14 +88,15 @@ class ExpectationMaximisation:
             counts = expected_pair_counts(data, rows, columns, self.engine)
         else:
             counts = expected_counts(data, np.stack((1.0 - rows, rows)), columns, self.engine)
-        objective = counts.log_normaliser + self._log_prior(rows, columns)
+        objective = counts.log_normaliser + self._log_prior(model, rows, columns)
         if state.stride > 0.0 and not objective >= state.reached:
             state.longest = max(0.5 * state.stride, 0.1)
             state.stride = 0.0
             return state, {}
         fresh = FactorState(
-            self._new_rows(counts.rows, rows),
-            self._simplex(counts.columns, columns, model.concentration),
+            self._new_rows(model.priors, counts.rows, rows),
+            self._simplex(counts.columns, columns, model.priors.concentration),
+            state.priors,
             state.rows,
             state.columns,
             min(max(_GROWTH * state.stride, _FIRST_STRIDE), state.longest),
@@ -100,22 +105,22 @@ class ExpectationMaximisation:
         )
         return fresh, {"objective": objective}
 
-    def _new_rows(self, counts: Floats, old: Floats) -> Floats:
-        model = self.model
-        if model.kind == "dir-dir":
-            return self._simplex(counts, old, model.activation_concentration)
-        alpha, beta = (model.alpha - 1.0, model.beta - 1.0) if self.use_priors else (0.0, 0.0)
-        ones, zeros = counts[..., 1] + alpha, counts[..., 0] + beta
+    def _new_rows(self, priors: Priors, counts: Floats, old: Floats) -> Floats:
+        if self.model.kind == "dir-dir":
+            return self._simplex(counts, old, priors.activation_concentration)
+        ones, zeros = counts[..., 1], counts[..., 0]
+        if self.use_priors:
+            ones, zeros = ones + priors.alpha, zeros + priors.beta
         return shares_or(ones, ones + zeros, old)
 
-    def _simplex(self, counts: Floats, old: Floats, concentration: float) -> Floats:
-        counts = counts + (concentration - 1.0) if self.use_priors else counts
+    def _simplex(self, counts: Floats, old: Floats, concentration: Floats) -> Floats:
+        counts = counts + concentration if self.use_priors else counts
         return shares_or(counts, counts.sum(axis=1, keepdims=True), old)
 
-    def _log_prior(self, rows: Floats, columns: Floats) -> float:
+    def _log_prior(self, model: BinaryModel, rows: Floats, columns: Floats) -> float:
         if not self.use_priors:
             return 0.0
-        return self.model.log_prior(*((columns, rows) if self.model.kind == "dir-beta" else (rows, columns)))
+        return model.log_prior_of_logs(*((columns, rows) if model.kind == "dir-beta" else (rows, columns)))
 
 
 def _beyond_on_simplex(now: Floats, before: Floats, stride: float) -> Floats:

@@ -15,7 +15,7 @@ from partwise.binary.kernels.partial import build_tables, draw_columns, sweep_ro
 from partwise.core.keys import Key
 from partwise.engines.blocks import Block, row_blocks
 from partwise.errors import InvalidInputError
-from partwise.kernels.arrays import Counts
+from partwise.kernels.arrays import Counts, Floats
 
 
 @dataclass
@@ -42,19 +42,19 @@ class BinaryPartialGibbs(BinaryCollapsedGibbs):
             to_row_order(data.row_starts, data.codes, data.column_starts, labels, state.labels[chain])
         return state
 
-    def _sweep(self, key: Key, data: Cells, state: BinaryGibbsState, chain: int) -> None:
-        model, n_columns = self.model, data.shape[1]
-        columns = np.empty((n_columns, model.n_components))
+    def _sweep_labels(self, key: Key, data: Cells, state: BinaryGibbsState, chain: int) -> None:
+        n_columns, priors = data.shape[1], self._model_of(state, chain).priors
+        columns = np.empty((n_columns, self.model.n_components))
         thresholds, aliases = np.empty_like(columns), np.empty(columns.shape, np.int32)
         words = key.for_stage("factor").words
 
         def prepare(block: tuple[int, int]) -> None:
-            draw_columns(state.column_counts[chain], model.concentration, *words, *block, columns)
+            draw_columns(state.column_counts[chain], priors.concentration, *words, *block, columns)
             build_tables(columns, *block, thresholds, aliases)
 
         self.engine.for_each(prepare, row_blocks(np.arange(n_columns + 1), 64))
-        prior, words = (model.alpha, model.beta), key.for_stage("gibbs").words
-        shared = (columns, thresholds, aliases), prior, self.attempts, words
+        words = key.for_stage("gibbs").words
+        shared = (columns, thresholds, aliases), priors.of_bits, self.attempts, words
         state.row_counts[chain] = self.engine.place(state.row_counts[chain], data, data.blocks)
         arrays = state.labels, state.row_counts
         state.column_counts[chain] = self._sweep_blocks(
@@ -72,11 +72,11 @@ def _sweep_block(
     _: NDArray[np.int64],
     row_counts: Counts,
     tables: tuple[Any, Any, Any],
-    prior: tuple[float, float],
+    prior: Floats,
     attempts: int,
     words: tuple[np.uint64, np.uint64, np.uint64],
 ) -> Counts:
     counts = np.zeros(tables[0].shape, np.int32)
     cells, span = (block.data.row_starts, block.data.codes), (block.first_row, block.start, block.stop)
-    sweep_rows(*cells, *prior, *tables, attempts, *words, *span, labels, row_counts, counts)
+    sweep_rows(*cells, prior, *tables, attempts, *words, *span, labels, row_counts, counts)
     return counts

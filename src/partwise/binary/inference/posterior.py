@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from partwise.binary.inference.cells import Cells
 from partwise.binary.kernels.cells import log_likelihood_of_block
-from partwise.binary.model import BinaryModel
+from partwise.binary.model import BinaryModel, Priors
 from partwise.engines.base import Engine
 from partwise.kernels.arrays import Floats
 from partwise.sampling.draws import KeptDraws
@@ -32,7 +32,7 @@ class FactorMoments(NamedTuple):
         return FactorMoments(self.mean[start:stop], self.variance[start:stop], precision)
 
 
-def beta_moments(counts: Numbers, alpha: float, beta: float) -> FactorMoments:
+def beta_moments(counts: Numbers, alpha: Floats, beta: Floats) -> FactorMoments:
     """Of h_nk ~ Beta(alpha + ones, beta + zeros), counts being rows x components x bit (Eq. 27, 29)."""
     ones, zeros = alpha + counts[..., 1], beta + counts[..., 0]
     both = ones + zeros
@@ -40,7 +40,7 @@ def beta_moments(counts: Numbers, alpha: float, beta: float) -> FactorMoments:
     return FactorMoments(mean, mean * (zeros / both) / (both + 1.0), None)
 
 
-def dirichlet_moments(counts: Numbers, concentration: float) -> FactorMoments:
+def dirichlet_moments(counts: Numbers, concentration: Floats) -> FactorMoments:
     """Of w_f. ~ Dirichlet(concentration + counts): its precision counts observed cells alone (Eq. 26, 28)."""
     parameters = concentration + counts
     precision = parameters.sum(axis=1)
@@ -51,8 +51,8 @@ def dirichlet_moments(counts: Numbers, concentration: float) -> FactorMoments:
 def row_moments(model: BinaryModel, counts: Numbers) -> FactorMoments:
     """Of the factor of the rows: beta, or for Dir-Dir Dirichlet."""
     if model.kind == "dir-dir":
-        return dirichlet_moments(counts, model.activation_concentration)
-    return beta_moments(counts, model.alpha, model.beta)
+        return dirichlet_moments(counts, model.priors.activation_concentration)
+    return beta_moments(counts, model.priors.alpha, model.priors.beta)
 
 
 def cell_moments(rows: FactorMoments, columns: FactorMoments) -> tuple[Floats, Floats]:
@@ -81,13 +81,20 @@ class BinaryDraws(KeptDraws):
     that of means, the second that of squares.
     """
 
-    names: ClassVar[tuple[str, ...]] = ("log_joint", "log_likelihood", "n_active", "missing_probability")
-    untraced: ClassVar[tuple[str, ...]] = ("missing_probability",)
+    names: ClassVar[tuple[str, ...]] = (
+        "log_joint",
+        "log_likelihood",
+        "n_active",
+        "missing_probability",
+        "total_concentration",
+    )
+    untraced: ClassVar[tuple[str, ...]] = ("missing_probability", "total_concentration")
 
     probability: Floats
     rows: Floats
     columns: Floats
     component_cells: Floats
+    priors: Floats
 
     @classmethod
     def empty(cls, cells: Cells, n_components: int, n_chains: int, n_draws: int) -> BinaryDraws:
@@ -100,6 +107,7 @@ class BinaryDraws(KeptDraws):
             rows=np.zeros((2, n_chains, n_rows, n_components)),
             columns=np.zeros((2, n_chains, n_columns, n_components)),
             component_cells=np.zeros((n_chains, n_components)),
+            priors=np.zeros((n_chains, len(Priors._fields), n_components)),
         )
 
     def keep(
@@ -108,6 +116,7 @@ class BinaryDraws(KeptDraws):
         moments: Sequence[tuple[FactorMoments, FactorMoments]],
         component_cells: NDArray[np.int64],
         log_joint: Sequence[float],
+        total_concentration: Sequence[float],
         active_threshold: float,
         engine: Engine,
     ) -> None:
@@ -139,6 +148,7 @@ class BinaryDraws(KeptDraws):
             log_likelihood=found[:, 0],
             n_active=(component_cells >= active_threshold * cells.n_cells).sum(axis=1),
             missing_probability=found[:, 1] / n_missing if n_missing else np.nan,
+            total_concentration=total_concentration,
         )
 
 
@@ -152,12 +162,15 @@ class Posterior:
         Samples x components, features x components, samples x features.
     component_cells
         Observed cells that each component explains.
+    priors
+        Parameters of the priors: as given, or learned.
     """
 
     activations: Floats
     dictionary: Floats
     probability: Floats
     component_cells: Floats
+    priors: Priors
     activations_std: Floats | None = None
     dictionary_std: Floats | None = None
     probability_std: Floats | None = None
@@ -168,12 +181,13 @@ def posterior_of_draws(model: BinaryModel, draws: BinaryDraws) -> Posterior:
     kept, best = draws.n_kept, draws.likeliest
     rows, columns = (_mean_and_std(*(sums[:, best] / kept)) for sums in (draws.rows, draws.columns))
     cells = _mean_and_std(*(draws.probability / (kept * draws.n_chains)))
-    return _oriented(model, rows, columns, cells, draws.component_cells[best] / kept)
+    learned = model.with_priors(draws.priors[best] / kept)
+    return _oriented(learned, rows, columns, cells, draws.component_cells[best] / kept)
 
 
 def posterior_of_counts(model: BinaryModel, row_counts: Floats, column_counts: Floats) -> Posterior:
     """Of expected counts, which are the parameters of independent factors (Eq. 37 to 39)."""
-    rows, columns = row_moments(model, row_counts), dirichlet_moments(column_counts, model.concentration)
+    rows, columns = row_moments(model, row_counts), dirichlet_moments(column_counts, model.priors.concentration)
     row_factor, column_factor = ((own.mean, np.sqrt(own.variance)) for own in (rows, columns))
     cells = _mean_and_std(*cell_moments(rows, columns))
     return _oriented(model, row_factor, column_factor, cells, column_counts.sum(axis=0))
@@ -207,4 +221,5 @@ def _oriented(
         activations, dictionary = columns, rows
         mean, std = cells
         cells = np.ascontiguousarray(mean.T), None if std is None else np.ascontiguousarray(std.T)
-    return Posterior(activations[0], dictionary[0], cells[0], component_cells, activations[1], dictionary[1], cells[1])
+    stds = activations[1], dictionary[1], cells[1]
+    return Posterior(activations[0], dictionary[0], cells[0], component_cells, model.priors, *stds)

@@ -45,8 +45,15 @@ def start_labels(key: Key, data: Cells, model: BinaryModel, start: Start) -> tup
 
 
 def _variational_labels(key: Key, data: Cells, model: BinaryModel) -> NDArray[Any]:
+    alpha, beta = (part[:_VB_COMPONENTS] for part in model.priors[:2])
     few = replace(
-        model, n_components=min(model.n_components, _VB_COMPONENTS), concentration=1.0, activation_concentration=1.0
+        model,
+        n_components=min(model.n_components, _VB_COMPONENTS),
+        alpha=alpha,
+        beta=beta,
+        concentration=1.0,
+        activation_concentration=1.0,
+        estimated=(),
     )
     algorithm = BinaryVariationalBayes(few, LocalEngine(1))
     state = algorithm.init(key, data)

@@ -24,41 +24,41 @@ _SMALLEST = 1e-140
 
 
 @inner_kernel
-def _mean_logs(counts: Floats, is_dirichlet: bool, alpha: float, beta: float, out: Floats) -> None:
+def _mean_logs(counts: Floats, is_dirichlet: bool, alpha: Floats, beta: Floats, out: Floats) -> None:
     # exp E log of the factor, for each bit; counts are bit x components
     n_components = counts.shape[1]
     if is_dirichlet:
         total = 0.0
         for k in range(n_components):
-            total += alpha + counts[0, k] + counts[1, k]
+            total += alpha[k] + counts[0, k] + counts[1, k]
         log_total = digamma(total)
         for k in range(n_components):
-            weight = math.exp(digamma(alpha + counts[0, k] + counts[1, k]) - log_total)
+            weight = math.exp(digamma(alpha[k] + counts[0, k] + counts[1, k]) - log_total)
             out[0, k] = out[1, k] = max(weight, _SMALLEST)
         return
     for k in range(n_components):
-        both = digamma(alpha + beta + counts[0, k] + counts[1, k])
-        out[0, k] = max(math.exp(digamma(beta + counts[0, k]) - both), _SMALLEST)
-        out[1, k] = max(math.exp(digamma(alpha + counts[1, k]) - both), _SMALLEST)
+        both = digamma(alpha[k] + beta[k] + counts[0, k] + counts[1, k])
+        out[0, k] = max(math.exp(digamma(beta[k] + counts[0, k]) - both), _SMALLEST)
+        out[1, k] = max(math.exp(digamma(alpha[k] + counts[1, k]) - both), _SMALLEST)
 
 
 @inner_kernel
-def _means(counts: Floats, is_dirichlet: bool, alpha: float, beta: float, out: Floats) -> None:
+def _means(counts: Floats, is_dirichlet: bool, alpha: Floats, beta: Floats, out: Floats) -> None:
     # the factor's mean for each bit: h and 1 - h of a beta factor, h twice of a Dirichlet factor
     n_components = counts.shape[1]
     if is_dirichlet:
         total = 0.0
         for k in range(n_components):
-            total += alpha + counts[0, k] + counts[1, k]
+            total += alpha[k] + counts[0, k] + counts[1, k]
         for k in range(n_components):
             if total > 0.0:
-                out[0, k] = out[1, k] = (alpha + counts[0, k] + counts[1, k]) / total
+                out[0, k] = out[1, k] = (alpha[k] + counts[0, k] + counts[1, k]) / total
         return
     for k in range(n_components):
-        both = alpha + beta + counts[0, k] + counts[1, k]
+        both = alpha[k] + beta[k] + counts[0, k] + counts[1, k]
         if both > 0.0:
-            out[0, k] = (beta + counts[0, k]) / both
-            out[1, k] = (alpha + counts[1, k]) / both
+            out[0, k] = (beta[k] + counts[0, k]) / both
+            out[1, k] = (alpha[k] + counts[1, k]) / both
 
 
 @kernel
@@ -67,8 +67,8 @@ def fit_rows(
     codes: Indices,
     weights: Floats,
     is_dirichlet: bool,
-    alpha: float,
-    beta: float,
+    alpha: Floats,
+    beta: Floats,
     by_mean_logs: bool,
     max_iter: int,
     tol: float,
@@ -123,8 +123,8 @@ def sample_rows(
     codes: Indices,
     weights: Floats,
     is_dirichlet: bool,
-    alpha: float,
-    beta: float,
+    alpha: Floats,
+    beta: Floats,
     burn_in: int,
     n_draws: int,
     seed: Word,
@@ -157,9 +157,10 @@ def sample_rows(
                 for k in range(n_components):
                     both = counts[0, k] + counts[1, k]
                     if is_dirichlet:
-                        factor = alpha + both
+                        factor = alpha[k] + both
                     else:
-                        factor = ((alpha if x == 1 else beta) + counts[x, k]) / (alpha + beta + both)
+                        prior = alpha[k] if x == 1 else beta[k]
+                        factor = (prior + counts[x, k]) / (alpha[k] + beta[k] + both)
                     shares[k] = weights[x, f, k] * factor
                 total = sum_of(shares)
                 # Where no component can show the bit, all are as good.

@@ -114,31 +114,6 @@ def draw_labels(
             cursor[f] += 1
 
 
-@kernel
-def sum_of_table(counts: Counts, table: Floats) -> float:
-    """``table[counts].sum()``, row by row."""
-    total = 0.0
-    for n in range(counts.shape[0]):
-        part = 0.0
-        for k in range(counts.shape[1]):
-            part += table[counts[n, k]]
-        total += part
-    return total
-
-
-@kernel
-def beta_terms(counts: Counts, one_table: Floats, zero_table: Floats, both_table: Floats) -> float:
-    """``(one_table[counts[..., 1]] + zero_table[counts[..., 0]] - both_table[counts.sum(axis=-1)]).sum()``."""
-    total = 0.0
-    for n in range(counts.shape[0]):
-        part = 0.0
-        for k in range(counts.shape[1]):
-            zeros, ones = counts[n, k, 0], counts[n, k, 1]
-            part += one_table[ones] + zero_table[zeros] - both_table[zeros + ones]
-        total += part
-    return total
-
-
 @inline_kernel
 def _multiplied(part: float, product: float, factor: float) -> tuple[float, float]:
     """``part + log(product * factor)`` as a sum and a product: few logarithms are taken, and nothing underflows.

@@ -14,46 +14,47 @@ from partwise.kernels.sums import longest_row, sum_of
 
 @inline_kernel
 def propose(
-    stream: Stream, labels: Numbers, start: int, at: int, n_others: float, concentration: float, n_components: int
+    stream: Stream, labels: Numbers, start: int, at: int, n_others: float, cumulative: Floats
 ) -> tuple[int, float]:
     """``k = rng.choice(K, p=normalise(concentration + others)), rng.random()``, where ``others`` counts other labels.
 
-    A label drawn with probability proportional to its count is the label of another cell drawn at random: no count is
-    looked at, and the cost does not depend on K. One uniform serves both draws: once it has chosen, what is left of it
-    is uniform again.
+    ``cumulative = concentration.cumsum()``. A label drawn with probability proportional to its count is the label of
+    another cell drawn at random: no count is looked at, and the cost does not depend on K. One uniform serves both
+    draws: once it has chosen, what is left of it is uniform again.
     """
-    t = next_uniform(stream) * (n_others + concentration * n_components)
+    last = cumulative.size - 1
+    t = next_uniform(stream) * (n_others + cumulative[last])
     if t < n_others:
         chosen = int(t)
         rest = t - chosen
         chosen += start
         chosen += chosen >= at  # the cell itself is not among the others
         return int(labels[chosen]), rest
-    t = (t - n_others) / concentration
-    k = min(int(t), n_components - 1)
-    return k, t - k
+    t -= n_others
+    k = min(np.searchsorted(cumulative, t, side="right"), last)
+    before = cumulative[k - 1] if k > 0 else 0.0
+    return int(k), (t - before) / (cumulative[k] - before)
 
 
 @inline_kernel
 def start_row(row_counts: Counts, n: int, prior: Floats, counts: Floats, bounds: Floats) -> None:
-    """``counts[:] = row_counts[n]; bounds[:] = ((prior + counts) / (prior.sum() + counts.sum(axis=1))).max(axis=0)``.
+    """``counts[:] = row_counts[n]; w = prior + counts; bounds[:] = (w / w.sum(axis=1, keepdims=True)).max(axis=0)``.
 
     What a row starts with: its counts of labels, and the largest share that a component has of each bit.
     """
-    both = prior[0] + prior[1]
     bounds[0], bounds[1] = 0.0, 0.0
     for k in range(counts.shape[0]):
         zeros, ones = float(row_counts[n, k, 0]), float(row_counts[n, k, 1])
         counts[k, 0], counts[k, 1] = zeros, ones
-        inverse = 1.0 / (both + zeros + ones)
-        bounds[0] = max(bounds[0], (prior[0] + zeros) * inverse)
-        bounds[1] = max(bounds[1], (prior[1] + ones) * inverse)
+        inverse = 1.0 / (prior[k, 0] + prior[k, 1] + zeros + ones)
+        bounds[0] = max(bounds[0], (prior[k, 0] + zeros) * inverse)
+        bounds[1] = max(bounds[1], (prior[k, 1] + ones) * inverse)
 
 
 @inline_kernel
-def share_of(counts: Floats, k: int, x: np.uint32, prior: Floats, both: float) -> float:
-    """``(prior[x] + counts[k, x]) / (both + counts[k].sum())``: how likely component k shows bit x in this row."""
-    return float((prior[x] + counts[k, x]) / (both + counts[k, 0] + counts[k, 1]))
+def share_of(counts: Floats, k: int, x: np.uint32, prior: Floats) -> float:
+    """``(prior[k, x] + counts[k, x]) / (prior[k] + counts[k]).sum()``: how likely component k shows bit x in a row."""
+    return float((prior[k, x] + counts[k, x]) / (prior[k, 0] + prior[k, 1] + counts[k, 0] + counts[k, 1]))
 
 
 @inline_kernel
@@ -69,9 +70,8 @@ def sweep_beta_dirichlet(
     row_starts: Starts,
     codes: Indices,
     column_starts: Starts,
-    alpha: float,
-    beta: float,
-    concentration: float,
+    prior: Floats,
+    concentration: Floats,
     attempts: int,
     seed: Word,
     stage_chain: Word,
@@ -82,8 +82,8 @@ def sweep_beta_dirichlet(
 ) -> None:
     """For each cell: ``k = rng.choice(K, p=normalise((concentration + column_counts[f]) * share))`` (Eq. 25).
 
-    ``share = (prior[x] + row_counts[n, :, x]) / (alpha + beta + row_counts[n].sum(axis=1))`` with ``prior = (beta,
-    alpha)``; counts without the cell. Labels are ordered by columns.
+    ``share = (prior[:, x] + row_counts[n, :, x]) / (prior + row_counts[n]).sum(axis=1)``, counts without the cell;
+    ``prior`` holds beta and alpha of each component. Labels are ordered by columns.
 
     The first factor proposes, the second accepts, relative to an upper bound of the row's shares, which makes a draw
     from their product. After some attempts the label is drawn from all weights instead; whichever comes first, its
@@ -99,8 +99,7 @@ def sweep_beta_dirichlet(
     proposals = np.empty(longest, np.uint32)
     present = np.empty(longest, np.uint32)
     rests = np.empty(longest)
-    prior = np.array([beta, alpha])
-    both = alpha + beta
+    cumulative = np.cumsum(concentration)
     bounds = np.empty(2)
     for n in range(row_starts.size - 1):
         seek(stream, seed, stage_chain, iteration, n)
@@ -113,14 +112,15 @@ def sweep_beta_dirichlet(
             cursor[f] = at + 1
             present[i] = labels[at]
             n_others = float(column_starts[f + 1] - start - 1)
-            proposals[i], rests[i] = propose(stream, labels, start, at, n_others, concentration, n_components)
+            proposals[i], rests[i] = propose(stream, labels, start, at, n_others, cumulative)
         for i in range(n_cells):
             x = np.uint32(codes[first + i] & 1)
             old = int(present[i])
             new = int(proposals[i])
             own = 1.0 if new == old else 0.0
             scaled = rests[i] * bounds[x]
-            accepted = scaled * (both + counts[new, 0] + counts[new, 1] - own) < prior[x] + counts[new, x] - own
+            both = prior[new, 0] + prior[new, 1] + counts[new, 0] + counts[new, 1]
+            accepted = scaled * (both - own) < prior[new, x] + counts[new, x] - own
             if accepted and new == old:
                 continue
             f = codes[first + i] >> 1
@@ -130,15 +130,14 @@ def sweep_beta_dirichlet(
                 start = column_starts[f]
                 n_others = float(column_starts[f + 1] - start - 1)
                 for _ in range(attempts):
-                    new, rest = propose(stream, labels, start, at, n_others, concentration, n_components)
-                    scaled = rest * bounds[x]
-                    accepted = scaled * (both + counts[new, 0] + counts[new, 1]) < prior[x] + counts[new, x]
+                    new, rest = propose(stream, labels, start, at, n_others, cumulative)
+                    accepted = rest * bounds[x] < share_of(counts, new, x, prior)
                     if accepted:
                         break
                 if not accepted:
                     column_counts[f, old] -= 1
                     for k in range(n_components):
-                        weights[k] = (concentration + column_counts[f, k]) * share_of(counts, k, x, prior, both)
+                        weights[k] = (concentration[k] + column_counts[f, k]) * share_of(counts, k, x, prior)
                     new = categorical(stream, weights, sum_of(weights))
                     column_counts[f, old] += 1
             counts[new, x] += 1.0
@@ -148,8 +147,8 @@ def sweep_beta_dirichlet(
                 column_counts[f, new] += 1
                 # What has risen: the share of the other bit where a cell was taken out, of this bit where it came in.
                 y = np.uint32(1) - x
-                bounds[y] = max(bounds[y], share_of(counts, old, y, prior, both))
-                bounds[x] = max(bounds[x], share_of(counts, new, x, prior, both))
+                bounds[y] = max(bounds[y], share_of(counts, old, y, prior))
+                bounds[x] = max(bounds[x], share_of(counts, new, x, prior))
         end_row(counts, n, row_counts)
 
 
@@ -158,8 +157,8 @@ def sweep_dirichlet_dirichlet(
     row_starts: Starts,
     codes: Indices,
     column_starts: Starts,
-    concentration: float,
-    row_concentration: float,
+    concentration: Floats,
+    row_concentration: Floats,
     attempts: int,
     seed: Word,
     stage_chain: Word,
@@ -181,6 +180,8 @@ def sweep_dirichlet_dirichlet(
     stream = new_stream()
     cursor = column_starts[:-1].copy()
     weights = np.empty(n_components)
+    cumulative, row_cumulative = np.cumsum(concentration), np.cumsum(row_concentration)
+    row_from = np.cumsum(row_concentration[::-1])[::-1]
     for n in range(row_starts.size - 1):
         seek(stream, seed, stage_chain, iteration, n)
         first, last = row_starts[n], row_starts[n + 1]
@@ -193,8 +194,8 @@ def sweep_dirichlet_dirichlet(
             z, c = 0, 0
             accepted = False
             for _ in range(attempts):
-                z, _rest = propose(stream, labels, start, at, column_others, concentration, n_components)
-                c, _rest = propose(stream, row_labels, first, p, row_others, row_concentration, n_components)
+                z, _rest = propose(stream, labels, start, at, column_others, cumulative)
+                c, _rest = propose(stream, row_labels, first, p, row_others, row_cumulative)
                 accepted = (z == c) == is_one
                 if accepted:
                     break
@@ -204,17 +205,21 @@ def sweep_dirichlet_dirichlet(
             if not accepted:
                 if is_one:
                     for k in range(n_components):
-                        weights[k] = (concentration + column_counts[f, k]) * (row_concentration + row_counts[n, k])
+                        weights[k] = (concentration[k] + column_counts[f, k]) * (
+                            row_concentration[k] + row_counts[n, k]
+                        )
                     z = categorical(stream, weights, sum_of(weights))
                     c = z
                 else:
                     for k in range(n_components):
                         # what the row gives to all others; nonnegative terms, so that no difference rounds to 0
-                        rest_of_row = row_others - row_counts[n, k] + row_concentration * (n_components - 1)
-                        weights[k] = (concentration + column_counts[f, k]) * rest_of_row
+                        before = row_cumulative[k - 1] if k > 0 else 0.0
+                        after = row_from[k + 1] if k + 1 < n_components else 0.0
+                        rest_of_row = row_others - row_counts[n, k] + before + after
+                        weights[k] = (concentration[k] + column_counts[f, k]) * rest_of_row
                     z = categorical(stream, weights, sum_of(weights))
                     for k in range(n_components):
-                        weights[k] = 0.0 if k == z else row_concentration + row_counts[n, k]
+                        weights[k] = 0.0 if k == z else row_concentration[k] + row_counts[n, k]
                     c = categorical(stream, weights, sum_of(weights))
             labels[at] = z
             row_labels[p] = c

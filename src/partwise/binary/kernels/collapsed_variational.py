@@ -15,21 +15,21 @@ from partwise.kernels.sums import sum_of
 def pass_zero_order(
     row_starts: Starts,
     codes: Indices,
-    alpha: float,
-    beta: float,
-    concentration: float,
+    prior: Floats,
+    concentration: Floats,
     shares: Singles,
     row_counts: Floats,
     column_counts: Floats,
 ) -> float:
-    """For each cell: ``r = normalise((concentration + column_counts[f]) * (prior[x] + row_counts[n, x]) / total)``.
+    """For each cell: ``r = normalise((concentration + column_counts[f]) * (prior[:, x] + row_counts[n, x]) / total)``.
 
-    CVB0, Eq. 36: ``total = alpha + beta + row_counts[n].sum(axis=0)``, ``prior = (beta, alpha)``, all counts without
-    the cell's own responsibilities. ``row_counts`` are rows x bit x components. Returns the sum of absolute changes.
+    CVB0, Eq. 36: ``total = prior.sum(axis=1) + row_counts[n].sum(axis=0)``, ``prior`` holding beta and alpha of each
+    component; all counts without the cell's own responsibilities. ``row_counts`` are rows x bit x components. Returns
+    the sum of absolute changes.
     """
     n_components = column_counts.shape[1]
     weights = np.empty(n_components)
-    both = alpha + beta
+    both = prior[:, 0] + prior[:, 1]
     change = 0.0
     for n in range(row_starts.size - 1):
         for p in range(row_starts[n], row_starts[n + 1]):
@@ -37,12 +37,11 @@ def pass_zero_order(
             column = column_counts[codes[p] >> 1]
             mine, others = row_counts[n, x], row_counts[n, 1 - x]
             own = shares[p]
-            prior = alpha if x == 1 else beta
             for k in range(n_components):
                 # Rounding may leave a count slightly below what is taken out of it.
                 left = max(column[k] - own[k], 0.0)
                 here = max(mine[k] - own[k], 0.0)
-                weights[k] = (concentration + left) * (prior + here) / (both + here + others[k])
+                weights[k] = (concentration[k] + left) * (prior[k, x] + here) / (both[k] + here + others[k])
             total = sum_of(weights)
             scale = 1.0 / total
             for k in range(n_components):
@@ -60,9 +59,8 @@ def pass_zero_order(
 def pass_second_order(
     row_starts: Starts,
     codes: Indices,
-    alpha: float,
-    beta: float,
-    concentration: float,
+    prior: Floats,
+    concentration: Floats,
     shares: Singles,
     row_counts: Floats,
     column_counts: Floats,
@@ -76,7 +74,7 @@ def pass_second_order(
     """
     n_components = column_counts.shape[1]
     weights = np.empty(n_components)
-    both = alpha + beta
+    both = prior[:, 0] + prior[:, 1]
     change = 0.0
     for n in range(row_starts.size - 1):
         for p in range(row_starts[n], row_starts[n + 1]):
@@ -86,14 +84,13 @@ def pass_second_order(
             mine, others = row_counts[n, x], row_counts[n, 1 - x]
             mine_variance, others_variance = row_variances[n, x], row_variances[n, 1 - x]
             own = shares[p]
-            prior = alpha if x == 1 else beta
             largest = -math.inf
             for k in range(n_components):
                 r = np.float64(own[k])
                 spread = r * (1.0 - r)
-                left = concentration + max(column[k] - r, 0.0)
+                left = concentration[k] + max(column[k] - r, 0.0)
                 here = max(mine[k] - r, 0.0)
-                bit, whole = prior + here, both + here + others[k]
+                bit, whole = prior[k, x] + here, both[k] + here + others[k]
                 left_spread = max(column_variance[k] - spread, 0.0) / (left * left)
                 bit_variance = max(mine_variance[k] - spread, 0.0)
                 bit_spread = bit_variance / (bit * bit)

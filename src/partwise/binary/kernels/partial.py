@@ -17,7 +17,7 @@ from partwise.kernels.sums import sum_of
 @kernel
 def draw_columns(
     column_counts: Counts,
-    concentration: float,
+    concentration: Floats,
     seed: Word,
     stage_chain: Word,
     iteration: Word,
@@ -31,7 +31,7 @@ def draw_columns(
     for f in range(start, stop):
         seek(stream, seed, stage_chain, iteration, f)
         for k in range(parameters.size):
-            parameters[k] = concentration + column_counts[f, k]
+            parameters[k] = concentration[k] + column_counts[f, k]
         dirichlet(stream, parameters, out[f])
 
 
@@ -86,8 +86,7 @@ def draw_from_table(stream: Stream, thresholds: Floats, aliases: Indices, f: int
 def sweep_rows(
     row_starts: Starts,
     codes: Indices,
-    alpha: float,
-    beta: float,
+    prior: Floats,
     columns: Floats,
     thresholds: Floats,
     aliases: Indices,
@@ -112,8 +111,6 @@ def sweep_rows(
     stream = new_stream()
     counts = np.empty((n_components, 2))
     weights = np.empty(n_components)
-    prior = np.array([beta, alpha])
-    both = alpha + beta
     bounds = np.empty(2)
     for n in range(start, stop):
         seek(stream, seed, stage_chain, iteration, first_row + n)
@@ -123,22 +120,22 @@ def sweep_rows(
             y = np.uint32(1) - x
             old = int(labels[p])
             counts[old, x] -= 1.0
-            left = share_of(counts, old, y, prior, both)
+            left = share_of(counts, old, y, prior)
             new = old
             accepted = False
             for _ in range(attempts):
                 new, rest = draw_from_table(stream, thresholds, aliases, f)
-                accepted = rest * bounds[x] * (both + counts[new, 0] + counts[new, 1]) < prior[x] + counts[new, x]
+                accepted = rest * bounds[x] < share_of(counts, new, x, prior)
                 if accepted:
                     break
             if not accepted:
                 for k in range(n_components):
-                    weights[k] = columns[f, k] * share_of(counts, k, x, prior, both)
+                    weights[k] = columns[f, k] * share_of(counts, k, x, prior)
                 new = categorical(stream, weights, sum_of(weights))
             counts[new, x] += 1.0
             if new != old:
                 labels[p] = new
                 bounds[y] = max(bounds[y], left)
-                bounds[x] = max(bounds[x], share_of(counts, new, x, prior, both))
+                bounds[x] = max(bounds[x], share_of(counts, new, x, prior))
             column_counts[f, new] += 1
         end_row(counts, n, row_counts)

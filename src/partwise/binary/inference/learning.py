@@ -1,0 +1,56 @@
+"""Priors that algorithms without draws learn: a short sampler goes before them, and they start from its labels.
+
+Expected counts cannot teach them. Where responsibilities are spread evenly, expected counts are even, so that a large
+concentration fits them best, which keeps responsibilities even. Counts of drawn labels are as uneven as the data ask.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from partwise.binary.inference.cells import Cells
+from partwise.binary.inference.gibbs import BinaryCollapsedGibbs
+from partwise.binary.inference.starts import Start
+from partwise.binary.inference.variational import BinaryVariationalBayes, BinaryVariationalState
+from partwise.binary.model import BinaryModel
+from partwise.core.keys import Key
+from partwise.engines.local import LocalEngine
+from partwise.kernels.arrays import Floats
+
+_SWEEPS = 200
+
+
+class Learned(NamedTuple):
+    """Priors (as for `BinaryModel.with_priors`), the labels at the end, ordered by columns, and their counts."""
+
+    priors: Floats
+    labels: NDArray[np.unsignedinteger]
+    row_counts: Floats
+    column_counts: Floats
+
+
+def learn(key: Key, data: Cells, model: BinaryModel, start: Start = "random") -> Learned:
+    """Run one chain of the collapsed sampler; priors are averages over its second half."""
+    lengths = {"n_draws": 1, "burn_in": _SWEEPS, "thin": 1, "n_chains": 1}
+    sampler = BinaryCollapsedGibbs(model, start, **lengths, active_threshold=0.0, engine=LocalEngine(1))
+    key = key.for_stage("learning")
+    state = sampler.init(key, data)
+    total = np.zeros_like(state.priors[0])
+    for sweep in range(1, _SWEEPS + 1):
+        sampler.sweep_all(key.at(sweep), data, state)
+        if sweep > _SWEEPS // 2:
+            total += state.priors[0]
+    counts = (state.row_counts[0].astype(np.float64), state.column_counts[0].astype(np.float64))
+    return Learned(total / (_SWEEPS - _SWEEPS // 2), state.labels[0], *counts)
+
+
+class LearningVariationalBayes(BinaryVariationalBayes):
+    """Variational Bayes from the labels, and with the priors, of a short sampler."""
+
+    def init(self, key: Key, data: Cells) -> BinaryVariationalState:
+        """Counts of the labels that were drawn."""
+        found = learn(key, data, self.model)
+        return BinaryVariationalState(found.row_counts, found.column_counts, found.priors)

@@ -1,7 +1,8 @@
 """How many rooms does a job go through? Count distinct functions and files of partwise on a path.
 
 ``python -m benchmarks.trace`` runs three jobs on small data, each in a process of its own with warm kernels, and prints
-how many functions and files of partwise they enter. Comprehensions and lambdas count, compiled kernels do not.
+how many functions and files of partwise they enter. Kernels that Python calls count, and so do lambdas; comprehensions
+do not, which are functions in some versions of Python only.
 ``python -m benchmarks.trace --list JOB`` prints the functions of one job by file.
 """
 
@@ -19,6 +20,8 @@ from typing import Any
 
 GOALS = {"fit": (150, 35), "command": (320, 75), "compare": (250, 50)}
 """Most functions and files of each job."""
+
+_NO_FUNCTIONS = {"<module>", "<listcomp>", "<dictcomp>", "<setcomp>", "<genexpr>"}
 
 _TITLES = {
     "fit": "GammaPoissonNMF.fit",
@@ -58,7 +61,7 @@ def trace(name: str) -> dict[str, set[str]]:
 
     def note(frame: FrameType, event: str, argument: Any) -> None:
         code = frame.f_code
-        if event == "call" and code.co_filename.startswith(root) and code.co_name != "<module>":
+        if event == "call" and code.co_filename.startswith(root) and code.co_name not in _NO_FUNCTIONS:
             seen[code.co_filename[len(root) + 1 :]].add(code.co_qualname)
 
     with tempfile.TemporaryDirectory() as folder:

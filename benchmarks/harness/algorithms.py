@@ -41,6 +41,8 @@ def algorithms(n_rows: int = N_ROWS, n_components: int = N_COMPONENTS) -> dict[s
     chain = {**sample, "n_chains": 1}
     few = {"max_iter": 2, "draws_per_iter": 5, "burn_in_per_iter": 0}
     priors = {"activation_prior": "gamma", "dictionary_prior": "gamma"}
+    # priors that are given: learning them would be measured too
+    flat = {"model": "beta-dir", "beta_prior": (1.0, 1.0), "concentration": 1.0}
     return {
         "poisson, coordinate": fit(partwise.PoissonNMF, **iterate),
         "poisson, em": fit(partwise.PoissonNMF, inference="multiplicative", **iterate),
@@ -53,9 +55,9 @@ def algorithms(n_rows: int = N_ROWS, n_components: int = N_COMPONENTS) -> dict[s
         "allocation, bld": fit(partwise.AllocationNMF, inference="bld", init=start, **iterate),
         "empirical Bayes, gamma": fit(partwise.EmpiricalBayesPoissonNMF, init="random", **priors, **iterate),
         "empirical Bayes, mixture": fit(partwise.EmpiricalBayesPoissonNMF, init="random", **iterate),
-        "binary, gibbs": fit(partwise.BinaryNMF, bits, **chain),
-        "binary, cvb0": fit(partwise.BinaryNMF, bits, inference="cvb0", **iterate),
-        "binary, vb": fit(partwise.BinaryNMF, bits, inference="vb", **iterate),
+        "binary, gibbs": fit(partwise.BinaryNMF, bits, **flat, **chain),
+        "binary, cvb0": fit(partwise.BinaryNMF, bits, inference="cvb0", **flat, **iterate),
+        "binary, vb": fit(partwise.BinaryNMF, bits, inference="vb", **flat, **iterate),
         "likelihood, exact": lambda: likelihood.exact(counts[: n_rows // 20], narrow, 1.0, 1.0),
         "likelihood, smc": lambda: likelihood.smc(few_rows, dictionary, 0.5, 1.0, rng=0),
         "likelihood, annealed": lambda: likelihood.annealed(few_rows, dictionary, 0.5, 1.0, rng=0),

@@ -59,7 +59,7 @@ def _plain_rows(
 ) -> None:
     """``out[n] = log T[prod_f (q_f . y)^x_f]`` of each row, estimated by one particle system."""
     n_components = model.shape.size
-    row = row_buffers(model.indptr, np.arange(out.size), n_components)
+    row = row_buffers(model.indptr, np.arange(out.size), n_components, model.stop)
     tokens = np.empty(longest, np.int64)
     labels, copied = np.empty((2, n_particles, longest), np.uint16)
     counts, moved = np.empty((2, n_particles, n_components))

@@ -17,7 +17,7 @@ from benchmarks.harness.data import real, small_counts
 from benchmarks.harness.line import Line, Sample, Settings, skipped
 
 _N_COMPONENTS = 20
-_OURS = {"vem": "variational EM", "auto": "the default"}
+_OURS = {"vem": "variational EM", "thorough": "the default"}
 
 
 def measure(settings: Settings) -> Iterator[Line]:

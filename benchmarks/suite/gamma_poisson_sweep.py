@@ -34,7 +34,7 @@ class _Sweeper:
         from partwise.core.keys import Key
         from partwise.engines.resolve import resolve_engine
         from partwise.gamma_poisson.inference.gibbs import Chain
-        from partwise.gamma_poisson.inference.m_steps import perturbed_dictionary
+        from partwise.gamma_poisson.inference.starts import perturbed_dictionary
         from partwise.gamma_poisson.inference.sweeps import GibbsSweeps
 
         data = CountMatrix.build(counts)

@@ -14,7 +14,7 @@ from partwise import BetaGammaPFA, CountMatrix
 from partwise.core.keys import Key
 from partwise.engines.local import LocalEngine
 from partwise.errors import InterruptedFitWarning, InvalidInputError
-from partwise.gamma_poisson.inference.beta_gamma_gibbs import BetaGammaGibbs, BetaGammaState
+from partwise.gamma_poisson.inference.beta_gamma_gibbs import BetaGammaDraws, BetaGammaGibbs, BetaGammaState
 from partwise.gamma_poisson.inference.sweeps import GibbsSweeps
 
 ETA, SHAPE, KAPPA, EPSILON = 1.2, 0.8, 20.0, 0.7
@@ -34,10 +34,11 @@ def geweke_chain(seed: int, *, missing: bool = False, n_steps: int = 6) -> tuple
     dictionary = rng.dirichlet(np.full(N_FEATURES, ETA), size=N_COMPONENTS).T
     activations = rng.gamma(SHAPE, probability / (1 - probability), size=(N_SAMPLES, N_COMPONENTS))
     allocations = draw_counts(rng, activations, dictionary)
-    algorithm = BetaGammaGibbs(N_COMPONENTS, ETA, SHAPE, KAPPA, EPSILON, 0, LocalEngine())
+    algorithm = BetaGammaGibbs(N_COMPONENTS, ETA, SHAPE, KAPPA, EPSILON, n_steps + 1, 0, LocalEngine())
     zeros = np.zeros(N_COMPONENTS)
+    draws = BetaGammaDraws(BetaGammaDraws.no_numbers(1, n_steps + 1), 0)
     state = BetaGammaState(
-        allocations.sum(axis=1) * 1.0, dictionary, probability, np.zeros_like(dictionary), zeros, zeros.copy()
+        allocations.sum(axis=1) * 1.0, dictionary, probability, np.zeros_like(dictionary), zeros, zeros.copy(), draws
     )
     start = statistics(state)
     for iteration in range(1, n_steps + 1):

@@ -104,7 +104,7 @@ def test_error_bars_would_show_a_wrong_step(counts: np.ndarray, optimum: GammaPo
         ("saem", {"max_iter": 600, "e_step": "sampled"}, 0.1),
         ("saem", {"max_iter": 600, "e_step": "collapsed"}, 0.1),
         ("online", {"max_iter": 600, "batch_size": 40}, 0.5),
-        ("auto", {"tol": 1e-6}, 0.25),
+        ("thorough", {"tol": 1e-6}, 0.25),
     ],
 )
 def test_stochastic_em_ends_at_the_optimum(
@@ -118,7 +118,7 @@ def test_stochastic_em_ends_at_the_optimum(
 
 
 def test_auto_reports_its_gain_with_its_error(counts: np.ndarray) -> None:
-    model = fit(counts, "auto", tol=1e-6)
+    model = fit(counts, "thorough", tol=1e-6)
     objective, error = model.trace_["objective"], model.trace_["objective_error"]
     sampled = np.flatnonzero(np.isfinite(error))
     reached = objective[sampled[-1]] - objective[sampled[0]]
@@ -144,11 +144,13 @@ def test_rows_of_mcem_c_sum_to_the_means_at_every_iteration(counts: np.ndarray, 
         np.testing.assert_allclose(expected, np.tile(counts.mean(axis=0), (20, 1)), rtol=1e-10)
 
 
-@pytest.mark.parametrize("inference", ["mcem-c", "saem", "vem", "exact-em", "auto", "online"])
+@pytest.mark.parametrize("inference", ["mcem-c", "saem", "vem", "exact-em", "thorough", "online"])
 def test_scale_of_the_rates_is_arbitrary(counts: np.ndarray, inference: str) -> None:
     """GaP, Eq. 32: columns of the dictionary take over the scale of the rates, here powers of 2, to the bit."""
     scale = np.array([4.0, 0.5])
-    settings = {"max_iter": 30, "tol": 0.0, "draws_per_iter": 5, "burn_in_per_iter": 5} if inference != "auto" else {}
+    settings = (
+        {"max_iter": 30, "tol": 0.0, "draws_per_iter": 5, "burn_in_per_iter": 5} if inference != "thorough" else {}
+    )
     one = fit(counts, inference, **settings)
     other = fit(counts, inference, rate=RATE * scale, init=START * scale[:, None], **settings)
     np.testing.assert_allclose(other.components_, one.components_ * scale[:, None], rtol=1e-9)

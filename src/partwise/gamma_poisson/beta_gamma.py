@@ -12,9 +12,9 @@ from sklearn.utils._param_validation import Interval
 from partwise.contract.declaration import Candidate, Declaration
 from partwise.contract.estimator import AT_LEAST_0, AT_LEAST_1, COMMON_CONSTRAINTS, POSITIVE
 from partwise.core.data import CountMatrix
-from partwise.core.result import Status
 from partwise.gamma_poisson.gamma_activations import GammaActivations
 from partwise.gamma_poisson.inference.beta_gamma_gibbs import BetaGammaGibbs, BetaGammaState
+from partwise.sampling.agreement import ChainsAgree
 
 
 @dataclass(eq=False, repr=False)
@@ -76,11 +76,7 @@ class BetaGammaPFA(GammaActivations):
             "Zhou, M., Hannah, L., Dunson, D. & Carin, L. (2012). Beta-negative binomial process and Poisson factor "
             "analysis. International Conference on Artificial Intelligence and Statistics.",
         ),
-        candidates=(
-            Candidate(
-                "beta-gamma-pfa", effort={"burn_in": 200, "n_draws": 200}, estimated="shape", complexity=30, cost=7
-            ),
-        ),
+        candidates=(Candidate("beta-gamma-pfa", effort={"burn_in": 200, "n_draws": 200}, complexity=30, cost=7),),
         marginal=True,
         counts_parts_by="active",
     )
@@ -110,21 +106,16 @@ class BetaGammaPFA(GammaActivations):
             shape=self.shape,
             concentration=self.concentration,
             base_probability=1.0 / self.n_components if self.base_probability is None else self.base_probability,
+            n_draws=self.n_draws,
             burn_in=self.burn_in,
             engine=self._engine(),
         )
-        result = self._run(algorithm, data, max_iter=self.burn_in + self.n_draws)
-        if result.status.code == "max_iter":
-            self.status_ = Status(
-                "max_iter",
-                f"Ended after {result.n_iter} sweeps, as many as burn_in and n_draws ask for: if trace_['n_used'] still"
-                " falls at the end, raise burn_in.",
-            )
-        self._store(result.state)
+        most = self.burn_in + self.n_draws
+        self._store(self._run(algorithm, data, max_iter=most, convergence=ChainsAgree()).state)
 
     def _store(self, state: BetaGammaState) -> None:
         # A fit that was interrupted in its burn-in has only its last draw.
-        kept = state.n_kept
+        kept = state.draws.n_kept
         dictionary = state.dictionary_sum / kept if kept else state.dictionary
         probability = state.probability_sum / kept if kept else state.probability
         counts = state.counts_sum if kept else np.asarray(state.sample_counts).sum(axis=0)

@@ -14,7 +14,7 @@ from partwise.core.data import CountMatrix
 from partwise.core.keys import RandomState, key_from
 from partwise.core.validation import refuse_far_from_counts
 from partwise.errors import InvalidInputError
-from partwise.gamma_poisson.inference.sweeps import N_DRAWS, posterior_draws, posterior_mean
+from partwise.gamma_poisson.inference.posterior import N_DRAWS, posterior_draws, posterior_mean
 from partwise.kernels.arrays import Floats
 from partwise.likelihood.auto import STD_ERROR, auto
 from partwise.likelihood.problem import LogLikelihood
@@ -32,8 +32,14 @@ class GammaActivations(CountModel):
             refuse_far_from_counts(data.total, data.nnz)
 
     def _activations(self, data: CountMatrix) -> Floats:
-        """Posterior means, by Gibbs sampling with one fixed stream for every row: the same row gives the same bits."""
-        return posterior_mean(data, self.components_.T, self.shape_, self.rate_, self._engine())
+        """Posterior means, to about a per cent; the same row gives the same bits wherever it stands."""
+        model = self.components_.T, self.shape_, self.rate_
+        return posterior_mean(data, *model, self._engine(), variational=self._variational_means)
+
+    @property
+    def _variational_means(self) -> bool:
+        """Whether means of variational posteriors will do."""
+        return False
 
     def sample_posterior(self, X: Any, n_draws: int = 100, *, random_state: RandomState = 0) -> Floats:
         """Draw activations from their posterior, given the dictionary.

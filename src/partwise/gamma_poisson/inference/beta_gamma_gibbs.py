@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -14,6 +14,16 @@ from partwise.engines.base import Engine
 from partwise.gamma_poisson.inference.sweeps import GibbsSweeps
 from partwise.kernels.arrays import Floats
 from partwise.passes.side import Side
+from partwise.sampling.agreement import agreement
+from partwise.sampling.draws import KeptDraws
+
+
+@dataclass
+class BetaGammaDraws(KeptDraws):
+    """Of each draw the number of parts in use, and the chance that two tokens are of different parts."""
+
+    names: ClassVar[tuple[str, ...]] = ("n_used", "evenness")
+    discrete: ClassVar[tuple[str, ...]] = ("n_used",)
 
 
 @dataclass
@@ -26,7 +36,7 @@ class BetaGammaState:
     dictionary_sum: Floats
     probability_sum: Floats
     counts_sum: Floats
-    n_kept: int = 0
+    draws: BetaGammaDraws
 
 
 @dataclass
@@ -42,6 +52,7 @@ class BetaGammaGibbs:
     shape: float
     concentration: float
     base_probability: float
+    n_draws: int
     burn_in: int
     engine: Engine = field(compare=False)
 
@@ -56,7 +67,8 @@ class BetaGammaGibbs:
             key, np.full(self.n_components, data.total / self.n_components), data.shape[0]
         )
         zeros = np.zeros(self.n_components)
-        return BetaGammaState(counts, dictionary, probability, np.zeros_like(dictionary), zeros, zeros.copy())
+        draws = BetaGammaDraws(BetaGammaDraws.no_numbers(1, self.n_draws), 0)
+        return BetaGammaState(counts, dictionary, probability, np.zeros_like(dictionary), zeros, zeros.copy(), draws)
 
     def step(self, key: Key, data: SparseData, state: BetaGammaState) -> tuple[BetaGammaState, Mapping[str, float]]:
         """One sweep; after the burn-in the draws are summed."""
@@ -69,12 +81,16 @@ class BetaGammaGibbs:
         state.dictionary = sweeps.dirichlet_dictionary(key, feature_counts, self.dictionary_concentration)
         totals = feature_counts.sum(axis=0)
         state.probability = self._draw_probability(key, totals, data.shape[0])
+        info = {"n_used": float(np.count_nonzero(totals))}
         if key.iteration > self.burn_in:
             state.dictionary_sum += state.dictionary
             state.probability_sum += state.probability
             state.counts_sum += totals
-            state.n_kept += 1
-        return state, {"n_used": float(np.count_nonzero(totals))}
+            shares = totals / max(float(totals.sum()), 1.0)
+            state.draws.record(n_used=info["n_used"], evenness=1.0 - float(np.square(shares).sum()))
+            if state.draws.n_kept == self.n_draws:
+                info |= agreement(state.draws)
+        return state, info
 
     def _draw_probability(self, key: Key, totals: Floats, n_samples: int) -> Floats:
         successes = self.concentration * self.base_probability + totals

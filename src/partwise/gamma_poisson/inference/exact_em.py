@@ -11,7 +11,8 @@ from partwise.core.data import SparseData
 from partwise.core.keys import Key
 from partwise.engines.base import Engine
 from partwise.gamma_poisson.inference import m_steps
-from partwise.gamma_poisson.inference.m_steps import perturbed_dictionary, shape_of_mean_log
+from partwise.gamma_poisson.inference.m_steps import shape_of_mean_log
+from partwise.gamma_poisson.inference.starts import perturbed_dictionary
 from partwise.gamma_poisson.model import GammaPoissonModel, column_norms
 from partwise.kernels.arrays import Floats
 from partwise.likelihood.exact import LATTICE, SUBCOUNT, exact_cost

@@ -14,7 +14,7 @@ from partwise.core.keys import Key
 from partwise.engines.base import Engine
 from partwise.engines.blocks import Block, Made
 from partwise.errors import AllComponentsPrunedError
-from partwise.gamma_poisson.inference.m_steps import perturbed_dictionary
+from partwise.gamma_poisson.inference.starts import perturbed_dictionary
 from partwise.gamma_poisson.model import GammaPoissonModel, column_norms
 from partwise.kernels.arrays import Floats
 from partwise.passes.floors import activation_floor
@@ -72,7 +72,7 @@ class JointEM:
         if np.all(state.rates >= LARGEST_RATE):
             raise AllComponentsPrunedError(
                 f"inference='joint' pruned all {self.shape.size} components, as X has too few counts a sample"
-                f" ({data.total / data.shape[0]:.3g}) for it: use inference='auto', fewer components or a larger shape."
+                f" ({data.total / data.shape[0]:.3g}) for it: use inference='vem', fewer components or a larger shape."
             )
         return state, {**info, **column_norms(self.model(state).dictionary)}
 

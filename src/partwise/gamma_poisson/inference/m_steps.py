@@ -1,4 +1,4 @@
-"""What the M-steps share: first dictionaries, new ones from allocations, and the shapes of the priors."""
+"""What the M-steps share: new dictionaries from allocations, and the shapes of the priors."""
 
 from __future__ import annotations
 
@@ -11,48 +11,11 @@ from scipy.optimize import brentq
 from scipy.special import psi
 
 from partwise.core.data import SparseData
-from partwise.core.keys import Key
 from partwise.engines.base import Engine
 from partwise.engines.blocks import Block
-from partwise.errors import InvalidInputError
 from partwise.kernels.arrays import Floats
 from partwise.passes.side import Side
 from partwise.priors.flat import FlatPrior
-
-# First dictionaries.
-
-
-def even_dictionary(data: SparseData, shape: Floats, rate: Floats) -> Floats:
-    """w_fk = (b_k / a_k) mean_n x_nf / K (GaP, Eq. 51): deterministic, and the same in every component."""
-    observed = data.shape[0] - np.bincount(data.missing_indices, minlength=data.shape[1])
-    means = np.divide(data.column_sums, observed, out=np.zeros(data.shape[1]), where=observed > 0)
-    return np.outer(means, rate / shape) / shape.size
-
-
-def perturbed_dictionary(key: Key, data: SparseData, shape: Floats, rate: Floats) -> Floats:
-    """The even one with exponential noise, each feature's expectation kept: where nothing else breaks the symmetry."""
-    noise = key.for_stage("init").generator().exponential(size=(data.shape[1], shape.size)) + 0.1
-    noise *= shape.size / noise.sum(axis=1, keepdims=True)
-    return even_dictionary(data, shape, rate) * noise
-
-
-def given_dictionary(components: Any, data: SparseData, n_components: int) -> Floats:
-    """A start that the user gives, components x features, checked."""
-    array = np.array(components, dtype=np.float64)
-    expected = (n_components, data.shape[1])
-    if array.shape != expected:
-        raise InvalidInputError(f"init must have shape {expected} (components x features), got {array.shape}.")
-    bad = ~(np.isfinite(array) & (array >= 0))
-    if bad.any():
-        k, f = np.argwhere(bad)[0]
-        raise InvalidInputError(f"init[{k}, {f}] = {array[k, f]} must be a finite nonnegative number.")
-    dead = np.flatnonzero((data.column_sums > 0) & ~np.any(array > 0, axis=0))
-    if dead.size:
-        raise InvalidInputError(
-            f"init has no component that holds feature {dead[0]}, which has counts in X: give it a positive entry."
-        )
-    return np.ascontiguousarray(array.T)
-
 
 # A dictionary entry of a feature that has counts never becomes 0 by rounding: expected allocations divide by rates.
 SMALLEST_ENTRY = 1e-100

@@ -12,7 +12,8 @@ from partwise.core.keys import Key
 from partwise.engines.base import Engine
 from partwise.gamma_poisson.inference import m_steps
 from partwise.gamma_poisson.inference.gibbs import Averages, Chain, GainLedger, GibbsEStep, expected_gain
-from partwise.gamma_poisson.inference.m_steps import drawn_totals, even_dictionary, profile_shapes
+from partwise.gamma_poisson.inference.m_steps import drawn_totals, profile_shapes
+from partwise.gamma_poisson.inference.starts import even_dictionary, poisson_factors, with_noise
 from partwise.gamma_poisson.inference.vem import MeanField
 from partwise.gamma_poisson.model import GammaPoissonModel, column_norms
 from partwise.kernels.arrays import Floats
@@ -59,8 +60,8 @@ class MonteCarloEM:
     engine: Engine = field(compare=False)
 
     def init(self, key: Key, data: SparseData) -> MonteCarloState:
-        """The even dictionary of Eq. 51, and the variational bound there, from which gains are counted."""
-        dictionary = even_dictionary(data, self.shape, self.rate) if self.start is None else self.start.copy()
+        """A dictionary, the even one of Eq. 51 for MCEM, and the variational bound from which gains are counted."""
+        dictionary = self._first_dictionary(key, data) if self.start is None else self.start.copy()
         chain = Chain.start(data, self.shape.size, self.engine, collapsed=self.e_step == "collapsed")
         model = GammaPoissonModel(dictionary, self.shape, self.rate)
         mean_field = MeanField(data, self.engine)
@@ -120,6 +121,9 @@ class MonteCarloEM:
         exposure = Side(data.transposed, self.engine).exposure(averages.activations, totals=totals)
         return m_steps.conditional_step(counts, exposure)
 
+    def _first_dictionary(self, key: Key, data: SparseData) -> Floats:
+        return even_dictionary(data, self.shape, self.rate)
+
     def _weight(self, iteration: int) -> float:
         """Of the new draws against those before: plain Monte Carlo EM forgets the latter."""
         return 1.0
@@ -139,6 +143,10 @@ class StochasticApproximationEM(MonteCarloEM):
 
     exploration: int = 50
     decay: float = 0.7
+
+    def _first_dictionary(self, key: Key, data: SparseData) -> Floats:
+        first = poisson_factors(key, data, self.shape, self.rate, self.engine)[0]
+        return with_noise(key, data, first, self.shape, self.rate)
 
     def _weight(self, iteration: int) -> float:
         return float(max(iteration - self.exploration, 1) ** -self.decay)

@@ -12,7 +12,8 @@ from partwise.core.keys import Key
 from partwise.engines.base import Engine
 from partwise.gamma_poisson.inference import m_steps
 from partwise.gamma_poisson.inference.gibbs import Chain, GibbsEStep
-from partwise.gamma_poisson.inference.m_steps import drawn_totals, perturbed_dictionary, profile_shapes
+from partwise.gamma_poisson.inference.m_steps import drawn_totals, profile_shapes
+from partwise.gamma_poisson.inference.starts import poisson_factors, with_noise
 from partwise.gamma_poisson.inference.sweeps import take_rows
 from partwise.gamma_poisson.inference.vem import MeanField
 from partwise.gamma_poisson.model import GammaPoissonModel, column_norms
@@ -20,6 +21,8 @@ from partwise.kernels.arrays import Floats
 from partwise.passes.side import Side
 
 _FORGETTING = 0.7
+# Rows, or those of a batch where it has more, that the first dictionary is made of.
+_START_ROWS = 2000
 
 
 @dataclass
@@ -49,8 +52,12 @@ class OnlineEM:
     engine: Engine = field(compare=False)
 
     def init(self, key: Key, data: SparseData) -> OnlineState:
-        """The statistic that a perturbed dictionary stands for, which the first batch replaces for the greater part."""
-        dictionary = perturbed_dictionary(key, data, self.shape, self.rate) if self.start is None else self.start
+        """The statistic that a first dictionary stands for: a Poisson factorization of some rows, with noise."""
+        dictionary = self.start
+        if dictionary is None:
+            n_rows = min(data.shape[0], max(self.batch_size, _START_ROWS))
+            first = poisson_factors(key, data.rows(0, n_rows), self.shape, self.rate, self.engine)[0]
+            dictionary = with_noise(key, data, first, self.shape, self.rate)
         return OnlineState(self.shape.copy(), dictionary * (self.shape / self.rate), 0)
 
     def step(self, key: Key, data: SparseData, state: OnlineState) -> tuple[OnlineState, Mapping[str, float]]:

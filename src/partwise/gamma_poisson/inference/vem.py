@@ -14,6 +14,7 @@ from partwise.core.keys import Key
 from partwise.engines.base import Engine
 from partwise.engines.blocks import Block, Made
 from partwise.gamma_poisson.inference import m_steps
+from partwise.gamma_poisson.inference.starts import poisson_factors, with_noise
 from partwise.gamma_poisson.model import GammaPoissonModel, column_norms
 from partwise.kernels.arrays import Floats
 from partwise.passes.kernels import expected_counts
@@ -183,13 +184,15 @@ class VariationalEM:
     engine: Engine = field(compare=False)
 
     def init(self, key: Key, data: SparseData) -> GammaVariationalState:
-        """A perturbed start (the even one is stationary), each sample's total spread evenly."""
-        dictionary = self.start
-        if dictionary is None:
-            dictionary = m_steps.perturbed_dictionary(key, data, self.shape, self.rate)
-        model, mean_field = GammaPoissonModel(dictionary.copy(), self.shape, self.rate), MeanField(data, self.engine)
-        posterior = mean_field.posterior(model, mean_field.even_counts(self.shape.size))
-        return GammaVariationalState(model.dictionary, self.shape.copy(), posterior)
+        """A Poisson factorization with some noise, or the dictionary given with each sample's total spread evenly."""
+        mean_field = MeanField(data, self.engine)
+        if self.start is None:
+            dictionary, counts = poisson_factors(key, data, self.shape, self.rate, self.engine)
+            dictionary = with_noise(key, data, dictionary, self.shape, self.rate)
+        else:
+            dictionary, counts = self.start.copy(), mean_field.even_counts(self.shape.size)
+        model = GammaPoissonModel(dictionary, self.shape, self.rate)
+        return GammaVariationalState(dictionary, self.shape.copy(), mean_field.posterior(model, counts))
 
     def step(
         self, key: Key, data: SparseData, state: GammaVariationalState

@@ -16,6 +16,10 @@ from partwise.kernels.jit import kernel
 from partwise.kernels.streams import new_stream, seek
 from partwise.kernels.sums import inner_product, sum_of
 
+# Draws of a batch, whose means tell the error of the mean of all, and batches that are needed for that.
+BATCH = 100
+LEAST_BATCHES = 4
+
 
 @inner_kernel
 def _spread_evenly(indptr: Starts, values: Numbers, n: int, counts: Floats) -> float:
@@ -37,7 +41,8 @@ def posterior_mean_rows(
     inverse_rates: Floats,
     shape: Floats,
     burn_in: int,
-    n_draws: int,
+    most_draws: Starts,
+    enough: float,
     seed: Word,
     stage_chain: Word,
     start: int,
@@ -46,21 +51,30 @@ def posterior_mean_rows(
 ) -> None:
     """``out[n] = (shape + mean over draws of E[c_n+k | h]) * inverse_rates``: posterior mean of activations by Gibbs.
 
-    All rows use the same stream, so that a row's result does not depend on where in a batch it stands.
+    A row has drawn enough when the standard errors of its means, by means of batches, are ``enough`` of the means, or
+    after ``most_draws[n]``; where these are 0, it is left out. All rows use the same stream, so that a row's result
+    does not depend on where in a batch it stands.
     """
     n_components = shape.size
     weights = np.empty(n_components)
     point = np.empty(n_components)
     counts = np.empty(n_components)
     expected = np.empty(n_components)
+    batch = np.empty(n_components)
+    squares = np.empty(n_components)
     drawn = np.empty(n_components, np.int64)
     stream = new_stream()
     for n in range(start, stop):
+        if most_draws[n] == 0:
+            continue
         seek(stream, seed, stage_chain, np.uint64(0), 0)
         inverse = inverse_rates[min(n, inverse_rates.shape[0] - 1)]
         _spread_evenly(indptr, values, n, counts)
         out[n] = 0.0
-        for s in range(-burn_in, n_draws):
+        batch[:] = 0.0
+        squares[:] = 0.0
+        n_batches = 0
+        for s in range(-burn_in, most_draws[n]):
             for k in range(n_components):
                 point[k] = max(gamma(stream, shape[k] + counts[k]) * inverse[k], SMALLEST)
                 counts[k] = 0.0
@@ -75,11 +89,24 @@ def posterior_mean_rows(
                 for k in range(n_components):
                     expected[k] += share * weights[k]
                     counts[k] += drawn[k]
-            if s >= 0:
+            if s < 0:
+                continue
+            for k in range(n_components):
+                batch[k] += expected[k] / BATCH
+            if (s + 1) % BATCH == 0:
+                n_batches += 1
+                settled = n_batches >= LEAST_BATCHES
                 for k in range(n_components):
-                    out[n, k] += expected[k]
+                    out[n, k] += batch[k]
+                    squares[k] += batch[k] * batch[k]
+                    batch[k] = 0.0
+                    mean = out[n, k] / n_batches
+                    variance = max(squares[k] / n_batches - mean * mean, 0.0) / max(n_batches - 1, 1)
+                    settled = settled and variance <= (enough * (shape[k] + mean)) ** 2
+                if settled:
+                    break
         for k in range(n_components):
-            out[n, k] = (shape[k] + out[n, k] / n_draws) * inverse[k]
+            out[n, k] = (shape[k] + out[n, k] / n_batches) * inverse[k]
 
 
 @kernel
@@ -98,7 +125,7 @@ def variational_mean_rows(
 ) -> None:
     """``h = exp(digamma(shape + counts)); counts = h * ((X / (h @ dictionary.T)) @ dictionary)``, repeated.
 
-    ``out[n] = (shape + counts) * inverse_rates``, the mean of the variational posterior: for data that are no counts.
+    ``out[n] = (shape + counts) * inverse_rates``, the mean of the variational posterior.
     Rows are updated until none of their counts moves by more than ``tol`` of the row's total.
     """
     n_components = shape.size

@@ -1,4 +1,4 @@
-"""The default: several variational starts, then stochastic EM whose accuracy grows until noise does not matter."""
+"""The most thorough: variational starts, then stochastic EM whose accuracy grows until noise does not matter."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ import numpy as np
 
 from partwise.core.data import SparseData
 from partwise.core.keys import Key
-from partwise.core.run import run
-from partwise.core.stopping import SmallChange
 from partwise.engines.base import Engine
 from partwise.gamma_poisson.inference import m_steps
 from partwise.gamma_poisson.inference.exact_em import ExactEM, ExactState, is_cheap
@@ -24,8 +22,9 @@ from partwise.gamma_poisson.inference.gibbs import (
     expected_gain,
     mean_rows,
 )
-from partwise.gamma_poisson.inference.m_steps import drawn_totals, perturbed_dictionary, profile_shapes
+from partwise.gamma_poisson.inference.m_steps import drawn_totals, profile_shapes
 from partwise.gamma_poisson.inference.pruning import Merging, Removing
+from partwise.gamma_poisson.inference.starts import poisson_factors, with_noise
 from partwise.gamma_poisson.inference.sweeps import GibbsSweeps
 from partwise.gamma_poisson.inference.vem import (
     OBJECTIVE_EVERY,
@@ -37,12 +36,9 @@ from partwise.gamma_poisson.inference.vem import (
 from partwise.gamma_poisson.model import GammaPoissonModel, column_norms
 from partwise.kernels.arrays import Floats
 from partwise.passes.side import Side
-from partwise.poisson.inference.coordinate import CoordinateDescent
 
-# Of the Poisson factorizations that serve as starts: nats a count and iteration, and most iterations.
-_START_TOL, _START_ITERATIONS = 1e-5, 100
-# Share of random noise in the dictionary that sampling starts from: what a start has emptied may grow again.
-_MIXED = 0.1
+# Most iterations of a Poisson factorization that serves as a start.
+_START_ITERATIONS = 100
 # Components may be merged, or removed, after so many iterations of sampling, then after four times as many, and so on.
 _FIRST_MERGING, _FIRST_REMOVAL = 20, 80
 # Of the tolerance, for exact EM.
@@ -52,7 +48,7 @@ _SHORTEST_MEMORY = 10
 
 
 @dataclass
-class AutoState:
+class ThoroughState:
     """Parameters with their variational posterior, and then with the chains and running averages of the last phase."""
 
     phase: str
@@ -72,7 +68,7 @@ class AutoState:
 
 
 @dataclass(kw_only=True)
-class Auto:
+class Thorough:
     """Variational starts, then stochastic MCEM-C, then merges.
 
     1. One start an iteration: Poisson factorization from random factors, then a few variational updates. The one with
@@ -98,11 +94,11 @@ class Auto:
     n_jobs: int | None = field(compare=False)
     engine: Engine = field(compare=False)
 
-    def init(self, key: Key, data: SparseData) -> AutoState:
+    def init(self, key: Key, data: SparseData) -> ThoroughState:
         """Nothing yet: each start is an iteration."""
         nothing = np.zeros((data.shape[1], self.shape.size))
         counts = np.zeros((data.shape[0], self.shape.size))
-        return AutoState(
+        return ThoroughState(
             phase="starts",
             dictionary=nothing,
             shape=self.shape.copy(),
@@ -118,7 +114,7 @@ class Auto:
             ledger=GainLedger(-np.inf),
         )
 
-    def step(self, key: Key, data: SparseData, state: AutoState) -> tuple[AutoState, Mapping[str, float]]:
+    def step(self, key: Key, data: SparseData, state: ThoroughState) -> tuple[ThoroughState, Mapping[str, float]]:
         """One iteration of the phase that the state is in."""
         if state.phase == "starts":
             return self._try_start(key, data, state)
@@ -126,13 +122,13 @@ class Auto:
             return self._exact_step(key, data, state)
         return self._stochastic_step(key, data, state)
 
-    def model(self, state: AutoState) -> GammaPoissonModel:
+    def model(self, state: ThoroughState) -> GammaPoissonModel:
         """Dictionary, shapes and rates of a state."""
         return GammaPoissonModel(state.dictionary, state.shape, self.rate)
 
     # Starts
 
-    def _try_start(self, key: Key, data: SparseData, state: AutoState) -> tuple[AutoState, Mapping[str, float]]:
+    def _try_start(self, key: Key, data: SparseData, state: ThoroughState) -> tuple[ThoroughState, Mapping[str, float]]:
         tried = self._start(key, data)
         # Ten updates, and the bound before the last of them.
         prior = {"shape": self.shape, "rate": self.rate}
@@ -154,24 +150,14 @@ class Auto:
             model = GammaPoissonModel(self.start.copy(), self.shape, self.rate)
             even = mean_field.posterior(model, mean_field.even_counts(self.shape.size))
             return GammaVariationalState(model.dictionary, self.shape.copy(), mean_field.fit(model, even)[0])
-        factors = run(
-            CoordinateDescent(self.shape.size, "random", self.engine),
-            data,
-            key=key.for_stage("starts").for_chain(key.iteration),
-            max_iter=_START_ITERATIONS,
-            convergence=SmallChange(_START_TOL, data.total, patience=2),
-            progress=False,
-        ).state
-        # Columns of its dictionary sum to 1, and activations are expected counts.
-        means = mean_field.totals(factors.activations) / data.shape[0]
-        dictionary = factors.dictionary * (means * self.rate / self.shape)
+        key, iterations = key.for_chain(key.iteration), _START_ITERATIONS
+        dictionary, counts = poisson_factors(key, data, self.shape, self.rate, self.engine, max_iter=iterations)
         model = GammaPoissonModel(dictionary, self.shape, self.rate)
-        return GammaVariationalState(dictionary, self.shape.copy(), mean_field.posterior(model, factors.activations))
+        return GammaVariationalState(dictionary, self.shape.copy(), mean_field.posterior(model, counts))
 
-    def _begin_sampling(self, key: Key, data: SparseData, state: AutoState) -> None:
+    def _begin_sampling(self, key: Key, data: SparseData, state: ThoroughState) -> None:
         if self.start is None:
-            noise = perturbed_dictionary(key.for_stage("mixed"), data, state.shape, self.rate)
-            state.dictionary = (1.0 - _MIXED) * state.dictionary + _MIXED * noise
+            state.dictionary = with_noise(key, data, state.dictionary, state.shape, self.rate)
         mean_field = MeanField(data, self.engine)
         state.posterior, bound = mean_field.fit(self.model(state), state.posterior)
         counts = state.posterior.counts
@@ -182,13 +168,15 @@ class Auto:
 
     # Stochastic EM
 
-    def _begin_averaging(self, data: SparseData, state: AutoState) -> None:
+    def _begin_averaging(self, data: SparseData, state: ThoroughState) -> None:
         """Forget all running means: the dictionary has jumped."""
         state.statistic = state.dictionary * (data.shape[0] * state.shape / self.rate)
         state.old_dictionary, state.old_shape = state.dictionary.copy(), state.shape.copy()
         state.drift, state.n_averaged, state.ledger.lower = Drift(), 1, np.nan
 
-    def _stochastic_step(self, key: Key, data: SparseData, state: AutoState) -> tuple[AutoState, Mapping[str, float]]:
+    def _stochastic_step(
+        self, key: Key, data: SparseData, state: ThoroughState
+    ) -> tuple[ThoroughState, Mapping[str, float]]:
         old = GammaPoissonModel(state.old_dictionary, state.old_shape, self.rate)
         model = GammaPoissonModel(state.dictionary, state.shape, self.rate)
         first, left = self._draw(key.for_chain(1), data, state.left, model)
@@ -232,7 +220,7 @@ class Auto:
             info["remaining_gain"] = remaining
         return state, {**info, **column_norms(state.dictionary)}
 
-    def _merge(self, key: Key, data: SparseData, state: AutoState) -> bool:
+    def _merge(self, key: Key, data: SparseData, state: ThoroughState) -> bool:
         """Merge components where that gains; whether there were any."""
         model = self.model(state)
         inverse = MeanField(data, self.engine).rates(model, inverse=True)
@@ -255,7 +243,7 @@ class Auto:
             self._begin_averaging(data, state)
         return bool(merges)
 
-    def _remove(self, key: Key, data: SparseData, state: AutoState) -> bool:
+    def _remove(self, key: Key, data: SparseData, state: ThoroughState) -> bool:
         """Remove a component if that gains; whether there was one."""
         counts = 0.5 * (np.asarray(state.left.sample_counts) + np.asarray(state.right.sample_counts))
         removal = Removing(data, self.engine, self.n_jobs).find(key, self.model(state), counts)
@@ -268,7 +256,9 @@ class Auto:
         self._begin_averaging(data, state)
         return True
 
-    def _exact_step(self, key: Key, data: SparseData, state: AutoState) -> tuple[AutoState, Mapping[str, float]]:
+    def _exact_step(
+        self, key: Key, data: SparseData, state: ThoroughState
+    ) -> tuple[ThoroughState, Mapping[str, float]]:
         """One step of exact EM; what is left to gain is judged by how fast the gains fall."""
         algorithm = ExactEM(
             shape=self.shape,

@@ -1,0 +1,112 @@
+"""Activations given the dictionary: posterior means, exact where that is cheap, and posterior draws."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from partwise.core.data import SparseData
+from partwise.core.keys import Key
+from partwise.engines.base import Engine
+from partwise.engines.blocks import Block, Made, row_blocks
+from partwise.engines.local import LocalEngine
+from partwise.gamma_poisson.inference.sweeps import GibbsSweeps, take_rows
+from partwise.gamma_poisson.kernels.posterior import posterior_mean_rows, variational_mean_rows
+from partwise.kernels.arrays import Floats
+from partwise.likelihood.exact import LATTICE, SUBCOUNT, exact_cost
+from partwise.likelihood.moments import posterior_moments
+from partwise.passes.side import Side
+
+# Discarded sweeps, and kept ones where a number is asked for.
+BURN_IN, N_DRAWS = 50, 200
+# Relative standard error at which a mean has had enough draws: then 19 of 20 means are within a per cent.
+_ENOUGH = 0.004
+# Most visits of a row's nonzeros, times components: some ten milliseconds. And least and most draws.
+_MOST_VISITS, _LEAST_DRAWS, _MOST_DRAWS = 4e6, 400, 100_000
+# Multiply-adds that exact moments of a row may cost: a tenth of a millisecond. Longer rows leave the range of floats.
+_CHEAP, _SHORT = 2e5, 500
+
+
+def inverse_rates(data: SparseData, dictionary: Floats, rate: Floats, engine: Engine) -> Floats:
+    """1 / (rate_k + Σ over observed f of w_fk): one row for all where nothing is missing."""
+    return np.asarray(1.0 / (rate + Side(data, engine).exposure(dictionary)))
+
+
+def explained(data: SparseData, dictionary: Floats) -> SparseData:
+    """The counts of features that some component holds; the others say nothing about activations."""
+    return data.only(np.any(dictionary > 0, axis=1)[data.indices])
+
+
+def posterior_mean(
+    data: SparseData, dictionary: Floats, shape: Floats, rate: Floats, engine: Engine, *, variational: bool = False
+) -> Floats:
+    """E[h_nk | x_n]: exact where that is cheap, otherwise from draws until their error is a per cent.
+
+    Parameters
+    ----------
+    data, dictionary, shape, rate, engine
+        Rows, and the model.
+    variational
+        Take means of variational posteriors instead of drawing. Of data that are no counts nothing else can be had.
+    """
+    counts = data.is_integer
+    shared = np.ascontiguousarray(dictionary), shape, rate, variational or not counts, counts
+    blocks = row_blocks(data.indptr, 2**12)
+    _, (means,) = engine.map_rows(_posterior_means, data, blocks, *shared, makes=[Made(shape.shape)])
+    return np.asarray(means)
+
+
+def _posterior_means(
+    block: Block, out: Floats, dictionary: Floats, shape: Floats, rate: Floats, variational: bool, counts: bool
+) -> float:
+    rows, own = explained(block.data.rows(block.start, block.stop), dictionary), out[block.rows]
+    inverse = inverse_rates(rows, dictionary, rate, LocalEngine())
+    cells = rows.indptr, rows.indices, rows.values, dictionary, inverse, shape
+    if variational:
+        variational_mean_rows(*cells, 1e-8, 1000, 0, block.n_rows, own)
+    cheap = _cheap(rows, dictionary, shape, rate) if counts else np.zeros(block.n_rows, dtype=bool)
+    if cheap.any():
+        few = take_rows(rows, np.flatnonzero(cheap))
+        own[cheap] = posterior_moments(few, dictionary, shape, rate).activations
+    if not variational:
+        visits = np.maximum(np.diff(rows.indptr) * shape.size, 1)
+        draws = np.where(cheap, 0, np.clip(_MOST_VISITS / visits, _LEAST_DRAWS, _MOST_DRAWS)).astype(np.int64)
+        seed, stage_chain, _ = Key(0).for_stage("posterior mean").words
+        posterior_mean_rows(*cells, BURN_IN, draws, _ENOUGH, seed, stage_chain, 0, block.n_rows, own)
+    return 0.0
+
+
+def _cheap(rows: SparseData, dictionary: Floats, shape: Floats, rate: Floats) -> NDArray[np.bool_]:
+    """Which rows have exact moments that cost little."""
+    cheap = rows.row_sums <= _SHORT
+    if cheap.any():
+        cost = exact_cost(rows, dictionary, shape, rate).costs[:, [LATTICE, SUBCOUNT]].min(axis=1)
+        cheap &= cost <= _CHEAP
+    return np.asarray(cheap)
+
+
+def posterior_draws(
+    key: Key,
+    data: SparseData,
+    dictionary: Floats,
+    shape: Floats,
+    rate: Floats,
+    engine: Engine,
+    *,
+    n_draws: int,
+    burn_in: int = BURN_IN,
+) -> Floats:
+    """Draws x samples x components from successive sweeps of a Gibbs chain."""
+    dictionary = np.ascontiguousarray(dictionary)
+    data = explained(data, dictionary)
+    sweeps = GibbsSweeps(data, engine)
+    inverse = inverse_rates(data, dictionary, rate, engine)
+    counts = np.repeat(data.row_sums[:, None] / shape.size, shape.size, axis=1)
+    out = np.empty((n_draws, data.shape[0], shape.size))
+    for s in range(-burn_in, n_draws):
+        at = key.at(burn_in + s)
+        activations = sweeps.activations(at, counts, shape, inverse)
+        counts, _ = sweeps.allocations(at, activations, dictionary)
+        if s >= 0:
+            out[s] = activations
+    return out

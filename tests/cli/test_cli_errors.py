@@ -75,6 +75,7 @@ def test_failure_is_one_sentence(words, sentence, partwise, bad_files) -> None:
         ([*FIT, "--set", "n_components=3"], "no parameter 'n_components'"),
         ([*FIT, "--set", "active_threshold"], "is not of the form NAME=VALUE"),
         ([*FIT, "--set", "active_threshold=7"], "'active_threshold' parameter of PoissonNMF must be"),
+        ([*FIT, "--preset", "paper"], "PoissonNMF has no preset 'paper': it has none."),
         ([*FIT, "--inference", "magic"], "'inference' parameter of PoissonNMF must be"),
         ([*FIT, "--init", "zeros"], "'init' parameter of PoissonNMF must be"),
         ([*FIT, "-k", "0"], "--components"),
@@ -199,7 +200,7 @@ def test_missing_cells_name_the_option_that_imputes_them(partwise, folder) -> No
 def test_rows_that_cannot_be_predicted_are_named_by_their_place(partwise, folder) -> None:
     counts = np.eye(6) + 1
     np.save("whole.npy", counts)
-    partwise("fit", "whole.npy", "-o", "m.partwise", "--model", "gamma-poisson", "-k", 1, "--max-iter", 2)
+    partwise("fit", "whole.npy", "-o", "m.partwise", "--model", "allocation", "-k", 1, "--max-iter", 2)
     counts[4, 2] = 0.5
     np.save("half.npy", counts)
     for rows in ([], ["--row", "1", "--row", "4"]):

@@ -229,3 +229,34 @@ def test_unnamed_data_get_numbered_names(partwise, folder) -> None:
 def test_parameter_that_a_model_lacks(partwise, folder) -> None:
     refused = partwise.misused("fit", "counts.npz", "-o", "m.partwise", "--model", "beta-gamma-pfa", "--max-iter", 3)
     assert refused == "Error: Invalid value for --max-iter: BetaGammaPFA has no parameter max_iter."
+
+
+def test_pairs_and_presets(partwise, folder) -> None:
+    bits = np.random.default_rng(0).integers(2, size=(12, 6))
+    np.savetxt("bits.csv", bits, fmt="%d", delimiter=",", header=",".join("abcdef"), comments="")
+    words = [
+        "fit",
+        "bits.csv",
+        "-o",
+        "m.partwise",
+        "--model",
+        "binary",
+        "-k",
+        "2",
+        "--set",
+        "n_draws=2",
+        "--set",
+        "burn_in=1",
+    ]
+    partwise(*words, "--set", "beta_prior=0.1,0.2")
+    np.testing.assert_allclose(load("m.partwise").beta_prior_, [[0.1, 0.2]] * 2)
+    partwise(*words, "--set", "beta_prior=estimate")
+    assert len(np.unique(load("m.partwise").beta_prior_)) == 4
+    partwise(*words, "--preset", "paper")
+    fitted = load("m.partwise")
+    assert (fitted.model, tuple(fitted.beta_prior), fitted.n_components, fitted.n_draws) == (
+        "beta-dir",
+        (1.0, 1.0),
+        2,
+        2,
+    )

@@ -21,7 +21,7 @@ from partwise.contract.heldout import HiddenCells, ThinnedCounts, poisson_rows
 from partwise.contract.model_file import NOT_STORED, fitted_attributes
 from partwise.core.data import CountMatrix
 from partwise.core.keys import Key
-from partwise.errors import InaccurateWarning, InvalidInputError, PartwiseError
+from partwise.errors import InaccurateWarning, InvalidInputError, PartwiseError, TrainingDataWarning
 from partwise.selection import candidates_of
 from partwise.selection.fitting import bit_fold, count_fold
 
@@ -227,7 +227,7 @@ def test_likelihoods_are_offered_where_they_are_declared(cls: Any) -> None:
     else:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", InaccurateWarning)
-            value, error = brief(cls).log_evidence(X, random_state=0, **cls.declares.evidence)
+            value, error = model.log_evidence(X, random_state=0, **cls.declares.evidence)
         assert value < 0 < error
 
 
@@ -318,3 +318,13 @@ def test_a_new_fit_leaves_nothing_of_the_last(cls: Any) -> None:
 def test_sparse_and_dense_give_the_same(cls: Any) -> None:
     X = data_for(cls)
     np.testing.assert_array_equal(fitted(cls, sp.csr_array(X)).components_, fitted(cls, X).components_)
+
+
+@pytest.mark.filterwarnings("error")
+def test_scoring_the_training_data_says_so(cls: Any, tmp_path: Path) -> None:
+    X = data_for(cls)
+    fitted(cls, X).save(tmp_path / "model.partwise")
+    model = partwise.load(tmp_path / "model.partwise")
+    with pytest.warns(TrainingDataWarning, match="X is what this model was fitted to, so the score flatters it"):
+        model.score(X)
+    model.score(X[::-1])

@@ -12,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 from partwise import Checkpoint, PoissonNMF, Table
 from partwise.contract.model_file import fitted_attributes
-from partwise.errors import InvalidInputError
+from partwise.errors import EmptyRowsWarning, InvalidInputError
 
 NAMES = np.array([f"f{number}" for number in range(25)])
 
@@ -183,3 +183,14 @@ def test_fitted_attributes_are_annotated(small_counts: np.ndarray) -> None:
     model = PoissonNMF(2, random_state=0, max_iter=3, tol=0.0).fit(Table(small_counts, column_labels=NAMES))
     model.partial_fit(Table(small_counts, column_labels=NAMES))
     assert {attribute for attribute in vars(model) if attribute.endswith("_")} <= fitted_attributes(PoissonNMF)
+
+
+@pytest.mark.filterwarnings("error")
+def test_samples_without_counts_are_named() -> None:
+    X = np.array([[3, 0, 1], [2, 5, 0], [0, 0, 0], [0, 0, 0]])
+    model = PoissonNMF(2, random_state=0, max_iter=50, tol=1e-2).fit(X[:2])
+    with pytest.warns(EmptyRowsWarning, match=r"Row 2 of X and 1 more have no counts"):
+        assert not model.transform(X)[2:].any()
+    with pytest.warns(EmptyRowsWarning, match=r"Row 0 of X has no counts"):
+        model.transform(X[3:])
+    model.transform(X[:2])

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from partwise import BinaryMatrix, CountMatrix, PoissonNMF, Table
-from partwise.errors import InvalidInputError, LogNormalisedWarning
+from partwise.errors import EmptyRowsWarning, InvalidInputError, LogNormalisedWarning, TrainingDataWarning
 
 
 @pytest.fixture
@@ -184,7 +184,8 @@ def attempt(build: Any, X: Any) -> Any:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            warnings.simplefilter("ignore", LogNormalisedWarning)
+            for said in (LogNormalisedWarning, TrainingDataWarning, EmptyRowsWarning):
+                warnings.simplefilter("ignore", said)
             return build(X)
     except (InvalidInputError, TypeError) as error:
         if "\n" in str(error) or (type(error) is not InvalidInputError and "is of type" not in str(error)):

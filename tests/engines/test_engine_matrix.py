@@ -98,7 +98,7 @@ CASES: dict[str, tuple[Callable[[Any, int | None], Any], Any]] = {
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Several blocks of rows, also of these small data."""
-    monkeypatch.setattr("partwise.gamma_poisson.inference.auto._START_ITERATIONS", 3)
+    monkeypatch.setattr("partwise.gamma_poisson.inference.thorough._START_ITERATIONS", 3)
     for place in SMALL_BLOCKS:
         monkeypatch.setattr(f"partwise.{place}.row_blocks", lambda indptr, *_, **__: row_blocks(indptr, 200, 8))
 

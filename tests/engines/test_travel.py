@@ -19,6 +19,8 @@ N_ROWS, N_FEATURES, N_COMPONENTS, N_BLOCKS = 150, 12, 3, 6
 FEW: dict[str, Any] = {"draws_per_iter": 2, "burn_in_per_iter": 2, "max_iter": 4, "tol": 0.0}
 SHORT: dict[str, Any] = {"max_iter": 4, "tol": 0.0}
 DRAWS: dict[str, Any] = {"n_draws": 2, "burn_in": 2}
+# Concentrations that are learned need how many rows have each count, which grows with the longest row.
+GIVEN: dict[str, Any] = {"dictionary_concentration": 0.1, "activation_concentration": 0.1}
 
 CASES: dict[str, tuple[Any, dict[str, Any]]] = {
     "poisson": (PoissonNMF, {"inference": "multiplicative", **SHORT}),
@@ -29,8 +31,8 @@ CASES: dict[str, tuple[Any, dict[str, Any]]] = {
     "gamma-poisson-joint": (GammaPoissonNMF, {"inference": "joint", **SHORT}),
     "beta-gamma": (BetaGammaPFA, DRAWS),
     "allocation-vb": (AllocationNMF, {"inference": "vb", **SHORT}),
-    "allocation-partial": (AllocationNMF, {"inference": "gibbs-partial", **DRAWS}),
-    "allocation-distributed": (AllocationNMF, {"inference": "gibbs-distributed", **DRAWS}),
+    "allocation-partial": (AllocationNMF, {"inference": "gibbs-partial", **GIVEN, **DRAWS}),
+    "allocation-distributed": (AllocationNMF, {"inference": "gibbs-distributed", **GIVEN, **DRAWS}),
     "empirical-bayes": (EmpiricalBayesPoissonNMF, SHORT),
     # Its kept draws are summed by the client, cell by cell.
     "binary-partial": (BinaryNMF, {"inference": "gibbs-partial", "n_draws": 1, "burn_in": 4}),

@@ -164,8 +164,8 @@ def test_every_model_has_a_report(model) -> None:
     assert ("log_joint" in chains) == isinstance(model, BinaryNMF | AllocationNMF)
     assert content["parts"]["signed"] == isinstance(model, LogisticPCA)
     if isinstance(model, BinaryNMF):
-        # Beta-Dir spreads features over parts
-        assert content["parts"]["inside_words"] == "share of the feature in the part"
+        # Dir-Beta, the default, has a probability of each feature in a part
+        assert content["parts"]["inside_words"] == "probability in the part"
         frequencies = model.transform(X).mean(axis=0) @ model.components_
         np.testing.assert_allclose(content["parts"]["overall"], frequencies, rtol=1e-3)
 

@@ -186,7 +186,7 @@ def test_fractions_and_missing_cells_are_named_in_the_whole(engine: DaskEngine, 
     message = r"X\[77, 3\] = 1\.5 is not a whole number, which GammaPoissonNMF\.fit needs"
     for data in (chunked(cells.tocsr(), known=known), on_disk(cells.tocsr(), tmp_path / "fractions")):
         with pytest.raises(InvalidInputError, match=message):
-            GammaPoissonNMF(2, engine=engine).fit(data)
+            GammaPoissonNMF(2, inference="saem", engine=engine).fit(data)
     cells[77, 3] = np.nan
     message = r"X\[77, 3\] is NaN or missing, which AllocationNMF\.fit does not support"
     for data in (chunked(cells.tocsr(), known=known), on_disk(cells.tocsr(), tmp_path / "missing")):

@@ -27,7 +27,7 @@ def fixed_settings(name: str) -> dict[str, Any]:
     Examples
     --------
     >>> fixed_settings("dir-beta"), fixed_settings("poisson")
-    ({'model': 'dir-beta', 'init': 'vb'}, {})
+    ({'model': 'dir-beta'}, {})
     """
     own = [one for one in find_model(name).declares.candidates if one.name == name]
     return dict(own[0].settings) if own else {}
@@ -48,7 +48,7 @@ def opened_model(path: Path, threads: int, progress: bool | None) -> Any:
     return load(path).set_params(n_jobs=threads, progress=progress)
 
 
-def build_estimator(cls: Any, options: Mapping[str, Any], settings: Iterable[str]) -> Any:
+def build_estimator(cls: Any, options: Mapping[str, Any], settings: Iterable[str], preset: str | None = None) -> Any:
     """An estimator with the options that were given (not None) and further settings ``NAME=VALUE``, all checked.
 
     Parameters
@@ -58,7 +58,9 @@ def build_estimator(cls: Any, options: Mapping[str, Any], settings: Iterable[str
     options
         Parameters and values; None leaves the default of the class.
     settings
-        Any other parameters as text; a value is read as JSON, else taken as text.
+        Any other parameters as text; a value is read as JSON or as numbers with commas between, else taken as text.
+    preset
+        Name of settings that the class declares; options and settings come before them.
     """
     parameters = {name: value for name, value in options.items() if value is not None}
     known = set(inspect.signature(cls).parameters)
@@ -67,8 +69,8 @@ def build_estimator(cls: Any, options: Mapping[str, Any], settings: Iterable[str
             raise typer.BadParameter(f"{cls.__name__} has no parameter {name}.", param_hint=option_name(name))
     # Callbacks are functions, which no text stands for.
     parameters |= parsed_settings(settings, known - set(options) - {"callbacks"}, cls.__name__)
-    estimator = cls(**parameters)
     try:
+        estimator = cls(**parameters) if preset is None else cls.preset(preset, **parameters)
         estimator.check_parameters()
     except ValueError as error:
         raise typer.BadParameter(str(error)) from error
@@ -82,7 +84,7 @@ def option_name(parameter: str) -> str:
 
 
 def parsed_settings(settings: Iterable[str], allowed: set[str], owner: str) -> dict[str, Any]:
-    """Parameters given as ``NAME=VALUE``; a value is read as JSON, else taken as text.
+    """Parameters given as ``NAME=VALUE``; a value is read as JSON, or as numbers with commas between, else as text.
 
     Parameters
     ----------
@@ -103,11 +105,24 @@ def parsed_settings(settings: Iterable[str], allowed: set[str], owner: str) -> d
                 f"{owner} has no parameter {name!r} that is set this way; it has {', '.join(sorted(allowed))}.",
                 param_hint="--set",
             )
-        try:
-            found[name] = json.loads(text)
-        except json.JSONDecodeError:
-            found[name] = text
+        found[name] = _parsed(text)
     return found
+
+
+def _parsed(text: str) -> Any:
+    """The value that a text stands for: JSON, numbers separated by commas, else the text itself.
+
+    Examples
+    --------
+    >>> _parsed("0.5"), _parsed("0.1,0.1"), _parsed("estimate")
+    (0.5, [0.1, 0.1], 'estimate')
+    """
+    for form in (text, f"[{text}]") if "," in text else (text,):
+        try:
+            return json.loads(form)
+        except json.JSONDecodeError:
+            continue
+    return text
 
 
 @dataclass(frozen=True, eq=False)

@@ -168,6 +168,7 @@ class BitModel(FactorizationEstimator):
             Ignored.
         """
         data = self.checked_data(X, caller="score")
+        self._say_if_training(data)
         observed = np.flatnonzero(~data.missing_matrix().toarray())
         hidden = observed[Key(0).for_stage("completion").generator().random(observed.size) < 0.5]
         if not hidden.size:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +12,9 @@ from numpy.typing import NDArray
 
 from partwise.contract.estimator import FactorizationEstimator
 from partwise.contract.heldout import HiddenCells, ThinnedCounts, bernoulli_rows, poisson_rows
+from partwise.core.data import SparseData
 from partwise.core.keys import RandomState, key_from
+from partwise.errors import EmptyRowsWarning
 from partwise.likelihood.completion import Completion, complete
 
 Floats = NDArray[np.float64]
@@ -20,6 +23,13 @@ Floats = NDArray[np.float64]
 @dataclass(eq=False, repr=False)
 class CountModel(FactorizationEstimator):
     """Base of the estimators of counts, and of other nonnegative numbers."""
+
+    def _say_what_is_empty(self, data: SparseData) -> None:
+        empty = np.flatnonzero(data.row_sums == 0)
+        if empty.size:
+            more = " has" if empty.size == 1 else f" and {empty.size - 1} more have"
+            told = f"Row {empty[0]} of X{more} no counts, so nothing is known about their activations: leave them out."
+            warnings.warn(told, EmptyRowsWarning, stacklevel=4)
 
     def completion(self, X: Any, *, random_state: RandomState = 0, share: float = 0.5) -> Completion:
         """Document completion: about half of each sample's tokens are given, and the others are predicted.
@@ -43,6 +53,7 @@ class CountModel(FactorizationEstimator):
             mean over all of them.
         """
         data = self.checked_data(X, caller="score")
+        self._say_if_training(data)
         with self._compiling():
             solve = RowSolver.of(self)
             return complete(data, key_from(random_state), self.components_.T, solve, self._engine(), share)

@@ -24,9 +24,6 @@ class Candidate:
         Parameters that shorten its fits during a comparison, which needs less precision than a model that is kept.
     data
         The kind of data for which it is a candidate: ``"counts"`` or ``"bits"``.
-    estimated
-        Parameter that the comparison sets to the shape of the activations' gamma distribution, which it estimates from
-        the training data; empty if there is none.
     complexity
         Of two models that predict equally well, the one with the smaller number is recommended.
     cost
@@ -46,7 +43,6 @@ class Candidate:
     settings: Mapping[str, Any] = field(default_factory=dict)
     effort: Mapping[str, Any] = field(default_factory=dict)
     data: Literal["counts", "bits"] = "counts"
-    estimated: str = ""
     complexity: int = 50
     cost: int = 5
     estimator: type[Any] = object
@@ -84,6 +80,8 @@ class Declaration:
         The kind of data that it is fitted to.
     papers
         What to cite, one reference each.
+    presets
+        Settings that have a name, such as ``"paper"``: those of the paper; see `FactorizationEstimator.preset`.
     candidates
         How it takes part in comparisons; empty if it does not.
     missing
@@ -106,6 +104,7 @@ class Declaration:
 
     data: DataKind
     papers: tuple[str, ...] = ()
+    presets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     candidates: tuple[Candidate, ...] = ()
     missing: Literal["yes", "fit", "no"] = "yes"
     missing_settings: Mapping[str, Any] = field(default_factory=dict)

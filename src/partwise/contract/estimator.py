@@ -28,7 +28,7 @@ from partwise.contract.features import check_columns, given_names
 from partwise.contract.heldout import HiddenCells, ThinnedCounts
 from partwise.contract.offers import Offers
 from partwise.core.checkpoint import Checkpoint
-from partwise.core.data import MISSING_REMEDY, BinaryMatrix, CountMatrix
+from partwise.core.data import MISSING_REMEDY, BinaryMatrix, CountMatrix, SparseData
 from partwise.core.keys import Key, key_from
 from partwise.core.progress import compiling_notice
 from partwise.core.result import FitResult, Status, Trace
@@ -36,7 +36,7 @@ from partwise.core.run import Algorithm, run
 from partwise.core.stopping import Rule
 from partwise.engines.base import Engine
 from partwise.engines.resolve import portable_engine, resolve_engine
-from partwise.errors import InvalidInputError
+from partwise.errors import InvalidInputError, TrainingDataWarning
 from partwise.storage.on_disk import spread
 
 Floats = NDArray[np.float64]
@@ -102,6 +102,7 @@ class FactorizationEstimator(Offers, ClassNamePrefixFeaturesOutMixin, Transforme
     n_iter_: int = field(init=False)
     n_batches_: int = field(init=False)
     n_samples_seen_: int = field(init=False)
+    training_fingerprint_: str = field(init=False)
     trace_: Trace = field(init=False)
     status_: Status = field(init=False)
     n_features_in_: int = field(init=False)
@@ -160,6 +161,8 @@ class FactorizationEstimator(Offers, ClassNamePrefixFeaturesOutMixin, Transforme
         with self._compiling():
             self._fit(data)
         self.n_samples_seen_ = data.shape[0]
+        if not data.by_rows:  # data on disk are not read once more for it
+            self.training_fingerprint_ = data.fingerprint()
         return self
 
     @available_if(_offers_batches)  # type: ignore[untyped-decorator]  # of scikit-learn, which has no types
@@ -194,6 +197,19 @@ class FactorizationEstimator(Offers, ClassNamePrefixFeaturesOutMixin, Transforme
             "stopped", f"Took in {self.n_samples_seen_} samples, the last by partial_fit; pass more to go on."
         )
         return self
+
+    def _say_what_is_empty(self, data: SparseData) -> None:
+        """Warn about samples that tell nothing about their activations."""
+
+    def _say_if_training(self, data: SparseData) -> None:
+        """Warn if data that are scored are those of the fit."""
+        known = getattr(self, "training_fingerprint_", None)
+        if known is not None and not data.by_rows and data.fingerprint() == known:
+            warnings.warn(
+                "X is what this model was fitted to, so the score flatters it: score samples that it has not seen.",
+                TrainingDataWarning,
+                stacklevel=4,
+            )
 
     def _run(
         self, algorithm: Algorithm[Any], data: Any, *, max_iter: int, convergence: Rule | None = None
@@ -347,9 +363,11 @@ class FactorizationEstimator(Offers, ClassNamePrefixFeaturesOutMixin, Transforme
         Returns
         -------
         ndarray
-            Samples x components. A row does not depend on other rows.
+            Samples x components. A row does not depend on other rows. Of a sample without counts nothing is known: it
+            gets what the prior of the activations expects, or zeros where there is no prior, and a warning.
         """
         data = self.checked_data(X, caller="transform")
+        self._say_what_is_empty(data)
         with self._compiling():
             return self._activations(data)
 
@@ -390,6 +408,29 @@ class FactorizationEstimator(Offers, ClassNamePrefixFeaturesOutMixin, Transforme
         """
 
     # scikit-learn
+
+    @classmethod
+    def preset(cls, name: str, **changes: Any) -> Self:
+        """An estimator with settings that have a name, such as ``"paper"``: those of the paper of the model.
+
+        Parameters
+        ----------
+        name
+            One of those that the class declares.
+        changes
+            Parameters that come before those of the preset.
+
+        Examples
+        --------
+        >>> from partwise import BinaryNMF
+        >>> BinaryNMF.preset("paper", n_components=20).beta_prior
+        (1.0, 1.0)
+        """
+        known = cls.declares.presets
+        if name not in known:
+            has = f"it has {', '.join(known)}" if known else "it has none"
+            raise InvalidInputError(f"{cls.__name__} has no preset {name!r}: {has}.")
+        return cls(**{**known[name], **changes})
 
     @classmethod
     def candidates(cls, data: str) -> list[Candidate]:

@@ -16,7 +16,7 @@ from partwise.core.keys import RandomState
 from partwise.core.result import Trace
 from partwise.errors import InvalidInputError
 from partwise.io.optional import require
-from partwise.sampling.chains import Diagnostic, diagnose
+from partwise.sampling.agreement import Diagnostic, diagnose
 
 if TYPE_CHECKING:
     from partwise.likelihood.problem import LogLikelihood

@@ -263,10 +263,12 @@ def simulate_binary(
     if model not in KINDS:
         raise InvalidInputError(f"model must be one of {', '.join(KINDS)}, got {model!r}.")
     alpha, beta = beta_prior
-    concentrations = {"concentration": concentration, "activation_concentration": activation_concentration}
-    check_positive(alpha=alpha, beta=beta, **concentrations)
+    check_positive(
+        alpha=alpha, beta=beta, concentration=concentration, activation_concentration=activation_concentration
+    )
     kind = next(known for known in KINDS if known == model)
-    drawn = BinaryModel(kind, n_components, alpha, beta, **concentrations).simulate(key, n_samples, n_features)
+    drawn_from = BinaryModel(kind, n_components, alpha, beta, concentration, activation_concentration)
+    drawn = drawn_from.simulate(key, n_samples, n_features)
     return labelled(key, drawn.bits, drawn.activations, drawn.dictionary, missing, f"simulated {model} bits")
 
 

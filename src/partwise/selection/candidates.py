@@ -52,7 +52,7 @@ def model_names(kind: str) -> list[str]:
     Examples
     --------
     >>> model_names("bits")
-    ['beta-dir', 'dir-beta', 'dir-dir', 'logistic-pca', 'poisson']
+    ['dir-beta', 'beta-dir', 'dir-dir', 'logistic-pca', 'poisson']
     """
     return [candidate.name for candidate in candidates_of(kind)]
 

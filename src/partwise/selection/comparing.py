@@ -195,7 +195,6 @@ def _identity(data: CountMatrix | BinaryMatrix, candidates: dict[str, Candidate]
     models = {
         name: {
             "estimator": candidate.estimator.__name__,
-            "estimated": candidate.estimated,
             **{part: repr(value) for part, value in {**candidate.settings, **candidate.effort}.items()},
         }
         for name, candidate in candidates.items()

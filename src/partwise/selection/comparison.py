@@ -213,11 +213,6 @@ class Comparison:
             Parameters that override them.
         """
         candidate = self.candidates[self.choice.model]
-        if candidate.estimated and candidate.estimated not in parameters:
-            own = [fit.shape for task, fit in self.fits.items() if task.model == self.choice.model]
-            at = [fit.shape for task, fit in sorted(self.fits.items()) if task[:2] == self.choice]
-            # Four digits are more than is known of it, and can be typed.
-            parameters[candidate.estimated] = float(f"{np.mean(at or own):.4g}")
         return candidate.build(self.choice.rank, self.fit_seed, briefly=False, **parameters)
 
     @property

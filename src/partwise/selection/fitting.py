@@ -17,7 +17,6 @@ from partwise.contract.declaration import Candidate, Declaration
 from partwise.contract.heldout import HiddenCells, ThinnedCounts
 from partwise.core.data import BinaryMatrix, CountMatrix
 from partwise.core.keys import Key
-from partwise.gamma_poisson.estimator import GammaPoissonNMF
 from partwise.io.table import Table
 from partwise.likelihood.completion import split_tokens
 from partwise.selection.records import Evidence, Fit, NewRows, Task
@@ -30,8 +29,6 @@ _FIRST_DIVISION = 1000
 Floats = NDArray[np.float64]
 # Standard error, in nats, of the likelihood of one new row that is good enough beside how much rows differ.
 _ROW_ERROR = 0.3
-# Estimated shapes outside this range are artefacts of parts that hold next to nothing, so clip them.
-_SHAPES = 0.02, 50.0
 
 
 def count_fold(data: CountMatrix, key: Key, restart: int) -> ThinnedCounts:
@@ -123,9 +120,7 @@ class Fitting:
     key: Key
     stop: threading.Event = field(default_factory=threading.Event)
     _folds: dict[int, ThinnedCounts | HiddenCells] = field(default_factory=dict)
-    _shapes: dict[tuple[int, int], float] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
-    _shape_lock: threading.Lock = field(default_factory=threading.Lock)
 
     @property
     def unit(self) -> str:
@@ -152,27 +147,6 @@ class Fitting:
         """End what is under way: nobody waits for it any more."""
         self.stop.set()
 
-    def known_shapes(self, shapes: Mapping[tuple[int, int], float]) -> None:
-        """Take over shapes that were estimated elsewhere, by number of parts and restart."""
-        with self._shape_lock:
-            self._shapes.update(shapes)
-
-    def shape(self, rank: int, restart: int) -> float:
-        """Shape of the activations' gamma distribution, estimated by variational EM on what a restart is fitted to.
-
-        The geometric mean over parts, weighted by what they hold.
-        """
-        fold = self.fold(restart)
-        with self._shape_lock:
-            if (rank, restart) not in self._shapes:
-                model = GammaPoissonNMF(
-                    rank, shape="estimate", inference="vem", tol=1e-5, random_state=self._seed(restart), progress=False
-                ).fit(fold.train)
-                held = model.components_.sum(axis=1) * model.shape_ / model.rate_
-                found = float(np.exp(np.average(np.log(model.shape_), weights=held)))
-                self._shapes[rank, restart] = min(max(found, _SHAPES[0]), _SHAPES[1])
-            return self._shapes[rank, restart]
-
     def _seed(self, restart: int) -> int:
         return int(self.key.for_stage("seeds").at(restart).generator().integers(2**32))
 
@@ -180,8 +154,6 @@ class Fitting:
         """The unfitted estimator of a task, with a seed of its own for each restart."""
         candidate = self.candidates[task.model]
         more: dict[str, Any] = {"n_jobs": 1, "progress": False, "callbacks": (self._stopped,)}
-        if candidate.estimated:
-            more[candidate.estimated] = self.shape(task.rank, task.restart)
         return candidate.build(task.rank, self._seed(task.restart), **more)
 
     def _stopped(self, *progress: Any) -> bool:
@@ -201,13 +173,11 @@ class Fitting:
         fold = self.fold(task.restart)
         model = self._fitted(task, fold.train)
         rows = model.held_out_log_likelihood(fold)
-        estimated = self.candidates[task.model].estimated
         return Fit(
             *task,
             score=float(rows.sum()) / fold.size,
             n_active=model.n_active_components_,
             evidence=float(model.objective),
-            shape=float(getattr(model, estimated)) if estimated else np.nan,
             status=model.status_.code,
             seconds=time.perf_counter() - start,
             rows=rows,
@@ -258,12 +228,11 @@ class Fitting:
         return mean, _error(rows - mean * counts.row_sums, counts.total)
 
     def evidence(self, task: Task) -> Evidence:
-        """Log p(X) for a number of parts, of a model that offers it."""
-        if self.stop.is_set():
-            raise StoppedError
+        """Log p(X) for a number of parts, of a model that offers it; priors that are learned are those of a fit."""
         start = time.perf_counter()
         effort = self.declared(task.model).evidence or {}
-        value, std_error = self.estimator(task).log_evidence(self.data, random_state=self.key.seed, **effort)
+        model = self._fitted(task, self.data.to_table())
+        value, std_error = model.log_evidence(self.data, random_state=self.key.seed, **effort)
         return Evidence(*task, value, std_error, time.perf_counter() - start)
 
 

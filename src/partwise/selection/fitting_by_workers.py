@@ -9,7 +9,6 @@ import uuid
 import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, TypeVar, cast
 
 from partwise.contract.declaration import Candidate
@@ -52,7 +51,6 @@ class FittingByWorkers(Fitting):
         self._name = uuid.uuid4().hex
         self._folder: Path = engine.folder / f"compare-{self._name}"
         self._under_way: set[Any] = set()
-        self._futures: dict[tuple[int, int], Any] = {}
         try:
             self._folder.mkdir()
             if isinstance(data, MappedCounts):
@@ -75,27 +73,19 @@ class FittingByWorkers(Fitting):
         """Log p(X), on a worker."""
         return self._done(Fitting.evidence, task)
 
-    def shape(self, rank: int, restart: int) -> float:
-        """The shape that `Fitting.shape` finds, on a worker; once for all models."""
-        with self._lock:
-            if (rank, restart) not in self._futures:
-                self._futures[rank, restart] = self._submitted(Fitting.shape, (rank, restart))
-            future = self._futures[rank, restart]
-        return float(self._result(future))
-
     def end(self) -> None:
         """Stop what is under way, and remove the data, by which fits that run see that nobody waits for them."""
         super().end()
         shutil.rmtree(self._folder, ignore_errors=True)
         with self._lock:
-            left = [*self._under_way, *self._futures.values()]
+            left = list(self._under_way)
         abandon(self._engine.client, left)
 
     def _done(self, function: Callable[[Fitting, Task], Result], task: Task) -> Result:
-        known = {}
-        if self.candidates[task.model].estimated:
-            known[task.rank, task.restart] = self.shape(task.rank, task.restart)
-        future = self._submitted(function, (task,), known)
+        if self.stop.is_set():
+            raise StoppedError
+        about = self._name, str(self._folder), str(self._data), dict(self.candidates), self.key
+        future = self._engine.submit(done_by_a_worker, function, task, about)
         with self._lock:
             self._under_way.add(future)
         try:
@@ -104,14 +94,6 @@ class FittingByWorkers(Fitting):
         finally:
             with self._lock:
                 self._under_way.discard(future)
-
-    def _submitted(
-        self, function: Any, arguments: tuple[Any, ...], shapes: Mapping[tuple[int, int], float] = MappingProxyType({})
-    ) -> Any:
-        if self.stop.is_set():
-            raise StoppedError
-        about = self._name, str(self._folder), str(self._data), dict(self.candidates), self.key
-        return self._engine.submit(done_by_a_worker, function, arguments, about, dict(shapes))
 
     def _result(self, future: Any) -> Any:
         from distributed import KilledWorker
@@ -149,21 +131,16 @@ class _Abandoned(threading.Event):
 
 
 def done_by_a_worker(
-    function: Callable[..., Result],
-    arguments: tuple[Any, ...],
-    about: tuple[str, str, str, dict[str, Candidate], Key],
-    shapes: Mapping[tuple[int, int], float],
+    function: Callable[[Fitting, Task], Result], task: Task, about: tuple[str, str, str, dict[str, Candidate], Key]
 ) -> Result:
     """What a function of `Fitting` gives for a comparison; a worker keeps the data and the folds of the last ones.
 
     Parameters
     ----------
-    function, arguments
+    function, task
         A method of `Fitting`, and what it is given.
     about
         Name of the comparison, its folder, that of its data, its candidates and its key.
-    shapes
-        Those that are known, by number of parts and restart.
     """
     name, folder, data, candidates, key = about
     with _lock:
@@ -174,8 +151,7 @@ def done_by_a_worker(
                 cast(CountMatrix | BinaryMatrix, open_data(data)), candidates, key, _Abandoned(folder)
             )
         work = _kept[name]
-    work.known_shapes(shapes)
     # How a fit ended is in its record.
     with warnings.catch_warnings(), one_blas_thread():
         warnings.simplefilter("ignore")
-        return function(work, *arguments)
+        return function(work, task)

@@ -68,8 +68,6 @@ class Fit(Record):
     evidence
         The family's own objective on the training data: log-likelihood, marginal likelihood or its bound; NaN where a
         sampler has none.
-    shape
-        Shape of the activations' gamma distribution that the model was given; NaN if it takes none.
     status
         How the fit ended: ``"converged"``, ``"max_iter"``, ...
     seconds
@@ -83,7 +81,6 @@ class Fit(Record):
     score: float
     n_active: int
     evidence: float
-    shape: float
     status: str
     seconds: float
     rows: Floats = field(repr=False)

@@ -45,7 +45,17 @@ def notes(found: Comparison) -> list[str]:
     found
         The comparison.
     """
-    return [note for note in (_end_note(found), _signed_note(found)) if note]
+    return [note for note in (_end_note(found), _signed_note(found), _unfinished_note(found)) if note]
+
+
+def _unfinished_note(found: Comparison) -> str:
+    """That fits of the choice had not converged: those of a comparison are brief."""
+    fits = [fit for task, fit in found.fits.items() if task[:2] == found.choice]
+    unfinished = sum(fit.status != "converged" for fit in fits)
+    if not unfinished:
+        return ""
+    which = f"{unfinished} of {len(fits)} brief fits" if len(fits) > 1 else "The brief fit"
+    return f"{which} of {found.choice} had not converged: look at the status of the model that you fit in the end."
 
 
 def _end_note(found: Comparison) -> str:

@@ -63,6 +63,9 @@ class ModelArguments:
     settings: list[str] | None = option(
         None, "--set", metavar="NAME=VALUE", help="Any other parameter of the model; may be repeated."
     )
+    preset: str | None = option(
+        None, "--preset", metavar="NAME", help="Settings with a name: paper, for those of the model's paper."
+    )
     components_file: Path | None = option(
         None,
         "--components-file",
@@ -82,7 +85,7 @@ class ModelArguments:
                 if options[name] is not None:
                     why = "with --components-file there are no parts to fit: drop it."
                     raise typer.BadParameter(why, param_hint=option_name(name))
-        return build_estimator(cls, options, self.settings or ())
+        return build_estimator(cls, options, self.settings or (), self.preset)
 
     def fitted(self, estimator: Any, table: Table | MappedCounts) -> Any:
         """The estimator, fitted to data or made of the parts that were given."""

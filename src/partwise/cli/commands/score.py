@@ -48,8 +48,8 @@ def command(
 
     Every model of counts gets the held-out log-likelihood per token: half of each sample's tokens are given, the others
     predicted. Perplexity is the exponential of its negative. A model with a prior on its activations also gets the
-    log-likelihood of each whole sample with the activations integrated out: exact where that is affordable, else by
-    sequential Monte Carlo with a standard error. Models of bits get the held-out log-likelihood per cell.
+    log-likelihood of each whole sample with the activations integrated out: exact where that is affordable, else
+    estimated with a standard error. Models of bits get the held-out log-likelihood per cell.
     """
     from partwise.contract import CountModel
     from partwise.io import write_columns

@@ -52,7 +52,7 @@ class Dictionaries:
 @cache
 def compile_kernels(name: str) -> None:
     """A fit of a few samples, so that no compilation is timed."""
-    settings: dict[str, Any] = {} if name == "auto" else {"max_iter": 2, "tol": 0.0}
+    settings: dict[str, Any] = {} if name == "thorough" else {"max_iter": 2, "tol": 0.0}
     GammaPoissonNMF(3, inference=name, random_state=0, progress=False, **settings).fit(counts(1, n_samples=20))
 
 

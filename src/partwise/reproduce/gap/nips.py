@@ -21,7 +21,7 @@ OURS: dict[str, tuple[dict[str, Any], int]] = {
     "saem": ({"max_iter": 200}, 3),
     "online": ({"max_iter": 200}, 3),
     "vem": ({"max_iter": 200, "tol": 0.0}, 3),
-    "auto": ({}, 5),
+    "thorough": ({}, 5),
 }
 COLORS = {
     "mcem-c": "#D55E00",
@@ -30,7 +30,7 @@ COLORS = {
     "saem": "#CC79A7",
     "online": "#E69F00",
     "vem": "#999999",
-    "auto": "#000000",
+    "thorough": "#000000",
 }
 
 
@@ -96,7 +96,7 @@ def _n_held(found: Curve) -> int:
 def _norms(results: dict[str, list[Curve]]) -> Figure:
     figure = new_figure(8.0, 3.2)
     axes = figure.subplots(1, 3, sharey=True)
-    for ax, name in zip(axes, ("mcem-c", "mcem-ch", "auto"), strict=True):
+    for ax, name in zip(axes, ("mcem-c", "mcem-ch", "thorough"), strict=True):
         found = results[name][0]
         ax.plot(np.cumsum(found["seconds"]), found["norms"], linewidth=0.9, drawstyle="steps-post")
         ax.set_title(name.upper() if name.startswith("mcem") else name, fontsize=9)

@@ -17,7 +17,7 @@ from partwise.core.data import CountMatrix
 from partwise.datasets import GAP, load_counts, load_gap
 from partwise.engines.local import LocalEngine
 from partwise.gamma_poisson.beta_gamma import BetaGammaPFA
-from partwise.gamma_poisson.inference.sweeps import posterior_mean
+from partwise.gamma_poisson.inference.posterior import posterior_mean
 from partwise.likelihood import exact_cost
 from partwise.reproduce._notebook import Notebook
 

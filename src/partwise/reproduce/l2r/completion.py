@@ -15,8 +15,9 @@ from scipy.special import gammaln
 
 from partwise.core.data import CountMatrix
 from partwise.core.keys import key_from
-from partwise.likelihood import document_completion, exact
-from partwise.likelihood.completion import split_tokens
+from partwise.engines.local import LocalEngine
+from partwise.likelihood import exact
+from partwise.likelihood.completion import complete, split_tokens
 from partwise.reproduce._notebook import Notebook
 from partwise.reproduce.l2r._corpora import Corpus, Floats, of_all_lengths
 from partwise.reproduce.l2r._protocol import EvaluationSizes
@@ -32,7 +33,7 @@ def exact_completion(corpus: Corpus, seed: int) -> dict[str, Floats]:
     corpus
         Documents and model.
     seed
-        Of the split, as `document_completion` takes it.
+        Of the split.
 
     Returns
     -------
@@ -62,12 +63,13 @@ def exact_completion(corpus: Corpus, seed: int) -> dict[str, Floats]:
 
 
 def calibrate(notebook: Notebook, corpus: Corpus, sizes: EvaluationSizes) -> dict[str, Any]:
-    """Log probability of a held-out token of each document, exact and as `document_completion` says."""
+    """Log probability of a held-out token of each document, exact and by document completion."""
     chosen = of_all_lengths(corpus, sizes.documents)
 
     def compare() -> dict[str, Any]:
         predictive = exact_completion(chosen, _SEED)
-        scored = document_completion(chosen, chosen.counts, rng=_SEED)
+        data = CountMatrix.build(chosen.counts, caller="completion")
+        scored = complete(data, key_from(_SEED), chosen.dictionary, chosen.transform, LocalEngine())
         known = predictive["n_tokens"] > 0
         n_tokens = predictive["n_tokens"][known]
         return {

@@ -24,7 +24,7 @@ Prediction = Callable[[Floats, int], Floats]
 
 def beta_dir_gs(lengths: RunLengths, seed: int, **changes: Any) -> BinaryNMF:
     """Beta-Dir GS: alpha = beta = 1, gamma_k = 1/K, one chain."""
-    return BinaryNMF(lengths.n_components, **{**_gibbs(lengths, seed), **changes})
+    return BinaryNMF.preset("paper", **{**_gibbs(lengths, seed), **changes})
 
 
 def dir_dir_gs(lengths: RunLengths, seed: int, **changes: Any) -> BinaryNMF:
@@ -33,16 +33,15 @@ def dir_dir_gs(lengths: RunLengths, seed: int, **changes: Any) -> BinaryNMF:
     The text says that labels start at random, from where chains take thousands of sweeps to get as far (see the page on
     the paper).
     """
-    paper = {"model": "dir-dir", "activation_concentration": 1.0, "init": "vb"}
-    return BinaryNMF(lengths.n_components, **{**_gibbs(lengths, seed), **paper, **changes})
+    return BinaryNMF.preset("paper", **{**_gibbs(lengths, seed), "model": "dir-dir", "init": "vb", **changes})
 
 
 def _gibbs(lengths: RunLengths, seed: int) -> dict[str, Any]:
     return {
+        "n_components": lengths.n_components,
         "burn_in": lengths.burn_in,
         "n_draws": lengths.n_draws,
         "thin": lengths.thin,
-        "n_chains": 1,
         "random_state": seed,
         "progress": False,
     }
@@ -51,7 +50,7 @@ def _gibbs(lengths: RunLengths, seed: int) -> dict[str, Any]:
 def beta_dir_vb(lengths: RunLengths, seed: int, **changes: Any) -> BinaryNMF:
     """Beta-Dir VB: CVB0 with gamma_k = 1/K from hard random labels."""
     settings = {"n_components": lengths.n_components, "inference": "cvb0", "max_iter": lengths.max_iter}
-    return BinaryNMF(**{**settings, "random_state": seed, "progress": False, **changes})
+    return BinaryNMF.preset("paper", **{**settings, "random_state": seed, "progress": False, **changes})
 
 
 def collapsed_bica(n_components: int, lengths: RunLengths, seed: int, **changes: Any) -> BinaryNMF:
@@ -81,7 +80,7 @@ def gibbs_methods(lengths: RunLengths) -> dict[str, Prediction]:
 def extra_gibbs_methods(lengths: RunLengths) -> dict[str, Prediction]:
     """Samplers that the paper does not have: another second concentration, and the mirror image of Beta-Dir."""
     return {
-        "Dir-Dir GS, η = 1/K": _fitted(dir_dir_gs, lengths, activation_concentration=None),
+        "Dir-Dir GS, η = 1/K": _fitted(dir_dir_gs, lengths, activation_concentration=1.0 / lengths.n_components),
         "Dir-Beta GS": _fitted(beta_dir_gs, lengths, model="dir-beta"),
     }
 

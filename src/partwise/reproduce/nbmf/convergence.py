@@ -46,16 +46,11 @@ def _run(method: str, dataset: str, number: int, lengths: RunLengths) -> dict[st
     split = random_split(bits(dataset), number)
     make = _MAKERS[method][0]
     estimator = make(lengths, number, tol=0.0)
-    watched = _Watch(split, _prior_of(estimator), set(_iterations(lengths.max_iter)))
+    model = BinaryModel("beta-dir", estimator.n_components)
+    watched = _Watch(split, model, set(_iterations(lengths.max_iter)))
     estimator.callbacks = [watched]
     estimator.fit(split.train)
     return {"iteration": watched.iterations, "perplexity": watched.perplexities}
-
-
-def _prior_of(estimator: BinaryNMF) -> BinaryModel:
-    concentration = estimator.concentration / (estimator.n_components if estimator.nonparametric else 1)
-    alpha, beta = estimator.beta_prior
-    return BinaryModel("beta-dir", estimator.n_components, alpha, beta, concentration)
 
 
 def _iterations(last: int) -> list[int]:
@@ -76,6 +71,6 @@ class _Watch:
             return
         collapsed = hasattr(state, "shares")
         row_counts = np.moveaxis(state.row_counts, 1, 2) if collapsed else state.row_counts
-        posterior = posterior_of_counts(self._model, row_counts, state.column_counts)
+        posterior = posterior_of_counts(self._model.with_priors(state.priors), row_counts, state.column_counts)
         self.iterations.append(iteration)
         self.perplexities.append(self._split.perplexity(posterior.probability))

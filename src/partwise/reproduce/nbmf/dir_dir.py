@@ -26,16 +26,17 @@ _FORMATS = {
 
 def make(notebook: Notebook) -> None:
     """Fit of all of parliament, and prediction of paleo's first split, for each model, concentration and start."""
+    lengths = run_lengths(notebook.quick)
     settings: dict[str, dict[str, Any]] = {
         "Beta-Dir": {},
         "Dir-Dir, η = 1": {"activation_concentration": 1.0},
-        "Dir-Dir, η = 1/K": {"activation_concentration": None},
+        "Dir-Dir, η = 1/K": {"activation_concentration": 1.0 / lengths.n_components},
     }
     rows = []
     for (name, changes), start in product(settings.items(), ("random", "vb")):
         make_model = partial(
             beta_dir_gs if name == "Beta-Dir" else dir_dir_gs,
-            run_lengths(notebook.quick),
+            lengths,
             _SEED,
             **changes,
             init=start,

@@ -11,7 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from partwise.contract.estimator import FactorizationEstimator
-from partwise.contract.heldout import HiddenCells, ThinnedCounts, bernoulli_rows, poisson_rows
+from partwise.contract.heldout import (
+    HiddenCells,
+    ThinnedCounts,
+    bernoulli_rows,
+    count_cell_rows,
+    poisson_logs,
+    poisson_rows,
+)
 from partwise.core.data import SparseData
 from partwise.core.keys import RandomState, key_from
 from partwise.errors import EmptyRowsWarning
@@ -93,6 +100,8 @@ class CountModel(FactorizationEstimator):
         """
         if isinstance(held_out, ThinnedCounts):
             return poisson_rows(self, held_out)
+        if held_out.counts is not None:
+            return count_cell_rows(self, held_out, poisson_logs)
         activations = self.training_activations(held_out.train)
         rates = self.expected_cells(activations, held_out.rows, held_out.columns)
         return bernoulli_rows(np.minimum(rates, 1.0), held_out)

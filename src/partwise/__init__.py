@@ -37,6 +37,7 @@ if TYPE_CHECKING:  # and __all__: the same names for type checkers and editors; 
     from partwise.gamma_poisson.estimator import GammaPoissonNMF
     from partwise.io import read
     from partwise.io.table import Table
+    from partwise.negative_binomial.estimator import NegativeBinomialNMF
     from partwise.poisson.estimator import PoissonNMF
     from partwise.reporting.page import report
     from partwise.storage.on_disk import on_disk
@@ -51,6 +52,7 @@ __all__ = [
     "EmpiricalBayesPoissonNMF",
     "GammaPoissonNMF",
     "LogisticPCA",
+    "NegativeBinomialNMF",
     "PoissonNMF",
     "Table",
     "__version__",

@@ -35,6 +35,7 @@ class RegisteredModel(NamedTuple):
 # A new family is one line here (and one in __init__.py for type checkers and editors).
 BUILT_IN: tuple[RegisteredModel, ...] = (
     RegisteredModel("partwise.poisson.estimator:PoissonNMF", ("poisson",)),
+    RegisteredModel("partwise.negative_binomial.estimator:NegativeBinomialNMF", ("negative-binomial",)),
     RegisteredModel("partwise.gamma_poisson.estimator:GammaPoissonNMF", ("gamma-poisson",)),
     RegisteredModel("partwise.gamma_poisson.beta_gamma:BetaGammaPFA", ("beta-gamma-pfa",)),
     RegisteredModel("partwise.allocation.estimator:AllocationNMF", ("allocation",)),

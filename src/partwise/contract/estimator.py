@@ -201,10 +201,14 @@ class FactorizationEstimator(Offers, ClassNamePrefixFeaturesOutMixin, Transforme
     def _say_what_is_empty(self, data: SparseData) -> None:
         """Warn about samples that tell nothing about their activations."""
 
+    def was_fitted_to(self, data: SparseData) -> bool:
+        """Whether checked data are those of the fit; False for data on disk, which are not read for it."""
+        known = getattr(self, "training_fingerprint_", None)
+        return known is not None and not data.by_rows and data.fingerprint() == known
+
     def _say_if_training(self, data: SparseData) -> None:
         """Warn if data that are scored are those of the fit."""
-        known = getattr(self, "training_fingerprint_", None)
-        if known is not None and not data.by_rows and data.fingerprint() == known:
+        if self.was_fitted_to(data):
             warnings.warn(
                 "X is what this model was fitted to, so the score flatters it: score samples that it has not seen.",
                 TrainingDataWarning,

@@ -24,7 +24,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from partwise.contract import model_file
 from partwise.contract.declaration import Candidate, Declaration
-from partwise.contract.features import check_columns, given_names
+from partwise.contract.features import aligned, check_columns, given_names, named_otherwise
 from partwise.contract.heldout import HiddenCells, ThinnedCounts
 from partwise.contract.offers import Offers
 from partwise.core.checkpoint import Checkpoint
@@ -304,7 +304,8 @@ class FactorizationEstimator(Offers, ClassNamePrefixFeaturesOutMixin, Transforme
         Parameters
         ----------
         X
-            Data as for `fit`, with the features of the fit.
+            Data as for `fit`. Where both have names, features are matched by name: those that X lacks are missing,
+            those that the model does not know are left out, and their order does not matter.
         caller
             What to name in messages.
         integers
@@ -321,11 +322,11 @@ class FactorizationEstimator(Offers, ClassNamePrefixFeaturesOutMixin, Transforme
     def _data(self, X: Any, *, reset: bool, caller: str, integers: bool | None = None) -> Any:
         name = f"{type(self).__name__}.{caller}"
         data: BinaryMatrix | CountMatrix
+        takes_missing, remedy = self._missing_rule(caller)
         if self.declares.data == "bits":
             data = BinaryMatrix.build(X, caller=name)
         else:
             integers = self._needs_integers if integers is None else integers
-            takes_missing, remedy = self._missing_rule(caller)
             data = CountMatrix.build(
                 spread(X, self._engine, caller=name, integers=integers),
                 integers=integers,
@@ -334,7 +335,10 @@ class FactorizationEstimator(Offers, ClassNamePrefixFeaturesOutMixin, Transforme
                 allow_all_zero=not reset,
                 missing_remedy=remedy,
             )
-        check_columns(self, X, data, reset=reset)
+        if not reset and caller != "partial_fit" and named_otherwise(self, X, data):
+            data = aligned(self, data, takes_missing=takes_missing)
+        else:
+            check_columns(self, X, data, reset=reset)
         self._check_values(data, integers=bool(integers))
         return data
 
@@ -358,7 +362,7 @@ class FactorizationEstimator(Offers, ClassNamePrefixFeaturesOutMixin, Transforme
         Parameters
         ----------
         X
-            Data as for `fit`.
+            Data as for `fit`. Features that have names are matched by name; those that X lacks count as missing.
 
         Returns
         -------

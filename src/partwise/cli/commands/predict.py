@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +15,7 @@ from partwise.cli.output import Outcome
 from partwise.cli.reading import ReadArguments
 
 if TYPE_CHECKING:
-    from partwise.core.data import CountMatrix
+    from partwise.core.data import SparseData
     from partwise.io import Table
 
 EXAMPLES = (
@@ -80,13 +79,12 @@ def _predicted(model: Any, table: Table, wanted: Sequence[str], top: int | None,
     """
     import numpy as np
 
-    from partwise.core.data import CountMatrix
     from partwise.errors import InvalidInputError
 
-    data = CountMatrix.build(table, integers=False, caller="predict")
+    data = model.checked_data(table, caller="predict")
     counts, missing = data.to_scipy(), data.missing_matrix()
     rows, columns, values = [], [], []
-    for numbers, expected in _expected(model, table, data, _positions(table, wanted)):
+    for numbers, expected in _expected(model, data, _positions(table, wanted)):
         if top is None:
             at, of = np.nonzero(missing[numbers].toarray())
         else:
@@ -101,7 +99,7 @@ def _predicted(model: Any, table: Table, wanted: Sequence[str], top: int | None,
     if top is None and not sum(map(len, rows)):
         raise InvalidInputError("no cell is missing there, so there is nothing to predict: ask for --top N instead.")
     samples = table.row_labels
-    features = table.column_labels if model.known_features is None else model.known_features
+    features = data.column_labels if model.known_features is None else model.known_features
     return {
         "sample": [str(n if samples is None else samples[n]) for n in np.concatenate(rows)],
         "feature": [str(f if features is None else features[f]) for f in np.concatenate(columns)],
@@ -109,21 +107,14 @@ def _predicted(model: Any, table: Table, wanted: Sequence[str], top: int | None,
     }
 
 
-def _expected(model: Any, table: Table, data: CountMatrix, positions: Any) -> Any:
+def _expected(model: Any, data: SparseData, positions: Any) -> Any:
     """Pieces of rows with their numbers and expected values; a row's activations do not depend on other rows."""
     import numpy as np
-    import scipy.sparse as sp
 
-    matrix, missing = data.to_scipy(), data.missing_matrix()
-    step = max(1, _CELLS_AT_ONCE // max(1, table.shape[1]))
-    # Rows that follow each other, so that messages name them by their place in the whole.
+    step = max(1, _CELLS_AT_ONCE // max(1, data.shape[1]))
     runs = np.split(positions, np.flatnonzero(np.diff(positions) != 1) + 1)
     for numbers in (run[start : start + step] for run in runs for start in range(0, len(run), step)):
-        labels = None if table.row_labels is None else table.row_labels[numbers]
-        hidden = sp.csr_array(missing[numbers]) if data.n_missing else None
-        rows, first = sp.csr_array(matrix[numbers]), table.first_row + int(numbers[0])
-        piece = replace(table, matrix=rows, row_labels=labels, missing=hidden, first_row=first)
-        yield numbers, model.expected(model.transform(piece))
+        yield numbers, model.expected(model.transform(data.rows(int(numbers[0]), int(numbers[-1]) + 1)))
 
 
 def _positions(table: Table, wanted: Sequence[str]) -> Any:

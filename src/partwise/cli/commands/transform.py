@@ -77,10 +77,23 @@ def _write_h5ad(path: Path, model: Any, table: Table | MappedCounts, activations
     write_h5ad(
         path,
         activations=activations,
-        dictionary=model.components_.T,
+        dictionary=_dictionary(model, table),
         metadata=model_facts(model),
         row_labels=table.row_labels,
         column_labels=table.column_labels,
         base=base,
         **own,
     )
+
+
+def _dictionary(model: Any, table: Table | MappedCounts) -> Any:
+    """The parts for the features of the table; features that the model does not know are NaN."""
+    import numpy as np
+
+    from partwise.contract.features import positions_of
+
+    labels, known = table.column_labels, model.known_features
+    if labels is None or known is None or np.array_equal(labels, known):
+        return model.components_.T
+    places = positions_of(known, labels)
+    return np.where(places[:, None] >= 0, model.components_.T[places], np.nan)

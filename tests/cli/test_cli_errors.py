@@ -93,7 +93,6 @@ def test_failure_is_one_sentence(words, sentence, partwise, bad_files) -> None:
         (["convert", "counts.npz", "counts.npz"], "OUTPUT: counts.npz is read as counts.npz"),
         (["info", "counts.npz", "--duplicates", "drop"], "--duplicates"),
         (["convert", "counts.npz", "o.rows", "--write-format", "csv"], "--write-format: o.rows is to be a folder"),
-        (["predict", "m", "counts.npz", "--seen"], "--seen: it is for --top N"),
         (["plot", "m", "-o", "p.png", "--kind", "trace", "--groups", "g.csv"], "--groups: it is for dictionary and"),
         (["plot", "m", "-o", "p.png", "--image-shape", "2x3"], "--image-shape: it is for images and reconstruction"),
         (["plot", "m", "-o", "p.png", "--no-header"], "--no-header: it says how to read DATA"),
@@ -207,7 +206,7 @@ def test_rows_that_cannot_be_predicted_are_named_by_their_place(partwise, folder
     counts[4, 2] = 0.5
     np.save("half.npy", counts)
     for rows in ([], ["--row", "1", "--row", "4"]):
-        sentence = partwise.fails("predict", "m.partwise", "half.npy", "--top", 1, *rows)
+        sentence = partwise.fails("recommend", "m.partwise", "half.npy", "--top", 1, *rows)
         assert "half.npy[4, 2] = 0.5 is not a whole number" in sentence
 
 

@@ -24,8 +24,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from partwise.contract import model_file
 from partwise.contract.declaration import Candidate, Declaration
-from partwise.contract.features import aligned, check_columns, given_names, named_otherwise
+from partwise.contract.features import aligned, check_columns, feature_position, given_names, named_otherwise
 from partwise.contract.heldout import HiddenCells, ThinnedCounts
+from partwise.contract.lists import FeatureLists, best_features, cosines, row_names
 from partwise.contract.offers import Offers
 from partwise.core.checkpoint import Checkpoint
 from partwise.core.data import MISSING_REMEDY, BinaryMatrix, CountMatrix, SparseData
@@ -396,6 +397,71 @@ class FactorizationEstimator(Offers, ClassNamePrefixFeaturesOutMixin, Transforme
                 " pass what transform gave."
             )
         return self.expected(activations)
+
+    def recommend(self, X: Any, n: int = 10, *, exclude_seen: bool = True) -> FeatureLists:
+        """List the most likely features of each sample: those of the highest expected values.
+
+        Parameters
+        ----------
+        X
+            Data as for `transform`, one row or many.
+        n
+            Length of the lists.
+        exclude_seen
+            Leave out features that a sample has already.
+
+        Returns
+        -------
+        FeatureLists
+            Positions, names and expected values (of bits: probabilities of a one), best first. Of a sample of which
+            nothing is known, the features that are most frequent in the training data, with their shares.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from partwise import PoissonNMF
+        >>> X = np.kron(np.eye(2), np.ones((6, 3)))
+        >>> model = PoissonNMF(2, random_state=0).fit(X)
+        >>> model.recommend([[1, 0, 0, 0, 0, 0]], n=2).positions.tolist()
+        [[1, 2]]
+        """
+        data = self.checked_data(X, caller="recommend")
+        with self._compiling():
+            activations = self._activations(data)
+        unknown = ~np.any(activations, axis=1)
+
+        def score(block: slice) -> Floats:
+            expected = np.asarray(self.expected(activations[block]), dtype=np.float64)
+            expected[unknown[block]] = self.feature_frequencies()
+            return expected
+
+        found = best_features(score, data, n, exclude_seen, self._engine())
+        return FeatureLists(*found, row_names(data), self.feature_labels())
+
+    def similar_features(self, features: Any, n: int = 10) -> FeatureLists:
+        """List the features that come from the same parts as a feature does.
+
+        Parameters
+        ----------
+        features
+            A name, a position, or several of them.
+        n
+            Length of the lists.
+
+        Returns
+        -------
+        FeatureLists
+            The features whose profiles over parts (how much each part makes of them in the training data) have the
+            highest cosines with that of each feature.
+        """
+        check_is_fitted(self, "components_")
+        names = self.feature_labels()
+        asked = [features] if isinstance(features, str | Integral) else list(features)
+        chosen = np.array([feature_position(names, one) for one in asked], dtype=np.int64)
+        itself = CountMatrix.build(np.arange(len(names)) == chosen[:, None], caller="similar_features")
+        alike = cosines(self.part_weights()[:, None] * self.feature_importance(), chosen)
+        found = best_features(lambda block: alike[block].copy(), itself, n, True, self._engine())
+        return FeatureLists(*found, [names[f] for f in chosen], names)
 
     @abstractmethod
     def score(self, X: Any, y: Any = None) -> float:

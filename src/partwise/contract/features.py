@@ -133,6 +133,15 @@ def positions_of(known: NDArray[Any], labels: NDArray[Any]) -> NDArray[np.int64]
     return found
 
 
+def feature_position(names: list[str], feature: Any) -> int:
+    """Position of a feature that was named, or given by its position."""
+    if not isinstance(feature, str) and 0 <= int(feature) < len(names):
+        return int(feature)
+    if str(feature) not in names:
+        raise InvalidInputError(f"there is no feature {feature!r}: give a name, or a position below {len(names)}.")
+    return names.index(str(feature))
+
+
 def _moved(indptr: Any, indices: Any, values: Any, target: NDArray[np.int64]) -> tuple[Any, Any, Any]:
     """CSR arrays with columns at new positions, those at -1 left out."""
     places = target[indices]

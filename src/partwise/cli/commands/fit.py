@@ -13,7 +13,7 @@ import typer
 from partwise._registry import model_names
 from partwise.cli.describe import fit_line, model_facts, part_lines
 from partwise.cli.files import check_outputs, check_table_name, part_names, write_activations, write_parts
-from partwise.cli.models import build_estimator, find_model, fixed_settings, in_order_of, option_name, read_parts
+from partwise.cli.models import build_estimator, find_model, fixed_settings, option_name, read_parts, refitted
 from partwise.cli.options import DataFile, EngineArguments, ProgressBar, Seed, Threads, option
 from partwise.cli.output import Outcome, say
 from partwise.cli.reading import ReadArguments, table_size
@@ -96,13 +96,7 @@ class ModelArguments:
                 # Said at the end, with the name of the file.
                 warnings.simplefilter("ignore", InterruptedFitWarning)
                 return estimator.fit(table)
-        given = read_parts(self.components_file)
-        components = in_order_of(given, table, self.components_file)
-        parameters = {name: value for name, value in estimator.get_params(deep=False).items() if name != "n_components"}
-        names = table.column_labels if table.column_labels is not None else given.feature_names
-        return type(estimator).from_components(
-            components, feature_names=names, component_names=given.part_names, **parameters
-        )
+        return refitted(estimator, read_parts(self.components_file), table, self.components_file)
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:  # and __all__: the same names for type checkers and editors; 
         metrics,
         plotting,
         selection,
+        text,
     )
     from partwise.allocation.estimator import AllocationNMF
     from partwise.binary.estimator import BinaryNMF
@@ -40,6 +41,7 @@ if TYPE_CHECKING:  # and __all__: the same names for type checkers and editors; 
     from partwise.poisson.estimator import PoissonNMF
     from partwise.reporting.page import report
     from partwise.storage.on_disk import on_disk
+    from partwise.text.counting import count_texts
 
 __all__ = [
     "AllocationNMF",
@@ -58,6 +60,7 @@ __all__ = [
     "as_table",
     "bridges",
     "contract",
+    "count_texts",
     "datasets",
     "ebpm",
     "errors",
@@ -70,6 +73,7 @@ __all__ = [
     "read",
     "report",
     "selection",
+    "text",
 ]
 
 

@@ -54,6 +54,7 @@ PUBLIC: Mapping[str, str] = MappingProxyType(
         "as_table": "partwise.core.coerce:as_table",
         "bridges": "partwise.bridges",
         "contract": "partwise.contract",
+        "count_texts": "partwise.text.counting:count_texts",
         "datasets": "partwise.datasets",
         "ebpm": "partwise.empirical_bayes.means:ebpm",
         "errors": "partwise.errors",
@@ -66,6 +67,7 @@ PUBLIC: Mapping[str, str] = MappingProxyType(
         "read": "partwise.io:read",
         "report": "partwise.reporting.page:report",
         "selection": "partwise.selection",
+        "text": "partwise.text",
     }
 )
 """Everything that ``partwise.<name>`` offers."""

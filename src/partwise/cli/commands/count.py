@@ -2,19 +2,73 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from partwise.cli.files import check_outputs, is_safetensors
+from partwise.cli.options import option
 from partwise.cli.output import Outcome
+
+if TYPE_CHECKING:
+    from partwise.text.counting import Wanted
 
 EXAMPLES = (
     "partwise count articles/ -o counts.npz --stop-words english --min-df 5",
     "partwise count posts.csv -o counts.npz --text-column body --id-column id --time-column year",
     "partwise count articles/ -o new_counts.npz --vocabulary counts.npz",
 )
+
+
+@dataclass(frozen=True)
+class ColumnArguments:
+    """Columns of a table of texts."""
+
+    text_column: str | None = option(None, "--text-column", metavar="NAME", help="Column that holds the text.")
+    id_column: str | None = option(None, "--id-column", metavar="NAME", help="Column that names the document.")
+    group_column: str | None = option(None, "--group-column", metavar="NAME", help="Column of groups, kept.")
+    time_column: str | None = option(None, "--time-column", metavar="NAME", help="Column of times, kept.")
+
+
+@dataclass(frozen=True)
+class WordArguments:
+    """Which words are counted."""
+
+    min_df: str = option(
+        "2", "--min-df", metavar="N", help="Leave out words that fewer documents have: a number, or a share like 0.01."
+    )
+    max_df: str = option(
+        "1.0", "--max-df", metavar="N", help="Leave out words that more documents have: a number, or a share like 0.5."
+    )
+    max_features: int | None = option(
+        None, "--max-features", metavar="N", min=1, help="Keep so many words, those with the highest counts."
+    )
+    stop_words: str | None = option(
+        None, "--stop-words", metavar="english|FILE", help="Words to leave out: a list, or a file with one per line."
+    )
+    ngrams: str = option("1", "--ngrams", metavar="N|N-M", help="Sequences of words to count: 1-2 counts pairs.")
+    token_pattern: str | None = option(
+        None, "--token-pattern", metavar="REGEX", help="What a word is; by default two or more letters or digits."
+    )
+    vocabulary: Path | None = option(
+        None, "--vocabulary", metavar="FILE", help="Count only the words of this model, .npz file, or list."
+    )
+
+    def wanted(self) -> Wanted:
+        """What `count_texts` is told."""
+        from partwise.text.counting import TOKEN_PATTERN, Wanted
+
+        return Wanted(
+            _threshold(self.min_df, "--min-df"),
+            _threshold(self.max_df, "--max-df"),
+            self.max_features,
+            self.stop_words,
+            _lengths(self.ngrams),
+            TOKEN_PATTERN if self.token_pattern is None else self.token_pattern,
+            None if self.vocabulary is None else _vocabulary(self.vocabulary),
+        )
 
 
 def command(
@@ -25,32 +79,8 @@ def command(
     ),
     *,
     output: Path = typer.Option(..., "--output", "-o", metavar="FILE", help="The counts to write, .npz."),
-    text_column: str | None = typer.Option(None, "--text-column", metavar="NAME", help="Column that holds the text."),
-    id_column: str | None = typer.Option(None, "--id-column", metavar="NAME", help="Column that names the document."),
-    group_column: str | None = typer.Option(None, "--group-column", metavar="NAME", help="Column of groups, kept."),
-    time_column: str | None = typer.Option(None, "--time-column", metavar="NAME", help="Column of times, kept."),
-    min_df: str = typer.Option(
-        "2", "--min-df", metavar="N", help="Leave out words that fewer documents have: a number, or a share like 0.01."
-    ),
-    max_df: str = typer.Option(
-        "1.0", "--max-df", metavar="N", help="Leave out words that more documents have: a number, or a share like 0.5."
-    ),
-    max_features: int | None = typer.Option(
-        None, "--max-features", metavar="N", min=1, help="Keep so many words, those with the highest counts."
-    ),
-    stop_words: str | None = typer.Option(
-        None, "--stop-words", metavar="english|FILE", help="Words to leave out: a list, or a file with one per line."
-    ),
-    ngrams: str = typer.Option("1", "--ngrams", metavar="N|N-M", help="Sequences of words to count: 1-2 counts pairs."),
-    token_pattern: str | None = typer.Option(
-        None, "--token-pattern", metavar="REGEX", help="What a word is; by default two or more letters or digits."
-    ),
-    vocabulary: Path | None = typer.Option(
-        None,
-        "--vocabulary",
-        metavar="FILE",
-        help="Count only the words of this model, .npz file, or list.",
-    ),
+    columns: ColumnArguments,
+    words: WordArguments,
     keep_texts: bool = typer.Option(
         False, "--keep-texts", help="Write the texts into the file as well, for reports to show."
     ),
@@ -62,24 +92,15 @@ def command(
     Words are found as scikit-learn's CountVectorizer finds them. Texts may be larger than memory.
     """
     from partwise.io import write_matrix
-    from partwise.text.counting import TOKEN_PATTERN, Wanted, counted
+    from partwise.text.counting import counted
     from partwise.text.documents import Columns
 
     if output.suffix.lower() != ".npz":
         raise typer.BadParameter(f"{output} does not end in .npz.", param_hint="--output")
-    check_outputs({"--output": output}, [source, vocabulary])
+    check_outputs({"--output": output}, [source, words.vocabulary])
     _check_encoding(encoding)
-    wanted = Wanted(
-        _threshold(min_df, "--min-df"),
-        _threshold(max_df, "--max-df"),
-        max_features,
-        stop_words,
-        _lengths(ngrams),
-        TOKEN_PATTERN if token_pattern is None else token_pattern,
-        None if vocabulary is None else _vocabulary(vocabulary),
-    )
-    columns = Columns(text_column, id_column, group_column, time_column)
-    found = counted(source, columns, wanted, keep_texts=keep_texts, encoding=encoding)
+    named = Columns(columns.text_column, columns.id_column, columns.group_column, columns.time_column)
+    found = counted(source, named, words.wanted(), keep_texts=keep_texts, encoding=encoding)
     write_matrix(output, found.table)
     n_documents, n_words = found.table.shape
     facts: dict[str, Any] = {

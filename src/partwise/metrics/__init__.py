@@ -1,5 +1,17 @@
-"""Measures of fitted parts."""
+"""Measures of fitted parts, and of how samples are made of them. None of them chooses a model."""
 
+from partwise.metrics.coherence import coherence, diversity, part_measures, part_similarity
+from partwise.metrics.samples import PartShares, parts_by_group, parts_over_time, representative_samples
 from partwise.metrics.sparseness import hoyer_sparseness
 
-__all__ = ["hoyer_sparseness"]
+__all__ = [
+    "PartShares",
+    "coherence",
+    "diversity",
+    "hoyer_sparseness",
+    "part_measures",
+    "part_similarity",
+    "parts_by_group",
+    "parts_over_time",
+    "representative_samples",
+]

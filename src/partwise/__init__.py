@@ -23,6 +23,7 @@ if TYPE_CHECKING:  # and __all__: the same names for type checkers and editors; 
         metrics,
         plotting,
         selection,
+        text,
     )
     from partwise.allocation.estimator import AllocationNMF
     from partwise.binary.estimator import BinaryNMF
@@ -41,6 +42,7 @@ if TYPE_CHECKING:  # and __all__: the same names for type checkers and editors; 
     from partwise.poisson.estimator import PoissonNMF
     from partwise.reporting.page import report
     from partwise.storage.on_disk import on_disk
+    from partwise.text.counting import count_texts
 
 __all__ = [
     "AllocationNMF",
@@ -60,6 +62,7 @@ __all__ = [
     "as_table",
     "bridges",
     "contract",
+    "count_texts",
     "datasets",
     "ebpm",
     "errors",
@@ -72,6 +75,7 @@ __all__ = [
     "read",
     "report",
     "selection",
+    "text",
 ]
 
 

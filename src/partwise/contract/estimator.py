@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager
 from dataclasses import KW_ONLY, dataclass, field, replace
 from numbers import Integral, Real
 from pathlib import Path
-from typing import Any, ClassVar, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +27,7 @@ from partwise.contract.declaration import Candidate, Declaration
 from partwise.contract.features import aligned, check_columns, feature_position, given_names, named_otherwise
 from partwise.contract.heldout import HiddenCells, ThinnedCounts
 from partwise.contract.lists import FeatureLists, best_features, cosines, row_names
-from partwise.contract.offers import Offers
+from partwise.contract.parts import HandledParts
 from partwise.core.checkpoint import Checkpoint
 from partwise.core.data import MISSING_REMEDY, BinaryMatrix, CountMatrix, SparseData
 from partwise.core.keys import Key, key_from
@@ -73,7 +73,7 @@ def _offers_batches(estimator: Any) -> bool:
 
 
 @dataclass(eq=False, repr=False)
-class FactorizationEstimator(Offers, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]  # bases without types
+class FactorizationEstimator(HandledParts, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]  # bases without types
     """Base of all estimators: it validates data, runs an algorithm and stores the result.
 
     An estimator is a dataclass: its parameters are keyword-only fields, and its fitted attributes are fields with
@@ -198,6 +198,14 @@ class FactorizationEstimator(Offers, ClassNamePrefixFeaturesOutMixin, Transforme
             "stopped", f"Took in {self.n_samples_seen_} samples, the last by partial_fit; pass more to go on."
         )
         return self
+
+    if not TYPE_CHECKING:  # a type checker would take any attribute for granted
+
+        def __getattr__(self, name: str) -> Any:
+            """Say why there is no `partial_fit`, where the model knows."""
+            if name == "partial_fit":
+                self._takes_batches()
+            raise AttributeError(f"{type(self).__name__} has no attribute {name!r}.")
 
     def _say_what_is_empty(self, data: SparseData) -> None:
         """Warn about samples that tell nothing about their activations."""

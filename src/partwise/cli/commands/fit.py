@@ -42,7 +42,7 @@ class ModelArguments:
         "--model",
         metavar="NAME",
         autocompletion=lambda: list(model_names()),
-        help=f"Which model to fit: {', '.join(sorted(model_names()))}.",
+        help=f"Which model to fit: {', '.join(sorted(model_names()))} (lda: topics, the same as allocation).",
     )
     components: int | None = option(
         None,

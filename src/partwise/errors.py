@@ -58,6 +58,10 @@ class TrainingDataWarning(UserWarning):
     """Data are scored that the model was fitted to, which flatters it."""
 
 
+class BatchWarning(UserWarning):
+    """A model was fitted with batches, and the batches of new samples are not given."""
+
+
 class KernelCacheWarning(UserWarning):
     """Compiled kernels cannot be kept in, or read from, their usual folder; the message says where they are now."""
 

@@ -27,6 +27,15 @@ DataFile = Annotated[
     Path, typer.Argument(metavar="DATA", help="Samples x features, in any format that partwise reads.")
 ]
 
+Batch = Annotated[
+    Path | None,
+    typer.Option(
+        "--batch",
+        metavar="COLUMN|FILE",
+        help="The batch of each sample: an obs column of DATA, or a table (.csv, .tsv) of samples and their batches.",
+    ),
+]
+
 
 def _check_threads(threads: int) -> int:
     if threads < 1 and threads != -1:

@@ -4,6 +4,7 @@ Everything above the families (selection, reports, plots, the command) asks what
 family subclasses `CountModel` or `BitModel`, declares itself, and implements `_fit` and `_activations`.
 """
 
+from partwise.contract.batches import BatchModel, BatchPart
 from partwise.contract.bits import BitModel
 from partwise.contract.counts import CountModel
 from partwise.contract.declaration import Candidate, Declaration
@@ -11,6 +12,8 @@ from partwise.contract.estimator import FactorizationEstimator
 from partwise.contract.heldout import HiddenCells, ThinnedCounts
 
 __all__ = [
+    "BatchModel",
+    "BatchPart",
     "BitModel",
     "Candidate",
     "CountModel",

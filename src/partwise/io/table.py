@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -37,6 +37,8 @@ class Table:
         Where the data came from, for messages.
     first_row
         What its first row is in the data that it is a part of, for messages.
+    obs
+        Labels of samples by name, such as batch or cell type: the obs columns of an AnnData file.
     """
 
     matrix: Any
@@ -45,6 +47,7 @@ class Table:
     missing: Any = None
     source: str = "X"
     first_row: int = 0
+    obs: Mapping[str, Labels] | None = None
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -60,6 +63,7 @@ class Table:
             row_labels=self.column_labels,
             column_labels=self.row_labels,
             missing=None if self.missing is None else self.missing.T,
+            obs=None,
         )
 
     def with_nan(self) -> Any:

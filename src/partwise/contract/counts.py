@@ -17,7 +17,7 @@ from partwise.contract.lists import row_names
 from partwise.core.data import SparseData
 from partwise.core.keys import RandomState, key_from
 from partwise.errors import EmptyRowsWarning
-from partwise.likelihood.completion import Completion, complete
+from partwise.likelihood.completion import Completion, Predictor, complete
 
 Floats = NDArray[np.float64]
 
@@ -57,8 +57,8 @@ class CountModel(FactorizationEstimator):
         data = self.checked_data(X, caller="score")
         self._say_if_training(data)
         with self._compiling():
-            solve = RowSolver.of(self)
-            return complete(data, key_from(random_state), self.components_.T, solve, self._engine(), share)
+            predictor = Predictor(self.components_.T, RowSolver.of(self))
+            return complete(data, key_from(random_state), [predictor], self._engine(), share)
 
     def score(self, X: Any, y: Any = None) -> float:
         """Held-out log-likelihood per token of new samples, in nats; greater is better.

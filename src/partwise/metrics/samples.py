@@ -60,7 +60,7 @@ def contributions(model: Any, activations: Floats) -> Floats:
     activations
         Of the samples.
     """
-    return np.abs(activations) * np.abs(model.components_).sum(axis=1)
+    return np.asarray(np.abs(activations) * np.abs(model.components_).sum(axis=1))
 
 
 def representative_samples(

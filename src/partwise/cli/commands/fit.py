@@ -12,9 +12,16 @@ import typer
 
 from partwise._registry import model_names
 from partwise.cli.describe import fit_line, model_facts, part_lines
-from partwise.cli.files import check_outputs, check_table_name, part_names, write_activations, write_parts
+from partwise.cli.files import (
+    batch_argument,
+    check_outputs,
+    check_table_name,
+    part_names,
+    write_activations,
+    write_parts,
+)
 from partwise.cli.models import build_estimator, find_model, fixed_settings, option_name, read_parts, refitted
-from partwise.cli.options import DataFile, EngineArguments, ProgressBar, Seed, Threads, option
+from partwise.cli.options import Batch, DataFile, EngineArguments, ProgressBar, Seed, Threads, option
 from partwise.cli.output import Outcome, say
 from partwise.cli.reading import ReadArguments, table_size
 
@@ -26,6 +33,7 @@ EXAMPLES = (
     "partwise fit counts.npz -o topics.partwise --components 10 --seed 1",
     "partwise fit counts.npz -o topics.partwise -k 10 --activations activations.csv --parts parts.csv",
     "partwise fit counts.npz -o topics.partwise -k 10 --checkpoint fit.checkpoint --resume",
+    "partwise fit cells.h5ad -o programmes.partwise -k 12 --batch donor",
     "partwise fit counts.npz -o topics.partwise -k 10 --engine dask --threads 2",
     "partwise fit catalogue.tsv --transpose -o refit.partwise --components-file signatures.tsv",
 )
@@ -87,15 +95,17 @@ class ModelArguments:
                     raise typer.BadParameter(why, param_hint=option_name(name))
         return build_estimator(cls, options, self.settings or (), self.preset)
 
-    def fitted(self, estimator: Any, table: Table | MappedCounts) -> Any:
-        """The estimator, fitted to data or made of the parts that were given."""
+    def fitted(self, estimator: Any, table: Table | MappedCounts, given: dict[str, Any]) -> Any:
+        """The estimator, fitted to data (with further arguments of `fit`) or made of the parts that were given."""
         if self.components_file is None:
             from partwise.errors import InterruptedFitWarning
 
             with warnings.catch_warnings():
                 # Said at the end, with the name of the file.
                 warnings.simplefilter("ignore", InterruptedFitWarning)
-                return estimator.fit(table)
+                return estimator.fit(table, **given)
+        if given:
+            raise typer.BadParameter("with --components-file there is nothing to fit: drop it.", param_hint="--batch")
         return refitted(estimator, read_parts(self.components_file), table, self.components_file)
 
 
@@ -135,6 +145,7 @@ def command(
         None, "--activations", metavar="FILE", help="Write the table of samples x parts."
     ),
     parts: Path | None = typer.Option(None, "--parts", metavar="FILE", help="Write the table of features x parts."),
+    batch: Batch = None,
     checkpoints: CheckpointArguments,
     engine: EngineArguments,
     seed: Seed = 0,
@@ -158,7 +169,8 @@ def command(
     if checkpoints.resume and checkpoint is not None and not checkpoint.exists():
         say(f"there is no checkpoint {checkpoint} yet: starting anew")
     start = time.perf_counter()
-    fitted = chosen.fitted(estimator, table)
+    batches = batch_argument(estimator, batch, table)
+    fitted = chosen.fitted(estimator, table, batches)
     seconds = time.perf_counter() - start
     fitted.save(output)
     interrupted = fitted.status_.code == "interrupted"
@@ -168,7 +180,9 @@ def command(
     if activations is not None and not interrupted:
         # Those of the fit, where only the fit knows what to make of missing cells.
         of_fit = fitted.declares.missing == "fit" and size["n_missing"] > 0
-        write_activations(activations, fitted.kept_activations if of_fit else fitted.transform(table), table, names)
+        write_activations(
+            activations, fitted.kept_activations if of_fit else fitted.transform(table, **batches), table, names
+        )
     facts = model_facts(fitted)
     heading = [f"{type(fitted).__name__}: {fitted.status_}", f"{fit_line(facts)}, {seconds:.1f} s"]
     written = [path for path in (output, parts, None if interrupted else activations) if path is not None]

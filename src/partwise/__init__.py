@@ -22,6 +22,7 @@ if TYPE_CHECKING:  # and __all__: the same names for type checkers and editors; 
         likelihood,
         metrics,
         plotting,
+        restarts,
         selection,
     )
     from partwise.allocation.estimator import AllocationNMF
@@ -39,6 +40,7 @@ if TYPE_CHECKING:  # and __all__: the same names for type checkers and editors; 
     from partwise.io.table import Table
     from partwise.poisson.estimator import PoissonNMF
     from partwise.reporting.page import report
+    from partwise.restarts.consensus import consensus
     from partwise.storage.on_disk import on_disk
 
 __all__ = [
@@ -57,6 +59,7 @@ __all__ = [
     "allocation",
     "as_table",
     "bridges",
+    "consensus",
     "contract",
     "datasets",
     "ebpm",
@@ -69,6 +72,7 @@ __all__ = [
     "plotting",
     "read",
     "report",
+    "restarts",
     "selection",
 ]
 

@@ -53,6 +53,7 @@ PUBLIC: Mapping[str, str] = MappingProxyType(
         "Table": "partwise.io.table:Table",
         "as_table": "partwise.core.coerce:as_table",
         "bridges": "partwise.bridges",
+        "consensus": "partwise.restarts.consensus:consensus",
         "contract": "partwise.contract",
         "datasets": "partwise.datasets",
         "ebpm": "partwise.empirical_bayes.means:ebpm",
@@ -64,6 +65,7 @@ PUBLIC: Mapping[str, str] = MappingProxyType(
         "on_disk": "partwise.storage.on_disk:on_disk",
         "plotting": "partwise.plotting",
         "read": "partwise.io:read",
+        "restarts": "partwise.restarts",
         "report": "partwise.reporting.page:report",
         "selection": "partwise.selection",
     }

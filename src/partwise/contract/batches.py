@@ -235,6 +235,27 @@ class BatchModel(CountModel):
                 told = f"{'; '.join(map(str, found))}: fit with batch= if that is not what you look for."
                 self.status_ = replace(self.status_, message=f"{self.status_.message} But {told}")
 
+    def estimate_batches(self, X: Any, batch: Any, *, strength: float) -> Self:
+        """Estimate the factors of batches while the parts stay as they are, and keep them.
+
+        Parameters
+        ----------
+        X
+            Data as for `fit`.
+        batch
+            The batch of each sample, or the name of an obs column.
+        strength
+            Of the prior that shrinks factors to 1, such as ``batch_strength_`` of a fit.
+        """
+        data = self.checked_data(X, caller="estimate_batches")
+        names, codes = np.unique(batch_labels(batch, X, data.shape[0]), return_inverse=True)
+        self.batch_strength_ = float(strength)
+        rows = [data.take(np.flatnonzero(codes == code)) for code in range(names.size)]
+        with self._compiling():
+            found = np.stack([self._factors_of_new_batch(own) for own in rows])
+        self.batch_names_, self.batch_factors_ = names.astype(object), found
+        return self
+
     # New samples
 
     def for_batch(self, batch: str) -> Self:
@@ -283,14 +304,14 @@ class BatchModel(CountModel):
             return [self], None
         names, codes = np.unique(batch_labels(batch, X, data.shape[0]), return_inverse=True)
         known = {str(name) for name in self.batch_names_}
-        models = [
-            self.for_batch(name) if name in known else self._for_new_batch(data.take(np.flatnonzero(codes == code)))
-            for code, name in enumerate(names)
-        ]
+        models = []
+        for code, name in enumerate(names):
+            own = None if name in known else data.take(np.flatnonzero(codes == code))
+            models.append(self.for_batch(name) if own is None else self._times(self._factors_of_new_batch(own)))
         return models, codes
 
-    def _for_new_batch(self, data: SparseData) -> Self:
-        """The model for a batch that the fit has not seen: activations and factors in turns, the parts held fixed."""
+    def _factors_of_new_batch(self, data: SparseData) -> Floats:
+        """Factors of a batch that the fit has not seen: activations and factors in turns, the parts held fixed."""
         model, factors = self._times(np.ones(self.n_features_in_)), np.ones(self.n_features_in_)
         for _ in range(_NEW_BATCH_ROUNDS):
             before = factors
@@ -298,7 +319,7 @@ class BatchModel(CountModel):
             model = self._times(factors)
             if np.abs(np.log(factors / before)).max() < _SETTLED:
                 break
-        return model
+        return factors
 
     def transform(self, X: Any, *, batch: Any = None) -> Floats:
         """Find the activations of samples, given the fitted parts.

@@ -7,6 +7,7 @@ one picture return its axes and take ``ax=``. Colours are safe for colour-blind 
 from partwise.plotting._figures import save_figure
 from partwise.plotting.boxes import plot_box_panels, plot_boxes
 from partwise.plotting.checks import plot_predictive_check, plot_predictive_checks
+from partwise.plotting.clustergram import plot_clustergram, plot_stability
 from partwise.plotting.features import plot_top_features, top_features
 from partwise.plotting.heatmap import plot_dictionary, plot_matrix
 from partwise.plotting.images import plot_parts_images
@@ -28,6 +29,7 @@ __all__ = [
     "part_shares",
     "plot_box_panels",
     "plot_boxes",
+    "plot_clustergram",
     "plot_column_norms",
     "plot_dictionary",
     "plot_matrix",
@@ -37,6 +39,7 @@ __all__ = [
     "plot_rank_selection",
     "plot_reconstruction",
     "plot_signatures",
+    "plot_stability",
     "plot_structure",
     "plot_top_features",
     "plot_trace",

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from partwise.contract.differential import PSEUDOCOUNT, Differential, Versus, differential
 from partwise.contract.estimator import FactorizationEstimator
 from partwise.contract.heldout import HiddenCells, ThinnedCounts, bernoulli_rows, poisson_rows
 from partwise.core.data import SparseData
@@ -82,6 +83,27 @@ class CountModel(FactorizationEstimator):
             Data as for `fit`, best samples that the model was not fitted to.
         """
         return float(np.exp(-self.score(X)))
+
+    def differential(
+        self, X: Any, *, versus: Versus = "least-extreme", pseudocount: float = PSEUDOCOUNT
+    ) -> Differential:
+        """Which features each part has more, or less, of than the others: log-fold changes with sign error rates.
+
+        Rates of each feature in each part are fitted to the counts with the activations that `transform` finds. Changes
+        are then shrunk adaptively, part by part, as in fastTopics' ``de_analysis``.
+
+        Parameters
+        ----------
+        X
+            Counts as for `fit`, best the training data.
+        versus
+            ``"least-extreme"``: against the other part whose rate is nearest, so that a feature with a large change
+            marks this part alone; ``"all"``: against all other parts together.
+        pseudocount
+            Counts that each part is given of each feature at its mean rate, so that a ratio to 0 is finite.
+        """
+        data = self.checked_data(X, caller="differential")
+        return differential(self, data, self.transform(X), self._engine(), versus, pseudocount)
 
     def held_out_log_likelihood(self, held_out: ThinnedCounts | HiddenCells) -> Floats:
         """Log-likelihood of each row's held-out data, in nats: Poisson for counts; bits are predicted by rates up to 1.

@@ -19,6 +19,7 @@ from partwise.plotting.reconstruction import plot_reconstruction
 from partwise.plotting.signatures import plot_signatures, signature_channels
 from partwise.plotting.structure import part_shares, plot_structure
 from partwise.plotting.trace import plot_trace
+from partwise.plotting.volcano import plot_volcano
 
 __all__ = [
     "Check",
@@ -43,6 +44,7 @@ __all__ = [
     "plot_structure",
     "plot_top_features",
     "plot_trace",
+    "plot_volcano",
     "predictive_checks",
     "save_figure",
     "signature_channels",

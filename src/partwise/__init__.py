@@ -24,6 +24,7 @@ if TYPE_CHECKING:  # and __all__: the same names for type checkers and editors; 
         plotting,
         restarts,
         selection,
+        text,
     )
     from partwise.allocation.estimator import AllocationNMF
     from partwise.binary.estimator import BinaryNMF
@@ -38,10 +39,12 @@ if TYPE_CHECKING:  # and __all__: the same names for type checkers and editors; 
     from partwise.gamma_poisson.estimator import GammaPoissonNMF
     from partwise.io import read
     from partwise.io.table import Table
+    from partwise.negative_binomial.estimator import NegativeBinomialNMF
     from partwise.poisson.estimator import PoissonNMF
     from partwise.reporting.page import report
     from partwise.restarts.consensus import consensus
     from partwise.storage.on_disk import on_disk
+    from partwise.text.counting import count_texts
 
 __all__ = [
     "AllocationNMF",
@@ -53,6 +56,7 @@ __all__ = [
     "EmpiricalBayesPoissonNMF",
     "GammaPoissonNMF",
     "LogisticPCA",
+    "NegativeBinomialNMF",
     "PoissonNMF",
     "Table",
     "__version__",
@@ -61,6 +65,7 @@ __all__ = [
     "bridges",
     "consensus",
     "contract",
+    "count_texts",
     "datasets",
     "ebpm",
     "errors",
@@ -74,6 +79,7 @@ __all__ = [
     "report",
     "restarts",
     "selection",
+    "text",
 ]
 
 

@@ -39,7 +39,7 @@ SETTINGS: list[tuple[type[Any], dict[str, Any]]] = [
 IDS = ["poisson", "multiplicative", "empirical bayes", "greedy with scales", "vem", "online"]
 
 SMALL = simulate_batches(120, 40, n_groups=3, n_shared=1, n_batches=3, mean_total=200.0, random_state=0)
-BATCH = SMALL.table.obs["batch"]
+BATCH = SMALL.table.metadata["batch"]
 
 
 def with_holes(seed: int = 0) -> np.ndarray:
@@ -227,7 +227,7 @@ def test_transform_by_batch_is_a_model_of_its_own(cls: type[Any]) -> None:
 
 def test_new_batches_get_factors_of_their_own() -> None:
     data = simulate_batches(600, 60, n_groups=3, n_shared=1, n_batches=3, effect=0.8, random_state=2)
-    batch, truth = data.table.obs["batch"], data.activations
+    batch, truth = data.table.metadata["batch"], data.activations
     old = batch != "batch2"
     model = PoissonNMF(4, random_state=0).fit(data.table.matrix[old], batch=batch[old])
     new = data.table.matrix[~old]
@@ -307,8 +307,8 @@ def test_recovery_of_groups_and_shared_parts() -> None:
     """A small version of the slow test below."""
     data = simulate_batches(500, 150, n_groups=4, n_shared=2, n_batches=4, effect=0.8, random_state=0)
     train = np.arange(500) % 5 > 0
-    rows = Table(data.table.matrix[train], obs={name: labels[train] for name, labels in data.table.obs.items()})
-    test, batch = data.table.matrix[~train], data.table.obs["batch"][~train]
+    rows = data.table[train]
+    test, batch = data.table.matrix[~train], data.table.metadata["batch"][~train]
     without = PoissonNMF(6, random_state=0).fit(rows)
     assert "is mostly batch" in without.status_.message
     assert without.parts_of_batches(rows, "batch")
@@ -324,7 +324,7 @@ def test_recovery_of_groups_and_shared_parts() -> None:
 def test_recovery_at_size(cls: type[Any]) -> None:
     data = simulate_batches(4000, 1500, mean_total=3000.0, random_state=1)
     train = np.arange(4000) % 5 > 0
-    batch = data.table.obs["batch"]
+    batch = data.table.metadata["batch"]
     found = {}
     for use in (False, True):
         model = cls(12, random_state=0, n_jobs=2).fit(data.table.matrix[train], batch=batch[train] if use else None)

@@ -42,10 +42,8 @@ def _short(value: Any) -> Any:
 
 
 def part_lines(model: Any, *, n: int = _FEATURES_SHOWN) -> list[str]:
-    """A line a part that holds something: its largest features."""
-    from partwise.plotting import top_features
-
-    ranked = top_features(model, n=n)
+    """A line for each part that holds something: its most distinctive features."""
+    ranked = model.top_features(n)
     names = model.part_labels()
     # Of a model that switches parts off, the others have largest features too, which mean nothing.
     active = [int(k) for k in model.active_components_] or list(range(len(ranked)))

@@ -104,7 +104,7 @@ def sample_labels(given: Path | None, table: Any, option: str = "--groups") -> l
 
     if given is None:
         return None
-    columns = (table.obs or {}) if isinstance(table, Table) else {}
+    columns = table.metadata if isinstance(table, Table) else {}
     if str(given) in columns:
         return [str(label) for label in columns[str(given)]]
     if not given.exists():

@@ -27,6 +27,11 @@ DataFile = Annotated[
     Path, typer.Argument(metavar="DATA", help="Samples x features, in any format that partwise reads.")
 ]
 
+OnlyRows = Annotated[
+    list[str] | None,
+    typer.Option("--row", metavar="NAME", help="Only this row: its name, or its number from 0; may be repeated."),
+]
+
 Batch = Annotated[
     Path | None,
     typer.Option(

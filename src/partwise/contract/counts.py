@@ -10,9 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from partwise.contract.allocating import CellAllocations, cell_shares
 from partwise.contract.differential import PSEUDOCOUNT, Differential, Versus, differential
 from partwise.contract.estimator import FactorizationEstimator
 from partwise.contract.heldout import HiddenCells, ThinnedCounts, bernoulli_rows, poisson_rows
+from partwise.contract.lists import row_names
 from partwise.core.data import SparseData
 from partwise.core.keys import RandomState, key_from
 from partwise.errors import EmptyRowsWarning
@@ -83,6 +85,33 @@ class CountModel(FactorizationEstimator):
             Data as for `fit`, best samples that the model was not fitted to.
         """
         return float(np.exp(-self.score(X)))
+
+    def allocate(self, X: Any) -> CellAllocations:
+        """Say which part made the counts of each cell: the probability of each part, h_nk w_fk / Σ_j h_nj w_fj.
+
+        Parameters
+        ----------
+        X
+            Data as for `transform`; activations are those that it finds.
+
+        Returns
+        -------
+        CellAllocations
+            One row of probabilities for each cell that has counts.
+
+        Examples
+        --------
+        >>> from partwise import PoissonNMF
+        >>> model = PoissonNMF.from_components([[0.5, 0.5, 0.0], [0.0, 0.5, 0.5]])
+        >>> model.allocate([[4, 8, 4]]).probabilities.round(2).tolist()
+        [[1.0, 0.0], [0.5, 0.5], [0.0, 1.0]]
+        """
+        data = self.checked_data(X, caller="allocate")
+        with self._compiling():
+            shares = cell_shares(data, self._activations(data), self.components_.T)
+        rows, columns, probabilities = shares
+        names = row_names(data), self.feature_labels(), self.part_labels()
+        return CellAllocations(rows, columns, data.values.astype(np.float64), probabilities, *names)
 
     def differential(
         self, X: Any, *, versus: Versus = "least-extreme", pseudocount: float = PSEUDOCOUNT

@@ -28,6 +28,8 @@ class Candidate:
         Of two models that predict equally well, the one with the smaller number is recommended.
     cost
         Relative time of a fit. Threads start with the most expensive fits, so that they finish together.
+    most_cells
+        Most cells, zeros included, of data for which it is a candidate; None = any number.
     estimator
         The class; filled in by `FactorizationEstimator.candidates`.
 
@@ -45,6 +47,7 @@ class Candidate:
     data: Literal["counts", "bits"] = "counts"
     complexity: int = 50
     cost: int = 5
+    most_cells: int | None = None
     estimator: type[Any] = object
 
     @property

@@ -46,13 +46,13 @@ def simulate_batches(
     Returns
     -------
     Simulated
-        ``table, activations, dictionary``; ``table.obs`` has ``batch`` and ``group``. Parts of groups come first.
+        ``table, activations, dictionary``; ``table.metadata`` has ``batch`` and ``group``. Parts of groups come first.
 
     Examples
     --------
     >>> from partwise.datasets import simulate_batches
     >>> table, activations, dictionary = simulate_batches(50, 30, n_groups=3, n_shared=1, random_state=0)
-    >>> dictionary.shape, sorted(set(table.obs["batch"]))
+    >>> dictionary.shape, sorted(set(table.metadata["batch"]))
     ((30, 4), ['batch0', 'batch1', 'batch2', 'batch3'])
     """
     n_parts = n_groups + n_shared
@@ -83,4 +83,4 @@ def simulate_batches(
         blocks.append(sp.csr_array(noise.poisson((activations[rows] @ parts) * factors[batch[rows]]).astype(np.int32)))
     found = labelled(key, sp.vstack(blocks, format="csr"), activations, parts.T, 0.0, "simulated batches")
     obs = {"batch": np.array([f"batch{b}" for b in batch]), "group": np.array([f"group{g}" for g in group])}
-    return found._replace(table=replace(found.table, obs=obs))
+    return found._replace(table=replace(found.table, metadata=obs))

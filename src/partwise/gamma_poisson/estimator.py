@@ -174,6 +174,17 @@ class GammaPoissonNMF(BatchModel, GammaActivations):
     def _take_components(self, dictionary: Floats) -> None:
         self._store(GammaPoissonModel(dictionary, *self._prior()))
 
+    def _regroup(self, fitted: Any, membership: Floats, dictionary: Floats) -> None:
+        """Shapes add up, and rates are such that every part expects as many counts as those that it is made of."""
+        shape = fitted.shape_ @ membership
+        expected = (fitted.components_.sum(axis=1) * fitted.shape_ / fitted.rate_) @ membership
+        rate = np.divide(shape * dictionary.sum(axis=0), expected, out=np.ones(shape.size), where=expected > 0)
+        self._store(GammaPoissonModel(dictionary, shape, rate))
+        if not isinstance(self.shape, str) and np.ndim(self.shape):
+            self.shape = shape
+        if np.ndim(self.rate):
+            self.rate = rate
+
     def _prior(self) -> tuple[Floats, Floats]:
         """Shapes, of which estimation starts at 1, and rates."""
         shape = 1.0 if isinstance(self.shape, str) else self.shape

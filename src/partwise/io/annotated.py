@@ -106,7 +106,7 @@ def _table(found: Plan, arrays: list[Array], path: Path, limit: int) -> Table:
         row_labels=label_array(found.rows, path, limit),
         column_labels=label_array(found.columns, path, limit),
         source=str(path),
-        obs={
+        metadata={
             name: np.array([*categories, ""], dtype=np.str_)[codes] for name, (categories, codes) in found.obs.items()
         },
     )

@@ -142,6 +142,10 @@ class PoissonNMF(BatchModel):
         self._store_components(dictionary, np.ones(dictionary.shape[1]))
         self.mean_activations_ = np.ones(dictionary.shape[1])
 
+    def _regroup(self, fitted: Any, membership: Floats, dictionary: Floats) -> None:
+        self.mean_activations_ = fitted.mean_activations_ @ membership
+        self._store_components(dictionary, fitted.part_weights_ @ membership)
+
     def _fit(self, data: CountMatrix) -> None:
         engine = self._engine()
         warm = self.components_ if self.warm_start and hasattr(self, "components_") else None

@@ -89,6 +89,25 @@ def chosen_candidates(models: Any, kind: str, *, missing: bool = False) -> tuple
     return tuple(_taking_missing_cells(candidate) for candidate in found) if missing else tuple(found)
 
 
+def too_large_for(candidates: Iterable[Candidate], shape: tuple[int, int]) -> dict[str, str]:
+    """Candidates that data of a shape are too large for, and a sentence about each.
+
+    Parameters
+    ----------
+    candidates
+        Those to look at.
+    shape
+        Samples, features.
+    """
+    cells = shape[0] * shape[1]
+    return {
+        one.name: f"it works on all {cells:.1e} cells, zeros included, and takes part up to {one.most_cells:.0e};"
+        " name it in models to compare it all the same."
+        for one in candidates
+        if one.most_cells is not None and cells > one.most_cells
+    }
+
+
 def _taking_missing_cells(candidate: Candidate) -> Candidate:
     return replace(candidate, settings={**candidate.settings, **candidate.estimator.declares.missing_settings})
 

@@ -19,7 +19,7 @@ from partwise.core.keys import Key, RandomState, key_from
 from partwise.core.progress import compiling_notice
 from partwise.engines import resolve_engine
 from partwise.errors import InvalidInputError
-from partwise.selection.candidates import chosen_candidates
+from partwise.selection.candidates import chosen_candidates, too_large_for
 from partwise.selection.comparison import Comparison
 from partwise.selection.fitting import Fitting
 from partwise.selection.records import Evidence, Fit, NewRows, TaskRecords, check_identity, stored_identity
@@ -102,7 +102,8 @@ def compare(
     data = _checked_data(X, kind)
     found_kind = "counts" if isinstance(data, CountMatrix) else "bits"
     chosen = chosen_candidates(models, found_kind, missing=bool(data.n_missing))
-    candidates = {candidate.name: candidate for candidate in chosen}
+    skipped = too_large_for(chosen, data.shape) if models is None else {}
+    candidates = {candidate.name: candidate for candidate in chosen if candidate.name not in skipped}
     folder = None if output is None else Path(output)
     key = _key(random_state, folder)
     if folder is not None:
@@ -133,7 +134,7 @@ def compare(
             if (task.model, task.rank) == standings.best_of(name)
         },
         evidence={Choice(task.model, task.rank): found for task, found in sorted(evidence.records.items())},
-        left_out=search.left_out,
+        left_out={**skipped, **search.left_out},
         unit=work.unit,
         standings=standings,
         candidates=candidates,

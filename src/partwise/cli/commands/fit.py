@@ -20,7 +20,7 @@ from partwise.cli.files import (
     write_activations,
     write_parts,
 )
-from partwise.cli.models import build_estimator, find_model, fixed_settings, in_order_of, option_name, read_parts
+from partwise.cli.models import build_estimator, find_model, fixed_settings, option_name, read_parts, refitted
 from partwise.cli.options import Batch, DataFile, EngineArguments, ProgressBar, Seed, Threads, option
 from partwise.cli.output import Outcome, say
 from partwise.cli.reading import ReadArguments, table_size
@@ -52,7 +52,7 @@ class ModelArguments:
         "--model",
         metavar="NAME",
         autocompletion=lambda: list(model_names()),
-        help=f"Which model to fit: {', '.join(sorted(model_names()))}.",
+        help=f"Which model to fit: {', '.join(sorted(model_names()))} (lda: topics, the same as allocation).",
     )
     components: int | None = option(
         None,
@@ -115,13 +115,7 @@ class ModelArguments:
                 return estimator.fit(table, **given)
         if given:
             raise typer.BadParameter("with --components-file there is nothing to fit: drop it.", param_hint="--batch")
-        known = read_parts(self.components_file)
-        components = in_order_of(known, table, self.components_file)
-        parameters = {name: value for name, value in estimator.get_params(deep=False).items() if name != "n_components"}
-        names = table.column_labels if table.column_labels is not None else known.feature_names
-        return type(estimator).from_components(
-            components, feature_names=names, component_names=known.part_names, **parameters
-        )
+        return refitted(estimator, read_parts(self.components_file), table, self.components_file)
 
 
 @dataclass(frozen=True)

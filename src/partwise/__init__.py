@@ -22,6 +22,7 @@ if TYPE_CHECKING:  # and __all__: the same names for type checkers and editors; 
         likelihood,
         metrics,
         plotting,
+        restarts,
         selection,
         text,
     )
@@ -41,6 +42,7 @@ if TYPE_CHECKING:  # and __all__: the same names for type checkers and editors; 
     from partwise.negative_binomial.estimator import NegativeBinomialNMF
     from partwise.poisson.estimator import PoissonNMF
     from partwise.reporting.page import report
+    from partwise.restarts.consensus import consensus
     from partwise.storage.on_disk import on_disk
     from partwise.text.counting import count_texts
 
@@ -61,6 +63,7 @@ __all__ = [
     "allocation",
     "as_table",
     "bridges",
+    "consensus",
     "contract",
     "count_texts",
     "datasets",
@@ -74,6 +77,7 @@ __all__ = [
     "plotting",
     "read",
     "report",
+    "restarts",
     "selection",
     "text",
 ]

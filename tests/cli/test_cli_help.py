@@ -143,6 +143,7 @@ SHARED = {
     "demo": "stp",
     "fit": "stp",
     "info": "",
+    "markers": "tp",  # nothing random
     "parts": "",
     "plot": "stp",
     "predict": "tp",  # activations of given parts and what follows from them have no random numbers

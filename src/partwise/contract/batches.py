@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from partwise.contract.counts import CountModel, RowSolver
+from partwise.contract.differential import PSEUDOCOUNT, Differential, Versus, differential
 from partwise.contract.model_file import check_array_is
 from partwise.core.data import SparseData
 from partwise.core.keys import RandomState, key_from
@@ -240,6 +241,27 @@ class BatchModel(CountModel):
                 told = f"{'; '.join(map(str, found))}: fit with batch= if that is not what you look for."
                 self.status_ = replace(self.status_, message=f"{self.status_.message} But {told}")
 
+    def estimate_batches(self, X: Any, batch: Any, *, strength: float) -> Self:
+        """Estimate the factors of batches while the parts stay as they are, and keep them.
+
+        Parameters
+        ----------
+        X
+            Data as for `fit`.
+        batch
+            The batch of each sample, or the name of an obs column.
+        strength
+            Of the prior that shrinks factors to 1, such as ``batch_strength_`` of a fit.
+        """
+        data = self.checked_data(X, caller="estimate_batches")
+        names, codes = np.unique(batch_labels(batch, X, data.shape[0]), return_inverse=True)
+        self.batch_strength_ = float(strength)
+        rows = [data.take(np.flatnonzero(codes == code)) for code in range(names.size)]
+        with self._compiling():
+            found = np.stack([self._factors_of_new_batch(own) for own in rows])
+        self.batch_names_, self.batch_factors_ = names.astype(object), found
+        return self
+
     # New samples
 
     def for_batch(self, batch: str) -> Self:
@@ -288,14 +310,14 @@ class BatchModel(CountModel):
             return [self], None
         names, codes = np.unique(batch_labels(batch, X, data.shape[0]), return_inverse=True)
         known = {str(name) for name in self.batch_names_}
-        models = [
-            self.for_batch(name) if name in known else self._for_new_batch(data.take(np.flatnonzero(codes == code)))
-            for code, name in enumerate(names)
-        ]
+        models = []
+        for code, name in enumerate(names):
+            own = None if name in known else data.take(np.flatnonzero(codes == code))
+            models.append(self.for_batch(name) if own is None else self._times(self._factors_of_new_batch(own)))
         return models, codes
 
-    def _for_new_batch(self, data: SparseData) -> Self:
-        """The model for a batch that the fit has not seen: activations and factors in turns, the parts held fixed."""
+    def _factors_of_new_batch(self, data: SparseData) -> Floats:
+        """Factors of a batch that the fit has not seen: activations and factors in turns, the parts held fixed."""
         model, factors = self._times(np.ones(self.n_features_in_)), np.ones(self.n_features_in_)
         for _ in range(_NEW_BATCH_ROUNDS):
             before = factors
@@ -303,7 +325,7 @@ class BatchModel(CountModel):
             model = self._times(factors)
             if np.abs(np.log(factors / before)).max() < _SETTLED:
                 break
-        return model
+        return factors
 
     def transform(self, X: Any, *, batch: Any = None) -> Floats:
         """Find the activations of samples, given the fitted parts.
@@ -327,12 +349,15 @@ class BatchModel(CountModel):
         self._say_what_is_empty(data)
         with self._compiling():
             models, codes = self._by_batch(data, X, batch)
-            if codes is None:
-                return models[0]._activations(data)
-            found = np.empty((data.shape[0], self.n_components_))
-            for code, model in enumerate(models):
-                rows = np.flatnonzero(codes == code)
-                found[rows] = model._activations(data.take(rows))
+            return self._activations_by_batch(data, models, codes)
+
+    def _activations_by_batch(self, data: SparseData, models: Sequence[Self], codes: NDArray[np.intp] | None) -> Floats:
+        if codes is None:
+            return models[0]._activations(data)
+        found = np.empty((data.shape[0], self.n_components_))
+        for code, model in enumerate(models):
+            rows = np.flatnonzero(codes == code)
+            found[rows] = model._activations(data.take(rows))
         return found
 
     def fit_transform(self, X: Any, y: Any = None, *, batch: Any = None) -> Floats:
@@ -374,6 +399,36 @@ class BatchModel(CountModel):
             models, codes = self._by_batch(data, X, batch)
             predictors = [Predictor(model.components_.T, RowSolver.of(model)) for model in models]
             return complete(data, key_from(random_state), predictors, self._engine(), share, groups=codes)
+
+    def differential(
+        self, X: Any, *, versus: Versus = "least-extreme", pseudocount: float = PSEUDOCOUNT, batch: Any = None
+    ) -> Differential:
+        """Which features each part has more, or less, of than the others: log-fold changes with sign error rates.
+
+        Rates of each feature in each part are fitted to the counts with the activations that `transform` finds. Changes
+        are then shrunk adaptively, part by part, as in fastTopics' ``de_analysis``.
+
+        Parameters
+        ----------
+        X
+            Counts as for `fit`, best the training data.
+        versus
+            ``"least-extreme"``: against the other part whose rate is nearest, so that a feature with a large change
+            marks this part alone; ``"all"``: against all other parts together.
+        pseudocount
+            Counts that each part is given of each feature at its mean rate, so that a ratio to 0 is finite.
+        batch
+            The batch of each sample, as for `transform`.
+        """
+        data = self.checked_data(X, caller="differential")
+        with self._compiling():
+            models, codes = self._by_batch(data, X, batch)
+            activations = self._activations_by_batch(data, models, codes)
+            if codes is not None:
+                own, plain = np.stack([model.components_.sum(axis=0) for model in models]), self.components_.sum(axis=0)
+                factors = np.divide(own, plain, out=np.ones_like(own), where=plain > 0)
+                data = data.weighted(CellWeights(factors, codes.astype(np.int32)))
+            return differential(self, data, activations, self._engine(), versus, pseudocount)
 
     def score(self, X: Any, y: Any = None, *, batch: Any = None) -> float:
         """Held-out log-likelihood per token of new samples, in nats; greater is better.

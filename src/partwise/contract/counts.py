@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from partwise.contract.allocating import CellAllocations, cell_shares
+from partwise.contract.differential import PSEUDOCOUNT, Differential, Versus, differential
 from partwise.contract.estimator import FactorizationEstimator
 from partwise.contract.heldout import HiddenCells, ThinnedCounts, bernoulli_rows, poisson_rows
 from partwise.contract.lists import row_names
@@ -111,6 +112,27 @@ class CountModel(FactorizationEstimator):
         rows, columns, probabilities = shares
         names = row_names(data), self.feature_labels(), self.part_labels()
         return CellAllocations(rows, columns, data.values.astype(np.float64), probabilities, *names)
+
+    def differential(
+        self, X: Any, *, versus: Versus = "least-extreme", pseudocount: float = PSEUDOCOUNT
+    ) -> Differential:
+        """Which features each part has more, or less, of than the others: log-fold changes with sign error rates.
+
+        Rates of each feature in each part are fitted to the counts with the activations that `transform` finds. Changes
+        are then shrunk adaptively, part by part, as in fastTopics' ``de_analysis``.
+
+        Parameters
+        ----------
+        X
+            Counts as for `fit`, best the training data.
+        versus
+            ``"least-extreme"``: against the other part whose rate is nearest, so that a feature with a large change
+            marks this part alone; ``"all"``: against all other parts together.
+        pseudocount
+            Counts that each part is given of each feature at its mean rate, so that a ratio to 0 is finite.
+        """
+        data = self.checked_data(X, caller="differential")
+        return differential(self, data, self.transform(X), self._engine(), versus, pseudocount)
 
     def held_out_log_likelihood(self, held_out: ThinnedCounts | HiddenCells) -> Floats:
         """Log-likelihood of each row's held-out data, in nats: Poisson for counts; bits are predicted by rates up to 1.

@@ -39,7 +39,12 @@ _ROUNDING = 1e-10
 def _from_values() -> Floats:
     """The matrix that takes values at the nodes to coefficients of powers."""
     coefficients = np.linalg.inv(chebyshev.chebvander(_NODES, _DEGREE))
-    powers: Floats = np.stack([np.pad(chebyshev.cheb2poly(row), (0, _DEGREE + 1 - len(chebyshev.cheb2poly(row)))) for row in np.eye(_DEGREE + 1)])
+    powers: Floats = np.stack(
+        [
+            np.pad(chebyshev.cheb2poly(row), (0, _DEGREE + 1 - len(chebyshev.cheb2poly(row))))
+            for row in np.eye(_DEGREE + 1)
+        ]
+    )
     return (coefficients.T @ powers).T
 
 
@@ -75,7 +80,7 @@ class Slopes:
         if self.shape < np.inf:
             shared = np.empty(x.size)
             shape_column(x, self.shape, shared)
-            tops = tops + shared - x + x * np.log(np.maximum(x, 1e-300)) - (x + self.shape) * np.log(self.shape + x) 
+            tops = tops + shared - x + x * np.log(np.maximum(x, 1e-300)) - (x + self.shape) * np.log(self.shape + x)
             tops += self.shape * np.log(self.shape) + x
         return x, s, tops, peaks, self.shape
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass, replace
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -110,7 +110,9 @@ class GridFamily(MixtureFamily):
         shapes, floor = self.component_shapes(), np.log(near_zero(data)).max(initial=-np.inf)
         best, chosen, close = np.inf, prior, _CLOSE
         for _ in range(_MOST_ROUNDS):
-            prior = weighted(data, merged(data, polished(data, merged(data, prior, close), 0.01 * tol), close), 0.1 * tol).support
+            prior = weighted(
+                data, merged(data, polished(data, merged(data, prior, close), 0.01 * tol), close), 0.1 * tol
+            ).support
             logs = log_mixture(data, prior)
             suprema = [Slopes(data, logs, shape).supremum(tol) for shape in shapes]
             excess = max(bound for bound, _ in suprema)

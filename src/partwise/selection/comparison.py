@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from partwise.contract.declaration import Candidate, Declaration
 from partwise.errors import InvalidInputError
+from partwise.metrics.matching import stability
 from partwise.selection.candidates import ranks_beyond
-from partwise.selection.matching import stability
 from partwise.selection.records import Evidence, Fit, NewRows, Task
 from partwise.selection.standings import Choice, Difference, Standings
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from partwise._registry import model_names
-from partwise.cli.describe import fit_line, model_facts, part_lines
+from partwise.cli.describe import consensus_facts, fit_line, model_facts, part_lines
 from partwise.cli.files import (
     batch_argument,
     check_outputs,
@@ -27,13 +27,15 @@ from partwise.cli.reading import ReadArguments, table_size
 
 if TYPE_CHECKING:
     from partwise.io import Table
+    from partwise.restarts import Consensus
     from partwise.storage.csr_folder import MappedCounts
 
 EXAMPLES = (
     "partwise fit counts.npz -o topics.partwise --components 10 --seed 1",
     "partwise fit counts.npz -o topics.partwise -k 10 --activations activations.csv --parts parts.csv",
     "partwise fit counts.npz -o topics.partwise -k 10 --checkpoint fit.checkpoint --resume",
-    "partwise fit cells.h5ad -o programmes.partwise -k 12 --batch donor",
+    "partwise fit counts.npz -o topics.partwise -k 10 --batch groups.csv",
+    "partwise fit counts.npz -o topics.partwise -k 10 --consensus --n-restarts 20",
     "partwise fit counts.npz -o topics.partwise -k 10 --engine dask --threads 2",
     "partwise fit catalogue.tsv --transpose -o refit.partwise --components-file signatures.tsv",
 )
@@ -79,6 +81,13 @@ class ModelArguments:
         "--components-file",
         metavar="FILE",
         help="Keep these parts and fit only activations: a table of features x parts, or a model file.",
+    )
+
+    n_restarts: int | None = option(
+        None, "--n-restarts", metavar="N", min=2, help="Random starts of --consensus; 50 by default."
+    )
+    consensus: bool = option(
+        False, "--consensus", help="Fit from many random starts and keep the parts that the fits agree on."
     )
 
     def estimator(self, running: dict[str, Any]) -> Any:
@@ -170,7 +179,8 @@ def command(
         say(f"there is no checkpoint {checkpoint} yet: starting anew")
     start = time.perf_counter()
     batches = batch_argument(estimator, batch, table)
-    fitted = chosen.fitted(estimator, table, batches)
+    agreed = _consensus(chosen, estimator, table, batches)
+    fitted = chosen.fitted(estimator, table, batches) if agreed is None else agreed.model
     seconds = time.perf_counter() - start
     fitted.save(output)
     interrupted = fitted.status_.code == "interrupted"
@@ -185,6 +195,9 @@ def command(
         )
     facts = model_facts(fitted)
     heading = [f"{type(fitted).__name__}: {fitted.status_}", f"{fit_line(facts)}, {seconds:.1f} s"]
+    if agreed is not None:
+        heading = [str(agreed), f"Restarts that found each part: {', '.join(map(str, agreed.members))}."]
+        facts["consensus"] = consensus_facts(agreed)
     written = [path for path in (output, parts, None if interrupted else activations) if path is not None]
     return Outcome(
         {"data": {"source": table.source, **size}, **facts, "seconds": seconds, "written": written},
@@ -192,6 +205,19 @@ def command(
         written,
         failure=_interrupted_sentence(fitted.n_iter_, output, checkpoint, activations) if interrupted else "",
     )
+
+
+def _consensus(chosen: ModelArguments, estimator: Any, table: Any, batches: dict[str, Any]) -> Consensus | None:
+    """The consensus of many restarts, where it is asked for."""
+    if not chosen.consensus:
+        if chosen.n_restarts is not None:
+            raise typer.BadParameter("it needs --consensus.", param_hint="--n-restarts")
+        return None
+    from partwise.restarts import consensus
+
+    if chosen.components_file is not None or estimator.checkpoint is not None:
+        raise typer.BadParameter("it takes neither --components-file nor --checkpoint.", param_hint="--consensus")
+    return consensus(estimator, table, n_restarts=chosen.n_restarts or 50, **batches)
 
 
 def _interrupted_sentence(n_iter: int, output: Path, checkpoint: Path | None, activations: Path | None) -> str:

@@ -118,6 +118,5 @@ class Observations:
         return Observations(self.counts[which], exposure, repeats)
 
     def _sum(self, values: Floats) -> float:
-        if self.repeats.size > 1:
-            return float(np.sum(values * self.repeats))
-        return float(values.sum()) * (self.counts.size if values.size == 1 else 1)
+        repeated = values * self.repeats
+        return float(repeated.sum()) * (self.counts.size if repeated.size == 1 else 1)

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from partwise.contract.declaration import Candidate, Declaration
 from partwise.errors import InvalidInputError
-from partwise.metrics.matching import stability
 from partwise.selection.candidates import ranks_beyond
 from partwise.selection.dispersion import Dispersion
 from partwise.selection.records import Evidence, Fit, NewRows, Task

@@ -1,4 +1,4 @@
-"""Families whose components lie on a grid and whose weights are fitted."""
+"""Families of mixtures: a first grid of components where the data are, and the search for the best from there."""
 
 from __future__ import annotations
 

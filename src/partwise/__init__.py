@@ -22,6 +22,7 @@ if TYPE_CHECKING:  # and __all__: the same names for type checkers and editors; 
         likelihood,
         metrics,
         plotting,
+        refit,
         selection,
     )
     from partwise.allocation.estimator import AllocationNMF
@@ -38,6 +39,7 @@ if TYPE_CHECKING:  # and __all__: the same names for type checkers and editors; 
     from partwise.io import read
     from partwise.io.table import Table
     from partwise.poisson.estimator import PoissonNMF
+    from partwise.refit.matching import match
     from partwise.reporting.page import report
     from partwise.storage.on_disk import on_disk
 
@@ -64,10 +66,12 @@ __all__ = [
     "gamma_poisson",
     "likelihood",
     "load",
+    "match",
     "metrics",
     "on_disk",
     "plotting",
     "read",
+    "refit",
     "report",
     "selection",
 ]

@@ -60,10 +60,12 @@ PUBLIC: Mapping[str, str] = MappingProxyType(
         "gamma_poisson": "partwise.gamma_poisson",
         "likelihood": "partwise.likelihood",
         "load": "partwise.contract.model_file:load",
+        "match": "partwise.refit.matching:match",
         "metrics": "partwise.metrics",
         "on_disk": "partwise.storage.on_disk:on_disk",
         "plotting": "partwise.plotting",
         "read": "partwise.io:read",
+        "refit": "partwise.refit",
         "report": "partwise.reporting.page:report",
         "selection": "partwise.selection",
     }

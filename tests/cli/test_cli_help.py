@@ -22,7 +22,7 @@ def test_commands_are_the_files(partwise) -> None:
     text = partwise("--help").stdout
     listed = re.findall(r"^  (\w+)  +\S", text.partition("Commands:")[2].partition("Examples:")[0], re.MULTILINE)
     assert listed == COMMANDS
-    told = "fit transform score compare report plot predict recommend convert reproduce datasets info demo"
+    told = "fit transform score compare report plot predict recommend match convert reproduce datasets info demo"
     assert set(COMMANDS) == set(told.split())
 
 
@@ -142,6 +142,7 @@ SHARED = {
     "demo": "stp",
     "fit": "stp",
     "info": "",
+    "match": "",
     "plot": "stp",
     "predict": "tp",  # activations of given parts and what follows from them have no random numbers
     "recommend": "tp",

@@ -22,6 +22,7 @@ if TYPE_CHECKING:  # and __all__: the same names for type checkers and editors; 
         likelihood,
         metrics,
         plotting,
+        refit,
         restarts,
         selection,
         text,
@@ -41,6 +42,7 @@ if TYPE_CHECKING:  # and __all__: the same names for type checkers and editors; 
     from partwise.io.table import Table
     from partwise.negative_binomial.estimator import NegativeBinomialNMF
     from partwise.poisson.estimator import PoissonNMF
+    from partwise.refit.matching import match
     from partwise.reporting.page import report
     from partwise.restarts.consensus import consensus
     from partwise.storage.on_disk import on_disk
@@ -72,10 +74,12 @@ __all__ = [
     "gamma_poisson",
     "likelihood",
     "load",
+    "match",
     "metrics",
     "on_disk",
     "plotting",
     "read",
+    "refit",
     "report",
     "restarts",
     "selection",

@@ -23,7 +23,7 @@ from partwise.io.sparse import Array
 _LARGEST = np.iinfo(np.int64).max
 _LONE_SIGN = re.compile(rb"[+-](?![0-9])")
 MISSING = frozenset(["", "NA", "N/A", "NaN", "nan", "NAN", "null", "NULL"])
-_DELIMITERS = {".csv": ",", ".tsv": "\t"}
+_DELIMITERS = {".csv": ",", ".tsv": "\t", ".txt": "\t"}
 _BATCH = 2**13
 # Stands for an empty cell; a text that holds it is parsed the other way.
 _NEVER = b"-9223372036854775807"

@@ -18,6 +18,7 @@ from partwise.cli.files import (
     check_table_name,
     part_names,
     write_activations,
+    write_intervals,
     write_parts,
 )
 from partwise.cli.models import build_estimator, find_model, fixed_settings, option_name, read_parts, refitted
@@ -38,9 +39,15 @@ EXAMPLES = (
     "partwise fit counts.npz -o topics.partwise -k 10 --consensus --n-restarts 20",
     "partwise fit counts.npz -o topics.partwise -k 10 --engine dask --threads 2",
     "partwise fit catalogue.tsv --transpose -o refit.partwise --components-file signatures.tsv",
+    "partwise fit catalogue.tsv --transpose -o refit.partwise --components-file signatures.tsv --presence "
+    "--intervals intervals.csv",
 )
 
 _CHECKPOINT_SECONDS = 60.0
+# A part counts as present from this probability on; chains that differ by more are worth a word; pairs that are named.
+_PRESENT = 0.5
+_UNLIKE = 0.5
+_MOST_PAIRS = 10
 
 
 @dataclass(frozen=True)
@@ -82,6 +89,18 @@ class ModelArguments:
         metavar="FILE",
         help="Keep these parts and fit only activations: a table of features x parts, or a model file.",
     )
+    presence: bool = option(
+        False, "--presence", help="With --components-file: find out which parts are present in each sample."
+    )
+    allow: list[str] | None = option(
+        None, "--allow", metavar="PART", help="With --presence: only parts so named may be present; may be repeated."
+    )
+    forbid: list[str] | None = option(
+        None, "--forbid", metavar="PART", help="With --presence: a part that is not present; may be repeated."
+    )
+    always: list[str] | None = option(
+        None, "--always", metavar="PART", help="With --presence: a part that is always present; may be repeated."
+    )
 
     n_restarts: int | None = option(
         None, "--n-restarts", metavar="N", min=2, help="Random starts of --consensus; 50 by default."
@@ -95,6 +114,10 @@ class ModelArguments:
         cls, fixed = find_model(self.model), fixed_settings(self.model)
         own = {name: getattr(self, name) for name in ("inference", "init", "max_iter", "tol")}
         options = {"n_components": self.components, **own, **running, **fixed}
+        for name, needed in (("presence", "components_file"), ("allow", "presence"), ("forbid", "presence"),
+                             ("always", "presence")):  # fmt: skip
+            if getattr(self, name) and not getattr(self, needed):
+                raise typer.BadParameter(f"it needs {option_name(needed)}.", param_hint=option_name(name))
         if self.components_file is not None:
             if not cls.declares.given_parts:
                 raise typer.BadParameter(f"{cls.__name__} cannot take given parts.", param_hint="--components-file")
@@ -115,7 +138,9 @@ class ModelArguments:
                 return estimator.fit(table, **given)
         if given:
             raise typer.BadParameter("with --components-file there is nothing to fit: drop it.", param_hint="--batch")
-        return refitted(estimator, read_parts(self.components_file), table, self.components_file)
+        rules = {"presence": True, "allowed": self.allow, "forbidden": self.forbid or (), "always": self.always or ()}
+        parts = read_parts(self.components_file)
+        return refitted(estimator, parts, table, self.components_file, **(rules if self.presence else {}))
 
 
 @dataclass(frozen=True)
@@ -153,6 +178,9 @@ def command(
     activations: Path | None = typer.Option(
         None, "--activations", metavar="FILE", help="Write the table of samples x parts."
     ),
+    intervals: Path | None = typer.Option(
+        None, "--intervals", metavar="FILE", help="With --presence: write presence, activation and its interval."
+    ),
     parts: Path | None = typer.Option(None, "--parts", metavar="FILE", help="Write the table of features x parts."),
     batch: Batch = None,
     checkpoints: CheckpointArguments,
@@ -169,7 +197,9 @@ def command(
     """
     running = {"random_state": seed, "n_jobs": threads, "engine": engine.chosen(), "progress": progress}
     estimator = chosen.estimator({**running, **checkpoints.parameters()})
-    tables = {"--activations": activations, "--parts": parts}
+    if intervals is not None and not chosen.presence:
+        raise typer.BadParameter("it needs --presence.", param_hint="--intervals")
+    tables = {"--activations": activations, "--intervals": intervals, "--parts": parts}
     for name, path in tables.items():
         check_table_name(name, path)
     checkpoint = checkpoints.checkpoint
@@ -187,7 +217,10 @@ def command(
     size, names = table_size(table), part_names(fitted)
     if parts is not None:
         write_parts(parts, fitted.components_, fitted.known_features, names)
-    if activations is not None and not interrupted:
+    lines = part_lines(fitted)
+    if chosen.presence:
+        lines = _write_presence(fitted, table, activations, intervals, names)
+    elif activations is not None and not interrupted:
         # Those of the fit, where only the fit knows what to make of missing cells.
         of_fit = fitted.declares.missing == "fit" and size["n_missing"] > 0
         write_activations(
@@ -198,10 +231,10 @@ def command(
     if agreed is not None:
         heading = [str(agreed), f"Restarts that found each part: {', '.join(map(str, agreed.members))}."]
         facts["consensus"] = consensus_facts(agreed)
-    written = [path for path in (output, parts, None if interrupted else activations) if path is not None]
+    written = [path for path in (output, parts, intervals, None if interrupted else activations) if path is not None]
     return Outcome(
         {"data": {"source": table.source, **size}, **facts, "seconds": seconds, "written": written},
-        [*heading, *part_lines(fitted)],
+        [*heading, *lines],
         written,
         failure=_interrupted_sentence(fitted.n_iter_, output, checkpoint, activations) if interrupted else "",
     )
@@ -218,6 +251,30 @@ def _consensus(chosen: ModelArguments, estimator: Any, table: Any, batches: dict
     if chosen.components_file is not None or estimator.checkpoint is not None:
         raise typer.BadParameter("it takes neither --components-file nor --checkpoint.", param_hint="--consensus")
     return consensus(estimator, table, n_restarts=chosen.n_restarts or 50, **batches)
+
+
+def _write_presence(
+    fitted: Any, table: Table | MappedCounts, activations: Path | None, intervals: Path | None, names: list[str]
+) -> list[str]:
+    """Write what was found about the presence of parts, and say it in lines."""
+    import numpy as np
+
+    found = fitted.presence(table)
+    if activations is not None:
+        write_activations(activations, found.mean, table, names)
+    if intervals is not None:
+        write_intervals(intervals, found, table)
+    present = found.probability > _PRESENT
+    order = np.argsort(-present.sum(axis=0), kind="stable")
+    told = [
+        f"{names[k]}  present in {present[:, k].sum()} of {len(present)} samples" for k in order if present[:, k].any()
+    ]
+    unsure = int(np.sum(found.disagreement > _UNLIKE))
+    summary = f"{present.sum(axis=1).mean():.1f} parts per sample, median cosine {np.median(found.cosine):.3f}"
+    confused = [f"cannot be told apart in {n} samples: {a}, {b}" for (a, b), n in found.confused.items()]
+    if unsure:
+        confused.append(f"the chains of {unsure} samples disagree: take their probabilities as rough")
+    return [summary, *told, *confused[:_MOST_PAIRS]]
 
 
 def _interrupted_sentence(n_iter: int, output: Path, checkpoint: Path | None, activations: Path | None) -> str:

@@ -21,10 +21,12 @@ if TYPE_CHECKING:  # and __all__: the same names for type checkers and editors; 
         gamma_poisson,
         likelihood,
         metrics,
+        pl,
         plotting,
         restarts,
         selection,
         text,
+        tl,
     )
     from partwise.allocation.estimator import AllocationNMF
     from partwise.binary.estimator import BinaryNMF
@@ -74,12 +76,14 @@ __all__ = [
     "load",
     "metrics",
     "on_disk",
+    "pl",
     "plotting",
     "read",
     "report",
     "restarts",
     "selection",
     "text",
+    "tl",
 ]
 
 

@@ -67,11 +67,13 @@ PUBLIC: Mapping[str, str] = MappingProxyType(
         "load": "partwise.contract.model_file:load",
         "metrics": "partwise.metrics",
         "on_disk": "partwise.storage.on_disk:on_disk",
+        "pl": "partwise.pl",
         "plotting": "partwise.plotting",
         "read": "partwise.io:read",
         "restarts": "partwise.restarts",
         "report": "partwise.reporting.page:report",
         "selection": "partwise.selection",
+        "tl": "partwise.tl",
         "text": "partwise.text",
     }
 )

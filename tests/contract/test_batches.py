@@ -308,7 +308,7 @@ def test_recovery_of_groups_and_shared_parts() -> None:
     data = simulate_batches(500, 150, n_groups=4, n_shared=2, n_batches=4, effect=0.8, random_state=0)
     train = np.arange(500) % 5 > 0
     rows = data.table[train]
-    test, batch = data.table.matrix[~train], data.table.metadata["batch"][~train]
+    test, batch = data.table[~train], data.table.metadata["batch"][~train]
     without = PoissonNMF(6, random_state=0).fit(rows)
     assert "is mostly batch" in without.status_.message
     assert without.parts_of_batches(rows, "batch")

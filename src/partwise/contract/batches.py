@@ -23,6 +23,7 @@ from partwise.core.run import Algorithm
 from partwise.core.stopping import Rule
 from partwise.core.weights import CellWeights
 from partwise.errors import BatchWarning, InvalidInputError
+from partwise.io.table import Table
 from partwise.likelihood.completion import Completion, Predictor, complete
 from partwise.passes.batches import BatchedAlgorithm, BatchPosterior, new_factors
 
@@ -62,7 +63,7 @@ def batch_labels(batch: Any, X: Any, n_samples: int) -> Labels:
         Samples of the data.
     """
     if isinstance(batch, str):
-        columns = getattr(X, "obs", None)
+        columns = _sample_columns(X)
         if columns is None:
             raise InvalidInputError(
                 f"batch={batch!r} names an obs column, but X is a {type(X).__name__}, which has none: pass one label"
@@ -83,17 +84,21 @@ def batch_labels(batch: Any, X: Any, n_samples: int) -> Labels:
     return _texts(values)
 
 
+def _sample_columns(X: Any) -> Any:
+    """What is known about samples, by name: metadata of a table, obs of AnnData; None where data carry none."""
+    return X.metadata if isinstance(X, Table) else getattr(X, "obs", None)
+
+
 def _texts(values: Any) -> Labels:
     return np.asarray(np.asarray(values, dtype=np.object_), dtype=np.str_)
 
 
 def known_batches(X: Any, n_samples: int) -> Labels | None:
     """Labels in an obs column of the data whose name says that it holds batches; None if there are none of use."""
-    columns = getattr(X, "obs", None)
-    names = [] if columns is None else [str(name) for name in columns]
-    for name in names:
-        if name.lower() in _BATCH_COLUMNS:
-            labels = _texts(columns[name])  # type: ignore[index]  # has this column
+    columns = _sample_columns(X)
+    for name in () if columns is None else columns:
+        if str(name).lower() in _BATCH_COLUMNS:
+            labels = _texts(columns[name])
             if labels.shape == (n_samples,) and 1 < np.unique(labels).size <= n_samples // 10:
                 return labels
     return None

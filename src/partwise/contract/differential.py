@@ -223,7 +223,8 @@ def shrink(estimate: Floats, std_error: Floats) -> tuple[Floats, Floats, Floats]
     logs = -0.5 * (np.log(variance) + x[:, None] ** 2 / variance)
     likelihood = np.asfortranarray(np.exp(logs - logs.max(axis=1, keepdims=True)))
     weights = np.full(grid.size, 1.0 / grid.size)
-    best_weights(likelihood, np.full(x.size, 1.0 / x.size), 1e-6, weights, np.empty(3))
+    with one_blas_thread():
+        best_weights(likelihood, np.full(x.size, 1.0 / x.size), 1e-6, weights, np.empty(3))
     posterior = likelihood * weights
     posterior /= posterior.sum(axis=1, keepdims=True)
     means = x[:, None] * grid**2 / variance

@@ -26,31 +26,31 @@ from partwise.priors.observations import Observations
 _DEGREE = 16
 _ELLIPSE = 5.0
 _REAL, _IMAGINARY = 0.5 * (_ELLIPSE + 1 / _ELLIPSE), 0.5 * (_ELLIPSE - 1 / _ELLIPSE)
+# Beside the size of a function on the ellipse.
 _ERROR = 4.0 * _ELLIPSE**-_DEGREE / (_ELLIPSE - 1.0)
-_NODES = np.cos(np.pi * np.arange(_DEGREE + 1) / _DEGREE)
 # How wide ellipses are at most, in standard deviations of a log rate, and in units of it.
-_WIDTH, _WIDEST = 3.5, 1.2
+_WIDTH, _WIDEST = 3.5, 1.5
 _MOST_LEVELS = 60
 _MOST_PIECES = 16
 # Rounding of the coefficients, relative to the largest value.
 _ROUNDING = 1e-10
 
 
-def _from_values() -> Floats:
-    """The matrix that takes values at the nodes to coefficients of powers."""
-    coefficients = np.linalg.inv(chebyshev.chebvander(_NODES, _DEGREE))
-    powers: Floats = np.stack(
-        [
-            np.pad(chebyshev.cheb2poly(row), (0, _DEGREE + 1 - len(chebyshev.cheb2poly(row))))
-            for row in np.eye(_DEGREE + 1)
-        ]
-    )
-    return (coefficients.T @ powers).T
-
-
-_POWERS = _from_values()
 _ORDERS = np.arange(_DEGREE + 1)
-_BINOMIALS = comb(_ORDERS[:, None], _ORDERS[None, :])
+_BINOMIALS = comb(_ORDERS[:, None], _ORDERS)
+_NODES = np.cos(np.pi * _ORDERS / _DEGREE)
+
+
+def _interpolation() -> Floats:
+    """The matrix that takes values at the nodes to the coefficients of powers."""
+    of_chebyshev = np.zeros((_DEGREE + 1, _DEGREE + 1))
+    for k in _ORDERS:
+        of_chebyshev[: k + 1, k] = chebyshev.cheb2poly(np.eye(_DEGREE + 1)[k, : k + 1])
+    matrix: Floats = (of_chebyshev @ np.linalg.inv(chebyshev.chebvander(_NODES, _DEGREE))).T
+    return matrix
+
+
+_POWERS = _interpolation()
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,14 +74,14 @@ class Slopes:
     @cached_property
     def _terms(self) -> tuple[Floats, Floats, Floats, Floats, float]:
         x, s = self.data.counts, np.ascontiguousarray(np.broadcast_to(self.data.exposure, self.data.counts.shape))
-        with np.errstate(divide="ignore"):
+        with np.errstate(divide="ignore", invalid="ignore"):
             tops = np.log(self.data.repeats / self.data.number) - self.log_mixture
             peaks = np.where(x > 0, np.log(x) - np.log(s), 0.0)
         if self.shape < np.inf:
             shared = np.empty(x.size)
             shape_column(x, self.shape, shared)
-            tops = tops + shared - x + x * np.log(np.maximum(x, 1e-300)) - (x + self.shape) * np.log(self.shape + x)
-            tops += self.shape * np.log(self.shape) + x
+            share = -np.log1p(self.shape / np.maximum(x, 1e-300))
+            tops = tops + shared + x * share - self.shape * np.log1p(x / self.shape)
         return x, s, tops, peaks, self.shape
 
     def at(self, log_rates: Floats) -> Floats:
@@ -101,7 +101,8 @@ class Slopes:
         The bound is infinite if D is too rough to say.
         """
         bound, found = -1.0, [np.zeros((2, 0))]
-        at_zero = float(self._peaks(*np.full((2, 1), -np.inf), np.ones(1))[0][0]) - 1.0
+        zero = np.array([-np.inf])
+        at_zero = float(self._peaks(zero, zero, np.ones(1))[0][0]) - 1.0
         lows, highs = self._range()
         for _ in range(_MOST_LEVELS):
             if not lows.size:
@@ -144,7 +145,7 @@ class Slopes:
         middle, half = 0.5 * (lows + highs), np.maximum(0.5 * (highs - lows), 1e-15)
         values = self.at((middle[:, None] + half[:, None] * _NODES).ravel()).reshape(lows.size, -1)
         sizes = self._peaks(middle - half * _REAL, middle + half * _REAL, np.cos(half * _IMAGINARY))[0]
-        tops, places = _polynomial_tops(values @ _POWERS.T, tol)
+        tops, places = _polynomial_tops(values @ _POWERS, tol)
         errors = _ERROR * (sizes + 1.0) + _ROUNDING * np.abs(values).max(axis=1)
         return errors, tops, middle + half * places
 

@@ -15,9 +15,11 @@ from partwise.priors.certificate import Slopes
 from partwise.priors.kernels.columns import evidence_columns, rate_extremes
 from partwise.priors.mixture import GammaMixture, MixtureFamily
 from partwise.priors.observations import Observations
-from partwise.priors.support import extended, log_mixture, merged, polished, weighted
+from partwise.priors.support import evidence, extended, log_mixture, merged, polished, weighted
 
 _MOST_ROUNDS = 25
+# Rounds without a better bound: rounding is what is left.
+_MOST_STUCK = 4
 # How much less is asked for on coarse data.
 _COARSE = 10.0
 _MOST_POINTS = 1000
@@ -27,6 +29,16 @@ _NEAR_ZERO = 1e-10
 ZERO_REACH = 3.0
 # Neighbours so close, in standard deviations of a log rate, stand for one component between them.
 _CLOSE = 0.6
+
+
+def _best_merged(data: Observations, prior: GammaMixture, close: float, tol: float) -> GammaMixture:
+    """The mixture with neighbours merged that stand for one component, and moved to a maximum."""
+    before = evidence(data, prior)
+    for share in (1.0, 0.5, 0.25):
+        fewer = polished(data, merged(data, prior, share * close), tol)
+        if evidence(data, fewer) >= before - 1e-3 * tol * data.number:
+            return fewer
+    return polished(data, prior, tol)
 
 
 class Grid(NamedTuple):
@@ -47,6 +59,15 @@ class Grid(NamedTuple):
         reach = np.concatenate([np.broadcast_to(reach, means.shape) for _, means, reach in parts])
         order = np.lexsort((means, shapes))
         return cls(shapes[order], means[order], reach[order])
+
+    def finer(self) -> GammaMixture:
+        """All these and one between neighbours, as a mixture of equal weights."""
+        ratios = self.means[1:] / np.maximum(self.means[:-1], 1e-300)
+        near = np.flatnonzero((self.shapes[1:] == self.shapes[:-1]) & (ratios < np.exp(1.5 * self.reach[1:])))
+        between = self.means[near] * np.sqrt(ratios[near])
+        shapes, means = np.append(self.shapes, self.shapes[near]), np.append(self.means, between)
+        order = np.lexsort((means, shapes))
+        return GammaMixture(np.ones(means.size), shapes[order], means[order])
 
     def beyond(self, prior: GammaMixture) -> NDArray[np.bool_]:
         """Those that no component of a prior does the work of."""
@@ -99,28 +120,29 @@ class GridFamily(MixtureFamily):
     def solve(self, data: Observations) -> tuple[GammaMixture, float]:
         """The mixture that makes the counts most probable, and nats by which any other may at most be better."""
         few = data.coarse()
-        start = weighted(few, self._grid_for(few, None), 1e-6).support
+        start = weighted(few, self.grid(few).finer(), self.tol).support
+        close = _CLOSE
         if few is not data:
-            start = self._search(few, start, _COARSE * self.tol)[0]
-        prior, excess = self._search(data, start, self.tol)
+            start = self._search(few, start, _COARSE * self.tol, close)[0]
+            close = 0.0
+        prior, excess = self._search(data, start, self.tol, close)
         return prior, data.number * float(np.log1p(max(excess, 0.0)))
 
-    def _search(self, data: Observations, prior: GammaMixture, tol: float) -> tuple[GammaMixture, float]:
+    def _search(self, data: Observations, prior: GammaMixture, tol: float, close: float) -> tuple[GammaMixture, float]:
         """Move components, and add some where the slope is positive, until it is nowhere above ``tol``."""
         shapes, floor = self.component_shapes(), np.log(near_zero(data)).max(initial=-np.inf)
-        best, chosen, close = np.inf, prior, _CLOSE
+        best, chosen, stuck = np.inf, prior, 0
         for _ in range(_MOST_ROUNDS):
-            prior = weighted(
-                data, merged(data, polished(data, merged(data, prior, close), 0.01 * tol), close), 0.1 * tol
-            ).support
+            prior = weighted(data, _best_merged(data, prior, close, 0.2 * tol), 0.5 * tol).support
             logs = log_mixture(data, prior)
             suprema = [Slopes(data, logs, shape).supremum(tol) for shape in shapes]
             excess = max(bound for bound, _ in suprema)
+            stuck = 0 if excess < 0.9 * best else stuck + 1
             if excess < best:
                 best, chosen = excess, prior
-            if excess <= tol:
+            if excess <= tol or stuck > _MOST_STUCK:
                 break
-            close *= 0.7
+            close = 0.5 * close if close > 0 else 0.5 * _CLOSE
             places = [
                 np.exp(logs if shape == np.inf else np.maximum(logs, floor))
                 for shape, (_, logs) in zip(shapes, suprema, strict=True)

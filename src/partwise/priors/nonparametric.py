@@ -27,7 +27,7 @@ class Nonparametric(GridFamily):
 
     name: ClassVar[str] = "nonparametric"
 
-    spacing: float = 1.0
+    spacing: float = 0.5
 
     def grid(self, data: Observations) -> Grid:
         """Points where the data are, a few beyond and between, the overall rate, and 0 if some count is 0."""

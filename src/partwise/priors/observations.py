@@ -94,9 +94,11 @@ class Observations:
         s, repeats = (np.broadcast_to(part, self.counts.shape) for part in (self.exposure, self.repeats))
         levels = np.log(np.maximum(s, 1e-300)) * np.sqrt(np.maximum(self.counts, 1.0))
         _, cell = np.unique(counts + 1j * np.floor(levels / _CELL), return_inverse=True)
-        number = np.bincount(cell, weights=repeats)
-        middle = [np.bincount(cell, weights=repeats * part) / number for part in (self.counts, s)]
-        return Observations(*middle, number)
+        number: Floats = np.bincount(cell, weights=repeats).astype(np.float64)
+        x, middle, square = (np.bincount(cell, weights=repeats * part) / number for part in (self.counts, s, s * s))
+        # Two exposures in each cell, of the same mean and variance as those that were there.
+        spread = np.sqrt(np.maximum(square - middle**2, 0.0))
+        return Observations(np.tile(x, 2), np.append(middle - spread, middle + spread), np.tile(0.5 * number, 2))
 
     def by_rate(self) -> Observations:
         """The same in the order of their rates."""
@@ -116,6 +118,5 @@ class Observations:
         return Observations(self.counts[which], exposure, repeats)
 
     def _sum(self, values: Floats) -> float:
-        if self.repeats.size > 1:
-            return float(np.sum(values * self.repeats))
-        return float(values.sum()) * (self.counts.size if values.size == 1 else 1)
+        repeated = values * self.repeats
+        return float(repeated.sum()) * (self.counts.size if repeated.size == 1 else 1)

@@ -8,6 +8,7 @@ import numpy as np
 
 from partwise.priors.base import Floats
 from partwise.priors.kernels.columns import evidence_columns, likelihood_from_logs
+from partwise.priors.kernels.directional import mixture_derivatives
 from partwise.priors.kernels.weights import best_weights
 from partwise.priors.mixture import GammaMixture
 from partwise.priors.observations import Observations
@@ -15,7 +16,9 @@ from partwise.priors.observations import Observations
 # Entries of a Gram matrix times rows, from which rows are put in the order of their rates.
 _LARGE = 1e8
 _MOST_STEPS = 30
-_ROWS = 2048
+_LEAST_DAMPING = 1e-8
+# What rounding hides of a mean log evidence.
+_HIDDEN = 1e-15
 
 
 def likelihoods(data: Observations, prior: GammaMixture) -> tuple[Floats, Floats]:
@@ -30,6 +33,11 @@ def log_mixture(data: Observations, prior: GammaMixture) -> Floats:
     """Log evidence of each count, relative to its best rate."""
     columns, largest = likelihoods(data, prior)
     return np.asarray(np.log(columns @ prior.weights) + largest)
+
+
+def evidence(data: Observations, prior: GammaMixture) -> float:
+    """Log evidence in all, relative to the best rate of each count."""
+    return float(np.sum(data.repeats * log_mixture(data, prior)))
 
 
 def weighted(data: Observations, prior: GammaMixture, tol: float) -> GammaMixture:
@@ -58,65 +66,51 @@ def merged(data: Observations, prior: GammaMixture, close: float) -> GammaMixtur
         columns = likelihoods(data, prior)[0]
         share = data.repeats / (columns @ prior.weights)
         expected = prior.means * ((share * data.exposure) @ columns) / (share @ columns)
-        apart = ~(steps * np.sqrt(_information(expected, prior.shapes))[1:] < close) | (np.diff(prior.shapes) != 0)
+        near = steps * np.sqrt(np.maximum(1.0, 1.0 / (1.0 / expected + 1.0 / prior.shapes)))[1:] < close
+    apart = ~near | (prior.shapes[1:] != prior.shapes[:-1])
     first = np.flatnonzero(np.append(True, apart))
     weights = np.add.reduceat(prior.weights, first)
     return GammaMixture(weights, prior.shapes[first], np.add.reduceat(prior.weights * prior.means, first) / weights)
 
 
-def _information(expected: Floats, shapes: Floats) -> Floats:
-    """Of a count on the log mean of its component, at least 1."""
-    with np.errstate(divide="ignore"):
-        return np.maximum(1.0, 1.0 / (1.0 / expected + 1.0 / shapes))
-
-
 def polished(data: Observations, prior: GammaMixture, tol: float) -> GammaMixture:
-    """The mixture moved uphill, weights and means together, by damped Newton steps to ``tol`` per observation."""
+    """The mixture moved uphill, weights and means together, by damped Newton steps.
+
+    They end when no component has more to gain than ``tol`` for each observation that it explains.
+    """
     k = prior.weights.size
-    damping, trial, value = 1e-6, prior, -np.inf
+    damping, trial, value = _LEAST_DAMPING, prior, -np.inf
     for _ in range(_MOST_STEPS):
-        new_value, slope, gauss, blocks = _derivatives(data, trial)
-        if new_value > value:
-            gain, value, prior, best = new_value - value, new_value, trial, (slope, gauss, blocks)
-            damping = max(0.1 * damping, 1e-9)
-            if gain < tol:
-                break
+        new_value, slope, hessian, scale = _derivatives(data, trial)
+        if new_value > value - _HIDDEN * (1.0 + abs(new_value)):
+            value, prior = new_value, trial
+            damping = max(0.1 * damping, _LEAST_DAMPING)
+            # Where the evidence is not concave, the step goes uphill all the same: the size of a curvature counts.
+            curvature, axes = np.linalg.eigh(hessian / (scale[:, None] * scale))
+            gradient, along = slope, axes.T @ (slope / scale)
         else:
             damping *= 10.0
-        slope, gauss, blocks = best
-        curved = False
-        while not curved and damping < 1e6:
-            try:
-                factor = np.linalg.cholesky(gauss - blocks + damping * np.diag(np.diag(gauss) + 1e-12))
-                curved = True
-            except np.linalg.LinAlgError:
-                damping *= 10.0
-        if not curved:
+        move = axes @ (along / (np.abs(curvature) + damping)) / scale
+        # Of a component of small weight little is gained in all, but its slope may be large.
+        if np.max(np.abs(gradient * move).reshape(2, k).sum(axis=0) / prior.weights) < tol:
             break
-        move = np.clip(np.linalg.solve(factor.T, np.linalg.solve(factor, slope)), -1.0, 1.0)
+        move /= max(1.0, float(np.abs(move).max()))
         trial = GammaMixture(prior.weights * np.exp(move[:k]), prior.shapes, prior.means * np.exp(move[k:]))
     return prior
 
 
 def _derivatives(data: Observations, prior: GammaMixture) -> tuple[float, Floats, Floats, Floats]:
-    """Mean log evidence, its slope in log weights and log means, and the two parts of its negative Hessian."""
+    """Mean log evidence, its slope in log weights and log means, its negative Hessian, and the scales of these."""
     k = prior.weights.size
-    share, s = (np.broadcast_to(part, data.counts.shape) for part in (data.repeats / data.number, data.exposure))
-    value, sums, gauss = 0.0, np.zeros((3, k)), np.zeros((2 * k, 2 * k))
+    parts = data.exposure, data.repeats / data.number
+    s, share = (np.ascontiguousarray(np.broadcast_to(part, data.counts.shape)) for part in parts)
     columns, largest = likelihoods(data, prior)
-    with np.errstate(invalid="ignore"):
-        for start in range(0, data.counts.size, _ROWS):
-            rows = slice(start, start + _ROWS)
-            mixed = columns[rows] @ prior.weights
-            value += float(share[rows] @ (np.log(mixed) + largest[rows]))
-            x, expected = data.counts[rows, None], s[rows, None] * prior.means
-            responsible = columns[rows] * prior.weights / mixed[:, None]
-            ratio = 1.0 / (1.0 + expected / prior.shapes)
-            score = ratio * (x - expected)
-            both = np.hstack((responsible, responsible * score))
-            gauss += (both * share[rows, None]).T @ both
-            bend = score**2 - ratio**2 * expected * (1.0 + x / prior.shapes)
-            sums += share[rows] @ np.stack((responsible, responsible * score, responsible * bend))
+    mixed = columns @ prior.weights
+    value = float(share @ (np.log(mixed) + largest))
+    columns *= prior.weights
+    columns /= mixed[:, None]
+    sums, gauss = np.empty((3, k)), np.empty((2 * k, 2 * k))
+    mixture_derivatives(data.counts, s, share, columns, prior.shapes, prior.means, sums, gauss)
     sums[0] -= prior.weights
     blocks = np.block([[np.diag(sums[0]), np.diag(sums[1])], [np.diag(sums[1]), np.diag(sums[2])]])
-    return value, sums[:2].ravel(), gauss, blocks
+    return value, sums[:2].ravel(), gauss - blocks, np.sqrt(np.diag(gauss) + 1e-12)

@@ -163,6 +163,26 @@ def default_ranks(shape: tuple[int, int], *, further: bool = False) -> list[int]
     return list(takewhile(lambda rank: rank <= max(most, 1), steps()))
 
 
+def coarse_ranks(ladder: list[int]) -> list[int]:
+    """Numbers of parts of a ladder that at least double from one to the next, and its last.
+
+    Parameters
+    ----------
+    ladder
+        Numbers of parts, rising.
+
+    Examples
+    --------
+    >>> coarse_ranks([1, 2, 3, 4, 5, 6, 7, 8, 10, 12])
+    [1, 2, 4, 8, 12]
+    """
+    found = ladder[:1]
+    for rank in ladder[1:]:
+        if rank >= 2 * found[-1] or rank == ladder[-1]:
+            found.append(rank)
+    return found
+
+
 def ranks_beyond(tried: list[int], rank: int, shape: tuple[int, int], smallest: int = 1) -> list[int]:
     """What to try next when the best number of parts is at an end of those that were tried: it and those beyond.
 

@@ -128,7 +128,7 @@ def _judged(counts: Floats, means: Floats, leverages: Floats) -> Dispersion:
         above = float(np.sum(weights * (squares - kept * means)))
         inverse = max(above / float(np.sum(weights * kept * np.square(means))), 0.0)
     size = 1.0 / inverse if inverse > 0 else np.inf
-    return Dispersion(size, statistic, float(np.clip(tail, 0.0, 1.0)))
+    return Dispersion(size, float(statistic), float(np.clip(tail, 0.0, 1.0)))
 
 
 def _leverages(means: Floats, factor: Floats, other: Floats) -> Floats:

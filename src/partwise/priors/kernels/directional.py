@@ -118,3 +118,56 @@ def peak_sums(
                 weighted += term * expected
         out[j] = total
         information[j] = weighted / total if total > 0.0 else 0.0
+
+
+@kernel
+def mixture_derivatives(
+    counts: Floats,
+    exposure: Floats,
+    share: Floats,
+    responsible: Floats,
+    shapes: Floats,
+    means: Floats,
+    sums: Floats,
+    gauss: Floats,
+) -> None:
+    """``gauss = (share[:, None] * both).T @ both``, ``both = hstack((responsible, responsible * score))``.
+
+    ``score`` is the derivative of the log evidence under a component by its log mean, ``bend`` its square plus the
+    second derivative; ``sums = share @ [responsible, responsible * score, responsible * bend]``.
+    """
+    size = shapes.size
+    both = np.empty((2 * size, _ROWS))
+    sums[:] = 0.0
+    gauss[:] = 0.0
+    for start in range(0, counts.size, _ROWS):
+        length = min(_ROWS, counts.size - start)
+        x, s, part = counts[start : start + length], exposure[start : start + length], share[start : start + length]
+        for j in range(size):
+            column, inverse, mean = responsible[start : start + length, j], 1.0 / shapes[j], means[j]
+            here, first, second = both[j], both[size + j], 0.0
+            total, slope = 0.0, 0.0
+            for i in range(length):
+                expected = s[i] * mean
+                ratio = 1.0 / (1.0 + expected * inverse)
+                score = ratio * (x[i] - expected)
+                root = math.sqrt(part[i])
+                here[i] = root * column[i]
+                first[i] = here[i] * score
+                total += part[i] * column[i]
+                slope += part[i] * column[i] * score
+                second += part[i] * column[i] * (score * score - ratio * ratio * expected * (1.0 + x[i] * inverse))
+            sums[0, j] += total
+            sums[1, j] += slope
+            sums[2, j] += second
+        for a in range(2 * size):
+            left = both[a]
+            for c in range(a + 1):
+                right = both[c]
+                product = 0.0
+                for i in range(length):
+                    product += left[i] * right[i]
+                gauss[a, c] += product
+    for a in range(2 * size):
+        for c in range(a):
+            gauss[c, a] = gauss[a, c]

@@ -21,11 +21,13 @@ if TYPE_CHECKING:  # and __all__: the same names for type checkers and editors; 
         gamma_poisson,
         likelihood,
         metrics,
+        pl,
         plotting,
         refit,
         restarts,
         selection,
         text,
+        tl,
     )
     from partwise.allocation.estimator import AllocationNMF
     from partwise.binary.estimator import BinaryNMF
@@ -77,6 +79,7 @@ __all__ = [
     "match",
     "metrics",
     "on_disk",
+    "pl",
     "plotting",
     "read",
     "refit",
@@ -84,6 +87,7 @@ __all__ = [
     "restarts",
     "selection",
     "text",
+    "tl",
 ]
 
 

@@ -68,12 +68,14 @@ PUBLIC: Mapping[str, str] = MappingProxyType(
         "match": "partwise.refit.matching:match",
         "metrics": "partwise.metrics",
         "on_disk": "partwise.storage.on_disk:on_disk",
+        "pl": "partwise.pl",
         "plotting": "partwise.plotting",
         "read": "partwise.io:read",
         "refit": "partwise.refit",
         "restarts": "partwise.restarts",
         "report": "partwise.reporting.page:report",
         "selection": "partwise.selection",
+        "tl": "partwise.tl",
         "text": "partwise.text",
     }
 )

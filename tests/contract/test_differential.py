@@ -154,7 +154,7 @@ def test_volcano_and_command(model: PoissonNMF, tmp_path: Path) -> None:
     assert [ax.get_title(loc="left") for ax in figure.axes][:2] == ["part 1", "part 3"]  # type: ignore[attr-defined]
     write_matrix(tmp_path / "x.npz", DATA.table)
     batch = tmp_path / "batch.csv"
-    lines = [f"{name},{b}" for name, b in zip(DATA.table.row_labels, DATA.table.obs["batch"], strict=True)]
+    lines = [f"{name},{b}" for name, b in zip(DATA.table.row_labels, DATA.table.metadata["batch"], strict=True)]
     batch.write_text("\n".join(lines))
     model.save(tmp_path / "m.partwise")
     words = ["markers", tmp_path / "m.partwise", tmp_path / "x.npz", "-o", tmp_path / "o.csv", "--batch", batch]

@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from partwise.contract.counts import CountModel, RowSolver
 from partwise.contract.differential import PSEUDOCOUNT, Differential, Versus, differential
 from partwise.contract.model_file import check_array_is
+from partwise.core.coerce import as_table
 from partwise.core.data import SparseData
 from partwise.core.keys import RandomState, key_from
 from partwise.core.result import FitResult
@@ -153,7 +154,7 @@ class BatchModel(CountModel):
     batch_factors_: Floats = field(init=False)
     batch_strength_: float = field(init=False)
 
-    def fit(self, X: Any, y: Any = None, *, batch: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, *, batch: Any = None, layer: str | None = None) -> Self:
         """Fit the parts.
 
         Parameters
@@ -165,10 +166,12 @@ class BatchModel(CountModel):
         batch
             The batch of each sample, or the name of an obs column of AnnData: each batch gets a factor for each
             feature, so that parts need not explain how batches differ. None = no batches.
+        layer
+            Layer of AnnData to take instead of its ``X``.
         """
         self._fitting = _Fitting(batch, X)
         try:
-            super().fit(X)
+            super().fit(X, layer=layer)
             if batch is None:
                 self._say_what_follows_batches()
         finally:
@@ -327,7 +330,7 @@ class BatchModel(CountModel):
                 break
         return factors
 
-    def transform(self, X: Any, *, batch: Any = None) -> Floats:
+    def transform(self, X: Any, *, batch: Any = None, layer: str | None = None) -> Floats:
         """Find the activations of samples, given the fitted parts.
 
         Parameters
@@ -337,6 +340,8 @@ class BatchModel(CountModel):
         batch
             The batch of each sample, or the name of an obs column, where the model was fitted with batches. The factors
             of a batch that the fit has not seen are estimated from all its samples in ``X``.
+        layer
+            Layer of AnnData to take instead of its ``X``.
 
         Returns
         -------
@@ -345,7 +350,7 @@ class BatchModel(CountModel):
             counts nothing is known: it gets what the prior of the activations expects, or zeros where there is no
             prior, and a warning.
         """
-        data = self.checked_data(X, caller="transform")
+        data = self.checked_data(X if layer is None else as_table(X, layer=layer), caller="transform")
         self._say_what_is_empty(data)
         with self._compiling():
             models, codes = self._by_batch(data, X, batch)
@@ -360,15 +365,15 @@ class BatchModel(CountModel):
             found[rows] = model._activations(data.take(rows))
         return found
 
-    def fit_transform(self, X: Any, y: Any = None, *, batch: Any = None) -> Floats:
+    def fit_transform(self, X: Any, y: Any = None, *, batch: Any = None, layer: str | None = None) -> Floats:
         """Fit the parts, and find the activations of the same samples.
 
         Parameters
         ----------
-        X, y, batch
+        X, y, batch, layer
             As for `fit`.
         """
-        return self.fit(X, batch=batch).transform(X, batch=batch)
+        return self.fit(X, batch=batch, layer=layer).transform(X, batch=batch, layer=layer)
 
     def completion(self, X: Any, *, random_state: RandomState = 0, share: float = 0.5, batch: Any = None) -> Completion:
         """Document completion: about half of each sample's tokens are given, and the others are predicted.

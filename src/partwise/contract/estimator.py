@@ -29,6 +29,7 @@ from partwise.contract.heldout import HiddenCells, ThinnedCounts
 from partwise.contract.lists import FeatureLists, best_features, cosines, row_names
 from partwise.contract.parts import HandledParts
 from partwise.core.checkpoint import Checkpoint
+from partwise.core.coerce import as_table
 from partwise.core.data import MISSING_REMEDY, BinaryMatrix, CountMatrix, SparseData
 from partwise.core.keys import Key, key_from
 from partwise.core.progress import compiling_notice
@@ -150,7 +151,7 @@ class FactorizationEstimator(HandledParts, ClassNamePrefixFeaturesOutMixin, Tran
     # Fitting
 
     @checks_parameters
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, *, layer: str | None = None) -> Self:
         """Fit the parts.
 
         Parameters
@@ -159,7 +160,10 @@ class FactorizationEstimator(HandledParts, ClassNamePrefixFeaturesOutMixin, Tran
             Data, samples x features: array, sparse matrix, frame, AnnData or `Table`. NaN is missing.
         y
             Ignored.
+        layer
+            Layer of AnnData to take instead of its ``X``.
         """
+        X = X if layer is None else as_table(X, layer=layer)
         data = self._data(X, reset=True, caller="fit")
         with self._compiling():
             self._fit(data)
@@ -555,15 +559,15 @@ class FactorizationEstimator(HandledParts, ClassNamePrefixFeaturesOutMixin, Tran
         return self.n_components_
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
-        """Names of the parts: those that they were given with, otherwise the estimator's name and a number.
+        """Names of the parts, the same as everywhere: those that they were given with, otherwise ``part k``.
 
         Parameters
         ----------
         input_features
             Not used; scikit-learn asks for it.
         """
-        names: NDArray[Any] | None = getattr(self, "component_names_", None)
-        return super().get_feature_names_out(input_features) if names is None else names.copy()
+        check_is_fitted(self, "components_")
+        return np.asarray(self.part_labels(), dtype=object)
 
     def __sklearn_clone__(self) -> Self:
         """An unfitted estimator with the same parameters; a cluster is not copied, but shared."""

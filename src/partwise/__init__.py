@@ -22,7 +22,9 @@ if TYPE_CHECKING:  # and __all__: the same names for type checkers and editors; 
         likelihood,
         metrics,
         plotting,
+        restarts,
         selection,
+        text,
     )
     from partwise.allocation.estimator import AllocationNMF
     from partwise.binary.estimator import BinaryNMF
@@ -37,9 +39,12 @@ if TYPE_CHECKING:  # and __all__: the same names for type checkers and editors; 
     from partwise.gamma_poisson.estimator import GammaPoissonNMF
     from partwise.io import read
     from partwise.io.table import Table
+    from partwise.negative_binomial.estimator import NegativeBinomialNMF
     from partwise.poisson.estimator import PoissonNMF
     from partwise.reporting.page import report
+    from partwise.restarts.consensus import consensus
     from partwise.storage.on_disk import on_disk
+    from partwise.text.counting import count_texts
 
 __all__ = [
     "AllocationNMF",
@@ -51,13 +56,16 @@ __all__ = [
     "EmpiricalBayesPoissonNMF",
     "GammaPoissonNMF",
     "LogisticPCA",
+    "NegativeBinomialNMF",
     "PoissonNMF",
     "Table",
     "__version__",
     "allocation",
     "as_table",
     "bridges",
+    "consensus",
     "contract",
+    "count_texts",
     "datasets",
     "ebpm",
     "errors",
@@ -69,7 +77,9 @@ __all__ = [
     "plotting",
     "read",
     "report",
+    "restarts",
     "selection",
+    "text",
 ]
 
 

@@ -294,7 +294,7 @@ class AllocationNMF(KeepsChains, CountModel):
 
     def _takes_batches(self) -> bool:
         if self.inference != "vb":
-            raise AttributeError(f"partial_fit is for inference='vb', not for {self.inference!r}.")
+            raise AttributeError(f"partial_fit needs inference='vb', and this model has {self.inference!r}: set it.")
         return True
 
     def _goes_on(self) -> bool:
@@ -334,6 +334,17 @@ class AllocationNMF(KeepsChains, CountModel):
         self.component_counts_ = component_counts
         if activations is not None:
             self.activations_ = np.asarray(activations)
+
+    def _regroup(self, fitted: Any, membership: Floats, dictionary: Floats) -> None:
+        """Sums of shares with a Dirichlet prior have one whose concentrations are the sums."""
+        activations = fitted.kept_activations
+        kept = activations is not None and bool(np.all(membership.sum(axis=1) == 1))
+        self._store(activations @ membership if kept else None, dictionary, fitted.component_counts_ @ membership)
+        self.length_rate_ = fitted.length_rate_
+        self.dictionary_concentration_ = fitted.dictionary_concentration_
+        self.activation_concentration_ = fitted.activation_concentration_ @ membership
+        if not isinstance(self.activation_concentration, str) and np.ndim(self.activation_concentration):
+            self.activation_concentration = self.activation_concentration_
 
     def _row_model(self) -> AllocationModel:
         """The priors of a sample, for a dictionary that is known."""

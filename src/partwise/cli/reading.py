@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from enum import StrEnum
 from pathlib import Path
@@ -163,3 +164,21 @@ def table_size(table: Table | MappedCounts) -> dict[str, int]:
     else:
         nonzeros, missing = table.nnz, table.n_missing
     return {"n_samples": table.shape[0], "n_features": table.shape[1], "n_nonzeros": nonzeros, "n_missing": missing}
+
+
+def row_positions(labels: Any, n_rows: int, wanted: Sequence[str]) -> Any:
+    """Numbers of the rows that were named; all without a name."""
+    import numpy as np
+
+    if not wanted:
+        return np.arange(n_rows)
+    names = [] if labels is None else [str(label) for label in labels]
+    found = []
+    for name in wanted:
+        if name in names:
+            found.append(names.index(name))
+        elif name.isdecimal() and int(name) < n_rows:
+            found.append(int(name))
+        else:
+            raise InvalidInputError(f"there is no row {name!r}: --row takes a name, or a number below {n_rows}.")
+    return np.array(found)

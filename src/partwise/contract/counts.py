@@ -10,12 +10,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from partwise.contract.allocating import CellAllocations, cell_shares
+from partwise.contract.differential import PSEUDOCOUNT, Differential, Versus, differential
 from partwise.contract.estimator import FactorizationEstimator
 from partwise.contract.heldout import HiddenCells, ThinnedCounts, bernoulli_rows, poisson_rows
+from partwise.contract.lists import row_names
 from partwise.core.data import SparseData
 from partwise.core.keys import RandomState, key_from
 from partwise.errors import EmptyRowsWarning
-from partwise.likelihood.completion import Completion, complete
+from partwise.likelihood.completion import Completion, Predictor, complete
 
 Floats = NDArray[np.float64]
 
@@ -55,8 +58,8 @@ class CountModel(FactorizationEstimator):
         data = self.checked_data(X, caller="score")
         self._say_if_training(data)
         with self._compiling():
-            solve = RowSolver.of(self)
-            return complete(data, key_from(random_state), self.components_.T, solve, self._engine(), share)
+            predictor = Predictor(self.components_.T, RowSolver.of(self))
+            return complete(data, key_from(random_state), [predictor], self._engine(), share)
 
     def score(self, X: Any, y: Any = None) -> float:
         """Held-out log-likelihood per token of new samples, in nats; greater is better.
@@ -82,6 +85,54 @@ class CountModel(FactorizationEstimator):
             Data as for `fit`, best samples that the model was not fitted to.
         """
         return float(np.exp(-self.score(X)))
+
+    def allocate(self, X: Any) -> CellAllocations:
+        """Say which part made the counts of each cell: the probability of each part, h_nk w_fk / Σ_j h_nj w_fj.
+
+        Parameters
+        ----------
+        X
+            Data as for `transform`; activations are those that it finds.
+
+        Returns
+        -------
+        CellAllocations
+            One row of probabilities for each cell that has counts.
+
+        Examples
+        --------
+        >>> from partwise import PoissonNMF
+        >>> model = PoissonNMF.from_components([[0.5, 0.5, 0.0], [0.0, 0.5, 0.5]])
+        >>> model.allocate([[4, 8, 4]]).probabilities.round(2).tolist()
+        [[1.0, 0.0], [0.5, 0.5], [0.0, 1.0]]
+        """
+        data = self.checked_data(X, caller="allocate")
+        with self._compiling():
+            shares = cell_shares(data, self._activations(data), self.components_.T)
+        rows, columns, probabilities = shares
+        names = row_names(data), self.feature_labels(), self.part_labels()
+        return CellAllocations(rows, columns, data.values.astype(np.float64), probabilities, *names)
+
+    def differential(
+        self, X: Any, *, versus: Versus = "least-extreme", pseudocount: float = PSEUDOCOUNT
+    ) -> Differential:
+        """Which features each part has more, or less, of than the others: log-fold changes with sign error rates.
+
+        Rates of each feature in each part are fitted to the counts with the activations that `transform` finds. Changes
+        are then shrunk adaptively, part by part, as in fastTopics' ``de_analysis``.
+
+        Parameters
+        ----------
+        X
+            Counts as for `fit`, best the training data.
+        versus
+            ``"least-extreme"``: against the other part whose rate is nearest, so that a feature with a large change
+            marks this part alone; ``"all"``: against all other parts together.
+        pseudocount
+            Counts that each part is given of each feature at its mean rate, so that a ratio to 0 is finite.
+        """
+        data = self.checked_data(X, caller="differential")
+        return differential(self, data, self.transform(X), self._engine(), versus, pseudocount)
 
     def held_out_log_likelihood(self, held_out: ThinnedCounts | HiddenCells) -> Floats:
         """Log-likelihood of each row's held-out data, in nats: Poisson for counts; bits are predicted by rates up to 1.

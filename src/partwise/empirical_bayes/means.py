@@ -123,8 +123,7 @@ def ebpm(x: Any, s: Any = 1.0, prior: Any = "exponential-mixture") -> EBPMResult
         gap = np.nan
         chosen: RatePrior
         if isinstance(family, GridFamily):
-            chosen, found = family.solve(Observations.of(counts, exposure))
-            gap = found.gap
+            chosen, gap = family.solve(Observations.of(counts, exposure))
         else:
             chosen = family.fit(counts, exposure)
         posterior = chosen.posterior(counts, exposure)

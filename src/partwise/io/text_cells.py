@@ -17,7 +17,7 @@ import numpy as np
 
 from partwise.errors import FileFormatError, InvalidInputError
 from partwise.io.reading import ReadOptions
-from partwise.io.source import bad_file, text_chunks
+from partwise.io.source import COUNT_FIRST, bad_file, is_prose, text_chunks
 from partwise.io.sparse import Array
 
 _LARGEST = np.iinfo(np.int64).max
@@ -123,6 +123,9 @@ class CellReader:
                     yield first_before + rows.line_num, cells
         except csv.Error as error:
             number = first_before + rows.line_num
+            if "field larger" in str(error):
+                told = f"line {number} has a field of more than {csv.field_size_limit():,} characters, as raw text has"
+                raise bad_file(self.path, told, COUNT_FIRST) from error
             raise bad_file(self.path, f"line {number} is not valid CSV ({error})", "correct that line") from error
 
 
@@ -135,6 +138,8 @@ def _ragged(path: Path, line: int, found: int, expected: int) -> FileFormatError
 
 def not_a_number(path: Path, place: str, text: str, hint: str = "") -> FileFormatError:
     """The error for a cell that `parse_numbers` refuses."""
+    if is_prose(text):
+        return bad_file(path, f"{place} holds {text[:40]!r}…, which looks like raw text", COUNT_FIRST)
     remedy = f"write a number, or leave the cell empty if it is missing{hint}"
     return bad_file(path, f"{place} holds {text[:40]!r}, which is no number", remedy)
 

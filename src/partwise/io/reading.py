@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Literal, cast
 
 from partwise.errors import InvalidInputError
-from partwise.io.source import COUNT_FIRST, bytes_allowed, check_regular
+from partwise.io.source import COUNT_FIRST, bytes_allowed, check_name, check_regular
 from partwise.io.table import Table
 
 Duplicates = Literal["refuse", "sum"]
@@ -265,6 +265,7 @@ def read(
         feature_column=feature_column,
     )
     options.check()
+    check_name(source)
     if not source.exists():
         raise FileNotFoundError(f"there is no file {source}; check the name.")
     found = find_format(source, format)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, ClassVar
@@ -25,6 +26,7 @@ from partwise.contract.declaration import Candidate, Declaration
 from partwise.contract.estimator import AT_LEAST_0, AT_LEAST_1, COMMON_CONSTRAINTS, POSITIVE
 from partwise.contract.heldout import SMOOTHING
 from partwise.contract.model_file import check_array_is
+from partwise.contract.seeds import read_seeds, seed_counts, seeded_names
 from partwise.core.data import MISSING_REMEDY, CountMatrix
 from partwise.core.keys import RandomState, key_from
 from partwise.core.stopping import Threshold, small_change
@@ -85,6 +87,12 @@ class AllocationNMF(KeepsChains, CountModel):
         Start of the KL-NMF that a fit begins with: ``"random"``, ``"nndsvd"`` or a pair (activations, components).
         Every chain begins with its own, of a sample of the rows where the data are large. ``"map"`` cools down from
         labels drawn in turn.
+    seeds
+        Features that some parts are known to hold: a mapping such as ``{"tax": ["tax", "budget"]}``, or a .csv or .tsv
+        file with the columns ``part`` and ``feature``. Seeded parts come first, under these names. A seed is a prior on
+        its entry of the dictionary, as if the part had been seen to hold it before. For ``inference="gibbs"``.
+    seed_weight
+        Strength of the prior: tokens of the seeds of a part, as a share of the tokens of an average part.
     missing
         ``"refuse"`` or, for ``"gibbs"`` and ``"gibbs-partial"``, ``"impute"``: missing cells are drawn with everything
         else.
@@ -171,6 +179,8 @@ class AllocationNMF(KeepsChains, CountModel):
         "length_rate": [POSITIVE, None],
         "inference": [StrOptions({*_SAMPLERS, "cvb0", "vb", "bld", "map"})],
         "init": [StrOptions({"random", "nndsvd"}), tuple],
+        "seeds": [Mapping, str, os.PathLike, None],
+        "seed_weight": [POSITIVE],
         "missing": [StrOptions({"refuse", "impute"})],
         "max_iter": [AT_LEAST_0, AUTO],
         "n_draws": [AT_LEAST_1],
@@ -187,6 +197,8 @@ class AllocationNMF(KeepsChains, CountModel):
     length_rate: float | None = None
     inference: str = "gibbs"
     init: Any = "random"
+    seeds: Any = None
+    seed_weight: float = 0.1
     missing: str = "refuse"
     n_draws: int = 100
     burn_in: int = 200
@@ -232,6 +244,8 @@ class AllocationNMF(KeepsChains, CountModel):
                 f"missing='impute' is for inference='gibbs' and 'gibbs-partial', not for {self.inference!r}: use one of"
                 " these, or fill in the missing cells."
             )
+        if self.seeds is not None and self.inference != "gibbs":
+            raise InvalidInputError(f"seeds are for inference='gibbs', not for {self.inference!r}: use that.")
         model = self._model(data)
         if self.inference in _SAMPLERS:
             self._fit_by_sampling(model, data)
@@ -249,6 +263,9 @@ class AllocationNMF(KeepsChains, CountModel):
 
     def _fit_by_sampling(self, model: AllocationModel, data: CountMatrix) -> None:
         settings = self._sampler_settings(active_threshold=self._active_share(), engine=self._engine())
+        if self.seeds is not None:
+            seeds = read_seeds(self.seeds)
+            settings["seeds"] = seed_counts(seeds, self.seed_weight, model.n_components, data)
         algorithm = _SAMPLERS[self.inference](model, self._start(data), **settings)
         most = self._most_sweeps(algorithm)
         state: AllocationGibbsState = self._run(algorithm, data, max_iter=most, convergence=self._chain_rule).state
@@ -257,6 +274,8 @@ class AllocationNMF(KeepsChains, CountModel):
         activations = np.asarray(draws.activations[best]) / kept
         self._store(activations, draws.dictionary[best] / kept, draws.component_tokens[best] / kept)
         self._store_chains(draws)
+        if self.seeds is not None:
+            self.component_names_ = seeded_names(seeds, self.n_components_)
         learned = draws.dictionary_concentration[best], draws.activation_concentration[best]
         self._store_concentrations(Concentrations(*(values / kept for values in learned)))
 

@@ -330,4 +330,6 @@ class _Spilled:
             indices[at : at + block.nnz], data[at : at + block.nnz] = block.indices, block.data
             lengths[row + 1 : row + 1 + stored.size] = own
             at, row = at + block.nnz, row + stored.size
-        return sp.csr_array((data, indices, np.cumsum(lengths)), shape=(n_rows, kept.size))
+        # SciPy gives positions and pointers the wider type of the two: narrow pointers save a wide copy of positions.
+        pointers = np.cumsum(lengths).astype(np.int32 if size <= np.iinfo(np.int32).max else np.int64)
+        return sp.csr_array((data, indices, pointers), shape=(n_rows, kept.size))

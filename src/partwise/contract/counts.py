@@ -13,7 +13,14 @@ from numpy.typing import NDArray
 from partwise.contract.allocating import CellAllocations, cell_shares
 from partwise.contract.differential import PSEUDOCOUNT, Differential, Versus, differential
 from partwise.contract.estimator import FactorizationEstimator
-from partwise.contract.heldout import HiddenCells, ThinnedCounts, bernoulli_rows, poisson_rows
+from partwise.contract.heldout import (
+    HiddenCells,
+    ThinnedCounts,
+    bernoulli_rows,
+    count_cell_rows,
+    poisson_logs,
+    poisson_rows,
+)
 from partwise.contract.lists import row_names
 from partwise.core.data import SparseData
 from partwise.core.keys import Key, RandomState, key_from
@@ -214,6 +221,8 @@ class CountModel(FactorizationEstimator):
         """
         if isinstance(held_out, ThinnedCounts):
             return poisson_rows(self, held_out)
+        if held_out.counts is not None:
+            return count_cell_rows(self, held_out, poisson_logs)
         activations = self.training_activations(held_out.train)
         rates = self.expected_cells(activations, held_out.rows, held_out.columns)
         return bernoulli_rows(np.minimum(rates, 1.0), held_out)

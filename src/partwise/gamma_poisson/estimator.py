@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.utils._param_validation import StrOptions
 
+from partwise.contract.batches import BatchModel
 from partwise.contract.declaration import Candidate, Declaration
 from partwise.contract.estimator import AT_LEAST_0, AT_LEAST_1, COMMON_CONSTRAINTS, POSITIVE
 from partwise.core.data import CountMatrix, SparseData
@@ -32,13 +33,14 @@ _MAX_ITER_OF_OTHERS = 500
 _SWEEPS = {"saem": (1, 0), "online": (3, 2)}
 _SWEEPS_OF_OTHERS = 150, 150
 _ALGORITHMS = {"thorough", "mcem-c", "mcem-h", "mcem-ch", "saem", "online", "vem", "joint", "exact-em"}
+_OF_BATCHES = {"vem", "online"}
 _OF_ANY_NUMBERS = {"vem", "joint"}
 # What a sampler may leave, in nats of all data together: far less than a tie between two models.
 _NEGLIGIBLE = 5e-2
 
 
 @dataclass(eq=False, repr=False)
-class GammaPoissonNMF(GammaActivations):
+class GammaPoissonNMF(BatchModel, GammaActivations):
     """Find parts of counts by maximum marginal likelihood: h_nk ~ Gamma(shape, rate), x_nf ~ Poisson(Σ_k h_nk w_fk).
 
     Activations are integrated out and the dictionary w is free. Parts that are not needed empty by themselves.
@@ -99,6 +101,8 @@ class GammaPoissonNMF(GammaActivations):
         one (joint), or the bound at the start of sampling plus the gain since, with ``objective_error`` (the others).
     column_norms_
         Iterations x components: w_+k after each iteration.
+    batch_names_, batch_factors_, batch_strength_
+        As for `PoissonNMF`; ``"vem"`` and ``"online"`` take batches.
     n_samples_seen_
         Number of training samples, those of all batches of `partial_fit` together.
     n_features_in_, feature_names_in_
@@ -124,6 +128,7 @@ class GammaPoissonNMF(GammaActivations):
         candidates=(Candidate("gamma-poisson", effort={"tol": 1e-4, "max_iter": 300}, complexity=20, cost=3),),
         marginal=True,
         given_parts=True,
+        batches=True,
         counts_parts_by="active",
     )
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -169,6 +174,17 @@ class GammaPoissonNMF(GammaActivations):
     def _take_components(self, dictionary: Floats) -> None:
         self._store(GammaPoissonModel(dictionary, *self._prior()))
 
+    def _regroup(self, fitted: Any, membership: Floats, dictionary: Floats) -> None:
+        """Shapes add up, and rates are such that every part expects as many counts as those that it is made of."""
+        shape = fitted.shape_ @ membership
+        expected = (fitted.components_.sum(axis=1) * fitted.shape_ / fitted.rate_) @ membership
+        rate = np.divide(shape * dictionary.sum(axis=0), expected, out=np.ones(shape.size), where=expected > 0)
+        self._store(GammaPoissonModel(dictionary, shape, rate))
+        if not isinstance(self.shape, str) and np.ndim(self.shape):
+            self.shape = shape
+        if np.ndim(self.rate):
+            self.rate = rate
+
     def _prior(self) -> tuple[Floats, Floats]:
         """Shapes, of which estimation starts at 1, and rates."""
         shape = 1.0 if isinstance(self.shape, str) else self.shape
@@ -186,6 +202,12 @@ class GammaPoissonNMF(GammaActivations):
         max_iter = _MAX_ITER.get(self.inference, _MAX_ITER_OF_OTHERS) if self.max_iter is None else self.max_iter
         result = self._run(algorithm, data, max_iter=max_iter, convergence=rule)
         self._store(algorithm.model(result.state))
+
+    def _batchable(self, algorithm: Any) -> Any:
+        if self.inference not in _OF_BATCHES or (self.inference == "online" and isinstance(self.shape, str)):
+            how = "" if self.inference not in _OF_BATCHES else " with shape='estimate'"
+            raise InvalidInputError(f"inference={self.inference!r}{how} does not take batch: use inference='vem'.")
+        return algorithm
 
     def _settings(self, data: SparseData) -> dict[str, Any]:
         """What all algorithms are told."""

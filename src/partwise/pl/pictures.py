@@ -96,7 +96,8 @@ def usage(
     places, shares = np.asarray(data.obsm[basis]), part_shares(data.obsm[f"X_{key}"], model)
     chosen = list(range(shares.shape[1])) if parts is None else list(parts)
     figure, axes = panel_grid(fig, len(chosen), 2.2, 2.0, widest=4)
-    names, drawn = model.part_labels(), None
+    names = model.part_labels()
+    drawn: Any = None
     for ax, k in zip(axes, chosen, strict=True):
         order = np.argsort(shares[:, k], kind="stable")  # what has most of the part on top
         look = {"s": 4, "linewidths": 0, "rasterized": True, "cmap": "viridis_r", "vmin": 0.0, "vmax": 1.0}
@@ -104,7 +105,7 @@ def usage(
         ax.set_title(names[k], fontsize=8, loc="left")
         ax.set_xticks([])
         ax.set_yticks([])
-    figure.colorbar(drawn, ax=axes, shrink=0.6, label="share of a cell")  # type: ignore[attr-defined, unused-ignore]
+    figure.colorbar(drawn, ax=axes, shrink=0.6, label="share of a cell")
     return figure
 
 

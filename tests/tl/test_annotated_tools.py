@@ -104,8 +104,19 @@ def test_backed_and_lazy(tmp_path: Path) -> None:
     backed.file.close()
 
 
+def test_chunks_of_dask() -> None:
+    array = pytest.importorskip("dask.array")
+    adata = cells()
+    adata.layers["counts"] = array.from_array(adata.layers["counts"].toarray(), chunks=(50, 40)).map_blocks(
+        sp.csr_matrix
+    )
+    found = PoissonNMF(3, random_state=0).fit(adata, layer="counts", batch="batch")
+    expected = PoissonNMF(3, random_state=0).fit(cells(), layer="counts", batch="batch")
+    np.testing.assert_array_equal(found.components_, expected.components_)
+
+
 def test_lazy(tmp_path: Path) -> None:
-    pytest.importorskip("xarray")
+    pytest.importorskip("xarray", reason="AnnData's lazy reader needs it")
     adata = cells()
     adata.write_zarr(tmp_path / "cells.zarr")
     lazy = anndata.experimental.read_lazy(tmp_path / "cells.zarr")
@@ -127,7 +138,9 @@ def test_batches_that_are_not_used_are_noticed() -> None:
 def test_mudata() -> None:
     mudata = pytest.importorskip("mudata")
     mudata.set_options(pull_on_update=False)
-    whole = mudata.MuData({"rna": cells(), "other": cells()[:, :10].copy()})
+    other = cells()[:, :10].copy()
+    other.var_names = [f"protein{f}" for f in range(10)]
+    whole = mudata.MuData({"rna": cells(), "other": other})
     partwise.tl.fit(whole, 3, mod="rna", layer="counts", batch_key="batch", random_state=0)
     partwise.tl.markers(whole, mod="rna")
     assert whole.mod["rna"].obsm["X_partwise"].shape == (150, 3)

@@ -11,8 +11,6 @@ from partwise.plotting._figures import BLUE, GREY, ORANGE, finish_axes, panel_gr
 from partwise.plotting._types import FigureBase
 from partwise.plotting.features import shortened
 
-_SMALLEST = 1e-6
-
 
 def plot_volcano(
     found: Differential,
@@ -43,18 +41,17 @@ def plot_volcano(
     for ax, k in zip(axes, chosen, strict=True):
         known = np.isfinite(found.change[k])
         size = np.zeros(known.size)
-        size[known] = -np.log10(np.maximum(found.lfsr[k][known], _SMALLEST))
+        size[known] = np.abs(found.change[k][known]) / found.std_error[k][known]
         sure = known & (found.lfsr[k] <= lfsr)
         more = found.mean[k] > 0
         for rows, colour in ((known & ~sure, GREY), (sure & more, BLUE), (sure & ~more, ORANGE)):
             ax.scatter(found.mean[k][rows], size[rows], s=5, color=colour, linewidths=0, alpha=0.6, rasterized=True)
-        ax.axhline(-np.log10(lfsr), color=GREY, linewidth=0.6, linestyle=":")
+        ax.set_yscale("symlog", linthresh=2.0)
         marks = np.flatnonzero(sure & more)
         best = marks[np.argsort(-found.mean[k][marks], kind="stable")][:n]
         for rank, f in enumerate(best):
-            place = (0.02, 0.97 - 0.09 * rank)
-            write_beside(
-                ax, shortened(found.features[f]), place, size=6, xycoords="axes fraction", va="top", color=BLUE
-            )
-        finish_axes(ax, "log2 fold change", "-log10 lfsr", title=found.parts[k], label_size=7, tick_size=6)
+            place = (0.98, 0.04 + 0.08 * (len(best) - 1 - rank))
+            look = {"xycoords": "axes fraction", "va": "bottom", "ha": "right", "color": BLUE}
+            write_beside(ax, shortened(found.features[f]), place, size=6, **look)
+        finish_axes(ax, "log2 fold change", "change / standard error", title=found.parts[k], label_size=7, tick_size=6)
     return figure

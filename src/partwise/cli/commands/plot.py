@@ -40,6 +40,8 @@ class PictureKind(StrEnum):
 
 
 _OF_DATA = (PictureKind.STRUCTURE, PictureKind.CHECKS, PictureKind.RECONSTRUCTION)
+# Features whose names a picture can show.
+_MOST_FEATURES = 120
 _OF_GROUPS = (PictureKind.DICTIONARY, PictureKind.STRUCTURE)
 _OF_PIXELS = (PictureKind.IMAGES, PictureKind.RECONSTRUCTION)
 
@@ -122,6 +124,11 @@ def _parts(kind: PictureKind, model: Any, groups: Path | None, top: int, pixels:
     greys: Any = {"top": float(model.components_.max()) or 1.0, "power": 0.5}
     if model.declares.data == "bits":
         greys = {}
+    if groups is None and model.n_features_in_ > _MOST_FEATURES:
+        # Thousands of lines would be a blank strip: the largest of each part, which can be read.
+        shown, importance = parts or list(range(model.n_components_)), abs(model.feature_importance())
+        each = max(3, _MOST_FEATURES // len(shown))
+        greys["features"] = sorted({int(f) for k in shown for f in (-importance[k]).argsort(kind="stable")[:each]})
     return plotting.plot_dictionary(model, groups=belongs, order="parts", parts=parts, **greys).figure
 
 

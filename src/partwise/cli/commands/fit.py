@@ -31,6 +31,8 @@ EXAMPLES = (
 )
 
 _CHECKPOINT_SECONDS = 60.0
+# With the suffix of a checkpoint, file systems allow no longer name.
+_LONGEST_NAME = 240
 
 
 @dataclass(frozen=True)
@@ -110,7 +112,10 @@ class CheckpointArguments:
     """Whether, where and how often the running fit is written."""
 
     checkpoint: Path | None = option(
-        None, "--checkpoint", metavar="FILE", help="Write the running fit here now and then."
+        None,
+        "--checkpoint",
+        metavar="FILE",
+        help="Keep the running fit here, at the end too; by default in MODEL.checkpoint until the fit is done.",
     )
     checkpoint_every: float = option(
         _CHECKPOINT_SECONDS, "--checkpoint-every", metavar="SECONDS", min=0.0, help="How often."
@@ -119,17 +124,36 @@ class CheckpointArguments:
         False, "--resume", help="Go on from the checkpoint if it is there: same bits as without a stop."
     )
 
-    def parameters(self) -> dict[str, Any]:
+    def file(self, output: Path) -> Path:
+        """The checkpoint that was named, or the one beside the model."""
+        return (
+            output.with_name(f"{output.name[:_LONGEST_NAME]}.checkpoint")
+            if self.checkpoint is None
+            else self.checkpoint
+        )
+
+    def parameters(self, output: Path) -> dict[str, Any]:
         """What estimators are told."""
-        if self.checkpoint is None:
-            changed = self.checkpoint_every != _CHECKPOINT_SECONDS
-            for option, given in {"--resume": self.resume, "--checkpoint-every": changed}.items():
-                if given:
-                    raise typer.BadParameter("it needs --checkpoint FILE.", param_hint=option)
-            return {"checkpoint": None, "resume": None}
         from partwise import Checkpoint
 
-        return {"checkpoint": Checkpoint(self.checkpoint, seconds=self.checkpoint_every), "resume": self.resume or None}
+        file = self.file(output)
+        if self.resume and not file.exists():
+            say(f"there is no checkpoint {file} yet: starting anew")
+        elif self.checkpoint is None and not self.resume and file.exists():
+            say(f"{file} is of a fit that was stopped: add --resume to go on from it; now starting anew")
+        kept = Checkpoint(
+            file, seconds=self.checkpoint_every, until_done=self.checkpoint is None, announced=self._announce
+        )
+        return {"checkpoint": kept, "resume": self.resume or None}
+
+    def _announce(self, path: str) -> None:
+        if self.checkpoint is None:
+            say(f"the fit so far is kept in {path}: after a stop, run the same command with --resume")
+
+    def remove(self, output: Path) -> None:
+        """Remove the file that nobody asked for: the model is written."""
+        if self.checkpoint is None:
+            self.file(output).unlink(missing_ok=True)
 
 
 def command(
@@ -150,24 +174,29 @@ def command(
 ) -> Outcome:
     """Fit a model to data, and write it to a file.
 
-    `transform` and `info` read that file. Tables are written as .csv, .tsv (.gz) or .parquet, by name. Ctrl-C ends
-    the fit after the iteration at hand, writes the model so far, and exits with 1.
+    `transform` and `info` read that file. Tables are written as .csv, .tsv (.gz) or .parquet, by name. Ctrl-C (or
+    SIGTERM) ends the fit after the iteration at hand, writes the model so far, and exits with 1. A fit that takes more
+    than a minute is kept in MODEL.checkpoint until it is done.
     """
     running = {"random_state": seed, "n_jobs": threads, "engine": engine.chosen(), "progress": progress}
-    estimator = chosen.estimator({**running, **checkpoints.parameters()})
+    given_parts = chosen.components_file is not None
+    if given_parts and checkpoints.resume:
+        raise typer.BadParameter("with --components-file there are no parts to fit: drop it.", param_hint="--resume")
     tables = {"--activations": activations, "--parts": parts}
     for name, path in tables.items():
         check_table_name(name, path)
-    checkpoint = checkpoints.checkpoint
+    checkpoint = None if given_parts else checkpoints.file(output)
     check_outputs({"--output": output, **tables, "--checkpoint": checkpoint}, [data, chosen.components_file])
+    kept = {"checkpoint": checkpoints.checkpoint, "resume": None} if given_parts else checkpoints.parameters(output)
+    estimator = chosen.estimator({**running, **kept})
     table = reading.open(data)
-    if checkpoints.resume and checkpoint is not None and not checkpoint.exists():
-        say(f"there is no checkpoint {checkpoint} yet: starting anew")
     start = time.perf_counter()
     fitted = chosen.fitted(estimator, table)
     seconds = time.perf_counter() - start
-    fitted.save(output)
     interrupted = fitted.status_.code == "interrupted"
+    _save(fitted, output, checkpoint)
+    if not (interrupted or given_parts):
+        checkpoints.remove(output)
     size, names = table_size(table), part_names(fitted)
     if parts is not None:
         write_parts(parts, fitted.components_, fitted.known_features, names)
@@ -186,12 +215,19 @@ def command(
     )
 
 
+def _save(fitted: Any, output: Path, checkpoint: Path | None) -> None:
+    """Write the model; if that fails, name the checkpoint that holds the fit."""
+    try:
+        fitted.save(output)
+    except OSError as error:
+        if checkpoint is None or not checkpoint.exists():
+            raise
+        raise OSError(f"{error} {checkpoint} holds the fit: then run the same command with --resume.") from error
+
+
 def _interrupted_sentence(n_iter: int, output: Path, checkpoint: Path | None, activations: Path | None) -> str:
     skipped = "" if activations is None else f" ({activations} was not written)"
-    remedy = (
-        "run it again to finish it, with --checkpoint FILE and --resume if it takes long"
-        if checkpoint is None
-        else "run the same command with --resume to finish it"
-    )
+    kept = checkpoint is not None and checkpoint.exists()
+    remedy = "run the same command with --resume to finish it" if kept else "run it again to finish it"
     iterations = f"{n_iter} iteration{'' if n_iter == 1 else 's'}"
     return f"interrupted after {iterations}: {output} holds the model so far{skipped}; {remedy}."

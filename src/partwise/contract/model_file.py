@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 _KIND = "partwise model"
 _VERSION = 1
 _TRACE = "trace/"
+# No fit leaves numbers beyond this; sums and products of larger ones overflow.
+LARGEST = 1e100
 # Where and how a fit ran is not part of the model.
 NOT_STORED = frozenset({"engine", "progress", "callbacks", "checkpoint", "resume", "n_jobs"})
 
@@ -153,7 +155,10 @@ def load(path: str | os.PathLike[str]) -> FactorizationEstimator:
         for key, note in dict(metadata["attributes"]).items():
             if key not in allowed:
                 raise ValueError(f"{key!r} is not a fitted attribute of {cls.__name__}")
-            setattr(estimator, key, _unpack(f"attribute/{key}", note, arrays))
+            value = _unpack(f"attribute/{key}", note, arrays)
+            if isinstance(value, float | np.ndarray) and np.any(np.abs(_numbers(value)) > LARGEST):
+                raise ValueError(f"its {key} holds numbers beyond {LARGEST:g}")
+            setattr(estimator, key, value)
         estimator._check_loaded()
     except FileFormatError:
         raise
@@ -162,6 +167,10 @@ def load(path: str | os.PathLike[str]) -> FactorizationEstimator:
             f"{where} is a damaged model file ({error}): fit the model again, or use a copy."
         ) from error
     return estimator
+
+
+def _numbers(value: Any) -> Any:
+    return value if isinstance(value, float) or value.dtype.kind == "f" else 0.0
 
 
 def _class_of(name: Any, where: str) -> type[Any]:
@@ -204,8 +213,8 @@ def check_array_is(array: Any, name: str, shape: tuple[int, ...], *, signed: boo
     """Raise ``ValueError`` unless it is a float64 array of this shape, finite and (if not ``signed``) nonnegative."""
     if not isinstance(array, np.ndarray) or array.dtype != np.float64 or array.shape != shape:
         raise ValueError(f"its {name} is not an array of float64 of shape {shape}")
-    if not np.all(np.isfinite(array)) or (np.any(array < 0) and not signed):
-        raise ValueError(f"its {name} holds numbers that are negative or not finite")
+    if not np.all(np.abs(array) <= LARGEST) or (np.any(array < 0) and not signed):
+        raise ValueError(f"its {name} holds numbers that are negative, not finite or beyond {LARGEST:g}")
 
 
 def _unpack(name: str, note: Any, arrays: dict[str, Any]) -> Any:

@@ -18,12 +18,12 @@ from partwise.cli.files import (
     check_table_name,
     part_names,
     write_activations,
-    write_intervals,
     write_parts,
 )
 from partwise.cli.models import build_estimator, find_model, fixed_settings, option_name, read_parts, refitted
 from partwise.cli.options import Batch, DataFile, EngineArguments, ProgressBar, Seed, Threads, option
 from partwise.cli.output import Outcome, say
+from partwise.cli.presence import write_presence
 from partwise.cli.reading import ReadArguments, table_size
 
 if TYPE_CHECKING:
@@ -44,10 +44,8 @@ EXAMPLES = (
 )
 
 _CHECKPOINT_SECONDS = 60.0
-# A part counts as present from this probability on; chains that differ by more are worth a word; pairs that are named.
-_PRESENT = 0.5
-_UNLIKE = 0.5
-_MOST_PAIRS = 10
+# With the suffix of a checkpoint, file systems allow no longer name.
+_LONGEST_NAME = 240
 
 
 @dataclass(frozen=True)
@@ -148,7 +146,10 @@ class CheckpointArguments:
     """Whether, where and how often the running fit is written."""
 
     checkpoint: Path | None = option(
-        None, "--checkpoint", metavar="FILE", help="Write the running fit here now and then."
+        None,
+        "--checkpoint",
+        metavar="FILE",
+        help="Keep the running fit here, at the end too; by default in MODEL.checkpoint until the fit is done.",
     )
     checkpoint_every: float = option(
         _CHECKPOINT_SECONDS, "--checkpoint-every", metavar="SECONDS", min=0.0, help="How often."
@@ -157,17 +158,36 @@ class CheckpointArguments:
         False, "--resume", help="Go on from the checkpoint if it is there: same bits as without a stop."
     )
 
-    def parameters(self) -> dict[str, Any]:
+    def file(self, output: Path) -> Path:
+        """The checkpoint that was named, or the one beside the model."""
+        return (
+            output.with_name(f"{output.name[:_LONGEST_NAME]}.checkpoint")
+            if self.checkpoint is None
+            else self.checkpoint
+        )
+
+    def parameters(self, output: Path) -> dict[str, Any]:
         """What estimators are told."""
-        if self.checkpoint is None:
-            changed = self.checkpoint_every != _CHECKPOINT_SECONDS
-            for option, given in {"--resume": self.resume, "--checkpoint-every": changed}.items():
-                if given:
-                    raise typer.BadParameter("it needs --checkpoint FILE.", param_hint=option)
-            return {"checkpoint": None, "resume": None}
         from partwise import Checkpoint
 
-        return {"checkpoint": Checkpoint(self.checkpoint, seconds=self.checkpoint_every), "resume": self.resume or None}
+        file = self.file(output)
+        if self.resume and not file.exists():
+            say(f"there is no checkpoint {file} yet: starting anew")
+        elif self.checkpoint is None and not self.resume and file.exists():
+            say(f"{file} is of a fit that was stopped: add --resume to go on from it; now starting anew")
+        kept = Checkpoint(
+            file, seconds=self.checkpoint_every, until_done=self.checkpoint is None, announced=self._announce
+        )
+        return {"checkpoint": kept, "resume": self.resume or None}
+
+    def _announce(self, path: str) -> None:
+        if self.checkpoint is None:
+            say(f"the fit so far is kept in {path}: after a stop, run the same command with --resume")
+
+    def remove(self, output: Path) -> None:
+        """Remove the file that nobody asked for: the model is written."""
+        if self.checkpoint is None:
+            self.file(output).unlink(missing_ok=True)
 
 
 def command(
@@ -192,34 +212,34 @@ def command(
 ) -> Outcome:
     """Fit a model to data, and write it to a file.
 
-    `transform` and `info` read that file. Tables are written as .csv, .tsv (.gz) or .parquet, by name. Ctrl-C ends
-    the fit after the iteration at hand, writes the model so far, and exits with 1.
+    `transform` and `info` read that file. Tables are written as .csv, .tsv (.gz) or .parquet, by name. Ctrl-C (or
+    SIGTERM) ends the fit after the iteration at hand, writes the model so far, and exits with 1. A fit that takes more
+    than a minute is kept in MODEL.checkpoint until it is done.
     """
     running = {"random_state": seed, "n_jobs": threads, "engine": engine.chosen(), "progress": progress}
-    estimator = chosen.estimator({**running, **checkpoints.parameters()})
+    estimator, checkpoint = _prepared(chosen, checkpoints, output, running)
     if intervals is not None and not chosen.presence:
         raise typer.BadParameter("it needs --presence.", param_hint="--intervals")
     tables = {"--activations": activations, "--intervals": intervals, "--parts": parts}
     for name, path in tables.items():
         check_table_name(name, path)
-    checkpoint = checkpoints.checkpoint
     check_outputs({"--output": output, **tables, "--checkpoint": checkpoint}, [data, chosen.components_file])
     table = reading.open(data)
-    if checkpoints.resume and checkpoint is not None and not checkpoint.exists():
-        say(f"there is no checkpoint {checkpoint} yet: starting anew")
     start = time.perf_counter()
     batches = batch_argument(estimator, batch, table)
     agreed = _consensus(chosen, estimator, table, batches)
     fitted = chosen.fitted(estimator, table, batches) if agreed is None else agreed.model
     seconds = time.perf_counter() - start
-    fitted.save(output)
     interrupted = fitted.status_.code == "interrupted"
+    _save(fitted, output, checkpoint)
+    if checkpoint is not None and not interrupted:
+        checkpoints.remove(output)
     size, names = table_size(table), part_names(fitted)
     if parts is not None:
         write_parts(parts, fitted.components_, fitted.known_features, names)
     lines = part_lines(fitted)
     if chosen.presence:
-        lines = _write_presence(fitted, table, activations, intervals, names)
+        lines = write_presence(fitted, table, activations, intervals, names)
     elif activations is not None and not interrupted:
         # Those of the fit, where only the fit knows what to make of missing cells.
         of_fit = fitted.declares.missing == "fit" and size["n_missing"] > 0
@@ -240,6 +260,19 @@ def command(
     )
 
 
+def _prepared(
+    chosen: ModelArguments, checkpoints: CheckpointArguments, output: Path, running: dict[str, Any]
+) -> tuple[Any, Path | None]:
+    """The estimator, and where its fit is kept meanwhile: nowhere if there is no single fit to resume."""
+    if chosen.components_file is None and not chosen.consensus:
+        return chosen.estimator({**running, **checkpoints.parameters(output)}), checkpoints.file(output)
+    if checkpoints.resume:
+        raise typer.BadParameter(
+            "with --components-file or --consensus there is no single fit to resume: drop it.", param_hint="--resume"
+        )
+    return chosen.estimator({**running, "checkpoint": checkpoints.checkpoint, "resume": None}), None
+
+
 def _consensus(chosen: ModelArguments, estimator: Any, table: Any, batches: dict[str, Any]) -> Consensus | None:
     """The consensus of many restarts, where it is asked for."""
     if not chosen.consensus:
@@ -253,36 +286,19 @@ def _consensus(chosen: ModelArguments, estimator: Any, table: Any, batches: dict
     return consensus(estimator, table, n_restarts=chosen.n_restarts or 50, **batches)
 
 
-def _write_presence(
-    fitted: Any, table: Table | MappedCounts, activations: Path | None, intervals: Path | None, names: list[str]
-) -> list[str]:
-    """Write what was found about the presence of parts, and say it in lines."""
-    import numpy as np
-
-    found = fitted.presence(table)
-    if activations is not None:
-        write_activations(activations, found.mean, table, names)
-    if intervals is not None:
-        write_intervals(intervals, found, table)
-    present = found.probability > _PRESENT
-    order = np.argsort(-present.sum(axis=0), kind="stable")
-    told = [
-        f"{names[k]}  present in {present[:, k].sum()} of {len(present)} samples" for k in order if present[:, k].any()
-    ]
-    unsure = int(np.sum(found.disagreement > _UNLIKE))
-    summary = f"{present.sum(axis=1).mean():.1f} parts per sample, median cosine {np.median(found.cosine):.3f}"
-    confused = [f"cannot be told apart in {n} samples: {a}, {b}" for (a, b), n in found.confused.items()]
-    if unsure:
-        confused.append(f"the chains of {unsure} samples disagree: take their probabilities as rough")
-    return [summary, *told, *confused[:_MOST_PAIRS]]
+def _save(fitted: Any, output: Path, checkpoint: Path | None) -> None:
+    """Write the model; if that fails, name the checkpoint that holds the fit."""
+    try:
+        fitted.save(output)
+    except OSError as error:
+        if checkpoint is None or not checkpoint.exists():
+            raise
+        raise OSError(f"{error} {checkpoint} holds the fit: then run the same command with --resume.") from error
 
 
 def _interrupted_sentence(n_iter: int, output: Path, checkpoint: Path | None, activations: Path | None) -> str:
     skipped = "" if activations is None else f" ({activations} was not written)"
-    remedy = (
-        "run it again to finish it, with --checkpoint FILE and --resume if it takes long"
-        if checkpoint is None
-        else "run the same command with --resume to finish it"
-    )
+    kept = checkpoint is not None and checkpoint.exists()
+    remedy = "run the same command with --resume to finish it" if kept else "run it again to finish it"
     iterations = f"{n_iter} iteration{'' if n_iter == 1 else 's'}"
     return f"interrupted after {iterations}: {output} holds the model so far{skipped}; {remedy}."

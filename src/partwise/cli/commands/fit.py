@@ -218,11 +218,8 @@ def command(
     """
     running = {"random_state": seed, "n_jobs": threads, "engine": engine.chosen(), "progress": progress}
     estimator, checkpoint = _prepared(chosen, checkpoints, output, running)
-    if intervals is not None and not chosen.presence:
-        raise typer.BadParameter("it needs --presence.", param_hint="--intervals")
     tables = {"--activations": activations, "--intervals": intervals, "--parts": parts}
-    for name, path in tables.items():
-        check_table_name(name, path)
+    _check_tables(chosen, tables)
     check_outputs({"--output": output, **tables, "--checkpoint": checkpoint}, [data, chosen.components_file])
     table = reading.open(data)
     start = time.perf_counter()
@@ -258,6 +255,13 @@ def command(
         written,
         failure=_interrupted_sentence(fitted.n_iter_, output, checkpoint, activations) if interrupted else "",
     )
+
+
+def _check_tables(chosen: ModelArguments, tables: dict[str, Path | None]) -> None:
+    if tables["--intervals"] is not None and not chosen.presence:
+        raise typer.BadParameter("it needs --presence.", param_hint="--intervals")
+    for name, path in tables.items():
+        check_table_name(name, path)
 
 
 def _prepared(

@@ -41,7 +41,8 @@ def check(counts: Floats, exposure: Floats, name: str) -> None:
     for kind, shapes in GRIDS.items():
         fit = found[kind]
         assert not np.isnan(fit.mean).any()
-        assert fit.gap <= max(PER_OBSERVATION * counts.size, 1e-7) + rounding, (name, kind)
+        # Beside counts of millions, rounding of x log x (a few parts in 1e15) is all that the last rounds see.
+        assert fit.gap <= max(PER_OBSERVATION * counts.size, 1e-7) + 10 * rounding, (name, kind)
         assert fit.prior.weights.size <= counts.size + 1, (name, kind)
         logs = mixture_logs(fit)
         assert fit.log_likelihood == pytest.approx(logs.sum(), abs=1e-7 + 10 * rounding)

@@ -37,6 +37,7 @@ class RegisteredModel(NamedTuple):
 # A new family is one line here (and one in __init__.py for type checkers and editors).
 BUILT_IN: tuple[RegisteredModel, ...] = (
     RegisteredModel("partwise.poisson.estimator:PoissonNMF", ("poisson",)),
+    RegisteredModel("partwise.negative_binomial.estimator:NegativeBinomialNMF", ("negative-binomial",)),
     RegisteredModel("partwise.gamma_poisson.estimator:GammaPoissonNMF", ("gamma-poisson",)),
     RegisteredModel("partwise.gamma_poisson.beta_gamma:BetaGammaPFA", ("beta-gamma-pfa",)),
     RegisteredModel("partwise.allocation.estimator:AllocationNMF", ("allocation",), ("lda",)),
@@ -55,6 +56,7 @@ PUBLIC: Mapping[str, str] = MappingProxyType(
         "Table": "partwise.io.table:Table",
         "as_table": "partwise.core.coerce:as_table",
         "bridges": "partwise.bridges",
+        "consensus": "partwise.restarts.consensus:consensus",
         "contract": "partwise.contract",
         "count_texts": "partwise.text.counting:count_texts",
         "datasets": "partwise.datasets",
@@ -63,12 +65,17 @@ PUBLIC: Mapping[str, str] = MappingProxyType(
         "gamma_poisson": "partwise.gamma_poisson",
         "likelihood": "partwise.likelihood",
         "load": "partwise.contract.model_file:load",
+        "match": "partwise.refit.matching:match",
         "metrics": "partwise.metrics",
         "on_disk": "partwise.storage.on_disk:on_disk",
+        "pl": "partwise.pl",
         "plotting": "partwise.plotting",
         "read": "partwise.io:read",
+        "refit": "partwise.refit",
+        "restarts": "partwise.restarts",
         "report": "partwise.reporting.page:report",
         "selection": "partwise.selection",
+        "tl": "partwise.tl",
         "text": "partwise.text",
     }
 )

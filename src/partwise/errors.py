@@ -62,6 +62,14 @@ class TrainingDataWarning(UserWarning):
     """Data are scored that the model was fitted to, which flatters it."""
 
 
+class FeatureMatchWarning(UserWarning):
+    """New data and a model share only some features; the message says how many."""
+
+
+class BatchWarning(UserWarning):
+    """A model was fitted with batches, and the batches of new samples are not given."""
+
+
 class KernelCacheWarning(UserWarning):
     """Compiled kernels cannot be kept in, or read from, their usual folder; the message says where they are now."""
 

@@ -16,6 +16,7 @@ from partwise.allocation.inference.decomposition import BestDecomposition
 from partwise.allocation.inference.distributed import DistributedGibbs
 from partwise.allocation.inference.gibbs import AllocationCollapsedGibbs, AllocationDraws, AllocationGibbsState
 from partwise.allocation.inference.partial import AllocationPartialGibbs, expected_activations
+from partwise.allocation.inference.proposals import AllocationAliasGibbs
 from partwise.allocation.inference.start import first_feature_counts
 from partwise.allocation.inference.variational import AllocationVariationalBayes, absorb
 from partwise.allocation.marginal import log_length, log_marginal_likelihood
@@ -40,6 +41,7 @@ from partwise.sampling.chains import AUTO, KeepsChains
 _SAMPLERS: dict[str, type[AllocationCollapsedGibbs]] = {
     "gibbs": AllocationCollapsedGibbs,
     "gibbs-partial": AllocationPartialGibbs,
+    "gibbs-alias": AllocationAliasGibbs,
     "gibbs-distributed": DistributedGibbs,
 }
 ESTIMATE = StrOptions({"estimate"})
@@ -76,12 +78,15 @@ class AllocationNMF(KeepsChains, CountModel):
         b; None = length_shape over the mean total of the training samples.
     inference
         ``"gibbs"``: collapsed Gibbs sampling, exact, chains in parallel. ``"gibbs-partial"``: draws the dictionary and
-        collapses the activations, exact, rows in parallel. ``"gibbs-distributed"``: approximate, fixed blocks of rows
-        side by side. ``"cvb0"``, ``"vb"``: variational Bayes, collapsed and not. ``"bld"``: the paper's best latent
-        decomposition, a relaxed mode of p(S), from KL-NMF. ``"map"``: a mode over whole numbers, by annealing.
+        collapses the activations, exact, rows in parallel. ``"gibbs-alias"``: the same at a cost per token that does
+        not grow with the number of parts, for hundreds of parts on many cores; a sweep moves less.
+        ``"gibbs-distributed"``: approximate, fixed blocks of rows side by side. ``"cvb0"``, ``"vb"``: variational
+        Bayes, collapsed and not. ``"bld"``: the paper's best latent decomposition, a relaxed mode of p(S), from KL-NMF.
+        ``"map"``: a mode over whole numbers, by annealing.
     init
         Start of the KL-NMF that a fit begins with: ``"random"``, ``"nndsvd"`` or a pair (activations, components).
-        Every chain begins with its own. ``"map"`` cools down from labels drawn in turn.
+        Every chain begins with its own, of a sample of the rows where the data are large. ``"map"`` cools down from
+        labels drawn in turn.
     seeds
         Features that some parts are known to hold: a mapping such as ``{"tax": ["tax", "budget"]}``, or a .csv or .tsv
         file with the columns ``part`` and ``feature``. Seeded parts come first, under these names. A seed is a prior on
@@ -89,7 +94,8 @@ class AllocationNMF(KeepsChains, CountModel):
     seed_weight
         Strength of the prior: tokens of the seeds of a part, as a share of the tokens of an average part.
     missing
-        ``"refuse"`` or, for the two exact samplers, ``"impute"``: missing cells are drawn with everything else.
+        ``"refuse"`` or, for ``"gibbs"`` and ``"gibbs-partial"``, ``"impute"``: missing cells are drawn with everything
+        else.
     n_draws, burn_in, thin
         Draws that each chain keeps, sweeps that it throws away before, and sweeps for each draw that is kept.
     n_chains

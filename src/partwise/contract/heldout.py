@@ -24,7 +24,9 @@ _ROW_EXTRA, _COLUMN_EXTRA = 0.5, 0.01
 
 @dataclass(frozen=True, eq=False)
 class ThinnedCounts:
-    """Counts to fit, and counts of the same cells that were held out; Poisson noise makes the two independent.
+    """Counts to fit, and counts of the same cells that were held out.
+
+    Where the noise is that for which they were split, the two are independent.
 
     Attributes
     ----------
@@ -34,11 +36,14 @@ class ThinnedCounts:
         Held-out counts, a sparse matrix of the same shape.
     odds
         Expected held-out counts per training count.
+    noise
+        Size r of the negative-binomial noise for which they were split; infinite = Poisson.
     """
 
     train: Table
     held_out: Any
     odds: float
+    noise: float = np.inf
 
     @property
     def size(self) -> float:

@@ -192,6 +192,10 @@ def check_common(model: Any) -> None:
     for names, size in (("feature_names_in_", shape[1]), ("component_names_", shape[0])):
         if hasattr(model, names) and getattr(model, names).shape != (size,):
             raise ValueError(f"its {names} are {getattr(model, names).size} names for {size}")
+    if hasattr(model, "presence_prior_"):
+        check_array_is(model.presence_prior_, "presence_prior_", shape[:1])
+        if np.any(model.presence_prior_ > 1):
+            raise ValueError("its presence_prior_ holds numbers above 1")
     if not isinstance(model.trace_, Trace) or not isinstance(model.status_, Status):
         raise ValueError("its trace or its status is of another kind")
 

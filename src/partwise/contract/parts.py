@@ -16,7 +16,7 @@ from partwise.contract.offers import Offers
 from partwise.core.result import Status
 from partwise.errors import InvalidInputError
 from partwise.io.source import bad_file, bytes_allowed, check_regular, text_lines
-from partwise.metrics.ranking import By, ranked
+from partwise.metrics.relevance import By, ranked
 
 Floats = NDArray[np.float64]
 

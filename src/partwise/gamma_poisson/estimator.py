@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.utils._param_validation import StrOptions
 
+from partwise.contract.batches import BatchModel
 from partwise.contract.declaration import Candidate, Declaration
 from partwise.contract.estimator import AT_LEAST_0, AT_LEAST_1, COMMON_CONSTRAINTS, POSITIVE
 from partwise.contract.seeds import read_seeds, seed_counts, seeded_names
@@ -35,13 +36,14 @@ _MAX_ITER_OF_OTHERS = 500
 _SWEEPS = {"saem": (1, 0), "online": (3, 2)}
 _SWEEPS_OF_OTHERS = 150, 150
 _ALGORITHMS = {"thorough", "mcem-c", "mcem-h", "mcem-ch", "saem", "online", "vem", "joint", "exact-em"}
+_OF_BATCHES = {"vem", "online"}
 _OF_ANY_NUMBERS = {"vem", "joint"}
 # What a sampler may leave, in nats of all data together: far less than a tie between two models.
 _NEGLIGIBLE = 5e-2
 
 
 @dataclass(eq=False, repr=False)
-class GammaPoissonNMF(GammaActivations):
+class GammaPoissonNMF(BatchModel, GammaActivations):
     """Find parts of counts by maximum marginal likelihood: h_nk ~ Gamma(shape, rate), x_nf ~ Poisson(Σ_k h_nk w_fk).
 
     Activations are integrated out and the dictionary w is free. Parts that are not needed empty by themselves.
@@ -108,6 +110,8 @@ class GammaPoissonNMF(GammaActivations):
         one (joint), or the bound at the start of sampling plus the gain since, with ``objective_error`` (the others).
     column_norms_
         Iterations x components: w_+k after each iteration.
+    batch_names_, batch_factors_, batch_strength_
+        As for `PoissonNMF`; ``"vem"`` and ``"online"`` take batches.
     n_samples_seen_
         Number of training samples, those of all batches of `partial_fit` together.
     n_features_in_, feature_names_in_
@@ -133,6 +137,7 @@ class GammaPoissonNMF(GammaActivations):
         candidates=(Candidate("gamma-poisson", effort={"tol": 1e-4, "max_iter": 300}, complexity=20, cost=3),),
         marginal=True,
         given_parts=True,
+        batches=True,
         counts_parts_by="active",
     )
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -212,6 +217,12 @@ class GammaPoissonNMF(GammaActivations):
         self._store(algorithm.model(result.state))
         if self.seeds is not None:
             self.component_names_ = seeded_names(read_seeds(self.seeds), self.n_components_)
+
+    def _batchable(self, algorithm: Any) -> Any:
+        if self.inference not in _OF_BATCHES or (self.inference == "online" and isinstance(self.shape, str)):
+            how = "" if self.inference not in _OF_BATCHES else " with shape='estimate'"
+            raise InvalidInputError(f"inference={self.inference!r}{how} does not take batch: use inference='vem'.")
+        return algorithm
 
     def _settings(self, data: SparseData) -> dict[str, Any]:
         """What all algorithms are told."""

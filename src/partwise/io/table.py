@@ -41,7 +41,8 @@ class Table:
         What its first row is in the data that it is a part of, for messages.
     metadata
         What is known about the samples: an array of str for each name, one entry per row. `partwise.count_texts` fills
-        in ``"group"``, ``"time"`` and ``"text"``, which reports show. .npz files keep it.
+        in ``"group"``, ``"time"`` and ``"text"``, which reports show. AnnData files give their obs columns, and .npz
+        files keep it.
 
     Rows are taken as of an array, ``table[[3, 1]]``, so scikit-learn can split a table: names and metadata stay.
     """

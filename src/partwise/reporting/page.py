@@ -19,7 +19,7 @@ from partwise.core.coerce import as_table
 from partwise.core.keys import RandomState
 from partwise.io.atomic import write_atomically
 from partwise.io.table import Table
-from partwise.metrics.ranking import ranked
+from partwise.metrics.relevance import ranked
 from partwise.reporting.alerts import alerts
 from partwise.reporting.diagnostics import deviance_explained, diagnostics_section
 from partwise.reporting.encoding import embedded_json, visible

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from partwise.errors import InvalidInputError
 from partwise.metrics import coherence, representative_samples
-from partwise.metrics.ranking import BALANCE
+from partwise.metrics.relevance import BALANCE
 from partwise.reporting.encoding import grey_png, rounded, visible
 from partwise.reporting.model_view import ModelView
 from partwise.reporting.part_map import neighbours

@@ -47,12 +47,41 @@ def count_fold(data: CountMatrix, key: Key, restart: int) -> ThinnedCounts:
     held = rest = data
     for fold in range(number + 1):
         held, rest = split_tokens(rest, key.for_chain(_FIRST_DIVISION + division).at(fold), 1.0 / (N_FOLDS - fold))
-    held_out = held.to_scipy().astype(np.int64)
+    return _thinned(data, held, np.inf)
+
+
+def _thinned(data: CountMatrix, held: CountMatrix, noise: float) -> ThinnedCounts:
+    held_out = sp.csr_array(held.to_scipy().astype(np.int64))
+    held_out.eliminate_zeros()
     train = sp.csr_array(data.to_scipy().astype(np.int64) - held_out)
     train.eliminate_zeros()
     missing = data.missing_matrix() if data.n_missing else None
     table = Table(train, data.row_labels, data.column_labels, missing, "training counts")
-    return ThinnedCounts(table, held_out, 1.0 / (N_FOLDS - 1.0))
+    return ThinnedCounts(table, held_out, 1.0 / (N_FOLDS - 1.0), noise)
+
+
+def over_dispersed_fold(data: CountMatrix, key: Key, restart: int, size: float) -> ThinnedCounts:
+    """The same for counts with negative-binomial noise: beta-binomial thinning makes fifths that are independent.
+
+    A count of size r is the sum of five counts of a fifth of its mean, each of size r / 5. Given the sum, each takes of
+    what is left a share that is drawn from a beta distribution.
+
+    Parameters
+    ----------
+    data, key, restart
+        As for `count_fold`.
+    size
+        Size r of the noise.
+    """
+    division, number = divmod(restart, N_FOLDS)
+    generator = key.for_chain(_FIRST_DIVISION + division).for_stage("over-dispersed").generator()
+    rest = held = data.values.astype(np.int64)
+    for fold in range(number + 1):
+        after = N_FOLDS - 1 - fold
+        share = generator.beta(size / N_FOLDS, after * size / N_FOLDS, size=rest.size) if after else 1.0
+        held = generator.binomial(rest, share)
+        rest = rest - held
+    return _thinned(data, data.with_values(held), size)
 
 
 def bit_fold(data: BinaryMatrix, key: Key, restart: int) -> HiddenCells:
@@ -111,6 +140,10 @@ class Fitting:
         By name.
     key
         Of all random numbers.
+    size
+        Size r of the noise for which counts are split; infinite = Poisson.
+    full
+        Whether new rows get marginal likelihoods, too.
     stop
         Set when the comparison is interrupted.
     """
@@ -118,6 +151,8 @@ class Fitting:
     data: CountMatrix | BinaryMatrix
     candidates: Mapping[str, Candidate]
     key: Key
+    size: float = np.inf
+    full: bool = False
     stop: threading.Event = field(default_factory=threading.Event)
     _folds: dict[int, ThinnedCounts | HiddenCells] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -132,10 +167,12 @@ class Fitting:
         with self._lock:
             if restart not in self._folds:
                 data = self.data
-                if isinstance(data, CountMatrix):
+                if not isinstance(data, CountMatrix):
+                    self._folds[restart] = bit_fold(data, self.key, restart)
+                elif np.isinf(self.size):
                     self._folds[restart] = count_fold(data, self.key, restart)
                 else:
-                    self._folds[restart] = bit_fold(data, self.key, restart)
+                    self._folds[restart] = over_dispersed_fold(data, self.key, restart, self.size)
             return self._folds[restart]
 
     def declared(self, model: str) -> Declaration:
@@ -191,28 +228,24 @@ class Fitting:
         fresh = self._rows(chosen)
         model = self._fitted(task, self._rows(~chosen))
         completion = likelihood = (np.nan, np.nan)
-        declared, counts = model.declares, isinstance(self.data, CountMatrix)
+        declared, counts, rows = model.declares, isinstance(self.data, CountMatrix), np.zeros(0)
         if declared.missing == "yes" or not self.data.n_missing:
             if counts:
-                completion = self._completion(model, fresh)
+                found = model.completion(fresh, random_state=self.key.seed)
+                total, rows = float(found.tokens.sum()), found.values
+                if total:
+                    completion = found.per_token, _error(rows - found.per_token * found.tokens, total)
             elif declared.data == "bits":
                 completion = (float(model.score(fresh)), np.nan)
-            if counts and declared.marginal:
+            if counts and declared.marginal and self.full:
                 likelihood = self._likelihood(model, fresh)
-        return NewRows(*task, *completion, *likelihood, time.perf_counter() - start)
+        return NewRows(*task, *completion, *likelihood, time.perf_counter() - start, rows)
 
     def _rows(self, chosen: NDArray[np.bool_]) -> Table:
         labels = self.data.row_labels
         missing = sp.csr_array(self.data.missing_matrix()[chosen]) if self.data.n_missing else None
         matrix = sp.csr_array(self.data.to_scipy()[chosen])
         return Table(matrix, None if labels is None else labels[chosen], self.data.column_labels, missing)
-
-    def _completion(self, model: Any, fresh: Table) -> tuple[float, float]:
-        result = model.completion(fresh, random_state=self.key.seed)
-        total = float(result.tokens.sum())
-        if total == 0:
-            return np.nan, np.nan
-        return result.per_token, _error(result.values - result.per_token * result.tokens, total)
 
     def _likelihood(self, model: Any, fresh: Table) -> tuple[float, float]:
         """Marginal log-likelihood per token; parts are mixed with a background, so that it is finite."""

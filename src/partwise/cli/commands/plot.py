@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from partwise.cli.files import check_outputs, check_picture_name, image_shape, read_groups
+from partwise.cli.files import check_outputs, check_picture_name, image_shape, read_groups, sample_labels
 from partwise.cli.models import opened_model
 from partwise.cli.options import ImageShape, ModelFile, ProgressBar, Seed, Threads
 from partwise.cli.output import Outcome
@@ -63,7 +63,8 @@ def command(
         None,
         "--groups",
         metavar="FILE",
-        help="A table (.csv, .tsv) with a feature (of structure: a sample) and its group in each line.",
+        help="A table (.csv, .tsv) with a feature (of structure: a sample) and its group in each line; of structure "
+        "also an obs column of DATA.",
     ),
     top: int = typer.Option(10, "--top", metavar="N", min=1, help="Features of each part, for bars."),
     shape: ImageShape = None,
@@ -136,7 +137,7 @@ def _of_data(
         return plotting.plot_reconstruction(model, table, shape=pixels)
     if kind is not PictureKind.STRUCTURE:
         raise typer.BadParameter(f"{kind} is drawn of the model alone: drop DATA.", param_hint="--kind")
-    belongs = None if groups is None else read_groups(groups, table.row_labels, "sample")
+    belongs = sample_labels(groups, table)
     return plotting.plot_structure(model.transform(table), model=model, groups=belongs).figure
 
 

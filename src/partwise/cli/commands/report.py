@@ -6,7 +6,7 @@ from pathlib import Path
 
 import typer
 
-from partwise.cli.files import check_outputs, image_shape, read_groups
+from partwise.cli.files import check_outputs, image_shape, sample_labels
 from partwise.cli.models import opened_model
 from partwise.cli.options import ImageShape, ModelFile, ProgressBar, Seed, Threads
 from partwise.cli.output import Outcome
@@ -27,7 +27,10 @@ def command(
     output: Path = typer.Option(..., "--output", "-o", metavar="FILE", help="The page to write, .html."),
     title: str | None = typer.Option(None, "--title", metavar="TEXT", help="Title of the page."),
     groups: Path | None = typer.Option(
-        None, "--groups", metavar="FILE", help="A table (.csv, .tsv) with a sample and its group in each line."
+        None,
+        "--groups",
+        metavar="COLUMN|FILE",
+        help="The group of each sample: an obs column of DATA, or a table (.csv, .tsv) of samples and their groups.",
     ),
     names: Path | None = typer.Option(
         None, "--names", metavar="FILE", help="Name parts by a table with the columns part and name (.csv, .tsv)."
@@ -63,7 +66,7 @@ def command(
     if names is not None:
         fitted.name_parts(names)
     table = None if data is None else reading.read(data)
-    belongs = None if groups is None or table is None else read_groups(groups, table.row_labels, "sample")
+    belongs = sample_labels(groups, table)
     page = report(
         fitted,
         table,

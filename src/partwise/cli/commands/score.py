@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from partwise.cli.files import check_outputs, check_table_name
+from partwise.cli.files import batch_argument, check_outputs, check_table_name
 from partwise.cli.models import opened_model
-from partwise.cli.options import DataFile, ModelFile, ProgressBar, Seed, Threads
+from partwise.cli.options import Batch, DataFile, ModelFile, ProgressBar, Seed, Threads
 from partwise.cli.output import Outcome
 from partwise.cli.reading import ReadArguments
 
@@ -38,6 +38,7 @@ def command(
         "--marginal/--no-marginal",
         help="Also give the likelihood of whole samples, activations integrated out, if the model has it.",
     ),
+    batch: Batch = None,
     seed: Seed = 0,
     threads: Threads = 1,
     progress: ProgressBar = None,
@@ -64,8 +65,9 @@ def command(
     table = reading.open(data)
     columns: dict[str, Any] = {}
     if isinstance(fitted, CountModel):
-        facts, columns = _completion(fitted, table, seed)
-        if marginal and fitted.declares.marginal:
+        batches = batch_argument(fitted, batch, table)
+        facts, columns = _completion(fitted, table, seed, batches)
+        if marginal and fitted.declares.marginal and not batches:
             more, further = _likelihood(fitted, table, std_error, seed)
             facts, columns = facts | more, columns | further
     else:
@@ -79,10 +81,12 @@ def command(
     return Outcome({**about, **facts, "output": output}, lines, [output])
 
 
-def _completion(fitted: CountModel, table: Table | MappedCounts, seed: int) -> tuple[dict[str, Any], dict[str, Any]]:
+def _completion(
+    fitted: CountModel, table: Table | MappedCounts, seed: int, batches: dict[str, Any]
+) -> tuple[dict[str, Any], dict[str, Any]]:
     import numpy as np
 
-    result = fitted.completion(table, random_state=seed)
+    result = fitted.completion(table, random_state=seed, **batches)
     facts = {
         "score": "document completion",
         "held_out_tokens": float(result.tokens.sum()),

@@ -73,7 +73,7 @@ def test_pipelines_keep_their_words(model: PoissonNMF) -> None:
     assert fitted[-1].feature_names_in_.tolist() == sorted(word for subject in SUBJECTS for word in subject)
     framed = clone(pipeline).set_params(poissonnmf__n_components=2)
     framed[-1].set_output(transform="pandas")
-    assert list(framed.fit(TEXTS).transform(TEXTS).columns) == ["poissonnmf0", "poissonnmf1"]
+    assert list(framed.fit(TEXTS).transform(TEXTS).columns) == ["part 0", "part 1"]
     search = GridSearchCV(pipeline, {"poissonnmf__n_components": [2, 3]}, cv=2).fit(TEXTS)
     assert search.best_estimator_[-1].feature_names_in_.size == 9
     content = content_of(partwise.report(fitted, TEXTS))

@@ -21,8 +21,13 @@ if TYPE_CHECKING:  # and __all__: the same names for type checkers and editors; 
         gamma_poisson,
         likelihood,
         metrics,
+        pl,
         plotting,
+        refit,
+        restarts,
         selection,
+        text,
+        tl,
     )
     from partwise.allocation.estimator import AllocationNMF
     from partwise.binary.estimator import BinaryNMF
@@ -39,8 +44,11 @@ if TYPE_CHECKING:  # and __all__: the same names for type checkers and editors; 
     from partwise.io.table import Table
     from partwise.negative_binomial.estimator import NegativeBinomialNMF
     from partwise.poisson.estimator import PoissonNMF
+    from partwise.refit.matching import match
     from partwise.reporting.page import report
+    from partwise.restarts.consensus import consensus
     from partwise.storage.on_disk import on_disk
+    from partwise.text.counting import count_texts
 
 __all__ = [
     "AllocationNMF",
@@ -59,19 +67,27 @@ __all__ = [
     "allocation",
     "as_table",
     "bridges",
+    "consensus",
     "contract",
+    "count_texts",
     "datasets",
     "ebpm",
     "errors",
     "gamma_poisson",
     "likelihood",
     "load",
+    "match",
     "metrics",
     "on_disk",
+    "pl",
     "plotting",
     "read",
+    "refit",
     "report",
+    "restarts",
     "selection",
+    "text",
+    "tl",
 ]
 
 

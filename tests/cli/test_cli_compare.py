@@ -1,4 +1,4 @@
-"""``partwise compare``, ``predict`` and ``datasets``: the same numbers as in Python, and one sentence for mistakes."""
+"""``compare``, ``predict``, ``recommend`` and ``datasets``: numbers are those of Python, mistakes get one sentence."""
 
 from __future__ import annotations
 
@@ -142,29 +142,31 @@ class TestPredict:
 
     def test_top_features_are_those_that_a_row_has_not(self, partwise, folder: Path, counts) -> None:
         partwise("fit", "counts.npz", "-o", "topics.partwise", "-k", "4")
-        facts = partwise.json("predict", "topics.partwise", "counts.npz", "--top", "3", "--row", "7")
+        facts = partwise.json("recommend", "topics.partwise", "counts.npz", "--top", "3", "--row", "7")
         model = package.load("topics.partwise")
         expected = model.inverse_transform(model.transform(counts[7:8]))[0]
         unseen = [f for f in np.argsort(-expected, kind="stable") if counts[7, f] == 0][:3]
-        assert facts["feature"] == [str(f) for f in unseen]
-        np.testing.assert_array_equal(facts["expected"], expected[unseen])
-        lines = partwise("predict", "topics.partwise", "counts.npz", "--top", "3", "--row", "7").stdout.splitlines()
-        assert [line.split("\t") for line in lines] == [["7", str(f), f"{expected[f]:.6g}"] for f in unseen]
-        everything = partwise.json("predict", "topics.partwise", "counts.npz", "--top", "1", "--row", "7", "--seen")
-        assert everything["feature"] == [str(np.argmax(expected))]
+        assert facts["feature"] == [f"feature {f}" for f in unseen]
+        np.testing.assert_allclose(facts["value"], expected[unseen], rtol=1e-12)
+        lines = partwise("recommend", "topics.partwise", "counts.npz", "--top", "3", "--row", "7").stdout.splitlines()
+        assert [line.split("\t") for line in lines] == [
+            ["7", str(place + 1), f"feature {f}", f"{expected[f]:.6g}"] for place, f in enumerate(unseen)
+        ]
+        everything = partwise.json("recommend", "topics.partwise", "counts.npz", "--top", "1", "--row", "7", "--seen")
+        assert everything["feature"] == [f"feature {np.argmax(expected)}"]
 
     def test_table(self, partwise, folder: Path) -> None:
         partwise("fit", "counts.npz", "-o", "topics.partwise", "-k", "4")
-        partwise("predict", "topics.partwise", "new_counts.npz", "--top", "2", "-o", "likely.csv")
+        partwise("recommend", "topics.partwise", "new_counts.npz", "--top", "2", "-o", "likely.csv")
         with Path("likely.csv").open(newline="") as file:
             rows = list(csv.DictReader(file))
         assert len(rows) == 40
-        assert set(rows[0]) == {"sample", "feature", "expected"}
+        assert set(rows[0]) == {"sample", "place", "feature", "value"}
 
     def test_refused(self, partwise, folder: Path) -> None:
         partwise("fit", "counts.npz", "-o", "topics.partwise", "-k", "4")
         assert "no cell is missing" in partwise.fails("predict", "topics.partwise", "counts.npz")
-        assert "no row 'x'" in partwise.fails("predict", "topics.partwise", "counts.npz", "--top", "1", "--row", "x")
+        assert "no row 'x'" in partwise.fails("recommend", "topics.partwise", "counts.npz", "--row", "x")
 
 
 class TestDatasets:

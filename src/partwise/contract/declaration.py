@@ -100,6 +100,8 @@ class Declaration:
         Effort of `log_evidence` (log p(X) with everything integrated out) in comparisons; None if it is not offered.
     given_parts
         Whether `from_components` takes given parts.
+    batches
+        Whether `fit`, `transform` and `score` take ``batch``, the batch of each sample.
     counts_parts_by
         What its own fit says about the number of parts: ``"bound"`` (the number with the highest bound), ``"active"``
         (priors empty parts that are not needed), or nothing.
@@ -115,4 +117,5 @@ class Declaration:
     marginal: bool = False
     evidence: Mapping[str, Any] | None = None
     given_parts: bool = False
+    batches: bool = False
     counts_parts_by: Literal["bound", "active"] | None = None

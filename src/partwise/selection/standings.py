@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from partwise.core.keys import Key
-from partwise.selection.matching import stability
+from partwise.metrics.matching import stability
 from partwise.selection.records import Fit, Task
 
 Floats = NDArray[np.float64]

@@ -110,19 +110,11 @@ def compare(
     >>> model.components_.shape
     (3, 30)
     """
-    _check_one_of("rule", rule, RULES)
-    _check_one_of("effort", effort, ("quick", "full"))
-    for name, limit in (("n_restarts", n_restarts), ("max_fits", max_fits), ("max_seconds", max_seconds)):
-        if limit is not None and not (limit > 0 if name == "max_seconds" else limit >= 1):
-            raise InvalidInputError(
-                f"{name} must be {'positive' if name == 'max_seconds' else 'at least 1'}, got {limit}."
-            )
-    tried = _checked_ranks(ranks)
-    limits = Limits(max_fits, max_seconds)
+    _check_settings(rule, effort, n_restarts, max_fits, max_seconds)
+    tried, limits = _checked_ranks(ranks), Limits(max_fits, max_seconds)
     data = _checked_data(X, kind)
-    chosen = chosen_candidates(
-        models, "counts" if isinstance(data, CountMatrix) else "bits", missing=bool(data.n_missing)
-    )
+    kind = "counts" if isinstance(data, CountMatrix) else "bits"
+    chosen = chosen_candidates(models, kind, missing=bool(data.n_missing))
     skipped = too_large_for(chosen, data.shape) if models is None else {}
     candidates = {candidate.name: candidate for candidate in chosen if candidate.name not in skipped}
     folder = None if output is None else Path(output)
@@ -132,31 +124,25 @@ def compare(
     if folder is not None:
         check_identity(folder, {**_identity(data, candidates, key), "size of the noise": repr(float(size))})
     fits, fresh = TaskRecords(Fit, folder, "fits"), TaskRecords(NewRows, folder, "new_rows")
-    evidence = TaskRecords(Evidence, folder, "evidence")
+    kept = fits, fresh, TaskRecords(Evidence, folder, "evidence")
     shown = sys.stderr is not None and sys.stderr.isatty() if progress is None else progress
     with compiling_notice(progress):
         work, at_a_time = _work_on(resolve_engine(engine, n_jobs), data, candidates, key, size, effort == "full")
-        search = Search(work, fits, fresh, evidence, limits=limits, at_a_time=at_a_time, shown=shown)
+        search = Search(work, *kept, limits=limits, at_a_time=at_a_time, shown=shown)
         try:
             standings = search.run(tried, int(n_restarts), full=effort == "full")
         finally:
             work.end()
-    recommended = standings.recommended(rule)
-    again = standings.resampled(key, _RESAMPLINGS, rule)
-    done = set(search.done)
+    recommended, again = standings.recommended(rule), standings.resampled(key, _RESAMPLINGS, rule)
     return Comparison(
         recommended=recommended,
         choice=recommended,
         rule=rule,
         rank_share=float(np.mean([choice.rank == recommended.rank for choice in again])),
         model_share=float(np.mean([choice == recommended for choice in again])),
-        fits={task: fit for task, fit in fits.records.items() if ("fit", task) in done},
-        new_rows={task.model: found for task, found in fresh.records.items() if ("new rows", task) in done},
-        evidence={
-            Choice(task.model, task.rank): found
-            for task, found in sorted(evidence.records.items())
-            if ("evidence", task) in done
-        },
+        fits=search.found("fit"),
+        new_rows={task.model: found for task, found in search.found("new rows").items()},
+        evidence={Choice(task.model, task.rank): found for task, found in search.found("evidence").items()},
         left_out={**skipped, **search.left_out},
         unit=work.unit,
         noise=noise,
@@ -169,9 +155,15 @@ def compare(
     )
 
 
-def _check_one_of(name: str, value: str, allowed: Iterable[str]) -> None:
-    if value not in allowed:
-        raise InvalidInputError(f"{name} must be one of {', '.join(allowed)}, got {value!r}.")
+def _check_settings(rule: str, effort: str, n_restarts: int, max_fits: int | None, max_seconds: float | None) -> None:
+    for name, value, allowed in (("rule", rule, tuple(RULES)), ("effort", effort, ("quick", "full"))):
+        if value not in allowed:
+            raise InvalidInputError(f"{name} must be one of {', '.join(allowed)}, got {value!r}.")
+    for name, limit in (("n_restarts", n_restarts), ("max_fits", max_fits)):
+        if limit is not None and limit < 1:
+            raise InvalidInputError(f"{name} must be at least 1, got {limit}.")
+    if max_seconds is not None and not max_seconds > 0:
+        raise InvalidInputError(f"max_seconds must be positive, got {max_seconds}.")
 
 
 def _work_on(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -51,7 +52,7 @@ def plot_volcano(
         best = marks[np.argsort(-found.mean[k][marks], kind="stable")][:n]
         for rank, f in enumerate(best):
             place = (0.98, 0.04 + 0.08 * (len(best) - 1 - rank))
-            look = {"xycoords": "axes fraction", "va": "bottom", "ha": "right", "color": BLUE}
+            look: dict[str, Any] = {"xycoords": "axes fraction", "va": "bottom", "ha": "right", "color": BLUE}
             write_beside(ax, shortened(found.features[f]), place, size=6, **look)
         finish_axes(ax, "log2 fold change", "change / standard error", title=found.parts[k], label_size=7, tick_size=6)
     return figure

@@ -1,6 +1,8 @@
 # Every target sets up what it needs by itself, in .venv. `make` alone lists the targets.
 PYTHON ?= python3
 WORKERS ?= 2
+# Data sets of each kind of `make simulate`.
+SETS ?= 10
 # Planted bugs of `make mutate`: how many, and which.
 N ?= 150
 SEED ?= 0
@@ -17,7 +19,7 @@ endif
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-all test-browser test-faults test-oldest test-newest dist goldens mutate bench bench-check docs lint clean
+.PHONY: help demo test test-all test-browser test-faults test-oldest test-newest dist goldens mutate simulate bench bench-check docs lint clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
@@ -56,6 +58,9 @@ goldens: $(VENV)/.installed ## write the files anew that later versions must rea
 
 mutate: $(VENV)/.installed ## plant N=150 bugs in kernels and samplers, chosen by SEED=0: do the tests notice?
 	$(BIN)/python -m mutation -n $(N) --seed $(SEED) --processes $(WORKERS)
+
+simulate: $(VENV)/.installed ## how well does compare choose? SETS=10 simulated data sets of each kind; goes on where it was
+	$(BIN)/python -W ignore -m benchmarks.simulate $(SETS)
 
 bench: $(VENV)/.installed-bench ## measure speed and memory against named peers; all, or those that BENCH= names
 	$(BIN)/python -m benchmarks $(BENCH)

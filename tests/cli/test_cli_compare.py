@@ -1,4 +1,4 @@
-"""``partwise compare``, ``predict`` and ``datasets``: the same numbers as in Python, and one sentence for mistakes."""
+"""``compare``, ``predict``, ``recommend`` and ``datasets``: numbers are those of Python, mistakes get one sentence."""
 
 from __future__ import annotations
 
@@ -108,6 +108,19 @@ class TestCompare:
         told = partwise.fails("compare", "counts.npz", "-o", "comparison")
         assert told == "partwise: interrupted: the same command goes on from comparison."
 
+    def test_a_budget_is_repeated_by_its_fits(self, partwise, folder: Path) -> None:
+        words = ["compare", "counts.npz", "--models", "poisson,negative-binomial", "--rule", "best"]
+        result = partwise(*words, "--fits", "3")
+        assert "The same command with --fits 3 repeats this result; without a limit it starts anew" in result.stderr
+        assert "This is the best answer after 3 fits: the budget was used up" in result.stdout
+        assert "Best prediction: " in result.stdout
+        facts = partwise.json(*words, "--fits", "3", "--time-budget", "10m")
+        assert (facts["n_fits"], facts["stopped"], facts["rule"]) == (3, "budget", "best")
+        assert facts["answers"]["best"] == facts["recommended"]
+        assert partwise.json(*words, "--time-budget", "0.001s", "-o", "kept")["n_fits"] == 1
+        for wrong in ("5 minutes", "0s", "-1m"):
+            assert "--time-budget" in partwise.misused(*words, f"--time-budget={wrong}")
+
     def test_progress_goes_to_standard_error(self, partwise, folder: Path) -> None:
         result = partwise("compare", "counts.npz", "--models", "poisson", "--ranks", "2", "--progress", "--json")
         assert "poisson, 2 parts, restart 0" in result.stderr
@@ -129,29 +142,31 @@ class TestPredict:
 
     def test_top_features_are_those_that_a_row_has_not(self, partwise, folder: Path, counts) -> None:
         partwise("fit", "counts.npz", "-o", "topics.partwise", "-k", "4")
-        facts = partwise.json("predict", "topics.partwise", "counts.npz", "--top", "3", "--row", "7")
+        facts = partwise.json("recommend", "topics.partwise", "counts.npz", "--top", "3", "--row", "7")
         model = package.load("topics.partwise")
         expected = model.inverse_transform(model.transform(counts[7:8]))[0]
         unseen = [f for f in np.argsort(-expected, kind="stable") if counts[7, f] == 0][:3]
-        assert facts["feature"] == [str(f) for f in unseen]
-        np.testing.assert_array_equal(facts["expected"], expected[unseen])
-        lines = partwise("predict", "topics.partwise", "counts.npz", "--top", "3", "--row", "7").stdout.splitlines()
-        assert [line.split("\t") for line in lines] == [["7", str(f), f"{expected[f]:.6g}"] for f in unseen]
-        everything = partwise.json("predict", "topics.partwise", "counts.npz", "--top", "1", "--row", "7", "--seen")
-        assert everything["feature"] == [str(np.argmax(expected))]
+        assert facts["feature"] == [f"feature {f}" for f in unseen]
+        np.testing.assert_allclose(facts["value"], expected[unseen], rtol=1e-12)
+        lines = partwise("recommend", "topics.partwise", "counts.npz", "--top", "3", "--row", "7").stdout.splitlines()
+        assert [line.split("\t") for line in lines] == [
+            ["7", str(place + 1), f"feature {f}", f"{expected[f]:.6g}"] for place, f in enumerate(unseen)
+        ]
+        everything = partwise.json("recommend", "topics.partwise", "counts.npz", "--top", "1", "--row", "7", "--seen")
+        assert everything["feature"] == [f"feature {np.argmax(expected)}"]
 
     def test_table(self, partwise, folder: Path) -> None:
         partwise("fit", "counts.npz", "-o", "topics.partwise", "-k", "4")
-        partwise("predict", "topics.partwise", "new_counts.npz", "--top", "2", "-o", "likely.csv")
+        partwise("recommend", "topics.partwise", "new_counts.npz", "--top", "2", "-o", "likely.csv")
         with Path("likely.csv").open(newline="") as file:
             rows = list(csv.DictReader(file))
         assert len(rows) == 40
-        assert set(rows[0]) == {"sample", "feature", "expected"}
+        assert set(rows[0]) == {"sample", "place", "feature", "value"}
 
     def test_refused(self, partwise, folder: Path) -> None:
         partwise("fit", "counts.npz", "-o", "topics.partwise", "-k", "4")
         assert "no cell is missing" in partwise.fails("predict", "topics.partwise", "counts.npz")
-        assert "no row 'x'" in partwise.fails("predict", "topics.partwise", "counts.npz", "--top", "1", "--row", "x")
+        assert "no row 'x'" in partwise.fails("recommend", "topics.partwise", "counts.npz", "--row", "x")
 
 
 class TestDatasets:

@@ -40,7 +40,7 @@ def bad_files(folder: Path) -> Path:
         ([*FIT, "--components-file", "absent.csv"], "there is no file absent.csv"),
         ([*FIT, "--components-file", "junk.partwise"], "junk.partwise"),
         ([*FIT, "--components-file", "negative.csv"], "parts of 2 features, but the data have 30"),
-        (["fit", "negative.csv", "-o", "m", "--components-file", "signatures.tsv"], "has no feature 'a'"),
+        (["fit", "negative.csv", "-o", "m", "--components-file", "signatures.tsv"], "Negative values in data"),
         (["transform", "absent", "counts.npz", "-o", "a.csv"], "absent"),
         (["transform", "junk.partwise", "counts.npz", "-o", "a.csv"], "junk.partwise"),
         (["transform", "counts.npz", "counts.npz", "-o", "a.csv"], "counts.npz"),
@@ -91,7 +91,6 @@ def test_failure_is_one_sentence(words, sentence, partwise, bad_files) -> None:
         (["convert", "counts.npz", "counts.npz"], "OUTPUT: counts.npz is read as counts.npz"),
         (["info", "counts.npz", "--duplicates", "drop"], "--duplicates"),
         (["convert", "counts.npz", "o.rows", "--write-format", "csv"], "--write-format: o.rows is to be a folder"),
-        (["predict", "m", "counts.npz", "--seen"], "--seen: it is for --top N"),
         (["plot", "m", "-o", "p.png", "--kind", "trace", "--groups", "g.csv"], "--groups: it is for dictionary and"),
         (["plot", "m", "-o", "p.png", "--image-shape", "2x3"], "--image-shape: it is for images and reconstruction"),
         (["plot", "m", "-o", "p.png", "--no-header"], "--no-header: it says how to read DATA"),
@@ -116,11 +115,14 @@ def test_failed_fit_leaves_the_old_model(partwise, bad_files) -> None:
     assert Path("m.partwise").read_bytes() == before
 
 
-def test_parts_with_a_feature_too_many(partwise, folder) -> None:
+def test_features_of_given_parts_are_matched_by_name(partwise, folder) -> None:
     write_table("wide.csv", np.ones((2, 2)), ["x", "y"], ["a", "b"])
     write_table("parts.csv", np.ones((3, 1)), ["b", "c", "a"], ["p"])
-    assert "a feature 'c' that the data lack" in partwise.fails(
-        "fit", "wide.csv", "-o", "m", "--components-file", "parts.csv"
+    refit = partwise("fit", "wide.csv", "-o", "m", "--components-file", "parts.csv", "--activations", "a.csv")
+    assert refit.stderr.count("X has 2 of the 3 features of the model; the other 1 count as missing.") == 1
+    write_table("foreign.csv", np.ones((2, 1)), ["v", "w"], ["p"])
+    assert "X has 0 of the 2 features" in partwise.fails(
+        "fit", "wide.csv", "-o", "m", "--components-file", "foreign.csv"
     )
     write_table("parts.csv", np.ones((3, 1)), ["b", "a", "a"], ["p"])
     assert "'a' twice" in partwise.fails("fit", "wide.csv", "-o", "m", "--components-file", "parts.csv")
@@ -202,7 +204,7 @@ def test_rows_that_cannot_be_predicted_are_named_by_their_place(partwise, folder
     counts[4, 2] = 0.5
     np.save("half.npy", counts)
     for rows in ([], ["--row", "1", "--row", "4"]):
-        sentence = partwise.fails("predict", "m.partwise", "half.npy", "--top", 1, *rows)
+        sentence = partwise.fails("recommend", "m.partwise", "half.npy", "--top", 1, *rows)
         assert "half.npy[4, 2] = 0.5 is not a whole number" in sentence
 
 

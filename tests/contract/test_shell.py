@@ -47,15 +47,15 @@ class TestColumns:
             for X in kinds:  # any of them fits to any other
                 np.testing.assert_array_equal(model.transform(X), models[0].transform(kinds[0]))
 
-    def test_other_order_is_refused(self, named: PoissonNMF, small_counts: np.ndarray) -> None:
+    def test_batches_of_another_order_are_refused(self, named: PoissonNMF, small_counts: np.ndarray) -> None:
         pd = pytest.importorskip("pandas")
         swapped = NAMES[[0, 2, 1, *range(3, 25)]]
         with pytest.raises(
             InvalidInputError, match=r"^Column 1 of X is 'f2', but PoissonNMF was fitted with 'f1' there: bring"
         ):
-            named.transform(Table(small_counts, column_labels=swapped))
+            named.partial_fit(Table(small_counts, column_labels=swapped))
         with pytest.raises(ValueError, match="feature names should match"):
-            named.transform(pd.DataFrame(small_counts, columns=swapped))
+            named.partial_fit(pd.DataFrame(small_counts, columns=swapped))
 
     def test_names_given_twice_are_refused(self, small_counts: np.ndarray) -> None:
         pd = pytest.importorskip("pandas")
@@ -69,7 +69,7 @@ class TestColumns:
             with pytest.raises(ValueError, match=message):
                 nameless.transform(X)
         with pytest.raises(InvalidInputError, match=message):
-            named.transform(Table(small_counts[:, :24], column_labels=NAMES[:24]))
+            named.partial_fit(Table(small_counts[:, :24], column_labels=NAMES[:24]))
 
     def test_names_on_one_side_only(self, named: PoissonNMF, nameless: PoissonNMF, small_counts: np.ndarray) -> None:
         with pytest.warns(UserWarning, match="X does not have valid feature names, but PoissonNMF was fitted with"):

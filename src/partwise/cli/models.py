@@ -158,47 +158,39 @@ def read_parts(path: Path) -> GivenParts:
     return GivenParts(components, names, table.row_labels)
 
 
-def in_order_of(parts: GivenParts, table: Table | MappedCounts, path: Path) -> Any:
-    """The components with their features in the order of the data, by name where both have names.
+def refitted(estimator: Any, parts: GivenParts, table: Table | MappedCounts, path: Path, **more: Any) -> Any:
+    """An estimator of given parts, and the data checked against them; features are matched by name where both have any.
 
     Parameters
     ----------
+    estimator
+        Has the parameters of the result.
     parts
         What was read.
     table
         The data.
     path
         Where the parts came from, for messages.
+    more
+        Further arguments of `from_components`.
     """
-    import numpy as np
-
     from partwise.errors import InvalidInputError
 
     n_features = table.shape[1]
-    if parts.feature_names is None or table.column_labels is None:
-        if parts.components.shape[1] != n_features:
-            raise InvalidInputError(
-                f"{path} has parts of {parts.components.shape[1]} features, but the data have {n_features}; give parts "
-                "of the same features (a row a feature), or --transpose the data."
-            )
-        return parts.components
-    wanted = [str(name) for name in table.column_labels]
-    if wanted == _original_names(parts.feature_names):  # names may then repeat, as those of genes do
-        return parts.components
-    positions = _positions(parts.feature_names, path)
-    absent = [name for name in wanted if name not in positions]
-    if absent:
+    nameless = parts.feature_names is None or table.column_labels is None
+    if nameless and parts.components.shape[1] != n_features:
         raise InvalidInputError(
-            f"{path} has no feature {absent[0]!r}, which the data have ({len(absent)} such features in all); give "
-            "parts of the same features, or --transpose the data."
+            f"{path} has parts of {parts.components.shape[1]} features, but the data have {n_features}; give parts "
+            "of the same features (a row a feature), or --transpose the data."
         )
-    if len(positions) > n_features:
-        surplus = sorted(set(positions) - set(wanted))
-        raise InvalidInputError(
-            f"{path} has a feature {surplus[0]!r} that the data lack ({len(surplus)} such features in all); give parts "
-            "of the same features, or add them to the data, as zeros if they were observed."
-        )
-    return np.ascontiguousarray(parts.components[:, [positions[name] for name in wanted]])
+    names = table.column_labels if parts.feature_names is None else _original_names(parts.feature_names)
+    parameters = {name: value for name, value in estimator.get_params(deep=False).items() if name != "n_components"}
+    model = type(estimator).from_components(
+        parts.components, feature_names=names, component_names=parts.part_names, **more, **parameters
+    )
+    if not nameless:
+        model.checked_data(table, caller="fit")
+    return model
 
 
 def _original_names(names: Any) -> list[str]:
@@ -207,14 +199,3 @@ def _original_names(names: Any) -> list[str]:
 
     texts = [str(name) for name in names]
     return [text[1:] if text.startswith("'") and neutralised(text[1:]) == text else text for text in texts]
-
-
-def _positions(names: Any, path: Path) -> dict[str, int]:
-    from partwise.errors import InvalidInputError
-
-    positions: dict[str, int] = {}
-    for position, name in enumerate(_original_names(names)):
-        if name in positions:
-            raise InvalidInputError(f"{path} has the feature {name!r} twice; remove one of the rows.")
-        positions[name] = position
-    return positions

@@ -4,18 +4,26 @@ Everything above the families (selection, reports, plots, the command) asks what
 family subclasses `CountModel` or `BitModel`, declares itself, and implements `_fit` and `_activations`.
 """
 
+from partwise.contract.allocating import CellAllocations
+from partwise.contract.batches import BatchModel, BatchPart
 from partwise.contract.bits import BitModel
 from partwise.contract.counts import CountModel
 from partwise.contract.declaration import Candidate, Declaration
 from partwise.contract.estimator import FactorizationEstimator
 from partwise.contract.heldout import HiddenCells, ThinnedCounts
+from partwise.contract.lists import FeatureLists, popular_features
 
 __all__ = [
+    "BatchModel",
+    "BatchPart",
     "BitModel",
     "Candidate",
+    "CellAllocations",
     "CountModel",
     "Declaration",
     "FactorizationEstimator",
+    "FeatureLists",
     "HiddenCells",
     "ThinnedCounts",
+    "popular_features",
 ]

@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager
 from dataclasses import KW_ONLY, dataclass, field, replace
 from numbers import Integral, Real
 from pathlib import Path
-from typing import Any, ClassVar, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,10 +24,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from partwise.contract import model_file
 from partwise.contract.declaration import Candidate, Declaration
-from partwise.contract.features import check_columns, given_names
+from partwise.contract.features import aligned, check_columns, feature_position, given_names, named_otherwise
 from partwise.contract.heldout import HiddenCells, ThinnedCounts
-from partwise.contract.offers import Offers
+from partwise.contract.lists import FeatureLists, best_features, cosines, row_names
+from partwise.contract.parts import HandledParts
 from partwise.core.checkpoint import Checkpoint
+from partwise.core.coerce import as_table
 from partwise.core.data import MISSING_REMEDY, BinaryMatrix, CountMatrix, SparseData
 from partwise.core.keys import Key, key_from
 from partwise.core.progress import compiling_notice
@@ -37,6 +39,7 @@ from partwise.core.stopping import Rule
 from partwise.engines.base import Engine
 from partwise.engines.resolve import portable_engine, resolve_engine
 from partwise.errors import InvalidInputError, TrainingDataWarning
+from partwise.presence import PresencePrior
 from partwise.storage.on_disk import spread
 
 Floats = NDArray[np.float64]
@@ -72,7 +75,7 @@ def _offers_batches(estimator: Any) -> bool:
 
 
 @dataclass(eq=False, repr=False)
-class FactorizationEstimator(Offers, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]  # bases without types
+class FactorizationEstimator(HandledParts, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]  # bases without types
     """Base of all estimators: it validates data, runs an algorithm and stores the result.
 
     An estimator is a dataclass: its parameters are keyword-only fields, and its fitted attributes are fields with
@@ -108,6 +111,7 @@ class FactorizationEstimator(Offers, ClassNamePrefixFeaturesOutMixin, Transforme
     n_features_in_: int = field(init=False)
     feature_names_in_: NDArray[Any] = field(init=False)
     component_names_: NDArray[Any] = field(init=False)
+    presence_prior_: Floats = field(init=False)
 
     # What a family implements
 
@@ -147,7 +151,7 @@ class FactorizationEstimator(Offers, ClassNamePrefixFeaturesOutMixin, Transforme
     # Fitting
 
     @checks_parameters
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, *, layer: str | None = None) -> Self:
         """Fit the parts.
 
         Parameters
@@ -156,7 +160,10 @@ class FactorizationEstimator(Offers, ClassNamePrefixFeaturesOutMixin, Transforme
             Data, samples x features: array, sparse matrix, frame, AnnData or `Table`. NaN is missing.
         y
             Ignored.
+        layer
+            Layer of AnnData to take instead of its ``X``.
         """
+        X = X if layer is None else as_table(X, layer=layer)
         data = self._data(X, reset=True, caller="fit")
         with self._compiling():
             self._fit(data)
@@ -198,13 +205,25 @@ class FactorizationEstimator(Offers, ClassNamePrefixFeaturesOutMixin, Transforme
         )
         return self
 
+    if not TYPE_CHECKING:  # a type checker would take any attribute for granted
+
+        def __getattr__(self, name: str) -> Any:
+            """Say why there is no `partial_fit`, where the model knows."""
+            if name == "partial_fit":
+                self._takes_batches()
+            raise AttributeError(f"{type(self).__name__} has no attribute {name!r}.")
+
     def _say_what_is_empty(self, data: SparseData) -> None:
         """Warn about samples that tell nothing about their activations."""
 
+    def was_fitted_to(self, data: SparseData) -> bool:
+        """Whether checked data are those of the fit; False for data on disk, which are not read for it."""
+        known = getattr(self, "training_fingerprint_", None)
+        return known is not None and not data.by_rows and data.fingerprint() == known
+
     def _say_if_training(self, data: SparseData) -> None:
         """Warn if data that are scored are those of the fit."""
-        known = getattr(self, "training_fingerprint_", None)
-        if known is not None and not data.by_rows and data.fingerprint() == known:
+        if self.was_fitted_to(data):
             warnings.warn(
                 "X is what this model was fitted to, so the score flatters it: score samples that it has not seen.",
                 TrainingDataWarning,
@@ -264,7 +283,16 @@ class FactorizationEstimator(Offers, ClassNamePrefixFeaturesOutMixin, Transforme
 
     @classmethod
     def from_components(
-        cls, components: Any, *, feature_names: Any = None, component_names: Any = None, **parameters: Any
+        cls,
+        components: Any,
+        *,
+        feature_names: Any = None,
+        component_names: Any = None,
+        presence: Any = None,
+        allowed: Any = None,
+        forbidden: Any = (),
+        always: Any = (),
+        **parameters: Any,
     ) -> Self:
         """Build an estimator that counts as fitted, from given parts: `transform` refits activations to them.
 
@@ -276,6 +304,13 @@ class FactorizationEstimator(Offers, ClassNamePrefixFeaturesOutMixin, Transforme
             Names of the features, checked against the data where these have names.
         component_names
             Names of the parts, which `get_feature_names_out` and the command's tables then show.
+        presence
+            Find out which parts are present in each sample: `transform` then gives posterior means in which parts may
+            be absent, and `presence` probabilities and credible intervals. True: five parts are expected in a sample
+            (half of them, where there are fewer than ten). Or a prior probability of presence, or one for each part.
+        allowed, forbidden, always
+            Names or positions of parts, with ``presence``: the only ones that may be present, those that may not, and
+            those that are present in every sample.
         parameters
             Parameters of the estimator.
         """
@@ -290,6 +325,11 @@ class FactorizationEstimator(Offers, ClassNamePrefixFeaturesOutMixin, Transforme
         model.n_iter_, model.trace_, model.n_samples_seen_ = 0, Trace(), 0
         model.status_ = Status("converged", "The components were given; there is nothing to fit.")
         model._take_components(np.ascontiguousarray(given.to_scipy().toarray().T, dtype=np.float64))
+        rules = {"allowed": allowed, "forbidden": forbidden, "always": always}
+        if presence is not None and presence is not False:
+            model.presence_prior_ = PresencePrior.of(presence, model.part_labels(), **rules).probability
+        elif allowed is not None or len(forbidden) or len(always):
+            raise InvalidInputError("allowed, forbidden and always are for presence: pass presence=True.")
         return model
 
     def _take_components(self, dictionary: Floats) -> None:
@@ -304,7 +344,8 @@ class FactorizationEstimator(Offers, ClassNamePrefixFeaturesOutMixin, Transforme
         Parameters
         ----------
         X
-            Data as for `fit`, with the features of the fit.
+            Data as for `fit`. Where both have names, features are matched by name: those that X lacks are missing,
+            those that the model does not know are left out, and their order does not matter.
         caller
             What to name in messages.
         integers
@@ -321,11 +362,11 @@ class FactorizationEstimator(Offers, ClassNamePrefixFeaturesOutMixin, Transforme
     def _data(self, X: Any, *, reset: bool, caller: str, integers: bool | None = None) -> Any:
         name = f"{type(self).__name__}.{caller}"
         data: BinaryMatrix | CountMatrix
+        takes_missing, remedy = self._missing_rule(caller)
         if self.declares.data == "bits":
             data = BinaryMatrix.build(X, caller=name)
         else:
             integers = self._needs_integers if integers is None else integers
-            takes_missing, remedy = self._missing_rule(caller)
             data = CountMatrix.build(
                 spread(X, self._engine, caller=name, integers=integers),
                 integers=integers,
@@ -334,7 +375,10 @@ class FactorizationEstimator(Offers, ClassNamePrefixFeaturesOutMixin, Transforme
                 allow_all_zero=not reset,
                 missing_remedy=remedy,
             )
-        check_columns(self, X, data, reset=reset)
+        if not reset and caller != "partial_fit" and named_otherwise(self, X, data):
+            data = aligned(self, data, takes_missing=takes_missing)
+        else:
+            check_columns(self, X, data, reset=reset)
         self._check_values(data, integers=bool(integers))
         return data
 
@@ -358,7 +402,7 @@ class FactorizationEstimator(Offers, ClassNamePrefixFeaturesOutMixin, Transforme
         Parameters
         ----------
         X
-            Data as for `fit`.
+            Data as for `fit`. Features that have names are matched by name; those that X lacks count as missing.
 
         Returns
         -------
@@ -369,7 +413,11 @@ class FactorizationEstimator(Offers, ClassNamePrefixFeaturesOutMixin, Transforme
         data = self.checked_data(X, caller="transform")
         self._say_what_is_empty(data)
         with self._compiling():
-            return self._activations(data)
+            return self._refit(data)
+
+    def _refit(self, data: Any) -> Floats:
+        """Activations of checked samples, as `transform` gives them."""
+        return self._activations(data)
 
     def inverse_transform(self, X: Any) -> Floats:
         """Compute the expected data of given activations.
@@ -392,6 +440,71 @@ class FactorizationEstimator(Offers, ClassNamePrefixFeaturesOutMixin, Transforme
                 " pass what transform gave."
             )
         return self.expected(activations)
+
+    def recommend(self, X: Any, n: int = 10, *, exclude_seen: bool = True) -> FeatureLists:
+        """List the most likely features of each sample: those of the highest expected values.
+
+        Parameters
+        ----------
+        X
+            Data as for `transform`, one row or many.
+        n
+            Length of the lists.
+        exclude_seen
+            Leave out features that a sample has already.
+
+        Returns
+        -------
+        FeatureLists
+            Positions, names and expected values (of bits: probabilities of a one), best first. Of a sample of which
+            nothing is known, the features that are most frequent in the training data, with their shares.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from partwise import PoissonNMF
+        >>> X = np.kron(np.eye(2), np.ones((6, 3)))
+        >>> model = PoissonNMF(2, random_state=0).fit(X)
+        >>> model.recommend([[1, 0, 0, 0, 0, 0]], n=2).positions.tolist()
+        [[1, 2]]
+        """
+        data = self.checked_data(X, caller="recommend")
+        with self._compiling():
+            activations = self._refit(data)
+        unknown = ~np.any(activations, axis=1)
+
+        def score(block: slice) -> Floats:
+            expected = np.asarray(self.expected(activations[block]), dtype=np.float64)
+            expected[unknown[block]] = self.feature_frequencies()
+            return expected
+
+        found = best_features(score, data, n, exclude_seen, self._engine())
+        return FeatureLists(*found, row_names(data), self.feature_labels())
+
+    def similar_features(self, features: Any, n: int = 10) -> FeatureLists:
+        """List the features that come from the same parts as a feature does.
+
+        Parameters
+        ----------
+        features
+            A name, a position, or several of them.
+        n
+            Length of the lists.
+
+        Returns
+        -------
+        FeatureLists
+            The features whose profiles over parts (how much each part makes of them in the training data) have the
+            highest cosines with that of each feature.
+        """
+        check_is_fitted(self, "components_")
+        names = self.feature_labels()
+        asked = [features] if isinstance(features, str | Integral) else list(features)
+        chosen = np.array([feature_position(names, one) for one in asked], dtype=np.int64)
+        itself = CountMatrix.build(np.arange(len(names)) == chosen[:, None], caller="similar_features")
+        alike = cosines(self.part_weights()[:, None] * self.feature_importance(), chosen)
+        found = best_features(lambda block: alike[block].copy(), itself, n, True, self._engine())
+        return FeatureLists(*found, [names[f] for f in chosen], names)
 
     @abstractmethod
     def score(self, X: Any, y: Any = None) -> float:
@@ -446,15 +559,15 @@ class FactorizationEstimator(Offers, ClassNamePrefixFeaturesOutMixin, Transforme
         return self.n_components_
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
-        """Names of the parts: those that they were given with, otherwise the estimator's name and a number.
+        """Names of the parts, the same as everywhere: those that they were given with, otherwise ``part k``.
 
         Parameters
         ----------
         input_features
             Not used; scikit-learn asks for it.
         """
-        names: NDArray[Any] | None = getattr(self, "component_names_", None)
-        return super().get_feature_names_out(input_features) if names is None else names.copy()
+        check_is_fitted(self, "components_")
+        return np.asarray(self.part_labels(), dtype=object)
 
     def __sklearn_clone__(self) -> Self:
         """An unfitted estimator with the same parameters; a cluster is not copied, but shared."""

@@ -1,19 +1,27 @@
-"""Names of features and parts: remembered in a fit, checked against new data."""
+"""Names of features and parts: remembered in a fit, and new data aligned to them."""
 
 from __future__ import annotations
 
-from typing import Any
+import warnings
+from dataclasses import replace
+from typing import Any, TypeVar
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils.validation import validate_data
 
 from partwise.core.data import SparseData
-from partwise.errors import InvalidInputError
+from partwise.errors import FeatureMatchWarning, InvalidInputError
+
+Data = TypeVar("Data", bound=SparseData)
+
+# Share of the features of a model that new data must have.
+_SMALLEST_SHARE = 0.1
 
 
 def check_columns(model: Any, X: Any, data: SparseData, *, reset: bool) -> None:
-    """Remember the features of the training data in a model, or refuse data that have others.
+    """Remember the features of the training data in a model, or refuse data whose number of features is another.
 
     Parameters
     ----------
@@ -28,10 +36,7 @@ def check_columns(model: Any, X: Any, data: SparseData, *, reset: bool) -> None:
     if labels is None or hasattr(X, "columns"):
         names, counts = np.unique([] if labels is None else labels, return_counts=True)
         if np.any(counts > 1):
-            name = str(names[np.argmax(counts)])
-            raise InvalidInputError(
-                f"{int(counts.max())} columns of X are called {name!r}: give each feature a name of its own."
-            )
+            _refuse_repeated(str(names[np.argmax(counts)]), int(counts.max()))
         # Arrays and frames: as every estimator of scikit-learn does. It does not know tables and AnnData.
         validate_data(model, X, reset=reset, skip_check_array=True)
         return
@@ -40,18 +45,138 @@ def check_columns(model: Any, X: Any, data: SparseData, *, reset: bool) -> None:
         model.n_features_in_ = n_features
         model.feature_names_in_ = labels.astype(object)
         return
+    known = getattr(model, "feature_names_in_", None)
     if n_features != model.n_features_in_:
         raise InvalidInputError(
             f"X has {n_features} features, but {type(model).__name__} is expecting {model.n_features_in_} features"
             " as input."
         )
-    known = getattr(model, "feature_names_in_", None)
     if known is not None and not np.array_equal(labels, known):
         at = int(np.argmax(labels.astype(object) != known))
         raise InvalidInputError(
             f"Column {at} of X is {str(labels[at])!r}, but {type(model).__name__} was fitted with {known[at]!r}"
             " there: bring the columns into the order of feature_names_in_."
         )
+
+
+def named_otherwise(model: Any, X: Any, data: SparseData) -> bool:
+    """Whether new data and a model have names of features that differ, so that the data have to be aligned by name."""
+    known, labels = getattr(model, "feature_names_in_", None), data.column_labels
+    if known is None or labels is None or data.by_rows:  # rows on disk are not written anew
+        return False
+    if hasattr(X, "columns") and not all(isinstance(name, str) for name in X.columns):
+        return False
+    return not np.array_equal(labels, known)
+
+
+def aligned(model: Any, data: Data, *, takes_missing: bool) -> Data:
+    """New data with the features of a model, in its order, matched by name.
+
+    Features that the data lack are missing in every row. Features that the model does not know are left out.
+
+    Parameters
+    ----------
+    model
+        The fitted estimator, whose features have names.
+    data
+        Checked data, whose features have names.
+    takes_missing
+        Whether the model takes missing cells of new samples.
+    """
+    known: NDArray[Any] = model.feature_names_in_
+    target = positions_of(known, np.asarray(data.column_labels))
+    taken, counts = np.unique(target[target >= 0], return_counts=True)
+    if np.any(counts > 1):
+        _refuse_repeated(str(known[taken[np.argmax(counts)]]), int(counts.max()))
+    absent = np.setdiff1d(np.arange(known.size), target).astype(np.int32)
+    n_matched, n_unknown = known.size - absent.size, int(np.sum(target < 0))
+    if n_matched < _SMALLEST_SHARE * known.size:
+        _refuse_few(model, data, n_matched)
+    if absent.size and not takes_missing:
+        raise InvalidInputError(
+            f"X lacks {absent.size} of the {known.size} features of this {type(model).__name__}, such as"
+            f" {known[absent[0]]!r}, and it takes no missing cells of new samples: add these features (zeros only where"
+            " nothing was counted), or refit its parts with PoissonNMF.from_components."
+        )
+    if absent.size or n_unknown:
+        lacking = f"; the other {absent.size} count as missing" if absent.size else ""
+        unknown = f"; {n_unknown} further features of X are left out" if n_unknown else ""
+        told = f"X has {n_matched} of the {known.size} features of the model{lacking}{unknown}."
+        warnings.warn(told, FeatureMatchWarning, stacklevel=5)
+    n_rows = data.shape[0]
+    indptr, indices, values = _moved(data.indptr, data.indices, data.values, target)
+    hidden = _moved(data.missing_indptr, data.missing_indices, np.ones(data.n_missing, np.bool_), target)[:2]
+    if absent.size:
+        hidden = _with_columns(*hidden, absent)
+    return replace(
+        data,
+        shape=(n_rows, known.size),
+        indptr=indptr,
+        indices=indices,
+        values=values,
+        missing_indptr=hidden[0],
+        missing_indices=hidden[1],
+        column_labels=known.astype(np.str_),
+    )
+
+
+def positions_of(known: NDArray[Any], labels: NDArray[Any]) -> NDArray[np.int64]:
+    """Position of each label among known names, -1 where there is none; a name must not stand there twice."""
+    places: dict[str, int] = {}
+    for place, name in enumerate(known):
+        if places.setdefault(str(name), place) != place:
+            places[str(name)] = -2
+    found = np.array([places.get(str(name), -1) for name in labels], dtype=np.int64)
+    if np.any(found == -2):
+        name = str(labels[np.argmax(found == -2)])
+        raise InvalidInputError(f"the model has the feature {name!r} twice, so that columns cannot be matched by name.")
+    return found
+
+
+def feature_position(names: list[str], feature: Any) -> int:
+    """Position of a feature that was named, or given by its position."""
+    if not isinstance(feature, str) and 0 <= int(feature) < len(names):
+        return int(feature)
+    if str(feature) not in names:
+        raise InvalidInputError(f"there is no feature {feature!r}: give a name, or a position below {len(names)}.")
+    return names.index(str(feature))
+
+
+def _moved(indptr: Any, indices: Any, values: Any, target: NDArray[np.int64]) -> tuple[Any, Any, Any]:
+    """CSR arrays with columns at new positions, those at -1 left out."""
+    places = target[indices]
+    kept = places >= 0
+    kept_before = np.concatenate(([0], np.cumsum(kept)))
+    moved = sp.csr_array(
+        (values[kept], places[kept], kept_before[indptr]), shape=(indptr.size - 1, int(target.max(initial=0)) + 1)
+    )
+    moved.sort_indices()
+    return moved.indptr.astype(np.int64), moved.indices.astype(np.int32), moved.data
+
+
+def _with_columns(indptr: Any, indices: Any, columns: Any) -> tuple[Any, Any]:
+    """A pattern in CSR with some columns, of which it has none yet, filled in every row."""
+    n_rows = indptr.size - 1
+    if not indices.size:  # the usual case, and the one of most cells
+        return np.arange(n_rows + 1, dtype=np.int64) * columns.size, np.tile(columns, n_rows)
+    rows = np.concatenate((np.repeat(np.arange(n_rows), np.diff(indptr)), np.repeat(np.arange(n_rows), columns.size)))
+    joined = np.concatenate((indices, np.tile(columns, n_rows)))
+    return indptr + np.arange(n_rows + 1) * columns.size, joined[np.lexsort((joined, rows))].astype(np.int32)
+
+
+def _refuse_repeated(name: str, count: int) -> None:
+    raise InvalidInputError(f"{count} columns of X are called {name!r}: give each feature a name of its own.")
+
+
+def _refuse_few(model: Any, data: SparseData, n_matched: int) -> None:
+    known, labels, rows = model.feature_names_in_, data.column_labels, data.row_labels
+    remedy = "use the same kind of names"
+    if rows is not None and np.isin(rows, known.astype(np.str_)).sum() >= _SMALLEST_SHARE * known.size:
+        remedy = "the rows of X have such names, so swap rows and columns (--transpose)"
+    raise InvalidInputError(
+        f"X has {n_matched} of the {known.size} features of this {type(model).__name__}, too few to go on: the model"
+        f" has names such as {known[0]!r}, and X such as {str(labels[0]) if labels is not None else ''!r}; {remedy}."
+    )
 
 
 def given_names(

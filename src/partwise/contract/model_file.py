@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -88,6 +89,11 @@ def _pack(name: str, value: Any, arrays: dict[str, Any]) -> Any:
         return {"kind": "status", "value": asdict(value)}
     if isinstance(value, tuple | list):
         return {"kind": "tuple", "items": [_pack(f"{name}/{at}", item, arrays) for at, item in enumerate(value)]}
+    if isinstance(value, Mapping):
+        items = {str(key): _pack(f"{name}/{key}", item, arrays) for key, item in value.items()}
+        return {"kind": "mapping", "items": items}
+    if isinstance(value, os.PathLike):
+        return {"kind": "value", "value": os.fspath(value)}
     if hasattr(value, "__array__"):
         return _pack(name, np.asarray(value), arrays)
     if hasattr(value, "to_plain"):
@@ -195,6 +201,10 @@ def check_common(model: Any) -> None:
     for names, size in (("feature_names_in_", shape[1]), ("component_names_", shape[0])):
         if hasattr(model, names) and getattr(model, names).shape != (size,):
             raise ValueError(f"its {names} are {getattr(model, names).size} names for {size}")
+    if hasattr(model, "presence_prior_"):
+        check_array_is(model.presence_prior_, "presence_prior_", shape[:1])
+        if np.any(model.presence_prior_ > 1):
+            raise ValueError("its presence_prior_ holds numbers above 1")
     if not isinstance(model.trace_, Trace) or not isinstance(model.status_, Status):
         raise ValueError("its trace or its status is of another kind")
 
@@ -224,6 +234,8 @@ def _unpack(name: str, note: Any, arrays: dict[str, Any]) -> Any:
         return status
     if kind == "tuple":
         return tuple(_unpack(f"{name}/{at}", item, arrays) for at, item in enumerate(note["items"]))
+    if kind == "mapping":
+        return {str(key): _unpack(f"{name}/{key}", item, arrays) for key, item in note["items"].items()}
     if kind == "value" and (note["value"] is None or isinstance(note["value"], bool | int | float | str)):
         return note["value"]
     raise ValueError(f"unknown kind {kind!r} of {name}")

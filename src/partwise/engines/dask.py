@@ -333,6 +333,8 @@ class DaskEngine:
         """Where workers find the data, written on first use, and what they make of them."""
         if isinstance(data, MappedCounts):
             return str(data.folder.absolute()), data.checksum, None
+        if isinstance(data, SparseData):
+            data = data.unweighted
         if data not in self._folders:
             folder = self.folder / f"data-{uuid.uuid4().hex}"
             matrix: SparseData = data if isinstance(data, SparseData) else data.matrix

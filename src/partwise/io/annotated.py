@@ -81,7 +81,8 @@ def _receive(stream: io.BufferedReader, path: Path, kind: str) -> tuple[Plan, li
             raise ValueError(answer["failed"])
         rows, columns = answer["shape"]
         arrays = [_receive_array(stream, dtype, shape) for dtype, shape in answer["arrays"]]
-        return Plan(answer["kind"], (rows, columns), [], answer["rows"], answer["columns"]), arrays
+        names = answer["rows"], answer["columns"], answer["obs"]
+        return Plan(answer["kind"], (rows, columns), [], *names), arrays
 
 
 def _receive_array(stream: io.BufferedReader, dtype: str, shape: list[int]) -> Array:
@@ -109,6 +110,9 @@ def _table(found: Plan, arrays: list[Array], path: Path, limit: int) -> Table:
         row_labels=label_array(found.rows, path, limit),
         column_labels=label_array(found.columns, path, limit),
         source=str(path),
+        metadata={
+            name: np.array([*categories, ""], dtype=np.str_)[codes] for name, (categories, codes) in found.obs.items()
+        },
     )
 
 

@@ -25,6 +25,10 @@ _AMOUNT = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([kmgt]?)(?:i?b)?", re.IGNORECASE
 _LARGEST_DEFLATE_RATIO = 1032
 _CHUNK = 2**20
 FRESH_COPY = "fetch a fresh copy or write it again"
+COUNT_FIRST = "count words first, with `partwise count` or partwise.count_texts (or CountVectorizer of scikit-learn)"
+"""What to do with raw text where counts are expected."""
+_FEWEST_WORDS = 3
+_LONGEST_WORD = 80
 
 
 def bytes_allowed(memory_limit: int | float | str | None = None) -> int:
@@ -115,6 +119,11 @@ def bad_file(path: Path, what: str, remedy: str = FRESH_COPY) -> FileFormatError
     return FileFormatError(f"cannot read {path}: {what}; {remedy}.")
 
 
+def is_prose(text: str) -> bool:
+    """Whether a cell looks like a document rather than a name or a mistyped number."""
+    return len(text) > _LONGEST_WORD or len(text.split(None, _FEWEST_WORDS)) > _FEWEST_WORDS
+
+
 def check_regular(path: Path) -> None:
     """Raise a clear error unless ``path`` is an ordinary file."""
     check_name(path)
@@ -175,21 +184,23 @@ def open_binary(path: Path) -> BinaryIO:
     return path.open("rb")
 
 
-def text_lines(path: Path, limit: int) -> Iterator[str]:
-    """Lines of UTF-8 text with their ends, decompressed as they are read; a line beyond all reason is refused."""
-    for _, text in text_chunks(path, limit):
+def text_lines(path: Path, limit: int, encoding: str = "utf-8") -> Iterator[str]:
+    """Lines of text with their ends, decompressed as they are read; a line beyond all reason is refused."""
+    for _, text in text_chunks(path, limit, encoding):
         yield from io.StringIO(text, newline="")
 
 
-def text_chunks(path: Path, limit: int) -> Iterator[tuple[int, str]]:
-    """Pieces of UTF-8 text that end at line ends, each with the number of lines before it."""
+def text_chunks(path: Path, limit: int, encoding: str = "utf-8") -> Iterator[tuple[int, str]]:
+    """Pieces of text that end at line ends, each with the number of lines before it."""
     before = 0
     for chunk in byte_chunks(path, limit, _CHUNK):
         try:
-            text = chunk.decode("utf-8")
+            text = chunk.decode(encoding)
         except UnicodeDecodeError as error:
             line = before + 1 + chunk.count(b"\n", 0, error.start)
-            raise bad_file(path, f"line {line} is not UTF-8 text", "save it with UTF-8 encoding") from error
+            raise bad_file(
+                path, f"line {line} is not {encoding.upper()} text", "save it with UTF-8 encoding"
+            ) from error
         yield before, text if before else text.removeprefix("\ufeff")
         before += chunk.count(b"\n")
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from partwise.errors import FileFormatError, InvalidInputError
 from partwise.io.reading import ReadOptions
-from partwise.io.source import bad_file, text_chunks
+from partwise.io.source import COUNT_FIRST, bad_file, is_prose, text_chunks
 from partwise.io.sparse import Array
 
 # Whole numbers beyond this have gaps in float64; longer texts are no counts at all.
@@ -25,7 +25,7 @@ _LARGEST_EXACT, _LONGEST_WHOLE = 2.0**53, 300
 _LARGEST = np.iinfo(np.int64).max
 _LONE_SIGN = re.compile(rb"[+-](?![0-9])")
 MISSING = frozenset(["", "NA", "N/A", "NaN", "nan", "NAN", "null", "NULL"])
-_DELIMITERS = {".csv": ",", ".tsv": "\t"}
+_DELIMITERS = {".csv": ",", ".tsv": "\t", ".txt": "\t"}
 _BATCH = 2**13
 # Stands for an empty cell; a text that holds it is parsed the other way.
 _NEVER = b"-9223372036854775807"
@@ -125,6 +125,9 @@ class CellReader:
                     yield first_before + rows.line_num, cells
         except csv.Error as error:
             number = first_before + rows.line_num
+            if "field larger" in str(error):
+                told = f"line {number} has a field of more than {csv.field_size_limit():,} characters, as raw text has"
+                raise bad_file(self.path, told, COUNT_FIRST) from error
             raise bad_file(self.path, f"line {number} is not valid CSV ({error})", "correct that line") from error
 
 
@@ -137,6 +140,8 @@ def _ragged(path: Path, line: int, found: int, expected: int) -> FileFormatError
 
 def not_a_number(path: Path, place: str, text: str, hint: str = "") -> FileFormatError:
     """The error for a cell that `parse_numbers` refuses."""
+    if is_prose(text):
+        return bad_file(path, f"{place} holds {text[:40]!r}…, which looks like raw text", COUNT_FIRST)
     remedy = f"write a number, or leave the cell empty if it is missing{hint}"
     if is_rounded(text):
         return bad_file(path, f"{place} holds {text[:40]}, which is above 2^53 and would be rounded", "scale it down")

@@ -103,6 +103,8 @@ class NewRows(Record):
         Marginal log-likelihood of new rows in nats per token, activations integrated out; NaN without a prior.
     seconds
         Time of all that.
+    rows
+        Log probability of each row's predicted tokens, in nats; empty for bits.
     """
 
     completion: float
@@ -110,6 +112,7 @@ class NewRows(Record):
     likelihood: float
     likelihood_error: float
     seconds: float
+    rows: Floats = field(repr=False)
 
     def found(self) -> str:
         """Document completion of new rows."""

@@ -11,23 +11,36 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from partwise._registry import model_names
-from partwise.cli.describe import fit_line, model_facts, part_lines
-from partwise.cli.files import check_outputs, check_table_name, part_names, write_activations, write_parts
-from partwise.cli.models import build_estimator, find_model, fixed_settings, in_order_of, option_name, read_parts
-from partwise.cli.options import DataFile, EngineArguments, ProgressBar, Seed, Threads, option
+from partwise.cli.describe import consensus_facts, fit_line, model_facts, part_lines
+from partwise.cli.files import (
+    batch_argument,
+    check_outputs,
+    check_table_name,
+    part_names,
+    write_activations,
+    write_parts,
+)
+from partwise.cli.models import build_estimator, find_model, fixed_settings, option_name, read_parts, refitted
+from partwise.cli.options import Batch, DataFile, EngineArguments, ProgressBar, Seed, Threads, option
 from partwise.cli.output import Outcome, say
+from partwise.cli.presence import write_presence
 from partwise.cli.reading import ReadArguments, table_size
 
 if TYPE_CHECKING:
     from partwise.io import Table
+    from partwise.restarts import Consensus
     from partwise.storage.csr_folder import MappedCounts
 
 EXAMPLES = (
     "partwise fit counts.npz -o topics.partwise --components 10 --seed 1",
     "partwise fit counts.npz -o topics.partwise -k 10 --activations activations.csv --parts parts.csv",
     "partwise fit counts.npz -o topics.partwise -k 10 --checkpoint fit.checkpoint --resume",
+    "partwise fit counts.npz -o topics.partwise -k 10 --batch groups.csv",
+    "partwise fit counts.npz -o topics.partwise -k 10 --consensus --n-restarts 20",
     "partwise fit counts.npz -o topics.partwise -k 10 --engine dask --threads 2",
     "partwise fit catalogue.tsv --transpose -o refit.partwise --components-file signatures.tsv",
+    "partwise fit catalogue.tsv --transpose -o refit.partwise --components-file signatures.tsv --presence "
+    "--intervals intervals.csv",
 )
 
 _CHECKPOINT_SECONDS = 60.0
@@ -44,7 +57,7 @@ class ModelArguments:
         "--model",
         metavar="NAME",
         autocompletion=lambda: list(model_names()),
-        help=f"Which model to fit: {', '.join(sorted(model_names()))}.",
+        help=f"Which model to fit: {', '.join(sorted(model_names()))} (lda: topics, the same as allocation).",
     )
     components: int | None = option(
         None,
@@ -74,12 +87,35 @@ class ModelArguments:
         metavar="FILE",
         help="Keep these parts and fit only activations: a table of features x parts, or a model file.",
     )
+    presence: bool = option(
+        False, "--presence", help="With --components-file: find out which parts are present in each sample."
+    )
+    allow: list[str] | None = option(
+        None, "--allow", metavar="PART", help="With --presence: only parts so named may be present; may be repeated."
+    )
+    forbid: list[str] | None = option(
+        None, "--forbid", metavar="PART", help="With --presence: a part that is not present; may be repeated."
+    )
+    always: list[str] | None = option(
+        None, "--always", metavar="PART", help="With --presence: a part that is always present; may be repeated."
+    )
+
+    n_restarts: int | None = option(
+        None, "--n-restarts", metavar="N", min=2, help="Random starts of --consensus; 50 by default."
+    )
+    consensus: bool = option(
+        False, "--consensus", help="Fit from many random starts and keep the parts that the fits agree on."
+    )
 
     def estimator(self, running: dict[str, Any]) -> Any:
         """The estimator, with further parameters that say how it runs; None leaves a default."""
         cls, fixed = find_model(self.model), fixed_settings(self.model)
         own = {name: getattr(self, name) for name in ("inference", "init", "max_iter", "tol")}
         options = {"n_components": self.components, **own, **running, **fixed}
+        for name, needed in (("presence", "components_file"), ("allow", "presence"), ("forbid", "presence"),
+                             ("always", "presence")):  # fmt: skip
+            if getattr(self, name) and not getattr(self, needed):
+                raise typer.BadParameter(f"it needs {option_name(needed)}.", param_hint=option_name(name))
         if self.components_file is not None:
             if not cls.declares.given_parts:
                 raise typer.BadParameter(f"{cls.__name__} cannot take given parts.", param_hint="--components-file")
@@ -89,22 +125,20 @@ class ModelArguments:
                     raise typer.BadParameter(why, param_hint=option_name(name))
         return build_estimator(cls, options, self.settings or (), self.preset)
 
-    def fitted(self, estimator: Any, table: Table | MappedCounts) -> Any:
-        """The estimator, fitted to data or made of the parts that were given."""
+    def fitted(self, estimator: Any, table: Table | MappedCounts, given: dict[str, Any]) -> Any:
+        """The estimator, fitted to data (with further arguments of `fit`) or made of the parts that were given."""
         if self.components_file is None:
             from partwise.errors import InterruptedFitWarning
 
             with warnings.catch_warnings():
                 # Said at the end, with the name of the file.
                 warnings.simplefilter("ignore", InterruptedFitWarning)
-                return estimator.fit(table)
-        given = read_parts(self.components_file)
-        components = in_order_of(given, table, self.components_file)
-        parameters = {name: value for name, value in estimator.get_params(deep=False).items() if name != "n_components"}
-        names = table.column_labels if table.column_labels is not None else given.feature_names
-        return type(estimator).from_components(
-            components, feature_names=names, component_names=given.part_names, **parameters
-        )
+                return estimator.fit(table, **given)
+        if given:
+            raise typer.BadParameter("with --components-file there is nothing to fit: drop it.", param_hint="--batch")
+        rules = {"presence": True, "allowed": self.allow, "forbidden": self.forbid or (), "always": self.always or ()}
+        parts = read_parts(self.components_file)
+        return refitted(estimator, parts, table, self.components_file, **(rules if self.presence else {}))
 
 
 @dataclass(frozen=True)
@@ -164,7 +198,11 @@ def command(
     activations: Path | None = typer.Option(
         None, "--activations", metavar="FILE", help="Write the table of samples x parts."
     ),
+    intervals: Path | None = typer.Option(
+        None, "--intervals", metavar="FILE", help="With --presence: write presence, activation and its interval."
+    ),
     parts: Path | None = typer.Option(None, "--parts", metavar="FILE", help="Write the table of features x parts."),
+    batch: Batch = None,
     checkpoints: CheckpointArguments,
     engine: EngineArguments,
     seed: Seed = 0,
@@ -179,40 +217,77 @@ def command(
     than a minute is kept in MODEL.checkpoint until it is done.
     """
     running = {"random_state": seed, "n_jobs": threads, "engine": engine.chosen(), "progress": progress}
-    given_parts = chosen.components_file is not None
-    if given_parts and checkpoints.resume:
-        raise typer.BadParameter("with --components-file there are no parts to fit: drop it.", param_hint="--resume")
-    tables = {"--activations": activations, "--parts": parts}
-    for name, path in tables.items():
-        check_table_name(name, path)
-    checkpoint = None if given_parts else checkpoints.file(output)
+    estimator, checkpoint = _prepared(chosen, checkpoints, output, running)
+    tables = {"--activations": activations, "--intervals": intervals, "--parts": parts}
+    _check_tables(chosen, tables)
     check_outputs({"--output": output, **tables, "--checkpoint": checkpoint}, [data, chosen.components_file])
-    kept = {"checkpoint": checkpoints.checkpoint, "resume": None} if given_parts else checkpoints.parameters(output)
-    estimator = chosen.estimator({**running, **kept})
     table = reading.open(data)
     start = time.perf_counter()
-    fitted = chosen.fitted(estimator, table)
+    batches = batch_argument(estimator, batch, table)
+    agreed = _consensus(chosen, estimator, table, batches)
+    fitted = chosen.fitted(estimator, table, batches) if agreed is None else agreed.model
     seconds = time.perf_counter() - start
     interrupted = fitted.status_.code == "interrupted"
     _save(fitted, output, checkpoint)
-    if not (interrupted or given_parts):
+    if checkpoint is not None and not interrupted:
         checkpoints.remove(output)
     size, names = table_size(table), part_names(fitted)
     if parts is not None:
         write_parts(parts, fitted.components_, fitted.known_features, names)
-    if activations is not None and not interrupted:
+    lines = part_lines(fitted)
+    if chosen.presence:
+        lines = write_presence(fitted, table, activations, intervals, names)
+    elif activations is not None and not interrupted:
         # Those of the fit, where only the fit knows what to make of missing cells.
         of_fit = fitted.declares.missing == "fit" and size["n_missing"] > 0
-        write_activations(activations, fitted.kept_activations if of_fit else fitted.transform(table), table, names)
+        write_activations(
+            activations, fitted.kept_activations if of_fit else fitted.transform(table, **batches), table, names
+        )
     facts = model_facts(fitted)
     heading = [f"{type(fitted).__name__}: {fitted.status_}", f"{fit_line(facts)}, {seconds:.1f} s"]
-    written = [path for path in (output, parts, None if interrupted else activations) if path is not None]
+    if agreed is not None:
+        heading = [str(agreed), f"Restarts that found each part: {', '.join(map(str, agreed.members))}."]
+        facts["consensus"] = consensus_facts(agreed)
+    written = [path for path in (output, parts, intervals, None if interrupted else activations) if path is not None]
     return Outcome(
         {"data": {"source": table.source, **size}, **facts, "seconds": seconds, "written": written},
-        [*heading, *part_lines(fitted)],
+        [*heading, *lines],
         written,
         failure=_interrupted_sentence(fitted.n_iter_, output, checkpoint, activations) if interrupted else "",
     )
+
+
+def _check_tables(chosen: ModelArguments, tables: dict[str, Path | None]) -> None:
+    if tables["--intervals"] is not None and not chosen.presence:
+        raise typer.BadParameter("it needs --presence.", param_hint="--intervals")
+    for name, path in tables.items():
+        check_table_name(name, path)
+
+
+def _prepared(
+    chosen: ModelArguments, checkpoints: CheckpointArguments, output: Path, running: dict[str, Any]
+) -> tuple[Any, Path | None]:
+    """The estimator, and where its fit is kept meanwhile: nowhere if there is no single fit to resume."""
+    if chosen.components_file is None and not chosen.consensus:
+        return chosen.estimator({**running, **checkpoints.parameters(output)}), checkpoints.file(output)
+    if checkpoints.resume:
+        raise typer.BadParameter(
+            "with --components-file or --consensus there is no single fit to resume: drop it.", param_hint="--resume"
+        )
+    return chosen.estimator({**running, "checkpoint": checkpoints.checkpoint, "resume": None}), None
+
+
+def _consensus(chosen: ModelArguments, estimator: Any, table: Any, batches: dict[str, Any]) -> Consensus | None:
+    """The consensus of many restarts, where it is asked for."""
+    if not chosen.consensus:
+        if chosen.n_restarts is not None:
+            raise typer.BadParameter("it needs --consensus.", param_hint="--n-restarts")
+        return None
+    from partwise.restarts import consensus
+
+    if chosen.components_file is not None or estimator.checkpoint is not None:
+        raise typer.BadParameter("it takes neither --components-file nor --checkpoint.", param_hint="--consensus")
+    return consensus(estimator, table, n_restarts=chosen.n_restarts or 50, **batches)
 
 
 def _save(fitted: Any, output: Path, checkpoint: Path | None) -> None:

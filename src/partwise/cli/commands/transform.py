@@ -8,9 +8,16 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from partwise.cli.describe import model_facts
-from partwise.cli.files import check_outputs, check_table_name, part_names, write_activations
+from partwise.cli.files import (
+    batch_argument,
+    check_outputs,
+    check_table_name,
+    part_names,
+    write_activations,
+    write_intervals,
+)
 from partwise.cli.models import opened_model
-from partwise.cli.options import DataFile, ModelFile, ProgressBar, Threads
+from partwise.cli.options import Batch, DataFile, ModelFile, ProgressBar, Threads
 from partwise.cli.output import Outcome
 from partwise.cli.reading import ReadArguments
 
@@ -21,6 +28,7 @@ if TYPE_CHECKING:
 EXAMPLES = (
     "partwise transform topics.partwise new_counts.npz -o activations.csv",
     "partwise transform topics.partwise new_counts.npz -o new.h5ad --errors errors.csv",
+    "partwise transform topics.partwise new_counts.npz -o activations.csv --allocations allocations.csv",
 )
 
 
@@ -33,6 +41,16 @@ def command(
     errors: Path | None = typer.Option(
         None, "--errors", metavar="FILE", help="Write standard errors of the activations, too."
     ),
+    intervals: Path | None = typer.Option(
+        None, "--intervals", metavar="FILE", help="Write which parts are present, with probabilities and intervals."
+    ),
+    allocations: Path | None = typer.Option(
+        None,
+        "--allocations",
+        metavar="FILE",
+        help="Write the probability that each part made the counts of a cell, one line per cell.",
+    ),
+    batch: Batch = None,
     threads: Threads = 1,
     progress: ProgressBar = None,
     *,
@@ -46,11 +64,13 @@ def command(
     as_anndata = output.suffix.lower() == ".h5ad"
     if not as_anndata:
         check_table_name("--output", output)
-    check_table_name("--errors", errors)
-    check_outputs({"--output": output, "--errors": errors}, [model, None if as_anndata else data])
+    check_table_name("--allocations", allocations)
+    check_outputs(
+        {"--output": output, "--errors": errors, "--allocations": allocations}, [model, None if as_anndata else data]
+    )
     fitted = opened_model(model, threads, progress)
     table = reading.open(data)
-    activations = fitted.transform(table)
+    activations = fitted.transform(table, **batch_argument(fitted, batch, table))
     parts = part_names(fitted)
     if as_anndata:
         _write_h5ad(output, fitted, table, activations, data if _is_base(data, reading) else None)
@@ -58,8 +78,23 @@ def command(
         write_activations(output, activations, table, parts)
     if errors is not None:
         write_activations(errors, fitted.activation_errors(table), table, parts)
+    if intervals is not None:
+        write_intervals(intervals, _of_counts(fitted, "--intervals").presence(table), table)
+    if allocations is not None:
+        _write_allocations(allocations, fitted, table)
     size = {"n_samples": activations.shape[0], "n_components": activations.shape[1]}
-    return Outcome({"model": model, "data": data, **size, "output": output, "errors": errors}, written=[output, errors])
+    return Outcome(
+        {
+            "model": model,
+            "data": data,
+            **size,
+            "output": output,
+            "errors": errors,
+            "intervals": intervals,
+            "allocations": allocations,
+        },
+        written=[output, errors, intervals, allocations],
+    )
 
 
 def _is_base(data: Path, reading: ReadArguments) -> bool:
@@ -77,10 +112,38 @@ def _write_h5ad(path: Path, model: Any, table: Table | MappedCounts, activations
     write_h5ad(
         path,
         activations=activations,
-        dictionary=model.components_.T,
+        dictionary=_dictionary(model, table),
         metadata=model_facts(model),
         row_labels=table.row_labels,
         column_labels=table.column_labels,
         base=base,
         **own,
     )
+
+
+def _write_allocations(path: Path, model: Any, table: Table | MappedCounts) -> None:
+    from partwise.io import write_columns
+
+    write_columns(path, _of_counts(model, "--allocations").allocate(table).table())
+
+
+def _of_counts(model: Any, option: str) -> Any:
+    """The model, if it is one of counts."""
+    from partwise.contract import CountModel
+
+    if not isinstance(model, CountModel):
+        raise typer.BadParameter(f"{type(model).__name__} is no model of counts: drop it.", param_hint=option)
+    return model
+
+
+def _dictionary(model: Any, table: Table | MappedCounts) -> Any:
+    """The parts for the features of the table; features that the model does not know are NaN."""
+    import numpy as np
+
+    from partwise.contract.features import positions_of
+
+    labels, known = table.column_labels, model.known_features
+    if labels is None or known is None or np.array_equal(labels, known):
+        return model.components_.T
+    places = positions_of(known, labels)
+    return np.where(places[:, None] >= 0, model.components_.T[places], np.nan)

@@ -1,0 +1,72 @@
+"""``partwise recommend``: the features that each sample is most likely to have next."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import typer
+
+from partwise.cli.files import check_outputs, check_table_name
+from partwise.cli.models import opened_model
+from partwise.cli.options import DataFile, ModelFile, OnlyRows, ProgressBar, Threads
+from partwise.cli.output import Outcome
+from partwise.cli.reading import ReadArguments, row_positions
+
+EXAMPLES = (
+    "partwise recommend topics.partwise counts.npz -o lists.csv",
+    "partwise recommend topics.partwise counts.npz --top 5 --row 0 --row 3",
+    "partwise recommend topics.partwise new_counts.npz --top 20 -o lists.csv --threads 2",
+)
+
+
+def command(
+    model: ModelFile,
+    data: DataFile,
+    output: Path | None = typer.Option(
+        None, "--output", "-o", metavar="FILE", help="Table to write, one line per row and place: .csv, .tsv, .parquet."
+    ),
+    top: int = typer.Option(10, "--top", "-n", metavar="N", min=1, help="Length of the lists."),
+    row: OnlyRows = None,
+    seen: bool = typer.Option(False, "--seen", help="Let lists name features that a row has already, too."),
+    threads: Threads = 1,
+    progress: ProgressBar = None,
+    *,
+    reading: ReadArguments,
+) -> Outcome:
+    """List the likeliest features that samples do not have yet.
+
+    The order is that of the expected counts (of bits: the probabilities of a one). A sample without counts gets the
+    most frequent features of the training data. Features are matched by name; the parts stay as they are.
+    """
+    check_table_name("--output", output)
+    check_outputs({"--output": output}, [model, data])
+    fitted = opened_model(model, threads, progress)
+    table = reading.read(data)
+    checked = fitted.checked_data(table, caller="recommend")
+    if row:
+        import numpy as np
+
+        positions = row_positions(table.row_labels, table.shape[0], row)
+        pieces = [fitted.recommend(checked.rows(n, n + 1), top, exclude_seen=not seen).columns() for n in positions]
+        names = table.row_labels if table.row_labels is not None else np.arange(table.shape[0])
+        for n, piece in zip(positions, pieces, strict=True):
+            piece["sample"] = [str(names[n])] * len(piece["place"])
+        columns = {name: [value for piece in pieces for value in piece[name]] for name in pieces[0]}
+    else:
+        columns = fitted.recommend(checked, top, exclude_seen=not seen).columns()
+    facts = {
+        "model": model,
+        "data": data,
+        "n_samples": len(row or ()) or table.shape[0],
+        "n_lines": len(columns["place"]),
+    }
+    if output is not None:
+        from partwise.io import write_columns
+
+        write_columns(output, columns)
+        return Outcome({**facts, "output": output}, written=[output])
+    lines = [
+        (sample, str(place), feature, f"{value:.6g}")
+        for sample, place, feature, value in zip(*columns.values(), strict=True)
+    ]
+    return Outcome({**facts, **columns, "output": None}, lines)

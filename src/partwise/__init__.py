@@ -21,9 +21,13 @@ if TYPE_CHECKING:  # and __all__: the same names for type checkers and editors; 
         gamma_poisson,
         likelihood,
         metrics,
+        pl,
         plotting,
         refit,
+        restarts,
         selection,
+        text,
+        tl,
     )
     from partwise.allocation.estimator import AllocationNMF
     from partwise.binary.estimator import BinaryNMF
@@ -38,10 +42,13 @@ if TYPE_CHECKING:  # and __all__: the same names for type checkers and editors; 
     from partwise.gamma_poisson.estimator import GammaPoissonNMF
     from partwise.io import read
     from partwise.io.table import Table
+    from partwise.negative_binomial.estimator import NegativeBinomialNMF
     from partwise.poisson.estimator import PoissonNMF
     from partwise.refit.matching import match
     from partwise.reporting.page import report
+    from partwise.restarts.consensus import consensus
     from partwise.storage.on_disk import on_disk
+    from partwise.text.counting import count_texts
 
 __all__ = [
     "AllocationNMF",
@@ -53,13 +60,16 @@ __all__ = [
     "EmpiricalBayesPoissonNMF",
     "GammaPoissonNMF",
     "LogisticPCA",
+    "NegativeBinomialNMF",
     "PoissonNMF",
     "Table",
     "__version__",
     "allocation",
     "as_table",
     "bridges",
+    "consensus",
     "contract",
+    "count_texts",
     "datasets",
     "ebpm",
     "errors",
@@ -69,11 +79,15 @@ __all__ = [
     "match",
     "metrics",
     "on_disk",
+    "pl",
     "plotting",
     "read",
     "refit",
     "report",
+    "restarts",
     "selection",
+    "text",
+    "tl",
 ]
 
 

@@ -25,6 +25,8 @@ class RegisteredModel(NamedTuple):
 
     address: str
     names: tuple[str, ...]
+    also: tuple[str, ...] = ()
+    """Names under which people look for it."""
 
     @property
     def class_name(self) -> str:
@@ -35,9 +37,10 @@ class RegisteredModel(NamedTuple):
 # A new family is one line here (and one in __init__.py for type checkers and editors).
 BUILT_IN: tuple[RegisteredModel, ...] = (
     RegisteredModel("partwise.poisson.estimator:PoissonNMF", ("poisson",)),
+    RegisteredModel("partwise.negative_binomial.estimator:NegativeBinomialNMF", ("negative-binomial",)),
     RegisteredModel("partwise.gamma_poisson.estimator:GammaPoissonNMF", ("gamma-poisson",)),
     RegisteredModel("partwise.gamma_poisson.beta_gamma:BetaGammaPFA", ("beta-gamma-pfa",)),
-    RegisteredModel("partwise.allocation.estimator:AllocationNMF", ("allocation",)),
+    RegisteredModel("partwise.allocation.estimator:AllocationNMF", ("allocation",), ("lda",)),
     RegisteredModel("partwise.empirical_bayes.estimator:EmpiricalBayesPoissonNMF", ("empirical-bayes-poisson",)),
     RegisteredModel("partwise.binary.estimator:BinaryNMF", ("binary", "beta-dir", "dir-beta", "dir-dir")),
     RegisteredModel("partwise.binary.logistic_pca:LogisticPCA", ("logistic-pca",)),
@@ -53,7 +56,9 @@ PUBLIC: Mapping[str, str] = MappingProxyType(
         "Table": "partwise.io.table:Table",
         "as_table": "partwise.core.coerce:as_table",
         "bridges": "partwise.bridges",
+        "consensus": "partwise.restarts.consensus:consensus",
         "contract": "partwise.contract",
+        "count_texts": "partwise.text.counting:count_texts",
         "datasets": "partwise.datasets",
         "ebpm": "partwise.empirical_bayes.means:ebpm",
         "errors": "partwise.errors",
@@ -63,11 +68,15 @@ PUBLIC: Mapping[str, str] = MappingProxyType(
         "match": "partwise.refit.matching:match",
         "metrics": "partwise.metrics",
         "on_disk": "partwise.storage.on_disk:on_disk",
+        "pl": "partwise.pl",
         "plotting": "partwise.plotting",
         "read": "partwise.io:read",
         "refit": "partwise.refit",
+        "restarts": "partwise.restarts",
         "report": "partwise.reporting.page:report",
         "selection": "partwise.selection",
+        "tl": "partwise.tl",
+        "text": "partwise.text",
     }
 )
 """Everything that ``partwise.<name>`` offers."""
@@ -77,7 +86,7 @@ PUBLIC: Mapping[str, str] = MappingProxyType(
 def registered_models() -> tuple[RegisteredModel, ...]:
     """All models: those of partwise, then those of other distributions, which cannot replace ours."""
     found = {model.address: model for model in BUILT_IN}
-    taken = {name for model in BUILT_IN for name in (*model.names, model.class_name)}
+    taken = {name for model in BUILT_IN for name in (*model.names, *model.also, model.class_name)}
     for point in sorted(entry_points(group=GROUP), key=lambda point: (point.name, point.value)):
         address = point.value.replace(" ", "")
         own = found.get(address, RegisteredModel(address, ()))
@@ -94,7 +103,7 @@ def model_names() -> dict[str, str]:
     >>> model_names()["poisson"], model_names()["dir-beta"]
     ('PoissonNMF', 'BinaryNMF')
     """
-    return {name: model.class_name for model in registered_models() for name in model.names}
+    return {name: model.class_name for model in registered_models() for name in (*model.names, *model.also)}
 
 
 def compared_names() -> list[str]:
@@ -140,7 +149,7 @@ def find_estimator(name: str) -> type[Any]:
         If no such model is registered.
     """
     for model in registered_models():
-        if name == model.class_name or name in model.names:
+        if name == model.class_name or name in (*model.names, *model.also):
             found: type[Any] = resolve(model.address)
             return found
     known = ", ".join(sorted(model.class_name for model in registered_models()))

@@ -38,6 +38,10 @@ class LogNormalisedWarning(UserWarning):
     """The data look log-normalised, where raw counts are expected."""
 
 
+class IgnoredWordsWarning(UserWarning):
+    """New texts have words that are not in the vocabulary; the message says how many were ignored."""
+
+
 class InterruptedFitWarning(UserWarning):
     """A fit was stopped by Ctrl-C and keeps what it had reached."""
 
@@ -60,6 +64,10 @@ class TrainingDataWarning(UserWarning):
 
 class FeatureMatchWarning(UserWarning):
     """New data and a model share only some features; the message says how many."""
+
+
+class BatchWarning(UserWarning):
+    """A model was fitted with batches, and the batches of new samples are not given."""
 
 
 class KernelCacheWarning(UserWarning):

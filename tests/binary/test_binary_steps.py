@@ -18,7 +18,6 @@ from partwise.binary.inference.batches import (
     absorb,
     first_averages,
     random_averages,
-    take_rows,
 )
 from partwise.binary.inference.cells import sum_of_others
 from partwise.binary.inference.collapsed_variational import BinaryCollapsedVariational
@@ -396,14 +395,14 @@ def test_batches_that_teach_priors_start_from_learned_labels(kind: Any) -> None:
     # a whole pass goes by what a first batch of random rows has taught
     some = np.sort(Key(0).for_stage("first").generator().permutation(12)[:5])
     state = StochasticVariational(model, 5, ENGINE).init(Key(0), data)
-    expected = first_averages(Key(0), model, take_rows(data, some))
+    expected = first_averages(Key(0), model, data.take(some))
     for own, other in zip((state.averages, state.priors), expected, strict=True):
         np.testing.assert_array_equal(own, other)
 
 
 def test_taken_rows_are_rows() -> None:
     rows = np.array([3, 0, 4])
-    taken = take_rows(BinaryMatrix.build(X), rows)
+    taken = BinaryMatrix.build(X).take(rows)
     np.testing.assert_array_equal(taken.to_scipy().toarray(), np.nan_to_num(X)[rows])
     np.testing.assert_array_equal(taken.missing_matrix().toarray(), ~SEEN[rows])
 

@@ -99,7 +99,7 @@ class TestAnnData:
         data.write_h5ad(tmp_path / "cells.h5ad")
         again = anndata.read_h5ad(tmp_path / "cells.h5ad")
         np.testing.assert_array_equal(again.obsm["X_partwise"], data.obsm["X_partwise"])
-        assert again.uns["partwise"]["parts"].tolist() == ["poissonnmf0", "poissonnmf1", "poissonnmf2"]
+        assert again.uns["partwise"]["parts"].tolist() == ["part 0", "part 1", "part 2"]
 
     def test_other_things_are_refused(self, table) -> None:
         with pytest.raises(InvalidInputError, match="must be an AnnData object, got Table"):
@@ -112,7 +112,7 @@ class TestFrames:
         frame = pandas.DataFrame(table.matrix.toarray(), index=table.row_labels, columns=table.column_labels)
         model = PoissonNMF(2, random_state=0).set_output(transform="pandas").fit(frame)
         out = model.transform(frame)
-        assert out.columns.tolist() == ["poissonnmf0", "poissonnmf1"]
+        assert out.columns.tolist() == ["part 0", "part 1"]
         assert out.index.tolist() == table.row_labels.tolist()
 
     def test_polars_in_and_out(self, table) -> None:
@@ -120,7 +120,7 @@ class TestFrames:
         frame = polars.DataFrame(table.matrix.toarray(), schema=table.column_labels.tolist())
         out = PoissonNMF(2, random_state=0).set_output(transform="polars").fit(frame).transform(frame)
         assert isinstance(out, polars.DataFrame)
-        assert out.columns == ["poissonnmf0", "poissonnmf1"]
+        assert out.columns == ["part 0", "part 1"]
 
 
 class TestScikitLearn:

@@ -73,6 +73,10 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     write_matrix("votes.csv", votes)
     parts = [f"SBS{k}" for k in range(1, 5)]
     write_table("signatures.tsv", dictionary, table.column_labels, parts)
+    Path("articles").mkdir()
+    for number in range(8):
+        Path(f"articles/{number}.txt").write_text(f"feature 1 and feature{number} or feature1" * 2)
+    Path("posts.csv").write_text("id,year,body\n" + "".join(f"{n},{2000 + n},word another\n" for n in range(4)))
     return tmp_path
 
 

@@ -207,6 +207,7 @@ def test_models_are_named_after_the_estimators() -> None:
         "gamma-poisson": "GammaPoissonNMF",
         "empirical-bayes-poisson": "EmpiricalBayesPoissonNMF",
         "beta-gamma-pfa": "BetaGammaPFA",
+        "negative-binomial": "NegativeBinomialNMF",
         "logistic-pca": "LogisticPCA",
     }
     assert {name: model_names()[name] for name in names} == names

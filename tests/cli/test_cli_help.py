@@ -22,7 +22,10 @@ def test_commands_are_the_files(partwise) -> None:
     text = partwise("--help").stdout
     listed = re.findall(r"^  (\w+)  +\S", text.partition("Commands:")[2].partition("Examples:")[0], re.MULTILINE)
     assert listed == COMMANDS
-    told = "fit transform score compare report plot predict recommend match convert reproduce datasets info demo"
+    told = (
+        "count fit parts markers transform score compare report plot predict recommend match convert reproduce datasets"
+        " info demo"
+    )
     assert set(COMMANDS) == set(told.split())
 
 
@@ -137,12 +140,15 @@ def test_completion_is_installed(tmp_path: Path) -> None:
 SHARED = {
     # command: seed, threads, progress; info only reads, and the seeds of papers are theirs
     "compare": "stp",
+    "count": "",  # it has no random numbers
     "convert": "t",  # workers of --engine dask
     "datasets": "s",
     "demo": "stp",
     "fit": "stp",
     "info": "",
+    "markers": "tp",  # nothing random
     "match": "",
+    "parts": "",
     "plot": "stp",
     "predict": "tp",  # activations of given parts and what follows from them have no random numbers
     "recommend": "tp",

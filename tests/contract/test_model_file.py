@@ -330,6 +330,7 @@ SHORT: dict[str, Any] = {"random_state": 0, "progress": False}
 CHAINS: dict[str, Any] = {"n_draws": 2, "burn_in": 1, **SHORT}
 KINDS: dict[str, Callable[[], Any]] = {
     "GammaPoissonNMF": lambda: partwise.GammaPoissonNMF(2, inference="vem", max_iter=2, **SHORT),
+    "NegativeBinomialNMF": lambda: partwise.NegativeBinomialNMF(2, max_iter=2, **SHORT),
     "BetaGammaPFA": lambda: partwise.BetaGammaPFA(2, **CHAINS),
     "AllocationNMF": lambda: partwise.AllocationNMF(2, **CHAINS),
     "EmpiricalBayesPoissonNMF": lambda: partwise.EmpiricalBayesPoissonNMF(2, max_iter=2, **SHORT),

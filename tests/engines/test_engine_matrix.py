@@ -16,6 +16,7 @@ from partwise import (
     BinaryNMF,
     EmpiricalBayesPoissonNMF,
     GammaPoissonNMF,
+    NegativeBinomialNMF,
     PoissonNMF,
     on_disk,
 )
@@ -26,9 +27,12 @@ SMALL_BLOCKS = (
     "poisson.inference.passes",
     "likelihood.completion",
     "gamma_poisson.inference.sweeps",
+    "allocation.inference.gibbs",
     "allocation.inference.partial",
+    "allocation.inference.proposals",
     "binary.inference.cells",
     "binary.inference.activations",
+    "negative_binomial.inference.majorisation",
 )
 RNG = np.random.default_rng(0)
 X = RNG.poisson(RNG.gamma(0.5, 20.0, size=(60, 3)) @ RNG.dirichlet(np.full(24, 0.5), size=3)).astype(float)
@@ -83,6 +87,7 @@ CASES: dict[str, tuple[Callable[[Any, int | None], Any], Any]] = {
         fit(AllocationNMF, WITH_MISSING, inference="gibbs-partial", missing="impute", n_draws=2, burn_in=1),
         X,
     ),
+    "allocation-alias": (fit(AllocationNMF, X, inference="gibbs-alias", n_draws=2, burn_in=1), X),
     "allocation-chains": (fit(AllocationNMF, X, inference="gibbs-partial", n_draws=2, burn_in=1, n_chains=2), X),
     "empirical-bayes": (fit(EmpiricalBayesPoissonNMF, X, **SHORT), X),
     "empirical-bayes-scales": (
@@ -91,6 +96,9 @@ CASES: dict[str, tuple[Callable[[Any, int | None], Any], Any]] = {
     ),
     "empirical-bayes-greedy": (fit(EmpiricalBayesPoissonNMF, X, init="greedy", **SHORT), X),
     "empirical-bayes-component": (fit(EmpiricalBayesPoissonNMF, X, inference="component", **SHORT), X),
+    "negative-binomial": (fit(NegativeBinomialNMF, WITH_MISSING, **SHORT), X),
+    "negative-binomial-feature": (fit(NegativeBinomialNMF, X, dispersion="feature", **SHORT), X),
+    "negative-binomial-sample": (fit(NegativeBinomialNMF, X, dispersion="sample", **SHORT), X),
     "binary-partial": (fit(BinaryNMF, BITS, inference="gibbs-partial", n_draws=2, burn_in=1), BITS),
 }
 
@@ -98,7 +106,8 @@ CASES: dict[str, tuple[Callable[[Any, int | None], Any], Any]] = {
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Several blocks of rows, also of these small data."""
-    monkeypatch.setattr("partwise.gamma_poisson.inference.thorough._START_ITERATIONS", 3)
+    for start in ("gamma_poisson.inference.thorough", "negative_binomial.inference.majorisation"):
+        monkeypatch.setattr(f"partwise.{start}._START_ITERATIONS", 3)
     for place in SMALL_BLOCKS:
         monkeypatch.setattr(f"partwise.{place}.row_blocks", lambda indptr, *_, **__: row_blocks(indptr, 200, 8))
 
@@ -143,9 +152,18 @@ def test_two_threads(case: str) -> None:
 
 WORKERS = [1, 2, 4]
 # Hundreds of small passes, for which Dask takes seconds: with two workers in the ordinary run, the rest in the slow.
-MANY_PASSES = {"poisson-online", "gamma-poisson-online", "gamma-poisson-auto", "allocation-online", "empirical-bayes"}
+MANY_PASSES = {
+    "negative-binomial",
+    "poisson-online",
+    "gamma-poisson-online",
+    "gamma-poisson-auto",
+    "allocation-online",
+    "empirical-bayes",
+}
 # Other paths through the algorithms of other cases.
 VARIANTS = {
+    "negative-binomial-feature",
+    "negative-binomial-sample",
     "gamma-poisson-mcem-h",
     "gamma-poisson-mcem-ch",
     "gamma-poisson-wide",

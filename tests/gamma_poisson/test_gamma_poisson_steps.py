@@ -20,7 +20,7 @@ from partwise.gamma_poisson.inference.joint import normalised_rates
 from partwise.gamma_poisson.inference.mcem import MonteCarloEM, StochasticApproximationEM
 from partwise.gamma_poisson.inference.online import OnlineEM
 from partwise.gamma_poisson.inference.starts import even_dictionary, perturbed_dictionary
-from partwise.gamma_poisson.inference.sweeps import GibbsSweeps, take_rows
+from partwise.gamma_poisson.inference.sweeps import GibbsSweeps
 from partwise.gamma_poisson.inference.thorough import Thorough, _due
 from partwise.gamma_poisson.model import NegativeMultinomial
 from partwise.likelihood.moments import posterior_moments
@@ -234,7 +234,7 @@ def test_missing_cells_are_in_the_totals_on_average() -> None:
 def test_taken_rows_are_rows() -> None:
     data = replace(WITH_HOLES, row_labels=np.array([f"row {n}" for n in range(40)]))
     rows = np.array([7, 0, 39, 7])
-    taken, dense = take_rows(data, rows), np.where(HIDDEN, 0, X)
+    taken, dense = data.take(rows), np.where(HIDDEN, 0, X)
     np.testing.assert_array_equal(taken.to_scipy().toarray(), dense[rows])
     for place, n in enumerate(rows):
         missing = taken.missing_indices[taken.missing_indptr[place] : taken.missing_indptr[place + 1]]

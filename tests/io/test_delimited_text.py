@@ -141,11 +141,11 @@ def test_long_missing_values_and_events(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "cells",
     [
-        ["1", "-2", "0", "9007199254740993"],
+        ["1", "-2", "0", "9007199254740992"],
         ["", "1", "", "", "2", ""],
         [""],
-        ["-9223372036854775807", ""],
-        ["9223372036854775808", "-9223372036854775809", "99999999999999999999999"],
+        ["-9223372036854775808", ""],
+        ["9223372036854775808", "-18446744073709551616", "1e23"],
         ["1.5", "-2e-3", "NA", " ", " 4 ", "inf"],
         [],
     ],
@@ -155,11 +155,44 @@ def test_numbers_are_those_of_python(cells: list[str]) -> None:
     np.testing.assert_array_equal(parse_numbers(cells), expected)
 
 
-@pytest.mark.parametrize("cell", ["-", "+", "--1", "1-2", "1,2", "1 2", "0x10", "1_0", "one", "1\n2", "+-1", "-,"])
+@pytest.mark.parametrize(
+    "cell",
+    [
+        "-",
+        "+",
+        "--1",
+        "1-2",
+        "1,2",
+        "1 2",
+        "0x10",
+        "1_0",
+        "one",
+        "1\n2",
+        "+-1",
+        "-,",
+        "9007199254740993",
+        "-99999999999999999999999",
+    ],
+)
 def test_what_is_no_number(cell: str) -> None:
     for others in ([], ["1", "", "2"]):
         with pytest.raises(ValueError):
             parse_numbers([*others, cell, *others])
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("id;a;b\n1;2;3\n", "line 1 has one cell when cut at ','; pass delimiter=';'"),
+        ("id,a,\n1,2,\n2,3,\n", "column 3 has neither a name nor a value, because lines end in ','"),
+        ("id,a\n1,9007199254740993\n", r"line 2, column 2 \('a'\) holds 9007199254740993, which is above 2\^53"),
+        ("id,a,b\n1,0.5,9007199254740993\n", "is above 2.53 and would be rounded"),
+    ],
+)
+def test_files_that_were_read_wrongly(tmp_path: Path, text: str, sentence: str) -> None:
+    (tmp_path / "a.csv").write_text(text)
+    with pytest.raises(FileFormatError, match=sentence):
+        read(tmp_path / "a.csv")
 
 
 def test_many_lines(tmp_path: Path) -> None:

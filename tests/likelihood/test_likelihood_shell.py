@@ -14,7 +14,7 @@ from partwise.engines import resolve_engine
 from partwise.kernels.continuous import gamma
 from partwise.kernels.streams import new_stream, seek
 from partwise.likelihood import direct_sampling, harmonic_mean
-from partwise.likelihood.completion import SMOOTHING, Completion, complete, predict_tokens, split_tokens
+from partwise.likelihood.completion import SMOOTHING, Completion, Predictor, complete, predict_tokens, split_tokens
 from partwise.likelihood.kernels.sampling import activation_draws, allocate, log_product, widest_row
 from partwise.likelihood.problem import LikelihoodProblem, average_draws, log_factorials, log_mean, require_at_least
 
@@ -221,7 +221,7 @@ def test_completion_is_a_split_and_a_prediction(rng: np.random.Generator) -> Non
     def solve(given: CountMatrix) -> np.ndarray:
         return given.to_scipy() @ dictionary
 
-    found = complete(data, Key(4), dictionary, solve, resolve_engine(), 0.3)
+    found = complete(data, Key(4), [Predictor(dictionary, solve)], resolve_engine(), 0.3)
     given, rest = split_tokens(data, Key(4), 0.3)
     expected = predict_tokens(rest, solve(given), dictionary)
     np.testing.assert_allclose(found.means, expected.means)

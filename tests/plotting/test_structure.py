@@ -18,7 +18,7 @@ from partwise.plotting import (
     plot_structure,
     signature_channels,
 )
-from partwise.plotting.palette import COLOURS, HATCHES, TINTS, part_style
+from partwise.plotting.palette import COLOURS, PART_COLOURS, TINTS, part_colour
 
 ACTIVATIONS = np.array([[6.0, 2.0, 2.0], [1.0, 8.0, 1.0], [0.0, 0.0, 0.0], [9.0, 1.0, 0.0], [2.0, 2.0, 6.0]])
 
@@ -92,8 +92,35 @@ def test_structure_refuses(activations, options, match) -> None:
         plot_structure(activations, **options)
 
 
-def test_styles_differ_for_48_parts() -> None:
-    assert len({part_style(k) for k in range(48)}) == 48 == len(COLOURS) * len(HATCHES)
+def test_colours_differ_for_20_parts() -> None:
+    assert len({part_colour(k) for k in range(20)}) == 20 == len(PART_COLOURS)
+    assert set(COLOURS) < set(PART_COLOURS)
+
+
+def test_neighbouring_parts_differ_for_colour_blind_readers() -> None:
+    """Distances in CIELAB, as seen and in simulated prot-, deuter- and tritanopia (Machado et al. 2009)."""
+    visions = (
+        np.eye(3),
+        [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]],
+        [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.011820, 0.042940, 0.968881]],
+        [[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602], [0.004733, 0.691367, 0.303900]],
+    )
+    rgb = np.array([[int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)] for colour in PART_COLOURS])
+    linear = np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
+    to_xyz = np.array([[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]])
+    for vision in visions:
+        xyz = np.clip(linear @ np.transpose(vision), 0, 1) @ to_xyz.T / [0.9505, 1.0, 1.089]
+        f = np.where(xyz > 0.008856, np.cbrt(xyz), 7.787 * xyz + 16 / 116)
+        lab = np.stack([116 * f[:, 1] - 16, 500 * (f[:, 0] - f[:, 1]), 200 * (f[:, 1] - f[:, 2])], axis=1)
+        assert np.linalg.norm(lab - np.roll(lab, 1, axis=0), axis=1).min() > 40.0
+        gaps = np.linalg.norm(lab[:, None] - lab[None], axis=2)[np.triu_indices(20, 1)]
+        assert gaps.min() > 15.0
+
+
+def test_large_parts_are_named_in_the_picture() -> None:
+    shares = np.concatenate([np.tile([0.8, 0.1, 0.1], (50, 1)), np.tile([0.1, 0.8, 0.1], (50, 1))])
+    ax = plot_structure(shares, order="given")
+    assert {text.get_text() for text in ax.texts} == {"part 0", "part 1"}
 
 
 @pytest.mark.parametrize("palette", [COLOURS, TINTS])

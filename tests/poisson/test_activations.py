@@ -245,4 +245,4 @@ def test_given_parts_keep_their_names_until_others_are_fitted(tmp_path: Path) ->
     loaded = load(tmp_path / "model")
     assert loaded.get_feature_names_out().tolist() == ["SBS1", "SBS5"]
     assert loaded.set_output(transform="pandas").transform([[1, 2, 0]]).columns.tolist() == ["SBS1", "SBS5"]
-    assert loaded.fit([[1, 2, 0], [3, 1, 1]]).get_feature_names_out().tolist() == ["poissonnmf0", "poissonnmf1"]
+    assert loaded.fit([[1, 2, 0], [3, 1, 1]]).get_feature_names_out().tolist() == ["part 0", "part 1"]

@@ -319,7 +319,7 @@ class BinaryNMF(KeepsChains, BitModel):
 
     def _takes_batches(self) -> bool:
         if self.inference != "vb":
-            raise AttributeError(f"partial_fit is for inference='vb', not for {self.inference!r}.")
+            raise AttributeError(f"partial_fit needs inference='vb', and this model has {self.inference!r}: set it.")
         return True
 
     def _goes_on(self) -> bool:

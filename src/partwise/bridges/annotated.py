@@ -53,7 +53,7 @@ def add_to_anndata(data: Any, model: Any, *, layer: str | None = None) -> Any:
     data.varm[DICTIONARY_KEY] = np.ascontiguousarray(model.components_.T)
     data.uns[METADATA_KEY] = {
         "model": type(model).__name__,
-        "parts": np.array([str(name) for name in model.get_feature_names_out()]),
+        "parts": np.array(model.part_labels()),
         "active_components": np.asarray(model.active_components_),
         "status": str(model.status_),
     }

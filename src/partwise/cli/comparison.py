@@ -17,9 +17,7 @@ if TYPE_CHECKING:
 
 
 def comparison_lines(found: Comparison) -> list[str]:
-    """Each model at its best, the best model first, how its own evidence counts parts, the scores of new rows, and the
-    sentence.
-    """
+    """Each model at its best, the best model first; what each rule recommends; the sentence and notes."""
     rows = {(row.model, row.rank): row for row in found.table()}
     header = ("model", "parts", "nats", "behind", "stability", "active", "own", "new rows", "likelihood", "seconds")
     lines = [header]
@@ -45,10 +43,12 @@ def comparison_lines(found: Comparison) -> list[str]:
                 )
             )
     widths = [max(len(line[column]) for line in lines) for column in range(len(header))]
-    title = f"Log probability of a held-out {found.unit} in nats, greater being better, of each model at its best:"
+    title = f"Held-out log-likelihood in nats per {found.unit} (greater is better) of each model at its best:"
     text = [title, ""]
     text += ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines]
     text += [f"left out: {name}: {reason}" for name, reason in found.left_out.items()]
+    best, simple, stable = (found.answers[rule] for rule in ("best", "simple", "stable"))
+    text += ["", f"Best prediction: {best}. Fewest parts that do as well: {simple}. Most stable parts: {stable}."]
     return [*text, "", found.sentence, *found.notes]
 
 
@@ -61,14 +61,25 @@ def comparison_facts(found: Comparison) -> dict[str, Any]:
         "sentence": found.sentence,
         "notes": found.notes,
         "untried": found.untried,
+        "rule": found.rule,
+        "answers": {rule: choice._asdict() for rule, choice in found.answers.items()},
+        "noise": None if found.noise is None else dataclasses.asdict(found.noise),
+        "n_fits": found.n_fits,
+        "stopped": found.stopped,
+        "confidence": found.confidence,
         "rank_share": found.rank_share,
         "model_share": found.model_share,
         "indistinguishable": [rival._asdict() for rival in found.indistinguishable()],
         "own_ranks": {name: found.own_rank(name) for name in found.models},
-        "new_rows": {name: dataclasses.asdict(new) for name, new in found.new_rows.items()},
+        "new_rows": {name: _numbers(new) for name, new in found.new_rows.items()},
         "left_out": dict(found.left_out),
         "candidates": [dataclasses.asdict(row) for row in found.table()],
     }
+
+
+def _numbers(record: Any) -> dict[str, Any]:
+    """Fields of a record, without arrays."""
+    return {name: value for name, value in dataclasses.asdict(record).items() if name != "rows"}
 
 
 def write_candidates(path: Path, found: Comparison) -> None:

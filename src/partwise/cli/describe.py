@@ -9,6 +9,7 @@ from partwise.cli.reading import table_size
 
 if TYPE_CHECKING:
     from partwise.io import Table
+    from partwise.restarts import Consensus
 
 _FEATURES_SHOWN = 8
 _PARTS_SHOWN = 30
@@ -41,10 +42,8 @@ def _short(value: Any) -> Any:
 
 
 def part_lines(model: Any, *, n: int = _FEATURES_SHOWN) -> list[str]:
-    """A line a part that holds something: its largest features."""
-    from partwise.plotting import top_features
-
-    ranked = top_features(model, n=n)
+    """A line for each part that holds something: its most distinctive features."""
+    ranked = model.top_features(n)
     names = model.part_labels()
     # Of a model that switches parts off, the others have largest features too, which mean nothing.
     active = [int(k) for k in model.active_components_] or list(range(len(ranked)))
@@ -143,3 +142,14 @@ def data_lines(name: str, facts: dict[str, Any]) -> list[str]:
     names = [kind for kind in ("sample", "feature") if facts[f"has_{kind}_names"]]
     lines.append(f"names: {' and '.join(f'{kind}s' for kind in names) or 'none'}")
     return [*lines, *(f"fault: {fault}" for fault in facts["faults"])]
+
+
+def consensus_facts(found: Consensus) -> dict[str, Any]:
+    """Numbers about a consensus, for JSON."""
+    return {
+        "n_restarts": found.n_restarts,
+        "stability": found.stability,
+        "silhouette": found.clusters.silhouette,
+        "members": found.members.tolist(),
+        "n_outliers": found.n_outliers,
+    }

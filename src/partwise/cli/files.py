@@ -95,7 +95,43 @@ def write_parts(path: Path, components: Any, feature_names: Any, parts: list[str
     write_table(path, components.T, feature_names, parts, corner="feature")
 
 
-def read_groups(path: Path, names: Any, what: str) -> list[str]:
+def sample_labels(given: Path | None, table: Any, option: str = "--groups") -> list[str] | None:
+    """The label of each sample: an obs column of the data, or a file; None where the option is not given.
+
+    Parameters
+    ----------
+    given
+        What was typed: the name of a column, or a table with a sample and its label in each line.
+    table
+        The data.
+    option
+        What to name in messages.
+    """
+    from partwise.errors import InvalidInputError
+    from partwise.io import Table
+
+    if given is None:
+        return None
+    columns = table.metadata if isinstance(table, Table) else {}
+    if str(given) in columns:
+        return [str(label) for label in columns[str(given)]]
+    if not given.exists():
+        known = f"its obs columns are: {', '.join(columns)}" if columns else f"{table.source} has no obs columns"
+        raise InvalidInputError(f"{option} {given} is neither a file nor an obs column of the data; {known}.")
+    return read_groups(given, table.row_labels, "sample", option)
+
+
+def batch_argument(model: Any, given: Path | None, table: Any) -> dict[str, Any]:
+    """What ``fit``, ``transform`` and ``score`` are told by ``--batch``: nothing where it is not given."""
+    labels = sample_labels(given, table, "--batch")
+    if labels is None:
+        return {}
+    if not model.declares.batches:
+        raise typer.BadParameter(f"{type(model).__name__} does not take batches: drop it.", param_hint="--batch")
+    return {"batch": labels}
+
+
+def read_groups(path: Path, names: Any, what: str, option: str = "--groups") -> list[str]:
     """The group of each feature or sample, by its name.
 
     Parameters
@@ -106,6 +142,8 @@ def read_groups(path: Path, names: Any, what: str) -> list[str]:
         Names to find groups for, or None where there are none.
     what
         ``"feature"`` or ``"sample"``.
+    option
+        What to name in messages.
     """
     import csv
 
@@ -113,7 +151,7 @@ def read_groups(path: Path, names: Any, what: str) -> list[str]:
     from partwise.io.source import bad_file, bytes_allowed, check_regular, text_lines
 
     if names is None:
-        raise InvalidInputError(f"--groups needs {what}s that have names; these have none.")
+        raise InvalidInputError(f"{option} needs {what}s that have names; these have none.")
     check_regular(path)
     delimiter = "\t" if path.name.lower().endswith((".tsv", ".tsv.gz")) else ","
     try:

@@ -32,6 +32,15 @@ OnlyRows = Annotated[
     typer.Option("--row", metavar="NAME", help="Only this row: its name, or its number from 0; may be repeated."),
 ]
 
+Batch = Annotated[
+    Path | None,
+    typer.Option(
+        "--batch",
+        metavar="COLUMN|FILE",
+        help="The batch of each sample: an obs column of DATA, or a table (.csv, .tsv) of samples and their batches.",
+    ),
+]
+
 
 def _check_threads(threads: int) -> int:
     if threads < 1 and threads != -1:

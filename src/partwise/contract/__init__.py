@@ -5,6 +5,7 @@ family subclasses `CountModel` or `BitModel`, declares itself, and implements `_
 """
 
 from partwise.contract.allocating import CellAllocations
+from partwise.contract.batches import BatchModel, BatchPart
 from partwise.contract.bits import BitModel
 from partwise.contract.counts import CountModel
 from partwise.contract.declaration import Candidate, Declaration
@@ -13,6 +14,8 @@ from partwise.contract.heldout import HiddenCells, ThinnedCounts
 from partwise.contract.lists import FeatureLists, popular_features
 
 __all__ = [
+    "BatchModel",
+    "BatchPart",
     "BitModel",
     "Candidate",
     "CellAllocations",

@@ -11,13 +11,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from partwise.contract.allocating import CellAllocations, cell_shares
+from partwise.contract.differential import PSEUDOCOUNT, Differential, Versus, differential
 from partwise.contract.estimator import FactorizationEstimator
-from partwise.contract.heldout import HiddenCells, ThinnedCounts, bernoulli_rows, poisson_rows
+from partwise.contract.heldout import (
+    HiddenCells,
+    ThinnedCounts,
+    bernoulli_rows,
+    count_cell_rows,
+    poisson_logs,
+    poisson_rows,
+)
 from partwise.contract.lists import row_names
 from partwise.core.data import SparseData
 from partwise.core.keys import Key, RandomState, key_from
 from partwise.errors import EmptyRowsWarning
-from partwise.likelihood.completion import Completion, complete
+from partwise.likelihood.completion import Completion, Predictor, complete
 from partwise.presence import PresencePosterior, PresencePrior, presence_posterior
 
 Floats = NDArray[np.float64]
@@ -58,8 +66,8 @@ class CountModel(FactorizationEstimator):
         data = self.checked_data(X, caller="score")
         self._say_if_training(data)
         with self._compiling():
-            solve = RowSolver.of(self)
-            return complete(data, key_from(random_state), self.components_.T, solve, self._engine(), share)
+            predictor = Predictor(self.components_.T, RowSolver.of(self))
+            return complete(data, key_from(random_state), [predictor], self._engine(), share)
 
     def score(self, X: Any, y: Any = None) -> float:
         """Held-out log-likelihood per token of new samples, in nats; greater is better.
@@ -182,6 +190,27 @@ class CountModel(FactorizationEstimator):
         names = row_names(data), self.feature_labels(), self.part_labels()
         return CellAllocations(rows, columns, data.values.astype(np.float64), probabilities, *names)
 
+    def differential(
+        self, X: Any, *, versus: Versus = "least-extreme", pseudocount: float = PSEUDOCOUNT
+    ) -> Differential:
+        """Which features each part has more, or less, of than the others: log-fold changes with sign error rates.
+
+        Rates of each feature in each part are fitted to the counts with the activations that `transform` finds. Changes
+        are then shrunk adaptively, part by part, as in fastTopics' ``de_analysis``.
+
+        Parameters
+        ----------
+        X
+            Counts as for `fit`, best the training data.
+        versus
+            ``"least-extreme"``: against the other part whose rate is nearest, so that a feature with a large change
+            marks this part alone; ``"all"``: against all other parts together.
+        pseudocount
+            Counts that each part is given of each feature at its mean rate, so that a ratio to 0 is finite.
+        """
+        data = self.checked_data(X, caller="differential")
+        return differential(self, data, self.transform(X), self._engine(), versus, pseudocount)
+
     def held_out_log_likelihood(self, held_out: ThinnedCounts | HiddenCells) -> Floats:
         """Log-likelihood of each row's held-out data, in nats: Poisson for counts; bits are predicted by rates up to 1.
 
@@ -192,6 +221,8 @@ class CountModel(FactorizationEstimator):
         """
         if isinstance(held_out, ThinnedCounts):
             return poisson_rows(self, held_out)
+        if held_out.counts is not None:
+            return count_cell_rows(self, held_out, poisson_logs)
         activations = self.training_activations(held_out.train)
         rates = self.expected_cells(activations, held_out.rows, held_out.columns)
         return bernoulli_rows(np.minimum(rates, 1.0), held_out)

@@ -28,6 +28,8 @@ class Candidate:
         Of two models that predict equally well, the one with the smaller number is recommended.
     cost
         Relative time of a fit. Threads start with the most expensive fits, so that they finish together.
+    most_cells
+        Most cells, zeros included, of data for which it is a candidate; None = any number.
     estimator
         The class; filled in by `FactorizationEstimator.candidates`.
 
@@ -45,6 +47,7 @@ class Candidate:
     data: Literal["counts", "bits"] = "counts"
     complexity: int = 50
     cost: int = 5
+    most_cells: int | None = None
     estimator: type[Any] = object
 
     @property
@@ -97,6 +100,8 @@ class Declaration:
         Effort of `log_evidence` (log p(X) with everything integrated out) in comparisons; None if it is not offered.
     given_parts
         Whether `from_components` takes given parts.
+    batches
+        Whether `fit`, `transform` and `score` take ``batch``, the batch of each sample.
     counts_parts_by
         What its own fit says about the number of parts: ``"bound"`` (the number with the highest bound), ``"active"``
         (priors empty parts that are not needed), or nothing.
@@ -112,4 +117,5 @@ class Declaration:
     marginal: bool = False
     evidence: Mapping[str, Any] | None = None
     given_parts: bool = False
+    batches: bool = False
     counts_parts_by: Literal["bound", "active"] | None = None

@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager
 from dataclasses import KW_ONLY, dataclass, field, replace
 from numbers import Integral, Real
 from pathlib import Path
-from typing import Any, ClassVar, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,8 +27,9 @@ from partwise.contract.declaration import Candidate, Declaration
 from partwise.contract.features import aligned, check_columns, feature_position, given_names, named_otherwise
 from partwise.contract.heldout import HiddenCells, ThinnedCounts
 from partwise.contract.lists import FeatureLists, best_features, cosines, row_names
-from partwise.contract.offers import Offers
+from partwise.contract.parts import HandledParts
 from partwise.core.checkpoint import Checkpoint
+from partwise.core.coerce import as_table
 from partwise.core.data import MISSING_REMEDY, BinaryMatrix, CountMatrix, SparseData
 from partwise.core.keys import Key, key_from
 from partwise.core.progress import compiling_notice
@@ -74,7 +75,7 @@ def _offers_batches(estimator: Any) -> bool:
 
 
 @dataclass(eq=False, repr=False)
-class FactorizationEstimator(Offers, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]  # bases without types
+class FactorizationEstimator(HandledParts, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]  # bases without types
     """Base of all estimators: it validates data, runs an algorithm and stores the result.
 
     An estimator is a dataclass: its parameters are keyword-only fields, and its fitted attributes are fields with
@@ -150,7 +151,7 @@ class FactorizationEstimator(Offers, ClassNamePrefixFeaturesOutMixin, Transforme
     # Fitting
 
     @checks_parameters
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, *, layer: str | None = None) -> Self:
         """Fit the parts.
 
         Parameters
@@ -159,7 +160,10 @@ class FactorizationEstimator(Offers, ClassNamePrefixFeaturesOutMixin, Transforme
             Data, samples x features: array, sparse matrix, frame, AnnData or `Table`. NaN is missing.
         y
             Ignored.
+        layer
+            Layer of AnnData to take instead of its ``X``.
         """
+        X = X if layer is None else as_table(X, layer=layer)
         data = self._data(X, reset=True, caller="fit")
         with self._compiling():
             self._fit(data)
@@ -201,13 +205,25 @@ class FactorizationEstimator(Offers, ClassNamePrefixFeaturesOutMixin, Transforme
         )
         return self
 
+    if not TYPE_CHECKING:  # a type checker would take any attribute for granted
+
+        def __getattr__(self, name: str) -> Any:
+            """Say why there is no `partial_fit`, where the model knows."""
+            if name == "partial_fit":
+                self._takes_batches()
+            raise AttributeError(f"{type(self).__name__} has no attribute {name!r}.")
+
     def _say_what_is_empty(self, data: SparseData) -> None:
         """Warn about samples that tell nothing about their activations."""
 
+    def was_fitted_to(self, data: SparseData) -> bool:
+        """Whether checked data are those of the fit; False for data on disk, which are not read for it."""
+        known = getattr(self, "training_fingerprint_", None)
+        return known is not None and not data.by_rows and data.fingerprint() == known
+
     def _say_if_training(self, data: SparseData) -> None:
         """Warn if data that are scored are those of the fit."""
-        known = getattr(self, "training_fingerprint_", None)
-        if known is not None and not data.by_rows and data.fingerprint() == known:
+        if self.was_fitted_to(data):
             warnings.warn(
                 "X is what this model was fitted to, so the score flatters it: score samples that it has not seen.",
                 TrainingDataWarning,
@@ -543,15 +559,15 @@ class FactorizationEstimator(Offers, ClassNamePrefixFeaturesOutMixin, Transforme
         return self.n_components_
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
-        """Names of the parts: those that they were given with, otherwise the estimator's name and a number.
+        """Names of the parts, the same as everywhere: those that they were given with, otherwise ``part k``.
 
         Parameters
         ----------
         input_features
             Not used; scikit-learn asks for it.
         """
-        names: NDArray[Any] | None = getattr(self, "component_names_", None)
-        return super().get_feature_names_out(input_features) if names is None else names.copy()
+        check_is_fitted(self, "components_")
+        return np.asarray(self.part_labels(), dtype=object)
 
     def __sklearn_clone__(self) -> Self:
         """An unfitted estimator with the same parameters; a cluster is not copied, but shared."""

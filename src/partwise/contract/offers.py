@@ -35,6 +35,8 @@ class Offers(ABC):
     n_features_in_: int
     components_: Floats
     part_weights_: Floats
+    component_names_: NDArray[Any]
+    feature_names_in_: NDArray[Any]
     trace_: Trace
 
     # Expected values

@@ -11,6 +11,7 @@ import scipy.sparse as sp
 
 from partwise.core.validation import cell_name
 from partwise.errors import InvalidInputError
+from partwise.io.source import COUNT_FIRST, is_prose
 from partwise.io.table import Labels, Table, as_labels
 
 # Integers whose absolute sum is below this can be summed in int64 in any order.
@@ -57,6 +58,7 @@ def as_table(X: Any, *, layer: str | None = None, missing: Any = None, name: str
     rows: Labels | None = None
     columns: Labels | None = None
     matrix, masks = X, [missing]
+    metadata = X.metadata if isinstance(X, Table) else {}
     if layer is not None and not is_anndata(X):
         raise InvalidInputError(f"layer={layer!r} needs an AnnData object, got {type(X).__name__}: drop layer.")
     if isinstance(X, Table):
@@ -84,7 +86,7 @@ def as_table(X: Any, *, layer: str | None = None, missing: Any = None, name: str
             raise InvalidInputError(
                 f"{name} has {len(labels)} {kind} labels for {size} {kind}s: give one label for each."
             )
-    return Table(csr, rows, columns, _joined_masks(masks, csr.shape, name), name, first_row)
+    return Table(csr, rows, columns, _joined_masks(masks, csr.shape, name), name, first_row, metadata)
 
 
 def is_anndata(X: Any) -> bool:
@@ -115,6 +117,9 @@ def _frame_parts(frame: Any) -> tuple[Labels | None, Labels, Any]:
     pandas = sys.modules.get("pandas")
     columns = as_labels(frame.columns)
     if pandas is None or not isinstance(frame, pandas.DataFrame):
+        for name, kind in zip(columns, frame.dtypes, strict=True):
+            if hasattr(kind, "is_temporal") and kind.is_temporal():  # polars would give their numbers of days
+                raise InvalidInputError(f"column {str(name)!r} holds dates or times ({kind}): drop it.")
         return None, columns, frame.to_numpy()
     rows = None if isinstance(frame.index, pandas.RangeIndex) else as_labels(frame.index)
     kinds = list(frame.dtypes)
@@ -139,6 +144,8 @@ def _dense_to_csr(matrix: Any, place: Table) -> Any:
     if array.ndim == 0:
         hint = "read a file with partwise.read" if isinstance(matrix, str) else "pass samples x features"
         raise InvalidInputError(f"{name} is a {type(matrix).__name__}, and a 2D array is needed: {hint}.")
+    if array.ndim == 1 and _holds_texts(array):
+        raise InvalidInputError(f"{name} is a sequence of texts, and counts are needed: {COUNT_FIRST}.")
     if array.ndim != 2:
         raise InvalidInputError(
             f"Expected 2D array, got {array.ndim}D array of shape {array.shape} as {name}: Reshape your data to"
@@ -153,6 +160,10 @@ def _dense_to_csr(matrix: Any, place: Table) -> Any:
     array = array.astype(array.dtype.newbyteorder("="), copy=False)
     # `!= 0` is true for NaN, so missing cells are kept as stored values.
     return sp.csr_array(array)
+
+
+def _holds_texts(array: Any) -> bool:
+    return array.dtype.kind == "U" or (array.dtype == object and all(isinstance(item, str) for item in array[:10]))
 
 
 def _numbers(array: Any, place: Table) -> Any:
@@ -175,6 +186,10 @@ def _numbers(array: Any, place: Table) -> Any:
             ) from None
         except (TypeError, ValueError):
             text = isinstance(value, str | bytes)
+            if isinstance(value, str) and is_prose(value):
+                raise InvalidInputError(
+                    f"{cell_name(row, column, place)} is {value[:40]!r}…, which looks like raw text: {COUNT_FIRST}."
+                ) from None
             what = f"{str(value)!r}, which is text" if text else f"of type {type(value).__name__}"
             sentence = (
                 f"{cell_name(row, column, place)} is {what}: cells of the argument must be neither strings nor objects"
@@ -211,6 +226,8 @@ def _sparse_to_csr(matrix: Any, name: str) -> Any:
     _check_shape(matrix.shape, name)
     if matrix.dtype.kind == "c":
         _refuse_complex(name)
+    if matrix.dtype.kind not in "biuf":
+        raise InvalidInputError(f"{name} is a sparse matrix of {matrix.dtype}, and numbers are needed: convert it.")
     try:
         if matrix.format in ("csr", "csc", "bsr"):
             _check_positions(matrix)

@@ -19,6 +19,7 @@ from partwise.core.validation import (
     refuse_missing,
     warn_if_normalised,
 )
+from partwise.core.weights import CellWeights
 from partwise.io.table import Labels, Table
 
 Values = NDArray[Any]
@@ -44,6 +45,8 @@ class SparseData:
         CSR pattern of the missing cells (empty where nothing is missing).
     shape
         Samples, features.
+    weights
+        Known factors of the rates of cells, such as those of batches; None = 1.
     """
 
     shape: tuple[int, int]
@@ -54,6 +57,7 @@ class SparseData:
     missing_indices: Index
     row_labels: Labels | None = field(default=None, repr=False)
     column_labels: Labels | None = field(default=None, repr=False)
+    weights: CellWeights | None = field(default=None, repr=False)
 
     by_rows: ClassVar[bool] = False
     """Whether the data can be gone over by rows alone, because their columns are nowhere together."""
@@ -108,6 +112,7 @@ class SparseData:
             missing_indices=missing.indices.astype(np.int32, copy=False),
             row_labels=self.column_labels,
             column_labels=self.row_labels,
+            weights=None if self.weights is None else self.weights.transposed,
         )
 
     def rows(self, start: int, stop: int) -> Self:
@@ -123,7 +128,42 @@ class SparseData:
             missing_indptr=self.missing_indptr[start : stop + 1] - first_missing,
             missing_indices=self.missing_indices[first_missing:last_missing],
             row_labels=None if self.row_labels is None else self.row_labels[start:stop],
+            weights=None if self.weights is None else self.weights.take(np.arange(start, stop)),
         )
+
+    def take(self, rows: NDArray[Any]) -> Self:
+        """Some samples, in the order given, as data of their own."""
+        indptr, cells = _taken(self.indptr, rows)
+        missing_indptr, hidden = _taken(self.missing_indptr, rows)
+        return replace(
+            self,
+            shape=(rows.size, self.shape[1]),
+            indptr=indptr,
+            indices=self.indices[cells],
+            values=self.values[cells],
+            missing_indptr=missing_indptr,
+            missing_indices=self.missing_indices[hidden],
+            row_labels=None if self.row_labels is None else self.row_labels[rows],
+            weights=None if self.weights is None else self.weights.take(rows),
+        )
+
+    @property
+    def unweighted(self) -> Self:
+        """The same data without weights; all that `weighted` makes of them share it."""
+        found: Self = self.__dict__.get("_unweighted", self)
+        return found
+
+    def weighted(self, weights: CellWeights) -> Self:
+        """The same data with known factors of the rates of cells; nothing that was computed is computed again."""
+        plain = self.unweighted
+        found = replace(plain, weights=weights)
+        found.__dict__.update({name: getattr(plain, name) for name in ("total", "row_sums", "column_sums")})
+        found.__dict__["_unweighted"] = plain
+        if not self.by_rows:
+            found.__dict__["transposed"] = turned = replace(plain.transposed, weights=weights.transposed)
+            turned.__dict__.update(total=plain.total, row_sums=plain.column_sums, column_sums=plain.row_sums)
+            turned.__dict__["_unweighted"] = plain.transposed
+        return found
 
     def with_values(self, values: Values) -> Self:
         """The same cells with other values (zeros are allowed to be stored)."""
@@ -266,6 +306,14 @@ def _csr_array(values: Values, indices: Index, indptr: Pointer, shape: tuple[int
     """SciPy gives both index arrays the wider type of the two: a narrow pointer saves a wide copy of the positions."""
     narrow = indices.size <= np.iinfo(np.int32).max
     return sp.csr_array((values, indices, indptr.astype(np.int32) if narrow else indptr), shape=shape)
+
+
+def _taken(indptr: Pointer, rows: NDArray[Any]) -> tuple[Pointer, Pointer]:
+    """Row pointers of some rows, and where their entries are."""
+    sizes = np.diff(indptr)[rows]
+    taken = np.concatenate(([0], np.cumsum(sizes)))
+    positions = np.arange(taken[-1]) + np.repeat(indptr[rows] - taken[:-1], sizes)
+    return taken, positions
 
 
 def _row_sums(indptr: Pointer, values: Values) -> NDArray[np.float64]:

@@ -3,6 +3,7 @@
 Published data are read from the folder that the environment variable ``PARTWISE_DATA`` names; nothing is downloaded.
 """
 
+from partwise.datasets.batches import simulate_batches
 from partwise.datasets.bundled import DIGIT_SHAPE, digits, python_topics
 from partwise.datasets.catalogue import BINARY, COUNTS, GAP
 from partwise.datasets.folder import data_folder
@@ -37,6 +38,7 @@ __all__ = [
     "load_gap",
     "python_topics",
     "simulate_allocation",
+    "simulate_batches",
     "simulate_beta_gamma",
     "simulate_binary",
     "simulate_empirical_bayes",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,7 @@ from sklearn.base import clone
 from sklearn.utils._param_validation import HasMethods, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from partwise.contract.counts import CountModel
+from partwise.contract.batches import BatchModel
 from partwise.contract.declaration import Candidate, Declaration
 from partwise.contract.estimator import AT_LEAST_1, COMMON_CONSTRAINTS
 from partwise.contract.model_file import check_array_is
@@ -44,7 +44,7 @@ _PRIOR = [
 
 
 @dataclass(eq=False, repr=False)
-class EmpiricalBayesPoissonNMF(CountModel):
+class EmpiricalBayesPoissonNMF(BatchModel):
     """Find nonnegative parts of counts, with priors that are learnt: h_nk ~ g_k, w_fk ~ g'_k, x_nf ~ Poisson(Σ h w).
 
     Each part has a prior for its activations and one for its dictionary column, and both are chosen from a family by
@@ -107,6 +107,8 @@ class EmpiricalBayesPoissonNMF(CountModel):
         The evidence lower bound: what is maximised, with log x! and all other constants.
     greedy_elbo_
         The bound with 1, 2, ... parts, the last being the one that did not help; empty unless ``init="greedy"``.
+    batch_names_, batch_factors_, batch_strength_
+        As for `PoissonNMF`.
     mean_activations_
         Mean over the training samples of each part's activation.
     n_iter_, trace_, status_
@@ -129,6 +131,7 @@ class EmpiricalBayesPoissonNMF(CountModel):
 
     declares: ClassVar[Declaration] = Declaration(
         data="nonnegative",
+        batches=True,
         papers=("Wang, Z. Empirical Bayes Poisson matrix factorization.",),
         candidates=(
             Candidate("empirical-bayes-poisson", effort={"tol": 1e-5, "max_iter": 300}, complexity=50, cost=8),
@@ -191,8 +194,8 @@ class EmpiricalBayesPoissonNMF(CountModel):
         algorithm = _ALGORITHMS[self.inference](settings, first, engine)
         rule = small_change(self.tol, data.total)
         state = self._run(algorithm, data, max_iter=self.max_iter, convergence=rule).state
-        problem = Problem.of(data, settings, state.n_components, engine)
-        self.elbo_ = problem.elbo(state)
+        problem = Problem.of(self._weighted(data), settings, state.n_components, engine)
+        self.elbo_ = problem.elbo(state) + self._batch_bound()
         self.greedy_elbo_ = state.grown
         self._store(ScaledFit.of(problem, state, settings))
 
@@ -255,6 +258,11 @@ class EmpiricalBayesPoissonNMF(CountModel):
         counts = expected_counts(data, geometric, exposure, priors, engine)
         mean, _, _ = posteriors(counts, exposure, priors, engine)
         return FactorPosterior(mean * sizes[:, None], counts, exposure, priors, sizes)
+
+    def _times(self, factors: Floats) -> Self:
+        found = super()._times(factors)
+        found.geometric_components_ = np.ascontiguousarray(self.geometric_components_ * factors)
+        return found
 
     def _activations(self, data: CountMatrix) -> Floats:
         """Posterior means, with dictionary and priors held fixed."""

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.utils._param_validation import StrOptions
 
+from partwise.contract.batches import BatchModel
 from partwise.contract.declaration import Candidate, Declaration
 from partwise.contract.estimator import AT_LEAST_0, AT_LEAST_1, COMMON_CONSTRAINTS, POSITIVE
+from partwise.contract.seeds import read_seeds, seed_counts, seeded_names
 from partwise.core.data import CountMatrix, SparseData
 from partwise.core.stopping import Rule, SmallChange, Threshold
 from partwise.core.validation import positive_each
@@ -32,13 +36,14 @@ _MAX_ITER_OF_OTHERS = 500
 _SWEEPS = {"saem": (1, 0), "online": (3, 2)}
 _SWEEPS_OF_OTHERS = 150, 150
 _ALGORITHMS = {"thorough", "mcem-c", "mcem-h", "mcem-ch", "saem", "online", "vem", "joint", "exact-em"}
+_OF_BATCHES = {"vem", "online"}
 _OF_ANY_NUMBERS = {"vem", "joint"}
 # What a sampler may leave, in nats of all data together: far less than a tie between two models.
 _NEGLIGIBLE = 5e-2
 
 
 @dataclass(eq=False, repr=False)
-class GammaPoissonNMF(GammaActivations):
+class GammaPoissonNMF(BatchModel, GammaActivations):
     """Find parts of counts by maximum marginal likelihood: h_nk ~ Gamma(shape, rate), x_nf ~ Poisson(Σ_k h_nk w_fk).
 
     Activations are integrated out and the dictionary w is free. Parts that are not needed empty by themselves.
@@ -67,6 +72,12 @@ class GammaPoissonNMF(GammaActivations):
         MCEM, 1 and 0 for SAEM, 3 and 2 for batches.
     init
         None: as the algorithm asks (for MCEM the deterministic start of Eq. 51); or an array, components x features.
+    seeds
+        Features that some parts are known to hold: a mapping such as ``{"tax": ["tax", "budget"]}``, or a .csv or .tsv
+        file with the columns ``part`` and ``feature``. Seeded parts come first, under these names. A seed is a prior on
+        its entry of the dictionary, as if the part had been seen to hold it before. For ``inference="vem"``.
+    seed_weight
+        Strength of the prior: tokens of the seeds of a part, as a share of the tokens of an average part.
     n_starts
         Starts that ``"thorough"`` tries.
     batch_size
@@ -99,6 +110,8 @@ class GammaPoissonNMF(GammaActivations):
         one (joint), or the bound at the start of sampling plus the gain since, with ``objective_error`` (the others).
     column_norms_
         Iterations x components: w_+k after each iteration.
+    batch_names_, batch_factors_, batch_strength_
+        As for `PoissonNMF`; ``"vem"`` and ``"online"`` take batches.
     n_samples_seen_
         Number of training samples, those of all batches of `partial_fit` together.
     n_features_in_, feature_names_in_
@@ -124,6 +137,7 @@ class GammaPoissonNMF(GammaActivations):
         candidates=(Candidate("gamma-poisson", effort={"tol": 1e-4, "max_iter": 300}, complexity=20, cost=3),),
         marginal=True,
         given_parts=True,
+        batches=True,
         counts_parts_by="active",
     )
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -136,6 +150,8 @@ class GammaPoissonNMF(GammaActivations):
         "draws_per_iter": [AT_LEAST_1, None],
         "burn_in_per_iter": [AT_LEAST_0, None],
         "init": ["array-like", None],
+        "seeds": [Mapping, str, os.PathLike, None],
+        "seed_weight": [POSITIVE],
         "n_starts": [AT_LEAST_1],
         "batch_size": [AT_LEAST_1],
     }
@@ -148,6 +164,8 @@ class GammaPoissonNMF(GammaActivations):
     draws_per_iter: int | None = None
     burn_in_per_iter: int | None = None
     init: Any = None
+    seeds: Any = None
+    seed_weight: float = 0.1
     n_starts: int = 5
     batch_size: int = 256
     max_iter: int | None = None
@@ -169,6 +187,17 @@ class GammaPoissonNMF(GammaActivations):
     def _take_components(self, dictionary: Floats) -> None:
         self._store(GammaPoissonModel(dictionary, *self._prior()))
 
+    def _regroup(self, fitted: Any, membership: Floats, dictionary: Floats) -> None:
+        """Shapes add up, and rates are such that every part expects as many counts as those that it is made of."""
+        shape = fitted.shape_ @ membership
+        expected = (fitted.components_.sum(axis=1) * fitted.shape_ / fitted.rate_) @ membership
+        rate = np.divide(shape * dictionary.sum(axis=0), expected, out=np.ones(shape.size), where=expected > 0)
+        self._store(GammaPoissonModel(dictionary, shape, rate))
+        if not isinstance(self.shape, str) and np.ndim(self.shape):
+            self.shape = shape
+        if np.ndim(self.rate):
+            self.rate = rate
+
     def _prior(self) -> tuple[Floats, Floats]:
         """Shapes, of which estimation starts at 1, and rates."""
         shape = 1.0 if isinstance(self.shape, str) else self.shape
@@ -186,6 +215,14 @@ class GammaPoissonNMF(GammaActivations):
         max_iter = _MAX_ITER.get(self.inference, _MAX_ITER_OF_OTHERS) if self.max_iter is None else self.max_iter
         result = self._run(algorithm, data, max_iter=max_iter, convergence=rule)
         self._store(algorithm.model(result.state))
+        if self.seeds is not None:
+            self.component_names_ = seeded_names(read_seeds(self.seeds), self.n_components_)
+
+    def _batchable(self, algorithm: Any) -> Any:
+        if self.inference not in _OF_BATCHES or (self.inference == "online" and isinstance(self.shape, str)):
+            how = "" if self.inference not in _OF_BATCHES else " with shape='estimate'"
+            raise InvalidInputError(f"inference={self.inference!r}{how} does not take batch: use inference='vem'.")
+        return algorithm
 
     def _settings(self, data: SparseData) -> dict[str, Any]:
         """What all algorithms are told."""
@@ -201,6 +238,10 @@ class GammaPoissonNMF(GammaActivations):
 
     def _algorithm(self, data: SparseData, tol: float) -> GammaPoissonAlgorithm:
         settings = self._settings(data)
+        if self.seeds is not None:
+            if self.inference != "vem":
+                raise InvalidInputError(f"seeds are for inference='vem', not for {self.inference!r}: use that.")
+            settings["seeds"] = seed_counts(read_seeds(self.seeds), self.seed_weight, self.n_components, data)
         if self.inference == "thorough":
             return Thorough(**settings, n_starts=self.n_starts, tol=tol, n_jobs=self.n_jobs)
         if self.inference == "vem":

@@ -13,7 +13,7 @@ import json
 import math
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -43,13 +43,17 @@ class RefusedError(Exception):
 
 @dataclass(frozen=True)
 class Plan:
-    """What to read: one array if dense, else data, indices and indptr; and the names of rows and columns."""
+    """What to read: one array if dense, else data, indices and indptr; the names of rows and columns, labels of rows.
+
+    ``obs`` has the different labels of each column, and the place of each row's label among them (-1: no label).
+    """
 
     kind: str
     shape: tuple[int, int]
     arrays: list[Any]
     rows: list[str]
     columns: list[str]
+    obs: dict[str, tuple[list[str], list[int]]] = field(default_factory=dict)
 
 
 def plan(root: Any, path: Path, layer: str | None, limit: int) -> Plan:
@@ -72,7 +76,28 @@ def plan(root: Any, path: Path, layer: str | None, limit: int) -> Plan:
     for labels, size, part in ((rows, shape[0], "obs"), (columns, shape[1], "var")):
         if len(labels) != size:
             raise RefusedError(f"{part} has {len(labels)} names where the matrix has {size}")
-    return Plan(kind, shape, arrays, rows, columns)
+    return Plan(kind, shape, arrays, rows, columns, dict(_row_labels(_child(root, "obs"), shape[0], refuse)))
+
+
+def _row_labels(frame: Any, n_rows: int, refuse: Refuse) -> Iterator[tuple[str, tuple[list[str], list[int]]]]:
+    """Columns of obs that hold categories, text or whole numbers; a column that is stored otherwise is left out."""
+    for name in frame:
+        with contextlib.suppress(RefusedError, KeyError):
+            element = _child(frame, name)
+            if name == _attribute(frame, "_index"):
+                continue
+            if _is_group(element):
+                categories, codes = _texts(_child(element, "categories"), refuse), _child(element, "codes")
+                refuse(_check_array(codes))
+                numbers = codes[...].tolist()
+            elif element.dtype.kind in "biuOUST":
+                values = _texts(element, refuse)
+                places = {value: at for at, value in enumerate(dict.fromkeys(values))}
+                categories, numbers = list(places), [places[value] for value in values]
+            else:
+                continue
+            if len(numbers) == n_rows and all(-1 <= n < len(categories) for n in numbers):
+                yield str(name), (categories, numbers)
 
 
 def _matrix(element: Any) -> tuple[str, tuple[int, int], list[Any]]:
@@ -220,7 +245,8 @@ def _hold(n_bytes: int) -> None:
 
 def _describe(found: Plan) -> dict[str, Any]:
     arrays = [[array.dtype.newbyteorder("<").str, list(array.shape)] for array in found.arrays]
-    return {"kind": found.kind, "shape": found.shape, "rows": found.rows, "columns": found.columns, "arrays": arrays}
+    names = {"rows": found.rows, "columns": found.columns, "obs": found.obs}
+    return {"kind": found.kind, "shape": found.shape, **names, "arrays": arrays}
 
 
 def _say(output: BinaryIO, answer: dict[str, Any]) -> None:

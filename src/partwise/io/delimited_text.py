@@ -13,7 +13,7 @@ import numpy as np
 
 from partwise.errors import FileFormatError, InvalidInputError
 from partwise.io.reading import ReadOptions
-from partwise.io.source import bad_file, refuse_above
+from partwise.io.source import COUNT_FIRST, bad_file, is_prose, refuse_above
 from partwise.io.sparse import Array, from_coordinates
 from partwise.io.table import Table, label_array, with_labels
 from partwise.io.text_cells import (
@@ -38,6 +38,8 @@ def read_wide(path: Path, options: ReadOptions) -> Table:
     if reader.first is None:
         raise bad_file(path, "it is empty", "write a header line and one line for each row")
     width, n_labels = len(reader.first[1]), options.label_columns if options.index else 0
+    if n_labels == 1 and width == 1:
+        raise _one_column(path, reader)
     if n_labels > 1 and width <= n_labels:
         raise bad_file(path, f"it has {width} columns, all of them labels", "give a smaller label_columns")
     names = reader.first[1][n_labels:] if options.header else None
@@ -58,6 +60,12 @@ def read_wide(path: Path, options: ReadOptions) -> Table:
         refuse_above(options.limit, used, f"{path} (up to line {block.numbers[-1]})")
     n_columns = width - n_labels
     values = np.concatenate(parts) if parts else np.zeros(0)
+    if names is not None and names[-1] == "" and np.isnan(values[n_columns - 1 :: n_columns]).all():
+        raise bad_file(
+            path,
+            f"column {width} has neither a name nor a value, because lines end in {reader.delimiter!r}",
+            "remove that from every line",
+        )
     n_rows = len(row_names) if options.index else len(values) // max(n_columns, 1)
     table = Table(
         values.reshape(n_rows, n_columns),
@@ -66,6 +74,16 @@ def read_wide(path: Path, options: ReadOptions) -> Table:
         source=str(path),
     )
     return with_labels(table, path, options, ())
+
+
+def _one_column(path: Path, reader: CellReader) -> FileFormatError:
+    """The error for a file of which nothing is left besides row labels: most often its delimiter is another one."""
+    text = reader.first[1][0] if reader.first is not None else ""
+    other = next((mark for mark in ";\t|, " if mark in text), None)
+    remedy = "pass index=False if it holds numbers" if other is None else f"pass delimiter={other!r}"
+    if is_prose(text) and other in (",", " "):
+        remedy += f"; if it is raw text, {COUNT_FIRST}"
+    return bad_file(path, f"line 1 has one cell when cut at {reader.delimiter!r}", remedy)
 
 
 def _joined(*labels: str) -> str:

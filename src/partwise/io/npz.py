@@ -24,6 +24,9 @@ _KEYS = {
     "dia": ("data", "offsets", "shape"),
 }
 _LABELS = ("row_labels", "column_labels")
+METADATA = "metadata/"
+"""Texts about samples: all of them as UTF-8 one after the other, and where each ends."""
+_ENDS = ".ends"
 _SMALL = 4096
 
 
@@ -46,7 +49,12 @@ def read_npz(path: Path, options: ReadOptions) -> Table:
         members = _Members(archive, path, options.limit)
         matrix = _matrix(members, path, options)
         labels: dict[str, Any] = {key: _label_member(members, key, path) for key in _LABELS if key in members.keys}
-    table = Table(matrix, **labels, source=str(path))
+        named = [key for key in members.keys if key.startswith(METADATA) and not key.endswith(_ENDS)]
+        known = {key.removeprefix(METADATA): _texts(members, key, path) for key in named}
+    table = Table(matrix, **labels, source=str(path), metadata=known)
+    for name, texts in known.items():
+        if len(texts) != table.shape[0]:
+            raise bad_file(path, f"its metadata {name!r} has {len(texts)} texts for {table.shape[0]} rows")
     for key, size in zip(_LABELS, table.shape, strict=True):
         if key in labels and len(labels[key]) != size:
             raise bad_file(path, f"its array {key!r} has {len(labels[key])} labels for {size}")
@@ -103,7 +111,7 @@ def _matrix(members: _Members, path: Path, options: ReadOptions) -> Any:
     elif set(_COMPRESSED) <= set(members.keys):
         name = "csr"
     else:
-        arrays = [key for key in members.keys if key not in _LABELS]
+        arrays = [key for key in members.keys if key not in _LABELS and not key.startswith(METADATA)]
         if len(arrays) != 1:
             raise bad_file(
                 path,
@@ -180,3 +188,30 @@ def _label_member(members: _Members, key: str, path: Path) -> Array:
     if labels.dtype.kind != "U" or labels.ndim != 1:
         raise bad_file(path, f"its array {key!r} does not hold text with one axis", "save it as an array of str")
     return labels
+
+
+def packed_texts(name: str, texts: Any) -> dict[str, Array]:
+    """Arrays that hold texts of any length without pickling them."""
+    # A lone surrogate, which no UTF-8 file has but a Python string may, is kept as it is.
+    encoded = [str(text).encode("utf-8", "surrogatepass") for text in texts]
+    ends = np.cumsum([len(text) for text in encoded], dtype=np.int64)
+    return {name: np.frombuffer(b"".join(encoded), dtype=np.uint8), f"{name}{_ENDS}": ends}
+
+
+def _texts(members: _Members, key: str, path: Path) -> Array:
+    """What `packed_texts` packed."""
+    if f"{key}{_ENDS}" not in members.keys:
+        raise bad_file(path, f"its array {key!r} lacks the ends of the texts in it")
+    data, ends = members.load(key), members.load(f"{key}{_ENDS}")
+    if data.dtype != np.uint8 or data.ndim != 1 or ends.dtype != np.int64 or ends.ndim != 1:
+        raise bad_file(path, f"its array {key!r} does not hold texts")
+    starts = np.concatenate(([0], ends))
+    if np.any(np.diff(starts) < 0) or starts[-1] != data.size:
+        raise bad_file(path, f"the texts of its array {key!r} do not end where it says")
+    content = data.tobytes()
+    found = np.empty(ends.size, dtype=object)
+    with library(path, "UTF-8 text"):
+        found[:] = [
+            content[start:end].decode("utf-8", "surrogatepass") for start, end in zip(starts, ends, strict=False)
+        ]
+    return found

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Literal, cast
 
 from partwise.errors import InvalidInputError
-from partwise.io.source import bytes_allowed, check_regular
+from partwise.io.source import COUNT_FIRST, bytes_allowed, check_name, check_regular
 from partwise.io.table import Table
 
 Duplicates = Literal["refuse", "sum"]
@@ -128,7 +128,14 @@ def find_format(path: Path, name: str | None) -> Format:
         if any(fnmatchcase(lowered, pattern) for pattern in candidate.patterns):
             return candidate
     if path.is_dir():
+        if next(path.rglob("*.txt"), None) is not None and not any(path.glob("matrix.mtx*")):
+            raise InvalidInputError(f"{path} is a folder of text files, not of counts: {COUNT_FIRST}.")
         return next(known for known in FORMATS if known.name == "10x")
+    if lowered.removesuffix(".gz").endswith((".txt", ".jsonl")):
+        raise InvalidInputError(
+            f"the name {path.name} does not say what format it has: if it holds raw text, {COUNT_FIRST}; otherwise"
+            " rename it or pass format=."
+        )
     patterns = ", ".join(pattern for known in FORMATS for pattern in known.patterns if not pattern.endswith(".gz"))
     raise InvalidInputError(
         f"the name {path.name} does not say what format it has; known are {patterns} (text formats also as .gz) and "
@@ -163,7 +170,7 @@ def read(
     format      file names                       what is read
     =========== ================================ =====================================================================
     npz         .npz                             ``scipy.sparse.save_npz``; CSR as data, indices, indptr and shape;
-                                                 one dense array; with row_labels, column_labels if they are in it
+                                                 one dense array; with labels and metadata if they are in it
     npy         .npy                             one dense array
     mtx         .mtx(.gz)                        Matrix Market
     10x         a directory                      matrix.mtx, barcodes.tsv, features.tsv or genes.tsv (each .gz or not);
@@ -258,6 +265,7 @@ def read(
         feature_column=feature_column,
     )
     options.check()
+    check_name(source)
     if not source.exists():
         raise FileNotFoundError(f"there is no file {source}; check the name.")
     found = find_format(source, format)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import gzip
 import io
 import os
@@ -24,6 +25,10 @@ _AMOUNT = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([kmgt]?)(?:i?b)?", re.IGNORECASE
 _LARGEST_DEFLATE_RATIO = 1032
 _CHUNK = 2**20
 FRESH_COPY = "fetch a fresh copy or write it again"
+COUNT_FIRST = "count words first, with `partwise count` or partwise.count_texts (or CountVectorizer of scikit-learn)"
+"""What to do with raw text where counts are expected."""
+_FEWEST_WORDS = 3
+_LONGEST_WORD = 80
 
 
 def bytes_allowed(memory_limit: int | float | str | None = None) -> int:
@@ -114,14 +119,32 @@ def bad_file(path: Path, what: str, remedy: str = FRESH_COPY) -> FileFormatError
     return FileFormatError(f"cannot read {path}: {what}; {remedy}.")
 
 
+def is_prose(text: str) -> bool:
+    """Whether a cell looks like a document rather than a name or a mistyped number."""
+    return len(text) > _LONGEST_WORD or len(text.split(None, _FEWEST_WORDS)) > _FEWEST_WORDS
+
+
 def check_regular(path: Path) -> None:
     """Raise a clear error unless ``path`` is an ordinary file."""
+    check_name(path)
     if path.is_dir():
         raise bad_file(path, "it is a directory", "give the name of a file inside it")
     if not path.exists():
         raise FileNotFoundError(f"there is no file {path}; check the name.")
     if not path.is_file():
         raise bad_file(path, "it is a device or a pipe", "save the data to an ordinary file first")
+
+
+def check_name(path: Path) -> None:
+    """Raise a clear error for a name that no file can have."""
+    try:
+        path.stat()
+    except FileNotFoundError:
+        return
+    except (OSError, ValueError) as error:  # too long, a null character, or half a character
+        if getattr(error, "errno", None) in {None, errno.ENAMETOOLONG, errno.EILSEQ}:
+            name = str(path)[:40].encode("unicode_escape").decode()
+            raise FileNotFoundError(f"there is no file {name}...: no file can have such a name.") from error
 
 
 @contextlib.contextmanager
@@ -161,21 +184,23 @@ def open_binary(path: Path) -> BinaryIO:
     return path.open("rb")
 
 
-def text_lines(path: Path, limit: int) -> Iterator[str]:
-    """Lines of UTF-8 text with their ends, decompressed as they are read; a line beyond all reason is refused."""
-    for _, text in text_chunks(path, limit):
+def text_lines(path: Path, limit: int, encoding: str = "utf-8") -> Iterator[str]:
+    """Lines of text with their ends, decompressed as they are read; a line beyond all reason is refused."""
+    for _, text in text_chunks(path, limit, encoding):
         yield from io.StringIO(text, newline="")
 
 
-def text_chunks(path: Path, limit: int) -> Iterator[tuple[int, str]]:
-    """Pieces of UTF-8 text that end at line ends, each with the number of lines before it."""
+def text_chunks(path: Path, limit: int, encoding: str = "utf-8") -> Iterator[tuple[int, str]]:
+    """Pieces of text that end at line ends, each with the number of lines before it."""
     before = 0
     for chunk in byte_chunks(path, limit, _CHUNK):
         try:
-            text = chunk.decode("utf-8")
+            text = chunk.decode(encoding)
         except UnicodeDecodeError as error:
             line = before + 1 + chunk.count(b"\n", 0, error.start)
-            raise bad_file(path, f"line {line} is not UTF-8 text", "save it with UTF-8 encoding") from error
+            raise bad_file(
+                path, f"line {line} is not {encoding.upper()} text", "save it with UTF-8 encoding"
+            ) from error
         yield before, text if before else text.removeprefix("\ufeff")
         before += chunk.count(b"\n")
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
+from partwise.errors import InvalidInputError
 from partwise.io.source import bad_file, check_regular, refuse_above, text_lines
 
 if TYPE_CHECKING:
@@ -37,6 +39,12 @@ class Table:
         Where the data came from, for messages.
     first_row
         What its first row is in the data that it is a part of, for messages.
+    metadata
+        What is known about the samples: an array of str for each name, one entry per row. `partwise.count_texts` fills
+        in ``"group"``, ``"time"`` and ``"text"``, which reports show. AnnData files give their obs columns, and .npz
+        files keep it.
+
+    Rows are taken as of an array, ``table[[3, 1]]``, so scikit-learn can split a table: names and metadata stay.
     """
 
     matrix: Any
@@ -45,6 +53,7 @@ class Table:
     missing: Any = None
     source: str = "X"
     first_row: int = 0
+    metadata: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -52,10 +61,51 @@ class Table:
         rows, columns = self.matrix.shape
         return int(rows), int(columns)
 
-    def transpose(self) -> Table:
-        """Swap samples and features."""
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, key: Any) -> Table:
+        """Some rows, and perhaps some columns: positions, slices or booleans, with their names and metadata."""
+        rows, columns = key if isinstance(key, tuple) else (key, slice(None))
+        rows, columns = _positions(rows, self.shape[0]), _positions(columns, self.shape[1])
+        sparse = sp.issparse(self.matrix)
+        taken = [sp.csr_array(one) if sp.issparse(one) else one for one in (self.matrix, self.missing)]
+        matrix, missing = (None if one is None else one[rows][:, columns] for one in taken)
         return replace(
             self,
+            matrix=matrix if sparse else np.asarray(matrix),
+            missing=missing,
+            row_labels=None if self.row_labels is None else self.row_labels[rows],
+            column_labels=None if self.column_labels is None else self.column_labels[columns],
+            metadata={name: values[rows] for name, values in self.metadata.items()},
+            first_row=0,
+        )
+
+    def with_metadata(self, **columns: Any) -> Table:
+        """The same table with more known about its samples, such as ``group=``, ``time=`` or ``text=``.
+
+        Parameters
+        ----------
+        columns
+            One value per row each; values are kept as text. None drops a column.
+        """
+        known = dict(self.metadata)
+        for name, values in columns.items():
+            if values is None:
+                known.pop(name, None)
+                continue
+            known[name] = text_array(values)
+            if known[name].size != self.shape[0]:
+                raise InvalidInputError(
+                    f"{name} has {known[name].size} values for {self.shape[0]} samples: give one for each."
+                )
+        return replace(self, metadata=known)
+
+    def transpose(self) -> Table:
+        """Swap samples and features; what is known about samples is dropped."""
+        return replace(
+            self,
+            metadata={},
             matrix=self.matrix.T,
             row_labels=self.column_labels,
             column_labels=self.row_labels,
@@ -82,6 +132,25 @@ class Table:
         rows, columns = self.shape
         kind = f"sparse, {self.matrix.nnz} stored values" if sp.issparse(self.matrix) else "dense"
         return f"{self.source}: {rows} samples x {columns} features ({kind})"
+
+
+def _positions(key: Any, size: int) -> Any:
+    """A slice, or positions as an array: pandas' and lists of booleans are brought into one form."""
+    if key is Ellipsis:
+        return slice(None)
+    if isinstance(key, slice):
+        return key
+    array = np.atleast_1d(np.asarray(key))
+    if array.dtype.kind == "b" and array.size != size:
+        raise InvalidInputError(f"{array.size} booleans choose from {size} rows or columns: give one for each.")
+    return array if array.size else np.zeros(0, dtype=np.intp)
+
+
+def text_array(values: Any) -> NDArray[np.object_]:
+    """An array of texts of any length: one long text does not make all others take its room."""
+    found = np.empty(len(values), dtype=object)
+    found[:] = [str(value) for value in values]
+    return found
 
 
 def as_labels(values: Any) -> Labels:

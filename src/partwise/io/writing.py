@@ -13,6 +13,7 @@ import scipy.sparse as sp
 from partwise.errors import InvalidInputError
 from partwise.io.annotated import write_h5ad
 from partwise.io.atomic import atomic_path, write_atomically
+from partwise.io.npz import METADATA, packed_texts
 from partwise.io.reading import find_format
 from partwise.io.source import bytes_allowed, format_bytes
 from partwise.io.sparse import Array
@@ -41,7 +42,7 @@ def write_matrix(
     =========== ===================== ================================================================================
     format      file names            what is written
     =========== ===================== ================================================================================
-    npz         .npz                  as ``scipy.sparse.save_npz`` does (dense: one array), with the labels inside
+    npz         .npz                  as ``scipy.sparse.save_npz`` does (dense: one array), with labels and metadata
     npy         .npy                  dense; labels beside it in NAME.rows.txt and NAME.vocab.txt
     mtx         .mtx(.gz)             Matrix Market; labels beside it in NAME.rows.txt and NAME.vocab.txt
     h5ad        .h5ad                 AnnData
@@ -86,7 +87,8 @@ def write_matrix(
     for labels, size, which in zip(
         (table.row_labels, table.column_labels), matrix.shape, ("row_labels", "column_labels"), strict=True
     ):
-        checked_labels(labels, size, which)
+        if name != "npz":  # which holds any text
+            checked_labels(labels, size, which)
     return [*(_WRITERS[name](target, matrix, table, neutralise) or []), target]
 
 
@@ -98,6 +100,8 @@ def _npz(path: Path, matrix: Any, table: Table, neutralise: bool) -> None:
     for key, labels in (("row_labels", table.row_labels), ("column_labels", table.column_labels)):
         if labels is not None:
             arrays[key] = np.asarray(labels, dtype=np.str_)
+    for name, values in table.metadata.items():
+        arrays |= packed_texts(f"{METADATA}{name}", values)
     write_atomically(path, lambda aside: np.savez_compressed(aside, allow_pickle=False, **arrays))
 
 

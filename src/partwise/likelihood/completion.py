@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from partwise.core.data import SparseData
 from partwise.core.keys import Key
@@ -87,13 +88,30 @@ class Completion:
         return float(np.average(self.means, weights=self.tokens / largest))
 
 
+@dataclass(frozen=True, eq=False)
+class Predictor:
+    """What predicts the held-out tokens of a row.
+
+    Attributes
+    ----------
+    dictionary
+        Features x components.
+    solve
+        ``solve(given)`` finds activations, of each row on its own.
+    """
+
+    dictionary: Floats
+    solve: Callable[[SparseData], Floats]
+
+
 def complete(
     data: SparseData,
     key: Key,
-    dictionary: Floats,
-    solve: Callable[[SparseData], Floats],
+    predictors: Sequence[Predictor],
     engine: Engine,
     share: float = 0.5,
+    *,
+    groups: NDArray[np.intp] | None = None,
 ) -> Completion:
     """Hide about half of each row's tokens, find its activations from the others, and predict the hidden ones.
 
@@ -103,30 +121,35 @@ def complete(
         Counts, or nonnegative reals.
     key
         Key of the split.
-    dictionary
-        Features x components.
-    solve
-        ``solve(given)`` finds activations, of each row on its own; workers of a cluster are sent it.
+    predictors
+        What predicts; workers of a cluster are sent it.
     engine
         Where rows are worked on; neither halves nor activations leave it.
     share
         Share of the tokens that is given.
+    groups
+        Which of the predictors serves each row; None = the first.
     """
     if not 0.0 < share < 1.0:
         raise InvalidInputError(f"share must be between 0 and 1, got {share}.")
-    dictionary = np.ascontiguousarray(dictionary)
+    groups = np.zeros(data.shape[0], dtype=np.intp) if groups is None else groups
     blocks = row_blocks(data.indptr, max(_NONZEROS_AT_ONCE, 2 * data.shape[1]))
-    _, (found,) = engine.map_rows(_complete, data, blocks, key, dictionary, solve, share, makes=[Made((2,))])
+    shared, made = (key, list(predictors), share), [Made((2,))]
+    _, (found,) = engine.map_rows(_complete, data, blocks, *shared, reads=[groups], makes=made)
     return Completion(*np.ascontiguousarray(np.asarray(found).T))
 
 
 def _complete(
-    block: Block, out: Floats, key: Key, dictionary: Floats, solve: Callable[[SparseData], Floats], share: float
+    block: Block, groups: NDArray[np.intp], out: Floats, key: Key, predictors: Sequence[Predictor], share: float
 ) -> float:
     rows = block.data.rows(block.start, block.stop)
     given, held_out = split_tokens(rows, key, share, first_row=block.first_row + block.start)
-    found = predict_tokens(held_out, solve(given), dictionary)
-    out[block.rows] = np.column_stack((found.means, found.tokens))
+    own = groups[block.rows]
+    for group in np.unique(own):
+        some = np.flatnonzero(own == group)
+        first, second = (half if some.size == block.n_rows else half.take(some) for half in (given, held_out))
+        found = predict_tokens(second, predictors[group].solve(first), predictors[group].dictionary)
+        out[block.start + some] = np.column_stack((found.means, found.tokens))
     return 0.0
 
 

@@ -1,6 +1,21 @@
-"""Measures of fitted parts and of lists."""
+"""Measures of fitted parts, of how samples are made of them, and of lists. None of them chooses a model."""
 
+from partwise.metrics.coherence import coherence, diversity, part_measures, part_similarity
 from partwise.metrics.ranking import RankingScore, RankingScores, ranking_scores
+from partwise.metrics.samples import PartShares, parts_by_group, parts_over_time, representative_samples
 from partwise.metrics.sparseness import hoyer_sparseness
 
-__all__ = ["RankingScore", "RankingScores", "hoyer_sparseness", "ranking_scores"]
+__all__ = [
+    "PartShares",
+    "RankingScore",
+    "RankingScores",
+    "coherence",
+    "diversity",
+    "hoyer_sparseness",
+    "part_measures",
+    "part_similarity",
+    "parts_by_group",
+    "parts_over_time",
+    "ranking_scores",
+    "representative_samples",
+]

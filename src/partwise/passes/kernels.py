@@ -110,6 +110,48 @@ def row_exposure(missing: Index, totals: Floats, other: Floats, out: Floats) -> 
 
 
 @kernel
+def weighted_exposures(
+    missing_indptr: Pointer,
+    missing_indices: Index,
+    weights: Floats,
+    row_groups: Index,
+    column_groups: Index,
+    other: Floats,
+    start: int,
+    stop: int,
+    out: Floats,
+) -> None:
+    """``out[n] -= (W[n] * missing[n]) @ other`` with ``W[n, f] = weights[row_groups[n], column_groups[f]]``.
+
+    On entry, ``out[n]`` is ``W[n] @ other``. Where less than half of the digits would be left, the observed columns are
+    summed instead, as by `row_exposure`.
+    """
+    n_columns, n_components = other.shape
+    before = np.empty(n_components)
+    for n in range(start, stop):
+        missing = missing_indices[missing_indptr[n] : missing_indptr[n + 1]]
+        weight = weights[row_groups[n]]
+        accurate = 2 * missing.size <= n_columns
+        if accurate:
+            before[:] = out[n]
+            for f in missing:
+                for k in range(n_components):
+                    out[n, k] -= weight[column_groups[f]] * other[f, k]
+            for k in range(n_components):
+                accurate = accurate and out[n, k] >= 1e-8 * before[k]
+        if accurate:
+            continue
+        out[n] = 0.0
+        next_missing = 0
+        for f in range(n_columns):
+            if next_missing < missing.size and missing[next_missing] == f:
+                next_missing += 1
+                continue
+            for k in range(n_components):
+                out[n, k] += weight[column_groups[f]] * other[f, k]
+
+
+@kernel
 def exposures(
     missing_indptr: Pointer, missing_indices: Index, totals: Floats, other: Floats, start: int, stop: int, out: Floats
 ) -> None:

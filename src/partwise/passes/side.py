@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from partwise.core.data import SparseData
+from partwise.core.weights import CellWeights
 from partwise.engines.alignment import aligned
 from partwise.engines.base import Engine
 from partwise.engines.blocks import Block, Made, row_blocks
@@ -20,6 +21,38 @@ Floats = NDArray[np.float64]
 
 # About a millisecond of work: enough blocks for every thread also where the data are small.
 NONZEROS_AT_ONCE = 2**15
+
+
+@dataclass(frozen=True, eq=False)
+class WeightedTotals:
+    """Sums of a factor over the columns of the data, each column weighted, for every group of rows.
+
+    It is sent to workers whole: a block finds the groups of its rows by their positions in all of the data.
+    """
+
+    sums: Floats
+    weights: CellWeights
+
+    def groups(self, block: Block) -> NDArray[Any]:
+        """The groups of the rows of a block."""
+        return self.weights.groups_of_rows(block.first_row + block.start, block.first_row + block.stop)
+
+    def exposure(self, block: Block, other: Floats) -> Floats:
+        """Weighted sums over the observed columns of each row of a block."""
+        groups, weights = self.groups(block).astype(np.int32), self.weights
+        found = self.sums[groups]
+        if block.data.n_missing:
+            columns = weights.column_groups
+            columns = np.arange(len(other), dtype=np.int32) if columns is None else columns
+            pointers, positions = block.own_missing
+            kernels.weighted_exposures(
+                pointers, positions, weights.values, groups, columns, other, 0, block.n_rows, found
+            )
+        return found
+
+
+Totals = Floats | WeightedTotals
+"""Sums of a factor over the columns of the data: one row for all rows, or one for each group of rows."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,8 +80,31 @@ class Side:
         return self.engine.place(factor, self.data, self.blocks)
 
     def totals(self, factor: Any) -> Floats:
-        """The factor's sum over rows, block by block in the fixed tree."""
-        return np.asarray(self.map_rows(_totals, reads=[factor])[0])
+        """The factor's sum over rows, block by block in the fixed tree; one for each group of rows."""
+        return np.asarray(self.map_rows(_totals, self.weights, reads=[factor])[0])
+
+    @property
+    def weights(self) -> CellWeights | None:
+        """Known factors of the rates of cells."""
+        return self.data.weights
+
+    def column_totals(self, other: Any, totals: Floats | None = None) -> Totals:
+        """Sums of the other side's factor over the columns of the data.
+
+        Parameters
+        ----------
+        other
+            The other side's factor.
+        totals
+            What `totals` of the other side gives; needed where the factor is on workers.
+        """
+        if self.weights is None:
+            return other.sum(axis=0) if totals is None else totals
+        columns, summed = self.weights.column_groups, other
+        if columns is not None:
+            summed = group_sums(np.asarray(other), columns, self.weights.values.shape[1]) if totals is None else totals
+        # One order of the sum on every machine, which BLAS does not promise.
+        return WeightedTotals(np.einsum("gf,fk->gk", self.weights.values, summed), self.weights)
 
     def even_counts(self, n_components: int) -> Any:
         """Each row's total, spread evenly over the components."""
@@ -72,10 +128,10 @@ class Side:
         stay
             Whether rows stay on the workers.
         """
-        totals = other.sum(axis=0) if totals is None else totals
-        if self.data.n_missing == 0:
-            return np.atleast_2d(totals)
-        return self.map_rows(_exposures, totals, other, makes=[Made(other.shape[1:])], stay=stay)[1][0]
+        found = self.column_totals(other, totals)
+        if self.data.n_missing == 0 and not isinstance(found, WeightedTotals):
+            return np.atleast_2d(found)
+        return self.map_rows(_exposures, found, other, makes=[Made(other.shape[1:])], stay=stay)[1][0]
 
 
 def ready(other: Any) -> Any:
@@ -83,8 +139,10 @@ def ready(other: Any) -> Any:
     return aligned(other) if isinstance(other, np.ndarray) else other
 
 
-def own_exposure(block: Block, other: Floats, totals: Floats) -> Floats:
+def own_exposure(block: Block, other: Floats, totals: Totals) -> Floats:
     """What each component is exposed to in each row of a block: one row for all where nothing is missing."""
+    if isinstance(totals, WeightedTotals):
+        return totals.exposure(block, other)
     if not block.data.n_missing:
         return np.atleast_2d(totals)
     exposure = np.empty((block.n_rows, totals.size))
@@ -92,8 +150,21 @@ def own_exposure(block: Block, other: Floats, totals: Floats) -> Floats:
     return exposure
 
 
-def _totals(block: Block, factor: Floats) -> Floats:
-    return np.asarray(factor[block.rows].sum(axis=0))
+def own_totals(block: Block, own: Floats, weights: CellWeights | None) -> Floats:
+    """Sum over the rows of a block of their rows of a factor: one sum for each group of rows."""
+    if weights is None or weights.row_groups is None:
+        return np.asarray(own.sum(axis=0))
+    first = block.first_row + block.start
+    return group_sums(own, weights.row_groups[first : first + block.n_rows], weights.values.shape[0])
+
+
+def group_sums(rows: Floats, groups: NDArray[Any], n_groups: int) -> Floats:
+    """Sums over the rows of each group."""
+    return np.stack([rows[groups == group].sum(axis=0) for group in range(n_groups)])
+
+
+def _totals(block: Block, factor: Floats, weights: CellWeights | None) -> Floats:
+    return own_totals(block, factor[block.rows], weights)
 
 
 def _even_counts(block: Block, out: Floats) -> float:
@@ -105,6 +176,6 @@ def _expected(block: Block, factor: Floats, out: Floats, other: Floats, with_log
     return kernels.expected_counts(*block.cells, factor, other, with_logs, block.start, block.stop, out)
 
 
-def _exposures(block: Block, out: Floats, totals: Floats, other: Floats) -> float:
-    kernels.exposures(*block.missing, totals, other, block.start, block.stop, out)
+def _exposures(block: Block, out: Floats, totals: Totals, other: Floats) -> float:
+    out[block.rows] = own_exposure(block, other, totals)
     return 0.0

@@ -7,6 +7,7 @@ one picture return its axes and take ``ax=``. Colours are safe for colour-blind 
 from partwise.plotting._figures import save_figure
 from partwise.plotting.boxes import plot_box_panels, plot_boxes
 from partwise.plotting.checks import plot_predictive_check, plot_predictive_checks
+from partwise.plotting.clustergram import plot_clustergram, plot_stability
 from partwise.plotting.features import plot_top_features, top_features
 from partwise.plotting.heatmap import plot_dictionary, plot_matrix
 from partwise.plotting.images import plot_parts_images
@@ -18,6 +19,7 @@ from partwise.plotting.reconstruction import plot_reconstruction
 from partwise.plotting.signatures import plot_signatures, signature_channels
 from partwise.plotting.structure import part_shares, plot_structure
 from partwise.plotting.trace import plot_trace
+from partwise.plotting.volcano import plot_volcano
 
 __all__ = [
     "Check",
@@ -28,6 +30,7 @@ __all__ = [
     "part_shares",
     "plot_box_panels",
     "plot_boxes",
+    "plot_clustergram",
     "plot_column_norms",
     "plot_dictionary",
     "plot_matrix",
@@ -37,9 +40,11 @@ __all__ = [
     "plot_rank_selection",
     "plot_reconstruction",
     "plot_signatures",
+    "plot_stability",
     "plot_structure",
     "plot_top_features",
     "plot_trace",
+    "plot_volcano",
     "predictive_checks",
     "save_figure",
     "signature_channels",

@@ -16,7 +16,7 @@ _LONGEST_NAME = 24
 
 
 def top_features(components: Any, names: Any = None, *, n: int = 10) -> list[list[tuple[str, float]]]:
-    """The largest features of every part, in words.
+    """The largest features of every part, in words; `top_features` of a fitted model also ranks by relevance.
 
     Parameters
     ----------

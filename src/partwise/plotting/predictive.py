@@ -12,6 +12,7 @@ from partwise.errors import InvalidInputError
 from partwise.io.table import Table, as_labels
 from partwise.plotting._figures import Floats
 from partwise.plotting.order import evenly_spaced
+from partwise.selection.dispersion import Dispersion, dispersion_test
 
 _MOST_CELLS = 1_000_000
 _MOST_ROWS = 1000
@@ -66,6 +67,8 @@ class PredictiveChecks:
         Data sets that were drawn, and rows of each.
     plug_in
         Whether activations were held at their point estimates, so that intervals are too narrow.
+    noise
+        Of counts: whether they vary around their expected values as Poisson counts do; None for bits.
     """
 
     row_sums: Check
@@ -75,6 +78,7 @@ class PredictiveChecks:
     n_draws: int
     n_rows: int
     plug_in: bool
+    noise: Dispersion | None = None
 
 
 def predictive_checks(
@@ -129,8 +133,9 @@ def predictive_checks(
     ours = _statistics(observed, seen)
     checks = [_check(mine, np.stack(theirs)) for mine, theirs in zip(ours, zip(*drawn, strict=True), strict=True)]
     occurring = np.flatnonzero(~np.isnan(checks[2].observed))
+    noise = None if model.declares.data == "bits" else dispersion_test(model, X)
     return PredictiveChecks(
-        checks[0], checks[1], _only(checks[2], occurring), occurring, n_draws, int(rows.size), plug_in
+        checks[0], checks[1], _only(checks[2], occurring), occurring, n_draws, int(rows.size), plug_in, noise
     )
 
 

@@ -20,9 +20,11 @@ from partwise.plotting._figures import (
 from partwise.plotting._types import Axes
 from partwise.plotting.features import shortened
 from partwise.plotting.order import Positions, checked_groups, cluster_order, evenly_spaced, part_order
-from partwise.plotting.palette import part_style
+from partwise.plotting.palette import ink_on, part_colour
 
 _MOST_SAMPLES = 2000
+# Where a name fits into a part: shares of the width and of the height, and letters.
+_ROOM_OF_A_NAME, _TALL_ENOUGH, _SHORT_ENOUGH = 0.06, 0.3, 12
 
 
 def part_shares(activations: Any, model: Any = None) -> Floats:
@@ -152,11 +154,21 @@ def _stack(ax: Any, shares: Floats, names: list[str]) -> None:
     edges = np.arange(shares.shape[0] + 1)
     tops = np.cumsum(shares, axis=1)
     for position, name in enumerate(names):
-        style = part_style(position)
         below = tops[:, position - 1] if position else np.zeros(shares.shape[0])
-        look = {"facecolor": style.colour, "edgecolor": "white" if style.hatch else "none", "hatch": style.hatch}
-        ax.stairs(tops[:, position], edges, baseline=below, fill=True, linewidth=0, label=shortened(name), **look)
+        look = {"facecolor": part_colour(position), "edgecolor": "none", "linewidth": 0}
+        ax.stairs(tops[:, position], edges, baseline=below, fill=True, label=shortened(name), **look)
+        _name_inside(ax, below, tops[:, position], name, part_colour(position))
     ax.set_xlim(0, shares.shape[0])
+
+
+def _name_inside(ax: Any, below: Floats, above: Floats, name: str, colour: str) -> None:
+    """Write a part's name where it is widest, if there is room: nobody has to look up its colour."""
+    window = max(1, int(_ROOM_OF_A_NAME * above.size))
+    height = np.convolve(above - below, np.ones(window) / window, mode="valid")
+    at = int(np.argmax(height))
+    if window > 1 and height[at] >= _TALL_ENOUGH and len(name) <= _SHORT_ENOUGH:
+        middle = float(np.mean(below[at : at + window] + above[at : at + window])) / 2.0
+        ax.text(at + window / 2.0, middle, name, fontsize=6, ha="center", va="center", color=ink_on(colour))
 
 
 def _name_runs(ax: Any, runs: list[tuple[str, Positions]]) -> None:

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.utils._param_validation import StrOptions
 
-from partwise.contract.counts import CountModel
+from partwise.contract.batches import BatchModel
 from partwise.contract.declaration import Candidate, Declaration
 from partwise.contract.estimator import COMMON_CONSTRAINTS
 from partwise.contract.model_file import check_array_is
@@ -31,7 +31,7 @@ _ALGORITHMS: dict[str, type[CoordinateDescent] | type[Multiplicative]] = {
 
 
 @dataclass(eq=False, repr=False)
-class PoissonNMF(CountModel):
+class PoissonNMF(BatchModel):
     """Find nonnegative parts of counts by maximum likelihood: x_nf ~ Poisson(Σ_k h_nk w_fk).
 
     The same as NMF with the Kullback-Leibler divergence. Any nonnegative data are accepted, sparse or dense, with
@@ -80,6 +80,9 @@ class PoissonNMF(CountModel):
         Mean over the training samples of the expected counts of each part.
     kkt_residual_
         Largest violation of the optimality conditions; 0 at a stationary point. Only after `fit`.
+    batch_names_, batch_factors_, batch_strength_
+        Batches, their factors (batches x features), and the strength of the prior that shrinks these to 1. Only after
+        `fit` with ``batch``.
     n_samples_seen_
         Number of training samples, those of all batches of `partial_fit` together.
     n_iter_, trace_, status_
@@ -101,6 +104,7 @@ class PoissonNMF(CountModel):
     declares: ClassVar[Declaration] = Declaration(
         data="nonnegative",
         given_parts=True,
+        batches=True,
         papers=(
             "Lee, D. D. & Seung, H. S. (2001). Algorithms for non-negative matrix factorization. Advances in Neural "
             "Information Processing Systems 13.",
@@ -138,6 +142,10 @@ class PoissonNMF(CountModel):
         self._store_components(dictionary, np.ones(dictionary.shape[1]))
         self.mean_activations_ = np.ones(dictionary.shape[1])
 
+    def _regroup(self, fitted: Any, membership: Floats, dictionary: Floats) -> None:
+        self.mean_activations_ = fitted.mean_activations_ @ membership
+        self._store_components(dictionary, fitted.part_weights_ @ membership)
+
     def _fit(self, data: CountMatrix) -> None:
         engine = self._engine()
         warm = self.components_ if self.warm_start and hasattr(self, "components_") else None
@@ -146,7 +154,7 @@ class PoissonNMF(CountModel):
         algorithm = _ALGORITHMS[self.inference](self.n_components, init, engine)
         rule = small_change(self.tol, usual.total)
         result = self._run(algorithm, usual, max_iter=self.max_iter, convergence=rule)
-        self._store(usual, result.state, engine)
+        self._store(self._weighted(usual), result.state, engine)
         self.mean_activations_ = np.ldexp(self.mean_activations_, exponent)
 
     def _init(self, shape: tuple[int, int], exponent: int) -> Start:

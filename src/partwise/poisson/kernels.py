@@ -12,7 +12,6 @@ import numpy as np
 
 from partwise.kernels.arrays import Floats, Indices, Numbers, Starts
 from partwise.kernels.jit import kernel
-from partwise.passes.kernels import row_exposure
 
 _CELLS_AT_ONCE = 16
 _FRESH_RATES_EVERY = 16
@@ -66,10 +65,8 @@ def coordinate_descent(
     indptr: Starts,
     indices: Indices,
     values: Numbers,
-    missing_indptr: Starts,
-    missing_indices: Indices,
     other: Floats,
-    totals: Floats,
+    exposures: Floats,
     floors: Floats,
     max_sweeps: int,
     tol: float,
@@ -77,7 +74,9 @@ def coordinate_descent(
     stop: int,
     factor: Floats,
 ) -> float:
-    """``factor[n] = argmax over h >= floors[n] of X[n] @ log(other @ h) - exposure[n] @ h``, one h_k at a time.
+    """``factor[n] = argmax over h >= floors[n] of X[n] @ log(other @ h) - exposures[n] @ h``, one h_k at a time.
+
+    A single row of ``exposures`` serves all rows.
 
     Each row is swept until a sweep changes no expected count by more than ``tol`` of the row's total, at most
     ``max_sweeps`` times. Returns the objective summed over the block.
@@ -96,14 +95,13 @@ def coordinate_descent(
     rate = np.empty(widest)
     inverse = np.empty(widest)
     count = np.empty(widest)
-    exposure = np.empty(n_components)
     objective = 0.0
     for n in range(start, stop):
         first = indptr[n]
         size = indptr[n + 1] - first
         row = factor[n]
         floor = floors[n]
-        row_exposure(missing_indices[missing_indptr[n] : missing_indptr[n + 1]], totals, other, exposure)
+        exposure = exposures[min(n, exposures.shape[0] - 1)]
         row_total = 0.0
         for p in range(size):
             column = other[indices[first + p]]
@@ -192,26 +190,23 @@ def kkt_residual(
     indptr: Starts,
     indices: Indices,
     values: Numbers,
-    missing_indptr: Starts,
-    missing_indices: Indices,
     factor: Floats,
     other: Floats,
-    totals: Floats,
+    exposures: Floats,
     unit: float,
     start: int,
     stop: int,
 ) -> float:
-    """``abs(minimum(share, gradient)).max()`` with ``gradient = 1 - (X / rates) @ other / exposure``.
+    """``abs(minimum(share, gradient)).max()`` with ``gradient = 1 - (X / rates) @ other / exposures``.
 
     ``share`` is a component's expected count in a row over the row's total (over ``unit`` if that is 0), so both are
     free of scale. The value is 0 just where the Karush-Kuhn-Tucker conditions hold.
     """
     n_components = factor.shape[1]
-    exposure = np.empty(n_components)
     gain = np.empty(n_components)
     worst = 0.0
     for n in range(start, stop):
-        row_exposure(missing_indices[missing_indptr[n] : missing_indptr[n + 1]], totals, other, exposure)
+        exposure = exposures[min(n, exposures.shape[0] - 1)]
         row = factor[n]
         row_total = 0.0
         for k in range(n_components):

@@ -1,4 +1,4 @@
-"""Mixtures of exponential distributions on a grid of means."""
+"""Mixtures of exponential distributions."""
 
 from __future__ import annotations
 
@@ -7,26 +7,29 @@ from typing import ClassVar
 
 import numpy as np
 
-from partwise.priors.base import Floats
-from partwise.priors.grid import GridFamily, ratio_grid
+from partwise.priors.grid import ZERO_REACH, Grid, GridFamily, near_zero, rate_range, ratio_grid
 from partwise.priors.observations import Observations
 
 
 @dataclass(frozen=True)
 class ExponentialMixture(GridFamily):
-    """Exponential distributions whose means are a grid of constant ratio: any completely monotone density, nearly.
+    """Mixtures of exponential distributions: any completely monotone density.
 
     Parameters
     ----------
     ratio
-        Of neighbouring means.
+        Of neighbouring means of the first grid.
     """
 
     name: ClassVar[str] = "exponential-mixture"
 
     ratio: float = 2.0
 
-    def grid(self, lowest: float, highest: float, data: Observations) -> tuple[Floats, Floats]:
-        """Shape 1, and means of constant ratio."""
-        means = ratio_grid(lowest, highest, self.ratio)
-        return np.ones(means.size), means
+    def grid(self, data: Observations) -> Grid:
+        """Means of constant ratio, and one near 0."""
+        means = ratio_grid(*rate_range(data), self.ratio)
+        return Grid.joined([(1.0, means, np.log(self.ratio)), (1.0, near_zero(data), ZERO_REACH)])
+
+    def component_shapes(self) -> tuple[float, ...]:
+        """1."""
+        return (1.0,)

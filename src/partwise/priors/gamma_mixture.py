@@ -1,4 +1,4 @@
-"""Mixtures of gamma distributions on a grid of shapes and means."""
+"""Mixtures of gamma distributions of given shapes."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import ClassVar
 import numpy as np
 
 from partwise.priors.base import Floats
-from partwise.priors.grid import GridFamily, ratio_grid
+from partwise.priors.grid import ZERO_REACH, Grid, GridFamily, near_zero, rate_range, ratio_grid
 from partwise.priors.observations import Observations
 
 
 @dataclass(frozen=True)
 class GammaMixtureFamily(GridFamily):
-    """Gamma distributions of several shapes, each with a grid of means as fine as the shape is narrow.
+    """Mixtures of gamma distributions of several shapes; the first grid of means is as fine as the shape is narrow.
 
     Parameters
     ----------
@@ -26,17 +26,19 @@ class GammaMixtureFamily(GridFamily):
 
     shapes: tuple[float, ...] = (0.1, 1.0, 10.0, 100.0)
 
-    def grid(self, lowest: float, highest: float, data: Observations) -> tuple[Floats, Floats]:
+    def grid(self, data: Observations) -> Grid:
         """All pairs, but for narrow components at rates where no count can tell them from the wider ones."""
-        shapes, means = [], []
+        lowest, highest = rate_range(data)
         exposure = float(data.exposure.max()) or 1.0
+        parts: list[tuple[float, Floats, float]] = [(self.shapes[0], near_zero(data), ZERO_REACH)]
         below = 0.0
         for shape in self.shapes:
             # A count of expectation μ has variance μ + μ²/shape: a shape far above μ is as good as infinite.
-            start = max(lowest, 0.1 * below / exposure)
-            if start <= highest:
-                found = ratio_grid(start, highest, 1.0 + min(1.0, shape**-0.5))
-                shapes.append(np.full(found.size, shape))
-                means.append(found)
+            ratio = 1.0 + min(1.0, shape**-0.5)
+            parts.append((shape, ratio_grid(max(lowest, 0.1 * below / exposure), highest, ratio), np.log(ratio)))
             below = shape
-        return np.concatenate(shapes), np.concatenate(means)
+        return Grid.joined(parts)
+
+    def component_shapes(self) -> tuple[float, ...]:
+        """Those given."""
+        return self.shapes

@@ -1,4 +1,4 @@
-"""Any prior at all, on a fine grid of points."""
+"""Any prior at all, as points."""
 
 from __future__ import annotations
 
@@ -7,39 +7,51 @@ from typing import ClassVar
 
 import numpy as np
 
-from partwise.priors.base import Floats
-from partwise.priors.grid import GridFamily
+from partwise.priors.grid import Grid, GridFamily, near_zero, rate_range, ratio_grid
 from partwise.priors.observations import Observations
+
+# More cells with data are thinned out at first.
+_MOST_CELLS = 300
 
 
 @dataclass(frozen=True)
 class Nonparametric(GridFamily):
-    """Point masses on a fine grid: the nonparametric maximum-likelihood estimate (Kiefer & Wolfowitz 1956), nearly.
+    """Point masses: the nonparametric maximum-likelihood estimate (Kiefer & Wolfowitz 1956).
 
     Parameters
     ----------
     spacing
-        Distance of neighbouring points in standard deviations of a Poisson rate estimated with the largest exposure,
-        1 / sqrt(s λ) on the scale of log λ, but for low rates at most half a unit of log λ.
-    most_points
-        Points at most; the spacing grows where more would be needed.
+        Distance of neighbouring points at first, in standard deviations of a log rate that is estimated from one count,
+        1 / sqrt(x). A point is where a rate x / s is, and beyond that each is at most twice the one before.
     """
 
     name: ClassVar[str] = "nonparametric"
 
-    spacing: float = 0.25
-    most_points: int = 400
+    spacing: float = 0.5
 
-    def grid(self, lowest: float, highest: float, data: Observations) -> tuple[Floats, Floats]:
-        """Infinite shapes, points spaced as said, and the overall rate."""
-        exposure = float(data.exposure.max())
-        fine = np.linspace(np.log(lowest), np.log(highest), 4096)
-        density = np.maximum(2.0, np.sqrt(exposure * np.exp(fine)) / self.spacing)
-        position = np.concatenate(([0.0], np.cumsum(0.5 * (density[1:] + density[:-1]) * np.diff(fine))))
-        n_points = min(int(np.ceil(position[-1])) + 1, self.most_points)
-        logs = np.interp(np.linspace(0.0, position[-1], n_points), position, fine)
-        # The overall rate is the whole answer for counts that vary no more than Poisson counts.
-        points = np.exp(logs)
-        if np.abs(points / data.overall_rate - 1.0).min() > 1e-9 and lowest < data.overall_rate < highest:
-            points = np.sort(np.append(points, data.overall_rate))
-        return np.full(points.size, np.inf), points
+    def grid(self, data: Observations) -> Grid:
+        """Points where the data are, a few beyond and between, the overall rate, and 0 if some count is 0."""
+        seen = data.rates > 0
+        logs = np.log(data.rates[seen])
+        level = np.floor(np.log2(self.spacing * np.minimum(1.0, data.counts[seen] ** -0.5)))
+        cells = np.unique(np.stack((level, np.floor(logs / 2.0**level))), axis=1)
+        widths = 2.0 ** cells[0]
+        points = np.exp((cells[1] + 0.5) * widths)
+        kept = np.argsort(points, kind="stable")
+        if kept.size > _MOST_CELLS:
+            kept = kept[np.linspace(0, kept.size - 1, _MOST_CELLS).astype(np.intp)]
+        # The overall rate is the whole answer for counts that vary no more than Poisson counts. It is never quite 0, so
+        # that positive counts of a later fit are possible.
+        overall = np.array([data.overall_rate])
+        return Grid.joined(
+            [
+                (np.inf, points[kept], widths[kept]),
+                (np.inf, ratio_grid(*rate_range(data), 2.0), np.log(2.0)),
+                (np.inf, overall, 1e-9),
+                (np.inf, np.zeros(near_zero(data).size), 0.0),
+            ]
+        )
+
+    def component_shapes(self) -> tuple[float, ...]:
+        """Infinite."""
+        return (np.inf,)

@@ -14,6 +14,10 @@ from partwise.priors.kernels.evidence import ObservedCounts
 # Expected count over all observations that stands for none: a rate of 0 would have no logarithm.
 _NOTHING = 1e-10
 
+# More observations than this can be looked at coarsely, in cells of so many standard deviations.
+_MANY = 4000
+_CELL = 0.3
+
 
 @dataclass(frozen=True, eq=False)
 class Observations:
@@ -33,13 +37,14 @@ class Observations:
 
     @classmethod
     def of(cls, counts: Floats, exposure: Floats) -> Observations:
-        """Observations, counted where that is worth it: whole numbers of one exposure."""
-        once = np.ones(1)
-        if exposure.size == 1 and counts.size > 100 and all_whole(counts):
-            distinct, repeats = np.unique(counts, return_counts=True)
+        """Observations, counted where that is worth it: whole numbers, and few pairs of them with exposures."""
+        if counts.size > 100 and all_whole(counts):
+            pairs = counts if exposure.size == 1 else counts + 1j * exposure
+            distinct, repeats = np.unique(pairs, return_counts=True)
             if 2 * distinct.size <= counts.size:
-                return cls(distinct, exposure, repeats.astype(np.float64))
-        return cls(counts, exposure, once)
+                exposures = exposure if exposure.size == 1 else np.ascontiguousarray(distinct.imag)
+                return cls(np.ascontiguousarray(distinct.real), exposures, repeats.astype(np.float64))
+        return cls(counts, exposure, np.ones(1))
 
     @property
     def arrays(self) -> ObservedCounts:
@@ -81,6 +86,20 @@ class Observations:
         excess = self.excess_variance(rate)
         return float(np.clip(self._sum((self.exposure * rate) ** 2) / excess, 1e-3, 1e3)) if excess > 0 else 10.0
 
+    def coarse(self) -> Observations:
+        """Nearly the same with fewer, if there are many: neighbours in count and exposure as one in their middle."""
+        if self.counts.size <= _MANY:
+            return self
+        counts = np.where(self.counts > 0, np.floor(2.0 * np.sqrt(self.counts) / _CELL), -1.0)
+        s, repeats = (np.broadcast_to(part, self.counts.shape) for part in (self.exposure, self.repeats))
+        levels = np.log(np.maximum(s, 1e-300)) * np.sqrt(np.maximum(self.counts, 1.0))
+        _, cell = np.unique(counts + 1j * np.floor(levels / _CELL), return_inverse=True)
+        number: Floats = np.bincount(cell, weights=repeats).astype(np.float64)
+        x, middle, square = (np.bincount(cell, weights=repeats * part) / number for part in (self.counts, s, s * s))
+        # Two exposures in each cell, of the same mean and variance as those that were there.
+        spread = np.sqrt(np.maximum(square - middle**2, 0.0))
+        return Observations(np.tile(x, 2), np.append(middle - spread, middle + spread), np.tile(0.5 * number, 2))
+
     def by_rate(self) -> Observations:
         """The same in the order of their rates."""
         return self.some(np.argsort(self.rates, kind="stable"))
@@ -99,6 +118,5 @@ class Observations:
         return Observations(self.counts[which], exposure, repeats)
 
     def _sum(self, values: Floats) -> float:
-        if self.repeats.size > 1:
-            return float(np.sum(values * self.repeats))
-        return float(values.sum()) * (self.counts.size if values.size == 1 else 1)
+        repeated = values * self.repeats
+        return float(repeated.sum()) * (self.counts.size if repeated.size == 1 else 1)

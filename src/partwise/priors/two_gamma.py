@@ -154,7 +154,7 @@ def _starts(data: Observations) -> list[Pair]:
         # Many zeros may also be a gamma of tiny shape, which now and then gives a larger count.
         tiny = Pair(log_odds, np.array([0.02, 10.0]), np.array([max(means[0], 0.1 * data.overall_rate), means[1]]))
         starts += [Pair(log_odds, shapes, means), Pair(log_odds, np.full(2, np.inf), means), tiny]
-    grid = GammaMixtureFamily(tol=1e-4).solve(data.sample(1000))[0].support
+    grid = GammaMixtureFamily(tol=1e-4).fit_to(data.sample(1000)).support
     by_mean = np.argsort(grid.means, kind="stable")
     parts = [by_mean[cut:] for cut in range(1, by_mean.size)] + [by_mean[[j]] for j in range(by_mean.size)]
     return starts + [_halved(grid, part) for part in parts if part.size < by_mean.size]

@@ -77,7 +77,9 @@ def _checks(view: ModelView, X: Any, random_state: RandomState) -> dict[str, Any
         return None  # only whole numbers can be drawn
     checks = predictive_checks(view.model, X, random_state=random_state)
     panels = [_panel(name, title, getattr(checks, name)) for name, title in STATISTICS.items()]
-    return {"n_draws": checks.n_draws, "n_rows": checks.n_rows, "plug_in": checks.plug_in, "panels": panels}
+    noise = "" if checks.noise is None else f" {checks.noise}."
+    about = {"n_draws": checks.n_draws, "n_rows": checks.n_rows, "plug_in": checks.plug_in, "noise": noise}
+    return {**about, "panels": panels}
 
 
 def _panel(name: str, title: str, check: Check) -> dict[str, Any]:

@@ -1,10 +1,11 @@
 """Choosing between models, and between numbers of parts."""
 
 from partwise.contract.declaration import Candidate
+from partwise.metrics.matching import match_parts, stability
 from partwise.selection.candidates import candidates_of, model_names
 from partwise.selection.comparing import compare
 from partwise.selection.comparison import Comparison, Row
-from partwise.selection.matching import match_parts, stability
+from partwise.selection.dispersion import Dispersion, dispersion_test
 from partwise.selection.rank import CRITERIA, RankSelection, select_rank
 from partwise.selection.standings import Choice, Difference
 
@@ -14,10 +15,12 @@ __all__ = [
     "Choice",
     "Comparison",
     "Difference",
+    "Dispersion",
     "RankSelection",
     "Row",
     "candidates_of",
     "compare",
+    "dispersion_test",
     "match_parts",
     "model_names",
     "select_rank",

@@ -89,6 +89,25 @@ def chosen_candidates(models: Any, kind: str, *, missing: bool = False) -> tuple
     return tuple(_taking_missing_cells(candidate) for candidate in found) if missing else tuple(found)
 
 
+def too_large_for(candidates: Iterable[Candidate], shape: tuple[int, int]) -> dict[str, str]:
+    """Candidates that data of a shape are too large for, and a sentence about each.
+
+    Parameters
+    ----------
+    candidates
+        Those to look at.
+    shape
+        Samples, features.
+    """
+    cells = shape[0] * shape[1]
+    return {
+        one.name: f"it works on all {cells:.1e} cells, zeros included, and takes part up to {one.most_cells:.0e};"
+        " name it in models to compare it all the same."
+        for one in candidates
+        if one.most_cells is not None and cells > one.most_cells
+    }
+
+
 def _taking_missing_cells(candidate: Candidate) -> Candidate:
     return replace(candidate, settings={**candidate.settings, **candidate.estimator.declares.missing_settings})
 
@@ -142,6 +161,26 @@ def default_ranks(shape: tuple[int, int], *, further: bool = False) -> list[int]
     """
     most = min(max(_ALWAYS, shape[0] // (_ROWS_A_PART_AT_MOST if further else _ROWS_A_PART)), min(shape) - 1, _MOST)
     return list(takewhile(lambda rank: rank <= max(most, 1), steps()))
+
+
+def coarse_ranks(ladder: list[int]) -> list[int]:
+    """Numbers of parts of a ladder that at least double from one to the next, and its last.
+
+    Parameters
+    ----------
+    ladder
+        Numbers of parts, rising.
+
+    Examples
+    --------
+    >>> coarse_ranks([1, 2, 3, 4, 5, 6, 7, 8, 10, 12])
+    [1, 2, 4, 8, 12]
+    """
+    found = ladder[:1]
+    for rank in ladder[1:]:
+        if rank >= 2 * found[-1] or rank == ladder[-1]:
+            found.append(rank)
+    return found
 
 
 def ranks_beyond(tried: list[int], rank: int, shape: tuple[int, int], smallest: int = 1) -> list[int]:

@@ -19,14 +19,15 @@ from partwise.core.keys import Key, RandomState, key_from
 from partwise.core.progress import compiling_notice
 from partwise.engines import resolve_engine
 from partwise.errors import InvalidInputError
-from partwise.selection.candidates import chosen_candidates
+from partwise.selection.candidates import chosen_candidates, too_large_for
 from partwise.selection.comparison import Comparison
 from partwise.selection.fitting import Fitting
+from partwise.selection.noise import found_noise
 from partwise.selection.records import Evidence, Fit, NewRows, TaskRecords, check_identity, stored_identity
-from partwise.selection.search import Search
-from partwise.selection.standings import Choice
+from partwise.selection.search import Limits, Search
+from partwise.selection.standings import RULES, Choice
 
-_RESAMPLINGS = 200
+_RESAMPLINGS = 100
 _FEWEST_SENT = 8
 
 
@@ -37,6 +38,10 @@ def compare(
     *,
     kind: str | None = None,
     n_restarts: int = 3,
+    rule: str = "simple",
+    effort: str = "quick",
+    max_fits: int | None = None,
+    max_seconds: float | None = None,
     random_state: RandomState = None,
     n_jobs: int | None = None,
     engine: Any = None,
@@ -45,10 +50,10 @@ def compare(
 ) -> Comparison:
     """Which model, and how many parts? Fit the candidates, score them on data that they have not seen, recommend one.
 
-    Counts are thinned: a fifth of the tokens, cell by cell, is held out and scored with the fitted rates scaled by 1/4.
-    Of bits a fifth of the cells is. Each restart has another fifth and another seed, the same for all models, so that
-    differences are paired row by row. The recommendation is the candidate with the fewest parts (then the simplest
-    model) among those that are worse than the best by no more than one standard error of the difference.
+    Of counts a fifth of the tokens is held out at random where Poisson noise explains how much counts vary. Where they
+    vary more a fifth of the cells is, or, of large data, of the tokens by beta-binomial thinning. Of bits a fifth of
+    the cells is. Each restart has another fifth and another seed, the same for all models, so that differences are
+    paired row by row. Every model is scored by the likelihood of its own noise.
 
     Parameters
     ----------
@@ -58,12 +63,21 @@ def compare(
         Names (`partwise.selection.model_names`), unfitted estimators, or a mapping of names and estimators, the
         simplest first; None = all of the kind.
     ranks
-        Numbers of parts, all of which are tried; None goes up from 1, for each model as long as that gains, to
-        at most one part for eight rows, and for the best models, if they still gain there, for four.
+        Numbers of parts, all of which are tried. None: each model tries 1, 2, 4, 8 parts and so on while that gains,
+        to at most one part for four rows; then models that are not far behind try the numbers around their best.
     kind
         ``"counts"`` or ``"bits"``; None = bits if there are only zeros and ones.
     n_restarts
         Fits of each candidate that the first one does not rule out.
+    rule
+        Which candidate is recommended: ``"best"`` prediction; ``"simple"``: the fewest parts (then the simplest model)
+        of those at most one standard error worse than the best; ``"stable"``: the most parts that restarts agree on, of
+        those at most two standard errors worse.
+    effort
+        ``"quick"``, or ``"full"``: all numbers of parts of all models, restarts of all close candidates, and all that
+        models say about themselves (log p(X), marginal likelihood of new rows).
+    max_fits, max_seconds
+        Begin no further fit after so many fits, or seconds. `Comparison.n_fits` as ``max_fits`` repeats the result.
     random_state
         Seed: int, Generator or None.
     n_jobs
@@ -74,15 +88,15 @@ def compare(
         ``distributed.Client`` or a cluster: each fit is a task of a worker, on one thread, with the same bits. A fit
         whose worker dies is done again by another.
     output
-        Folder for ``fits.csv``, a line a fit as it ends; a comparison that was cut off goes on from there, with the
+        Folder for ``fits.csv``, one line per fit as it ends; a comparison that was cut off goes on from there, with the
         same result.
     progress
-        None: a line a fit on a terminal; True: always; False: never.
+        None: one line per fit on a terminal; True: always; False: never.
 
     Returns
     -------
     Comparison
-        ``sentence``, ``recommended``, ``table()``, ``choose(model, rank)``, ``fit_best(X)``.
+        ``sentence``, ``recommended``, ``answers``, ``table()``, ``choose(model, rank)``, ``fit_best(X)``.
 
     Examples
     --------
@@ -96,62 +110,86 @@ def compare(
     >>> model.components_.shape
     (3, 30)
     """
-    if n_restarts < 1:
-        raise InvalidInputError(f"n_restarts must be at least 1, got {n_restarts}.")
+    _check_one_of("rule", rule, RULES)
+    _check_one_of("effort", effort, ("quick", "full"))
+    for name, limit in (("n_restarts", n_restarts), ("max_fits", max_fits), ("max_seconds", max_seconds)):
+        if limit is not None and not (limit > 0 if name == "max_seconds" else limit >= 1):
+            raise InvalidInputError(
+                f"{name} must be {'positive' if name == 'max_seconds' else 'at least 1'}, got {limit}."
+            )
     tried = _checked_ranks(ranks)
+    limits = Limits(max_fits, max_seconds)
     data = _checked_data(X, kind)
-    found_kind = "counts" if isinstance(data, CountMatrix) else "bits"
-    chosen = chosen_candidates(models, found_kind, missing=bool(data.n_missing))
-    candidates = {candidate.name: candidate for candidate in chosen}
+    chosen = chosen_candidates(
+        models, "counts" if isinstance(data, CountMatrix) else "bits", missing=bool(data.n_missing)
+    )
+    skipped = too_large_for(chosen, data.shape) if models is None else {}
+    candidates = {candidate.name: candidate for candidate in chosen if candidate.name not in skipped}
     folder = None if output is None else Path(output)
     key = _key(random_state, folder)
+    with compiling_notice(progress):
+        noise, size = found_noise(data, key) if isinstance(data, CountMatrix) else (None, np.inf)
     if folder is not None:
-        check_identity(folder, _identity(data, candidates, key))
+        check_identity(folder, {**_identity(data, candidates, key), "size of the noise": repr(float(size))})
     fits, fresh = TaskRecords(Fit, folder, "fits"), TaskRecords(NewRows, folder, "new_rows")
     evidence = TaskRecords(Evidence, folder, "evidence")
-    where = resolve_engine(engine, n_jobs)
-    work, at_a_time = _work_on(where, data, candidates, key)
     shown = sys.stderr is not None and sys.stderr.isatty() if progress is None else progress
-    search = Search(work, fits, fresh, evidence, at_a_time=at_a_time, shown=shown)
-    try:
-        with compiling_notice(progress):
-            standings = search.run(tried, int(n_restarts))
-    finally:
-        work.end()
-    recommended = standings.recommended()
-    again = standings.resampled(key, _RESAMPLINGS)
+    with compiling_notice(progress):
+        work, at_a_time = _work_on(resolve_engine(engine, n_jobs), data, candidates, key, size, effort == "full")
+        search = Search(work, fits, fresh, evidence, limits=limits, at_a_time=at_a_time, shown=shown)
+        try:
+            standings = search.run(tried, int(n_restarts), full=effort == "full")
+        finally:
+            work.end()
+    recommended = standings.recommended(rule)
+    again = standings.resampled(key, _RESAMPLINGS, rule)
+    done = set(search.done)
     return Comparison(
         recommended=recommended,
         choice=recommended,
+        rule=rule,
         rank_share=float(np.mean([choice.rank == recommended.rank for choice in again])),
         model_share=float(np.mean([choice == recommended for choice in again])),
-        fits={task: fit for task, fit in fits.records.items() if Choice(task.model, task.rank) in standings.rows},
-        new_rows={
-            name: fresh.records[task]
-            for name in standings.order
-            for task in fresh.records
-            if (task.model, task.rank) == standings.best_of(name)
+        fits={task: fit for task, fit in fits.records.items() if ("fit", task) in done},
+        new_rows={task.model: found for task, found in fresh.records.items() if ("new rows", task) in done},
+        evidence={
+            Choice(task.model, task.rank): found
+            for task, found in sorted(evidence.records.items())
+            if ("evidence", task) in done
         },
-        evidence={Choice(task.model, task.rank): found for task, found in sorted(evidence.records.items())},
-        left_out=search.left_out,
+        left_out={**skipped, **search.left_out},
         unit=work.unit,
+        noise=noise,
+        hidden_cells=work.hides_cells,
+        n_fits=len(search.done),
+        stopped=search.stopped,
         standings=standings,
         candidates=candidates,
         seed=key.seed,
     )
 
 
+def _check_one_of(name: str, value: str, allowed: Iterable[str]) -> None:
+    if value not in allowed:
+        raise InvalidInputError(f"{name} must be one of {', '.join(allowed)}, got {value!r}.")
+
+
 def _work_on(
-    engine: Any, data: CountMatrix | BinaryMatrix, candidates: dict[str, Candidate], key: Key
+    engine: Any,
+    data: CountMatrix | BinaryMatrix,
+    candidates: dict[str, Candidate],
+    key: Key,
+    size: float,
+    full: bool,
 ) -> tuple[Fitting, int]:
     """The work of a comparison where an engine does it, and how many fits are asked for at a time."""
     if not hasattr(engine, "submit"):
-        return Fitting(data, candidates, key), getattr(engine, "n_threads", 1)
+        return Fitting(data, candidates, key, size, full), getattr(engine, "n_threads", 1)
     from partwise.selection.fitting_by_workers import FittingByWorkers
 
     # More than there are threads: a worker that ends a fit finds the next one, and a cluster that grows has work.
     n_threads = sum(engine.client.nthreads().values())
-    return FittingByWorkers(data, candidates, key, engine), max(_FEWEST_SENT, 2 * n_threads)
+    return FittingByWorkers(data, candidates, key, size, full, engine), max(_FEWEST_SENT, 2 * n_threads)
 
 
 def _checked_ranks(ranks: Iterable[int] | None) -> list[int] | None:

@@ -12,14 +12,17 @@ from numpy.typing import NDArray
 from partwise.contract.declaration import Candidate, Declaration
 from partwise.errors import InvalidInputError
 from partwise.selection.candidates import ranks_beyond
-from partwise.selection.matching import stability
+from partwise.selection.dispersion import Dispersion
 from partwise.selection.records import Evidence, Fit, NewRows, Task
-from partwise.selection.standings import Choice, Difference, Standings
+from partwise.selection.standings import RULES, Choice, Difference, Standings
 
 if TYPE_CHECKING:
     import pandas as pd
 
 Floats = NDArray[np.float64]
+
+# Shares of resamples that agree from which confidence is high, and moderate.
+_HIGH, _MODERATE = 0.9, 0.6
 
 
 @dataclass(frozen=True)
@@ -69,9 +72,11 @@ class Comparison:
         The model and number of parts that are recommended.
     choice
         Those in force: the recommended ones unless `choose` was asked for others.
+    rule
+        By which it was recommended: ``"best"``, ``"simple"`` or ``"stable"``.
     rank_share, model_share
-        In which share of resamplings of the rows the same number of parts, and the same model with it, would have been
-        recommended.
+        In which share of bootstrap resamples of rows and restarts the same number of parts, and the same model with it,
+        would have been recommended.
     fits
         Every fit, by (model, rank, restart).
     new_rows
@@ -80,6 +85,14 @@ class Comparison:
         Models that could not be fitted, and why.
     unit
         What is held out: ``"token"`` or ``"cell"``.
+    noise
+        How counts vary around their expected values, by which they were split; None for bits.
+    hidden_cells
+        Whether whole cells were held out, rather than tokens of all cells.
+    n_fits
+        Fits that were begun, in the fixed order; as ``max_fits`` of `compare` it repeats the result.
+    stopped
+        ``"budget"`` or ``"interrupted"`` if not all fits were done that belong to the search, else empty.
     standings
         Row scores, from which differences and standard errors come.
     candidates
@@ -90,6 +103,7 @@ class Comparison:
 
     recommended: Choice
     choice: Choice
+    rule: str
     rank_share: float
     model_share: float
     fits: Mapping[Task, Fit] = field(repr=False)
@@ -97,6 +111,10 @@ class Comparison:
     evidence: Mapping[Choice, Evidence] = field(repr=False)
     left_out: Mapping[str, str]
     unit: str
+    noise: Dispersion | None
+    hidden_cells: bool
+    n_fits: int
+    stopped: str
     standings: Standings = field(repr=False)
     candidates: Mapping[str, Candidate] = field(repr=False)
     seed: int
@@ -105,6 +123,18 @@ class Comparison:
     def best(self) -> Choice:
         """The candidate with the highest score, however many parts it has."""
         return max(self.standings.finalists, key=lambda choice: self.standings.score(choice)[0])
+
+    @property
+    def answers(self) -> dict[str, Choice]:
+        """What each rule recommends: best prediction, fewest parts that do as well, most parts that are stable."""
+        return {rule: self.standings.recommended(rule) for rule in RULES}
+
+    @property
+    def confidence(self) -> str:
+        """``"high"``, ``"high in the number of parts"``, ``"moderate"`` or ``"low"``: how often resamples agree."""
+        if self.rank_share >= _HIGH:
+            return "high" if self.model_share >= _HIGH else "high in the number of parts"
+        return "moderate" if self.rank_share >= _MODERATE else "low"
 
     def difference(self, one: tuple[str, int], other: tuple[str, int]) -> Difference:
         """How much better one candidate predicts than another, in nats per held-out token or cell.
@@ -256,7 +286,7 @@ class Comparison:
             behind.value,
             behind.std_error,
             float(np.median([fit.n_active for fit in fits])),
-            stability([fit.components for fit in fits]),
+            self.standings.stabilities[choice],
             fits[0].evidence,
             float(sum(fit.seconds for fit in fits)),
         )
@@ -282,6 +312,8 @@ class Comparison:
         model, rank = self.recommended
         if self.choice != self.recommended:
             return []
+        if self.stopped:
+            return []
         fit = next(fit for task, fit in self.fits.items() if task[:2] == self.recommended)
         shape = fit.rows.size, fit.components.shape[1]
         return ranks_beyond(self.standings.ranks_of(model), rank, shape, self.candidates[model].smallest)
@@ -294,6 +326,20 @@ class Comparison:
     def signed(self) -> bool:
         """Whether the components of the choice have signs: they are directions in which samples differ, not parts."""
         return self._declared(self.choice.model).signed
+
+    def preferred_by_new_rows(self) -> tuple[str, Difference] | None:
+        """The model that predicts new rows best, and by how much; None if the choice is within 2 standard errors."""
+        own, found = self.new_rows.get(self.choice.model), None
+        for name, new in self.new_rows.items():
+            if own is None or not own.rows.size or new.rows.size != own.rows.size or name not in self.models:
+                continue
+            gaps = (new.rows - own.rows) * (own.completion / float(own.rows.sum()))
+            gap = Difference(
+                float(gaps.sum()), float(np.sqrt(gaps.size) * gaps.std(ddof=1)) if gaps.size > 1 else np.inf
+            )
+            if gap.value > 0 and gap.significant and (found is None or gap.value > found[1].value):
+                found = name, gap
+        return found
 
     @property
     def instead(self) -> Choice | None:

@@ -27,6 +27,7 @@ _MOST_KEPT = 2
 _SECONDS_BETWEEN_LOOKS = 1.0
 
 Result = TypeVar("Result")
+Settings = tuple[dict[str, Candidate], Key, float, bool]
 
 _kept: dict[str, Fitting] = {}
 _lock = threading.Lock()
@@ -37,16 +38,22 @@ class FittingByWorkers(Fitting):
 
     Parameters
     ----------
-    data, candidates, key
+    data, candidates, key, size, full
         As of `Fitting`.
     engine
         A `partwise.engines.dask.DaskEngine`.
     """
 
     def __init__(
-        self, data: CountMatrix | BinaryMatrix, candidates: Mapping[str, Candidate], key: Key, engine: Any
+        self,
+        data: CountMatrix | BinaryMatrix,
+        candidates: Mapping[str, Candidate],
+        key: Key,
+        size: float,
+        full: bool,
+        engine: Any,
     ) -> None:
-        super().__init__(data, candidates, key)
+        super().__init__(data, candidates, key, size, full)
         self._engine = engine
         self._name = uuid.uuid4().hex
         self._folder: Path = engine.folder / f"compare-{self._name}"
@@ -84,7 +91,7 @@ class FittingByWorkers(Fitting):
     def _done(self, function: Callable[[Fitting, Task], Result], task: Task) -> Result:
         if self.stop.is_set():
             raise StoppedError
-        about = self._name, str(self._folder), str(self._data), dict(self.candidates), self.key
+        about = self._name, str(self._folder), str(self._data), (dict(self.candidates), self.key, self.size, self.full)
         future = self._engine.submit(done_by_a_worker, function, task, about)
         with self._lock:
             self._under_way.add(future)
@@ -131,7 +138,9 @@ class _Abandoned(threading.Event):
 
 
 def done_by_a_worker(
-    function: Callable[[Fitting, Task], Result], task: Task, about: tuple[str, str, str, dict[str, Candidate], Key]
+    function: Callable[[Fitting, Task], Result],
+    task: Task,
+    about: tuple[str, str, str, Settings],
 ) -> Result:
     """What a function of `Fitting` gives for a comparison; a worker keeps the data and the folds of the last ones.
 
@@ -140,16 +149,14 @@ def done_by_a_worker(
     function, task
         A method of `Fitting`, and what it is given.
     about
-        Name of the comparison, its folder, that of its data, its candidates and its key.
+        Name of the comparison, its folder, that of its data, and what else `Fitting` is given.
     """
-    name, folder, data, candidates, key = about
+    name, folder, data, settings = about
     with _lock:
         if name not in _kept:
             while len(_kept) >= _MOST_KEPT:
                 del _kept[next(iter(_kept))]
-            _kept[name] = Fitting(
-                cast(CountMatrix | BinaryMatrix, open_data(data)), candidates, key, _Abandoned(folder)
-            )
+            _kept[name] = Fitting(cast(CountMatrix | BinaryMatrix, open_data(data)), *settings, stop=_Abandoned(folder))
         work = _kept[name]
     # How a fit ended is in its record.
     with warnings.catch_warnings(), one_blas_thread():

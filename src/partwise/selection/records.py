@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from partwise.errors import FileFormatError, InvalidInputError
-from partwise.io.atomic import atomic_path, write_atomically
+from partwise.io.atomic import atomic_path, disk_error, write_atomically
 from partwise.io.source import bytes_allowed, library, text_lines
 
 Floats = NDArray[np.float64]
@@ -103,6 +103,8 @@ class NewRows(Record):
         Marginal log-likelihood of new rows in nats per token, activations integrated out; NaN without a prior.
     seconds
         Time of all that.
+    rows
+        Log probability of each row's predicted tokens, in nats; empty for bits.
     """
 
     completion: float
@@ -110,6 +112,7 @@ class NewRows(Record):
     likelihood: float
     likelihood_error: float
     seconds: float
+    rows: Floats = field(repr=False)
 
     def found(self) -> str:
         """Document completion of new rows."""
@@ -165,10 +168,13 @@ class TaskRecords(Generic[Kept]):
             if self._arrays:
                 with atomic_path(self._array_file(record.task)) as aside:
                     np.savez(aside, **{name: getattr(record, name) for name in self._arrays})
-            with self._path.open("a", encoding="utf-8", newline="") as file:
-                csv.writer(file, lineterminator="\n").writerow(_text(getattr(record, name)) for name in self._cells)
-                file.flush()
-                os.fsync(file.fileno())
+            try:
+                with self._path.open("a", encoding="utf-8", newline="") as file:
+                    csv.writer(file, lineterminator="\n").writerow(_text(getattr(record, name)) for name in self._cells)
+                    file.flush()
+                    os.fsync(file.fileno())
+            except OSError as error:
+                raise disk_error(error, self._path) or error from None
 
     def _array_file(self, task: Task) -> Path:
         assert self._array_folder is not None

@@ -1,13 +1,18 @@
-"""Which fits are done, and in which order: by what earlier fits have shown, never by the clock."""
+"""Which fits are done, and in which order: by what earlier fits have shown, never by the clock.
+
+The order is fixed: rounds of fits, each decided by the rounds before. A limit of fits or time cuts it off somewhere,
+and the same number of fits gives the same result again, with any number of threads.
+"""
 
 from __future__ import annotations
 
 import threading
+import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, as_completed
-from contextlib import contextmanager
-from typing import TypeVar
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
+from typing import Any
 
 from sklearn.exceptions import ConvergenceWarning
 
@@ -15,23 +20,46 @@ from partwise.core.blas import one_blas_thread
 from partwise.core.data import CountMatrix
 from partwise.core.progress import say
 from partwise.errors import EngineError, InaccurateWarning, PartwiseError
-from partwise.selection.candidates import default_ranks
+from partwise.selection.candidates import coarse_ranks, default_ranks
 from partwise.selection.fitting import Fitting
-from partwise.selection.records import Evidence, Fit, Kept, NewRows, Task, TaskRecords
-from partwise.selection.standings import DISTINCT, Choice, Standings
+from partwise.selection.records import Evidence, Fit, NewRows, Task, TaskRecords
+from partwise.selection.standings import AS_GOOD, DISTINCT, Choice, Standings
 
-# Steps up the ladder without a gain after which a model goes no further.
+# A model goes up coarse steps until so many of them gained nothing.
 _PATIENCE = 2
-# Models that are worse than the best by more standard errors than this get no further restarts of several ranks.
-_HOPELESS = 4.0
-# Most tokens for which log p(X) is computed, of models that offer it.
-_MOST_TOKENS = 20_000
-# For its best number of parts, and so many more and fewer.
-_NEIGHBOURS = 2
+# Models that are behind by more standard errors, and more nats per token or cell, than this are out of the contest.
+_HOPELESS, _MATTERS = 4.0, 0.02
+# Numbers of parts of each model that get restarts.
+_MOST_RESTARTED = 2
+# Most tokens for which log p(X) is computed, of models that offer it: for their best number of parts and neighbours.
+_MOST_TOKENS, _NEIGHBOURS = 20_000, 2
 # New rows are scored where there are at least so many rows.
 _FEWEST_ROWS = 10
 
-Result = TypeVar("Result")
+
+@dataclass
+class Limits:
+    """When a search ends early.
+
+    Attributes
+    ----------
+    fits
+        Most fits; None = as many as it takes.
+    seconds
+        Time after which no further fit is begun; None = no limit.
+    """
+
+    fits: int | None = None
+    seconds: float | None = None
+    begun: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.begun = time.monotonic()
+
+    def reached(self, n_fits: int) -> bool:
+        """Whether no further fit is to be begun after so many; the first always is."""
+        late = n_fits > 0 and self.seconds is not None and time.monotonic() - self.begun > self.seconds
+        return late or (self.fits is not None and n_fits >= self.fits)
 
 
 class Search:
@@ -43,6 +71,8 @@ class Search:
         What a fit is.
     fits, new_rows, evidence
         Where results are kept; what is there already is not done again.
+    limits
+        When to end early.
     at_a_time
         Fits at a time.
     shown
@@ -56,134 +86,209 @@ class Search:
         new_rows: TaskRecords[NewRows],
         evidence: TaskRecords[Evidence],
         *,
+        limits: Limits,
         at_a_time: int,
         shown: bool,
     ) -> None:
-        self._work, self._shown = work, shown
-        self._fits, self._new_rows, self._evidence = fits, new_rows, evidence
-        self._n_threads = at_a_time
-        # The order in which several threads finish earliest.
-        self._slow_first = sorted(work.candidates, key=lambda name: -work.candidates[name].cost)
+        self._work, self._shown, self._limits, self._n_threads = work, shown, limits, at_a_time
+        self._kinds: dict[str, tuple[TaskRecords[Any], Callable[[Task], Any]]] = {
+            "fit": (fits, work.fit),
+            "new rows": (new_rows, work.score_new_rows),
+            "evidence": (evidence, work.evidence),
+        }
         self._lock = threading.Lock()
+        self._cheap_first = sorted(work.candidates, key=lambda name: work.candidates[name].cost)
         self.left_out: dict[str, str] = {}
+        self.done: list[tuple[str, Task]] = []
+        self.stopped = ""
 
-    def run(self, ranks: Sequence[int] | None, n_restarts: int) -> Standings:
-        """All stages; the standings of the candidates that were fitted.
+    def run(self, ranks: Sequence[int] | None, n_restarts: int, *, full: bool) -> Standings:
+        """All rounds, or as many as the limits allow; the standings of the candidates that were fitted.
 
         Parameters
         ----------
         ranks
-            Numbers of parts; None climbs the ladder.
+            Numbers of parts; None looks for them.
         n_restarts
             Restarts of the candidates that one of the first did not rule out.
+        full
+            Whether to try all numbers of parts and to compute all that models say about themselves.
         """
-        with self._pool() as pool, warnings.catch_warnings():
-            # Both are in the tables: how a fit ended, and the standard error of log p(X).
-            for category in (ConvergenceWarning, InaccurateWarning):
-                warnings.simplefilter("ignore", category)
-            if ranks is None:
-                self._climb_all(pool)
-            else:
-                tasks = [Task(name, rank, 0) for rank in sorted(ranks, reverse=True) for name in self._slow_first]
-                self._all(
-                    pool, self._fit, [task for task in tasks if task.rank >= self._work.candidates[task.model].smallest]
-                )
-            if not self._fits.records:
-                raise PartwiseError("no model could be fitted: " + " ".join(dict.fromkeys(self.left_out.values())))
-            further = [Task(*choice, restart) for choice in self._promising() for restart in range(1, n_restarts)]
-            self._all(pool, self._fit, further)
-            standings = self._standings()
-            self._beside(pool, standings)
+        pool = ThreadPoolExecutor(self._n_threads, thread_name_prefix="partwise-compare")
+        try:
+            with warnings.catch_warnings():
+                # Both are in the tables: how a fit ended, and the standard error of log p(X).
+                for category in (ConvergenceWarning, InaccurateWarning):
+                    warnings.simplefilter("ignore", category)
+                for kind, tasks in self._rounds(ranks, n_restarts, full):
+                    if not self._round(pool, kind, tasks):
+                        break
+        except KeyboardInterrupt:
+            self._work.end()
+            self._keep_whole()
+            if not any(task in self._kinds["fit"][0].records for _, task in self.done):
+                raise
+            self.stopped = "interrupted"
+        except BaseException:
+            self._work.end()
+            raise
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+        standings = self._standings()
+        if not standings.rows:
+            raise PartwiseError("no model could be fitted: " + " ".join(dict.fromkeys(self.left_out.values())))
         return standings
 
-    def _beside(self, pool: ThreadPoolExecutor, standings: Standings) -> None:
-        """New rows, for each model at its best, and log p(X) where it is affordable."""
-        models, data = self._taking_part(), self._work.data
-        if data.shape[0] >= _FEWEST_ROWS:
-            tasks = [Task(*standings.best_of(name), 0) for name in models]
-            self._all(pool, lambda task: self._done(self._new_rows, task, self._work.score_new_rows), tasks)
-        if isinstance(data, CountMatrix) and data.total <= _MOST_TOKENS and not data.n_missing:
-            tasks = [
-                Task(name, rank, 0)
-                for name in models
-                if self._work.declared(name).evidence is not None
-                for rank in reversed(standings.ranks_of(name))
-                if abs(rank - standings.best_of(name).rank) <= _NEIGHBOURS
-            ]
-            self._all(pool, lambda task: self._done(self._evidence, task, self._work.evidence), tasks)
+    def _rounds(self, ranks: Sequence[int] | None, n_restarts: int, full: bool) -> Iterator[tuple[str, list[Task]]]:
+        """What is done, round after round; the results of a round are known before the next is asked for."""
+        shape = self._work.data.shape
+        ladder = default_ranks(shape, further=True) if ranks is None else sorted(ranks)
+        if ranks is not None or full:
+            yield (
+                "fit",
+                [Task(name, rank, 0) for rank in ladder for name in self._cheap_first if self._fits(name, rank)],
+            )
+        else:
+            yield from self._coarse(ladder)
+            yield from self._refined(ladder)
+        if not self._standings().rows:
+            return
+        promising = self._promising(full)
+        for restart in range(1, n_restarts):
+            yield "fit", [Task(*choice, restart) for choice in promising if choice.model not in self.left_out]
+        standings = self._standings()
+        best = [standings.best_of(name) for name in self._contenders(standings)]
+        if shape[0] >= _FEWEST_ROWS:
+            yield "new rows", [Task(*choice, 0) for choice in best]
+        data = self._work.data
+        if full and isinstance(data, CountMatrix) and data.total <= _MOST_TOKENS and not data.n_missing:
+            offered = [choice for choice in best if self._work.declared(choice.model).evidence is not None]
+            ranks_of = {choice: standings.ranks_of(choice.model) for choice in offered}
+            yield (
+                "evidence",
+                [
+                    Task(choice.model, rank, 0)
+                    for choice in offered
+                    for rank in reversed(ranks_of[choice])
+                    if abs(rank - choice.rank) <= _NEIGHBOURS
+                ],
+            )
 
-    def _standings(self, *, first_restart: bool = False) -> Standings:
-        """Standings of the models that take part, by all restarts or by the first one alone."""
-        fits = {task: fit for task, fit in self._fits.records.items() if task.restart == 0 or not first_restart}
+    def _fits(self, name: str, rank: int) -> bool:
+        return rank >= self._work.candidates[name].smallest
+
+    def _coarse(self, ladder: list[int]) -> Iterator[tuple[str, list[Task]]]:
+        """Every model up steps that double; it goes on while that gains, and while it is in the contest."""
+        idle = dict.fromkeys(self._cheap_first, 0)
+        for rank in coarse_ranks(ladder):
+            climbing = [name for name in idle if self._fits(name, rank)]
+            yield "fit", [Task(name, rank, 0) for name in climbing]
+            standings = self._standings()
+            here = [choice for choice in standings.rows if choice.rank == rank]
+            leader = max(here, key=lambda choice: standings.score(choice)[0], default=None)
+            for name in climbing:
+                now = Choice(name, rank)
+                if leader is None or now not in here:
+                    del idle[name]
+                    continue
+                before = [choice for choice in standings.rows if choice.model == name and choice.rank < rank]
+                if before:
+                    gap = standings.difference(now, max(before, key=lambda choice: standings.score(choice)[0]))
+                    idle[name] = 0 if gap.value > gap.std_error else idle[name] + 1 + (gap.value < -2 * gap.std_error)
+                if idle[name] >= _PATIENCE or (rank > 2 and _hopeless(standings, leader, now)):
+                    del idle[name]
+            if not idle:
+                return
+
+    def _refined(self, ladder: list[int]) -> Iterator[tuple[str, list[Task]]]:
+        """Halve the gaps beside the best number of parts of each contender, and below the fewest that do as well."""
+        while True:
+            standings, tasks = self._standings(), []
+            for name in self._contenders(standings):
+                tried, best = standings.ranks_of(name), standings.best_of(name)
+                fewest = next(
+                    rank
+                    for rank in tried
+                    if (gap := standings.difference(best, Choice(name, rank))).value <= AS_GOOD * gap.std_error
+                )
+                at, below = tried.index(best.rank), tried.index(fewest)
+                gaps = {tuple(tried[place - 1 : place + 1]) for place in (at, at + 1, below) if 0 < place < len(tried)}
+                for low, high in sorted(gaps):
+                    between = [rank for rank in ladder if low < rank < high and self._fits(name, rank)]
+                    tasks += [Task(name, between[len(between) // 2], 0)] if between else []
+            if not tasks:
+                return
+            yield "fit", tasks
+
+    def _contenders(self, standings: Standings) -> list[str]:
+        """Models that are not far behind the best of all."""
+        models = [name for name in self._cheap_first if any(choice.model == name for choice in standings.rows)]
+        if not models:
+            return []
+        leader = max((standings.best_of(name) for name in models), key=lambda choice: standings.score(choice)[0])
+        return [name for name in models if not _hopeless(standings, leader, standings.best_of(name))]
+
+    def _promising(self, full: bool) -> list[Choice]:
+        """Of each contender the best candidate and those that the first restart cannot tell from it."""
+        standings = self._standings()
+        found: list[Choice] = []
+        for name in self._contenders(standings):
+            best, close, seen = standings.best_of(name), [], set()
+            for rank in standings.ranks_of(name):
+                gap = standings.difference(best, Choice(name, rank))
+                n_active = self._kinds["fit"][0].records[Task(name, rank, 0)].n_active
+                # More parts of which no more are active are the same model.
+                if gap.value <= DISTINCT * gap.std_error and n_active not in seen:
+                    close.append((gap.value, rank))
+                    seen.add(n_active)
+            if not full and len(close) > _MOST_RESTARTED:
+                fewest = next(pair for pair in close if pair[0] <= standings.difference(best, Choice(name, pair[1]))[1])
+                close = sorted({*sorted(close)[: _MOST_RESTARTED - 1], fewest}, key=lambda pair: pair[1])
+            found += [Choice(name, rank) for _, rank in close]
+        return found
+
+    def _standings(self) -> Standings:
+        """Standings of the models that take part, by the fits that belong to the result."""
+        records = self._kinds["fit"][0].records
+        fits = {task: records[task] for kind, task in self.done if kind == "fit" and task in records}
         sizes = {restart: self._work.fold(restart).size for restart in {task.restart for task in fits}}
         return Standings.of(fits, sizes, [name for name in self._work.candidates if name not in self.left_out])
 
-    def _climb_all(self, pool: ThreadPoolExecutor) -> None:
-        """Every model up the ladder; those that gain to its end, and are not hopeless, go on beyond it."""
-        shape = self._work.data.shape
-        ladder, further = default_ranks(shape), default_ranks(shape, further=True)
-        self._all(pool, lambda name: self._climb(name, ladder), self._slow_first)
-        if len(further) > len(ladder) and self._fits.records:
-            standings = self._standings(first_restart=True)
-            going_on = [name for name in self._taking_part() if not self._hopeless(standings, name)]
-            self._all(pool, lambda name: self._climb(name, further), going_on)
+    def _round(self, pool: ThreadPoolExecutor, kind: str, tasks: list[Task]) -> bool:
+        """Do a round; False if a limit was reached first. A round of restarts counts only as a whole."""
+        first, waiting = len(self.done), list(tasks)
+        running: set[Future[None]] = set()
+        while waiting or running:
+            while waiting and len(running) < self._n_threads:
+                if self._limits.reached(len(self.done)):
+                    self.stopped, waiting = "budget", []
+                    break
+                task = waiting.pop(0)
+                self.done.append((kind, task))
+                running.add(pool.submit(self._do, kind, task, len(waiting)))
+            finished, running = wait(running, return_when=FIRST_COMPLETED) if running else (set(), set())
+            for future in finished:
+                future.result()
+        if self.stopped and kind == "fit" and tasks and tasks[0].restart:
+            self._kept(first)
+        return not self.stopped
 
-    def _climb(self, name: str, ladder: Iterable[int]) -> None:
-        """Go up the ladder as long as that gains more than a standard error."""
-        best: Task | None = None
-        idle = 0
-        for rank in ladder:
-            if rank < self._work.candidates[name].smallest:
-                continue
-            task = Task(name, rank, 0)
-            if not self._fit(task):
-                return
-            if best is None or self._gains(task, best):
-                best, idle = task, 0
-            else:
-                idle += 1
-            if idle == _PATIENCE:
-                return
+    def _kept(self, n_fits: int) -> None:
+        """Let only the first fits belong to the result, though all count."""
+        self.done[n_fits:] = [("dropped", task) for _, task in self.done[n_fits:]]
 
-    def _gains(self, task: Task, best: Task) -> bool:
-        records = {known: self._fits.records[known] for known in (task, best)}
-        standings = Standings.of(records, {0: self._work.fold(0).size}, [task.model])
-        new, old = sorted(standings.rows, key=lambda choice: choice.rank, reverse=True)
-        difference = standings.difference(new, old)
-        return difference.value > difference.std_error
+    def _keep_whole(self) -> None:
+        """After an interrupt: the fits up to the first that is not done."""
+        for place, (kind, task) in enumerate(self.done):
+            if task not in self._kinds[kind][0].records and task.model not in self.left_out:
+                del self.done[place:]
+                break
 
-    def _promising(self) -> list[tuple[str, int]]:
-        """Of each model the best candidate and those that the first restart cannot tell from it."""
-        standings = self._standings(first_restart=True)
-        found: list[tuple[str, int]] = []
-        for name in self._taking_part():
-            best, hopeless = standings.best_of(name), self._hopeless(standings, name)
-            seen: set[int] = set()
-            for rank in standings.ranks_of(name):
-                gap = standings.difference(best, Choice(name, rank))
-                n_active = self._fits.records[Task(name, rank, 0)].n_active
-                # More parts of which no more are active are the same model.
-                if gap.value <= (0.0 if hopeless else DISTINCT * gap.std_error) and n_active not in seen:
-                    found.append((name, rank))
-                    seen.add(n_active)
-        return found
-
-    @staticmethod
-    def _hopeless(standings: Standings, name: str) -> bool:
-        """Whether a model at its best is far behind the best of all."""
-        leader = max(standings.rows, key=lambda choice: standings.score(choice)[0])
-        behind = standings.difference(leader, standings.best_of(name))
-        return behind.value > _HOPELESS * behind.std_error
-
-    def _fit(self, task: Task) -> bool:
-        """Do a fit unless it is done; whether the model takes part."""
-        return self._done(self._fits, task, self._work.fit)
-
-    def _done(self, ledger: TaskRecords[Kept], task: Task, function: Callable[[Task], Kept]) -> bool:
-        if task in ledger.records:
-            return True
-        if task.model in self.left_out:
-            return False
+    def _do(self, kind: str, task: Task, n_waiting: int) -> None:
+        """Do a task unless it is done; a model that fails is left out."""
+        ledger, function = self._kinds[kind]
+        if task in ledger.records or task.model in self.left_out:
+            return
         try:
             with one_blas_thread():
                 record = function(task)
@@ -192,28 +297,14 @@ class Search:
         except (PartwiseError, MemoryError) as error:
             with self._lock:
                 self.left_out[task.model] = " ".join(str(error).split()) or "there is not enough memory."
-            return False
+            return
         ledger.put(record)
         if self._shown:
-            say(str(record))
-        return True
+            seconds = (time.monotonic() - self._limits.begun) / len(self.done) * n_waiting
+            left = f", {n_waiting} of this round left, about {seconds:.0f} s" if n_waiting else ""
+            say(f"{record} [{len(self.done)} fits begun{left}]")
 
-    def _taking_part(self) -> list[str]:
-        return [name for name in self._slow_first if name not in self.left_out]
 
-    @contextmanager
-    def _pool(self) -> Iterator[ThreadPoolExecutor]:
-        """Threads for fits; Ctrl-C, or an error, ends the fits at hand, which are then redone."""
-        pool = ThreadPoolExecutor(self._n_threads, thread_name_prefix="partwise-compare")
-        try:
-            yield pool
-        except BaseException:
-            self._work.end()
-            raise
-        finally:
-            pool.shutdown(wait=True, cancel_futures=True)
-
-    def _all(self, pool: ThreadPoolExecutor, function: Callable[[Result], object], items: Iterable[Result]) -> None:
-        futures: list[Future[object]] = [pool.submit(function, item) for item in items]
-        for future in as_completed(futures):
-            future.result()
+def _hopeless(standings: Standings, leader: Choice, choice: Choice) -> bool:
+    behind = standings.difference(leader, choice)
+    return behind.value > max(_HOPELESS * behind.std_error, _MATTERS)

@@ -1,15 +1,16 @@
-"""Scores of candidates over restarts, with standard errors over rows, and the rule by which one is recommended."""
+"""Scores of candidates over restarts, with standard errors over rows, and the rules by which one is recommended."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from partwise.core.keys import Key
+from partwise.metrics.matching import stability
 from partwise.selection.records import Fit, Task
 
 Floats = NDArray[np.float64]
@@ -18,6 +19,13 @@ AS_GOOD = 1.0
 """A candidate is as good as the best if it is worse by at most this many standard errors of the paired difference."""
 DISTINCT = 2.0
 """Candidates can be told apart if they differ by more than this many standard errors of the paired difference."""
+STABLE = 0.9
+"""Parts are stable if matched parts of different restarts have at least this mean cosine."""
+RULES = {"best": 0.0, "simple": AS_GOOD, "stable": DISTINCT}
+"""Rules by name, and by how many standard errors the recommended candidate may be worse than the best.
+
+``"best"`` takes the best prediction, ``"simple"`` the fewest parts, ``"stable"`` the most parts that restarts agree on.
+"""
 
 
 class Choice(NamedTuple):
@@ -54,20 +62,26 @@ class Standings:
         Held-out tokens, or cells, of each restart.
     order
         Names of the models, the simplest first.
+    stabilities
+        Of the candidates with several restarts: mean cosine of matched parts.
     """
 
     rows: Mapping[Choice, Mapping[int, Floats]]
     sizes: Mapping[int, float]
     order: Sequence[str]
+    stabilities: Mapping[Choice, float] = field(default_factory=dict)
 
     @classmethod
     def of(cls, fits: Mapping[Task, Fit], sizes: Mapping[int, float], order: Sequence[str]) -> Standings:
         """Collect the fits of models that take part."""
         rows: dict[Choice, dict[int, Floats]] = {}
+        parts: dict[Choice, list[Floats]] = {}
         for task in sorted(fits):
             if task.model in order and task.restart in sizes:
-                rows.setdefault(Choice(task.model, task.rank), {})[task.restart] = fits[task].rows
-        return cls(rows, sizes, order)
+                choice = Choice(task.model, task.rank)
+                rows.setdefault(choice, {})[task.restart] = fits[task].rows
+                parts.setdefault(choice, []).append(fits[task].components)
+        return cls(rows, sizes, order, {choice: stability(found) for choice, found in parts.items()})
 
     def score(self, choice: Choice) -> tuple[float, float]:
         """Mean over restarts of the score, and its standard error over rows."""
@@ -99,18 +113,16 @@ class Standings:
         """Numbers of parts that were tried."""
         return sorted(choice.rank for choice in self.rows if choice.model == model)
 
-    def recommended(self) -> Choice:
-        """The simplest of the candidates that are as good as the best: fewest parts, then the simplest model."""
-        finalists = self.finalists
-        totals = np.array([np.sum(list(self.rows[choice].values()), axis=0) for choice in finalists])
-        return finalists[_pick(totals, np.ones(totals.shape[1]), self._simplicity(finalists))]
+    def recommended(self, rule: str = "simple") -> Choice:
+        """The candidate that a rule of `RULES` prefers, of those that are as good as the best by it.
 
-    def _simplicity(self, finalists: Sequence[Choice]) -> list[int]:
-        ordered = sorted(finalists, key=lambda choice: (choice.rank, self.order.index(choice.model)))
-        return [ordered.index(choice) for choice in finalists]
+        Without candidates that are stable, ``"stable"`` is ``"simple"``.
+        """
+        finalists, totals = self._totals()
+        return finalists[_pick(totals.sum(axis=0), np.ones(totals.shape[2]), *self._preference(finalists, rule))]
 
-    def resampled(self, key: Key, n_resamples: int) -> list[Choice]:
-        """What would be recommended for other samples of as many rows: the bootstrap over rows.
+    def resampled(self, key: Key, n_resamples: int, rule: str = "simple") -> list[Choice]:
+        """What would be recommended for other rows and other restarts: the bootstrap over both.
 
         Parameters
         ----------
@@ -118,24 +130,48 @@ class Standings:
             Of the resampling.
         n_resamples
             How often.
+        rule
+            One of `RULES`.
         """
-        finalists = self.finalists
-        totals = np.array([np.sum(list(self.rows[choice].values()), axis=0) for choice in finalists])
-        n_rows, simplicity = totals.shape[1], self._simplicity(finalists)
+        finalists, totals = self._totals()
+        n_restarts, _, n_rows = totals.shape
+        preference = self._preference(finalists, rule)
         generator = key.for_stage("resampling").generator()
-        weights = (generator.multinomial(n_rows, np.full(n_rows, 1.0 / n_rows)) for _ in range(n_resamples))
-        return [finalists[_pick(totals, weight.astype(np.float64), simplicity)] for weight in weights]
+        found = []
+        for _ in range(n_resamples):
+            rows = generator.multinomial(n_rows, np.full(n_rows, 1.0 / n_rows)).astype(np.float64)
+            restarts = generator.multinomial(n_restarts, np.full(n_restarts, 1.0 / n_restarts))
+            found.append(finalists[_pick(np.tensordot(restarts, totals, axes=1), rows, *preference)])
+        return found
+
+    def _totals(self) -> tuple[list[Choice], Floats]:
+        """The finalists, and their scores: restarts x finalists x rows."""
+        finalists = self.finalists
+        restarts = sorted(self.rows[finalists[0]])
+        return finalists, np.array([[self.rows[choice][restart] for choice in finalists] for restart in restarts])
+
+    def _preference(self, finalists: Sequence[Choice], rule: str) -> tuple[float, list[int]]:
+        """Standard errors that a rule allows, and the place of each finalist in its order."""
+        stable = [choice for choice in finalists if self.stabilities.get(choice, np.nan) >= STABLE]
+        if rule == "stable" and not stable:
+            rule = "simple"
+        sign = -1 if rule == "stable" else 1
+        ordered = sorted(
+            finalists,
+            key=lambda one: (rule == "stable" and one not in stable, sign * one.rank, self.order.index(one.model)),
+        )
+        return RULES[rule], [ordered.index(choice) for choice in finalists]
 
 
-def _pick(totals: Floats, weights: Floats, simplicity: Sequence[int]) -> int:
-    """Position of the simplest candidate as good as the best; ``totals`` is candidates x rows."""
+def _pick(totals: Floats, weights: Floats, allowed: float, places: Sequence[int]) -> int:
+    """Position of the preferred candidate of those as good as the best; ``totals`` is candidates x rows."""
     best = int(np.argmax(totals @ weights))
     behind = totals[best] - totals
-    mean = behind @ weights / weights.sum()
     n_rows = weights.sum()
+    mean = behind @ weights / n_rows
     spread = np.sqrt(n_rows / max(n_rows - 1.0, 1.0) * np.maximum(np.square(behind) @ weights - n_rows * mean**2, 0.0))
-    as_good = np.flatnonzero(mean * n_rows <= AS_GOOD * spread).tolist()
-    return min(as_good, key=lambda position: simplicity[position], default=best)
+    as_good = np.flatnonzero(mean * n_rows <= allowed * spread).tolist()
+    return min(as_good, key=lambda position: places[position], default=best)
 
 
 def _spread(rows: Floats) -> float:

@@ -7,7 +7,11 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from partwise.selection.comparison import Comparison
 
-_SURE, _FAIRLY_SURE = 0.9, 0.6
+_RULES = {
+    "best": "it predicts held-out {unit}s best",
+    "simple": "it has the fewest parts of the candidates that predict held-out {unit}s as well as the best",
+    "stable": "it has the most parts that restarts agree on, of the candidates that predict held-out {unit}s well",
+}
 
 
 def sentence(found: Comparison) -> str:
@@ -20,21 +24,20 @@ def sentence(found: Comparison) -> str:
     """
     if found.choice != found.recommended:
         return _overruled(found)
-    choice, best = found.choice, found.best
+    choice, best, unit = found.choice, found.best, found.unit
     score, error = found.standings.score(choice)
-    text = f"Take {choice}: it predicts held-out {found.unit}s "
     if choice == best:
-        text += f"best, at {score:.4f} ± {error:.4f} nats a {found.unit}"
+        text = f"Take {choice}: {_RULES['best'].format(unit=unit)}, at {score:.4f} ± {error:.4f} nats per {unit}."
     else:
         gap = found.difference(best, choice)
-        text += f"as well as the best ({best}, better by {gap.value:.4f} ± {gap.std_error:.4f} nats a {found.unit})"
-        text += " with less"
+        text = f"Take {choice}: {_RULES[found.rule].format(unit=unit)} ({best} is ahead by {gap.value:.4f} ±"
+        text += f" {gap.std_error:.4f} nats per {unit})."
     rivals = found.indistinguishable()
     if rivals:
-        text += f"; {_listed([str(rival) for rival in rivals])} cannot be told from it"
+        text += f" {_listed([str(rival) for rival in rivals])} cannot be told from it."
     elif len(found.models) > 1:
-        text += "; every other model is worse by more than 2 standard errors"
-    return f"{text}; {_certainty(found)}."
+        text += " Every other model is worse by more than 2 standard errors."
+    return f"{text} {_confidence(found)}"
 
 
 def notes(found: Comparison) -> list[str]:
@@ -45,7 +48,50 @@ def notes(found: Comparison) -> list[str]:
     found
         The comparison.
     """
-    return [note for note in (_end_note(found), _signed_note(found), _unfinished_note(found)) if note]
+    parts = (_noise_note, _end_note, _signed_note, _new_rows_note, _unfinished_note, _stopped_note)
+    return [note for note in (part(found) for part in parts) if note]
+
+
+def _noise_note(found: Comparison) -> str:
+    """Which noise was found, and how counts were held out because of it."""
+    if found.noise is None:
+        return ""
+    if found.noise.poisson:
+        return f"{found.noise}. Tokens were held out at random."
+    if found.hidden_cells:
+        return f"{found.noise}. So whole cells were held out: their noise is independent of that of other cells."
+    return f"{found.noise}. So tokens were held out by beta-binomial thinning, which allows for such noise."
+
+
+def _confidence(found: Comparison) -> str:
+    """How sure it is: what other rows and restarts would have given."""
+    rank, both = round(100 * found.rank_share), round(100 * found.model_share)
+    counted = f"of 100 bootstrap resamples of rows and restarts, {rank} chose {found.choice.rank}"
+    counted += f" part{'' if found.choice.rank == 1 else 's'} and {both} the same model as well"
+    if found.stopped:
+        return f"Provisional: {counted}."
+    level, _, only = found.confidence.partition(" in ")
+    return f"{level.capitalize()} confidence{f' in {only}, less in the model' if only else ''}: {counted}."
+
+
+def _new_rows_note(found: Comparison) -> str:
+    """That new rows prefer another model than held-out tokens do."""
+    other = found.preferred_by_new_rows()
+    if other is None:
+        return ""
+    name, gap = other
+    return (
+        f"New rows disagree: {name} predicts rows that it was not fitted to better than {found.choice.model}, by"
+        f" {gap.value:.4f} ± {gap.std_error:.4f} nats per {found.unit}. Prefer it if you apply the model to new rows."
+    )
+
+
+def _stopped_note(found: Comparison) -> str:
+    """That the search ended early."""
+    if not found.stopped:
+        return ""
+    why = "it was interrupted" if found.stopped == "interrupted" else "the budget was used up"
+    return f"This is the best answer after {found.n_fits} fits: {why} before the search was done."
 
 
 def _unfinished_note(found: Comparison) -> str:
@@ -81,22 +127,8 @@ def _signed_note(found: Comparison) -> str:
     if best is None or found.choice not in found.standings.rows:
         return f"{note}."
     gap = found.difference(found.choice, best)
-    behind = f"behind by {gap.value:.4f} ± {gap.std_error:.4f} nats a {found.unit}"
+    behind = f"behind by {gap.value:.4f} ± {gap.std_error:.4f} nats per {found.unit}"
     return f"{note}; of models that have parts, {best} predicts best, {behind}."
-
-
-def _certainty(found: Comparison) -> str:
-    """How sure it is: what resampled rows would have given."""
-    this = "of what was tried, this" if found.untried else "this"
-    number = f"{round(100 * found.rank_share)} of 100 resamplings of the rows agree on the number of parts"
-    both = f"{round(100 * found.model_share)} on the model as well"
-    if found.rank_share >= _SURE and found.model_share >= _SURE:
-        return f"{this} is sure ({number}, {both})"
-    if found.rank_share >= _SURE:
-        return f"the number of parts is sure and the model less so ({number}, {both})"
-    if found.rank_share >= _FAIRLY_SURE:
-        return f"{this} is fairly sure ({number}, {both})"
-    return f"{this} is not sure ({number}, {both})"
 
 
 def _overruled(found: Comparison) -> str:
@@ -108,7 +140,7 @@ def _overruled(found: Comparison) -> str:
     told = "" if gap.significant else ", which 2 standard errors do not tell apart"
     return (
         f"You took {choice} instead of {recommended}: it predicts held-out {found.unit}s {how} by"
-        f" {abs(gap.value):.4f} ± {gap.std_error:.4f} nats a {found.unit}{told}."
+        f" {abs(gap.value):.4f} ± {gap.std_error:.4f} nats per {found.unit}{told}."
     )
 
 

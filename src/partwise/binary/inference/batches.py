@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
 from partwise.binary.inference.activations import activation_prior, row_counts_of
 from partwise.binary.inference.cells import Cells, expected_counts, expected_pair_counts, sum_of_others
@@ -49,7 +47,7 @@ class StochasticVariational:
     def init(self, key: Key, data: BinaryMatrix) -> StochasticState:
         """A random dictionary, or that of drawn labels of some samples, if they are to teach priors."""
         some = key.for_stage("first").generator().permutation(data.shape[0])[: self.batch_size]
-        return StochasticState(*first_averages(key, self.model, take_rows(data, np.sort(some))))
+        return StochasticState(*first_averages(key, self.model, data.take(np.sort(some))))
 
     def step(self, key: Key, data: BinaryMatrix, state: StochasticState) -> tuple[StochasticState, Mapping[str, float]]:
         """All samples once, in batches of random rows."""
@@ -57,7 +55,7 @@ class StochasticVariational:
         order = key.for_stage("batches").generator().permutation(data.shape[0])
         total, n_cells = 0.0, 0
         for start in range(0, data.shape[0], self.batch_size):
-            batch = take_rows(data, np.sort(order[start : start + self.batch_size]))
+            batch = data.take(np.sort(order[start : start + self.batch_size]))
             counts, log_normaliser = batch_counts(model, state.averages * data.shape[0], batch, self.engine)
             state.n_batches += 1
             weight = (1.0 + state.n_batches) ** -_FORGETTING
@@ -119,18 +117,3 @@ def dictionary_weights(model: BinaryModel, counts: Floats) -> Floats:
     columns, scales = column_weights(model, counts)
     columns = columns * np.exp(scales)[:, None]
     return np.stack((columns if model.kind == "beta-dir" else sum_of_others(columns), columns))
-
-
-def take_rows(data: BinaryMatrix, rows: NDArray[Any]) -> BinaryMatrix:
-    """Some samples, in the order given."""
-    chosen, hidden = data.to_scipy()[rows], data.missing_matrix()[rows]
-    return replace(
-        data,
-        shape=(rows.size, data.shape[1]),
-        indptr=chosen.indptr.astype(np.int64),
-        indices=chosen.indices.astype(np.int32),
-        values=chosen.data,
-        missing_indptr=hidden.indptr.astype(np.int64),
-        missing_indices=hidden.indices.astype(np.int32),
-        row_labels=None,
-    )

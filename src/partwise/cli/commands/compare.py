@@ -23,11 +23,27 @@ if TYPE_CHECKING:
 EXAMPLES = (
     "partwise compare counts.npz --ranks 1-5 --models poisson,allocation -o comparison --save best.partwise",
     "partwise compare counts.npz --ranks 2,4 --models poisson --model poisson --rank 4 --save four.partwise",
+    "partwise compare counts.npz --models poisson,negative-binomial --rule best --time-budget 1m",
     "partwise compare counts.npz --ranks 1-5 --models poisson -o on_workers --engine dask --threads 2",
 )
 
 # A range of more is a slip of the finger, not a plan.
 _MOST_RANKS = 1000
+
+
+class Rule(StrEnum):
+    """Which candidate is recommended."""
+
+    best = "best"
+    simple = "simple"
+    stable = "stable"
+
+
+class Effort(StrEnum):
+    """How much is tried."""
+
+    quick = "quick"
+    full = "full"
 
 
 class DataKind(StrEnum):
@@ -59,6 +75,16 @@ class CandidateArguments:
     )
     restarts: int = option(3, "--restarts", metavar="N", min=1, help="Fits of each candidate that is not ruled out.")
     kind: DataKind | None = option(None, "--kind", help="What the data are; by default bits if all are zeros and ones.")
+    rule: Rule = option(
+        Rule.simple,
+        "--rule",
+        help="What to recommend: the best prediction, the fewest parts that do as well, or the most stable parts.",
+    )
+    effort: Effort = option(Effort.quick, "--effort", help="full: every number of parts of every model.")
+    fits: int | None = option(None, "--fits", metavar="N", min=1, help="Stop after so many fits.")
+    time_budget: str | None = option(
+        None, "--time-budget", metavar="TIME", help="Begin no further fit after this time, such as 90s, 5m or 1h."
+    )
 
     def parameters(self) -> dict[str, Any]:
         """What `partwise.selection.compare` is told."""
@@ -67,6 +93,10 @@ class CandidateArguments:
             "ranks": None if self.ranks is None else _parsed_ranks(self.ranks),
             "kind": None if self.kind is None else self.kind.value,
             "n_restarts": self.restarts,
+            "rule": self.rule.value,
+            "effort": self.effort.value,
+            "max_fits": self.fits,
+            "max_seconds": None if self.time_budget is None else _parsed_time(self.time_budget),
         }
 
 
@@ -101,7 +131,7 @@ class ResultArguments:
         if self.plot is not None:
             from partwise.plotting import plot_rank_selection, save_figure
 
-            axes: Any = plot_rank_selection(found, ylabel=f"nats a held-out {found.unit}")
+            axes: Any = plot_rank_selection(found, ylabel=f"nats per held-out {found.unit}")
             save_figure(axes.figure, self.plot)
         if self.save is not None:
             found.fit_best(X, **running).save(self.save)
@@ -112,7 +142,11 @@ def command(
     data: DataFile,
     *,
     output: Path | None = typer.Option(
-        None, "--output", "-o", metavar="DIR", help="Folder for fits.csv, a line a fit; a run that was cut off goes on."
+        None,
+        "--output",
+        "-o",
+        metavar="DIR",
+        help="Folder for fits.csv, one line per fit; the next run goes on.",
     ),
     candidates: CandidateArguments,
     results: ResultArguments,
@@ -125,8 +159,9 @@ def command(
     """Say which model suits the data, and with how many parts.
 
     Candidates are fitted to four fifths of the tokens (of bits: cells) and scored on the rest, with several restarts
-    and paired standard errors. One sentence says which to take, and how sure that is. `--threads` fits run at a
-    time; with `--engine dask` each is a task of a worker. `partwise report` shows the model that `--save` wrote.
+    and paired standard errors. One sentence says which to take, and how sure that is. Ctrl-C, or `--time-budget`, gives
+    the best answer so far. `--threads` fits run at a time; with `--engine dask` each is a task of a worker.
+    `partwise report` shows the model that `--save` wrote.
     """
     from partwise.cli.comparison import comparison_facts, comparison_lines, next_commands
     from partwise.selection import compare
@@ -147,8 +182,23 @@ def command(
     written = results.write(found, X, **running)
     facts = {"data": data, **comparison_facts(found), "seconds": seconds, "written": written}
     advice = [f"  {line}" for line in next_commands(found, data, reading, results.save)]
-    heading = f"{len(found.fits)} fits in {seconds:.0f} s; to go on:"
-    return Outcome(facts, comparison_lines(found), written, [heading, *advice])
+    heading = [f"{found.n_fits} fits in {seconds:.0f} s; to go on:"]
+    if found.stopped:
+        kept = f"it goes on from {output}" if output is not None else "it starts anew; give -o DIR to keep fits"
+        heading = [
+            f"The same command with --fits {found.n_fits} repeats this result; without a limit {kept}.",
+            *heading,
+        ]
+    return Outcome(facts, comparison_lines(found), written, [*heading, *advice])
+
+
+def _parsed_time(text: str) -> float:
+    """Seconds of ``"90s"``, ``"5m"``, ``"1.5h"`` or ``"90"``."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smh]?)", text.strip())
+    seconds = float(found[1]) * {"": 1, "s": 1, "m": 60, "h": 3600}[found[2]] if found else 0.0
+    if not seconds > 0:
+        raise typer.BadParameter(f"{text!r} is no time: give it as 90s, 5m or 1h.", param_hint="--time-budget")
+    return seconds
 
 
 def _parsed_ranks(text: str) -> list[int]:

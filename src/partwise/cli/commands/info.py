@@ -47,6 +47,7 @@ def _model(path: Path, top: int) -> Outcome:
     model = load(path)
     facts = model_facts(model)
     ranked = [[{"feature": name, "share": share} for name, share in part] for part in top_features(model, n=top)]
+    distinctive = [[name for name, _ in part] for part in model.top_features(top)]
     names = "with names" if facts["has_feature_names"] else "without names"
     lines = [
         f"{path}: {facts['model']} with {facts['n_components']} components of {facts['n_features']} features ({names})",
@@ -55,7 +56,8 @@ def _model(path: Path, top: int) -> Outcome:
         f"fit: {fit_line(facts)}",
         *part_lines(model, n=top),
     ]
-    return Outcome({"file": path, "kind": "model", **facts, "top_features": ranked}, lines)
+    parts = {"parts": model.part_labels(), "top_features": ranked, "distinctive_features": distinctive}
+    return Outcome({"file": path, "kind": "model", **facts, **parts}, lines)
 
 
 def _checkpoint(path: Path) -> Outcome:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from partwise.cli.files import check_outputs, check_picture_name, image_shape, read_groups
+from partwise.cli.files import check_outputs, check_picture_name, image_shape, read_groups, sample_labels
 from partwise.cli.models import opened_model
 from partwise.cli.options import ImageShape, ModelFile, ProgressBar, Seed, Threads
 from partwise.cli.output import Outcome
@@ -40,6 +40,8 @@ class PictureKind(StrEnum):
 
 
 _OF_DATA = (PictureKind.STRUCTURE, PictureKind.CHECKS, PictureKind.RECONSTRUCTION)
+# Features whose names a picture can show.
+_MOST_FEATURES = 120
 _OF_GROUPS = (PictureKind.DICTIONARY, PictureKind.STRUCTURE)
 _OF_PIXELS = (PictureKind.IMAGES, PictureKind.RECONSTRUCTION)
 
@@ -63,7 +65,8 @@ def command(
         None,
         "--groups",
         metavar="FILE",
-        help="A table (.csv, .tsv) with a feature (of structure: a sample) and its group in each line.",
+        help="A table (.csv, .tsv) with a feature (of structure: a sample) and its group in each line; of structure "
+        "also an obs column of DATA.",
     ),
     top: int = typer.Option(10, "--top", metavar="N", min=1, help="Features of each part, for bars."),
     shape: ImageShape = None,
@@ -121,6 +124,11 @@ def _parts(kind: PictureKind, model: Any, groups: Path | None, top: int, pixels:
     greys: Any = {"top": float(model.components_.max()) or 1.0, "power": 0.5}
     if model.declares.data == "bits":
         greys = {}
+    if groups is None and model.n_features_in_ > _MOST_FEATURES:
+        # Thousands of lines would be a blank strip: the largest of each part, which can be read.
+        shown, importance = parts or list(range(model.n_components_)), abs(model.feature_importance())
+        each = max(3, _MOST_FEATURES // len(shown))
+        greys["features"] = sorted({int(f) for k in shown for f in (-importance[k]).argsort(kind="stable")[:each]})
     return plotting.plot_dictionary(model, groups=belongs, order="parts", parts=parts, **greys).figure
 
 
@@ -136,7 +144,7 @@ def _of_data(
         return plotting.plot_reconstruction(model, table, shape=pixels)
     if kind is not PictureKind.STRUCTURE:
         raise typer.BadParameter(f"{kind} is drawn of the model alone: drop DATA.", param_hint="--kind")
-    belongs = None if groups is None else read_groups(groups, table.row_labels, "sample")
+    belongs = sample_labels(groups, table)
     return plotting.plot_structure(model.transform(table), model=model, groups=belongs).figure
 
 

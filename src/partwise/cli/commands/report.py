@@ -6,7 +6,7 @@ from pathlib import Path
 
 import typer
 
-from partwise.cli.files import check_outputs, image_shape, read_groups
+from partwise.cli.files import check_outputs, image_shape, sample_labels
 from partwise.cli.models import opened_model
 from partwise.cli.options import ImageShape, ModelFile, ProgressBar, Seed, Threads
 from partwise.cli.output import Outcome
@@ -27,7 +27,16 @@ def command(
     output: Path = typer.Option(..., "--output", "-o", metavar="FILE", help="The page to write, .html."),
     title: str | None = typer.Option(None, "--title", metavar="TEXT", help="Title of the page."),
     groups: Path | None = typer.Option(
-        None, "--groups", metavar="FILE", help="A table (.csv, .tsv) with a sample and its group in each line."
+        None,
+        "--groups",
+        metavar="COLUMN|FILE",
+        help="The group of each sample: an obs column of DATA, or a table (.csv, .tsv) of samples and their groups.",
+    ),
+    names: Path | None = typer.Option(
+        None, "--names", metavar="FILE", help="Name parts by a table with the columns part and name (.csv, .tsv)."
+    ),
+    feature_names: Path | None = typer.Option(
+        None, "--feature-names", metavar="FILE", help="Names of the features, one per line, where the model has none."
     ),
     shape: ImageShape = None,
     seed: Seed = 0,
@@ -37,10 +46,12 @@ def command(
 ) -> Outcome:
     """Write an interactive page about a model.
 
-    Its parts, what samples are made of, how well it fits, how to cite it. The page is one file that loads nothing, and
-    can be sent to others. Parts have their features by relevance, with a slider; samples can be searched and sorted.
-    Without DATA it shows parts and the trace.
+    A map of the parts, a view of each part with its features and typical samples, parts by group and over time, samples
+    to search, how well it fits, how to cite it. Groups, times and texts come from counts that `partwise count` wrote.
+    The page is one file that loads nothing. Without DATA it shows parts and the trace.
     """
+    from partwise.io.source import bytes_allowed
+    from partwise.io.table import read_label_file
     from partwise.reporting import report
 
     pixels = image_shape(shape)
@@ -50,16 +61,19 @@ def command(
         raise typer.BadParameter("groups are those of samples: give DATA as well.", param_hint="--groups")
     if data is None:
         reading.refuse("it says how to read DATA: give DATA as well.")
-    check_outputs({"--output": output}, [model, data, groups])
+    check_outputs({"--output": output}, [model, data, groups, names, feature_names])
     fitted = opened_model(model, threads, progress)
+    if names is not None:
+        fitted.name_parts(names)
     table = None if data is None else reading.read(data)
-    belongs = None if groups is None or table is None else read_groups(groups, table.row_labels, "sample")
+    belongs = sample_labels(groups, table)
     page = report(
         fitted,
         table,
         output=output,
         title=model.stem if title is None else title,
         groups=belongs,
+        feature_names=None if feature_names is None else read_label_file(feature_names, bytes_allowed()),
         image_shape=pixels,
         random_state=seed,
     )

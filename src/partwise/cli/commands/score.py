@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from partwise.cli.files import check_outputs, check_table_name
+from partwise.cli.files import batch_argument, check_outputs, check_table_name
 from partwise.cli.models import opened_model
-from partwise.cli.options import DataFile, ModelFile, ProgressBar, Seed, Threads
+from partwise.cli.options import Batch, DataFile, ModelFile, ProgressBar, Seed, Threads
 from partwise.cli.output import Outcome
 from partwise.cli.reading import ReadArguments
 
@@ -38,6 +38,7 @@ def command(
         "--marginal/--no-marginal",
         help="Also give the likelihood of whole samples, activations integrated out, if the model has it.",
     ),
+    batch: Batch = None,
     seed: Seed = 0,
     threads: Threads = 1,
     progress: ProgressBar = None,
@@ -49,7 +50,8 @@ def command(
     Every model of counts gets the held-out log-likelihood per token: half of each sample's tokens are given, the others
     predicted. Perplexity is the exponential of its negative. A model with a prior on its activations also gets the
     log-likelihood of each whole sample with the activations integrated out: exact where that is affordable, else
-    estimated with a standard error. Models of bits get the held-out log-likelihood per cell.
+    estimated with a standard error. Models of bits get the held-out log-likelihood per cell. NPMI coherence and
+    diversity describe the parts; choose models by the held-out score.
     """
     from partwise.contract import CountModel
     from partwise.io import write_columns
@@ -63,12 +65,14 @@ def command(
     table = reading.open(data)
     columns: dict[str, Any] = {}
     if isinstance(fitted, CountModel):
-        facts, columns = _completion(fitted, table, seed)
-        if marginal and fitted.declares.marginal:
+        batches = batch_argument(fitted, batch, table)
+        facts, columns = _completion(fitted, table, seed, batches)
+        if marginal and fitted.declares.marginal and not batches:
             more, further = _likelihood(fitted, table, std_error, seed)
             facts, columns = facts | more, columns | further
     else:
         facts = {"score": "held-out cells", "log_likelihood_per_cell": float(fitted.score(table))}
+    facts |= _measures(fitted, table)
     if output is not None:
         labels = table.row_labels if table.row_labels is not None else [str(n) for n in range(table.shape[0])]
         write_columns(output, {"sample": labels, **columns})
@@ -77,10 +81,12 @@ def command(
     return Outcome({**about, **facts, "output": output}, lines, [output])
 
 
-def _completion(fitted: CountModel, table: Table | MappedCounts, seed: int) -> tuple[dict[str, Any], dict[str, Any]]:
+def _completion(
+    fitted: CountModel, table: Table | MappedCounts, seed: int, batches: dict[str, Any]
+) -> tuple[dict[str, Any], dict[str, Any]]:
     import numpy as np
 
-    result = fitted.completion(table, random_state=seed)
+    result = fitted.completion(table, random_state=seed, **batches)
     facts = {
         "score": "document completion",
         "held_out_tokens": float(result.tokens.sum()),
@@ -103,6 +109,17 @@ def _likelihood(
     }
     columns = {"tokens": tokens, "marginal_log_likelihood": rows.values, "marginal_std_error": rows.std_errors}
     return facts, columns
+
+
+def _measures(fitted: Any, table: Table | MappedCounts) -> dict[str, Any]:
+    """What people ask about parts beside the score; data on disk are not read again for it."""
+    import math
+
+    from partwise.io import Table
+    from partwise.metrics import part_measures
+
+    found = part_measures(fitted, table) if isinstance(table, Table) else {}
+    return {name: value for name, value in found.items() if not math.isnan(value)}
 
 
 def _shown(value: Any) -> str:

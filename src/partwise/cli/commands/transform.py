@@ -8,9 +8,16 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from partwise.cli.describe import model_facts
-from partwise.cli.files import check_outputs, check_table_name, part_names, write_activations, write_intervals
+from partwise.cli.files import (
+    batch_argument,
+    check_outputs,
+    check_table_name,
+    part_names,
+    write_activations,
+    write_intervals,
+)
 from partwise.cli.models import opened_model
-from partwise.cli.options import DataFile, ModelFile, ProgressBar, Threads
+from partwise.cli.options import Batch, DataFile, ModelFile, ProgressBar, Threads
 from partwise.cli.output import Outcome
 from partwise.cli.reading import ReadArguments
 
@@ -43,6 +50,7 @@ def command(
         metavar="FILE",
         help="Write the probability that each part made the counts of a cell, one line per cell.",
     ),
+    batch: Batch = None,
     threads: Threads = 1,
     progress: ProgressBar = None,
     *,
@@ -62,7 +70,7 @@ def command(
     )
     fitted = opened_model(model, threads, progress)
     table = reading.open(data)
-    activations = fitted.transform(table)
+    activations = fitted.transform(table, **batch_argument(fitted, batch, table))
     parts = part_names(fitted)
     if as_anndata:
         _write_h5ad(output, fitted, table, activations, data if _is_base(data, reading) else None)

@@ -13,10 +13,11 @@ from numpy.typing import NDArray
 from scipy.special import gammaln
 
 from partwise.core.data import SparseData
+from partwise.core.weights import CellWeights
 from partwise.engines.base import Engine
 from partwise.engines.blocks import Block, Made
 from partwise.kernels.arrays import Floats
-from partwise.passes.side import Side
+from partwise.passes.side import Side, own_totals
 from partwise.priors.base import Fixed, PriorFamily, RatePrior
 from partwise.priors.flat import FlatPrior
 from partwise.priors.mixture import GammaMixture
@@ -192,7 +193,7 @@ class RateSide:
     def _scaled(self, array: Any) -> tuple[Floats, tuple[Any, ...]]:
         assert self.scales is not None
         rows, made = [array, self.scales[:, None]], [Made(array.shape[1:])]
-        return self._rows.map_rows(_scaled, reads=rows, makes=made, stay=self.stay)
+        return self._rows.map_rows(_scaled, self.data.weights, reads=rows, makes=made, stay=self.stay)
 
     def columns(self, array: Any, kept: NDArray[np.intp]) -> Any:
         """Some columns of an array with one row per row of this side, or one for all."""
@@ -273,9 +274,9 @@ def _flat_rates(block: Block, counts: Floats, exposure: Floats, floors: Floats, 
     return 0.0
 
 
-def _scaled(block: Block, array: Floats, scales: Floats, out: Floats) -> Floats:
+def _scaled(block: Block, array: Floats, scales: Floats, out: Floats, weights: CellWeights | None) -> Floats:
     out[block.rows] = block.own(array) * scales[block.rows]
-    return np.asarray(out[block.rows].sum(axis=0))
+    return own_totals(block, out[block.rows], weights)
 
 
 def _columns(block: Block, array: Floats, out: Floats, kept: NDArray[np.intp]) -> float:

@@ -129,5 +129,10 @@ def _excess(problem: Problem, state: EmpiricalBayesState) -> SparseData:
     rates = CellRates(problem.samples)
     means = (problem.samples.weighted(state.activations.mean), problem.features.weighted(state.dictionary.mean))
     rates.fill(*(np.asarray(mean) for mean, _ in means))
-    excess = problem.samples.data.values - rates.values
-    return problem.samples.data.with_values(excess).only(excess > 0)
+    data = problem.samples.data
+    expected = rates.values
+    if data.weights is not None:
+        rows = data.weights.groups_of_rows(0, data.shape[0])
+        expected = expected * data.weights.values[np.repeat(rows, np.diff(data.indptr)), data.indices]
+    excess = data.values - expected
+    return data.with_values(excess).only(excess > 0)

@@ -16,6 +16,7 @@ from partwise.empirical_bayes.inference.rates import EmpiricalBayesState, Factor
 from partwise.engines.base import Engine
 from partwise.engines.blocks import Block
 from partwise.kernels.arrays import Floats
+from partwise.passes.batches import expected_in_groups
 from partwise.passes.floors import Floors
 from partwise.passes.side import Side
 from partwise.priors.base import PriorFamily
@@ -113,7 +114,8 @@ def bound(logs: float, expected: float, activations: Factor, dictionary: Factor,
 
 def known_scales(data: SparseData, settings: Settings, engine: Engine) -> tuple[Floats | None, Floats | None]:
     """Size factors and background, of mean 1; None where they are not asked for."""
-    sizes = None
+    # Batch factors come and go; what is known of rows and columns must stay the same.
+    data, sizes = data.unweighted, None
     if settings.size_factors:
         shares = (data.column_sums / max(data.total, 1e-300))[:, None]
         sizes = size_factors(data, shares, engine)
@@ -169,6 +171,16 @@ class Sweeps:
         if self.settings.prune:
             state = without_collapsed(problem, state)
         return state, {"objective": elbo, "n_components": float(state.n_components)}
+
+    def expected_in_groups(self, data: SparseData, state: EmpiricalBayesState) -> Floats:
+        """Expected totals of each feature in each batch, without batch factors."""
+        problem = Problem.of(data, self.settings, state.n_components, self.engine)
+        activations, _ = problem.samples.weighted(state.activations.mean)
+        dictionary, _ = problem.features.weighted(state.dictionary.mean)
+        return expected_in_groups(problem.samples.passes, activations, dictionary)
+
+    def rebase(self, state: EmpiricalBayesState, change: float) -> None:
+        """Nothing is remembered."""
 
     def sweep(self, problem: Problem, state: EmpiricalBayesState, turn: int) -> tuple[EmpiricalBayesState, float]:
         """Every factor once, and the ELBO between the two.

@@ -40,6 +40,13 @@ def expected_missing(data: SparseData, dictionary: Floats, activations: Any, eng
     return np.asarray(dictionary * np.maximum(hidden, 0.0))
 
 
+def unweighted_counts(data: SparseData, feature_counts: Floats, activations: Any, engine: Engine) -> Floats:
+    """The allocations that the same dictionary would have if all cells were observed with weight 1."""
+    totals = Side(data, engine).totals(activations)
+    exposure = Side(data.transposed, engine).exposure(activations, totals=totals)
+    return np.asarray(conditional_step(feature_counts, exposure) * totals.sum(axis=0))
+
+
 # The shape of each component's gamma prior, estimated from draws of its allocation totals.
 
 # Where all totals are 0 the likelihood has its maximum at 0, and where they vary less than Poisson counts at infinity.

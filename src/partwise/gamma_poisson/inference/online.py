@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
@@ -14,10 +15,10 @@ from partwise.gamma_poisson.inference import m_steps
 from partwise.gamma_poisson.inference.gibbs import Chain, GibbsEStep
 from partwise.gamma_poisson.inference.m_steps import drawn_totals, profile_shapes
 from partwise.gamma_poisson.inference.starts import poisson_factors, with_noise
-from partwise.gamma_poisson.inference.sweeps import take_rows
 from partwise.gamma_poisson.inference.vem import MeanField
 from partwise.gamma_poisson.model import GammaPoissonModel, column_norms
 from partwise.kernels.arrays import Floats
+from partwise.passes.batches import expected_in_groups
 from partwise.passes.side import Side
 
 _FORGETTING = 0.7
@@ -27,11 +28,24 @@ _START_ROWS = 2000
 
 @dataclass
 class OnlineState:
-    """Shapes, the average of c_nfk over the samples seen (features x components), and how many these were."""
+    """Averages over the samples seen, and how many these were.
+
+    Attributes
+    ----------
+    shape
+        Shapes of the prior.
+    statistic
+        The average of c_nfk, features x components, with what missing cells and batch factors keep from it.
+    n_seen
+        Samples seen.
+    in_groups
+        The average of what a sample adds to the expected totals of each batch, batches x features; empty without.
+    """
 
     shape: Floats
     statistic: Floats
     n_seen: int
+    in_groups: Floats = field(default_factory=lambda: np.zeros((0, 0)))
 
 
 @dataclass(kw_only=True)
@@ -71,7 +85,7 @@ class OnlineEM:
             place = int(shuffled.permutation(n_batches)[batch])
             taken = data.rows(place * n_samples // n_batches, (place + 1) * n_samples // n_batches)
         else:
-            taken = take_rows(data, np.sort(np.array_split(shuffled.permutation(n_samples), n_batches)[batch]))
+            taken = data.take(np.sort(np.array_split(shuffled.permutation(n_samples), n_batches)[batch]))
         bound = self.absorb(key, taken, state)
         return state, {"objective": bound * n_samples / taken.shape[0], **column_norms(self.model(state).dictionary)}
 
@@ -90,20 +104,38 @@ class OnlineEM:
             self.engine,
             expected=True,
             smooth=True,
-            with_activations=batch.n_missing > 0,
+            with_activations=batch.n_missing > 0 or batch.weights is not None,
             with_totals=self.estimate_shape,
         )
         averages = sampler.run(key, Chain(posterior.counts), model, n_draws=self.draws, burn_in=self.burn_in)
         n_samples = batch.shape[0]
         weight = (1.0 + state.n_seen / n_samples) ** -_FORGETTING
-        missing = m_steps.expected_missing(batch, model.dictionary, averages.activations, self.engine)
-        fresh = (averages.feature_counts + missing) / n_samples
+        if batch.weights is None:
+            missing = m_steps.expected_missing(batch, model.dictionary, averages.activations, self.engine)
+            fresh = (averages.feature_counts + missing) / n_samples
+        else:
+            fresh = m_steps.unweighted_counts(batch, averages.feature_counts, averages.activations, self.engine)
+            fresh /= n_samples
+            self._absorb_groups(batch, averages.activations, model.dictionary, weight, state)
         state.statistic = (1.0 - weight) * state.statistic + weight * fresh
         if averages.totals:
             found = profile_shapes(drawn_totals(Side(batch, self.engine), averages.totals), state.shape)
             state.shape = state.shape ** (1.0 - weight) * found**weight
         state.n_seen += n_samples
         return bound
+
+    def _absorb_groups(
+        self, batch: SparseData, activations: Any, dictionary: Floats, weight: float, state: OnlineState
+    ) -> None:
+        found = expected_in_groups(Side(batch, self.engine), activations, dictionary) / batch.shape[0]
+        state.in_groups = (1.0 - weight) * state.in_groups + weight * found if state.in_groups.size else found
+
+    def expected_in_groups(self, data: SparseData, state: OnlineState) -> Floats:
+        """Expected totals of each feature in each batch, without batch factors."""
+        return state.in_groups * data.shape[0]
+
+    def rebase(self, state: OnlineState, change: float) -> None:
+        """Nothing is remembered."""
 
     def model(self, state: OnlineState) -> GammaPoissonModel:
         """Dictionary, shapes and rates of a state."""

@@ -10,7 +10,7 @@ from partwise.core.keys import Key
 from partwise.engines.base import Engine
 from partwise.engines.blocks import Block, Made, row_blocks
 from partwise.engines.local import LocalEngine
-from partwise.gamma_poisson.inference.sweeps import GibbsSweeps, take_rows
+from partwise.gamma_poisson.inference.sweeps import GibbsSweeps
 from partwise.gamma_poisson.kernels.posterior import posterior_mean_rows, variational_mean_rows
 from partwise.kernels.arrays import Floats
 from partwise.likelihood.exact import LATTICE, SUBCOUNT, exact_cost
@@ -66,7 +66,7 @@ def _posterior_means(
         variational_mean_rows(*cells, 1e-8, 1000, 0, block.n_rows, own)
     cheap = _cheap(rows, dictionary, shape, rate) if counts else np.zeros(block.n_rows, dtype=bool)
     if cheap.any():
-        few = take_rows(rows, np.flatnonzero(cheap))
+        few = rows.take(np.flatnonzero(cheap))
         own[cheap] = posterior_moments(few, dictionary, shape, rate).activations
     if not variational:
         visits = np.maximum(np.diff(rows.indptr) * shape.size, 1)

@@ -14,7 +14,6 @@ from partwise.engines.base import Engine
 from partwise.gamma_poisson.inference import m_steps
 from partwise.gamma_poisson.inference.exact_em import ExactEM, ExactState, is_cheap
 from partwise.gamma_poisson.inference.gibbs import Chain, GibbsEStep
-from partwise.gamma_poisson.inference.sweeps import take_rows
 from partwise.gamma_poisson.inference.vem import GammaVariationalState, MeanField, VariationalEM
 from partwise.gamma_poisson.model import GammaPoissonModel
 from partwise.kernels.arrays import Floats
@@ -73,7 +72,7 @@ class Merging:
         key = key.for_stage("merging")
         n_samples = self.data.shape[0]
         rows = np.sort(key.generator().permutation(n_samples)[:_MERGE_SAMPLES])
-        some = replace(self, data=take_rows(self.data, rows))
+        some = replace(self, data=self.data.take(rows))
         draws = [activations[rows] for activations in draws]
         cells = [some._rates(activations) for activations in draws]
         found: list[Merge] = []
@@ -270,7 +269,7 @@ class Removing:
         return self._fitted(smaller, np.asarray(chain.sample_counts))
 
     def _log_likelihood(self, key: Key, rows: Rows, model: GammaPoissonModel) -> LogLikelihood:
-        counts = take_rows(self.data, rows)
+        counts = self.data.take(rows)
         alive = model.dictionary.sum(axis=0) > 0
         particles = _MOST_WORK / (max(counts.total, 1.0) * np.count_nonzero(alive) * _N_ISLANDS)
         return smc(

@@ -67,7 +67,8 @@ def poisson_factors(
         progress=False,
     ).state
     # Columns of its dictionary sum to 1, and activations are expected counts.
-    means = Side(data, engine).totals(state.activations) / data.shape[0]
+    totals = Side(data, engine).totals(state.activations)
+    means = np.atleast_2d(totals).sum(axis=0) / data.shape[0]
     return state.dictionary * (means * rate / shape), state.activations
 
 

@@ -5,7 +5,7 @@ Rows are worked on in parallel, and sums do not depend on the number of threads.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -176,27 +176,3 @@ def _padded(factor: Floats) -> Floats:
 def _pad_rows(block: Block, factor: Floats, out: Floats) -> float:
     out[block.rows] = _padded(factor[block.rows])
     return 0.0
-
-
-def take_rows(data: SparseData, rows: NDArray[np.intp]) -> SparseData:
-    """Some samples, in the order given, as data of their own."""
-    indptr, cells = _taken(data.indptr, rows)
-    missing_indptr, hidden = _taken(data.missing_indptr, rows)
-    return replace(
-        data,
-        shape=(rows.size, data.shape[1]),
-        indptr=indptr,
-        indices=data.indices[cells],
-        values=data.values[cells],
-        missing_indptr=missing_indptr,
-        missing_indices=data.missing_indices[hidden],
-        row_labels=None if data.row_labels is None else data.row_labels[rows],
-    )
-
-
-def _taken(indptr: NDArray[np.int64], rows: NDArray[np.intp]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Row pointers of some rows, and where their entries are."""
-    sizes = np.diff(indptr)[rows]
-    taken = np.concatenate(([0], np.cumsum(sizes)))
-    positions = np.arange(taken[-1]) + np.repeat(indptr[rows] - taken[:-1], sizes)
-    return taken, positions

@@ -7,18 +7,21 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from scipy.special import gammaln, psi
+from scipy.special import gammaln, psi, xlogy
 
+from partwise.contract.seeds import seeded_order
 from partwise.core.data import SparseData
 from partwise.core.keys import Key
+from partwise.core.weights import CellWeights
 from partwise.engines.base import Engine
 from partwise.engines.blocks import Block, Made
 from partwise.gamma_poisson.inference import m_steps
 from partwise.gamma_poisson.inference.starts import poisson_factors, with_noise
 from partwise.gamma_poisson.model import GammaPoissonModel, column_norms
 from partwise.kernels.arrays import Floats
+from partwise.passes.batches import expected_in_groups
 from partwise.passes.kernels import expected_counts
-from partwise.passes.side import Side, own_exposure, ready
+from partwise.passes.side import Side, Totals, own_exposure, own_totals, ready
 
 # exp E[log h] of tiny shapes underflows; a positive number keeps every rate from vanishing.
 _SMALLEST = 1e-200
@@ -49,10 +52,10 @@ class MeanField(Side):
 
     def rates(self, model: GammaPoissonModel, *, inverse: bool = False) -> Any:
         """b_k + Σ over observed f of w_fk, or 1 over that: a single row where nothing is missing."""
-        totals = model.dictionary.sum(axis=0)
-        if not self.data.n_missing:
+        totals = self.column_totals(model.dictionary)
+        if not self.data.n_missing and self.weights is None:
             return np.atleast_2d(1.0 / (model.rate + totals) if inverse else model.rate + totals)
-        shared, made = (model.dictionary, totals, model.rate, inverse), [Made(totals.shape)]
+        shared, made = (model.dictionary, totals, model.rate, inverse), [Made(model.rate.shape)]
         return self.map_rows(_rates, *shared, makes=made, stay=True)[1][0]
 
     def posterior(self, model: GammaPoissonModel, counts: Any) -> GammaPosterior:
@@ -86,7 +89,7 @@ class MeanField(Side):
     def means(self, posterior: GammaPosterior) -> tuple[Any, Floats]:
         """E[h_nk], and its sums over samples."""
         reads, made = [posterior.counts, posterior.rate], [Made(posterior.prior.shape)]
-        totals, (means,) = self.map_rows(_means, posterior.prior, reads=reads, makes=made)
+        totals, (means,) = self.map_rows(_means, posterior.prior, self.weights, reads=reads, makes=made)
         return means, totals
 
     def fit(
@@ -111,7 +114,7 @@ def _log_factorials(data: SparseData) -> float:
     return float(times @ gammaln(np.arange(times.size) + 1.0))
 
 
-def _rates(block: Block, out: Floats, dictionary: Floats, totals: Floats, prior_rate: Floats, inverse: bool) -> float:
+def _rates(block: Block, out: Floats, dictionary: Floats, totals: Totals, prior_rate: Floats, inverse: bool) -> float:
     rates = prior_rate + own_exposure(block, dictionary, totals)
     out[block.rows] = 1.0 / rates if inverse else rates
     return 0.0
@@ -128,9 +131,11 @@ def _geometric_means(block: Block, counts: Floats, rate: Floats, out: Floats, pr
     return np.asarray(mean_log.sum(axis=0))
 
 
-def _means(block: Block, counts: Floats, rate: Floats, out: Floats, prior: Floats) -> Floats:
+def _means(
+    block: Block, counts: Floats, rate: Floats, out: Floats, prior: Floats, weights: CellWeights | None
+) -> Floats:
     out[block.rows] = (prior + counts[block.rows]) / block.own(rate)
-    return np.asarray(out[block.rows].sum(axis=0))
+    return own_totals(block, out[block.rows], weights)
 
 
 def _update(
@@ -173,14 +178,15 @@ class VariationalEM:
     """Coordinate ascent on the evidence lower bound (Dikmen & Févotte 2012), with a faster M-step.
 
     Given the allocations, dictionary and activations' rates are updated together: w = (b / a) mean c, as in MCEM-C,
-    where the dictionary alone would move by small steps. Where cells are missing that has no closed form, and the
-    dictionary is updated alone.
+    where the dictionary alone would move by small steps. Where cells are missing, or have weights, that has no closed
+    form, and the dictionary is updated alone.
     """
 
     shape: Floats
     rate: Floats
     estimate_shape: bool = False
     start: Floats | None = None
+    seeds: Floats | None = None
     engine: Engine = field(compare=False)
 
     def init(self, key: Key, data: SparseData) -> GammaVariationalState:
@@ -189,6 +195,10 @@ class VariationalEM:
         if self.start is None:
             dictionary, counts = poisson_factors(key, data, self.shape, self.rate, self.engine)
             dictionary = with_noise(key, data, dictionary, self.shape, self.rate)
+            if self.seeds is not None:
+                order = seeded_order(self.seeds, dictionary)
+                dictionary = np.ascontiguousarray(dictionary[:, order])
+                counts = np.ascontiguousarray(np.asarray(counts)[:, order])
         else:
             dictionary, counts = self.start.copy(), mean_field.even_counts(self.shape.size)
         model = GammaPoissonModel(dictionary, self.shape, self.rate)
@@ -202,9 +212,15 @@ class VariationalEM:
         due = key.iteration % OBJECTIVE_EVERY == 0
         posterior, bound, totals = mean_field.update(model, state.posterior, with_bound=due)
         counts, mean_logs = mean_field.feature_counts(model, posterior)
+        if self.seeds is not None:
+            # A Dirichlet prior of a part's shares: proportions move towards the seeds, and its total does not.
+            totals_of_parts = counts.sum(axis=0)
+            counts = counts + self.seeds
+            counts *= totals_of_parts / np.maximum(counts.sum(axis=0), m_steps.SMALLEST_ENTRY)
+            bound += self._log_prior(model.dictionary)
         n_samples = data.shape[0]
         mean_log = mean_logs / n_samples
-        if data.n_missing:
+        if data.n_missing or data.weights is not None:
             means, sums = mean_field.means(posterior)
             exposure = Side(data.transposed, self.engine).exposure(means, totals=sums)
             dictionary = m_steps.conditional_step(counts, exposure)
@@ -221,6 +237,20 @@ class VariationalEM:
         state.dictionary = np.where(held, np.maximum(dictionary, m_steps.SMALLEST_ENTRY), dictionary)
         state.posterior = posterior
         return state, {**({"objective": bound} if due else {}), **column_norms(state.dictionary)}
+
+    def expected_in_groups(self, data: SparseData, state: GammaVariationalState) -> Floats:
+        """Expected totals of each feature in each batch, without batch factors."""
+        mean_field = MeanField(data, self.engine)
+        return expected_in_groups(mean_field, mean_field.means(state.posterior)[0], state.dictionary)
+
+    def rebase(self, state: GammaVariationalState, change: float) -> None:
+        """Nothing is remembered."""
+
+    def _log_prior(self, dictionary: Floats) -> float:
+        """Log-density of the seeds' prior, up to a constant."""
+        assert self.seeds is not None
+        shares = dictionary / np.maximum(dictionary.sum(axis=0), m_steps.SMALLEST_ENTRY)
+        return float(xlogy(self.seeds, np.maximum(shares, m_steps.SMALLEST_ENTRY)).sum())
 
     def model(self, state: GammaVariationalState) -> GammaPoissonModel:
         """Dictionary, shapes and rates of a state."""

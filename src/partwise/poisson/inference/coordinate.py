@@ -10,10 +10,13 @@ import numpy as np
 
 from partwise.core.data import SparseData
 from partwise.core.keys import Key
+from partwise.core.weights import CellWeights
 from partwise.engines.base import Engine
 from partwise.engines.blocks import Block, Made
 from partwise.kernels.arrays import Floats
+from partwise.passes.batches import expected_in_groups
 from partwise.passes.floors import Floors, activation_floor
+from partwise.passes.side import Totals, own_exposure, own_totals
 from partwise.poisson import kernels
 from partwise.poisson.inference.multiplicative import Multiplicative
 from partwise.poisson.inference.passes import PoissonSide, step_by_rows
@@ -108,24 +111,39 @@ class CoordinateDescent:
         )
         return fresh, {"objective": fresh.objective}
 
+    def expected_in_groups(self, data: SparseData, state: ExtrapolatedState) -> Floats:
+        """Expected totals of each feature in each batch, without batch factors."""
+        return expected_in_groups(PoissonSide(data, self.engine), state.activations, state.dictionary)
+
+    def rebase(self, state: ExtrapolatedState, change: float) -> None:
+        """Steps are judged by the log-likelihood under the latest batch factors."""
+        state.objective += change
+
 
 def _activations(samples: PoissonSide, state: ExtrapolatedState, stride: float) -> tuple[Any, Floats]:
     """Activations improved for the dictionary ahead, and extrapolated; and their sums over rows."""
     old, ahead = samples.place(state.activations), state.dictionary_ahead
-    shared = ahead, ahead.sum(axis=0), activation_floor(ahead.shape[1]), stride
+    shared = ahead, samples.column_totals(ahead), activation_floor(ahead.shape[1]), stride, samples.weights
     totals, (activations,) = samples.map_rows(_improve, *shared, reads=[old], makes=[Made(old.shape[1:])])
     return activations, totals
 
 
 def _improve(
-    block: Block, old: Floats, new: Floats, other: Floats, totals: Floats, floor: float, stride: float
+    block: Block,
+    old: Floats,
+    new: Floats,
+    other: Floats,
+    totals: Totals,
+    floor: float,
+    stride: float,
+    weights: CellWeights | None,
 ) -> Floats:
     floors, moved = floor * block.data.row_sums[block.rows], new[block.rows]
     moved[...] = old[block.rows]
-    cells = *block.own_cells, *block.own_missing
-    kernels.coordinate_descent(*cells, other, totals, floors, _SWEEPS, 0.0, 0, block.n_rows, moved)
+    cells = *block.own_cells, other, own_exposure(block, other, totals)
+    kernels.coordinate_descent(*cells, floors, _SWEEPS, 0.0, 0, block.n_rows, moved)
     _extrapolate(old[block.rows], moved, stride, floors)
-    return np.asarray(moved.sum(axis=0))
+    return own_totals(block, moved, weights)
 
 
 def _extrapolate(old: Floats, new: Floats, stride: float, floors: Floats) -> None:

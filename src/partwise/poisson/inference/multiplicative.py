@@ -10,6 +10,8 @@ import numpy as np
 from partwise.core.data import SparseData
 from partwise.core.keys import Key
 from partwise.engines.base import Engine
+from partwise.kernels.arrays import Floats
+from partwise.passes.batches import expected_in_groups
 from partwise.passes.floors import Floors, activation_floor
 from partwise.poisson.inference.passes import PoissonSide, step_by_rows
 from partwise.poisson.inference.state import PoissonState, Start, start_factors
@@ -49,3 +51,10 @@ class Multiplicative:
         info = {"objective": logs - float(np.sum(state.dictionary * exposure))} if due else {}
         state.dictionary = FlatPrior(floors.dictionary[:, None]).rates(counts, exposure)
         return state, info
+
+    def expected_in_groups(self, data: SparseData, state: PoissonState) -> Floats:
+        """Expected totals of each feature in each batch, without batch factors."""
+        return expected_in_groups(PoissonSide(data, self.engine), state.activations, state.dictionary)
+
+    def rebase(self, state: PoissonState, change: float) -> None:
+        """Nothing is remembered."""

@@ -13,12 +13,20 @@ from numpy.typing import NDArray
 
 from partwise.core.blas import one_blas_thread
 from partwise.core.data import SparseData
+from partwise.core.weights import CellWeights
 from partwise.engines.base import Engine
 from partwise.engines.blocks import TARGET_NONZEROS, Block, Made, row_blocks
 from partwise.kernels.arrays import Floats
 from partwise.passes.floors import Floors, activation_floor
 from partwise.passes.kernels import expected_counts
-from partwise.passes.side import NONZEROS_AT_ONCE, Side, own_exposure, ready
+from partwise.passes.side import (
+    NONZEROS_AT_ONCE,
+    Side,
+    Totals,
+    own_exposure,
+    own_totals,
+    ready,
+)
 from partwise.poisson import kernels
 from partwise.poisson.inference.state import PoissonState, rows_of_usual_size
 from partwise.priors.flat import FlatPrior
@@ -33,7 +41,7 @@ class PoissonSide(Side):
 
     def em_update(self, factor: Any, other: Floats, floor: float) -> tuple[Any, Floats]:
         """The rates count / exposure of an EM step, at least ``floor`` of the row's total, and their sums over rows."""
-        shared, made = (ready(other), other.sum(axis=0), floor), [Made(factor.shape[1:])]
+        shared, made = (ready(other), self.column_totals(other), floor, self.weights), [Made(factor.shape[1:])]
         totals, (rates,) = self.map_rows(_em_update, *shared, reads=[factor], makes=made)
         return rates, totals
 
@@ -51,18 +59,18 @@ class PoissonSide(Side):
 
         ``floors`` holds the smallest value allowed in each row. Without sweeps, only the value is computed.
         """
-        shared = other, other.sum(axis=0) if totals is None else totals, max_sweeps, tol
+        shared = other, self.column_totals(other, totals), max_sweeps, tol
         value, (factor,) = self.map_rows(_coordinate_descent, *shared, reads=[floors], changes=[factor])
         return factor, float(value)
 
     def kkt_residual(self, factor: Floats, other: Floats) -> float:
         """Largest violation of the optimality conditions of this side."""
-        shared = other, other.sum(axis=0), self.data.total / self.data.shape[0]
+        shared = other, self.column_totals(other), self.data.total / self.data.shape[0]
         _, (worst,) = self.map_rows(_kkt_residual, *shared, reads=[factor], makes=[Made(())])
         return float(np.max(worst, initial=0.0))
 
 
-def em_rates(block: Block, factor: Floats, other: Floats, totals: Floats, floor: float) -> Floats:
+def em_rates(block: Block, factor: Floats, other: Floats, totals: Totals, floor: float) -> Floats:
     """The rates of an EM step of the rows of a block, given the block's rows of the factor."""
     counts = np.empty(factor.shape)
     expected_counts(*block.own_cells, factor, other, False, 0, block.n_rows, counts)
@@ -70,23 +78,25 @@ def em_rates(block: Block, factor: Floats, other: Floats, totals: Floats, floor:
     return FlatPrior(floors).rates(counts, own_exposure(block, other, totals))
 
 
-def _em_update(block: Block, factor: Floats, out: Floats, other: Floats, totals: Floats, floor: float) -> Floats:
+def _em_update(
+    block: Block, factor: Floats, out: Floats, other: Floats, totals: Totals, floor: float, weights: CellWeights | None
+) -> Floats:
     own = out[block.rows]
     own[...] = em_rates(block, factor[block.rows], other, totals, floor)
-    return np.asarray(own.sum(axis=0))
+    return own_totals(block, own, weights)
 
 
 def _coordinate_descent(
-    block: Block, floors: Floats, factor: Floats, other: Floats, totals: Floats, max_sweeps: int, tol: float
+    block: Block, floors: Floats, factor: Floats, other: Floats, totals: Totals, max_sweeps: int, tol: float
 ) -> float:
-    return kernels.coordinate_descent(
-        *block.cells, *block.missing, other, totals, floors, max_sweeps, tol, block.start, block.stop, factor
-    )
+    exposures, own = own_exposure(block, other, totals), (floors[block.rows], max_sweeps, tol)
+    return kernels.coordinate_descent(*block.own_cells, other, exposures, *own, 0, block.n_rows, factor[block.rows])
 
 
-def _kkt_residual(block: Block, factor: Floats, worst: Floats, other: Floats, totals: Floats, unit: float) -> float:
+def _kkt_residual(block: Block, factor: Floats, worst: Floats, other: Floats, totals: Totals, unit: float) -> float:
+    exposures = own_exposure(block, other, totals)
     worst[block.rows] = kernels.kkt_residual(
-        *block.cells, *block.missing, factor, other, totals, unit, block.start, block.stop
+        *block.own_cells, factor[block.rows], other, exposures, unit, 0, block.n_rows
     )
     return 0.0
 
@@ -105,24 +115,29 @@ def solve_activations(
     dictionary = np.ascontiguousarray(dictionary)
     held = np.any(dictionary > 0, axis=1)
     sums = dictionary.sum(axis=0)
-    shared = dictionary / np.where(sums > 0, sums, 1.0), sums, held, tol, max_sweeps
+    unit = dictionary / np.where(sums > 0, sums, 1.0)
+    shared = unit, Side(data, engine).column_totals(unit), sums, held, tol, max_sweeps
     blocks = row_blocks(data.indptr, NONZEROS_AT_ONCE)
     _, (activations,) = engine.map_rows(_solve, data, blocks, *shared, makes=[Made(sums.shape)])
     return np.asarray(activations)
 
 
 def _solve(
-    block: Block, out: Floats, dictionary: Floats, sums: Floats, held: NDArray[np.bool_], tol: float, max_sweeps: int
+    block: Block,
+    out: Floats,
+    dictionary: Floats,
+    totals: Totals,
+    sums: Floats,
+    held: NDArray[np.bool_],
+    tol: float,
+    max_sweeps: int,
 ) -> float:
     rows = block.data.rows(block.start, block.stop)
     rows, exponents = rows_of_usual_size(rows.only(held[rows.indices]))
     n_components = sums.size
     activations = np.repeat(rows.row_sums[:, None] / n_components, n_components, axis=1)
-    cells = rows.indptr, rows.indices, rows.values, rows.missing_indptr, rows.missing_indices
-    floors = np.zeros(rows.shape[0])
-    kernels.coordinate_descent(
-        *cells, dictionary, dictionary.sum(axis=0), floors, max_sweeps, tol, 0, rows.shape[0], activations
-    )
+    cells = rows.indptr, rows.indices, rows.values, dictionary, own_exposure(block, dictionary, totals)
+    kernels.coordinate_descent(*cells, np.zeros(block.n_rows), max_sweeps, tol, 0, block.n_rows, activations)
     scale = np.where(sums > 0, sums, 1.0)
     out[block.rows] = np.where(sums > 0, np.ldexp(activations, exponents[:, None]) / scale, 0.0)
     return 0.0
@@ -198,10 +213,14 @@ class FeatureSums:
     logs: float
 
     @classmethod
-    def of(cls, sums: Sums, dictionary: Floats) -> FeatureSums:
+    def of(cls, sums: Sums, dictionary: Floats, weights: CellWeights | None) -> FeatureSums:
         """From the sums over blocks."""
         gain, activations, hidden, logs = sums
-        exposure = np.atleast_2d(activations) if hidden.size == 0 else np.maximum(activations - hidden, 0.0)
+        exposure = np.atleast_2d(activations)
+        if weights is not None:
+            exposure, activations = np.einsum("gf,gk->fk", weights.values, activations), activations.sum(axis=0)
+        if hidden.size:
+            exposure = np.maximum(exposure - hidden, 0.0)
         return cls(dictionary * gain, exposure, activations, float(logs))
 
 
@@ -214,10 +233,11 @@ def step_by_rows(
     """
     blocks = _wide_blocks(data)
     n_components = state.dictionary.shape[1]
-    shared = state.dictionary, state.dictionary.sum(axis=0), activation_floor(n_components), max_sweeps, with_objective
+    totals, floor = Side(data, engine).column_totals(state.dictionary), activation_floor(n_components)
+    shared = state.dictionary, totals, floor, max_sweeps, with_objective, data.weights
     activations = engine.place(state.activations, data, blocks)
     sums, (activations,) = engine.map_rows(_improve_by_rows, data, blocks, *shared, changes=[activations])
-    features = FeatureSums.of(sums, state.dictionary)
+    features = FeatureSums.of(sums, state.dictionary, data.weights)
     objective = features.logs - float(np.sum(state.dictionary * features.exposure)) if with_objective else np.nan
     floors = Floors.of(data, n_components).dictionary[:, None]
     return PoissonState(activations, FlatPrior(floors).rates(features.counts, features.exposure)), objective
@@ -231,13 +251,14 @@ def finish_by_rows(data: SparseData, engine: Engine, state: PoissonState) -> tup
     dictionary = np.maximum(state.dictionary / scale, floors.dictionary[:, None])
     activations = engine.place(state.activations, data, blocks)
     unit = data.total / data.shape[0]
-    shared = dictionary, dictionary.sum(axis=0), activation_floor(scale.size), scale, unit
+    totals, floor = Side(data, engine).column_totals(dictionary), activation_floor(scale.size)
+    shared = dictionary, totals, floor, scale, unit, data.weights
     sums, (worst,) = engine.map_rows(_finish, data, blocks, *shared, reads=[activations], makes=[Made(())])
-    features = FeatureSums.of(sums, dictionary)
-    totals = np.where(data.column_sums > 0, data.column_sums, data.total / data.shape[1])
+    features = FeatureSums.of(sums, dictionary, data.weights)
+    column_sums = np.where(data.column_sums > 0, data.column_sums, data.total / data.shape[1])
     exposure = np.broadcast_to(features.exposure, dictionary.shape)
     gain = np.divide(features.counts, dictionary * exposure, out=np.zeros(exposure.shape), where=dictionary > 0)
-    violations = np.abs(np.minimum(dictionary * exposure / totals[:, None], 1.0 - gain))[exposure > 0]
+    violations = np.abs(np.minimum(dictionary * exposure / column_sums[:, None], 1.0 - gain))[exposure > 0]
     return dictionary, features.activations, max(float(np.asarray(worst).max()), float(violations.max(initial=0.0)))
 
 
@@ -250,18 +271,20 @@ def _improve_by_rows(
     block: Block,
     activations: Floats,
     dictionary: Floats,
-    totals: Floats,
+    totals: Totals,
     floor: float,
     max_sweeps: int,
     with_logs: bool,
+    weights: CellWeights | None,
 ) -> Sums:
     own = activations[block.rows]
     if max_sweeps:
-        cells, floors = (*block.own_cells, *block.own_missing), floor * block.data.row_sums[block.rows]
-        kernels.coordinate_descent(*cells, dictionary, totals, floors, max_sweeps, 0.0, 0, block.n_rows, own)
+        cells, floors = (*block.own_cells, dictionary), floor * block.data.row_sums[block.rows]
+        exposures = own_exposure(block, dictionary, totals)
+        kernels.coordinate_descent(*cells, exposures, floors, max_sweeps, 0.0, 0, block.n_rows, own)
     else:
         own[...] = em_rates(block, own, dictionary, totals, floor)
-    return _sums(block, own, dictionary, with_logs)
+    return _sums(block, own, dictionary, with_logs, weights)
 
 
 def _finish(
@@ -269,18 +292,19 @@ def _finish(
     activations: Floats,
     worst: Floats,
     dictionary: Floats,
-    totals: Floats,
+    totals: Totals,
     floor: float,
     scale: Floats,
     unit: float,
+    weights: CellWeights | None,
 ) -> Sums:
     own = np.maximum(activations[block.rows] * scale, floor * block.data.row_sums[block.rows, None])
-    cells = *block.own_cells, *block.own_missing
-    worst[block.rows] = kernels.kkt_residual(*cells, own, dictionary, totals, unit, 0, block.n_rows)
-    return _sums(block, own, dictionary, False)
+    exposures = own_exposure(block, dictionary, totals)
+    worst[block.rows] = kernels.kkt_residual(*block.own_cells, own, dictionary, exposures, unit, 0, block.n_rows)
+    return _sums(block, own, dictionary, False, weights)
 
 
-def _sums(block: Block, activations: Floats, dictionary: Floats, with_logs: bool) -> Sums:
+def _sums(block: Block, activations: Floats, dictionary: Floats, with_logs: bool, weights: CellWeights | None) -> Sums:
     gain = np.zeros(dictionary.shape)
     logs = kernels.add_feature_gains(*block.own_cells, activations, dictionary, with_logs, 0, block.n_rows, gain)
     pointers, positions = block.own_missing
@@ -288,5 +312,11 @@ def _sums(block: Block, activations: Floats, dictionary: Floats, with_logs: bool
     if block.data.n_missing:
         hidden = np.zeros(dictionary.shape)
         rows = np.repeat(np.arange(block.n_rows), np.diff(pointers))
-        np.add.at(hidden, positions[pointers[0] : pointers[-1]], activations[rows])
-    return gain, activations.sum(axis=0), hidden, logs
+        positions, taken = positions[pointers[0] : pointers[-1]], activations[rows]
+        if weights is not None:
+            first = block.first_row + block.start
+            taken = (
+                taken * weights.values[weights.groups_of_rows(first, first + block.n_rows)[rows], positions][:, None]
+            )
+        np.add.at(hidden, positions, taken)
+    return gain, own_totals(block, activations, weights), hidden, logs

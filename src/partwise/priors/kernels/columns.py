@@ -65,12 +65,12 @@ def exp_of_negative(x: float) -> float:
 
 
 @kernel
-def likelihood_from_logs(columns: Floats) -> None:
-    """``columns = exp(columns - columns.max(axis=1)[:, None])``, in place."""
+def likelihood_from_logs(columns: Floats, out: Floats) -> None:
+    """``out = columns.max(axis=1); columns = exp(columns - out[:, None])``, in place."""
     n_rows, n_columns = columns.shape
-    largest = np.empty(_ROWS)
     for start in range(0, n_rows, _ROWS):
         length = min(_ROWS, n_rows - start)
+        largest = out[start : start + length]
         largest[:] = -math.inf
         for j in range(n_columns):
             column = columns[start : start + length, j]
@@ -97,6 +97,10 @@ def evidence_columns(counts: Floats, exposure: Floats, shapes: Floats, means: Fl
     previous = -1.0
     for j in range(means.size):
         shape, mean, column = shapes[j], means[j], out[:, j]
+        if mean == 0.0:
+            for i in range(counts.size):
+                column[i] = -math.inf if counts[i] > 0.0 else 0.0
+            continue
         if shape != previous:
             previous = shape
             if shape < math.inf:
@@ -105,7 +109,7 @@ def evidence_columns(counts: Floats, exposure: Floats, shapes: Floats, means: Fl
                 for i in range(counts.size):
                     x = counts[i]
                     shared[i] = x - x * math.log(x) if x > 0.0 else 0.0
-        log_mean = math.log(mean) if mean > 0.0 else 0.0
+        log_mean = math.log(mean)
         log_shape = math.log(shape) if shape < math.inf else 0.0
         if exposure.size == 1:
             # log of the expected count's share of itself and the shape, and what does not depend on the count

@@ -17,6 +17,7 @@ _SHORTEST_STEP = 1e-4
 # Rows of a block: its scaled columns fit into the cache.
 ROWS = 512
 _NOTHING = 1e-14
+_HIDDEN = 1e-15
 
 
 @kernel
@@ -231,7 +232,8 @@ def line_search(
 ) -> float:
     """Go the longest of halved steps towards ``aimed`` that raises ``share @ log(mixed)``; returns that.
 
-    ``aim = columns @ aimed``; ``weights`` and ``mixed`` stay where no step helps, and the value comes back as it was.
+    ``aim = columns @ aimed``; ``weights`` and ``mixed`` stay where no step helps, and -inf comes back. A full step may
+    lose what rounding hides: near the maximum the value no longer tells, while the gradient does.
     No observation may lose more than nine tenths of its likelihood at once: with few observations at stake the sum
     hardly shows it, and one whose likelihood is nearly 0 comes back very slowly.
     """
@@ -249,14 +251,14 @@ def line_search(
             lowest = min(lowest, trial[i])
         if total > 0.0 and lowest > 0.0:
             new_value = log_mean(share, trial)
-            if new_value > value:
+            if new_value > value or (step == 1.0 and new_value > value - _HIDDEN * (1.0 + abs(value))):
                 for j in range(weights.size):
                     weights[j] = (step * aimed[j] + (1.0 - step) * weights[j]) / total
                 for i in range(mixed.size):
                     mixed[i] = trial[i]
                 return new_value
         step *= 0.5
-    return value
+    return -math.inf
 
 
 @kernel
@@ -302,7 +304,7 @@ def best_weights(columns: Floats, share: Floats, tol: float, weights: Floats, ou
             aimed[chosen[a]] = target[a]
         mixed_columns(columns, aimed, aim)
         new_value = line_search(share, value, aimed, aim, weights, mixed, ratio)
-        if new_value <= value:
+        if new_value == -math.inf:
             # No progress by Newton's step (rounding): EM's cannot fail to make some.
             for j in range(size):
                 weights[j] *= gradient[j]

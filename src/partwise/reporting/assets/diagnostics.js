@@ -59,7 +59,8 @@ function startDiagnostics() {
   if (checks) {
     view.append(element("h3", {}, "Predictive checks"),
       element("p", { class: "note" }, `${checks.n_draws} data sets of ${checks.n_rows} samples were drawn from the model. Bars hold nine of ten draws; crosses are what the model would hardly make.`
-        + (checks.plug_in ? " Activations were held at their estimates, so bars are too short." : "")),
+        + (checks.plug_in ? " Activations were held at their estimates, so bars are too short." : "")
+        + checks.noise),
       element("div", { class: "panels" }, ...checks.panels.map((panel) => checkFigure(panel, checks.n_draws))));
   }
   if (!view.childNodes.length) view.append(element("p", { class: "note" }, "The parts were given, not fitted, and there are no data to check them against."));

@@ -17,7 +17,7 @@ from partwise.core.data import CountMatrix
 from partwise.core.keys import key_from
 from partwise.engines.local import LocalEngine
 from partwise.likelihood import exact
-from partwise.likelihood.completion import complete, split_tokens
+from partwise.likelihood.completion import Predictor, complete, split_tokens
 from partwise.reproduce._notebook import Notebook
 from partwise.reproduce.l2r._corpora import Corpus, Floats, of_all_lengths
 from partwise.reproduce.l2r._protocol import EvaluationSizes
@@ -69,7 +69,7 @@ def calibrate(notebook: Notebook, corpus: Corpus, sizes: EvaluationSizes) -> dic
     def compare() -> dict[str, Any]:
         predictive = exact_completion(chosen, _SEED)
         data = CountMatrix.build(chosen.counts, caller="completion")
-        scored = complete(data, key_from(_SEED), chosen.dictionary, chosen.transform, LocalEngine())
+        scored = complete(data, key_from(_SEED), [Predictor(chosen.dictionary, chosen.transform)], LocalEngine())
         known = predictive["n_tokens"] > 0
         n_tokens = predictive["n_tokens"][known]
         return {

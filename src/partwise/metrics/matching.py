@@ -39,7 +39,7 @@ def match_parts(one: Floats, other: Floats) -> tuple[NDArray[np.intp], NDArray[n
         raise InvalidInputError(
             f"parts must be components x features of the same features, got shapes {one.shape} and {other.shape}."
         )
-    similarity = _unit(one) @ _unit(other).T
+    similarity = unit_parts(one) @ unit_parts(other).T
     first, second = linear_sum_assignment(similarity, maximize=True)
     return first, second, np.asarray(similarity[first, second])
 
@@ -64,6 +64,7 @@ def stability(dictionaries: Sequence[Floats]) -> float:
     return float(np.mean([match_parts(one, other)[2].mean() for one, other in pairs]))
 
 
-def _unit(parts: Floats) -> Floats:
+def unit_parts(parts: Floats) -> Floats:
+    """Parts of unit length; a part of zeros stays one."""
     lengths = np.sqrt(np.square(parts).sum(axis=1, keepdims=True))
     return np.asarray(np.divide(parts, lengths, out=np.zeros_like(parts), where=lengths > 0))

@@ -1,0 +1,167 @@
+"""``partwise count``: texts to a table of documents x words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from partwise.cli.files import check_outputs, is_safetensors
+from partwise.cli.options import option
+from partwise.cli.output import Outcome
+
+if TYPE_CHECKING:
+    from partwise.text.counting import Wanted
+
+EXAMPLES = (
+    "partwise count articles/ -o counts.npz --stop-words english --min-df 5",
+    "partwise count posts.csv -o counts.npz --text-column body --id-column id --time-column year",
+    "partwise count articles/ -o new_counts.npz --vocabulary counts.npz",
+)
+
+
+@dataclass(frozen=True)
+class ColumnArguments:
+    """Columns of a table of texts."""
+
+    text_column: str | None = option(None, "--text-column", metavar="NAME", help="Column that holds the text.")
+    id_column: str | None = option(None, "--id-column", metavar="NAME", help="Column that names the document.")
+    group_column: str | None = option(None, "--group-column", metavar="NAME", help="Column of groups, kept.")
+    time_column: str | None = option(None, "--time-column", metavar="NAME", help="Column of times, kept.")
+
+
+@dataclass(frozen=True)
+class WordArguments:
+    """Which words are counted."""
+
+    min_df: str = option(
+        "2", "--min-df", metavar="N", help="Leave out words that fewer documents have: a number, or a share like 0.01."
+    )
+    max_df: str = option(
+        "1.0", "--max-df", metavar="N", help="Leave out words that more documents have: a number, or a share like 0.5."
+    )
+    max_features: int | None = option(
+        None, "--max-features", metavar="N", min=1, help="Keep so many words, those with the highest counts."
+    )
+    stop_words: str | None = option(
+        None, "--stop-words", metavar="english|FILE", help="Words to leave out: a list, or a file with one per line."
+    )
+    ngrams: str = option("1", "--ngrams", metavar="N|N-M", help="Sequences of words to count: 1-2 counts pairs.")
+    token_pattern: str | None = option(
+        None, "--token-pattern", metavar="REGEX", help="What a word is; by default two or more letters or digits."
+    )
+    vocabulary: Path | None = option(
+        None, "--vocabulary", metavar="FILE", help="Count only the words of this model, .npz file, or list."
+    )
+
+    def wanted(self) -> Wanted:
+        """What `count_texts` is told."""
+        from partwise.text.counting import TOKEN_PATTERN, Wanted
+
+        return Wanted(
+            _threshold(self.min_df, "--min-df"),
+            _threshold(self.max_df, "--max-df"),
+            self.max_features,
+            self.stop_words,
+            _lengths(self.ngrams),
+            TOKEN_PATTERN if self.token_pattern is None else self.token_pattern,
+            None if self.vocabulary is None else _vocabulary(self.vocabulary),
+        )
+
+
+def command(
+    source: Path = typer.Argument(
+        ...,
+        metavar="SOURCE",
+        help="Folder of .txt files, a .csv, .tsv, .jsonl (.gz) or .parquet file, or a .txt file with a text per line.",
+    ),
+    *,
+    output: Path = typer.Option(..., "--output", "-o", metavar="FILE", help="The counts to write, .npz."),
+    columns: ColumnArguments,
+    words: WordArguments,
+    keep_texts: bool = typer.Option(
+        False, "--keep-texts", help="Write the texts into the file as well, for reports to show."
+    ),
+    encoding: str = typer.Option("utf-8", "--encoding", metavar="NAME", help="Encoding of text files."),
+) -> Outcome:
+    """Count the words of texts.
+
+    The counts, names of words and documents, groups and times are written to one .npz file, which every command reads.
+    Words are found as scikit-learn's CountVectorizer finds them. Texts may be larger than memory.
+    """
+    from partwise.io import write_matrix
+    from partwise.text.counting import counted
+    from partwise.text.documents import Columns
+
+    if output.suffix.lower() != ".npz":
+        raise typer.BadParameter(f"{output} does not end in .npz.", param_hint="--output")
+    check_outputs({"--output": output}, [source, words.vocabulary])
+    _check_encoding(encoding)
+    named = Columns(columns.text_column, columns.id_column, columns.group_column, columns.time_column)
+    found = counted(source, named, words.wanted(), keep_texts=keep_texts, encoding=encoding)
+    write_matrix(output, found.table)
+    n_documents, n_words = found.table.shape
+    facts: dict[str, Any] = {
+        "source": source,
+        "n_documents": n_documents,
+        "n_words": n_words,
+        "n_tokens": found.kept_tokens,
+        "n_words_found": found.n_words,
+        "n_tokens_found": found.n_tokens,
+        "n_empty_documents": found.empty,
+        "metadata": list(found.table.metadata),
+        "written": [output],
+    }
+    lines = [
+        f"{n_documents} documents x {n_words} words, {found.kept_tokens} tokens"
+        f" (of {found.n_words} words and {found.n_tokens} tokens found)"
+    ]
+    if found.empty:
+        lines.append(f"{found.empty} documents have none of these words")
+    if found.table.metadata:
+        lines.append(f"kept about each document: {', '.join(found.table.metadata)}")
+    return Outcome(facts, lines, [output], [f"next: partwise fit {output} -o topics.partwise --model lda -k 20"])
+
+
+def _threshold(text: str, option: str) -> int | float:
+    try:
+        return int(text) if text.isdecimal() else float(text)
+    except ValueError:
+        raise typer.BadParameter(f"{text!r} is neither a number of documents nor a share.", param_hint=option) from None
+
+
+def _lengths(text: str) -> tuple[int, int]:
+    least, _, most = text.partition("-")
+    if not (least.isdecimal() and (most or least).isdecimal()):
+        raise typer.BadParameter(f"{text!r} is not a length such as 1, or a range such as 1-2.", param_hint="--ngrams")
+    return int(least), int(most or least)
+
+
+def _check_encoding(name: str) -> None:
+    import codecs
+
+    try:
+        codecs.lookup(name)
+    except LookupError:
+        raise typer.BadParameter(
+            f"{name!r} is no encoding, such as utf-8 or latin-1.", param_hint="--encoding"
+        ) from None
+
+
+def _vocabulary(path: Path) -> Any:
+    """Words of a model, of counts, or a file of words."""
+    from partwise.contract.model_file import load
+    from partwise.errors import InvalidInputError
+    from partwise.io import read
+
+    if is_safetensors(path):
+        words = load(path).known_features
+    elif path.suffix.lower() == ".npz":
+        words = read(path).column_labels
+    else:
+        return path
+    if words is None:
+        raise InvalidInputError(f"{path} has no names of words: give a file with one word per line.")
+    return words

@@ -1,0 +1,87 @@
+"""``partwise markers``: which features mark each part of a model."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from partwise.cli.files import batch_argument, check_outputs, check_picture_name, check_table_name
+from partwise.cli.models import opened_model
+from partwise.cli.options import Batch, DataFile, ModelFile, ProgressBar, Threads
+from partwise.cli.output import Outcome
+from partwise.cli.reading import ReadArguments
+
+EXAMPLES = (
+    "partwise markers topics.partwise counts.npz",
+    "partwise markers topics.partwise counts.npz -o markers.csv --volcano volcano.png",
+)
+
+
+class Against(StrEnum):
+    """What a part is compared with."""
+
+    LEAST_EXTREME = "least-extreme"
+    ALL = "all"
+
+
+def command(
+    model: ModelFile,
+    data: DataFile,
+    output: Path | None = typer.Option(
+        None,
+        "--output",
+        "-o",
+        metavar="FILE",
+        help="Table of parts and features to write: .csv, .tsv or .parquet.",
+    ),
+    volcano: Path | None = typer.Option(None, "--volcano", metavar="FILE", help="Picture to draw: .png, .pdf, .svg."),
+    versus: Against = typer.Option(
+        Against.LEAST_EXTREME,
+        "--versus",
+        help="Compare a part with the other part whose rate is nearest, or with all others together.",
+    ),
+    lfsr: float = typer.Option(
+        0.05, "--lfsr", metavar="X", min=0.0, max=1.0, help="Largest local false sign rate of the markers shown."
+    ),
+    top: int = typer.Option(10, "--top", metavar="N", min=1, help="Markers of each part to show."),
+    batch: Batch = None,
+    threads: Threads = 1,
+    progress: ProgressBar = None,
+    *,
+    reading: ReadArguments,
+) -> Outcome:
+    """Find the features that mark each part.
+
+    For each feature and part: log2 of the ratio of its rate to that in another part, with a standard error, shrunk
+    adaptively, and the local false sign rate (the probability that the sign is wrong). Give the data of the fit as
+    DATA.
+    """
+    from partwise.contract import CountModel
+    from partwise.io import write_columns
+
+    check_table_name("--output", output)
+    if volcano is not None:
+        check_picture_name("--volcano", volcano)
+    check_outputs({"--output": output, "--volcano": volcano}, [model, data])
+    fitted = opened_model(model, threads, progress)
+    if not isinstance(fitted, CountModel):
+        raise typer.BadParameter(f"{type(fitted).__name__} is not a model of counts.", param_hint="MODEL")
+    table = reading.open(data)
+    found = fitted.differential(table, versus=versus.value, **batch_argument(fitted, batch, table))
+    if output is not None:
+        write_columns(output, found.columns())
+    if volcano is not None:
+        from partwise.plotting import plot_volcano, save_figure
+
+        picture: Any = plot_volcano(found, lfsr=lfsr)
+        save_figure(picture, volcano)
+    markers = {name: found.top(k, top, lfsr=lfsr) for k, name in enumerate(found.parts)}
+    counts = {name: int(((found.lfsr[k] <= lfsr) & (found.mean[k] > 0)).sum()) for k, name in enumerate(found.parts)}
+    width = max(map(len, found.parts))
+    lines = [f"{name:<{width}}  {counts[name]:5d}  {', '.join(names)}" for name, names in markers.items()]
+    about = {"model": model, "data": data, "versus": versus.value, "lfsr": lfsr}
+    heading = f"Markers of each part (lfsr at most {lfsr:g}), the largest log-fold change first:"
+    return Outcome({**about, "n_markers": counts, "markers": markers}, [heading, *lines], [output, volcano])

@@ -1,0 +1,97 @@
+"""``partwise parts``: the parts of a model by their features; name, merge and drop them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from partwise.cli.files import check_outputs, check_table_name
+from partwise.cli.options import ModelFile
+from partwise.cli.output import Outcome
+
+EXAMPLES = (
+    "partwise parts topics.partwise --top 12",
+    "partwise parts topics.partwise -o named.partwise --name-parts",
+    "partwise parts topics.partwise -o merged.partwise --merge 1,2 --drop 3",
+    "partwise parts topics.partwise --table parts.csv --by probability",
+)
+_RANKINGS = ("relevance", "probability", "lift")
+
+
+def command(
+    model: ModelFile,
+    *,
+    output: Path | None = typer.Option(None, "--output", "-o", metavar="MODEL", help="Model file to write."),
+    names: Path | None = typer.Option(
+        None, "--names", metavar="FILE", help="Name parts by a table with the columns part and name (.csv, .tsv)."
+    ),
+    name_parts: bool = typer.Option(False, "--name-parts", help="Name parts by their most distinctive features."),
+    merge: list[str] | None = typer.Option(
+        None, "--merge", metavar="A,B", help="Make parts one: numbers from 0, or names; may be repeated."
+    ),
+    drop: list[str] | None = typer.Option(None, "--drop", metavar="A", help="Leave a part out; may be repeated."),
+    by: str = typer.Option(
+        "relevance",
+        "--by",
+        metavar="NAME",
+        autocompletion=lambda: list(_RANKINGS),
+        help="Rank features by relevance (frequent and particular), probability or lift.",
+    ),
+    top: int = typer.Option(10, "--top", metavar="N", min=1, help="Features of each part."),
+    table: Path | None = typer.Option(
+        None, "--table", metavar="FILE", help="Write part, feature and value as a table: .csv, .tsv or .parquet."
+    ),
+) -> Outcome:
+    """Show the parts of a model; name, merge or drop them.
+
+    Parts are merged first, then dropped, then named; numbers are those of MODEL. Other commands show the names.
+    """
+    from partwise.contract.model_file import load
+    from partwise.io import write_columns
+
+    if by not in _RANKINGS:
+        raise typer.BadParameter(f"{by!r} is not one of {', '.join(_RANKINGS)}.", param_hint="--by")
+    if names is not None and name_parts:
+        raise typer.BadParameter("the names are those of --names: drop it.", param_hint="--name-parts")
+    changed = bool(names is not None or name_parts or merge or drop)
+    if changed and output is None:
+        raise typer.BadParameter("give the model file to write.", param_hint="--output")
+    check_table_name("--table", table)
+    check_outputs({"--output": output, "--table": table}, [model, names])
+    fitted = _changed(load(model), merge or [], drop or [])
+    if names is not None or name_parts:
+        fitted.name_parts(names)
+    if output is not None:
+        fitted.save(output)
+    ranked = fitted.top_features(top, by=by)
+    labels, weights = fitted.part_labels(), fitted.part_weights()
+    facts: list[dict[str, Any]] = [
+        {"part": k, "name": labels[k], "share": float(weights[k]), "features": dict(ranked[k])}
+        for k in range(len(labels))
+    ]
+    if table is not None:
+        rows = [(labels[k], feature, value) for k in range(len(labels)) for feature, value in ranked[k]]
+        write_columns(table, dict(zip(("part", "feature", by), zip(*rows, strict=True), strict=True)))
+    lines = [(str(one["part"]), one["name"], f"{one['share']:.4f}", ", ".join(one["features"])) for one in facts]
+    return Outcome(
+        {"model": model, "by": by, "parts": facts, "output": output, "table": table},
+        [("part", "name", "share", f"features by {by}"), *lines],
+        [output, table],
+    )
+
+
+def _changed(model: Any, merge: list[str], drop: list[str]) -> Any:
+    """The model after merging and dropping; both speak of the parts as they were."""
+    groups = [[model.part_position(part) for part in text.split(",")] for text in merge]
+    dropped = [model.part_position(part) for part in drop]
+    for group in groups:
+        if set(group) & set(dropped):
+            part = min(set(group) & set(dropped))
+            raise typer.BadParameter(f"part {part} is merged: drop or merge it.", param_hint="--drop")
+    if groups:
+        removed = [k for group in groups for k in group if k != min(group)]
+        dropped = [k - sum(one < k for one in removed) for k in dropped]
+        model = model.merge_parts(groups)
+    return model.drop_parts(dropped) if dropped else model

@@ -1,0 +1,239 @@
+"""Which features a part has more, or less, of than other parts: log-fold changes with local false sign rates."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtr
+
+from partwise.core.blas import one_blas_thread
+from partwise.core.data import SparseData
+from partwise.engines.base import Engine
+from partwise.engines.blocks import Block, Made
+from partwise.errors import InvalidInputError
+from partwise.passes.rate_kernels import feature_rates
+from partwise.passes.side import Side, Totals, own_exposure
+from partwise.priors.kernels.weights import best_weights
+
+Floats = NDArray[np.float64]
+Versus = Literal["least-extreme", "all"]
+
+PSEUDOCOUNT = 0.1
+_LOG_2 = np.log(2.0)
+_NORMAL_95 = 1.959964
+
+
+@dataclass(frozen=True, eq=False)
+class Differential:
+    """Log-fold changes of all features in all parts, parts x features, base 2.
+
+    Attributes
+    ----------
+    change, std_error
+        As estimated: log2 of the ratio of a feature's rates, and its standard error. NaN for features without counts.
+    mean, lower, upper
+        After adaptive shrinkage, which uses that most changes of a part are small: posterior mean and 95% credible
+        interval (normal).
+    lfsr
+        Local false sign rate: the posterior probability that the sign of ``mean`` is wrong, or that there is no change.
+    against
+        Position of the part compared with; -1 where it is all others together.
+    parts, features
+        Their names.
+    """
+
+    change: Floats
+    std_error: Floats
+    mean: Floats
+    lower: Floats
+    upper: Floats
+    lfsr: Floats
+    against: NDArray[np.intp]
+    parts: list[str]
+    features: list[str]
+
+    def top(self, part: int, n: int = 10, *, lfsr: float = 0.05) -> list[str]:
+        """Names of the features that a part has most in excess, among those with a small enough lfsr.
+
+        Parameters
+        ----------
+        part
+            Position of the part.
+        n
+            Most features.
+        lfsr
+            Largest local false sign rate.
+        """
+        order = np.argsort(-np.nan_to_num(self.mean[part], nan=-np.inf), kind="stable")
+        good = [f for f in order if self.mean[part, f] > 0 and self.lfsr[part, f] <= lfsr]
+        return [self.features[f] for f in good[:n]]
+
+    def columns(self, *, lfsr: float = 1.0) -> dict[str, Any]:
+        """A long table by name of column: one line per part and feature, by part and then by falling mean.
+
+        Parameters
+        ----------
+        lfsr
+            Largest local false sign rate of what is listed.
+        """
+        with np.errstate(invalid="ignore"):
+            part, feature = np.nonzero(self.lfsr <= lfsr)
+        order = np.lexsort((-self.mean[part, feature], part))
+        part, feature = part[order], feature[order]
+        names = np.array([*self.parts, "all others"])
+        numbers = {
+            name: getattr(self, name)[part, feature] for name in ("change", "std_error", "mean", "lower", "upper")
+        }
+        return {
+            "part": names[part],
+            "feature": np.array(self.features)[feature],
+            "against": names[self.against[part, feature]],
+            **numbers,
+            "lfsr": self.lfsr[part, feature],
+        }
+
+
+def differential(
+    model: Any, data: SparseData, activations: Floats, engine: Engine, versus: Versus, pseudocount: float
+) -> Differential:
+    """Compare the rates of each feature between parts, activations given (MATH: fastTopics' grade of membership).
+
+    Parameters
+    ----------
+    model
+        Fitted; its parts are where the rates start from.
+    data
+        Checked counts, with the weights of batches.
+    activations
+        Samples x components.
+    engine
+        Where features are worked on.
+    versus
+        ``"least-extreme"``: against the other part whose rate is nearest; ``"all"``: against all others, weighted by
+        their expected counts.
+    pseudocount
+        Counts that each part is given of each feature at its mean rate, so that a ratio to 0 is finite.
+    """
+    if versus not in ("least-extreme", "all"):
+        raise InvalidInputError(f"versus={versus!r} is unknown; give 'least-extreme' or 'all'.")
+    if not 0 < pseudocount < np.inf:
+        raise InvalidInputError(f"pseudocount must be positive, got {pseudocount}.")
+    if model.n_components_ < 2:
+        raise InvalidInputError("differential compares parts, and there is only one: fit more.")
+    sizes = np.abs(model.components_).sum(axis=1)
+    expected = np.ascontiguousarray(activations * sizes)
+    rates, covariances = _rates(data, expected, model.feature_importance().T, engine, pseudocount)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        if versus == "all":
+            change, error, against = _against_all(rates, covariances, expected.sum(axis=0))
+        else:
+            change, error, against = _against_least_extreme(rates, covariances)
+    shrunk = [shrink(change[:, k], error[:, k]) for k in range(change.shape[1])]
+    mean, deviation, lfsr = (np.stack([one[at] for one in shrunk]) for at in range(3))
+    return Differential(
+        change=change.T / _LOG_2,
+        std_error=error.T / _LOG_2,
+        mean=mean / _LOG_2,
+        lower=(mean - _NORMAL_95 * deviation) / _LOG_2,
+        upper=(mean + _NORMAL_95 * deviation) / _LOG_2,
+        lfsr=lfsr,
+        against=np.ascontiguousarray(against.T),
+        parts=model.part_labels(),
+        features=model.feature_labels(),
+    )
+
+
+def _rates(
+    data: SparseData, expected: Floats, start: Floats, engine: Engine, pseudocount: float
+) -> tuple[Floats, Floats]:
+    """Rates of each feature, features x parts, and covariances of their logarithms."""
+    side = Side(data.transposed, engine)
+    shared = expected, side.column_totals(expected), pseudocount
+    n_components = expected.shape[1]
+    made = [Made((n_components, n_components))]
+    with one_blas_thread():
+        _, (rates, covariances) = side.map_rows(_rates_of_block, *shared, changes=[np.array(start)], makes=made)
+    return np.asarray(rates), np.asarray(covariances)
+
+
+def _rates_of_block(
+    block: Block, rates: Floats, covariances: Floats, expected: Floats, totals: Totals, pseudocount: float
+) -> float:
+    exposures = np.ascontiguousarray(own_exposure(block, expected, totals))
+    own = rates[block.rows], covariances[block.rows]
+    feature_rates(*block.own_cells, expected, exposures, pseudocount, 0, block.n_rows, *own)
+    return 0.0
+
+
+def _against_least_extreme(rates: Floats, covariances: Floats) -> tuple[Floats, Floats, NDArray[np.intp]]:
+    """Change, standard error and the part compared with, features x parts."""
+    logs = np.log(rates)
+    n_features, n_components = rates.shape
+    change, error = np.empty(rates.shape), np.empty(rates.shape)
+    against = np.empty(rates.shape, dtype=np.intp)
+    variances, every = np.diagonal(covariances, axis1=1, axis2=2), np.arange(n_features)
+    for k in range(n_components):
+        differences = logs[:, [k]] - logs
+        distance = np.abs(differences)
+        distance[:, k] = np.inf
+        other = np.argmin(np.where(np.isnan(distance), np.inf, distance), axis=1)
+        other[other == k] = (k + 1) % n_components  # a feature without counts
+        against[:, k], change[:, k] = other, differences[every, other]
+        error[:, k] = np.sqrt(variances[:, k] + variances[every, other] - 2.0 * covariances[every, k, other])
+    return change, error, against
+
+
+def _against_all(rates: Floats, covariances: Floats, totals: Floats) -> tuple[Floats, Floats, NDArray[np.intp]]:
+    change, error = np.empty(rates.shape), np.empty(rates.shape)
+    for k in range(rates.shape[1]):
+        share = totals * rates
+        share[:, k] = 0.0
+        weight = np.delete(totals, k).sum()
+        change[:, k] = np.log(rates[:, k]) - np.log(share.sum(axis=1) / weight)
+        slope = -share / share.sum(axis=1, keepdims=True)
+        slope[:, k] = 1.0
+        error[:, k] = np.sqrt(np.einsum("fi,fij,fj->f", slope, covariances, slope))
+    return change, error, np.full(rates.shape, -1, dtype=np.intp)
+
+
+def shrink(estimate: Floats, std_error: Floats) -> tuple[Floats, Floats, Floats]:
+    """Adaptive shrinkage (Stephens 2017): estimate ~ N(l, std_error²), l from a mixture of normals around 0.
+
+    Parameters
+    ----------
+    estimate, std_error
+        One each; NaN where nothing is known.
+
+    Returns
+    -------
+    mean, deviation, lfsr
+        Posterior means and standard deviations, and local false sign rates (1 where nothing is known).
+    """
+    known = np.isfinite(estimate) & np.isfinite(std_error) & (std_error > 0)
+    mean, deviation, lfsr = np.zeros(estimate.size), np.zeros(estimate.size), np.ones(estimate.size)
+    if not known.any():
+        return mean, deviation, lfsr
+    x, s = estimate[known], std_error[known]
+    widest = max(2.0 * float(np.sqrt(max(np.max(x**2 - s**2), 0.0))), 8.0 * float(s.min()))
+    grid = np.concatenate(([0.0], np.geomspace(float(s.min()) / 10.0, widest, 30)))
+    variance = s[:, None] ** 2 + grid**2
+    logs = -0.5 * (np.log(variance) + x[:, None] ** 2 / variance)
+    likelihood = np.asfortranarray(np.exp(logs - logs.max(axis=1, keepdims=True)))
+    weights = np.full(grid.size, 1.0 / grid.size)
+    with one_blas_thread():
+        best_weights(likelihood, np.full(x.size, 1.0 / x.size), 1e-6, weights, np.empty(3))
+    posterior = likelihood * weights
+    posterior /= posterior.sum(axis=1, keepdims=True)
+    means = x[:, None] * grid**2 / variance
+    variances = s[:, None] ** 2 * grid**2 / variance
+    mean[known] = np.sum(posterior * means, axis=1)
+    second = np.sum(posterior * (means**2 + variances), axis=1)
+    deviation[known] = np.sqrt(np.maximum(second - mean[known] ** 2, 0.0))
+    spread = np.sqrt(variances[:, 1:])
+    below = np.sum(posterior[:, 1:] * ndtr(-means[:, 1:] / spread), axis=1)
+    zero = posterior[:, 0]
+    lfsr[known] = np.minimum(np.minimum(below + zero, 1.0 - below), 1.0)
+    return mean, deviation, lfsr

@@ -1,0 +1,266 @@
+"""Parts as people handle them: their distinctive features, their names, and merging and dropping them."""
+
+from __future__ import annotations
+
+import csv
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from partwise.contract.offers import Offers
+from partwise.core.result import Status
+from partwise.errors import InvalidInputError
+from partwise.io.source import bad_file, bytes_allowed, check_regular, text_lines
+from partwise.metrics.relevance import By, ranked
+
+Floats = NDArray[np.float64]
+
+_WORDS_IN_A_NAME = 3
+_MOST_WORDS = 8
+# What a model without some of its parts still is: its features, and how it was found.
+_SHARED = (
+    "n_features_in_",
+    "feature_names_in_",
+    "n_iter_",
+    "trace_",
+    "n_samples_seen_",
+    "training_fingerprint_",
+)
+
+
+class HandledParts(Offers):
+    """What people do with the parts of a fitted model, whatever the model is."""
+
+    def top_features(self, n: int = 10, *, by: By = "relevance") -> list[list[tuple[str, float]]]:
+        """The features that make each part.
+
+        Parameters
+        ----------
+        n
+            Features of each part, at most; features that a part lacks are left out.
+        by
+            ``"relevance"``: frequent in the part and more frequent there than elsewhere (Sievert & Shirley 2014, λ =
+            0.3). ``"probability"``: the share of the part. ``"lift"``: this share over the share of everything.
+            Directions with negative weights are always ranked by the size of the weights.
+
+        Returns
+        -------
+        list
+            For each part, pairs of a feature's name and the value that it is ranked by, largest first.
+
+        Examples
+        --------
+        >>> from partwise import PoissonNMF
+        >>> model = PoissonNMF.from_components([[5, 4, 1], [5, 1, 4]], feature_names=["the", "cat", "bond"])
+        >>> [[name for name, _ in part] for part in model.top_features(2)]
+        [['cat', 'the'], ['bond', 'the']]
+        """
+        check_is_fitted(self, "components_")
+        labels = self.feature_labels()
+        overall = self.feature_frequencies()
+        return [[(labels[f], value) for f, value in ranked(row, overall, n, by)] for row in self.feature_importance()]
+
+    def automatic_part_names(self, n_words: int = _WORDS_IN_A_NAME) -> list[str]:
+        """Names made of the most distinctive features of each part; they depend on the parts alone.
+
+        Parameters
+        ----------
+        n_words
+            Features in a name; more where two parts would be called the same.
+        """
+        words = [[name for name, _ in part] for part in self.top_features(max(n_words, _MOST_WORDS))]
+        lengths = [n_words] * len(words)
+        names = [", ".join(part[:n_words]) for part in words]
+        for _ in range(n_words, _MOST_WORDS):
+            again = [k for k, name in enumerate(names) if name and names.count(name) > 1]
+            for k in again:
+                lengths[k] += 1
+                names[k] = ", ".join(words[k][: lengths[k]])
+        return [
+            name if name and names.count(name) == 1 else f"{name} (part {k})".strip() for k, name in enumerate(names)
+        ]
+
+    def name_parts(self, names: Any = None, *, n_words: int = _WORDS_IN_A_NAME) -> Self:
+        """Name the parts; tables, plots, reports and files show the names from then on.
+
+        Parameters
+        ----------
+        names
+            None: automatic names, made of distinctive features. A sequence: one name per part. A mapping from
+            positions or present names to new names, for some parts. Or a .csv or .tsv file with the columns ``part``
+            (position or present name) and ``name``, such as reports offer for download.
+        n_words
+            Features in an automatic name.
+
+        Returns
+        -------
+        self
+            The same model, with ``component_names_``.
+
+        Examples
+        --------
+        >>> from partwise import PoissonNMF
+        >>> model = PoissonNMF.from_components([[5, 4, 1], [5, 1, 4]], feature_names=["the", "cat", "bond"])
+        >>> model.name_parts({0: "pets"}).part_labels()
+        ['pets', 'part 1']
+        """
+        check_is_fitted(self, "components_")
+        if isinstance(names, str | os.PathLike):
+            names = _read_names(Path(names).expanduser())
+        if names is None:
+            chosen = self.automatic_part_names(n_words)
+        elif isinstance(names, Mapping):
+            chosen = self.part_labels()
+            for part, name in names.items():
+                chosen[self.part_position(part)] = str(name)
+        else:
+            chosen = [str(name) for name in names]
+        if len(chosen) != self.n_components_:
+            raise InvalidInputError(f"there are {len(chosen)} names for {self.n_components_} parts: give one for each.")
+        for k, name in enumerate(chosen):
+            if not name.strip() or chosen.index(name) < k:
+                why = "is empty" if not name.strip() else f"is that of part {chosen.index(name)} too"
+                raise InvalidInputError(f"the name {name!r} of part {k} {why}: give each part a name of its own.")
+        self.component_names_ = np.array(chosen, dtype=object)
+        return self
+
+    def name_features(self, names: Any) -> Self:
+        """Name the features of a model that was fitted to data without names.
+
+        Parameters
+        ----------
+        names
+            One name per feature, or a fitted transformer that made them, such as ``CountVectorizer``.
+        """
+        check_is_fitted(self, "components_")
+        if hasattr(names, "get_feature_names_out"):
+            names = names.get_feature_names_out()
+        labels = np.array([str(name) for name in names], dtype=object)
+        if labels.size != self.n_features_in_:
+            raise InvalidInputError(
+                f"there are {labels.size} names for {self.n_features_in_} features: give one for each."
+            )
+        self.feature_names_in_ = labels
+        return self
+
+    def part_position(self, part: int | str) -> int:
+        """The position of a part that is given by its position or its name.
+
+        Parameters
+        ----------
+        part
+            Position from 0 (also as text), or the name of a part.
+        """
+        labels = self.part_labels()
+        if isinstance(part, str) and part in labels:
+            return labels.index(part)
+        is_number = isinstance(part, int | np.integer) or part.strip().isdecimal()
+        if is_number and 0 <= int(part) < self.n_components_:
+            return int(part)
+        raise InvalidInputError(
+            f"there is no part {part!r}: parts are 0 to {self.n_components_ - 1}, or go by their names."
+        )
+
+    def merge_parts(self, groups: Sequence[Sequence[int | str]]) -> Self:
+        """A new model in which some parts are one; it has no draws.
+
+        Parameters
+        ----------
+        groups
+            Sets of parts, by position or name, each of which becomes one part in the place of its first:
+            ``[[3, 7], [1, 2]]``. Other parts stay as they are.
+        """
+        target = np.arange(self.n_components_)
+        for group in groups:
+            members = [self.part_position(part) for part in group]
+            if len(members) < 2 or any(target[k] != k or np.sum(target == k) > 1 for k in members):
+                raise InvalidInputError(
+                    f"{list(group)} must be two or more parts that no other group has: correct groups."
+                )
+            target[members] = min(members)
+        kept = np.unique(target)
+        membership = (target[:, None] == kept).astype(np.float64)
+        names = None
+        if self.known_parts is not None:
+            labels = self.part_labels()
+            names = [" + ".join(labels[k] for k in np.flatnonzero(column)) for column in membership.T]
+        return self._with_parts(membership, names)
+
+    def drop_parts(self, parts: Sequence[int | str]) -> Self:
+        """A new model without some parts; activations are refitted to those that are left, and it has no draws.
+
+        Parameters
+        ----------
+        parts
+            Positions or names.
+        """
+        dropped = {self.part_position(part) for part in parts}
+        kept = [k for k in range(self.n_components_) if k not in dropped]
+        if not kept:
+            raise InvalidInputError("parts names all parts: leave at least one.")
+        labels = self.part_labels()
+        names = None if self.known_parts is None else [labels[k] for k in kept]
+        return self._with_parts(np.eye(self.n_components_)[:, kept], names)
+
+    def _with_parts(self, membership: Floats, names: list[str] | None) -> Self:
+        check_is_fitted(self, "components_")
+        model: Any = type(self)(**self.get_params(deep=False))  # type: ignore[attr-defined]  # every estimator has them
+        model.n_components = int(membership.shape[1])
+        for name in _SHARED:
+            if name in vars(self):
+                setattr(model, name, getattr(self, name))
+        weights = self.part_weights_[:, None] * membership
+        total = weights.sum(axis=0)
+        # A part without any weight merges evenly.
+        weights = np.where(total > 0, weights, membership)
+        shares = self.feature_importance().T @ (weights / weights.sum(axis=0))
+        sizes = self.components_.sum(axis=1) @ (weights / weights.sum(axis=0))
+        model._regroup(self, membership, shares * sizes)
+        model.status_ = Status(
+            "converged", f"Made of the {self.n_components_} parts of a fit by merging or dropping some."
+        )
+        if names is not None:
+            model.component_names_ = np.array(names, dtype=object)
+        return model  # type: ignore[no-any-return]
+
+    def _regroup(self, fitted: Any, membership: Floats, dictionary: Floats) -> None:
+        """Store parts that are sums of the parts of a fitted model of this class.
+
+        Parameters
+        ----------
+        fitted
+            The model.
+        membership
+            Its parts x parts of this one: 1 where a part goes into another.
+        dictionary
+            Features x parts of this one.
+        """
+        raise InvalidInputError(f"{type(self).__name__} cannot merge or drop parts: fit it with fewer parts instead.")
+
+
+def _read_names(path: Path) -> dict[str, str]:
+    """Parts and names of a table."""
+    check_regular(path)
+    delimiter = "\t" if path.name.lower().endswith(".tsv") else ","
+    try:
+        rows = [row for row in csv.reader(text_lines(path, bytes_allowed()), delimiter=delimiter) if row]
+    except csv.Error as error:
+        raise bad_file(path, f"it is not valid CSV ({error})", "write the columns part and name") from error
+    header = [cell.strip().lower() for cell in rows[0]] if rows else []
+    if "part" not in header or "name" not in header:
+        raise bad_file(path, "it has no columns 'part' and 'name'", "name the columns in the first line")
+    part, name = header.index("part"), header.index("name")
+    for number, row in enumerate(rows[1:], start=2):
+        if len(row) <= max(part, name):
+            raise bad_file(path, f"line {number} has {len(row)} cells", "give a part and its name in each line")
+    # An apostrophe before what a spreadsheet would run is ours, and no part of the name.
+    return {row[part]: _without_apostrophe(row[name]) for row in rows[1:]}
+
+
+def _without_apostrophe(text: str) -> str:
+    return text[1:] if text[:1] == "'" and text[1:2] in tuple("=+-@\t\r") else text

@@ -1,0 +1,156 @@
+"""What people ask about parts: whether their features occur together, how they differ, which are alike."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from partwise.core.coerce import as_table
+from partwise.errors import InvalidInputError
+
+Floats = NDArray[np.float64]
+
+FEATURES = 10
+"""Features of a part that coherence looks at."""
+
+_FEATURES_OF_DIVERSITY = 25
+
+
+def coherence(model: Any, X: Any, *, n: int = FEATURES) -> Floats:
+    """NPMI coherence: how much the likeliest features of each part occur in the same samples.
+
+    The mean over pairs of log(p_ij / (p_i p_j)) / -log p_ij, where p counts the samples of X that have a feature, or
+    both: 1 for features that always go together, 0 for independent ones, -1 for features that never meet. Words that
+    are nowhere in X are left out. It describes parts and chooses no model: use held-out scores for that.
+
+    Parameters
+    ----------
+    model
+        Fitted model.
+    X
+        Samples to look for the features in: the training data, or others, matched by the names of their columns.
+    n
+        Features of each part, the likeliest.
+
+    Returns
+    -------
+    ndarray
+        One number per part; NaN where fewer than two of its features are in X.
+
+    Examples
+    --------
+    >>> from partwise import PoissonNMF
+    >>> from partwise.metrics import coherence
+    >>> model = PoissonNMF.from_components([[2, 1, 0, 0], [0, 0, 1, 1]])
+    >>> coherence(model, [[1, 1, 0, 0], [1, 1, 0, 1], [0, 0, 1, 0]]).tolist()
+    [1.0, -1.0]
+    """
+    table = as_table(X)
+    lists = _positions(model, table, n)
+    used = np.array(sorted({f for part in lists for f in part}), dtype=np.int64)
+    place = {int(f): at for at, f in enumerate(used)}
+    filled = sp.csc_array(table.matrix)[:, used].astype(np.float64)
+    filled.data = (np.nan_to_num(filled.data) > 0).astype(np.float64)
+    together = np.asarray((filled.T @ filled).toarray()) / table.shape[0]
+    found = np.full(len(lists), np.nan)
+    for k, part in enumerate(lists):
+        rows = [place[f] for f in part if together[place[f], place[f]] > 0]
+        if len(rows) > 1:
+            pairs = np.triu_indices(len(rows), 1)
+            found[k] = _npmi(together[np.ix_(rows, rows)])[pairs].mean()
+    return found
+
+
+def _npmi(joint: Floats) -> Floats:
+    """NPMI of each pair, from the shares of samples that have both; on the diagonal, those that have one."""
+    single = np.diag(joint)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        found = np.log(joint / np.outer(single, single)) / -np.log(joint)
+    # Features of all samples go together by necessity, which says nothing.
+    return np.where(joint == 0, -1.0, np.where(joint >= 1, 0.0, found))
+
+
+def _positions(model: Any, table: Any, n: int) -> list[list[int]]:
+    """Columns of X that hold the likeliest features of each part."""
+    importance = np.abs(model.feature_importance())
+    order = np.argsort(-importance, axis=1, kind="stable")[:, :n]
+    lists = [[int(f) for f in row if importance[k, f] > 0] for k, row in enumerate(order)]
+    if table.column_labels is not None and model.known_features is not None:
+        known = {str(name): at for at, name in enumerate(table.column_labels)}
+        names = [str(name) for name in model.known_features]
+        return [[known[names[f]] for f in part if names[f] in known] for part in lists]
+    if table.shape[1] != importance.shape[1]:
+        raise InvalidInputError(
+            f"X has {table.shape[1]} features and the model {importance.shape[1]}: give both names, to match them."
+        )
+    return lists
+
+
+def diversity(model: Any, *, n: int = _FEATURES_OF_DIVERSITY) -> float:
+    """Share of different features among the likeliest of all parts: 1 where no two parts share one.
+
+    Parameters
+    ----------
+    model
+        Fitted model.
+    n
+        Features of each part.
+
+    Examples
+    --------
+    >>> from partwise import PoissonNMF
+    >>> from partwise.metrics import diversity
+    >>> diversity(PoissonNMF.from_components([[3, 2, 0], [0, 2, 3]]), n=2)
+    0.75
+    """
+    lists = [[name for name, _ in part] for part in model.top_features(n, by="probability")]
+    listed = sum(map(len, lists))
+    return len({name for part in lists for name in part}) / listed if listed else 1.0
+
+
+def part_similarity(model: Any) -> Floats:
+    """How alike parts are, components x components: 1 minus the Jensen-Shannon divergence of their features in bits.
+
+    1 where two parts are equal, 0 where they share no feature.
+
+    Parameters
+    ----------
+    model
+        Fitted model.
+    """
+    shares = np.abs(model.feature_importance())
+    shares = np.divide(shares, shares.sum(axis=1, keepdims=True), out=np.zeros_like(shares), where=shares > 0)
+    entropy = _entropy(shares)
+    found = np.eye(len(shares))
+    for k in range(len(shares)):
+        middle = _entropy((shares[k] + shares[k + 1 :]) / 2.0)
+        found[k, k + 1 :] = 1.0 - np.clip(middle - (entropy[k] + entropy[k + 1 :]) / 2.0, 0.0, 1.0)
+        found[k + 1 :, k] = found[k, k + 1 :]
+    return found
+
+
+def _entropy(shares: Floats) -> Floats:
+    """Entropy of each row in bits."""
+    logs = np.log2(shares, out=np.zeros_like(shares), where=shares > 0)
+    return np.asarray(-(shares * logs).sum(axis=1))
+
+
+def part_measures(model: Any, X: Any) -> dict[str, float]:
+    """Coherence (mean over active parts) and diversity of a model, by name: columns of a table that decide nothing.
+
+    Parameters
+    ----------
+    model
+        Fitted model.
+    X
+        Samples to look for the features in.
+    """
+    values = coherence(model, X)
+    active = [k for k in model.active_components_ if np.isfinite(values[k])]
+    return {
+        "coherence": float(np.mean(values[active])) if active else float("nan"),
+        "diversity": diversity(model),
+    }

@@ -1,0 +1,220 @@
+"""Parts seen through samples: those that show a part best, and how parts differ between groups and over time."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit, logit
+from scipy.stats import t as student
+
+from partwise.core.coerce import as_table
+from partwise.errors import InvalidInputError
+
+Floats = NDArray[np.float64]
+
+MOST_TIMES = 30
+"""Moments that are told apart; of more, neighbours are taken together."""
+
+_LEVEL = 0.95
+_DATE = re.compile(r"\d{4}(-\d{2}(-\d{2}([T ].*)?)?)?")
+
+
+@dataclass(frozen=True, eq=False)
+class PartShares:
+    """Share of everything that each part makes up, in groups of samples or over time.
+
+    Attributes
+    ----------
+    labels
+        The groups, or moments.
+    n_samples
+        Samples of each.
+    shares
+        Groups x components; rows sum to 1.
+    low, high
+        95% confidence intervals of the shares, from how samples of a group differ (activations taken as known): 0 to 1
+        for a group of one sample.
+    """
+
+    labels: list[str]
+    n_samples: NDArray[np.int64]
+    shares: Floats
+    low: Floats
+    high: Floats
+
+
+def contributions(model: Any, activations: Floats) -> Floats:
+    """Samples x components: how much of the expected total of each sample each part makes up.
+
+    Parameters
+    ----------
+    model
+        Fitted model.
+    activations
+        Of the samples.
+    """
+    return np.asarray(np.abs(activations) * np.abs(model.components_).sum(axis=1))
+
+
+def representative_samples(
+    model: Any, X: Any = None, *, n: int = 5, activations: Floats | None = None
+) -> list[list[tuple[int, float]]]:
+    """The samples that show each part best.
+
+    Samples with the highest share of a part come first, short ones less readily: shares are shrunk towards the part's
+    overall share by as much as one sample of median size would tell.
+
+    Parameters
+    ----------
+    model
+        Fitted model.
+    X
+        Data as for `fit`; not needed where activations are given.
+    n
+        Samples of each part, at most.
+    activations
+        Of the samples; by default what `transform` finds.
+
+    Returns
+    -------
+    list
+        For each part, pairs of a row and the share of the sample that the part makes up, best first.
+    """
+    made = contributions(model, model.transform(X) if activations is None else activations)
+    totals = made.sum(axis=1)
+    filled = totals > 0
+    usual = float(np.median(totals[filled])) if filled.any() else 1.0
+    overall = made.sum(axis=0) / max(float(made.sum()), 1e-300)
+    shrunk = (made + usual * overall) / (totals + usual)[:, None]
+    shares = np.divide(made, totals[:, None], out=np.zeros_like(made), where=filled[:, None])
+    found = []
+    for k in range(made.shape[1]):
+        first = np.argsort(-shrunk[:, k], kind="stable")[:n]
+        found.append([(int(row), float(shares[row, k])) for row in first if shares[row, k] > 0])
+    return found
+
+
+def parts_by_group(model: Any, X: Any, groups: Sequence[Any] | None = None) -> PartShares:
+    """Share of each part in each group of samples, with intervals.
+
+    Parameters
+    ----------
+    model
+        Fitted model.
+    X
+        Data as for `fit`.
+    groups
+        The group of each sample; by default the metadata ``group`` of X.
+    """
+    return shares_of_groups(contributions(model, model.transform(X)), _known(X, groups, "group"))
+
+
+def parts_over_time(model: Any, X: Any, times: Sequence[Any] | None = None) -> PartShares:
+    """Share of each part over time, with intervals.
+
+    Parameters
+    ----------
+    model
+        Fitted model.
+    X
+        Data as for `fit`.
+    times
+        The time of each sample: numbers, such as years, or ISO dates; by default the metadata ``time`` of X. More than
+        30 different times are taken together by year, month or equal steps.
+    """
+    made = contributions(model, model.transform(X))
+    labels, order = time_bins(_known(X, times, "time"))
+    return shares_of_groups(made, labels, order)
+
+
+def _known(X: Any, given: Sequence[Any] | None, name: str) -> list[str]:
+    table = as_table(X)
+    if given is None and name not in table.metadata:
+        raise InvalidInputError(f"X has no metadata {name!r}: give {name}s=, or count texts with {name}_column=.")
+    values = [str(value) for value in (table.metadata[name] if given is None else given)]
+    if len(values) != table.shape[0]:
+        raise InvalidInputError(f"there are {len(values)} {name}s for {table.shape[0]} samples: give one for each.")
+    return values
+
+
+def shares_of_groups(made: Floats, groups: Sequence[str], order: Sequence[str] | None = None) -> PartShares:
+    """Share of each part in each group: ratio of sums, with jackknife intervals on the logit scale.
+
+    Parameters
+    ----------
+    made
+        Samples x components: what each part makes up of each sample.
+    groups
+        The group of each sample; an empty text is none.
+    order
+        The groups in their order; by default by name.
+    """
+    labels = sorted(set(groups) - {""}) if order is None else list(order)
+    size = (len(labels), made.shape[1])
+    shares, low, high = np.zeros(size), np.zeros(size), np.ones(size)
+    counts = np.zeros(len(labels), dtype=np.int64)
+    names = np.asarray(groups, dtype=object)
+    for at, label in enumerate(labels):
+        rows = made[names == label]
+        counts[at] = len(rows)
+        totals = rows.sum(axis=1)
+        total = max(float(totals.sum()), 1e-300)
+        share = rows.sum(axis=0) / total
+        shares[at] = share
+        if len(rows) > 1:
+            # Half a token more of each kind, as a part that one sample alone has would have no share without it.
+            sums = rows.sum(axis=0)
+            others = logit((sums - rows + 0.5) / (total - totals + 1.0)[:, None])
+            reach = student.ppf((1 + _LEVEL) / 2, len(rows) - 1) * np.sqrt((len(rows) - 1) * others.var(axis=0))
+            centre = logit((sums + 0.5) / (total + 1.0))
+            low[at], high[at] = np.minimum(expit(centre - reach), share), np.maximum(expit(centre + reach), share)
+    return PartShares(labels, counts, shares, low, high)
+
+
+def time_bins(times: Sequence[str]) -> tuple[list[str], list[str]]:
+    """A label of the time of each sample, and these labels in their order.
+
+    Parameters
+    ----------
+    times
+        Numbers or ISO dates as text; an empty text is unknown, and stays so.
+
+    Examples
+    --------
+    >>> time_bins(["2001", "1999", ""])
+    (['2001', '1999', ''], ['1999', '2001'])
+    """
+    known = [one.strip() for one in times]
+    filled = [one for one in known if one]
+    try:
+        numbers = {one: float(one) for one in filled}
+    except ValueError:
+        return _dates(known, filled)
+    if not all(np.isfinite(list(numbers.values()))):
+        raise InvalidInputError("times must be finite numbers or ISO dates: correct them.")
+    different = sorted(set(filled), key=numbers.__getitem__)
+    if len(different) <= MOST_TIMES:
+        return known, different
+    edges = np.linspace(numbers[different[0]], numbers[different[-1]], MOST_TIMES // 2 + 1)
+    labels = [f"{low:g}\u2013{high:g}" for low, high in itertools.pairwise(edges)]
+    at = {one: min(int(np.searchsorted(edges, numbers[one], "right")) - 1, len(labels) - 1) for one in different}
+    used = sorted({at[one] for one in filled})
+    return [labels[at[one]] if one else "" for one in known], [labels[position] for position in used]
+
+
+def _dates(known: list[str], filled: list[str]) -> tuple[list[str], list[str]]:
+    """ISO dates by day, month or year, whichever is the finest that leaves few enough."""
+    for one in filled:
+        if not _DATE.fullmatch(one):
+            raise InvalidInputError(f"the time {one[:40]!r} is neither a number nor an ISO date such as 2024-05-31.")
+    for length in (10, 7, 4):
+        different = sorted({one[:length] for one in filled})
+        if len(different) <= MOST_TIMES or length == 4:
+            break
+    return [one[:length] for one in known], different

@@ -1,0 +1,115 @@
+"""Structure plots, volcano plots and embeddings of models that `partwise.tl` has stored."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from partwise.contract.differential import Differential
+from partwise.errors import InvalidInputError
+from partwise.plotting import part_shares, plot_structure, plot_volcano
+from partwise.plotting._figures import panel_grid
+from partwise.plotting._types import Axes, FigureBase
+from partwise.tl.objects import kept, modality
+
+
+def structure(
+    adata: Any, groupby: str | None = None, *, key: str = "partwise", mod: str | None = None, **look: Any
+) -> Axes:
+    """Each bar is one cell; colours show how much of it each part explains.
+
+    Parameters
+    ----------
+    adata
+        AnnData with a model, or MuData together with ``mod``.
+    groupby
+        obs column: cells of one group stand side by side.
+    key
+        Key of the model.
+    mod
+        Modality of MuData.
+    look
+        Further arguments of `partwise.plotting.plot_structure`.
+    """
+    data = modality(adata, mod)
+    model, _ = kept(data, key)
+    groups = None if groupby is None else _column(data, groupby)
+    return plot_structure(data.obsm[f"X_{key}"], model=model, groups=groups, **look)
+
+
+def markers(adata: Any, *, key: str = "partwise", mod: str | None = None, **look: Any) -> FigureBase:
+    """One panel per part: log2 fold change of each gene and how sure it is, after `partwise.tl.markers`.
+
+    Parameters
+    ----------
+    adata
+        AnnData with a model and its markers, or MuData together with ``mod``.
+    key
+        Key of the model.
+    mod
+        Modality of MuData.
+    look
+        Further arguments of `partwise.plotting.plot_volcano`.
+    """
+    data = modality(adata, mod)
+    model, _ = kept(data, key)
+    if f"{key}_lfsr" not in data.varm:
+        raise InvalidInputError(f"there are no markers of key={key!r}: run partwise.tl.markers first.")
+    change, error, mean, lfsr = (np.asarray(data.varm[f"{key}_{n}"]).T for n in ("change", "std_error", "mean", "lfsr"))
+    nobody = np.full(change.shape, -1)
+    found = Differential(change, error, mean, mean, mean, lfsr, nobody, model.part_labels(), list(data.var_names))
+    return plot_volcano(found, **look)
+
+
+def usage(
+    adata: Any,
+    *,
+    key: str = "partwise",
+    basis: str = "X_umap",
+    parts: Sequence[int] | None = None,
+    mod: str | None = None,
+    fig: FigureBase | None = None,
+) -> FigureBase:
+    """Cells on an embedding, one panel per part, dark where the part explains much of a cell.
+
+    Parameters
+    ----------
+    adata
+        AnnData with a model and an embedding, or MuData together with ``mod``.
+    key
+        Key of the model.
+    basis
+        Key of the embedding in obsm.
+    parts
+        Positions of the parts to draw; all by default.
+    mod
+        Modality of MuData.
+    fig
+        Figure to draw into; by default a new one.
+    """
+    data = modality(adata, mod)
+    model, _ = kept(data, key)
+    if basis not in data.obsm:
+        raise InvalidInputError(f"basis={basis!r} is not in obsm; there are: {', '.join(data.obsm)}.")
+    places, shares = np.asarray(data.obsm[basis]), part_shares(data.obsm[f"X_{key}"], model)
+    chosen = list(range(shares.shape[1])) if parts is None else list(parts)
+    figure, axes = panel_grid(fig, len(chosen), 2.2, 2.0, widest=4)
+    names = model.part_labels()
+    drawn: Any = None
+    for ax, k in zip(axes, chosen, strict=True):
+        order = np.argsort(shares[:, k], kind="stable")  # what has most of the part on top
+        look = {"s": 4, "linewidths": 0, "rasterized": True, "cmap": "viridis_r", "vmin": 0.0, "vmax": 1.0}
+        drawn = ax.scatter(places[order, 0], places[order, 1], c=shares[order, k], **look)
+        ax.set_title(names[k], fontsize=8, loc="left")
+        ax.set_xticks([])
+        ax.set_yticks([])
+    figure.colorbar(drawn, ax=axes, shrink=0.6, label="share of a cell")
+    return figure
+
+
+def _column(data: Any, name: str) -> list[str]:
+    if name not in data.obs:
+        raise InvalidInputError(f"groupby={name!r} is not an obs column; there are: {', '.join(data.obs)}.")
+    return [str(value) for value in data.obs[name]]

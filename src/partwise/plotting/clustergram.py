@@ -1,0 +1,73 @@
+"""Parts of many restarts: how they cluster, and how stability changes with the number of parts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from partwise.plotting._figures import BLUE, GREY, ORANGE, finish_axes, given_or_new_axes, new_figure
+from partwise.plotting._types import Axes, Figure
+from partwise.plotting.order import evenly_spaced
+from partwise.restarts.consensus import Consensus
+
+_MOST_PARTS = 1000
+
+
+def plot_clustergram(found: Consensus, *, density_threshold: float = 0.5) -> Figure:
+    """Distances between the parts of all restarts, cluster by cluster, and how dense the surroundings of each part are.
+
+    Dark blocks on the diagonal are parts that restarts agree on; pale rows at the end are outliers.
+
+    Parameters
+    ----------
+    found
+        What `partwise.consensus` returned.
+    density_threshold
+        Where to draw the line between parts and outliers.
+
+    Returns
+    -------
+    Figure
+        Distances, and the histogram of local densities beside them.
+    """
+    clusters = found.clusters
+    order = clusters.order()
+    order = order[evenly_spaced(order.size, _MOST_PARTS)]
+    figure = new_figure(7.2, 3.8)
+    left, right = figure.subplots(1, 2, width_ratios=(2, 1))
+    image = left.imshow(clusters.distances[np.ix_(order, order)], cmap="Greys_r", vmin=0, vmax=np.sqrt(2.0))
+    figure.colorbar(image, ax=left, shrink=0.8, label="distance")
+    labels = clusters.labels[order]
+    starts = np.flatnonzero(np.diff(labels)) + 0.5
+    for start in starts:
+        left.axhline(start, color=ORANGE, linewidth=0.6)
+        left.axvline(start, color=ORANGE, linewidth=0.6)
+    names = found.model.part_labels()
+    middles = [float(np.flatnonzero(labels == k).mean()) for k in range(found.n_components) if np.any(labels == k)]
+    left.set_yticks(middles, [names[k] for k in range(found.n_components) if np.any(labels == k)])
+    left.set_xticks([])
+    finish_axes(left, title=f"{found.n_restarts} restarts, stability {found.stability:.2f}", tick_size=7)
+    right.hist(clusters.densities, bins=30, color=BLUE)
+    right.axvline(density_threshold, color=ORANGE)
+    finish_axes(right, "mean distance to nearest parts", "parts", label_size=8, tick_size=7)
+    return figure
+
+
+def plot_stability(found: Sequence[Consensus], *, ax: Any = None) -> Axes:
+    """Stability and silhouette against the number of parts.
+
+    Parameters
+    ----------
+    found
+        What `partwise.restarts.consensus_by_rank` returned.
+    ax
+        Axes to draw into; by default those of a new figure.
+    """
+    ax = given_or_new_axes(ax, 4.5, 3.0)
+    ranks = [one.n_components for one in found]
+    ax.plot(ranks, [one.stability for one in found], "o-", color=BLUE, label="stability (mean cosine)")
+    ax.plot(ranks, [one.clusters.silhouette for one in found], "s--", color=GREY, label="silhouette")
+    ax.set_xticks(ranks)
+    return finish_axes(ax, "number of parts", "", legend_size=8, label_size=8, tick_size=7)

@@ -1,0 +1,58 @@
+"""Features of each part by how much more of them it has, and how sure that is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from partwise.contract.differential import Differential
+from partwise.plotting._figures import BLUE, GREY, ORANGE, finish_axes, panel_grid, write_beside
+from partwise.plotting._types import FigureBase
+from partwise.plotting.features import shortened
+
+
+def plot_volcano(
+    found: Differential,
+    *,
+    parts: Sequence[int] | None = None,
+    n: int = 6,
+    lfsr: float = 0.05,
+    fig: FigureBase | None = None,
+) -> FigureBase:
+    """One panel per part: log2 fold change of each feature against its standardised size, markers named.
+
+    Parameters
+    ----------
+    found
+        What ``model.differential(X)`` returned.
+    parts
+        Positions of the parts to draw; all by default.
+    n
+        Features to name in each panel.
+    lfsr
+        Features with at most this local false sign rate are coloured: blue where the part has more of them, orange
+        where it has less.
+    fig
+        Figure to draw into; by default a new one.
+    """
+    chosen = list(range(len(found.parts))) if parts is None else list(parts)
+    figure, axes = panel_grid(fig, len(chosen), 2.6, 2.4, widest=4)
+    for ax, k in zip(axes, chosen, strict=True):
+        known = np.isfinite(found.change[k])
+        size = np.zeros(known.size)
+        size[known] = np.abs(found.change[k][known]) / found.std_error[k][known]
+        sure = known & (found.lfsr[k] <= lfsr)
+        more = found.mean[k] > 0
+        for rows, colour in ((known & ~sure, GREY), (sure & more, BLUE), (sure & ~more, ORANGE)):
+            ax.scatter(found.mean[k][rows], size[rows], s=5, color=colour, linewidths=0, alpha=0.6, rasterized=True)
+        ax.set_yscale("symlog", linthresh=2.0)
+        marks = np.flatnonzero(sure & more)
+        best = marks[np.argsort(-found.mean[k][marks], kind="stable")][:n]
+        for rank, f in enumerate(best):
+            place = (0.98, 0.04 + 0.08 * (len(best) - 1 - rank))
+            look: dict[str, Any] = {"xycoords": "axes fraction", "va": "bottom", "ha": "right", "color": BLUE}
+            write_beside(ax, shortened(found.features[f]), place, size=6, **look)
+        finish_axes(ax, "log2 fold change", "change / standard error", title=found.parts[k], label_size=7, tick_size=6)
+    return figure

@@ -1,0 +1,198 @@
+"""How far a mixture is at most below the best of all mixtures: a bound over every rate, not over a grid.
+
+With D(λ) = mean of p(x_i | λ) / p(x_i | mixture) - 1, no mixture of components λ is more than n log(1 + sup D) nats
+better (Lindsay 1983). The supremum is bounded interval by interval. First by the peaks of the terms, each of which has
+its peak in [l, u] at clamp(x_i / s_i, l, u): that is enough where D is well below 0. Elsewhere D is interpolated in
+log λ at Chebyshev's points. It is analytic there, so that the error is known from the size of the terms on an ellipse
+around the interval (Trefethen, Approximation Theory and Approximation Practice, theorem 8.2), and the supremum of a
+polynomial is bounded by Taylor's theorem, halving intervals until the bound is sharp.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.polynomial import chebyshev
+from scipy.special import comb
+
+from partwise.priors.base import Floats
+from partwise.priors.kernels.columns import shape_column
+from partwise.priors.kernels.directional import peak_sums, ratio_sums
+from partwise.priors.observations import Observations
+
+# Degree of the interpolation; sum of the half axes of the ellipse, and its half axes, for the interval [-1, 1].
+_DEGREE = 16
+_ELLIPSE = 5.0
+_REAL, _IMAGINARY = 0.5 * (_ELLIPSE + 1 / _ELLIPSE), 0.5 * (_ELLIPSE - 1 / _ELLIPSE)
+# Beside the size of a function on the ellipse.
+_ERROR = 4.0 * _ELLIPSE**-_DEGREE / (_ELLIPSE - 1.0)
+# How wide ellipses are at most, in standard deviations of a log rate, and in units of it.
+_WIDTH, _WIDEST = 3.5, 1.5
+_MOST_LEVELS = 60
+_MOST_PIECES = 16
+# Rounding of the coefficients, relative to the largest value.
+_ROUNDING = 1e-10
+
+
+_ORDERS = np.arange(_DEGREE + 1)
+_BINOMIALS = comb(_ORDERS[:, None], _ORDERS)
+_NODES = np.cos(np.pi * _ORDERS / _DEGREE)
+
+
+def _interpolation() -> Floats:
+    """The matrix that takes values at the nodes to the coefficients of powers."""
+    of_chebyshev = np.zeros((_DEGREE + 1, _DEGREE + 1))
+    for k in _ORDERS:
+        of_chebyshev[: k + 1, k] = chebyshev.cheb2poly(np.eye(_DEGREE + 1)[k, : k + 1])
+    matrix: Floats = (of_chebyshev @ np.linalg.inv(chebyshev.chebvander(_NODES, _DEGREE))).T
+    return matrix
+
+
+_POWERS = _interpolation()
+
+
+@dataclass(frozen=True, eq=False)
+class Slopes:
+    """D of a mixture, as a function of the logarithm of the mean of a component of a given shape.
+
+    Attributes
+    ----------
+    data
+        The observations.
+    log_mixture
+        Log evidence of each count under the mixture, relative to the best rate of each count.
+    shape
+        Of the component; infinite for points.
+    """
+
+    data: Observations
+    log_mixture: Floats
+    shape: float
+
+    @cached_property
+    def _terms(self) -> tuple[Floats, Floats, Floats, Floats, float]:
+        x, s = self.data.counts, np.ascontiguousarray(np.broadcast_to(self.data.exposure, self.data.counts.shape))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            tops = np.log(self.data.repeats / self.data.number) - self.log_mixture
+            peaks = np.where(x > 0, np.log(x) - np.log(s), 0.0)
+        if self.shape < np.inf:
+            shared = np.empty(x.size)
+            shape_column(x, self.shape, shared)
+            share = -np.log1p(self.shape / np.maximum(x, 1e-300))
+            tops = tops + shared + x * share - self.shape * np.log1p(x / self.shape)
+        return x, s, tops, peaks, self.shape
+
+    def at(self, log_rates: Floats) -> Floats:
+        """D at some places."""
+        out = np.empty(log_rates.size)
+        ratio_sums(*self._terms, np.ascontiguousarray(log_rates), out)
+        return out - 1.0
+
+    def _peaks(self, lows: Floats, highs: Floats, cosines: Floats) -> tuple[Floats, Floats]:
+        out, information = np.empty((2, lows.size))
+        peak_sums(*self._terms, lows, highs, cosines, out, information)
+        return out, information
+
+    def supremum(self, tol: float) -> tuple[float, Floats]:
+        """A bound of D over all rates, close to it where that is above ``tol``, and log rates of maxima above 0.
+
+        The bound is infinite if D is too rough to say.
+        """
+        bound, found = -1.0, [np.zeros((2, 0))]
+        zero = np.array([-np.inf])
+        at_zero = float(self._peaks(zero, zero, np.ones(1))[0][0]) - 1.0
+        lows, highs = self._range()
+        for _ in range(_MOST_LEVELS):
+            if not lows.size:
+                return bound, _local_maxima(*np.concatenate(found, axis=1))
+            sums, information = self._peaks(lows, highs, np.ones(lows.size))
+            low = sums - 1.0 <= tol
+            if at_zero > 0 and lows[0] == -np.inf and sums[0] - 1.0 <= at_zero + 0.1 * max(tol, at_zero):
+                low[0] = True
+                found.append(np.array([[-np.inf], [at_zero]]))
+            bound = max(bound, float(np.max(sums[low] - 1.0, initial=-1.0)))
+            lows, highs = lows[~low], highs[~low]
+            half = np.minimum(_WIDEST, _WIDTH / np.sqrt(np.maximum(information[~low], 1e-300))) / _IMAGINARY
+            ready = 0.5 * (highs - lows) <= 1.001 * half
+            errors, tops, places = self._interpolated(lows[ready], highs[ready], tol)
+            rough = errors > 0.1 * np.maximum(tol, tops)
+            bound = max(bound, float(np.max((errors + tops)[~rough], initial=-1.0)))
+            found.append(np.array([places, tops])[:, (tops > 0) & ~rough])
+            half[ready] *= 0.5
+            ready[ready] = ~rough
+            lows, highs = _cut(lows[~ready], highs[~ready], half[~ready])
+        return np.inf, _local_maxima(*np.concatenate(found, axis=1))
+
+    def _range(self) -> tuple[Floats, Floats]:
+        """Intervals of log rates with all that can be the best: beyond the rates x / s, every term falls."""
+        rates = self.data.rates[self.data.exposure > 0] if self.data.exposure.size > 1 else self.data.rates
+        top = float(rates.max(initial=0.0))
+        if top <= 0.0:
+            return np.array([-np.inf]), np.array([-np.inf])
+        lowest = float(rates.min())
+        if lowest > 0.0:
+            edges = np.linspace(np.log(lowest), np.log(top), int(np.log(top / lowest) / 4.0) + 2)
+            return edges[:-1], edges[1:]
+        edges = np.arange(np.log(top), np.log(1e-9 * self.data.number / self.data.total_exposure) - 4.0, -4.0)[::-1]
+        return np.append(-np.inf, edges[:-1]), edges
+
+    def _interpolated(self, lows: Floats, highs: Floats, tol: float) -> tuple[Floats, Floats, Floats]:
+        """On each interval: error of the interpolation, bound of the interpolant, and where that is largest."""
+        if not lows.size:
+            return np.zeros(0), np.zeros(0), np.zeros(0)
+        middle, half = 0.5 * (lows + highs), np.maximum(0.5 * (highs - lows), 1e-15)
+        values = self.at((middle[:, None] + half[:, None] * _NODES).ravel()).reshape(lows.size, -1)
+        sizes = self._peaks(middle - half * _REAL, middle + half * _REAL, np.cos(half * _IMAGINARY))[0]
+        tops, places = _polynomial_tops(values @ _POWERS, tol)
+        errors = _ERROR * (sizes + 1.0) + _ROUNDING * np.abs(values).max(axis=1)
+        return errors, tops, middle + half * places
+
+
+def _local_maxima(places: Floats, values: Floats) -> Floats:
+    """Those places where the value is at least as large as at both neighbours."""
+    order = np.argsort(places, kind="stable")
+    padded = np.concatenate(([-np.inf], values[order], [-np.inf]))
+    return places[order][(padded[1:-1] >= padded[:-2]) & (padded[1:-1] >= padded[2:])]
+
+
+def _cut(lows: Floats, highs: Floats, half: Floats) -> tuple[Floats, Floats]:
+    """Intervals in pieces of such half widths, or a few; that from 0 on (log rate -inf) loses its upper end."""
+    new_lows, new_highs = [np.zeros(0)], [np.zeros(0)]
+    for low, high, width in zip(lows, highs, half, strict=True):
+        if low == -np.inf:
+            edges = np.array([-np.inf, high - 3.0, high])
+        else:
+            pieces = int(np.clip(np.ceil(0.5 * (high - low) / max(width, 1e-12)), 2, _MOST_PIECES))
+            edges = np.linspace(low, high, pieces + 1)
+        new_lows.append(edges[:-1])
+        new_highs.append(edges[1:])
+    return np.concatenate(new_lows), np.concatenate(new_highs)
+
+
+def _polynomial_tops(coefficients: Floats, tol: float) -> tuple[Floats, Floats]:
+    """Bounds of polynomials on [-1, 1], sharp where they are above ``tol``, and places of their largest values."""
+    n = coefficients.shape[0]
+    bounds, best, places = np.full(n, -np.inf), np.full(n, -np.inf), np.zeros(n)
+    which, centres, half = np.arange(n), np.zeros(n), 1.0
+    while which.size:
+        powers = centres[:, None, None] ** np.maximum(_ORDERS[:, None] - _ORDERS, 0)
+        local = np.einsum("qj,jk,qjk->qk", coefficients[which], _BINOMIALS, powers) * half**_ORDERS
+        rest = np.abs(local[:, 3:]).sum(axis=1)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            vertex = np.where(local[:, 2] < 0, np.clip(-0.5 * local[:, 1] / local[:, 2], -1.0, 1.0), 0.0)
+        ends = np.where(local[:, 2] < 0, vertex, np.where(local[:, 1] > 0, 1.0, -1.0))
+        top = local[:, 0] + ends * (local[:, 1] + ends * local[:, 2])
+        # What is surely reached: the value in the middle, and at the top of the parabola less the rest.
+        for place, value in ((centres, local[:, 0]), (centres + half * ends, top - rest)):
+            order = np.argsort(value, kind="stable")
+            higher = order[value[order] > best[which[order]]]
+            best[which[higher]], places[which[higher]] = value[higher], place[higher]
+        done = (top + rest <= 0.5 * tol) | (top + rest <= best[which] + 1e-3 * np.maximum(tol, best[which]))
+        done |= half < 1e-6
+        np.maximum.at(bounds, which[done], (top + rest)[done])
+        which, centres = np.repeat(which[~done], 2), np.repeat(centres[~done], 2)
+        half *= 0.5
+        centres = centres + half * np.tile([-1.0, 1.0], which.size // 2)
+    return bounds, places

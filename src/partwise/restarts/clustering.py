@@ -1,0 +1,146 @@
+"""Clusters of the parts of several restarts: each restart gives at most one part to a cluster, outliers to none."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import linear_sum_assignment
+
+from partwise.errors import InvalidInputError
+from partwise.metrics.matching import match_parts, unit_parts
+
+Floats = NDArray[np.float64]
+
+_ROUNDS = 100
+
+
+@dataclass(frozen=True, eq=False)
+class PartClusters:
+    """Where the parts of all restarts belong. Parts are numbered restart by restart.
+
+    Attributes
+    ----------
+    labels
+        The cluster of each part; -1 for outliers, and for parts that no cluster took.
+    centres
+        Clusters x features: medians over the members, of unit length.
+    distances
+        Parts x parts: Euclidean distances between parts of unit length, from 0 (equal) to 1.41 (nothing in common).
+    densities
+        Mean distance of each part to its nearest parts: large where a part stands alone.
+    silhouettes
+        For each part from -1 to 1: how much nearer it is to its own cluster than to the next; 0 for outliers.
+    """
+
+    labels: NDArray[np.intp]
+    centres: Floats
+    distances: Floats
+    densities: Floats
+    silhouettes: Floats
+
+    @property
+    def silhouette(self) -> float:
+        """Mean over all parts that belong to a cluster."""
+        kept = self.labels >= 0
+        return float(self.silhouettes[kept].mean()) if kept.any() else float("nan")
+
+    def members(self, cluster: int) -> NDArray[np.intp]:
+        """Positions of the parts of a cluster."""
+        return np.flatnonzero(self.labels == cluster)
+
+    def order(self) -> NDArray[np.intp]:
+        """Positions of all parts, cluster by cluster, the most typical first; outliers come last."""
+        clusters = np.where(self.labels < 0, self.labels.max(initial=0) + 1, self.labels)
+        return np.lexsort((self.densities, clusters))
+
+
+def cluster_parts(
+    dictionaries: list[Floats], n_clusters: int, *, density_threshold: float = 0.5, neighbours: float = 0.3
+) -> PartClusters:
+    """Cluster the parts of several restarts by matching them to common centres.
+
+    Outliers are dropped by local density first, as cNMF does (Kotliar et al. 2019). Then parts of each restart are
+    matched one to one to the centres, beginning with the restart that agrees best with all others, and centres become
+    the medians of what is matched to them, until nothing changes. So a cluster never has two parts of one restart,
+    which k-means allows.
+
+    Parameters
+    ----------
+    dictionaries
+        Components x features of each restart.
+    n_clusters
+        Number of clusters.
+    density_threshold
+        Parts whose mean distance to their nearest parts is larger are outliers. 2 keeps all.
+    neighbours
+        Number of nearest parts, as a share of the number of restarts.
+    """
+    if len(dictionaries) < 2:
+        raise InvalidInputError(f"consensus needs at least 2 restarts, got {len(dictionaries)}: raise n_restarts.")
+    unit = [unit_parts(np.asarray(parts, dtype=np.float64)) for parts in dictionaries]
+    stacked, owner = np.concatenate(unit), np.repeat(np.arange(len(unit)), [len(parts) for parts in unit])
+    distances = np.sqrt(np.maximum(2.0 - 2.0 * (stacked @ stacked.T), 0.0))
+    np.fill_diagonal(distances, 0.0)
+    nearest = max(1, min(int(neighbours * len(unit)), len(stacked) - 1))
+    densities = np.sort(distances, axis=1)[:, 1 : nearest + 1].mean(axis=1)
+    kept = densities <= density_threshold
+    if kept.sum() < n_clusters:
+        raise InvalidInputError(
+            f"only {int(kept.sum())} of {len(stacked)} parts of the restarts are near others, and {n_clusters}"
+            f" consensus parts are asked for: raise density_threshold (now {density_threshold:g}), or fit fewer parts."
+        )
+    labels, centres = _matched(stacked, owner, kept, _first_centres(unit, kept, owner, n_clusters))
+    return PartClusters(labels, centres, distances, densities, _silhouettes(distances, labels))
+
+
+def _first_centres(unit: list[Floats], kept: NDArray[np.bool_], owner: NDArray[np.intp], n_clusters: int) -> Floats:
+    """The parts of the restart that agrees best with the others, without its outliers where others can fill in."""
+    full = [r for r in range(len(unit)) if int(kept[owner == r].sum()) >= n_clusters]
+    candidates = full or [int(np.argmax([kept[owner == r].sum() for r in range(len(unit))]))]
+    agreement = [np.mean([match_parts(unit[r], other)[2].mean() for other in unit]) for r in candidates]
+    first = candidates[int(np.argmax(agreement))]
+    centres: Floats = unit[first][kept[owner == first]][:n_clusters]
+    stacked = np.concatenate(unit)
+    while len(centres) < n_clusters:
+        # The part that is farthest from all centres, among those that are no outliers.
+        nearest = (stacked @ centres.T).max(axis=1)
+        centres = np.concatenate((centres, stacked[[int(np.argmin(np.where(kept, nearest, np.inf)))]]))
+    return centres
+
+
+def _matched(
+    stacked: Floats, owner: NDArray[np.intp], kept: NDArray[np.bool_], centres: Floats
+) -> tuple[NDArray[np.intp], Floats]:
+    labels = np.full(len(stacked), -1, dtype=np.intp)
+    for _ in range(_ROUNDS):
+        fresh = np.full(len(stacked), -1, dtype=np.intp)
+        for restart in range(owner[-1] + 1):
+            own = np.flatnonzero((owner == restart) & kept)
+            rows, columns = linear_sum_assignment(stacked[own] @ centres.T, maximize=True)
+            fresh[own[rows]] = columns
+        if np.array_equal(fresh, labels):
+            break
+        labels = fresh
+        members = [stacked[labels == k] for k in range(len(centres))]
+        medians = [np.median(own, axis=0) if len(own) else old for own, old in zip(members, centres, strict=True)]
+        centres = unit_parts(np.stack(medians))
+    return labels, centres
+
+
+def _silhouettes(distances: Floats, labels: NDArray[np.intp]) -> Floats:
+    """Rousseeuw's silhouette of each part that has a cluster."""
+    clusters = np.unique(labels[labels >= 0])
+    found = np.zeros(len(labels))
+    if clusters.size < 2:
+        return found
+    members = (labels[:, None] == clusters).astype(np.float64)
+    sums, sizes = distances @ members, members.sum(axis=0)
+    for i in np.flatnonzero(labels >= 0):
+        own = int(np.searchsorted(clusters, labels[i]))
+        if sizes[own] > 1:
+            inside = sums[i, own] / (sizes[own] - 1)
+            outside = float(np.min(np.delete(sums[i] / sizes, own)))
+            found[i] = (outside - inside) / max(outside, inside, 1e-300)
+    return found

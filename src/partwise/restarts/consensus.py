@@ -1,0 +1,225 @@
+"""``partwise.consensus``: fit a model from many random starts, and keep the parts that the fits agree on."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+
+from partwise.contract.estimator import FactorizationEstimator
+from partwise.core.keys import RandomState, key_from
+from partwise.engines.local import LocalEngine
+from partwise.errors import InvalidInputError
+from partwise.metrics.matching import stability
+from partwise.poisson.estimator import PoissonNMF
+from partwise.restarts.clustering import PartClusters, cluster_parts
+
+Floats = NDArray[np.float64]
+
+# Ends of the bands: how a part varies from start to start.
+_LOW, _HIGH = 0.05, 0.95
+
+
+@dataclass(frozen=True, eq=False)
+class Consensus:
+    """What the restarts of one model agree on.
+
+    Attributes
+    ----------
+    model
+        A fitted model with the consensus parts, held fixed; `transform` refits activations to new samples.
+    activations
+        Of the samples that the restarts were fitted to, samples x parts.
+    shares, lower, upper
+        Parts x features: the median over the members of each part of how much of it a feature makes up, and the 5% and
+        95% quantiles. They tell how a part varies from start to start, which is not what the data leave open.
+    clusters
+        The parts of all restarts, and where they belong.
+    n_restarts
+        Number of restarts.
+    stability
+        Mean cosine of matched parts over all pairs of restarts: the same as in `partwise.selection.compare`.
+    """
+
+    model: Any
+    activations: Floats
+    shares: Floats
+    lower: Floats
+    upper: Floats
+    clusters: PartClusters
+    n_restarts: int
+    stability: float
+
+    @property
+    def n_components(self) -> int:
+        """Number of consensus parts."""
+        return len(self.shares)
+
+    @property
+    def members(self) -> NDArray[np.intp]:
+        """How many restarts found each part."""
+        return np.bincount(self.clusters.labels[self.clusters.labels >= 0], minlength=self.n_components)
+
+    @property
+    def n_outliers(self) -> int:
+        """Parts of restarts that belong to no consensus part."""
+        return int(np.sum(self.clusters.labels < 0))
+
+    def __str__(self) -> str:
+        """One sentence."""
+        return (
+            f"{self.n_components} consensus parts of {self.n_restarts} restarts: stability {self.stability:.3f},"
+            f" silhouette {self.clusters.silhouette:.3f}, {self.n_outliers} parts left out."
+        )
+
+
+def consensus(
+    estimator: FactorizationEstimator,
+    X: Any,
+    *,
+    n_restarts: int = 50,
+    batch: Any = None,
+    density_threshold: float = 0.5,
+    random_state: RandomState = None,
+    n_jobs: int | None = None,
+) -> Consensus:
+    """Fit a model from many random starts, cluster the parts, and refit activations to the consensus parts.
+
+    Parameters
+    ----------
+    estimator
+        The model to fit, with its number of parts; it is not changed. With a Dask ``engine`` each restart is fitted by
+        the workers, one after the other.
+    X
+        Data as for `fit`.
+    n_restarts
+        Number of random starts, at least 2.
+    batch
+        The batch of each sample, for models that take batches.
+    density_threshold
+        Parts whose mean distance to their nearest 30% is larger are outliers; from 0 to 1.41, 2 keeps all.
+    random_state
+        Seed of all starts; None = that of the estimator.
+    n_jobs
+        Restarts that are fitted at the same time; the result is the same for any number. None = that of the estimator.
+
+    Returns
+    -------
+    Consensus
+        Parts with bands, activations, stability and silhouette. Memory grows with restarts x parts x features.
+
+    Examples
+    --------
+    >>> import partwise
+    >>> from partwise.datasets import simulate_poisson
+    >>> table = simulate_poisson(80, 30, 3, random_state=0).table
+    >>> found = partwise.consensus(partwise.PoissonNMF(3, random_state=0), table, n_restarts=6)
+    >>> found.members.tolist(), found.stability > 0.95
+    ([6, 6, 6], True)
+    """
+    if n_restarts < 2:
+        raise InvalidInputError(f"n_restarts must be at least 2, got {n_restarts}.")
+    given = {} if batch is None else {"batch": batch}
+    if given and not estimator.declares.batches:
+        raise InvalidInputError(f"{type(estimator).__name__} does not take batch: leave it out, or use PoissonNMF.")
+    fits = _fits(estimator, X, given, n_restarts, random_state, n_jobs)
+    active = [fit.shares for fit in fits]
+    n_parts = int(np.median([len(parts) for parts in active]))
+    clusters = cluster_parts(active, n_parts, density_threshold=density_threshold)
+    stacked, sizes = np.concatenate(active), np.concatenate([fit.sizes for fit in fits])
+    bands, scales = np.empty((3, n_parts, stacked.shape[1])), np.empty(n_parts)
+    for k in range(n_parts):
+        own = clusters.members(k)
+        bands[:, k] = np.quantile(stacked[own], (0.5, _LOW, _HIGH), axis=0)
+        scales[k] = np.median(sizes[own])
+    shares = bands[0] / np.maximum(bands[0].sum(axis=1, keepdims=True), 1e-300)
+    model = _with_parts(estimator, X, shares * scales[:, None], given, fits)
+    activations = model.transform(X, **given)
+    return Consensus(model, activations, shares, bands[1], bands[2], clusters, n_restarts, stability(active))
+
+
+def consensus_by_rank(
+    estimator: FactorizationEstimator, X: Any, ranks: Sequence[int], **options: Any
+) -> list[Consensus]:
+    """The consensus for several numbers of parts, to see where stability and silhouette are high.
+
+    Parameters
+    ----------
+    estimator, X
+        As for `consensus`.
+    ranks
+        Numbers of parts.
+    options
+        Further arguments of `consensus`.
+    """
+    return [consensus(clone(estimator).set_params(n_components=int(rank)), X, **options) for rank in ranks]
+
+
+@dataclass(frozen=True, eq=False)
+class _Restart:
+    """What is kept of a fit: shares and sizes of its active parts."""
+
+    shares: Floats
+    sizes: Floats
+    model: Any
+    converged: bool
+
+
+def _fits(
+    estimator: FactorizationEstimator,
+    X: Any,
+    given: dict[str, Any],
+    n_restarts: int,
+    random_state: RandomState,
+    n_jobs: int | None,
+) -> list[_Restart]:
+    seed = estimator.random_state if random_state is None else random_state
+    seeds = key_from(seed).for_stage("restarts").generator().integers(2**31, size=n_restarts)
+    workers = LocalEngine(estimator.n_jobs if n_jobs is None else n_jobs).n_threads if estimator.engine is None else 1
+
+    def one(number: int) -> _Restart:
+        model = clone(estimator).set_params(random_state=int(seeds[number]), progress=False)
+        model.set_params(n_jobs=1 if workers > 1 else model.n_jobs)
+        model.fit(X, **given)
+        parts = model.feature_importance()[model.active_components_]
+        sizes = np.abs(model.components_).sum(axis=1)[model.active_components_]
+        # Only the first is kept whole: it lends its batch factors and its class.
+        converged = model.status_.code == "converged"
+        return _Restart(parts, sizes, model if number == 0 else None, converged)
+
+    with warnings.catch_warnings(), ThreadPoolExecutor(workers) as pool:
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        found = list(pool.map(one, range(n_restarts)))
+    late = n_restarts - sum(fit.converged for fit in found)
+    if late:
+        warnings.warn(
+            f"{late} of {n_restarts} restarts did not converge: raise max_iter of the estimator, or tol.",
+            ConvergenceWarning,
+            stacklevel=3,
+        )
+    return found
+
+
+def _with_parts(
+    estimator: FactorizationEstimator, X: Any, parts: Floats, given: dict[str, Any], fits: Sequence[_Restart]
+) -> Any:
+    """A fitted model with given parts: of the same class where that takes them, otherwise by maximum likelihood."""
+    first = fits[0].model
+    names = {"feature_names": first.known_features, "n_jobs": estimator.n_jobs, "engine": estimator.engine}
+    own = estimator.declares.given_parts
+    settings = {name: value for name, value in estimator.get_params(deep=False).items() if name != "n_components"}
+    model: Any = (
+        type(estimator).from_components(parts, **{**settings, **names})
+        if own
+        else PoissonNMF.from_components(parts, **names)
+    )
+    if given:
+        model.estimate_batches(X, given["batch"], strength=first.batch_strength_)
+    return model

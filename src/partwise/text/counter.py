@@ -1,0 +1,56 @@
+"""Word counts inside scikit-learn's pipelines, with the names of the words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sklearn.feature_extraction.text import CountVectorizer
+
+from partwise.io.table import Table, as_labels, text_array
+
+
+class TextCounter(CountVectorizer):  # type: ignore[misc]  # of scikit-learn, which has no types
+    """scikit-learn's ``CountVectorizer``, whose output knows its words.
+
+    Between the steps of a pipeline scikit-learn passes sparse matrices without names, so a model behind a
+    ``CountVectorizer`` has none. Behind a ``TextCounter`` it has: its output is a `Table`, which every estimator of
+    partwise accepts. Parameters are those of ``CountVectorizer``. The texts are kept as metadata of the table.
+
+    Examples
+    --------
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from partwise import PoissonNMF
+    >>> from partwise.text import TextCounter
+    >>> texts = ["cats and dogs", "cats, cats", "stocks and bonds", "bonds, stocks"]
+    >>> pipeline = make_pipeline(TextCounter(stop_words="english"), PoissonNMF(2, random_state=0)).fit(texts)
+    >>> pipeline[-1].feature_names_in_.tolist()
+    ['bonds', 'cats', 'dogs', 'stocks']
+    """
+
+    def fit_transform(self, raw_documents: Any, y: Any = None) -> Table:
+        """Learn the words of texts, and count them.
+
+        Parameters
+        ----------
+        raw_documents
+            Texts.
+        y
+            Ignored.
+        """
+        texts = list(raw_documents) if not isinstance(raw_documents, str) else raw_documents
+        return self._named(super().fit_transform(texts), texts)
+
+    def transform(self, raw_documents: Any) -> Table:
+        """Count the words that are known; others are ignored.
+
+        Parameters
+        ----------
+        raw_documents
+            Texts.
+        """
+        texts = list(raw_documents) if not isinstance(raw_documents, str) else raw_documents
+        return self._named(super().transform(texts), texts)
+
+    def _named(self, matrix: Any, texts: Any) -> Table:
+        metadata = {"text": text_array(texts)} if self.input == "content" else {}
+        return Table(matrix, None, as_labels(self.get_feature_names_out()), source="texts", metadata=metadata)

@@ -1,0 +1,335 @@
+"""Counting the words of documents in chunks, so that texts larger than memory can be counted."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import tempfile
+import warnings
+from array import array
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from partwise.errors import IgnoredWordsWarning, InvalidInputError
+from partwise.io.source import bytes_allowed
+from partwise.io.table import Table, as_labels, label_array, read_label_file, text_array
+from partwise.text.documents import Columns, Document, documents
+
+TOKEN_PATTERN = r"(?u)\b\w\w+\b"
+"""What a word is by default, as in scikit-learn: two or more letters, digits or underscores."""
+
+# Characters that are counted at once: a few documents or thousands of short ones.
+_CHUNK = 2**23
+
+Words = str | os.PathLike[str] | Sequence[str]
+
+
+@dataclass(frozen=True)
+class Counted:
+    """A table of counts, and what became of the words.
+
+    Attributes
+    ----------
+    table
+        Documents x words.
+    n_tokens, n_words
+        Tokens and different words of all documents, stop words left out.
+    kept_tokens
+        Tokens of the words that are in the table.
+    empty
+        Documents without any such word.
+    """
+
+    table: Table
+    n_tokens: int
+    n_words: int
+    kept_tokens: int
+    empty: int
+
+
+def count_texts(
+    source: Any,
+    *,
+    text_column: str | None = None,
+    id_column: str | None = None,
+    group_column: str | None = None,
+    time_column: str | None = None,
+    min_df: int | float = 2,
+    max_df: int | float = 1.0,
+    max_features: int | None = None,
+    stop_words: Words | None = None,
+    ngrams: tuple[int, int] = (1, 1),
+    token_pattern: str = TOKEN_PATTERN,
+    vocabulary: Words | None = None,
+    keep_texts: bool = False,
+    encoding: str = "utf-8",
+) -> Table:
+    """Count the words of documents: text in, a table of documents x words out.
+
+    Words are found by the analyzer of scikit-learn's ``CountVectorizer``, in lower case, and counted chunk by chunk.
+
+    Parameters
+    ----------
+    source
+        A folder of .txt files (folders inside it become groups); a .csv, .tsv, .jsonl (each also .gz) or .parquet file
+        with a document per record; a .txt file with a document per line; a data frame; or any sequence of texts.
+    text_column, id_column, group_column, time_column
+        Columns that hold the text, and the name, group and time of each document. Group and time are kept as metadata
+        of the table, which reports show.
+    min_df, max_df
+        Leave out words that fewer, or more, documents have: a number of documents (int) or a share of them (float).
+    max_features
+        Keep only so many words, those with the highest counts.
+    stop_words
+        Words to leave out: ``"english"`` (scikit-learn's list), a file with a word per line, or a sequence.
+    ngrams
+        Shortest and longest sequences of words that are counted; ``(1, 2)`` counts pairs as well.
+    token_pattern
+        Regular expression of a word.
+    vocabulary
+        Count these words only, in this order: a sequence, such as ``model.feature_names_in_``, or a file with a word
+        per line. A warning says how many other words were ignored. ``min_df``, ``max_df`` and ``max_features`` do not
+        apply.
+    keep_texts
+        Keep the texts as metadata, so that reports can show them.
+    encoding
+        Of text files.
+
+    Returns
+    -------
+    Table
+        Counts with the names of documents and words, and metadata ``group``, ``time`` and ``text`` as far as given.
+        ``partwise.io.write_matrix("counts.npz", table)`` writes all of it.
+
+    Examples
+    --------
+    >>> from partwise import count_texts
+    >>> table = count_texts(["a cat and a dog", "the dog and the bone", "Dog!"], min_df=1, stop_words="english")
+    >>> table.column_labels.tolist(), table.matrix.toarray().tolist()
+    (['bone', 'cat', 'dog'], [[0, 1, 1], [1, 0, 1], [0, 0, 1]])
+    """
+    found = counted(
+        source,
+        Columns(text_column, id_column, group_column, time_column),
+        Wanted(min_df, max_df, max_features, stop_words, ngrams, token_pattern, vocabulary),
+        keep_texts=keep_texts,
+        encoding=encoding,
+    )
+    return found.table
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Which words are counted, as the arguments of `count_texts` say."""
+
+    min_df: int | float = 2
+    max_df: int | float = 1.0
+    max_features: int | None = None
+    stop_words: Words | None = None
+    ngrams: tuple[int, int] = (1, 1)
+    token_pattern: str = TOKEN_PATTERN
+    vocabulary: Words | None = None
+
+    def analyzer(self) -> Any:
+        """What makes words of a text: scikit-learn's analyzer."""
+        from sklearn.feature_extraction.text import CountVectorizer
+
+        stop = self.stop_words
+        if stop is not None and stop != "english":
+            stop = _words(stop)
+        try:
+            made = CountVectorizer(
+                stop_words=stop, ngram_range=tuple(self.ngrams), token_pattern=self.token_pattern, min_df=1
+            )
+            made._validate_params()
+            made._validate_ngram_range()
+            return made.build_analyzer()
+        except Exception as error:  # what scikit-learn and re say about their arguments
+            raise InvalidInputError(f"words cannot be found this way: {error}") from error
+
+    def check(self) -> None:
+        """Refuse thresholds that say nothing."""
+        for name, value in (("min_df", self.min_df), ("max_df", self.max_df)):
+            share = isinstance(value, float)
+            if not (0.0 <= value <= 1.0 if share else value >= 1):
+                raise InvalidInputError(
+                    f"{name}={value} must be a number of documents, or a share between 0.0 and 1.0."
+                )
+        if self.max_features is not None and self.max_features < 1:
+            raise InvalidInputError(f"max_features={self.max_features} must be at least 1.")
+
+    def kept(self, words: list[str], in_documents: NDArray[Any], totals: NDArray[Any], n: int) -> NDArray[np.int64]:
+        """Positions of the words that are kept, in alphabetical order."""
+        low = self.min_df * n if isinstance(self.min_df, float) else self.min_df
+        high = self.max_df * n if isinstance(self.max_df, float) else self.max_df
+        if high < low:
+            raise InvalidInputError(f"max_df={self.max_df} leaves out what min_df={self.min_df} keeps: widen them.")
+        chosen = np.flatnonzero((in_documents >= low) & (in_documents <= high))
+        chosen = np.array(sorted(chosen.tolist(), key=words.__getitem__), dtype=np.int64)
+        if self.max_features is not None and chosen.size > self.max_features:
+            largest = np.argsort(-totals[chosen], kind="stable")[: self.max_features]
+            chosen = chosen[np.sort(largest)]
+        if not chosen.size:
+            raise InvalidInputError(
+                f"none of the {len(words)} words of {n} documents is left to count: lower min_df=, raise max_df=, or"
+                " check the texts."
+            )
+        return chosen
+
+
+def counted(
+    source: Any, columns: Columns, wanted: Wanted, *, keep_texts: bool = False, encoding: str = "utf-8"
+) -> Counted:
+    """What `count_texts` returns, and what became of the words.
+
+    Parameters
+    ----------
+    source, keep_texts, encoding
+        As of `count_texts`.
+    columns, wanted
+        Its other arguments.
+    """
+    wanted.check()
+    given = None if wanted.vocabulary is None else _words(wanted.vocabulary)
+    if given is not None and len(set(given)) < len(given):
+        raise InvalidInputError("vocabulary has a word twice: give each word once.")
+    about = _About(keep_texts)
+    with _Spilled() as spilled:
+        codes = _count(documents(source, columns, encoding), wanted.analyzer(), given or [], about, spilled)
+        if not about.names:
+            raise InvalidInputError("there are no documents in source: give at least one.")
+        words = list(codes)
+        kept = (
+            wanted.kept(words, spilled.in_documents, spilled.totals, len(about.names))
+            if given is None
+            else np.arange(len(given))
+        )
+        matrix = spilled.matrix(kept, len(about.names))
+    labels = label_array([words[at] for at in kept], "the vocabulary", bytes_allowed())
+    name = str(source) if isinstance(source, str | os.PathLike) else "texts"
+    table = Table(matrix, as_labels(about.names), labels, source=name, metadata=about.metadata())
+    n_tokens, kept_tokens = int(spilled.totals.sum()), int(spilled.totals[kept].sum())
+    n_words = int(np.count_nonzero(spilled.totals))
+    if given is not None and kept_tokens < n_tokens:
+        new = n_words - int(np.count_nonzero(spilled.totals[kept]))
+        warnings.warn(
+            f"{n_tokens - kept_tokens} of {n_tokens} tokens were ignored: their {new} words are not in the vocabulary.",
+            IgnoredWordsWarning,
+            stacklevel=3,
+        )
+    return Counted(table, n_tokens, n_words, kept_tokens, int(np.sum(np.diff(matrix.indptr) == 0)))
+
+
+def _words(words: Words) -> list[str]:
+    """Words of a file, or given."""
+    if isinstance(words, str | os.PathLike):
+        return [str(word) for word in read_label_file(Path(words).expanduser(), bytes_allowed()) if word]
+    return [str(word) for word in words]
+
+
+class _About:
+    """Names, groups, times and texts of the documents seen so far."""
+
+    def __init__(self, keep_texts: bool) -> None:
+        self.keep_texts = keep_texts
+        self.names: list[str] = []
+        self.known: dict[str, list[str | None]] = {"group": [], "time": [], "text": []}
+
+    def add(self, document: Document) -> None:
+        self.names.append(document.name)
+        values = document.group, document.time, document.text if self.keep_texts else None
+        for column, value in zip(self.known.values(), values, strict=True):
+            column.append(value)
+
+    def metadata(self) -> dict[str, Any]:
+        present = {name: values for name, values in self.known.items() if any(value is not None for value in values)}
+        return {name: text_array(["" if one is None else one for one in values]) for name, values in present.items()}
+
+
+def _count(
+    texts: Iterator[Document], analyze: Any, first: Iterable[str], about: _About, into: _Spilled
+) -> dict[str, int]:
+    """Count chunk by chunk into files; the number of each word, in order of first appearance."""
+    codes: defaultdict[str, int] = defaultdict()
+    codes.default_factory = codes.__len__
+    for word in first:
+        codes[word]
+    tokens, ends, characters = array("i"), [0], 0
+    for document in itertools.chain(texts, [None]):
+        if document is not None:
+            about.add(document)
+            tokens.extend(map(codes.__getitem__, analyze(document.text)))
+            ends.append(len(tokens))
+            characters += len(document.text)
+        if len(ends) > 1 and (document is None or characters >= _CHUNK):
+            into.add(np.frombuffer(tokens, dtype=np.int32), np.array(ends), len(codes))
+            tokens, ends, characters = array("i"), [0], 0
+    into.grow(len(codes))
+    return codes
+
+
+class _Spilled:
+    """Counts of the documents so far, in two temporary files; totals of words in memory."""
+
+    def __init__(self) -> None:
+        self.in_documents, self.totals = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
+        self.chunks: list[NDArray[np.int64]] = []
+        self.files: tuple[IO[bytes], ...] = ()
+
+    def __enter__(self) -> _Spilled:
+        self.files = tempfile.TemporaryFile(), tempfile.TemporaryFile()
+        return self
+
+    def __exit__(self, *what: object) -> None:
+        for file in self.files:
+            file.close()
+
+    def grow(self, n_words: int) -> None:
+        more = n_words - self.totals.size
+        self.in_documents = np.pad(self.in_documents, (0, more))
+        self.totals = np.pad(self.totals, (0, more))
+
+    def add(self, tokens: NDArray[np.int32], ends: NDArray[np.int64], n_words: int) -> None:
+        self.grow(n_words)
+        ones = np.ones(tokens.size, dtype=np.int32)
+        counts = sp.csr_array((ones, tokens, ends), shape=(ends.size - 1, n_words))
+        counts.sum_duplicates()
+        self.in_documents += np.bincount(counts.indices, minlength=n_words)
+        self.totals += np.bincount(tokens, minlength=n_words)
+        self.chunks.append(np.diff(counts.indptr).astype(np.int64))
+        for file, values in zip(self.files, (counts.indices, counts.data), strict=True):
+            file.write(values.astype(np.int32).tobytes())
+
+    def matrix(self, kept: NDArray[np.int64], n_rows: int) -> Any:
+        """Counts of some words, read back chunk by chunk."""
+        place = np.full(self.totals.size, -1, dtype=np.int32)
+        place[kept] = np.arange(kept.size, dtype=np.int32)
+        size = int(self.in_documents[kept].sum())
+        indices, data, lengths = np.empty(size, np.int32), np.empty(size, np.int32), np.zeros(n_rows + 1, np.int64)
+        at, row = 0, 0
+        for file in self.files:
+            file.seek(0)
+        for stored in self.chunks:
+            n_stored = int(stored.sum())
+            words, counts = (np.frombuffer(file.read(4 * n_stored), dtype=np.int32) for file in self.files)
+            inside = place[words] >= 0
+            rows = np.repeat(np.arange(stored.size), stored)[inside]
+            own = np.bincount(rows, minlength=stored.size)
+            block = sp.csr_array(
+                (counts[inside], place[words[inside]], np.concatenate(([0], np.cumsum(own)))),
+                shape=(stored.size, kept.size),
+            )
+            block.sort_indices()
+            indices[at : at + block.nnz], data[at : at + block.nnz] = block.indices, block.data
+            lengths[row + 1 : row + 1 + stored.size] = own
+            at, row = at + block.nnz, row + stored.size
+        # SciPy gives positions and pointers the wider type of the two: narrow pointers save a wide copy of positions.
+        pointers = np.cumsum(lengths).astype(np.int32 if size <= np.iinfo(np.int32).max else np.int64)
+        return sp.csr_array((data, indices, pointers), shape=(n_rows, kept.size))

@@ -145,8 +145,8 @@ class NegativeBinomialNMF(CountModel):
     def held_out_log_likelihood(self, held_out: ThinnedCounts | HiddenCells) -> Floats:
         """Log-likelihood of each row's held-out data, in nats, with negative-binomial noise.
 
-        Counts that were thinned for Poisson noise share the noise of their cell with the training counts, and are
-        scored given these. Halves that were split for negative-binomial noise are independent.
+        Held-out counts are scored as fresh ones: the training count of the same cell is not used beyond the parts, so
+        that structure which the model calls noise does not count as predicted.
 
         Parameters
         ----------
@@ -157,8 +157,8 @@ class NegativeBinomialNMF(CountModel):
             if held_out.counts is None:
                 return super().held_out_log_likelihood(held_out)
             place = {"feature": held_out.columns, "sample": held_out.rows}.get(str(self.dispersion), np.zeros(1, int))
-            own = self.size_[place]
-            return count_cell_rows(self, held_out, lambda counts, rates: log_probabilities(counts, rates, own))
+            sizes = self.size_[place]
+            return count_cell_rows(self, held_out, lambda counts, rates: log_probabilities(counts, rates, sizes))
         n_rows, background = self.activations_.shape[0], Background.of(held_out.train)
         by_row = self.dispersion == "sample"
         found = np.empty(n_rows)
@@ -168,12 +168,9 @@ class NegativeBinomialNMF(CountModel):
             plain = background.row_totals[rows, None] * background.column_shares
             rates = (1.0 - SMOOTHING) * self.expected(self.activations_[rows]) + SMOOTHING * plain
             size: Any = self.size_[rows, None] if by_row else self.size_
-            if np.isinf(held_out.noise):  # given the training counts, the noise of a cell is Gamma(r + x, r + rate)
-                seen = held_out.train.matrix[rows].toarray()
-                expected, size = held_out.odds * rates * (size + seen) / (size + rates), size + seen
-            else:
-                expected, size = held_out.odds * rates, held_out.odds * size
-            logs = log_probabilities(held_out.held_out[rows].toarray(), expected, size)
+            # Of fresh counts the size is that of the cell's noise; a part that was split off has its share of it.
+            own = size if np.isinf(held_out.noise) else held_out.odds * size
+            logs = log_probabilities(held_out.held_out[rows].toarray(), held_out.odds * rates, own)
             if held_out.train.missing is not None:
                 logs[held_out.train.missing[rows].toarray()] = 0.0
             found[rows] = logs.sum(axis=1)

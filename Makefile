@@ -1,6 +1,8 @@
 # Every target sets up what it needs by itself, in .venv. `make` alone lists the targets.
 PYTHON ?= python3
 WORKERS ?= 2
+# Data sets of each kind of `make simulate`.
+SETS ?= 10
 # Planted bugs of `make mutate`: how many, and which.
 N ?= 150
 SEED ?= 0
@@ -17,7 +19,7 @@ endif
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-all test-browser mutate bench bench-check docs lint clean
+.PHONY: help demo test test-all test-browser test-faults test-oldest test-newest dist goldens mutate simulate bench bench-check docs lint clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
@@ -29,15 +31,36 @@ test: lint ## the test command: lint, types, layers, tests (below 15 minutes on 
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
 test-all: lint ## everything that `test` runs, the slow statistical tests, and a sample of planted bugs
-	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m 'not browser'
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m 'not browser and not faults'
 	$(BIN)/python -m mutation -n 15 --seed 1 --processes $(WORKERS) --least 0.8
 
 test-browser: $(VENV)/.installed-browser ## reports in a headless Chromium, which is installed where that is allowed
 	.ci/chromium
 	$(BIN)/python -m pytest tests/browser -m browser
 
+test-faults: $(VENV)/.installed ## full disks, signals, vanished workers, memory limits: real ones; as root nothing is skipped
+	$(BIN)/python -m pytest tests/faults -m faults -rs
+
+test-oldest: ## the tests with the oldest versions that pyproject.toml allows, in .venv-oldest
+	@$(MAKE) VENV=.venv-oldest .venv-oldest/.installed-oldest
+	.venv-oldest/bin/python -m pytest -n $(WORKERS) --dist worksteal
+
+test-newest: ## the tests with the newest versions there are, pre-releases included, in .venv-newest
+	@$(MAKE) VENV=.venv-newest .venv-newest/.installed-newest
+	.venv-newest/bin/python -m pytest -n $(WORKERS) --dist worksteal
+
+dist: $(VENV)/.installed ## wheel and sdist in dist/
+	rm -rf dist
+	$(BIN)/python -m hatchling build
+
+goldens: $(VENV)/.installed ## write the files anew that later versions must read (tests/goldens), after a change of formats
+	$(BIN)/python tests/goldens/golden_files.py
+
 mutate: $(VENV)/.installed ## plant N=150 bugs in kernels and samplers, chosen by SEED=0: do the tests notice?
 	$(BIN)/python -m mutation -n $(N) --seed $(SEED) --processes $(WORKERS)
+
+simulate: $(VENV)/.installed ## how well does compare choose? SETS=10 simulated data sets of each kind; goes on where it was
+	$(BIN)/python -W ignore -m benchmarks.simulate $(SETS)
 
 bench: $(VENV)/.installed-bench ## measure speed and memory against named peers; all, or those that BENCH= names
 	$(BIN)/python -m benchmarks $(BENCH)
@@ -55,7 +78,7 @@ lint: $(VENV)/.installed ## ruff, mypy --strict, import-linter
 	$(BIN)/lint-imports --no-logo
 
 clean: ## remove what the targets made, except .venv
-	rm -rf site dist build out .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf site dist build out .venv-oldest .venv-newest .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	find src tests benchmarks mutation docs -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # `pip install --group` needs pip 25.1, which is newer than the one that venv lays down with Python 3.11.
@@ -63,6 +86,18 @@ $(VENV)/.installed: pyproject.toml | $(BIN)/python
 	$(INSTALL) --upgrade 'pip>=25.1'
 	$(INSTALL) --editable '.[all]' --group dev
 	@touch $@
+
+$(VENV)/.installed-oldest: pyproject.toml .ci/oldest | $(BIN)/python
+	$(INSTALL) --upgrade 'pip>=25.1'
+	$(BIN)/python .ci/oldest > $(VENV)/oldest.txt
+	$(INSTALL) --editable '.[all]' --group test --group docs --constraint $(VENV)/oldest.txt
+	@touch $@
+
+# Always anew: the newest of today are not those of tomorrow.
+.PHONY: $(VENV)/.installed-newest
+$(VENV)/.installed-newest: | $(BIN)/python
+	$(INSTALL) --upgrade 'pip>=25.1'
+	$(INSTALL) --upgrade --upgrade-strategy eager --pre --editable '.[all]' --group test --group docs
 
 $(VENV)/.installed-browser: $(VENV)/.installed
 	$(INSTALL) --group browser

@@ -23,6 +23,7 @@ if TYPE_CHECKING:  # and __all__: the same names for type checkers and editors; 
         metrics,
         pl,
         plotting,
+        refit,
         restarts,
         selection,
         text,
@@ -43,6 +44,7 @@ if TYPE_CHECKING:  # and __all__: the same names for type checkers and editors; 
     from partwise.io.table import Table
     from partwise.negative_binomial.estimator import NegativeBinomialNMF
     from partwise.poisson.estimator import PoissonNMF
+    from partwise.refit.matching import match
     from partwise.reporting.page import report
     from partwise.restarts.consensus import consensus
     from partwise.storage.on_disk import on_disk
@@ -74,11 +76,13 @@ __all__ = [
     "gamma_poisson",
     "likelihood",
     "load",
+    "match",
     "metrics",
     "on_disk",
     "pl",
     "plotting",
     "read",
+    "refit",
     "report",
     "restarts",
     "selection",

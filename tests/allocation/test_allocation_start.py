@@ -10,7 +10,7 @@ import pytest
 from scipy.optimize import linear_sum_assignment
 
 from partwise import AllocationNMF
-from partwise.allocation.inference import labels, variational
+from partwise.allocation.inference import labels, start, variational
 from partwise.allocation.inference.collapsed_variational import AllocationCollapsedVariational
 from partwise.allocation.inference.start import best_order, first_feature_counts
 from partwise.allocation.model import AllocationModel
@@ -19,7 +19,8 @@ from partwise.core.keys import Key
 from partwise.engines import resolve_engine
 
 MODEL = AllocationModel(200, 10, 0.05, 0.1, 40.0, 0.4)
-FEW = {"vb": {}, "cvb0": {}, "gibbs": {"burn_in": 20, "n_draws": 5}, "gibbs-partial": {"burn_in": 20, "n_draws": 5}}
+SOON = {"burn_in": 20, "n_draws": 5}
+FEW: dict[str, dict[str, int]] = {"vb": {}, "cvb0": {}, "gibbs": SOON, "gibbs-partial": SOON, "gibbs-alias": SOON}
 
 
 def noise(key: Key, data: Any, model: AllocationModel, *_: Any) -> np.ndarray:
@@ -77,6 +78,28 @@ def test_counts_are_those_of_the_data(concentration: Any) -> None:
     assert counts.shape == (7, 3)
     # Equal where KL-NMF has converged, which it has not.
     np.testing.assert_allclose(counts.sum(axis=1), data.column_sums, rtol=1e-2)
+
+
+def test_large_data_start_from_some_of_their_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    counts = np.random.default_rng(0).poisson(0.5, (400, 30)).astype(float)
+    counts[np.random.default_rng(1).random(counts.shape) < 0.02] = np.nan
+    data, model = CountMatrix.build(counts), AllocationModel(30, 3, 0.5, [0.1, 2.0, 5.0])
+    assert start.chosen_rows(Key(0), data, 3) is None
+    monkeypatch.setattr(start, "_LARGE_WORK", 0)
+    monkeypatch.setattr(start, "_NONZEROS", 1000)
+    rows = start.chosen_rows(Key(0), data, 3)
+    assert rows is not None
+    assert np.diff(rows).min() > 0
+    sizes = np.diff(data.indptr)[rows]
+    assert 1000 <= sizes.sum() < 1000 + np.diff(data.indptr).max()
+    assert start.chosen_rows(Key(0), data, 90).size == 360
+    some = start.only_rows(data, rows)
+    np.testing.assert_array_equal(some.to_scipy().toarray(), data.to_scipy()[rows].toarray())
+    np.testing.assert_array_equal(some.missing_matrix().toarray(), data.missing_matrix()[rows].toarray())
+    found = first_feature_counts(Key(0), data, model, "random", resolve_engine())
+    assert found.sum() == pytest.approx(data.total, rel=0.05)
+    given = np.ones((400, 3)), np.random.default_rng(2).random((3, 30))
+    assert first_feature_counts(Key(0), data, model, given, resolve_engine()).shape == (30, 3)
 
 
 def test_guide_leaves_room_for_the_counts_of_the_data() -> None:

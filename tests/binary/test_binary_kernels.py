@@ -18,7 +18,7 @@ from partwise.binary.kernels.cells import (
 )
 from partwise.binary.kernels.collapsed import sweep_beta_dirichlet
 from partwise.binary.kernels.collapsed_variational import pass_second_order, pass_zero_order
-from partwise.binary.kernels.partial import build_tables, draw_columns
+from partwise.binary.kernels.partial import draw_columns
 from partwise.contract.bits import hide
 from partwise.core.data import BinaryMatrix
 from partwise.core.keys import Key
@@ -145,16 +145,6 @@ def test_rare_bits_take_a_short_cut_to_the_same_counts(density: float) -> None:
     for bit in (0, 1):
         np.testing.assert_allclose(found.rows[..., bit], (shares * (table == bit)[..., None]).sum(axis=1))
     assert np.isclose(found.log_normaliser, np.log(normalisers[..., 0])[~np.isnan(table)].sum())
-
-
-@pytest.mark.parametrize("concentration", [1e-3, 1.0, 50.0])
-def test_alias_tables_hold_the_weights(concentration: float) -> None:
-    weights = np.random.default_rng(0).dirichlet(np.full(13, concentration), size=20)
-    thresholds, aliases = np.empty_like(weights), np.empty(weights.shape, np.int32)
-    build_tables(weights, 0, 20, thresholds, aliases)
-    for row, threshold, alias in zip(weights, thresholds, aliases, strict=True):
-        held = (threshold + np.bincount(alias, 1 - threshold, minlength=13)) / 13
-        np.testing.assert_allclose(held, row, atol=1e-15)
 
 
 def test_columns_are_dirichlet_draws() -> None:

@@ -13,8 +13,9 @@ from scipy import stats
 from partwise.binary.inference.cells import needed_bytes
 from partwise.binary.kernels.cells import count_labels, draw_labels
 from partwise.binary.kernels.collapsed import sweep_beta_dirichlet, sweep_dirichlet_dirichlet
-from partwise.binary.kernels.partial import build_tables, sweep_rows
+from partwise.binary.kernels.partial import sweep_rows
 from partwise.core.keys import Key
+from partwise.kernels.alias import build_tables
 from partwise.sampling.draws import label_type
 from replay import Uniforms, choice
 

@@ -17,7 +17,7 @@ from partwise import BinaryNMF, PoissonNMF
 from partwise.datasets import DIGIT_SHAPE, digits, simulate_poisson
 from partwise.io.table import Table
 
-PAGES = ("counts", "images", "bits", "given", "hostile", "large")
+PAGES = ("counts", "images", "bits", "given", "hostile", "large", "texts")
 
 
 def _program(*names: str) -> str:
@@ -98,6 +98,17 @@ def pages(tmp_path_factory: pytest.TempPathFactory, counts: tuple[PoissonNMF, Ta
     labels = np.array(HOSTILE, dtype=np.str_)
     hostile = Table(rng.poisson(3.0, size=(len(HOSTILE), len(HOSTILE))), labels, labels)
     fitted = PoissonNMF(3, random_state=0).fit(hostile)
-    fitted.component_names_ = labels[:3].astype(object)
-    partwise.report(fitted, hostile, output=made["hostile"], title=HOSTILE[0], groups=HOSTILE)
+    fitted.name_parts(labels[:3])
+    times = [str(2000 + n % 3) for n in range(len(HOSTILE))]
+    long = [text + " word" * 200_000 for text in HOSTILE]
+    partwise.report(fitted, hostile, output=made["hostile"], title=HOSTILE[0], groups=HOSTILE, times=times, texts=long)
+
+    stories = simulate_poisson(200, 300, 50, random_state=2).table
+    told = stories.with_metadata(
+        group=[("north", "south")[n % 2] for n in range(200)],
+        time=[str(1990 + n % 5) for n in range(200)],
+        text=[f"the story of sample {n}, which tells of whales" for n in range(200)],
+    )
+    many_parts = PoissonNMF(50, max_iter=10, tol=0, random_state=0).fit(told)
+    partwise.report(many_parts, told, output=made["texts"], title="Fifty parts")
     return made

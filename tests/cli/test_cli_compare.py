@@ -108,6 +108,19 @@ class TestCompare:
         told = partwise.fails("compare", "counts.npz", "-o", "comparison")
         assert told == "partwise: interrupted: the same command goes on from comparison."
 
+    def test_a_budget_is_repeated_by_its_fits(self, partwise, folder: Path) -> None:
+        words = ["compare", "counts.npz", "--models", "poisson,negative-binomial", "--rule", "best"]
+        result = partwise(*words, "--fits", "3")
+        assert "The same command with --fits 3 repeats this result; without a limit it starts anew" in result.stderr
+        assert "This is the best answer after 3 fits: the budget was used up" in result.stdout
+        assert "Best prediction: " in result.stdout
+        facts = partwise.json(*words, "--fits", "3", "--time-budget", "10m")
+        assert (facts["n_fits"], facts["stopped"], facts["rule"]) == (3, "budget", "best")
+        assert facts["answers"]["best"] == facts["recommended"]
+        assert partwise.json(*words, "--time-budget", "0.001s", "-o", "kept")["n_fits"] == 1
+        for wrong in ("5 minutes", "0s", "-1m"):
+            assert "--time-budget" in partwise.misused(*words, f"--time-budget={wrong}")
+
     def test_progress_goes_to_standard_error(self, partwise, folder: Path) -> None:
         result = partwise("compare", "counts.npz", "--models", "poisson", "--ranks", "2", "--progress", "--json")
         assert "poisson, 2 parts, restart 0" in result.stderr

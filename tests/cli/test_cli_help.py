@@ -22,7 +22,10 @@ def test_commands_are_the_files(partwise) -> None:
     text = partwise("--help").stdout
     listed = re.findall(r"^  (\w+)  +\S", text.partition("Commands:")[2].partition("Examples:")[0], re.MULTILINE)
     assert listed == COMMANDS
-    told = "count fit parts markers transform score compare report plot predict recommend convert reproduce datasets info demo"
+    told = (
+        "count fit parts markers transform score compare report plot predict recommend match convert reproduce datasets"
+        " info demo"
+    )
     assert set(COMMANDS) == set(told.split())
 
 
@@ -144,6 +147,7 @@ SHARED = {
     "fit": "stp",
     "info": "",
     "markers": "tp",  # nothing random
+    "match": "",
     "parts": "",
     "plot": "stp",
     "predict": "tp",  # activations of given parts and what follows from them have no random numbers

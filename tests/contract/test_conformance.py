@@ -23,7 +23,7 @@ from partwise.core.data import CountMatrix
 from partwise.core.keys import Key
 from partwise.errors import InaccurateWarning, InvalidInputError, PartwiseError, TrainingDataWarning
 from partwise.selection import candidates_of
-from partwise.selection.fitting import bit_fold, count_fold
+from partwise.selection.fitting import cell_fold, count_fold
 
 NAMES = [*(model.class_name for model in BUILT_IN), "PoissonMixture"]
 N_ROWS, N_FEATURES = 24, 9
@@ -174,7 +174,7 @@ def test_held_out_likelihood_has_one_number_per_row(cls: Any) -> None:
     X = data_for(cls)
     fold: ThinnedCounts | HiddenCells
     if cls.declares.data == "bits":
-        fold = bit_fold(partwise.BinaryMatrix.build(X), Key(0), 0)
+        fold = cell_fold(partwise.BinaryMatrix.build(X), Key(0), 0)
     else:
         fold = count_fold(CountMatrix.build(X), Key(0), 0)
     model = fitted(cls, fold.train)

@@ -65,18 +65,30 @@ def test_a_run_of_no_iterations_is_a_checkpoint_too(path: Path) -> None:
     assert (len(stored.trace), stored.identity.key) == (0, KEY)
 
 
-def test_a_full_disk_does_not_end_the_fit(monkeypatch: pytest.MonkeyPatch, path: Path) -> None:
-    run(RandomWalk(), DATA, key=KEY, max_iter=1, checkpoint=Checkpoint(path))
-    before = path.read_bytes()
+def test_a_folder_that_vanishes_does_not_end_the_fit(tmp_path: Path) -> None:
+    """A real fault; full disks are in tests/faults."""
+    path = tmp_path / "gone" / "a.checkpoint"
+    path.parent.mkdir()
 
-    def full(*unused: object) -> None:
-        raise OSError("No space left on device")
+    def remove(iteration: int, state: object, trace: object) -> None:
+        if iteration == 1:
+            path.parent.rmdir()
 
-    monkeypatch.setattr(module, "save_arrays", full)
-    with pytest.warns(CheckpointWarning, match=r"could not be written \(No space left on device\); the fit goes on"):
-        result = run(RandomWalk(), DATA, key=KEY, max_iter=4, checkpoint=Checkpoint(path, iterations=2))
+    with pytest.warns(CheckpointWarning, match=r"could not be written \(.*there is no directory.*; the fit goes on"):
+        result = run(
+            RandomWalk(), DATA, key=KEY, max_iter=4, checkpoint=Checkpoint(path, iterations=2), callbacks=[remove]
+        )
     assert result.n_iter == 4
-    assert path.read_bytes() == before
+
+
+def test_a_file_for_the_case_of_a_stop_alone(path: Path) -> None:
+    named: list[str] = []
+    kept = Checkpoint(path, iterations=3, until_done=True, announced=named.append)
+    run(RandomWalk(), DATA, key=KEY, max_iter=2, checkpoint=kept)
+    assert not path.exists()
+    run(RandomWalk(), DATA, key=KEY, max_iter=7, checkpoint=kept)
+    assert len(read_checkpoint(path).trace) == 6
+    assert named == [str(path)]
 
 
 def test_a_folder_that_cannot_be_written_to_is_an_error_at_the_start(tmp_path: Path) -> None:
@@ -147,6 +159,17 @@ def test_damaged_content_is_refused(where: str, value: object, words: str, path:
     save_arrays(path, *content)
     with pytest.raises(FileFormatError, match=words):
         run(algorithm, None, key=None, max_iter=3, resume_from=path)
+
+
+def test_another_revision_is_refused(path: Path) -> None:
+    """An algorithm that has changed would not give the bits of an uninterrupted run."""
+    run(RandomWalk(), DATA, key=KEY, max_iter=2, checkpoint=Checkpoint(path))
+    arrays, metadata = load_arrays(path)
+    metadata["identity"]["revision"] = 7
+    metadata["partwise"] = "0.0.9"
+    save_arrays(path, arrays, metadata)
+    with pytest.raises(InvalidInputError, match=r"of revision 7 of .*has revision 1; resume with partwise 0\.0\.9"):
+        run(RandomWalk(), DATA, key=KEY, max_iter=3, resume_from=path)
 
 
 def test_state_of_damaged_arrays_is_refused(path: Path) -> None:

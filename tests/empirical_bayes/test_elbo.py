@@ -18,6 +18,7 @@ from partwise.empirical_bayes.inference.rates import EmpiricalBayesState
 from partwise.empirical_bayes.inference.starts import FirstState
 from partwise.empirical_bayes.inference.sweep import Problem, Settings, Sweeps
 from partwise.engines.local import LocalEngine
+from partwise.priors.exponential_mixture import ExponentialMixture
 from partwise.priors.families import FAMILIES, resolve_family
 from partwise.priors.mixture import GammaMixture
 
@@ -133,7 +134,7 @@ def test_a_grid_made_anew_at_every_sweep_would_be_seen() -> None:
     # Planted: priors that forget where they started.
     class Forgetful:
         def __init__(self) -> None:
-            self._family = FAMILIES["nonparametric"]
+            self._family = ExponentialMixture(ratio=6.0)
 
         def fit(self, counts: Floats, exposure: Floats, start: Any = None) -> Any:
             return self._family.fit(counts, exposure)

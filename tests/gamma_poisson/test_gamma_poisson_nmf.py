@@ -240,7 +240,8 @@ def test_shapes_are_recovered() -> None:
     shapes = np.array([0.3, 1.0, 3.0])
     parts = np.random.default_rng(0).dirichlet(np.full(50, 0.3), size=3).T
     X = GammaPoissonModel(parts * (100 / 3) / shapes, shapes, 1.0).simulate(Key(1), 2000)
-    model = GammaPoissonNMF(3, shape="estimate", random_state=0).fit(X)
+    # Variational EM finds them too large (0.31, 1.15, 3.57 here), as its posteriors are too narrow.
+    model = GammaPoissonNMF(3, shape="estimate", inference="thorough", random_state=0).fit(X)
     columns = model.components_ / model.components_.sum(axis=1, keepdims=True)
     order = np.argmin(np.abs(columns[:, None] - parts.T).sum(axis=2), axis=0)
     np.testing.assert_allclose(model.shape_[order], shapes, rtol=0.15)

@@ -41,7 +41,8 @@ def check(counts: Floats, exposure: Floats, name: str) -> None:
     for kind, shapes in GRIDS.items():
         fit = found[kind]
         assert not np.isnan(fit.mean).any()
-        assert fit.gap <= max(PER_OBSERVATION * counts.size, 1e-7) + rounding, (name, kind)
+        # Beside counts of millions, rounding of x log x (a few parts in 1e15) is all that the last rounds see.
+        assert fit.gap <= max(PER_OBSERVATION * counts.size, 1e-7) + 10 * rounding, (name, kind)
         assert fit.prior.weights.size <= counts.size + 1, (name, kind)
         logs = mixture_logs(fit)
         assert fit.log_likelihood == pytest.approx(logs.sum(), abs=1e-7 + 10 * rounding)
@@ -103,10 +104,10 @@ def test_a_mixture_by_many_digits() -> None:
     assert fit.gap < 1e-7
 
 
-def outlier(size: float = 1.0) -> tuple[Observations, Floats]:
+def outlier() -> tuple[Observations, Floats]:
     """Counts, and the log evidence under a mixture that leaves a narrow peak of D between two of its points."""
-    counts = np.append(np.random.default_rng(3).poisson(3.0, 200), size * np.array([31.0, 33.0])).astype(np.float64)
-    prior = GammaMixture.points([0.5, 3.0, 20.0 * size, 60.0 * size], [0.1, 0.85, 0.03, 0.02])
+    counts = np.append(np.random.default_rng(3).poisson(3.0, 200), [31.0, 33.0]).astype(np.float64)
+    prior = GammaMixture.points([0.5, 3.0, 20.0, 60.0], [0.1, 0.85, 0.03, 0.02])
     data = Observations.of(counts, np.ones(1))
     logs = [prior.log_evidence(np.array([x]), np.ones(1)) for x in data.counts]
     return data, np.array(logs) - saturated(data.counts)
@@ -164,11 +165,14 @@ def test_grids_without_zero_would_be_found_out(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_a_bound_without_the_error_of_interpolation_would_be_too_low(monkeypatch: pytest.MonkeyPatch) -> None:
-    # Planted: intervals far too wide for the interpolation, whose error is what saves the bound.
-    data, logs = outlier(size=40.0)
-    best = Slopes(data, logs, np.inf).supremum(1e-8)[0]
-    monkeypatch.setattr("partwise.priors.certificate._WIDTH", 60.0)
-    assert Slopes(data, logs, np.inf).supremum(1e-8)[0] >= best - 1e-3 * best
+    # Planted: intervals far too wide for the interpolation, whose error is what saves the bound. D has one peak for
+    # each count, and that of 3000 is the highest and narrow.
+    data = Observations(np.array([10.0, 3000.0, 30_000.0]), np.ones(1), np.ones(1))
+    logs = -np.array([2.0, 3.0, 2.0])
+    best = np.exp(3.0) / 3.0 - 1.0
+    assert Slopes(data, logs, np.inf).supremum(1e-8)[0] == pytest.approx(best, rel=2e-3)
+    monkeypatch.setattr("partwise.priors.certificate._WIDTH", 1e4)
+    assert Slopes(data, logs, np.inf).supremum(1e-8)[0] >= best
     monkeypatch.setattr("partwise.priors.certificate._ERROR", 0.0)
     assert Slopes(data, logs, np.inf).supremum(1e-8)[0] < 0.99 * best
 

@@ -141,11 +141,11 @@ def test_long_missing_values_and_events(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "cells",
     [
-        ["1", "-2", "0", "9007199254740993"],
+        ["1", "-2", "0", "9007199254740992"],
         ["", "1", "", "", "2", ""],
         [""],
-        ["-9223372036854775807", ""],
-        ["9223372036854775808", "-9223372036854775809", "99999999999999999999999"],
+        ["-9223372036854775808", ""],
+        ["9223372036854775808", "-18446744073709551616", "1e23"],
         ["1.5", "-2e-3", "NA", " ", " 4 ", "inf"],
         [],
     ],
@@ -155,11 +155,44 @@ def test_numbers_are_those_of_python(cells: list[str]) -> None:
     np.testing.assert_array_equal(parse_numbers(cells), expected)
 
 
-@pytest.mark.parametrize("cell", ["-", "+", "--1", "1-2", "1,2", "1 2", "0x10", "1_0", "one", "1\n2", "+-1", "-,"])
+@pytest.mark.parametrize(
+    "cell",
+    [
+        "-",
+        "+",
+        "--1",
+        "1-2",
+        "1,2",
+        "1 2",
+        "0x10",
+        "1_0",
+        "one",
+        "1\n2",
+        "+-1",
+        "-,",
+        "9007199254740993",
+        "-99999999999999999999999",
+    ],
+)
 def test_what_is_no_number(cell: str) -> None:
     for others in ([], ["1", "", "2"]):
         with pytest.raises(ValueError):
             parse_numbers([*others, cell, *others])
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("id;a;b\n1;2;3\n", "line 1 has one cell when cut at ','; pass delimiter=';'"),
+        ("id,a,\n1,2,\n2,3,\n", "column 3 has neither a name nor a value, because lines end in ','"),
+        ("id,a\n1,9007199254740993\n", r"line 2, column 2 \('a'\) holds 9007199254740993, which is above 2\^53"),
+        ("id,a,b\n1,0.5,9007199254740993\n", "is above 2.53 and would be rounded"),
+    ],
+)
+def test_files_that_were_read_wrongly(tmp_path: Path, text: str, sentence: str) -> None:
+    (tmp_path / "a.csv").write_text(text)
+    with pytest.raises(FileFormatError, match=sentence):
+        read(tmp_path / "a.csv")
 
 
 def test_many_lines(tmp_path: Path) -> None:
@@ -198,4 +231,37 @@ def test_bad_long_files(tmp_path: Path, text: str, options: Any, error: type[Exc
 
 def test_long_needs_a_delimiter(tmp_path: Path) -> None:
     with pytest.raises(InvalidInputError, match="pass delimiter="):
-        read(save(tmp_path, "a b c\n", "x.txt"), format="long")
+        read(save(tmp_path, "a b c\n", "x.all"), format="long")
+
+
+def test_text_files_are_tab_separated(tmp_path: Path) -> None:
+    (tmp_path / "counts.txt").write_text("type\ts1\ts2\na\t1\t2\nb\t3\t4\n")
+    assert read(tmp_path / "counts.txt").matrix.tolist() == [[1, 2], [3, 4]]
+
+
+def test_a_named_format_says_how_cells_are_separated(tmp_path: Path) -> None:
+    (tmp_path / "counts.all").write_text("type\ts1\na\t1\n")
+    assert read(tmp_path / "counts.all", format="tsv").column_labels.tolist() == ["s1"]
+    (tmp_path / "counts.csv").write_text("type\ts1\na\t1\n")
+    for options in ({"format": "tsv"}, {"delimiter": "tab"}, {"delimiter": "\\t"}, {"delimiter": "\t"}):
+        assert read(tmp_path / "counts.csv", **options).matrix.tolist() == [[1]]
+    (tmp_path / "counts.tsv").write_text("type,s1\na,1\n")
+    assert read(tmp_path / "counts.tsv", format="csv").matrix.tolist() == [[1]]
+
+
+def test_two_columns_of_labels(tmp_path: Path) -> None:
+    (tmp_path / "catalogue.csv").write_text("Mutation type,Trinucleotide,s1,s2\nC>A,ACA,1,2\nT>G,TTT,3,4\n")
+    table = read(tmp_path / "catalogue.csv", label_columns=2)
+    assert table.row_labels.tolist() == ["A[C>A]A", "T[T>G]T"]
+    assert table.column_labels.tolist() == ["s1", "s2"]
+    assert table.matrix.tolist() == [[1, 2], [3, 4]]
+    (tmp_path / "other.csv").write_text("organ,stage,x\nliver,2,1\n")
+    assert read(tmp_path / "other.csv", label_columns=2).row_labels.tolist() == ["liver 2"]
+    with pytest.raises(FileFormatError, match=r"column 2 \('Trinucleotide'\) holds 'ACA'.*label_columns=2 takes it"):
+        read(tmp_path / "catalogue.csv")
+    with pytest.raises(FileFormatError, match="all of them labels"):
+        read(tmp_path / "other.csv", label_columns=3)
+    with pytest.raises(InvalidInputError, match="label_columns=0 must be a whole number from 1 on"):
+        read(tmp_path / "other.csv", label_columns=0)
+    with pytest.raises(InvalidInputError, match="drop index=False"):
+        read(tmp_path / "other.csv", label_columns=2, index=False)

@@ -72,7 +72,9 @@ def test_parts_are_those_of_the_model(counts) -> None:
     shares = model.transform(table).sum(axis=0) * model.components_.sum(axis=1)
     order = np.argsort(-shares, kind="stable")
     np.testing.assert_allclose(parts["weights"], (shares / shares.sum())[order], rtol=1e-3)
-    assert parts["names"] == [f"part {k}" for k in order]
+    automatic = model.automatic_part_names()
+    assert parts["names"] == [automatic[k] for k in order]
+    assert parts["numbers"] == order.tolist()
     inside = model.components_ / model.components_.sum(axis=1, keepdims=True)
     overall = (shares / shares.sum()) @ inside
     for position, k in enumerate(order):
@@ -98,7 +100,9 @@ def test_samples_are_those_of_the_data(counts) -> None:
     weights = model.transform(table) * model.components_.sum(axis=1)
     shares = weights / weights.sum(axis=1, keepdims=True)
     first = np.array(samples["parts"]).reshape(60, 3)[:, 0]
-    assert [page["parts"]["names"][part] for part in first] == [f"part {k}" for k in shares.argmax(axis=1)]
+    assert [page["parts"]["names"][part] for part in first] == [
+        model.automatic_part_names()[k] for k in shares.argmax(axis=1)
+    ]
     np.testing.assert_allclose(np.array(samples["shares"]).reshape(60, 3)[:, 0] / 1000, shares.max(axis=1), atol=6e-4)
     assert [samples["groups"][group] for group in samples["group_of"]] == groups
     bars = samples["structure"]["samples"]

@@ -16,7 +16,7 @@ from partwise.core.data import BinaryMatrix, CountMatrix
 from partwise.core.keys import Key
 from partwise.errors import FileFormatError, InvalidInputError
 from partwise.selection import Choice, Comparison, compare, match_parts, model_names, stability
-from partwise.selection.fitting import N_FOLDS, bit_fold, count_fold
+from partwise.selection.fitting import N_FOLDS, cell_fold, count_fold
 from partwise.selection.standings import Standings
 
 QUICK = ["poisson", "allocation"]
@@ -68,7 +68,7 @@ class TestFolds:
     def test_fifths_of_cells_are_disjoint_and_leave_out_missing_ones(self) -> None:
         X = bits()
         X[0, :10] = np.nan
-        folds = [bit_fold(BinaryMatrix.build(X), Key(1), restart) for restart in range(N_FOLDS)]
+        folds = [cell_fold(BinaryMatrix.build(X), Key(1), restart) for restart in range(N_FOLDS)]
         seen = np.zeros(X.shape, int)
         for fold in folds:
             seen[fold.rows, fold.columns] += 1
@@ -93,7 +93,7 @@ class TestScores:
         np.testing.assert_allclose(model.held_out_log_likelihood(fold), logs.sum(axis=1), rtol=1e-10)
 
     def test_cells_are_scored_by_their_probability_and_counts_by_their_rate(self) -> None:
-        fold = bit_fold(BinaryMatrix.build(bits()), Key(0), 0)
+        fold = cell_fold(BinaryMatrix.build(bits()), Key(0), 0)
         model = PoissonNMF(2, random_state=0).fit(fold.train)
         rates = np.minimum(model.inverse_transform(model.transform(fold.train)), 1.0)
         seen = 60 - fold.train.missing.toarray().sum(axis=0)

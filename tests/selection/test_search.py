@@ -12,7 +12,7 @@ from partwise.core.keys import Key
 from partwise.errors import InvalidInputError
 from partwise.selection import Choice, Comparison, Dispersion, compare
 from partwise.selection.candidates import candidates_of, too_large_for
-from partwise.selection.fitting import N_FOLDS, Fitting, count_fold, over_dispersed_fold
+from partwise.selection.fitting import N_FOLDS, Fitting, count_fold
 from partwise.selection.records import Task
 from partwise.selection.standings import Standings
 
@@ -38,10 +38,10 @@ def scores(found: Comparison) -> list[tuple[str, int, float]]:
 class TestFolds:
     def test_fifths_are_disjoint_and_make_up_the_data(self) -> None:
         data = CountMatrix.build(noisy(0, 1.0))
-        held = [over_dispersed_fold(data, Key(1), restart, 1.0).held_out.toarray() for restart in range(N_FOLDS)]
+        held = [count_fold(data, Key(1), restart, 1.0).held_out.toarray() for restart in range(N_FOLDS)]
         np.testing.assert_array_equal(sum(held), noisy(0, 1.0))
         assert all(abs(part.sum() / data.total - 0.2) < 0.05 for part in held)
-        again = over_dispersed_fold(data, Key(1), N_FOLDS, 1.0)
+        again = count_fold(data, Key(1), N_FOLDS, 1.0)
         assert np.any(again.held_out.toarray() != held[0])
         np.testing.assert_array_equal(again.train.matrix.toarray() + again.held_out.toarray(), noisy(0, 1.0))
 
@@ -50,7 +50,7 @@ class TestFolds:
         # 90,000 cells of one mean: a correlation of independent halves has a standard error of 0.0033.
         rng = np.random.default_rng(0)
         data = CountMatrix.build(rng.poisson(5.0 * rng.gamma(size, 1.0 / size, size=(300, 300))))
-        fold, plain = over_dispersed_fold(data, Key(0), 2, size), count_fold(data, Key(0), 2)
+        fold, plain = count_fold(data, Key(0), 2, size), count_fold(data, Key(0), 2)
         train, held = fold.train.matrix.toarray(), fold.held_out.toarray()
         assert abs(np.corrcoef(train.ravel(), held.ravel())[0, 1]) < 0.015
         assert held.var() == pytest.approx(1.0 + 5.0 / size, rel=0.1)  # mean 1, size r / 5
@@ -66,11 +66,18 @@ class TestOverDispersion:
         assert 2 <= found.recommended.rank <= 4
         assert found.noise is not None
         assert not found.noise.poisson
+        assert found.hidden_cells
+        assert "whole cells were held out" in found.notes[0]
+
+    def test_large_data_are_thinned(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("partwise.selection.fitting._MOST_CELLS", 1000)
+        found = compare(noisy(1, 3.0), ["poisson"], [1, 2, 3, 4, 6, 10], random_state=0, n_restarts=2)
+        assert 2 <= found.recommended.rank <= 4
         assert "beta-binomial thinning" in found.notes[0]
 
     def test_plain_thinning_would_take_noise_for_parts(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        poisson = Dispersion(np.inf, 0.0, 0.5)
-        monkeypatch.setattr("partwise.selection.comparing._noise", lambda data, key: poisson)
+        poisson = Dispersion(np.inf, 0.0, 0.5), np.inf
+        monkeypatch.setattr("partwise.selection.comparing.found_noise", lambda data, key: poisson)
         found = compare(noisy(1, 3.0), ["poisson"], [1, 2, 3, 4, 6, 10], random_state=0, n_restarts=2)
         assert found.recommended.rank >= 6
         assert "held out at random" in found.notes[0]
@@ -79,7 +86,7 @@ class TestOverDispersion:
         assert quick.recommended == ("negative-binomial", 3)
         assert quick.difference(quick.recommended, quick.standings.best_of("poisson")).significant
         assert quick.sentence.startswith("Take negative-binomial with 3 parts: it predicts held-out tokens best, at ")
-        assert "High confidence: of 100 bootstrap resamples of rows and restarts" in quick.sentence
+        assert " confidence: of 100 bootstrap resamples of rows and restarts" in quick.sentence
 
 
 class TestBudget:

@@ -72,7 +72,7 @@ class SamplePrior(NamedTuple):
     def log_counts(self, sample_counts: Any) -> float:
         """The terms of log p(S) that need only S_n+k: those of the lengths included."""
         counts = np.asarray(sample_counts, dtype=np.float64)
-        return self.log_lengths(counts.sum(axis=1)) + float(gammaln(self.concentration + counts).sum())
+        return self.log_lengths(counts.sum(axis=1)) + _sum_of_log_gammas(self.concentration, counts)
 
 
 @dataclass(frozen=True, eq=False)
@@ -188,12 +188,12 @@ class AllocationModel:
             S_n+k, samples x components, and S_+fk, features x components; they need not be whole numbers.
         """
         by_sample = np.asarray(sample_counts, dtype=np.float64)
-        return float(gammaln(self.activation_concentration + by_sample).sum()) + self._log_features(feature_counts)
+        return _sum_of_log_gammas(self.activation_concentration, by_sample) + self._log_features(feature_counts)
 
     def _log_features(self, feature_counts: Any) -> float:
-        by_feature = np.asarray(feature_counts, dtype=np.float64)
-        total = gammaln(self.dictionary_concentration[:, None] + by_feature).sum()
-        return float(total - gammaln(self.dictionary_concentration.sum() + by_feature.sum(axis=0)).sum())
+        by_feature, alpha = np.asarray(feature_counts), self.dictionary_concentration
+        columns = gammaln(alpha.sum() + by_feature.sum(axis=0, dtype=np.float64))
+        return _sum_of_log_gammas(alpha[:, None], by_feature) - float(columns.sum())
 
     def log_allocation(self, allocations: Any) -> float:
         """Log p(S) of an allocation, samples x features x components (Eq. 7); the entries may be any nonnegative reals.
@@ -266,3 +266,11 @@ class AllocationModel:
 def log_dirichlet_constant(concentration: Floats) -> float:
     """Log Γ(Σ c) - Σ log Γ(c)."""
     return float(gammaln(concentration.sum()) - gammaln(concentration).sum())
+
+
+def _sum_of_log_gammas(prior: Floats, counts: NDArray[Any]) -> float:
+    """Σ log Γ(prior + counts): most counts of many components are 0, and their terms are known."""
+    shapes, above = np.broadcast_to(prior, counts.shape), counts != 0
+    base = shapes[above]
+    zeros = float(gammaln(prior).sum()) * (counts.size / prior.size)
+    return zeros + float((gammaln(base + counts[above]) - gammaln(base)).sum())

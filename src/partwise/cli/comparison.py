@@ -66,6 +66,7 @@ def comparison_facts(found: Comparison) -> dict[str, Any]:
         "noise": None if found.noise is None else dataclasses.asdict(found.noise),
         "n_fits": found.n_fits,
         "stopped": found.stopped,
+        "confidence": found.confidence,
         "rank_share": found.rank_share,
         "model_share": found.model_share,
         "indistinguishable": [rival._asdict() for rival in found.indistinguishable()],

@@ -80,6 +80,14 @@ def write_activations(path: Path, activations: Any, table: Table | MappedCounts,
     write_table(path, activations, table.row_labels, parts, corner="sample")
 
 
+def write_intervals(path: Path, found: Any, table: Table | MappedCounts) -> None:
+    """Presence, activation and its interval of each sample and part, one line each."""
+    from partwise.io import write_columns
+
+    labels = table.row_labels
+    write_columns(path, found.table([str(n) for n in range(table.shape[0])] if labels is None else list(labels)))
+
+
 def write_parts(path: Path, components: Any, feature_names: Any, parts: list[str]) -> None:
     """Features x parts as a table: a line a feature, as catalogues of signatures have it."""
     from partwise.io import write_table

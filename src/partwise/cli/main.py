@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
+import signal
 import sys
 
 
 def main() -> None:
-    """Run the command ``partwise`` with the arguments of the process."""
+    """Run the command ``partwise`` with the arguments of the process.
+
+    What batch systems and closed terminals send (SIGTERM, SIGHUP) does what Ctrl-C does.
+    """
+    for name in ("SIGTERM", "SIGHUP"):
+        with contextlib.suppress(AttributeError, ValueError, OSError):  # not on every system
+            number = getattr(signal, name)
+            if signal.getsignal(number) is signal.SIG_DFL:  # `nohup` has it ignored
+                signal.signal(number, lambda *_: signal.raise_signal(signal.SIGINT))
     # Imported here, so that Ctrl-C meanwhile ends in a sentence too.
     try:
         from partwise.cli.app import build

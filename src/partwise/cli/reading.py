@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from enum import StrEnum
@@ -17,6 +18,8 @@ from partwise.errors import InvalidInputError
 if TYPE_CHECKING:
     from partwise.io import Table
     from partwise.storage.csr_folder import MappedCounts
+
+_CHANNEL = re.compile(r"[ACGT]\[[ACGT]>[ACGT]\][ACGT]")
 
 
 class Duplicates(StrEnum):
@@ -67,8 +70,15 @@ class ReadArguments:
     index: bool = option(
         True, "--index/--no-index", help="Whether the first cell of a line of a wide file names the row."
     )
+    label_columns: int = option(
+        1,
+        "--label-columns",
+        metavar="N",
+        min=1,
+        help="How many cells at the start of a line of a wide file name the row.",
+    )
     delimiter: str | None = option(
-        None, "--delimiter", metavar="C", help="What separates the cells of a text file, where it is unusual."
+        None, "--delimiter", metavar="C", help="What separates the cells of a text file, where it is unusual; or tab."
     )
     long_columns: str | None = option(
         None,
@@ -107,6 +117,9 @@ class ReadArguments:
             table = MappedCounts.open_checked(path)
         else:
             table = read(path, **self.given())
+        labels = table.row_labels
+        if not self.transpose and labels is not None and len(labels) and all(map(_CHANNEL.search, map(str, labels))):
+            say(f"the rows of {table.source} look like mutation types: if they are the features, use --transpose")
         told = "{n_samples} samples x {n_features} features, {n_nonzeros} nonzeros, {n_missing} missing"
         say(f"read {told.format(**table_size(table))} from {table.source}")
         return table

@@ -13,12 +13,20 @@ from numpy.typing import NDArray
 from partwise.contract.allocating import CellAllocations, cell_shares
 from partwise.contract.differential import PSEUDOCOUNT, Differential, Versus, differential
 from partwise.contract.estimator import FactorizationEstimator
-from partwise.contract.heldout import HiddenCells, ThinnedCounts, bernoulli_rows, poisson_rows
+from partwise.contract.heldout import (
+    HiddenCells,
+    ThinnedCounts,
+    bernoulli_rows,
+    count_cell_rows,
+    poisson_logs,
+    poisson_rows,
+)
 from partwise.contract.lists import row_names
 from partwise.core.data import SparseData
-from partwise.core.keys import RandomState, key_from
+from partwise.core.keys import Key, RandomState, key_from
 from partwise.errors import EmptyRowsWarning
 from partwise.likelihood.completion import Completion, Predictor, complete
+from partwise.presence import PresencePosterior, PresencePrior, presence_posterior
 
 Floats = NDArray[np.float64]
 
@@ -86,6 +94,75 @@ class CountModel(FactorizationEstimator):
         """
         return float(np.exp(-self.score(X)))
 
+    def presence(
+        self,
+        X: Any,
+        *,
+        prior: Any = None,
+        allowed: Any = None,
+        forbidden: Any = (),
+        always: Any = (),
+        n_draws: int = 1000,
+        level: float = 0.95,
+        random_state: RandomState = 0,
+    ) -> PresencePosterior:
+        """Say which parts are present in each sample and how much of them, with probabilities and credible intervals.
+
+        Parts are present independently. Given those that are, the shares of the counts that they make are uniform. The
+        parts themselves are taken as known. Two chains for each sample add, remove and swap parts.
+
+        Parameters
+        ----------
+        X
+            Counts as for `transform`.
+        prior
+            Prior probability of presence, one for all parts or one for each. None: that of `from_components`, or five
+            parts expected in a sample (half of them, where there are fewer than ten).
+        allowed, forbidden, always
+            Names or positions of parts: the only ones that may be present, those that may not, those that are.
+        n_draws
+            Draws that are kept of each sample.
+        level
+            Probability that an interval holds.
+        random_state
+            Seed: int, Generator or None. The result is the same for any number of threads.
+
+        Returns
+        -------
+        PresencePosterior
+            Presence probabilities, means, standard deviations and intervals, cosine and residual of each sample, and
+            the parts that the data cannot tell apart.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from partwise import PoissonNMF
+        >>> parts = [[0.8, 0.1, 0.1, 0.0], [0.0, 0.1, 0.1, 0.8], [0.1, 0.4, 0.4, 0.1]]
+        >>> found = PoissonNMF.from_components(parts).presence([[800, 100, 100, 0]])
+        >>> (found.probability > 0.5).tolist()
+        [[True, False, False]]
+        """
+        data = self.checked_data(X, caller="presence")
+        self._say_what_is_empty(data)
+        known = getattr(self, "presence_prior_", True) if prior is None else prior
+        rules = PresencePrior.of(known, self.part_labels(), allowed=allowed, forbidden=forbidden, always=always)
+        with self._compiling():
+            return self._presence(data, rules, key_from(random_state), n_draws=n_draws, level=level)
+
+    def _presence(self, data: SparseData, rules: PresencePrior, key: Key, **effort: Any) -> PresencePosterior:
+        parts = self.components_.T, rules, self._engine(), self.part_labels()
+        return presence_posterior(key, data, *parts, **effort)
+
+    @property
+    def selects_parts(self) -> bool:
+        """Whether `transform` finds out which parts are present, as `from_components` was told."""
+        return hasattr(self, "presence_prior_")
+
+    def _refit(self, data: SparseData) -> Floats:
+        if not self.selects_parts:
+            return self._activations(data)
+        return self._presence(data, PresencePrior(self.presence_prior_), Key(0)).mean
+
     def allocate(self, X: Any) -> CellAllocations:
         """Say which part made the counts of each cell: the probability of each part, h_nk w_fk / Σ_j h_nj w_fj.
 
@@ -108,7 +185,7 @@ class CountModel(FactorizationEstimator):
         """
         data = self.checked_data(X, caller="allocate")
         with self._compiling():
-            shares = cell_shares(data, self._activations(data), self.components_.T)
+            shares = cell_shares(data, self._refit(data), self.components_.T)
         rows, columns, probabilities = shares
         names = row_names(data), self.feature_labels(), self.part_labels()
         return CellAllocations(rows, columns, data.values.astype(np.float64), probabilities, *names)
@@ -144,6 +221,8 @@ class CountModel(FactorizationEstimator):
         """
         if isinstance(held_out, ThinnedCounts):
             return poisson_rows(self, held_out)
+        if held_out.counts is not None:
+            return count_cell_rows(self, held_out, poisson_logs)
         activations = self.training_activations(held_out.train)
         rates = self.expected_cells(activations, held_out.rows, held_out.columns)
         return bernoulli_rows(np.minimum(rates, 1.0), held_out)
@@ -164,4 +243,4 @@ class RowSolver:
 
     def __call__(self, given: Any) -> Floats:
         """Activations of checked samples."""
-        return self.model._activations(given)
+        return self.model._refit(given)

@@ -39,6 +39,7 @@ from partwise.core.stopping import Rule
 from partwise.engines.base import Engine
 from partwise.engines.resolve import portable_engine, resolve_engine
 from partwise.errors import InvalidInputError, TrainingDataWarning
+from partwise.presence import PresencePrior
 from partwise.storage.on_disk import spread
 
 Floats = NDArray[np.float64]
@@ -110,6 +111,7 @@ class FactorizationEstimator(HandledParts, ClassNamePrefixFeaturesOutMixin, Tran
     n_features_in_: int = field(init=False)
     feature_names_in_: NDArray[Any] = field(init=False)
     component_names_: NDArray[Any] = field(init=False)
+    presence_prior_: Floats = field(init=False)
 
     # What a family implements
 
@@ -281,7 +283,16 @@ class FactorizationEstimator(HandledParts, ClassNamePrefixFeaturesOutMixin, Tran
 
     @classmethod
     def from_components(
-        cls, components: Any, *, feature_names: Any = None, component_names: Any = None, **parameters: Any
+        cls,
+        components: Any,
+        *,
+        feature_names: Any = None,
+        component_names: Any = None,
+        presence: Any = None,
+        allowed: Any = None,
+        forbidden: Any = (),
+        always: Any = (),
+        **parameters: Any,
     ) -> Self:
         """Build an estimator that counts as fitted, from given parts: `transform` refits activations to them.
 
@@ -293,6 +304,13 @@ class FactorizationEstimator(HandledParts, ClassNamePrefixFeaturesOutMixin, Tran
             Names of the features, checked against the data where these have names.
         component_names
             Names of the parts, which `get_feature_names_out` and the command's tables then show.
+        presence
+            Find out which parts are present in each sample: `transform` then gives posterior means in which parts may
+            be absent, and `presence` probabilities and credible intervals. True: five parts are expected in a sample
+            (half of them, where there are fewer than ten). Or a prior probability of presence, or one for each part.
+        allowed, forbidden, always
+            Names or positions of parts, with ``presence``: the only ones that may be present, those that may not, and
+            those that are present in every sample.
         parameters
             Parameters of the estimator.
         """
@@ -307,6 +325,11 @@ class FactorizationEstimator(HandledParts, ClassNamePrefixFeaturesOutMixin, Tran
         model.n_iter_, model.trace_, model.n_samples_seen_ = 0, Trace(), 0
         model.status_ = Status("converged", "The components were given; there is nothing to fit.")
         model._take_components(np.ascontiguousarray(given.to_scipy().toarray().T, dtype=np.float64))
+        rules = {"allowed": allowed, "forbidden": forbidden, "always": always}
+        if presence is not None and presence is not False:
+            model.presence_prior_ = PresencePrior.of(presence, model.part_labels(), **rules).probability
+        elif allowed is not None or len(forbidden) or len(always):
+            raise InvalidInputError("allowed, forbidden and always are for presence: pass presence=True.")
         return model
 
     def _take_components(self, dictionary: Floats) -> None:
@@ -390,7 +413,11 @@ class FactorizationEstimator(HandledParts, ClassNamePrefixFeaturesOutMixin, Tran
         data = self.checked_data(X, caller="transform")
         self._say_what_is_empty(data)
         with self._compiling():
-            return self._activations(data)
+            return self._refit(data)
+
+    def _refit(self, data: Any) -> Floats:
+        """Activations of checked samples, as `transform` gives them."""
+        return self._activations(data)
 
     def inverse_transform(self, X: Any) -> Floats:
         """Compute the expected data of given activations.
@@ -443,7 +470,7 @@ class FactorizationEstimator(HandledParts, ClassNamePrefixFeaturesOutMixin, Tran
         """
         data = self.checked_data(X, caller="recommend")
         with self._compiling():
-            activations = self._activations(data)
+            activations = self._refit(data)
         unknown = ~np.any(activations, axis=1)
 
         def score(block: slice) -> Floats:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,17 +54,18 @@ class ThinnedCounts:
 
 @dataclass(frozen=True, eq=False)
 class HiddenCells:
-    """Bits to fit with some cells hidden, and the rows, columns and bits of these cells."""
+    """Data to fit with some cells hidden, the rows and columns of these cells, and what they hold: bits or counts."""
 
     train: Table
     rows: Positions
     columns: Positions
     bits: NDArray[np.bool_]
+    counts: Floats | None = None
 
     @property
     def size(self) -> float:
-        """Number of held-out cells."""
-        return float(self.rows.size)
+        """Number of held-out cells, or tokens in them."""
+        return float(self.rows.size if self.counts is None else self.counts.sum())
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,6 +108,29 @@ def poisson_rows(model: Any, fold: ThinnedCounts) -> Floats:
         expected = expected - np.bincount(at, weights=absent, minlength=expected.size)
     logs = held.data * np.log(fold.odds * mixed) - gammaln(held.data + 1.0)
     return np.asarray(np.bincount(rows, weights=logs, minlength=expected.size) - fold.odds * expected)
+
+
+def count_cell_rows(model: Any, fold: HiddenCells, logs: Callable[[Floats, Floats], Floats]) -> Floats:
+    """Log-likelihood of each row's hidden counts, given a function of counts and smoothed expected counts.
+
+    Parameters
+    ----------
+    model
+        Fitted to ``fold.train``.
+    fold
+        Training counts and hidden cells.
+    logs
+        Log probability of each count.
+    """
+    assert fold.counts is not None
+    rates = model.expected_cells(model.training_activations(fold.train), fold.rows, fold.columns)
+    mixed = Background.of(fold.train).mixed(rates, fold.rows, fold.columns)
+    return np.bincount(fold.rows, weights=logs(fold.counts, mixed), minlength=fold.train.shape[0]).astype(np.float64)
+
+
+def poisson_logs(counts: Floats, rates: Floats) -> Floats:
+    """Log probability of counts under Poisson noise."""
+    return np.asarray(counts * np.log(rates) - rates - gammaln(counts + 1.0))
 
 
 def bernoulli_rows(probabilities: Floats, fold: HiddenCells) -> Floats:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 _KIND = "partwise model"
 _VERSION = 1
 _TRACE = "trace/"
+# No fit leaves numbers beyond this; sums and products of larger ones overflow.
+LARGEST = 1e100
 # Where and how a fit ran is not part of the model.
 NOT_STORED = frozenset({"engine", "progress", "callbacks", "checkpoint", "resume", "n_jobs"})
 
@@ -86,6 +89,11 @@ def _pack(name: str, value: Any, arrays: dict[str, Any]) -> Any:
         return {"kind": "status", "value": asdict(value)}
     if isinstance(value, tuple | list):
         return {"kind": "tuple", "items": [_pack(f"{name}/{at}", item, arrays) for at, item in enumerate(value)]}
+    if isinstance(value, Mapping):
+        items = {str(key): _pack(f"{name}/{key}", item, arrays) for key, item in value.items()}
+        return {"kind": "mapping", "items": items}
+    if isinstance(value, os.PathLike):
+        return {"kind": "value", "value": os.fspath(value)}
     if hasattr(value, "__array__"):
         return _pack(name, np.asarray(value), arrays)
     if hasattr(value, "to_plain"):
@@ -147,7 +155,10 @@ def load(path: str | os.PathLike[str]) -> FactorizationEstimator:
         for key, note in dict(metadata["attributes"]).items():
             if key not in allowed:
                 raise ValueError(f"{key!r} is not a fitted attribute of {cls.__name__}")
-            setattr(estimator, key, _unpack(f"attribute/{key}", note, arrays))
+            value = _unpack(f"attribute/{key}", note, arrays)
+            if isinstance(value, float | np.ndarray) and np.any(np.abs(_numbers(value)) > LARGEST):
+                raise ValueError(f"its {key} holds numbers beyond {LARGEST:g}")
+            setattr(estimator, key, value)
         estimator._check_loaded()
     except FileFormatError:
         raise
@@ -156,6 +167,10 @@ def load(path: str | os.PathLike[str]) -> FactorizationEstimator:
             f"{where} is a damaged model file ({error}): fit the model again, or use a copy."
         ) from error
     return estimator
+
+
+def _numbers(value: Any) -> Any:
+    return value if isinstance(value, float) or value.dtype.kind == "f" else 0.0
 
 
 def _class_of(name: Any, where: str) -> type[Any]:
@@ -186,6 +201,10 @@ def check_common(model: Any) -> None:
     for names, size in (("feature_names_in_", shape[1]), ("component_names_", shape[0])):
         if hasattr(model, names) and getattr(model, names).shape != (size,):
             raise ValueError(f"its {names} are {getattr(model, names).size} names for {size}")
+    if hasattr(model, "presence_prior_"):
+        check_array_is(model.presence_prior_, "presence_prior_", shape[:1])
+        if np.any(model.presence_prior_ > 1):
+            raise ValueError("its presence_prior_ holds numbers above 1")
     if not isinstance(model.trace_, Trace) or not isinstance(model.status_, Status):
         raise ValueError("its trace or its status is of another kind")
 
@@ -194,8 +213,8 @@ def check_array_is(array: Any, name: str, shape: tuple[int, ...], *, signed: boo
     """Raise ``ValueError`` unless it is a float64 array of this shape, finite and (if not ``signed``) nonnegative."""
     if not isinstance(array, np.ndarray) or array.dtype != np.float64 or array.shape != shape:
         raise ValueError(f"its {name} is not an array of float64 of shape {shape}")
-    if not np.all(np.isfinite(array)) or (np.any(array < 0) and not signed):
-        raise ValueError(f"its {name} holds numbers that are negative or not finite")
+    if not np.all(np.abs(array) <= LARGEST) or (np.any(array < 0) and not signed):
+        raise ValueError(f"its {name} holds numbers that are negative, not finite or beyond {LARGEST:g}")
 
 
 def _unpack(name: str, note: Any, arrays: dict[str, Any]) -> Any:
@@ -215,6 +234,8 @@ def _unpack(name: str, note: Any, arrays: dict[str, Any]) -> Any:
         return status
     if kind == "tuple":
         return tuple(_unpack(f"{name}/{at}", item, arrays) for at, item in enumerate(note["items"]))
+    if kind == "mapping":
+        return {str(key): _unpack(f"{name}/{key}", item, arrays) for key, item in note["items"].items()}
     if kind == "value" and (note["value"] is None or isinstance(note["value"], bool | int | float | str)):
         return note["value"]
     raise ValueError(f"unknown kind {kind!r} of {name}")

@@ -6,10 +6,12 @@ import dataclasses
 import os
 import time
 import warnings
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
+from partwise._version import __version__
 from partwise.core.keys import Key
 from partwise.core.result import Trace
 from partwise.core.state import Layout, fingerprint, state_from_arrays, state_to_arrays
@@ -27,6 +29,9 @@ _STATE, _TRACE = "state/", "trace/"
 class Checkpoint:
     """Where and how often a run is written to disk; it is also written when the run ends, by Ctrl-C too.
 
+    The file carries the version of partwise and that of the algorithm. A run is resumed only by the same version of the
+    algorithm, which gives the same bits.
+
     Parameters
     ----------
     path
@@ -35,16 +40,23 @@ class Checkpoint:
         Write every so many iterations.
     seconds
         Write when so many seconds have passed since the last time. Without either, every 60 seconds.
+    until_done
+        Do not write when the run ends by itself: the file is for the case of a stop, and whoever asked for it
+        removes it.
+    announced
+        Called with the path after the first write.
 
     Examples
     --------
-    >>> Checkpoint("fit.checkpoint", iterations=100)
-    Checkpoint(path='fit.checkpoint', iterations=100, seconds=None)
+    >>> Checkpoint("fit.checkpoint", iterations=100).iterations
+    100
     """
 
     path: str | os.PathLike[str]
     iterations: int | None = None
     seconds: float | None = None
+    until_done: bool = False
+    announced: Callable[[str], object] | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         if self.iterations is not None and self.iterations < 1:
@@ -64,17 +76,22 @@ class Identity:
     parameters: str
     data: str
     data_summary: str
+    revision: int = 1
 
     @classmethod
     def of(cls, key: Key, algorithm: Any, data: Any) -> Identity:
         """The identity of a run."""
         name = f"{type(algorithm).__module__}.{type(algorithm).__qualname__}"
-        return cls(key, name, fingerprint(algorithm), fingerprint(data), _summary(data))
+        revision = getattr(type(algorithm), "REVISION", 1)
+        return cls(key, name, fingerprint(algorithm), fingerprint(data), _summary(data), revision)
 
-    def refuse_other(self, stored: Identity, path: str | os.PathLike[str]) -> None:
+    def refuse_other(self, stored: Identity, path: str | os.PathLike[str], written_by: str = "of then") -> None:
         """Raise if a checkpoint belongs to another fit, in one sentence that says what differs."""
         if stored.algorithm != self.algorithm:
             what, remedy = f"of {stored.algorithm}, and this fit runs {self.algorithm}", "use the same inference"
+        elif stored.revision != self.revision:
+            what = f"of revision {stored.revision} of {self.algorithm}, and this partwise has revision {self.revision}"
+            remedy = f"resume with partwise {written_by}, which wrote it"
         elif stored.parameters != self.parameters:
             what, remedy = "of other parameters", "use those with which it was written"
         elif stored.data != self.data:
@@ -92,6 +109,7 @@ class Stored:
     """The content of a checkpoint file, before it is known to be of this fit."""
 
     path: Path
+    written_by: str
     identity: Identity
     trace: Trace
     arrays: dict[str, Any]
@@ -147,6 +165,7 @@ class CheckpointWriter(Generic[State]):
         metadata = {
             "kind": _KIND,
             "version": _VERSION,
+            "partwise": __version__,
             "iteration": iteration,
             "identity": dataclasses.asdict(self._identity),
             "layout": layout,
@@ -160,8 +179,15 @@ class CheckpointWriter(Generic[State]):
             )
             warnings.warn(message, CheckpointWarning, stacklevel=2)
         else:
+            if self._written_iteration < 0 and self._checkpoint.announced is not None:
+                self._checkpoint.announced(os.fspath(self._checkpoint.path))
             self._written_iteration = iteration
         self._written_at = time.monotonic()
+
+    def end(self, iteration: int, state: State, trace: Trace, *, done: bool) -> None:
+        """Write the end of the run, unless it is done and the file is for the case of a stop alone."""
+        if not (done and self._checkpoint.until_done):
+            self.write(iteration, state, trace)
 
 
 def read_checkpoint(path: str | os.PathLike[str]) -> Stored:
@@ -200,7 +226,9 @@ def read_checkpoint(path: str | os.PathLike[str]) -> Stored:
         if len(trace) != metadata["iteration"]:
             raise ValueError("its trace does not end at its iteration")
         state = {name.removeprefix(_STATE): array for name, array in arrays.items() if name.startswith(_STATE)}
-        return Stored(path, Identity(**identity), trace, state, metadata["layout"])
+        return Stored(
+            path, str(metadata.get("partwise", "0.0")), Identity(**identity), trace, state, metadata["layout"]
+        )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise _damaged(path, str(error)) from error
 

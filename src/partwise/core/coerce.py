@@ -117,6 +117,9 @@ def _frame_parts(frame: Any) -> tuple[Labels | None, Labels, Any]:
     pandas = sys.modules.get("pandas")
     columns = as_labels(frame.columns)
     if pandas is None or not isinstance(frame, pandas.DataFrame):
+        for name, kind in zip(columns, frame.dtypes, strict=True):
+            if hasattr(kind, "is_temporal") and kind.is_temporal():  # polars would give their numbers of days
+                raise InvalidInputError(f"column {str(name)!r} holds dates or times ({kind}): drop it.")
         return None, columns, frame.to_numpy()
     rows = None if isinstance(frame.index, pandas.RangeIndex) else as_labels(frame.index)
     kinds = list(frame.dtypes)
@@ -223,6 +226,8 @@ def _sparse_to_csr(matrix: Any, name: str) -> Any:
     _check_shape(matrix.shape, name)
     if matrix.dtype.kind == "c":
         _refuse_complex(name)
+    if matrix.dtype.kind not in "biuf":
+        raise InvalidInputError(f"{name} is a sparse matrix of {matrix.dtype}, and numbers are needed: convert it.")
     try:
         if matrix.format in ("csr", "csc", "bsr"):
             _check_positions(matrix)

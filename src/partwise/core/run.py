@@ -29,6 +29,9 @@ class Algorithm(Protocol[State]):
 
     A state is a dataclass that `partwise.core.state.state_to_arrays` can take apart. An algorithm keeps its parameters
     as fields and no memory of its own, so a run can be resumed from its state.
+
+    When a change alters what an algorithm computes, raise its class attribute ``REVISION`` (1 where there is none):
+    checkpoints of another revision are refused, with the version of partwise that can resume them.
     """
 
     def init(self, key: Key, data: Any) -> State:
@@ -146,7 +149,7 @@ def run(
                     raise
                 interrupt.requested = True
         if writer is not None:
-            writer.write(iteration, state, trace)
+            writer.end(iteration, state, trace, done=not interrupt.requested)
     status = _status(trace, max_iter, reason, stopped, interrupt.requested, convergence, checkpoint)
     if interrupt.requested and interrupt.outermost:
         warnings.warn(status.message, InterruptedFitWarning, stacklevel=2)
@@ -170,7 +173,7 @@ def _on_disk(
         return key, None, None
     identity = Identity.of(key, algorithm, data)
     if stored is not None:
-        identity.refuse_other(stored.identity, stored.path)
+        identity.refuse_other(stored.identity, stored.path, stored.written_by)
     return key, stored, None if checkpoint is None else CheckpointWriter(checkpoint, identity)
 
 

@@ -13,14 +13,20 @@ from partwise.io.source import available_memory, format_bytes
 from partwise.io.table import Table
 
 _LARGEST_TOTAL = 2**63 - 1
+# Whole numbers beyond this have gaps in float64, in which fits compute.
+_LARGEST_EXACT = 2**53
+_SMALLEST = float(np.finfo(np.float64).tiny)
 _LARGEST_AVERAGE = 1e60
 _ROWS_PROBED = 64
+_ROWS_OF_COLUMNS = 2000
 _FEWEST_VALUES = 8
 _LARGEST_LOGARITHM = 30.0
 _ROUNDING = 2e-3
 _PIECE = 2**20
 _INFINITE = "{source} contains infinity: {cell} is {value}; remove or correct it."
 _NEGATIVE = "Negative values in data passed to {caller}: {cell} = {value:g}; pass nonnegative data (raw, not centred)."
+_ROUNDED = "{cell} = {value} is above 2^53, so float64 would round it: scale the data down or correct it."
+_SUBNORMAL = "{cell} = {value:g} is too small to compute with: write 0, or give X in larger units."
 _NO_BIT = "{cell} = {value:g} is neither 0 nor 1, which {caller} needs: threshold the data, or use a model for counts."
 _FRACTION = "{cell} = {value:g} is not a whole number, which {caller} needs; {hint}."
 
@@ -54,6 +60,10 @@ def check_values(csr: Any, table: Table, *, caller: str, kind: str) -> None:
 
     refuse(~np.isfinite(values), _INFINITE, source=table.source)
     refuse(values < 0, _NEGATIVE)
+    if values.dtype.kind == "f":
+        refuse((values > 0) & (values < _SMALLEST), _SUBNORMAL)
+    elif values.dtype.itemsize == 8:
+        refuse((values > _LARGEST_EXACT) & (values.astype(np.float64).astype(values.dtype) != values), _ROUNDED)
     if kind == "binary":
         refuse((values != 0) & (values != 1), _NO_BIT)
     if kind == "integer" and values.dtype.kind == "f":
@@ -158,9 +168,20 @@ def looks_normalised(csr: Any) -> str | None:
     found, units = _share_of_whole_multiples(rows, lambda values: values)
     if found:
         return "normalised" if np.unique(units).size > len(units) / 2 else None
+    if _is_tf_idf(csr, rows):
+        return "weighted by tf-idf"
     logged = [values for values in rows if values[-1] <= _LARGEST_LOGARITHM]
     undoings = (np.expm1, lambda values: np.exp2(values) - 1.0)
     return "log-normalised" if any(_share_of_whole_multiples(logged, undo)[0] for undo in undoings) else None
+
+
+def _is_tf_idf(csr: Any, rows: list[NDArray[np.float64]]) -> bool:
+    """Whether rows have the length 1 that tf-idf gives them, or columns are whole counts times their own factor."""
+    if len(rows) >= 3 and all(abs(float(np.sum(values**2)) - 1.0) < _ROUNDING for values in rows):
+        return True
+    columns = [values for values in _probed_rows(csr[:_ROWS_OF_COLUMNS].T.tocsr()) if not np.all(values % 1 == 0)]
+    found, units = _share_of_whole_multiples(columns, lambda values: values)
+    return found and np.unique(units).size >= 3
 
 
 def _probed_rows(csr: Any) -> list[NDArray[np.float64]]:

@@ -32,8 +32,9 @@ class EBPMResult:
     mean, mean_log
         E[λ_i | x_i] and E[log λ_i | x_i].
     gap
-        Nats by which ``log_likelihood`` may at most be below the maximum over the family; NaN where no bound is known
-        (the families that are not mixtures on a grid).
+        Nats by which ``log_likelihood`` is at most below the best that the family has, whatever the means and weights;
+        NaN where no bound is known (families other than ``"exponential-mixture"``, ``"gamma-mixture"`` and
+        ``"nonparametric"``).
     counts, exposure
         x and s.
     """
@@ -98,7 +99,7 @@ def ebpm(x: Any, s: Any = 1.0, prior: Any = "exponential-mixture") -> EBPMResult
         Exposures: one for all, or as many as counts.
     prior
         The family in which g is sought: ``"gamma"``, ``"point-gamma"`` (mass at 0), ``"two-gamma"``,
-        ``"exponential-mixture"``, ``"gamma-mixture"`` (mixtures on grids), ``"nonparametric"`` (points on a fine grid),
+        ``"exponential-mixture"``, ``"gamma-mixture"``, ``"nonparametric"`` (mixtures of points),
         or a family of your own; or a prior, such as a `GammaMixture`, which is then kept as it is.
 
     Returns

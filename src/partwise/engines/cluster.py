@@ -35,8 +35,8 @@ def dask_engine(cluster: Any, n_jobs: int | None = None) -> DaskEngine:
     """
     distributed = _distributed()
     with _lock:
-        for name in [name for name, engine in _engines.items() if engine.client.status != "running"]:
-            del _engines[name]
+        for name in [name for name, engine in _engines.items() if engine.client.status != "running" or engine.closed]:
+            _engines.pop(name).close()
         if isinstance(cluster, distributed.Client):
             client = cluster
             if client.status != "running":

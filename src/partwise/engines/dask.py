@@ -19,8 +19,10 @@ from partwise.engines import worker_tasks as tasks
 from partwise.engines.blocks import Made, Ragged
 from partwise.engines.local import LocalEngine
 from partwise.engines.sum_messages import summed, unpacked
+from partwise.engines.waiting import gathered, n_threads
 from partwise.engines.worker_rows import RowsOnWorkers, StoredPieces
 from partwise.errors import EngineError
+from partwise.io.leftovers import sweep, temporary_name
 from partwise.storage.csr_folder import MappedCounts
 from partwise.storage.writing import write_data
 
@@ -58,6 +60,8 @@ class DaskEngine:
         Passes after which the pieces of an array are written.
     n_jobs
         Threads of this process, for what is too small to be sent away.
+    patience
+        Seconds without any worker, or without the scheduler, after which a fit ends with an `EngineError`.
 
     Examples
     --------
@@ -74,21 +78,38 @@ class DaskEngine:
         folder: str | os.PathLike[str] | None = None,
         stored_every: int = 8,
         n_jobs: int | None = None,
+        patience: float = 60.0,
     ) -> None:
         self.client = client
         self.stored_every = stored_every
+        self.patience = patience
         self.here = LocalEngine(n_jobs)
         self._folders: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
+        parent = Path(tempfile.gettempdir() if folder is None else folder).absolute()
+        self.folder = parent / temporary_name()
         try:
-            if folder is not None:
-                Path(folder).mkdir(parents=True, exist_ok=True)
-            self.folder = Path(tempfile.mkdtemp(prefix="partwise-", dir=folder)).absolute()
+            parent.mkdir(parents=True, exist_ok=True)
+            sweep(parent)
+            self.folder.mkdir(mode=0o700)
         except OSError as error:
             raise EngineError(
-                f"cannot write to the folder {folder} ({error}); give one that can be written."
+                f"cannot write to the folder {parent} ({error}); give one that can be written."
             ) from error
         self._finalizer = weakref.finalize(self, shutil.rmtree, self.folder, ignore_errors=True)
-        self._check_folder()
+        try:
+            self._check_folder()
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Remove the data and the pieces that were written for the workers; the engine cannot be used after that."""
+        self._finalizer()
+
+    @property
+    def closed(self) -> bool:
+        """Whether `close` was called, by the user or after a failure of the cluster."""
+        return not self._finalizer.alive
 
     # What every engine can do
 
@@ -217,19 +238,25 @@ class DaskEngine:
     def results(self, futures: Sequence[Any]) -> list[Any]:
         """What some tasks gave; an error of a worker is raised here as what it is."""
         from distributed import KilledWorker
+        from distributed.comm.core import CommClosedError
 
         try:
-            return list(self.client.gather(list(futures)))
+            return gathered(self.client, list(futures), self.patience)
         except KilledWorker as error:
+            self.close()
             raise EngineError(
                 "workers died again and again on the same rows, most often because they ran out of memory: give them"
                 " more, or start fewer workers; the last checkpoint is whole."
             ) from error
-        except CancelledError as error:
+        except (CancelledError, CommClosedError) as error:
+            self.close()
             raise EngineError(
-                "the Dask cluster has forgotten this fit, because its scheduler was closed or restarted: start it anew,"
+                "the Dask cluster has lost this fit, because its scheduler was closed or restarted: start it anew,"
                 " and resume from the last checkpoint."
             ) from error
+        except EngineError:
+            self.close()
+            raise
 
     def _submit_several(
         self, function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]], n_results: int
@@ -256,7 +283,7 @@ class DaskEngine:
 
     def _groups(self, blocks: Bounds) -> list[list[tuple[int, int]]]:
         """Neighbouring blocks for each task, a power of two of them, so that each task sums a whole branch."""
-        threads = max(1, sum(self.client.nthreads().values()))
+        threads = max(1, n_threads(self.client))
         size = 1
         while size * 2 * threads * (1 if size < _FEWEST_BLOCKS else _TASKS_OF_A_THREAD) <= len(blocks):
             size *= 2

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, ClassVar
 
@@ -11,6 +13,7 @@ from sklearn.utils._param_validation import StrOptions
 from partwise.contract.batches import BatchModel
 from partwise.contract.declaration import Candidate, Declaration
 from partwise.contract.estimator import AT_LEAST_0, AT_LEAST_1, COMMON_CONSTRAINTS, POSITIVE
+from partwise.contract.seeds import read_seeds, seed_counts, seeded_names
 from partwise.core.data import CountMatrix, SparseData
 from partwise.core.stopping import Rule, SmallChange, Threshold
 from partwise.core.validation import positive_each
@@ -69,6 +72,15 @@ class GammaPoissonNMF(BatchModel, GammaActivations):
         MCEM, 1 and 0 for SAEM, 3 and 2 for batches.
     init
         None: as the algorithm asks (for MCEM the deterministic start of Eq. 51); or an array, components x features.
+    seeds
+        Features that some parts are known to hold: a mapping such as ``{"tax": ["tax", "budget"]}``, or a .csv or .tsv
+        file with the columns ``part`` and ``feature``. Seeded parts come first, under these names. A seed is a prior on
+        its entry of the dictionary, as if the part had been seen to hold it before. For ``inference="vem"``.
+    seed_weight
+        Strength of the prior: tokens of the seeds of a part, as a share of the tokens of an average part.
+    fixed_parts
+        Parts that are known, parts x features: they are the first parts of the model, up to their size, and the other
+        parts are free. For ``inference="vem"``, and without seeds.
     n_starts
         Starts that ``"thorough"`` tries.
     batch_size
@@ -141,6 +153,9 @@ class GammaPoissonNMF(BatchModel, GammaActivations):
         "draws_per_iter": [AT_LEAST_1, None],
         "burn_in_per_iter": [AT_LEAST_0, None],
         "init": ["array-like", None],
+        "seeds": [Mapping, str, os.PathLike, None],
+        "seed_weight": [POSITIVE],
+        "fixed_parts": ["array-like", None],
         "n_starts": [AT_LEAST_1],
         "batch_size": [AT_LEAST_1],
     }
@@ -153,6 +168,9 @@ class GammaPoissonNMF(BatchModel, GammaActivations):
     draws_per_iter: int | None = None
     burn_in_per_iter: int | None = None
     init: Any = None
+    seeds: Any = None
+    seed_weight: float = 0.1
+    fixed_parts: Any = None
     n_starts: int = 5
     batch_size: int = 256
     max_iter: int | None = None
@@ -202,12 +220,29 @@ class GammaPoissonNMF(BatchModel, GammaActivations):
         max_iter = _MAX_ITER.get(self.inference, _MAX_ITER_OF_OTHERS) if self.max_iter is None else self.max_iter
         result = self._run(algorithm, data, max_iter=max_iter, convergence=rule)
         self._store(algorithm.model(result.state))
+        if self.seeds is not None:
+            self.component_names_ = seeded_names(read_seeds(self.seeds), self.n_components_)
 
     def _batchable(self, algorithm: Any) -> Any:
         if self.inference not in _OF_BATCHES or (self.inference == "online" and isinstance(self.shape, str)):
             how = "" if self.inference not in _OF_BATCHES else " with shape='estimate'"
             raise InvalidInputError(f"inference={self.inference!r}{how} does not take batch: use inference='vem'.")
         return algorithm
+
+    def _fixed(self, n_features: int) -> Floats:
+        """Shares of the features in the parts that are fixed, features x parts."""
+        if self.inference != "vem" or self.seeds is not None:
+            raise InvalidInputError("fixed_parts are for inference='vem' without seeds: change these.")
+        given = np.asarray(self.fixed_parts, dtype=np.float64)
+        most = int(self.n_components)
+        if given.ndim != 2 or given.shape[1] != n_features or len(given) > most:
+            raise InvalidInputError(
+                f"fixed_parts has shape {given.shape}: give at most {most} parts (n_components) x {n_features}."
+            )
+        totals = given.sum(axis=1)
+        if not np.all(np.isfinite(given)) or np.any(given < 0) or np.any(totals <= 0):
+            raise InvalidInputError("fixed_parts must be nonnegative, with something in every part: correct it.")
+        return np.ascontiguousarray((given / totals[:, None]).T)
 
     def _settings(self, data: SparseData) -> dict[str, Any]:
         """What all algorithms are told."""
@@ -223,6 +258,12 @@ class GammaPoissonNMF(BatchModel, GammaActivations):
 
     def _algorithm(self, data: SparseData, tol: float) -> GammaPoissonAlgorithm:
         settings = self._settings(data)
+        if self.fixed_parts is not None:
+            settings["fixed"] = self._fixed(data.shape[1])
+        if self.seeds is not None:
+            if self.inference != "vem":
+                raise InvalidInputError(f"seeds are for inference='vem', not for {self.inference!r}: use that.")
+            settings["seeds"] = seed_counts(read_seeds(self.seeds), self.seed_weight, self.n_components, data)
         if self.inference == "thorough":
             return Thorough(**settings, n_starts=self.n_starts, tol=tol, n_jobs=self.n_jobs)
         if self.inference == "vem":

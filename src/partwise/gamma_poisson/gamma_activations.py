@@ -82,6 +82,8 @@ class GammaActivations(CountModel):
         ndarray
             Samples x components.
         """
+        if self.selects_parts:
+            return self.presence(X).std
         return np.asarray(self.sample_posterior(X, N_DRAWS).std(axis=0))
 
     def log_likelihood(

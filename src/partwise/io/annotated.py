@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import errno
+import functools
 import io
 import json
 import math
 import os
+import shutil
 import subprocess
 import sys
 import warnings
@@ -28,6 +31,7 @@ from partwise.io.table import Labels, Table, label_array
 from partwise.io.writing_tables import checked_labels
 
 _PROCESS = "partwise.io.annotated_process"
+_IN_MEMORY = 2**28
 Names = Mapping[str, Sequence[str] | Labels | None]
 """``row_labels`` and ``column_labels``."""
 ACTIVATIONS_KEY, DICTIONARY_KEY, METADATA_KEY = "X_partwise", "partwise", "partwise"
@@ -165,7 +169,27 @@ def write_h5ad(
             data.varm[DICTIONARY_KEY] = results["dictionary"]
         if metadata is not None:
             data.uns[METADATA_KEY] = _storable(metadata)
-        write_atomically(path, data.write_h5ad)
+        write_atomically(path, functools.partial(_write_hdf5, anndata, data))
+
+
+def _write_hdf5(anndata: Any, data: Any, aside: Path) -> None:
+    """Write a file so that a full disk is an error: HDF5 crashes the process after a write that failed.
+
+    What is small is put together in memory; what is large needs a disk with enough room.
+    """
+    import h5py
+
+    size = data.__sizeof__()
+    if size <= _IN_MEMORY:
+        data.strings_to_categoricals()
+        with h5py.File(aside.name, "w", driver="core", backing_store=False, block_size=2**20) as file:
+            anndata.io.write_elem(file, "/", data)
+            file.flush()
+            aside.write_bytes(file.id.get_file_image())
+        return
+    if shutil.disk_usage(aside.parent).free < size * 1.1:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    data.write_h5ad(aside)
 
 
 def _new(anndata: Any, matrix: Any, results: Mapping[str, Any], names: Names) -> Any:

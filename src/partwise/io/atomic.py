@@ -5,13 +5,22 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import secrets
+import re
+import shutil
 import stat
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-_TEMPORARY_PREFIX = ".partwise-"
-_KEPT_NAME_LENGTH = 80
+from partwise.io.leftovers import sweep, temporary_name
+
+# Bytes of a name, of which file systems allow 255, that the temporary name keeps for the suffix.
+_KEPT_NAME_LENGTH = 40
+# Libraries written in other languages put the system's number into their text.
+_NUMBER_IN_TEXT = re.compile(r"(?:os error|errno =|Errno|code:) (\d+)")
+_NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})
+_OF_THE_DISK = _NO_ROOM | {errno.EIO, errno.EFBIG, errno.EROFS}
+# A disk with less free space than this is full.
+_PAGE = 4096
 
 
 @contextlib.contextmanager
@@ -55,9 +64,15 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
     try:
         yield aside
         _settle(aside, target, mode)
+    except Exception as error:
+        # Before the file is removed, which makes room.
+        of_the_disk = disk_error(error, target)
+        _remove(aside)
+        if of_the_disk is None:
+            raise
+        raise of_the_disk from error
     except BaseException:
-        with contextlib.suppress(OSError):
-            aside.unlink()
+        _remove(aside)
         raise
 
 
@@ -100,7 +115,8 @@ def _existing_mode(target: Path) -> int | None:
 
 def _reserve(target: Path) -> Path:
     """Create the empty temporary file, with the permissions that the process gives to new files."""
-    aside = target.parent / f"{_TEMPORARY_PREFIX}{secrets.token_hex(8)}-{target.name[-_KEPT_NAME_LENGTH:]}"
+    aside = target.parent / f".{temporary_name()}-{target.name[-_KEPT_NAME_LENGTH:]}"
+    sweep(target.parent)
     try:
         os.close(os.open(aside, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
     except OSError as error:
@@ -128,6 +144,34 @@ def _flush(path: Path, flags: int) -> None:
         os.close(descriptor)
 
 
+def _remove(aside: Path) -> None:
+    with contextlib.suppress(OSError):
+        aside.unlink()
+
+
+def disk_error(error: Exception, target: Path) -> OSError | None:
+    """What to say of an error if the disk is to blame, whatever class the writing library raised; None if it is not.
+
+    Parameters
+    ----------
+    error
+        Raised while ``target`` was written; what was written is still there.
+    target
+        The file or folder.
+    """
+    number = getattr(error, "errno", None)
+    found = _NUMBER_IN_TEXT.search(str(error))
+    if number is None and found:
+        number = int(found[1])
+    if number is None and "Not enough free space" in str(error):
+        number = errno.ENOSPC
+    if number is None and not isinstance(error, ValueError | TypeError):
+        # NumPy may say only that it could not write everything.
+        with contextlib.suppress(OSError):
+            number = errno.ENOSPC if shutil.disk_usage(target.parent).free < _PAGE else None
+    return _explained(OSError(number, os.strerror(number)), target) if number in _OF_THE_DISK else None
+
+
 def _explained(error: OSError, target: Path) -> OSError:
     """The same kind of error with a sentence that says what to do."""
     folder = target.parent
@@ -135,6 +179,8 @@ def _explained(error: OSError, target: Path) -> OSError:
         return type(error)(f"cannot write {target}: there is no directory {folder}; create it first.")
     if isinstance(error, PermissionError) or error.errno == errno.EROFS:
         return type(error)(f"cannot write {target}: no permission to write in {folder}; choose another directory.")
-    if error.errno in {errno.ENOSPC, errno.EDQUOT}:
+    if error.errno in _NO_ROOM:
         return type(error)(f"cannot write {target}: the disk is full; free some space or choose another directory.")
+    if error.errno == errno.ENAMETOOLONG:
+        return type(error)(f"cannot write {target}: the name is too long; give a shorter one.")
     return type(error)(f"cannot write {target}: {error.strerror or error}; choose another file name or directory.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from array import array
 from collections import defaultdict
 from collections.abc import Sequence
@@ -12,7 +13,7 @@ import numpy as np
 
 from partwise.errors import FileFormatError, InvalidInputError
 from partwise.io.reading import ReadOptions
-from partwise.io.source import bad_file, refuse_above
+from partwise.io.source import COUNT_FIRST, bad_file, is_prose, refuse_above
 from partwise.io.sparse import Array, from_coordinates
 from partwise.io.table import Table, label_array, with_labels
 from partwise.io.text_cells import (
@@ -25,6 +26,7 @@ from partwise.io.text_cells import (
 )
 
 _BYTES_PER_LINE = 64
+_SUBSTITUTION = re.compile("[ACGT]>[ACGT]")
 
 
 def read_wide(path: Path, options: ReadOptions) -> Table:
@@ -35,24 +37,35 @@ def read_wide(path: Path, options: ReadOptions) -> Table:
     reader = CellReader(path, delimiter_of(path, options), options.limit)
     if reader.first is None:
         raise bad_file(path, "it is empty", "write a header line and one line for each row")
-    width = len(reader.first[1])
-    names = reader.first[1][int(options.index) :] if options.header else None
+    width, n_labels = len(reader.first[1]), options.label_columns if options.index else 0
+    if n_labels == 1 and width == 1:
+        raise _one_column(path, reader)
+    if n_labels > 1 and width <= n_labels:
+        raise bad_file(path, f"it has {width} columns, all of them labels", "give a smaller label_columns")
+    names = reader.first[1][n_labels:] if options.header else None
     parts: list[Array] = []
     row_names: list[str] = []
     used = 0
     for block in reader.blocks(with_first=not options.header):
         cells = block.cells
-        if options.index:
-            row_names += cells[::width]
-            del cells[::width]
+        if n_labels:
+            row_names += map(_joined, *(cells[at::width] for at in range(n_labels)))
+            for at in range(n_labels):
+                del cells[:: width - at]
         try:
             parts.append(parse_numbers(cells))
         except ValueError as error:
-            raise _not_a_number(path, block, names, width, options) from error
+            raise _not_a_number(path, block, names, width, n_labels) from error
         used += 8 * len(cells)
         refuse_above(options.limit, used, f"{path} (up to line {block.numbers[-1]})")
-    n_columns = width - options.index
+    n_columns = width - n_labels
     values = np.concatenate(parts) if parts else np.zeros(0)
+    if names is not None and names[-1] == "" and np.isnan(values[n_columns - 1 :: n_columns]).all():
+        raise bad_file(
+            path,
+            f"column {width} has neither a name nor a value, because lines end in {reader.delimiter!r}",
+            "remove that from every line",
+        )
     n_rows = len(row_names) if options.index else len(values) // max(n_columns, 1)
     table = Table(
         values.reshape(n_rows, n_columns),
@@ -63,16 +76,39 @@ def read_wide(path: Path, options: ReadOptions) -> Table:
     return with_labels(table, path, options, ())
 
 
-def _not_a_number(
-    path: Path, block: Lines, names: list[str] | None, width: int, options: ReadOptions
-) -> FileFormatError:
+def _one_column(path: Path, reader: CellReader) -> FileFormatError:
+    """The error for a file of which nothing is left besides row labels: most often its delimiter is another one."""
+    text = reader.first[1][0] if reader.first is not None else ""
+    other = next((mark for mark in ";\t|, " if mark in text), None)
+    remedy = "pass index=False if it holds numbers" if other is None else f"pass delimiter={other!r}"
+    if is_prose(text) and other in (",", " "):
+        remedy += f"; if it is raw text, {COUNT_FIRST}"
+    return bad_file(path, f"line 1 has one cell when cut at {reader.delimiter!r}", remedy)
+
+
+def _joined(*labels: str) -> str:
+    """One label of several: a substitution and its context as ``A[C>A]A``, else with spaces between.
+
+    Examples
+    --------
+    >>> _joined("C>A", "TCG"), _joined("liver", "stage 2")
+    ('T[C>A]G', 'liver stage 2')
+    """
+    if len(labels) == 2 and len(labels[1]) == 3 and _SUBSTITUTION.fullmatch(labels[0]) and labels[1][1] == labels[0][0]:
+        return f"{labels[1][0]}[{labels[0]}]{labels[1][2]}"
+    return " ".join(labels)
+
+
+def _not_a_number(path: Path, block: Lines, names: list[str] | None, width: int, n_labels: int) -> FileFormatError:
     """The error for the first bad cell of a block whose row names have been taken away."""
     position = first_that_is_no_number(block.cells)
-    row, column = divmod(position, width - options.index)
-    place = f"line {block.numbers[row]}, column {column + 1 + options.index}"
+    row, column = divmod(position, width - n_labels)
+    place = f"line {block.numbers[row]}, column {column + 1 + n_labels}"
     if names is not None:
         place += f" ({names[column][:40]!r})"
-    hint = " (index=False takes the first column for numbers)" if column == 0 and not options.index else ""
+    hint = " (index=False takes the first column for numbers)" if column == 0 and not n_labels else ""
+    if column == 0 and n_labels:
+        hint = f" (label_columns={n_labels + 1} takes it for a label)"
     return not_a_number(path, place, block.cells[position], hint)
 
 

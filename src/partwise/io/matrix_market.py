@@ -85,6 +85,10 @@ def read_header(path: Path) -> Header:
         sizes = [int(word) for word in line.split() if word.isdigit() and len(word) < 20]
         if len(sizes) != len(line.split()) or len(sizes) != (3 if layout == "coordinate" else 2):
             raise bad_file(path, f"line {number} does not give the size of the matrix", "correct that line")
+        if symmetry != "general" and sizes[0] != sizes[1]:
+            raise bad_file(
+                path, f"line 1 announces a {symmetry} matrix, and it is {sizes[0]} x {sizes[1]}", "write general"
+            )
         entries = sizes[2] if layout == "coordinate" else _dense_entries(sizes[0], sizes[1], symmetry)
         return Header(layout, field, symmetry != "general", (sizes[0], sizes[1]), entries, stream.tell())
 

@@ -5,21 +5,24 @@ from __future__ import annotations
 import importlib
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Literal, cast
 
 from partwise.errors import InvalidInputError
-from partwise.io.source import COUNT_FIRST, bytes_allowed, check_regular
+from partwise.io.source import COUNT_FIRST, bytes_allowed, check_name, check_regular
 from partwise.io.table import Table
 
 Duplicates = Literal["refuse", "sum"]
 LabelSource = str | Path | Sequence[str]
 _LABELS = frozenset(["vocabulary", "row_labels"])
 _TEXT = frozenset(["header", "delimiter"])
+_WIDE = _LABELS | _TEXT | {"index", "label_columns"}
 _TRIPLES = frozenset(["long_columns", "duplicates"])
 _REPEATS = frozenset(["duplicates"])
+_SEPARATORS = {"csv": ",", "tsv": "\t"}
+_TAB_WORDS = {"tab": "\t", "\\t": "\t"}
 _DIRECTORIES = frozenset(["10x", "zarr"])
 
 
@@ -33,6 +36,7 @@ class ReadOptions:
     row_labels: LabelSource | Literal[False] | None = None
     header: bool = True
     index: bool = True
+    label_columns: int = 1
     delimiter: str | None = None
     long_columns: Sequence[str | int] | None = None
     duplicates: Duplicates = "refuse"
@@ -44,7 +48,7 @@ class ReadOptions:
         for option in fields(self):
             value = getattr(self, option.name)
             # Values may be arrays, whose comparison is an array again.
-            same = value is option.default or (isinstance(value, str) and value == option.default)
+            same = value is option.default or (isinstance(value, str | int) and value == option.default)
             if option.name != "limit" and not same:
                 found.add(option.name)
         return found
@@ -56,7 +60,13 @@ class ReadOptions:
         if self.feature_column not in {"name", "id"}:
             raise InvalidInputError(f"feature_column={self.feature_column!r} is unknown; give 'name' or 'id'.")
         if self.delimiter is not None and (len(self.delimiter) != 1 or self.delimiter in '"\r\n'):
-            raise InvalidInputError(f"delimiter={self.delimiter!r} must be one character, and not a quote or line end.")
+            raise InvalidInputError(
+                f"delimiter={self.delimiter!r} must be one character (or 'tab'), and not a quote or line end."
+            )
+        if type(self.label_columns) is not int or self.label_columns < 1:
+            raise InvalidInputError(f"label_columns={self.label_columns!r} must be a whole number from 1 on.")
+        if self.label_columns > 1 and not self.index:
+            raise InvalidInputError("label_columns is for files whose lines start with labels: drop index=False.")
         if self.long_columns is not None and (
             isinstance(self.long_columns, str) or len(self.long_columns) not in {2, 3}
         ):
@@ -98,8 +108,8 @@ FORMATS: tuple[Format, ...] = (
     Format("zarr", "AnnData in zarr", ("*.zarr",), "annotated:read_zarr", frozenset(["layer"])),
     Format("docword", "UCI bag of words", _with_gz("docword.*.txt"), "bags_of_words:read_docword", _LABELS | _REPEATS),
     Format("ldac", "LDA-C", _with_gz("*.ldac", "*.dat"), "bags_of_words:read_ldac", _LABELS | _REPEATS),
-    Format("csv", "wide CSV", _with_gz("*.csv"), "delimited_text:read_wide", _LABELS | _TEXT | {"index"}),
-    Format("tsv", "wide TSV", _with_gz("*.tsv"), "delimited_text:read_wide", _LABELS | _TEXT | {"index"}),
+    Format("csv", "wide CSV", _with_gz("*.csv"), "delimited_text:read_wide", _WIDE),
+    Format("tsv", "wide TSV", _with_gz("*.tsv", "*.txt"), "delimited_text:read_wide", _WIDE),
     Format("long", "long CSV or TSV, by format='long' only", (), "delimited_text:read_long", _TEXT | _TRIPLES),
     Format("parquet", "long Parquet", ("*.parquet",), "parquet:read_parquet", _TRIPLES),
 )
@@ -143,6 +153,7 @@ def read(
     row_labels: LabelSource | Literal[False] | None = None,
     header: bool = True,
     index: bool = True,
+    label_columns: int = 1,
     delimiter: str | None = None,
     long_columns: Sequence[str | int] | None = None,
     duplicates: Duplicates = "refuse",
@@ -167,7 +178,7 @@ def read(
     h5ad, zarr  .h5ad, .zarr                     AnnData: X, or ``layer``
     docword     docword.NAME.txt(.gz)            UCI bag of words; words from vocab.NAME.txt(.gz) beside it
     ldac        .ldac(.gz), .dat(.gz)            LDA-C; terms from NAME.vocab.txt, NAME.vocab or NAME.tokens beside it
-    csv, tsv    .csv(.gz), .tsv(.gz)             wide: the first line names the columns, the first cell of each line the
+    csv, tsv    .csv(.gz), .tsv(.gz), .txt(.gz)  wide: the first line names the columns, the first cell of each line the
                                                  row; an empty cell, NA, NaN or null is missing
     long        any, by ``format="long"``        a line for each row, column and value; absent pairs are zero, an empty
                                                  value is missing; rows and columns in order of first appearance
@@ -193,8 +204,12 @@ def read(
         sequence. False ignores label files beside the data.
     header, index
         Whether the first line names the columns, and (wide only) the first cell of each line names the row.
+    label_columns
+        How many cells at the start of each line name the row (wide only). They are joined: ``C>A`` and ``ACA``, as
+        catalogues of mutations have them, to ``A[C>A]A``, anything else by a space.
     delimiter
-        What separates cells; by default a comma in .csv and a tab in .tsv.
+        What separates cells, a character or "tab"; by default a comma in .csv, a tab in .tsv and .txt, and what
+        ``format`` says if it is "csv" or "tsv".
     long_columns
         Which columns of a long file hold row, column and value: names, or positions from 0. Two columns (row,
         column) let every line count 1. Needed unless the file has exactly three columns.
@@ -243,15 +258,21 @@ def read(
         row_labels=row_labels,
         header=header,
         index=index,
-        delimiter=delimiter,
+        label_columns=label_columns,
+        delimiter=_TAB_WORDS.get(delimiter or "", delimiter),
         long_columns=long_columns,
         duplicates=duplicates,
         feature_column=feature_column,
     )
     options.check()
+    check_name(source)
     if not source.exists():
         raise FileNotFoundError(f"there is no file {source}; check the name.")
     found = find_format(source, format)
+    if (
+        format in _SEPARATORS and options.delimiter is None
+    ):  # a format that is named says how, whatever the file is called
+        options = replace(options, delimiter=_SEPARATORS[format])
     foreign = sorted(options.given() - found.options)
     if foreign:
         able = ", ".join(known.name for known in FORMATS if foreign[0] in known.options)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import gzip
 import io
 import os
@@ -125,12 +126,25 @@ def is_prose(text: str) -> bool:
 
 def check_regular(path: Path) -> None:
     """Raise a clear error unless ``path`` is an ordinary file."""
+    check_name(path)
     if path.is_dir():
         raise bad_file(path, "it is a directory", "give the name of a file inside it")
     if not path.exists():
         raise FileNotFoundError(f"there is no file {path}; check the name.")
     if not path.is_file():
         raise bad_file(path, "it is a device or a pipe", "save the data to an ordinary file first")
+
+
+def check_name(path: Path) -> None:
+    """Raise a clear error for a name that no file can have."""
+    try:
+        path.stat()
+    except FileNotFoundError:
+        return
+    except (OSError, ValueError) as error:  # too long, a null character, or half a character
+        if getattr(error, "errno", None) in {None, errno.ENAMETOOLONG, errno.EILSEQ}:
+            name = str(path)[:40].encode("unicode_escape").decode()
+            raise FileNotFoundError(f"there is no file {name}...: no file can have such a name.") from error
 
 
 @contextlib.contextmanager

@@ -20,10 +20,12 @@ from partwise.io.reading import ReadOptions
 from partwise.io.source import COUNT_FIRST, bad_file, is_prose, text_chunks
 from partwise.io.sparse import Array
 
+# Whole numbers beyond this have gaps in float64; longer texts are no counts at all.
+_LARGEST_EXACT, _LONGEST_WHOLE = 2.0**53, 300
 _LARGEST = np.iinfo(np.int64).max
 _LONE_SIGN = re.compile(rb"[+-](?![0-9])")
 MISSING = frozenset(["", "NA", "N/A", "NaN", "nan", "NAN", "null", "NULL"])
-_DELIMITERS = {".csv": ",", ".tsv": "\t"}
+_DELIMITERS = {".csv": ",", ".tsv": "\t", ".txt": "\t"}
 _BATCH = 2**13
 # Stands for an empty cell; a text that holds it is parsed the other way.
 _NEVER = b"-9223372036854775807"
@@ -141,6 +143,8 @@ def not_a_number(path: Path, place: str, text: str, hint: str = "") -> FileForma
     if is_prose(text):
         return bad_file(path, f"{place} holds {text[:40]!r}…, which looks like raw text", COUNT_FIRST)
     remedy = f"write a number, or leave the cell empty if it is missing{hint}"
+    if is_rounded(text):
+        return bad_file(path, f"{place} holds {text[:40]}, which is above 2^53 and would be rounded", "scale it down")
     return bad_file(path, f"{place} holds {text[:40]!r}, which is no number", remedy)
 
 
@@ -154,10 +158,19 @@ def parse_numbers(cells: list[str]) -> Array:
     if "_" in joined:
         raise ValueError
     try:
-        return np.fromiter(map(float, cells), dtype=np.float64, count=len(cells))
+        found = np.fromiter(map(float, cells), dtype=np.float64, count=len(cells))
     except ValueError:
         numbers = (math.nan if cell in MISSING or cell.strip() in MISSING else float(cell) for cell in cells)
-        return np.fromiter(numbers, dtype=np.float64, count=len(cells))
+        found = np.fromiter(numbers, dtype=np.float64, count=len(cells))
+    if any(is_rounded(cells[at]) for at in np.flatnonzero(np.abs(found) >= _LARGEST_EXACT)):
+        raise ValueError
+    return found
+
+
+def is_rounded(cell: str) -> bool:
+    """Whether a cell holds a whole number, written out, that float64 cannot hold."""
+    text = cell.strip().lstrip("+-")
+    return text.isdecimal() and len(text) < _LONGEST_WHOLE and int(float(text)) != int(text)
 
 
 def _whole_numbers(joined: bytes, count: int) -> Array | None:
@@ -170,7 +183,10 @@ def _whole_numbers(joined: bytes, count: int) -> Array | None:
     if values is None or len(values) != count:
         return None
     numbers = values.astype(np.float64)
-    numbers[values == int(_NEVER)] = math.nan
+    missing = values == int(_NEVER)
+    if np.any((numbers.astype(np.int64) != values) & ~missing):
+        raise ValueError
+    numbers[missing] = math.nan
     return numbers
 
 

@@ -170,6 +170,14 @@ def checked_labels(labels: Sequence[str] | Labels | None, count: int, name: str)
     array = as_labels(range(count) if labels is None else labels)
     if len(array) != count:
         raise InvalidInputError(f"{name} has {len(array)} labels for {count}; give one for each.")
+    try:
+        "".join(array.tolist()).encode()
+    except UnicodeEncodeError:
+        whole = [label.encode("utf-8", "replace").decode() == label for label in array.tolist()]
+        label = array[whole.index(False)] if False in whole else array[0]
+        raise InvalidInputError(
+            f"{name} has the label {str(label)!a}, which holds half a character (a lone surrogate): rename it."
+        ) from None
     return array
 
 

@@ -22,7 +22,6 @@ MOST_TIMES = 30
 """Moments that are told apart; of more, neighbours are taken together."""
 
 _LEVEL = 0.95
-_LEAST = 1e-12
 _DATE = re.compile(r"\d{4}(-\d{2}(-\d{2}([T ].*)?)?)?")
 
 
@@ -169,13 +168,12 @@ def shares_of_groups(made: Floats, groups: Sequence[str], order: Sequence[str] |
         share = rows.sum(axis=0) / total
         shares[at] = share
         if len(rows) > 1:
-            left = np.maximum(total - totals, 1e-300)[:, None]
-            others = logit(np.clip((rows.sum(axis=0) - rows) / left, _LEAST, 1 - _LEAST))
-            error = np.sqrt((len(rows) - 1) * others.var(axis=0))
-            centre = logit(np.clip(share, _LEAST, 1 - _LEAST))
-            reach = student.ppf((1 + _LEVEL) / 2, len(rows) - 1) * error
-            low[at], high[at] = expit(centre - reach), expit(centre + reach)
-            low[at][share <= 0], high[at][share <= 0] = 0.0, 0.0
+            # Half a token more of each kind, as a part that one sample alone has would have no share without it.
+            sums = rows.sum(axis=0)
+            others = logit((sums - rows + 0.5) / (total - totals + 1.0)[:, None])
+            reach = student.ppf((1 + _LEVEL) / 2, len(rows) - 1) * np.sqrt((len(rows) - 1) * others.var(axis=0))
+            centre = logit((sums + 0.5) / (total + 1.0))
+            low[at], high[at] = np.minimum(expit(centre - reach), share), np.maximum(expit(centre + reach), share)
     return PartShares(labels, counts, shares, low, high)
 
 

@@ -11,7 +11,7 @@ from sklearn.utils._param_validation import StrOptions
 from partwise.contract.counts import CountModel
 from partwise.contract.declaration import Candidate, Declaration
 from partwise.contract.estimator import COMMON_CONSTRAINTS, POSITIVE
-from partwise.contract.heldout import SMOOTHING, Background, HiddenCells, ThinnedCounts
+from partwise.contract.heldout import SMOOTHING, Background, HiddenCells, ThinnedCounts, count_cell_rows
 from partwise.contract.model_file import check_array_is
 from partwise.core.data import CountMatrix
 from partwise.core.stopping import small_change
@@ -154,7 +154,11 @@ class NegativeBinomialNMF(CountModel):
             What was held out of the training data, to which this model was fitted.
         """
         if isinstance(held_out, HiddenCells):
-            return super().held_out_log_likelihood(held_out)
+            if held_out.counts is None:
+                return super().held_out_log_likelihood(held_out)
+            place = {"feature": held_out.columns, "sample": held_out.rows}.get(str(self.dispersion), np.zeros(1, int))
+            own = self.size_[place]
+            return count_cell_rows(self, held_out, lambda counts, rates: log_probabilities(counts, rates, own))
         n_rows, background = self.activations_.shape[0], Background.of(held_out.train)
         by_row = self.dispersion == "sample"
         found = np.empty(n_rows)

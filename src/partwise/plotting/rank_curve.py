@@ -75,6 +75,7 @@ def plot_rank_selection(
         look: dict[str, Any] = {"color": COLOURS[position % len(COLOURS)], "marker": _MARKERS[position % len(_MARKERS)]}
         look |= {"markersize": 5, "linewidth": 1.3, "capsize": 3, "label": shortened(name) or None}
         ax.errorbar(places[rows], means[rows], yerr=2.0 * errors[rows], **look)
+    _show_the_contest(ax, means, errors, models)
     row = _marked(ranks, means, models, chosen)
     ax.plot(places[row], means[row], "o", markersize=14, mfc="none", mec=GREY, mew=1.5)
     if ranks.max() > _MANY:
@@ -83,6 +84,16 @@ def plot_rank_selection(
     ax.set_xticks(ticks, [str(tick) for tick in ticks], fontsize=8 if len(ticks) > _MANY else None)
     ax.set_xticks([], minor=True)
     return finish_axes(ax, "parts", ylabel, title=title, legend_size=8 if any(names) else None)
+
+
+def _show_the_contest(ax: Any, means: Floats, errors: Floats, models: list[str]) -> None:
+    """Let the axis end below the better half of the points and the best of each model: few parts may be far worse."""
+    best = [means[[model == name for model in models]].max() for name in dict.fromkeys(models)]
+    shown = means >= min(np.median(means), *best)
+    low, high = np.min((means - 2 * errors)[shown]), np.max((means + 2 * errors)[shown])
+    if np.min(means) < low - (high - low):
+        margin = 0.08 * (high - low) or 1.0
+        ax.set_ylim(low - margin, high + margin)
 
 
 def _places(ranks: Floats, offsets: Floats) -> Floats:

@@ -226,6 +226,8 @@ class PoissonNMF(BatchModel):
             Samples x components; infinite where a sample's observed cells cannot tell. For activations below one
             expected count, read it as the scale below which nothing would show.
         """
+        if self.selects_parts:
+            return self.presence(X).std
         data = self.checked_data(X, caller="activation_errors")
         engine, dictionary = self._engine(), self.components_.T
         with self._compiling():

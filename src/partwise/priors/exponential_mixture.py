@@ -1,4 +1,4 @@
-"""Mixtures of exponential distributions on a grid of means."""
+"""Mixtures of exponential distributions."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from partwise.priors.observations import Observations
 
 @dataclass(frozen=True)
 class ExponentialMixture(GridFamily):
-    """Exponential distributions whose means are a grid of constant ratio: any completely monotone density, nearly.
+    """Mixtures of exponential distributions: any completely monotone density.
 
     Parameters
     ----------
     ratio
-        Of neighbouring means.
+        Of neighbouring means of the first grid.
     """
 
     name: ClassVar[str] = "exponential-mixture"

@@ -1,4 +1,4 @@
-"""Mixtures of gamma distributions on a grid of shapes and means."""
+"""Mixtures of gamma distributions of given shapes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from partwise.priors.observations import Observations
 
 @dataclass(frozen=True)
 class GammaMixtureFamily(GridFamily):
-    """Gamma distributions of several shapes, each with a grid of means as fine as the shape is narrow.
+    """Mixtures of gamma distributions of several shapes; the first grid of means is as fine as the shape is narrow.
 
     Parameters
     ----------

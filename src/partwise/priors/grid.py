@@ -1,4 +1,4 @@
-"""Families whose components lie on a grid and whose weights are fitted."""
+"""Families of mixtures: a first grid of components where the data are, and the search for the best from there."""
 
 from __future__ import annotations
 
@@ -64,10 +64,9 @@ class Grid(NamedTuple):
         """All these and one between neighbours, as a mixture of equal weights."""
         ratios = self.means[1:] / np.maximum(self.means[:-1], 1e-300)
         near = np.flatnonzero((self.shapes[1:] == self.shapes[:-1]) & (ratios < np.exp(1.5 * self.reach[1:])))
-        between = self.means[near] * np.sqrt(ratios[near])
-        shapes, means = np.append(self.shapes, self.shapes[near]), np.append(self.means, between)
-        order = np.lexsort((means, shapes))
-        return GammaMixture(np.ones(means.size), shapes[order], means[order])
+        even = GammaMixture(np.ones(self.means.size), self.shapes, self.means)
+        finer = extended(even, self.shapes[near], self.means[near] * np.sqrt(ratios[near]))
+        return GammaMixture(np.ones(finer.means.size), finer.shapes, finer.means)
 
     def beyond(self, prior: GammaMixture) -> NDArray[np.bool_]:
         """Those that no component of a prior does the work of."""
@@ -143,11 +142,10 @@ class GridFamily(MixtureFamily):
             if excess <= tol or stuck > _MOST_STUCK:
                 break
             close = 0.5 * close if close > 0 else 0.5 * _CLOSE
-            places = [
-                np.exp(logs if shape == np.inf else np.maximum(logs, floor))
-                for shape, (_, logs) in zip(shapes, suprema, strict=True)
-            ]
-            prior = weighted(data, extended(prior, shapes, places), tol).support
+            found = np.repeat(shapes, [places.size for _, places in suprema])
+            places = np.concatenate([places for _, places in suprema])
+            places = np.exp(np.where(np.isinf(found), places, np.maximum(places, floor)))
+            prior = weighted(data, extended(prior, found, places), tol).support
         return chosen, best
 
     def _grid_for(self, data: Observations, start: GammaMixture | None) -> GammaMixture:
@@ -157,9 +155,7 @@ class GridFamily(MixtureFamily):
         new = grid.beyond(start)
         if not new.any() or start.weights.size + new.sum() > _MOST_POINTS:
             return start
-        shapes, means = np.append(start.shapes, grid.shapes[new]), np.append(start.means, grid.means[new])
-        order = np.lexsort((means, shapes))
-        return GammaMixture(np.append(start.weights, np.zeros(new.sum()))[order], shapes[order], means[order])
+        return extended(start, grid.shapes[new], grid.means[new])
 
 
 def rate_range(data: Observations) -> tuple[float, float]:

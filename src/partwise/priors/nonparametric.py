@@ -40,8 +40,9 @@ class Nonparametric(GridFamily):
         kept = np.argsort(points, kind="stable")
         if kept.size > _MOST_CELLS:
             kept = kept[np.linspace(0, kept.size - 1, _MOST_CELLS).astype(np.intp)]
-        # The overall rate is the whole answer for counts that vary no more than Poisson counts.
-        overall = np.full(int(data.total_count > 0), data.overall_rate)
+        # The overall rate is the whole answer for counts that vary no more than Poisson counts. It is never quite 0, so
+        # that positive counts of a later fit are possible.
+        overall = np.array([data.overall_rate])
         return Grid.joined(
             [
                 (np.inf, points[kept], widths[kept]),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from partwise.priors.base import Floats
@@ -50,13 +48,11 @@ def weighted(data: Observations, prior: GammaMixture, tol: float) -> GammaMixtur
     return GammaMixture(weights, prior.shapes, prior.means)
 
 
-def extended(prior: GammaMixture, shapes: Sequence[float], means: Sequence[Floats]) -> GammaMixture:
-    """The mixture with further components of weight 0, for each shape some means."""
-    all_shapes = np.concatenate((prior.shapes, *(np.full(new.size, a) for a, new in zip(shapes, means, strict=True))))
-    all_means = np.concatenate((prior.means, *means))
+def extended(prior: GammaMixture, shapes: Floats, means: Floats) -> GammaMixture:
+    """The mixture with further components of weight 0, in the order of shapes and then of means."""
+    all_shapes, all_means = np.append(prior.shapes, shapes), np.append(prior.means, means)
     order = np.lexsort((all_means, all_shapes))
-    weights = np.append(prior.weights, np.zeros(all_means.size - prior.means.size))
-    return GammaMixture(weights[order], all_shapes[order], all_means[order])
+    return GammaMixture(np.append(prior.weights, np.zeros(means.size))[order], all_shapes[order], all_means[order])
 
 
 def merged(data: Observations, prior: GammaMixture, close: float) -> GammaMixture:

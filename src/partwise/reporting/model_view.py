@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -74,8 +75,8 @@ class ModelView:
         return self.model.declares.signed
 
     @classmethod
-    def of(cls, model: FactorizationEstimator, X: Any) -> ModelView:
-        """Look at a model and, perhaps, data."""
+    def of(cls, model: FactorizationEstimator, X: Any, feature_names: Any = None) -> ModelView:
+        """Look at a model and, perhaps, data; features go by given names where these are given."""
         check_is_fitted(model, "components_")
         data = None if X is None else model.checked_data(X, caller="report")
         activations = model.kept_activations if X is None else model.transform(X)
@@ -83,8 +84,11 @@ class ModelView:
         weights = model.part_weights(activations)
         order = [int(k) for k in np.argsort(-weights, kind="stable")[:MOST_PARTS]]
         samples = None if data is None else data.row_labels
-        labels = model.part_labels(), model.feature_labels()
-        return cls(model, data, activations, shares, weights, order, *labels, samples)
+        named = model if feature_names is None else copy.copy(model).name_features(feature_names)
+        # Parts without a name are called by their distinctive features, if these have names themselves.
+        wordless = named.known_features is None or model.declares.signed or model.known_parts is not None
+        names = named.part_labels() if wordless else named.automatic_part_names()
+        return cls(model, data, activations, shares, weights, order, names, named.feature_labels(), samples)
 
 
 class Fact(NamedTuple):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import hashlib
 import html
 import os
@@ -11,19 +12,25 @@ from importlib import resources
 from string import Template
 from typing import Any
 
+from sklearn.pipeline import Pipeline
+
 from partwise._version import __version__
+from partwise.core.coerce import as_table
 from partwise.core.keys import RandomState
-from partwise.errors import InvalidInputError
 from partwise.io.atomic import write_atomically
-from partwise.plotting import top_features
-from partwise.plotting.order import checked_groups
+from partwise.io.table import Table
+from partwise.metrics.relevance import ranked
+from partwise.reporting.alerts import alerts
 from partwise.reporting.diagnostics import deviance_explained, diagnostics_section
 from partwise.reporting.encoding import embedded_json, visible
+from partwise.reporting.known import Known
 from partwise.reporting.model_view import Fact, ModelView, citations, details, headline
 from partwise.reporting.parts import parts_section
 from partwise.reporting.samples import samples_section
+from partwise.reporting.trends import trends_section
 
-SCRIPTS = ("dom.js", "chart.js", "parts.js", "structure.js", "samples.js", "diagnostics.js", "start.js")
+_PIECES = ("dom", "chart", "names", "map", "trends", "parts", "structure", "samples", "diagnostics", "start")
+SCRIPTS = tuple(f"{piece}.js" for piece in _PIECES)
 """Pieces of the script, in their order."""
 
 _FEATURES_WITHOUT_SCRIPT = 10
@@ -36,6 +43,9 @@ def report(
     output: str | os.PathLike[str] | None = None,
     title: str | None = None,
     groups: Sequence[Any] | None = None,
+    times: Sequence[Any] | None = None,
+    texts: Sequence[str] | None = None,
+    feature_names: Any = None,
     image_shape: tuple[int, int] | None = None,
     random_state: RandomState = 0,
 ) -> str:
@@ -47,16 +57,23 @@ def report(
     Parameters
     ----------
     model
-        Any fitted estimator.
+        Any fitted estimator, or a fitted pipeline of scikit-learn that ends in one.
     X
         Data to show the model on, best those of the fit; without them the page has parts and the trace, and samples
-        only where the model keeps their activations.
+        only where the model keeps their activations. For a pipeline, what it was fitted to.
     output
         File to write, whole or not at all; by default none.
     title
         Of the page; by default the name of the model.
     groups
-        The group of each sample: the structure plot is sorted by it.
+        The group of each sample: the structure plot is sorted by it, and parts are shown by group. By default the
+        metadata ``group`` of X.
+    times
+        The time of each sample, numbers or ISO dates: parts are shown over time. By default the metadata ``time`` of X.
+    texts
+        The text of each sample, shown with the parts that it is typical of. By default the metadata ``text`` of X.
+    feature_names
+        Names of the features, where the model has none: one for each, or the fitted ``CountVectorizer`` that made them.
     image_shape
         Height and width, where features are pixels: parts are then also shown as pictures.
     random_state
@@ -75,24 +92,40 @@ def report(
     >>> "<title>Two blocks</title>" in page
     True
     """
-    view = ModelView.of(model, X)
-    if groups is not None and view.shares is None:
-        raise InvalidInputError("groups are those of samples, and there are none: give the data as well.")
-    belongs = None if groups is None or view.shares is None else checked_groups(groups, len(view.shares), "groups")
+    if isinstance(model, Pipeline):
+        model, X, feature_names = _unpiped(model, X, feature_names)
+    view = ModelView.of(model, X, feature_names)
+    known = Known.of(X, None if view.shares is None else len(view.shares), groups=groups, times=times, texts=texts)
     quality = None
     if view.data is not None and view.activations is not None:
         quality = deviance_explained(model, view.data, view.activations)
     content = {
-        "parts": parts_section(view, image_shape),
-        "samples": samples_section(view, quality, belongs),
+        "parts": parts_section(view, image_shape, known.texts),
+        "samples": samples_section(view, quality, known.groups, known.texts),
+        "trends": trends_section(view, known),
         "diagnostics": diagnostics_section(view, X, random_state),
     }
     heading = visible(f"{type(model).__name__} report" if title is None else title)
-    page = _filled(view, heading, content, _facts(headline(view, quality), details(view)))
+    page = _filled(view, heading, content, _facts(alerts(view), headline(view, quality), details(view)))
     if output is not None:
         # A lone surrogate in a label is spelled out by then, so that the page is UTF-8 whatever the labels are.
         write_atomically(output, lambda aside: aside.write_text(page, encoding="utf-8", newline="\n"))
     return page
+
+
+def _unpiped(pipeline: Pipeline, X: Any, names: Any) -> tuple[Any, Any, Any]:
+    """The model of a pipeline, what the steps before it make of X, and the names that these give."""
+    before, model = pipeline[:-1], pipeline[-1]
+    if not len(before):
+        return model, X, names
+    made = None if X is None else before.transform(X)
+    is_text = made is not None and not hasattr(X, "columns") and all(isinstance(one, str) for one in X)
+    if is_text and not isinstance(made, Table):
+        made = as_table(made).with_metadata(text=X)
+    if names is None and model.known_features is None:
+        with contextlib.suppress(AttributeError, NotImplementedError):  # some step cannot name what it makes
+            names = before.get_feature_names_out()
+    return model, made, names
 
 
 def _filled(view: ModelView, heading: str, content: dict[str, Any], facts: dict[str, str]) -> str:
@@ -127,7 +160,8 @@ def _asset(name: str) -> str:
     return (resources.files("partwise.reporting") / "assets" / name).read_text(encoding="utf-8")
 
 
-def _facts(first: list[Fact], rest: list[Fact]) -> dict[str, str]:
+def _facts(bad: list[str], first: list[Fact], rest: list[Fact]) -> dict[str, str]:
+    warned = [f"<p>{html.escape(visible(sentence, 2000))}</p>" for sentence in bad]
     tiles = [
         f'<div class="tile"><dt>{html.escape(fact.name)}</dt><dd>{html.escape(fact.value)}</dd></div>' for fact in first
     ]
@@ -136,14 +170,16 @@ def _facts(first: list[Fact], rest: list[Fact]) -> dict[str, str]:
         f'<tr><th scope="row">{html.escape(fact.name)}</th><td>{html.escape(visible(fact.value, 2000))}</td></tr>'
         for fact in rest
     ]
-    return {"tiles": "\n".join(tiles), "notes": "\n".join(notes), "details": "\n".join(rows)}
+    told = f'<div class="alert" role="note" aria-label="Read this first">{"".join(warned)}</div>' if warned else ""
+    return {"alerts": told, "tiles": "\n".join(tiles), "notes": "\n".join(notes), "details": "\n".join(rows)}
 
 
 def _plain_parts(view: ModelView) -> str:
-    """The largest features of each part for readers without scripts."""
-    ranked = top_features(view.model, n=_FEATURES_WITHOUT_SCRIPT)
+    """The most distinctive features of each part for readers without scripts."""
+    inside, overall = view.model.feature_importance(), view.model.feature_frequencies(view.activations)
     lines = []
     for k in view.order:
-        words = ", ".join(html.escape(visible(name)) for name, _ in ranked[k])
+        first = ranked(inside[k], overall, _FEATURES_WITHOUT_SCRIPT, "relevance")
+        words = ", ".join(html.escape(visible(view.features[f])) for f, _ in first)
         lines.append(f'<tr><th scope="row">{html.escape(visible(view.names[k]))}</th><td>{words}</td></tr>')
     return "\n".join(lines)

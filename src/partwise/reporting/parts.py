@@ -8,8 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from partwise.errors import InvalidInputError
+from partwise.metrics import coherence, representative_samples
+from partwise.metrics.relevance import BALANCE
 from partwise.reporting.encoding import grey_png, rounded, visible
 from partwise.reporting.model_view import ModelView
+from partwise.reporting.part_map import neighbours
 
 Floats = NDArray[np.float64]
 
@@ -19,13 +22,16 @@ TOP = 30
 MOST_PIXELS = 2_000_000
 """Of all pictures together."""
 
+_TYPICAL = 5
+_LONGEST_TEXT = 1200
+_TEXT_BYTES = 1_500_000
 _STEPS = 20
 _DIGITS = 3  # of relevance
 _KEPT = 6
 
 
-def parts_section(view: ModelView, image_shape: tuple[int, int] | None = None) -> dict[str, Any]:
-    """Names, weights, features and pictures of the parts, largest first.
+def parts_section(view: ModelView, image_shape: tuple[int, int] | None = None, texts: Any = None) -> dict[str, Any]:
+    """Names, weights, features, neighbours, typical samples and pictures of the parts, largest first.
 
     A part lists every feature that is among its first 30 for some λ (in steps of 0.05) of the relevance
     λ log p(f | k) + (1 - λ) log(p(f | k) / p(f)) (Sievert & Shirley 2014); the page sorts them as the slider asks.
@@ -36,6 +42,8 @@ def parts_section(view: ModelView, image_shape: tuple[int, int] | None = None) -
         The model and its data.
     image_shape
         Height and width, where features are pixels.
+    texts
+        The text of each sample, or None.
     """
     inside, overall = view.model.feature_importance(), view.model.feature_frequencies(view.activations)
     inside_words, overall_words = view.model.importance_words
@@ -45,6 +53,11 @@ def parts_section(view: ModelView, image_shape: tuple[int, int] | None = None) -
     active = set(view.model.active_components_.tolist())
     return {
         "names": [visible(view.names[k]) for k in view.order],
+        "numbers": view.order,
+        "balance": BALANCE,
+        **neighbours(view),
+        "coherence": _coherence(view),
+        "typical": _typical(view, texts),
         "weights": rounded(view.weights[view.order]),
         "active": [k in active for k in view.order],
         "total": int(view.model.n_components_),
@@ -76,6 +89,31 @@ def _candidates(inside: Floats, overall: Floats, signed: bool) -> NDArray[np.int
         first = np.lexsort((-log_inside, -relevance))[:TOP]
         found.update(present[first].tolist())
     return np.array(sorted(found), dtype=np.int64)
+
+
+def _coherence(view: ModelView) -> list[float | int | None] | None:
+    if view.data is None or view.is_signed:
+        return None
+    return rounded(coherence(view.model, view.data.to_table())[view.order], 3)
+
+
+def _typical(view: ModelView, texts: Any) -> list[list[dict[str, Any]]] | None:
+    """Samples that show each part best, with their texts as far as these fit."""
+    if view.activations is None or view.is_signed:
+        return None
+    found = representative_samples(view.model, n=_TYPICAL, activations=view.activations)
+    longest = min(_LONGEST_TEXT, _TEXT_BYTES // max(1, _TYPICAL * len(view.order)))
+    return [
+        [
+            {
+                "label": visible(f"sample {row}" if view.samples is None else view.samples[row]),
+                "share": rounded([share])[0],
+                "text": None if texts is None else visible(" ".join(str(texts[row])[: 2 * longest].split()), longest),
+            }
+            for row, share in found[k]
+        ]
+        for k in view.order
+    ]
 
 
 def _images(view: ModelView, shape: tuple[int, int] | None) -> list[str] | None:

@@ -24,16 +24,19 @@ LARGEST_PARTS = 3
 MOST_BARS = 600
 """Samples in the structure plot."""
 
-MOST_COLOURS = 24
-"""Parts in the structure plot; the others are drawn as one."""
+MOST_COLOURS = 8
+"""Parts with a colour of their own in the structure plot; the others are grey unless one of them is chosen."""
 
 _LABEL_BYTES = 2_500_000
 _SHORTEST = 4
+_SEEN = 400
 _PER_MILLE = 1000
 
 
-def samples_section(view: ModelView, quality: Quality | None, groups: list[str] | None) -> dict[str, Any] | None:
-    """Label, total, share explained and largest parts of each sample, by columns; None without activations.
+def samples_section(
+    view: ModelView, quality: Quality | None, groups: list[str] | None, texts: Any = None
+) -> dict[str, Any] | None:
+    """Label, total, share explained, largest parts and text of each sample, by columns; None without activations.
 
     Parameters
     ----------
@@ -43,6 +46,8 @@ def samples_section(view: ModelView, quality: Quality | None, groups: list[str] 
         How well each sample is explained; shown if it is known of all.
     groups
         The group of each sample, or None.
+    texts
+        The text of each sample, or None.
     """
     if view.shares is None:
         return None
@@ -65,6 +70,7 @@ def samples_section(view: ModelView, quality: Quality | None, groups: list[str] 
         "shares": _per_mille(kept),
         "groups": None if names is None else _short_together(names),
         "group_of": None if groups is None else [place[groups[n]] for n in rows],
+        "texts": None if texts is None else _short_together([" ".join(str(texts[n])[:_SEEN].split()) for n in rows]),
         "structure": _structure(view, groups, rows),
     }
 
@@ -89,7 +95,7 @@ def _structure(view: ModelView, groups: list[str] | None, listed: Positions) -> 
     """Shares of evenly spaced samples, grouped, within a group by their largest part; positions are of the list."""
     assert view.shares is not None
     at = np.unique(np.linspace(0, listed.size - 1, min(listed.size, MOST_BARS)).astype(np.int64))
-    shown = view.order[:MOST_COLOURS]
+    shown = view.order
     shares = view.shares[listed[at]][:, shown]
     within = part_order(shares)
     if groups is not None:
@@ -97,6 +103,7 @@ def _structure(view: ModelView, groups: list[str] | None, listed: Positions) -> 
     return {
         "samples": at[within].tolist(),
         "parts": len(shown),
+        "colours": MOST_COLOURS,
         "shares": _per_mille(shares[within]),
         "others": len(shown) < view.model.n_components_,
     }

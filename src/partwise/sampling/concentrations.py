@@ -43,9 +43,11 @@ def exceeding(counts: NDArray[np.integer], size: int | None = None) -> NDArray[n
 
 def tables(generator: np.random.Generator, above: NDArray[np.int64], concentration: Floats) -> Floats:
     """Tables that were opened, of each component."""
-    base = concentration[:, None]
-    drawn = generator.binomial(above, base / (base + np.arange(above.shape[1])))
-    return np.asarray(drawn.sum(axis=1), dtype=np.float64)
+    # Few components have a large count: the others take no draw there.
+    components, sizes = np.nonzero(above)
+    base = concentration[components]
+    drawn = generator.binomial(above[components, sizes], base / (base + sizes))
+    return np.asarray(np.bincount(components, drawn, minlength=concentration.size), dtype=np.float64)
 
 
 def waits(generator: np.random.Generator, above: NDArray[np.int64], concentration: Floats) -> Floats:

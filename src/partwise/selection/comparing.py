@@ -5,13 +5,11 @@ from __future__ import annotations
 import operator
 import os
 import sys
-import warnings
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 
 from partwise._version import __version__
 from partwise.contract.declaration import Candidate
@@ -21,20 +19,16 @@ from partwise.core.keys import Key, RandomState, key_from
 from partwise.core.progress import compiling_notice
 from partwise.engines import resolve_engine
 from partwise.errors import InvalidInputError
-from partwise.io.table import Table
-from partwise.selection.candidates import candidates_of, chosen_candidates, default_ranks, too_large_for
+from partwise.selection.candidates import chosen_candidates, too_large_for
 from partwise.selection.comparison import Comparison
-from partwise.selection.dispersion import Dispersion, dispersion_test
 from partwise.selection.fitting import Fitting
+from partwise.selection.noise import found_noise
 from partwise.selection.records import Evidence, Fit, NewRows, TaskRecords, check_identity, stored_identity
 from partwise.selection.search import Limits, Search
 from partwise.selection.standings import RULES, Choice
 
 _RESAMPLINGS = 100
 _FEWEST_SENT = 8
-# Noise is measured around a fit of the simplest model to so many rows, with so many parts at most.
-_NOISE_ROWS, _NOISE_PARTS = 1500, 40
-_LEAST_SIZE = 0.01
 
 
 def compare(
@@ -56,10 +50,10 @@ def compare(
 ) -> Comparison:
     """Which model, and how many parts? Fit the candidates, score them on data that they have not seen, recommend one.
 
-    Of counts a fifth of the tokens is held out, cell by cell: at random where Poisson noise explains how much counts
-    vary, by beta-binomial thinning where they vary more. Of bits a fifth of the cells is. Each restart has another
-    fifth and another seed, the same for all models, so that differences are paired row by row. Every model is scored by
-    the likelihood of its own noise.
+    Of counts a fifth of the tokens is held out at random where Poisson noise explains how much counts vary. Where they
+    vary more a fifth of the cells is, or, of large data, of the tokens by beta-binomial thinning. Of bits a fifth of
+    the cells is. Each restart has another fifth and another seed, the same for all models, so that differences are
+    paired row by row. Every model is scored by the likelihood of its own noise.
 
     Parameters
     ----------
@@ -116,57 +110,43 @@ def compare(
     >>> model.components_.shape
     (3, 30)
     """
-    _check_one_of("rule", rule, RULES)
-    _check_one_of("effort", effort, ("quick", "full"))
-    for name, limit in (("n_restarts", n_restarts), ("max_fits", max_fits), ("max_seconds", max_seconds)):
-        if limit is not None and not (limit > 0 if name == "max_seconds" else limit >= 1):
-            raise InvalidInputError(
-                f"{name} must be {'positive' if name == 'max_seconds' else 'at least 1'}, got {limit}."
-            )
-    tried = _checked_ranks(ranks)
-    limits = Limits(max_fits, max_seconds)
+    _check_settings(rule, effort, n_restarts, max_fits, max_seconds)
+    tried, limits = _checked_ranks(ranks), Limits(max_fits, max_seconds)
     data = _checked_data(X, kind)
-    chosen = chosen_candidates(
-        models, "counts" if isinstance(data, CountMatrix) else "bits", missing=bool(data.n_missing)
-    )
+    kind = "counts" if isinstance(data, CountMatrix) else "bits"
+    chosen = chosen_candidates(models, kind, missing=bool(data.n_missing))
     skipped = too_large_for(chosen, data.shape) if models is None else {}
     candidates = {candidate.name: candidate for candidate in chosen if candidate.name not in skipped}
     folder = None if output is None else Path(output)
     key = _key(random_state, folder)
     with compiling_notice(progress):
-        noise = _noise(data, key) if isinstance(data, CountMatrix) else None
-    size = np.inf if noise is None or noise.poisson else max(noise.size, _LEAST_SIZE)
+        noise, size = found_noise(data, key) if isinstance(data, CountMatrix) else (None, np.inf)
     if folder is not None:
         check_identity(folder, {**_identity(data, candidates, key), "size of the noise": repr(float(size))})
     fits, fresh = TaskRecords(Fit, folder, "fits"), TaskRecords(NewRows, folder, "new_rows")
-    evidence = TaskRecords(Evidence, folder, "evidence")
+    kept = fits, fresh, TaskRecords(Evidence, folder, "evidence")
     shown = sys.stderr is not None and sys.stderr.isatty() if progress is None else progress
     with compiling_notice(progress):
         work, at_a_time = _work_on(resolve_engine(engine, n_jobs), data, candidates, key, size, effort == "full")
-        search = Search(work, fits, fresh, evidence, limits=limits, at_a_time=at_a_time, shown=shown)
+        search = Search(work, *kept, limits=limits, at_a_time=at_a_time, shown=shown)
         try:
             standings = search.run(tried, int(n_restarts), full=effort == "full")
         finally:
             work.end()
-    recommended = standings.recommended(rule)
-    again = standings.resampled(key, _RESAMPLINGS, rule)
-    done = set(search.done)
+    recommended, again = standings.recommended(rule), standings.resampled(key, _RESAMPLINGS, rule)
     return Comparison(
         recommended=recommended,
         choice=recommended,
         rule=rule,
         rank_share=float(np.mean([choice.rank == recommended.rank for choice in again])),
         model_share=float(np.mean([choice == recommended for choice in again])),
-        fits={task: fit for task, fit in fits.records.items() if ("fit", task) in done},
-        new_rows={task.model: found for task, found in fresh.records.items() if ("new rows", task) in done},
-        evidence={
-            Choice(task.model, task.rank): found
-            for task, found in sorted(evidence.records.items())
-            if ("evidence", task) in done
-        },
+        fits=search.found("fit"),
+        new_rows={task.model: found for task, found in search.found("new rows").items()},
+        evidence={Choice(task.model, task.rank): found for task, found in search.found("evidence").items()},
         left_out={**skipped, **search.left_out},
         unit=work.unit,
         noise=noise,
+        hidden_cells=work.hides_cells,
         n_fits=len(search.done),
         stopped=search.stopped,
         standings=standings,
@@ -175,22 +155,15 @@ def compare(
     )
 
 
-def _check_one_of(name: str, value: str, allowed: Iterable[str]) -> None:
-    if value not in allowed:
-        raise InvalidInputError(f"{name} must be one of {', '.join(allowed)}, got {value!r}.")
-
-
-def _noise(data: CountMatrix, key: Key) -> Dispersion:
-    """How counts vary around a fit that has parts to spare: with too few, structure would count as noise."""
-    n_rows = min(data.shape[0], _NOISE_ROWS)
-    rows = np.unique(np.linspace(0, data.shape[0] - 1, n_rows).astype(np.int64))
-    missing = data.missing_matrix()[rows] if data.n_missing else None
-    table = Table(data.to_scipy()[rows], None, data.column_labels, missing)
-    rank = min(default_ranks(table.shape)[-1], _NOISE_PARTS)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        model = candidates_of("counts")[0].build(rank, key.seed % 2**32, progress=False).fit(table)
-    return dispersion_test(model, table)
+def _check_settings(rule: str, effort: str, n_restarts: int, max_fits: int | None, max_seconds: float | None) -> None:
+    for name, value, allowed in (("rule", rule, tuple(RULES)), ("effort", effort, ("quick", "full"))):
+        if value not in allowed:
+            raise InvalidInputError(f"{name} must be one of {', '.join(allowed)}, got {value!r}.")
+    for name, limit in (("n_restarts", n_restarts), ("max_fits", max_fits)):
+        if limit is not None and limit < 1:
+            raise InvalidInputError(f"{name} must be at least 1, got {limit}.")
+    if max_seconds is not None and not max_seconds > 0:
+        raise InvalidInputError(f"max_seconds must be positive, got {max_seconds}.")
 
 
 def _work_on(

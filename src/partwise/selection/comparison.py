@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 
+# Shares of resamples that agree from which confidence is high, and moderate.
+_HIGH, _MODERATE = 0.9, 0.6
+
 
 @dataclass(frozen=True)
 class Row:
@@ -84,6 +87,8 @@ class Comparison:
         What is held out: ``"token"`` or ``"cell"``.
     noise
         How counts vary around their expected values, by which they were split; None for bits.
+    hidden_cells
+        Whether whole cells were held out, rather than tokens of all cells.
     n_fits
         Fits that were begun, in the fixed order; as ``max_fits`` of `compare` it repeats the result.
     stopped
@@ -107,6 +112,7 @@ class Comparison:
     left_out: Mapping[str, str]
     unit: str
     noise: Dispersion | None
+    hidden_cells: bool
     n_fits: int
     stopped: str
     standings: Standings = field(repr=False)
@@ -122,6 +128,13 @@ class Comparison:
     def answers(self) -> dict[str, Choice]:
         """What each rule recommends: best prediction, fewest parts that do as well, most parts that are stable."""
         return {rule: self.standings.recommended(rule) for rule in RULES}
+
+    @property
+    def confidence(self) -> str:
+        """``"high"``, ``"high in the number of parts"``, ``"moderate"`` or ``"low"``: how often resamples agree."""
+        if self.rank_share >= _HIGH:
+            return "high" if self.model_share >= _HIGH else "high in the number of parts"
+        return "moderate" if self.rank_share >= _MODERATE else "low"
 
     def difference(self, one: tuple[str, int], other: tuple[str, int]) -> Difference:
         """How much better one candidate predicts than another, in nats per held-out token or cell.

@@ -37,11 +37,15 @@ class Dispersion:
         Excess of the squared deviations over those of Poisson counts, in standard errors.
     p_value
         Probability of such an excess, or a greater one, under Poisson noise.
+    kept
+        Share of what the test could know that is left after the fit, which follows noise with its parameters. Near 0
+        the fit has as many parameters as there is noise, and the test cannot find any.
     """
 
     size: float
     statistic: float
     p_value: float
+    kept: float = 1.0
 
     @property
     def poisson(self) -> bool:
@@ -128,7 +132,8 @@ def _judged(counts: Floats, means: Floats, leverages: Floats) -> Dispersion:
         above = float(np.sum(weights * (squares - kept * means)))
         inverse = max(above / float(np.sum(weights * kept * np.square(means))), 0.0)
     size = 1.0 / inverse if inverse > 0 else np.inf
-    return Dispersion(size, float(statistic), float(np.clip(tail, 0.0, 1.0)))
+    left = 2.0 * float(np.sum(np.square(kept * means))) / variance
+    return Dispersion(size, float(statistic), float(np.clip(tail, 0.0, 1.0)), left)
 
 
 def _leverages(means: Floats, factor: Floats, other: Floats) -> Floats:

@@ -24,6 +24,8 @@ from partwise.selection.records import Evidence, Fit, NewRows, Task
 N_FOLDS = 5
 """Parts into which tokens, or cells, are cut: one is held out, so train and test are 0.8 and 0.2 of the data."""
 
+# Most cells of counts that are made dense to hide some of them.
+_MOST_CELLS = 4_000_000
 # Document completion splits tokens with chain 0 of the same seed.
 _FIRST_DIVISION = 1000
 Floats = NDArray[np.float64]
@@ -31,8 +33,12 @@ Floats = NDArray[np.float64]
 _ROW_ERROR = 0.3
 
 
-def count_fold(data: CountMatrix, key: Key, restart: int) -> ThinnedCounts:
+def count_fold(data: CountMatrix, key: Key, restart: int, size: float = np.inf) -> ThinnedCounts:
     """One of five disjoint fifths of the tokens is held out; the sixth restart begins with a new division.
+
+    Under Poisson noise each token goes to a fifth at random. A count with negative-binomial noise of size r is the sum
+    of five independent counts of a fifth of its mean, each of size r / 5; given the sum, each takes of what is left a
+    share that is drawn from a beta distribution (beta-binomial thinning).
 
     Parameters
     ----------
@@ -42,55 +48,38 @@ def count_fold(data: CountMatrix, key: Key, restart: int) -> ThinnedCounts:
         Of the divisions.
     restart
         Number of the restart, from 0.
+    size
+        Size r of the noise; infinite = Poisson.
     """
     division, number = divmod(restart, N_FOLDS)
+    key = key.for_chain(_FIRST_DIVISION + division)
+    generator = key.for_stage("over-dispersed").generator()
     held = rest = data
     for fold in range(number + 1):
-        held, rest = split_tokens(rest, key.for_chain(_FIRST_DIVISION + division).at(fold), 1.0 / (N_FOLDS - fold))
-    return _thinned(data, held, np.inf)
-
-
-def _thinned(data: CountMatrix, held: CountMatrix, noise: float) -> ThinnedCounts:
+        left = N_FOLDS - fold
+        if np.isinf(size):
+            held, rest = split_tokens(rest, key.at(fold), 1.0 / left)
+        else:
+            counts = rest.values.astype(np.int64)
+            share = generator.beta(size / N_FOLDS, (left - 1) * size / N_FOLDS, size=counts.size) if left > 1 else 1.0
+            held = data.with_values(generator.binomial(counts, share))
+            rest = data.with_values(counts - held.values)
     held_out = sp.csr_array(held.to_scipy().astype(np.int64))
     held_out.eliminate_zeros()
     train = sp.csr_array(data.to_scipy().astype(np.int64) - held_out)
     train.eliminate_zeros()
     missing = data.missing_matrix() if data.n_missing else None
     table = Table(train, data.row_labels, data.column_labels, missing, "training counts")
-    return ThinnedCounts(table, held_out, 1.0 / (N_FOLDS - 1.0), noise)
+    return ThinnedCounts(table, held_out, 1.0 / (N_FOLDS - 1.0), size)
 
 
-def over_dispersed_fold(data: CountMatrix, key: Key, restart: int, size: float) -> ThinnedCounts:
-    """The same for counts with negative-binomial noise: beta-binomial thinning makes fifths that are independent.
-
-    A count of size r is the sum of five counts of a fifth of its mean, each of size r / 5. Given the sum, each takes of
-    what is left a share that is drawn from a beta distribution.
-
-    Parameters
-    ----------
-    data, key, restart
-        As for `count_fold`.
-    size
-        Size r of the noise.
-    """
-    division, number = divmod(restart, N_FOLDS)
-    generator = key.for_chain(_FIRST_DIVISION + division).for_stage("over-dispersed").generator()
-    rest = held = data.values.astype(np.int64)
-    for fold in range(number + 1):
-        after = N_FOLDS - 1 - fold
-        share = generator.beta(size / N_FOLDS, after * size / N_FOLDS, size=rest.size) if after else 1.0
-        held = generator.binomial(rest, share)
-        rest = rest - held
-    return _thinned(data, data.with_values(held), size)
-
-
-def bit_fold(data: BinaryMatrix, key: Key, restart: int) -> HiddenCells:
+def cell_fold(data: CountMatrix | BinaryMatrix, key: Key, restart: int) -> HiddenCells:
     """One of five disjoint fifths of the observed cells is held out; the sixth restart begins with a new division.
 
     Parameters
     ----------
     data
-        All bits.
+        All counts or bits.
     key
         Of the divisions.
     restart
@@ -100,12 +89,13 @@ def bit_fold(data: BinaryMatrix, key: Key, restart: int) -> HiddenCells:
     generator = key.for_chain(division).for_stage("cells").generator()
     hidden = generator.integers(0, N_FOLDS, size=data.shape, dtype=np.int8) == number
     missing = data.missing_matrix().toarray()
-    bits = data.to_scipy().toarray().astype(bool)
+    values = data.to_scipy().toarray().astype(np.int64)
     rows, columns = np.nonzero(hidden & ~missing)
-    train = sp.csr_array((bits & ~hidden).astype(np.int8))
-    pattern = sp.csr_array(missing | hidden)
-    table = Table(train, data.row_labels, data.column_labels, pattern, "training bits")
-    return HiddenCells(table, rows.astype(np.int64), columns.astype(np.int64), bits[rows, columns])
+    train = sp.csr_array(np.where(hidden, 0, values))
+    table = Table(train, data.row_labels, data.column_labels, sp.csr_array(missing | hidden), "training data")
+    held = values[rows, columns]
+    counts = held.astype(np.float64) if isinstance(data, CountMatrix) else None
+    return HiddenCells(table, rows.astype(np.int64), columns.astype(np.int64), held > 0, counts)
 
 
 def new_rows(n_rows: int, key: Key) -> NDArray[np.bool_]:
@@ -167,13 +157,21 @@ class Fitting:
         with self._lock:
             if restart not in self._folds:
                 data = self.data
-                if not isinstance(data, CountMatrix):
-                    self._folds[restart] = bit_fold(data, self.key, restart)
-                elif np.isinf(self.size):
-                    self._folds[restart] = count_fold(data, self.key, restart)
+                if isinstance(data, CountMatrix) and not self.hides_cells:
+                    self._folds[restart] = count_fold(data, self.key, restart, self.size)
                 else:
-                    self._folds[restart] = over_dispersed_fold(data, self.key, restart, self.size)
+                    self._folds[restart] = cell_fold(data, self.key, restart)
             return self._folds[restart]
+
+    @property
+    def hides_cells(self) -> bool:
+        """Whether whole cells are held out: of bits, and of over-dispersed counts where that is affordable."""
+        if not isinstance(self.data, CountMatrix):
+            return True
+        small = self.data.shape[0] * self.data.shape[1] <= _MOST_CELLS
+        return (
+            not np.isinf(self.size) and small and all(self.declared(name).missing != "no" for name in self.candidates)
+        )
 
     def declared(self, model: str) -> Declaration:
         """What the estimator of a candidate declares."""
@@ -187,10 +185,12 @@ class Fitting:
     def _seed(self, restart: int) -> int:
         return int(self.key.for_stage("seeds").at(restart).generator().integers(2**32))
 
-    def estimator(self, task: Task) -> Any:
+    def estimator(self, task: Task, train: Table) -> Any:
         """The unfitted estimator of a task, with a seed of its own for each restart."""
         candidate = self.candidates[task.model]
         more: dict[str, Any] = {"n_jobs": 1, "progress": False, "callbacks": (self._stopped,)}
+        if train.missing is not None:
+            more |= self.declared(task.model).missing_settings
         return candidate.build(task.rank, self._seed(task.restart), **more)
 
     def _stopped(self, *progress: Any) -> bool:
@@ -199,7 +199,7 @@ class Fitting:
     def _fitted(self, task: Task, train: Table) -> Any:
         if self.stop.is_set():
             raise StoppedError
-        model = self.estimator(task).fit(train)
+        model = self.estimator(task, train).fit(train)
         if self.stop.is_set():
             raise StoppedError
         return model

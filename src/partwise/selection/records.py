@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from partwise.errors import FileFormatError, InvalidInputError
-from partwise.io.atomic import atomic_path, write_atomically
+from partwise.io.atomic import atomic_path, disk_error, write_atomically
 from partwise.io.source import bytes_allowed, library, text_lines
 
 Floats = NDArray[np.float64]
@@ -168,10 +168,13 @@ class TaskRecords(Generic[Kept]):
             if self._arrays:
                 with atomic_path(self._array_file(record.task)) as aside:
                     np.savez(aside, **{name: getattr(record, name) for name in self._arrays})
-            with self._path.open("a", encoding="utf-8", newline="") as file:
-                csv.writer(file, lineterminator="\n").writerow(_text(getattr(record, name)) for name in self._cells)
-                file.flush()
-                os.fsync(file.fileno())
+            try:
+                with self._path.open("a", encoding="utf-8", newline="") as file:
+                    csv.writer(file, lineterminator="\n").writerow(_text(getattr(record, name)) for name in self._cells)
+                    file.flush()
+                    os.fsync(file.fileno())
+            except OSError as error:
+                raise disk_error(error, self._path) or error from None
 
     def _array_file(self, task: Task) -> Path:
         assert self._array_folder is not None

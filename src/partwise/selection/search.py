@@ -139,6 +139,11 @@ class Search:
             raise PartwiseError("no model could be fitted: " + " ".join(dict.fromkeys(self.left_out.values())))
         return standings
 
+    def found(self, kind: str) -> dict[Task, Any]:
+        """Records of a kind (``"fit"``, ``"new rows"``, ``"evidence"``) that belong to the result, by task."""
+        records = self._kinds[kind][0].records
+        return {task: records[task] for of, task in sorted(self.done) if of == kind and task in records}
+
     def _rounds(self, ranks: Sequence[int] | None, n_restarts: int, full: bool) -> Iterator[tuple[str, list[Task]]]:
         """What is done, round after round; the results of a round are known before the next is asked for."""
         shape = self._work.data.shape
@@ -249,8 +254,7 @@ class Search:
 
     def _standings(self) -> Standings:
         """Standings of the models that take part, by the fits that belong to the result."""
-        records = self._kinds["fit"][0].records
-        fits = {task: records[task] for kind, task in self.done if kind == "fit" and task in records}
+        fits = self.found("fit")
         sizes = {restart: self._work.fold(restart).size for restart in {task.restart for task in fits}}
         return Standings.of(fits, sizes, [name for name in self._work.candidates if name not in self.left_out])
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from partwise.selection.comparison import Comparison
 
-_HIGH, _MODERATE = 0.9, 0.6
 _RULES = {
     "best": "it predicts held-out {unit}s best",
     "simple": "it has the fewest parts of the candidates that predict held-out {unit}s as well as the best",
@@ -59,7 +58,9 @@ def _noise_note(found: Comparison) -> str:
         return ""
     if found.noise.poisson:
         return f"{found.noise}. Tokens were held out at random."
-    return f"{found.noise}. Tokens were held out by beta-binomial thinning, which allows for such noise."
+    if found.hidden_cells:
+        return f"{found.noise}. So whole cells were held out: their noise is independent of that of other cells."
+    return f"{found.noise}. So tokens were held out by beta-binomial thinning, which allows for such noise."
 
 
 def _confidence(found: Comparison) -> str:
@@ -69,11 +70,8 @@ def _confidence(found: Comparison) -> str:
     counted += f" part{'' if found.choice.rank == 1 else 's'} and {both} the same model as well"
     if found.stopped:
         return f"Provisional: {counted}."
-    if min(found.rank_share, found.model_share) >= _HIGH:
-        return f"High confidence: {counted}."
-    if found.rank_share >= _HIGH:
-        return f"High confidence in the number of parts, less in the model: {counted}."
-    return f"{'Moderate' if found.rank_share >= _MODERATE else 'Low'} confidence: {counted}."
+    level, _, only = found.confidence.partition(" in ")
+    return f"{level.capitalize()} confidence{f' in {only}, less in the model' if only else ''}: {counted}."
 
 
 def _new_rows_note(found: Comparison) -> str:

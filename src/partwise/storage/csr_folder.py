@@ -8,7 +8,6 @@ import json
 import math
 import os
 import shutil
-import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
@@ -22,6 +21,8 @@ from partwise.core.data import BinaryMatrix, CountMatrix, SparseData
 from partwise.core.state import fingerprint
 from partwise.errors import FileFormatError, InvalidInputError
 from partwise.io.arrays import load_npy
+from partwise.io.atomic import disk_error
+from partwise.io.leftovers import sweep, temporary_name
 
 ARRAYS = ("indptr", "indices", "values", "missing_indptr", "missing_indices")
 
@@ -148,7 +149,8 @@ def new_folder(folder: Path) -> Iterator[Path]:
     """Give a folder to write to, which gets its name when the block ends, and is removed if the block fails."""
     if folder.exists():
         raise InvalidInputError(f"{folder} is there already: name a folder that is not, or remove it.")
-    aside = folder.with_name(f".{folder.name}.{uuid.uuid4().hex}.writing")
+    aside = folder.with_name(f".{temporary_name()}.writing")
+    sweep(folder.parent)
     try:
         aside.mkdir(parents=True)
     except OSError as error:
@@ -156,11 +158,14 @@ def new_folder(folder: Path) -> Iterator[Path]:
     try:
         yield aside
         aside.rename(folder)
-    except BaseException:
+    except BaseException as error:
+        of_the_disk = disk_error(error, folder) if isinstance(error, Exception) else None
         # Under another name, so that tasks of workers which still run find nowhere to write.
         with contextlib.suppress(OSError):
             aside = aside.rename(aside.with_suffix(".abandoned"))
         shutil.rmtree(aside, ignore_errors=True)
+        if of_the_disk is not None:
+            raise of_the_disk from error
         raise
 
 

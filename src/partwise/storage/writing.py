@@ -105,11 +105,13 @@ class _GrowingArray:
         self.size += array.size
 
     def close(self) -> None:
-        self._file.seek(0)
-        write_header(self._file, self.dtype, self.size)
-        self._file.flush()
-        os.fsync(self._file.fileno())
-        self._file.close()
+        try:
+            self._file.seek(0)
+            write_header(self._file, self.dtype, self.size)
+            self._file.flush()
+            os.fsync(self._file.fileno())
+        finally:
+            self._file.close()
 
     def _begin(self, dtype: np.dtype[Any]) -> None:
         self.dtype, self.size = dtype, 0

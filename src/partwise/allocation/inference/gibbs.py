@@ -11,6 +11,7 @@ from scipy.special import gammaln
 from partwise.allocation.inference.labels import TokenLabels, check_tokens, guide_counts
 from partwise.allocation.inference.learning import EVERY_SWEEPS, draw_concentrations
 from partwise.allocation.model import AllocationModel, Concentrations, SamplePrior
+from partwise.contract.seeds import seeded_order
 from partwise.core.data import SparseData
 from partwise.core.keys import Key
 from partwise.engines.base import Engine
@@ -79,6 +80,7 @@ class AllocationCollapsedGibbs(GibbsSampler[SparseData, AllocationGibbsState]):
 
     model: AllocationModel
     start: Start = "random"
+    seeds: Floats | None = None
 
     def init(self, key: Key, data: SparseData) -> AllocationGibbsState:
         """Tokens take labels one after the other, each given those before it, and the counts of KL-NMF besides."""
@@ -95,9 +97,16 @@ class AllocationCollapsedGibbs(GibbsSampler[SparseData, AllocationGibbsState]):
         )
         keys = [key.for_chain(chain).for_stage("init") for chain in chains]
         guides = [guide_counts(own, data, model, self.start, self.engine) for own in keys]
+        if self.seeds is not None:
+            orders = [seeded_order(self.seeds, counts.astype(np.float64)) for counts, _ in guides]
+            guides = [(counts[:, k].copy(), sums[k]) for (counts, sums), k in zip(guides, orders, strict=True)]
 
         def one(chain: int) -> None:
             by_feature, by_component = guides[chain]
+            if self.seeds is not None:
+                # Tokens that keep their labels: a Dirichlet prior with these counts added to its concentrations.
+                state.feature_counts[chain][:, :n_components] += self.seeds.astype(np.int32)
+                state.component_counts[chain] += self.seeds.sum(axis=0).astype(np.int64)
             state.feature_counts[chain][:, :n_components] += by_feature
             state.component_counts[chain] += by_component
             state.sweep(keys[chain], data, model, chain)
@@ -148,10 +157,12 @@ class AllocationCollapsedGibbs(GibbsSampler[SparseData, AllocationGibbsState]):
             log_samples, (draws.activations[chain],) = self._own_engine.map_rows(
                 _keep_rows, data, blocks, model.sample_prior, reads=reads, changes=changes
             )
-            by_feature = state.feature_counts[chain][:, : self.model.n_components].astype(np.float64)
-            tokens = by_feature.sum(axis=0)
+            by_feature = state.feature_counts[chain][:, : self.model.n_components]
+            tokens = by_feature.sum(axis=0, dtype=np.float64)
+            self._keep_dictionary(model, by_feature, tokens, draws.dictionary[chain])
+            if self.seeds is not None:
+                tokens = tokens - self.seeds.sum(axis=0)
             shares[chain] = tokens / max(float(tokens.sum()), 1.0)
-            draws.dictionary[chain] += model.expected_dictionary(by_feature)
             draws.dictionary_concentration[chain] += model.dictionary_concentration
             draws.activation_concentration[chain] += model.activation_concentration
             draws.component_tokens[chain] += tokens
@@ -159,6 +170,17 @@ class AllocationCollapsedGibbs(GibbsSampler[SparseData, AllocationGibbsState]):
             log_joint[chain] = model.log_labels(log_samples, by_feature, log_factorials + hidden)
         n_active = np.count_nonzero(shares >= self.active_threshold, axis=1)
         draws.record(log_joint=log_joint, n_active=n_active, evenness=1.0 - np.square(shares).sum(axis=1))
+
+    def _keep_dictionary(self, model: AllocationModel, by_feature: Counts, tokens: Floats, kept: Floats) -> None:
+        """Add the dictionary's conditional mean, some features at a time: a whole one would be another large array."""
+        alpha = model.dictionary_concentration
+        whole = alpha.sum() + tokens
+
+        def some_features(block: tuple[int, int]) -> None:
+            rows = slice(*block)
+            kept[rows] += (alpha[rows, None] + by_feature[rows]) / whole
+
+        self.engine.for_each(some_features, row_blocks(np.arange(alpha.size + 1), 2**17 // tokens.size + 1))
 
     def _blocks(self, data: SparseData) -> list[tuple[int, int]]:
         """Blocks of rows that are worked on in parallel."""
@@ -195,6 +217,6 @@ class AllocationCollapsedGibbs(GibbsSampler[SparseData, AllocationGibbsState]):
 
 
 def _keep_rows(block: Block, sample_counts: Counts, kept: Floats, prior: SamplePrior) -> float:
-    counts = sample_counts[block.rows].astype(np.float64)
+    counts = sample_counts[block.rows]
     kept[block.rows] += prior.expected_activations(counts)
     return prior.log_counts(counts)

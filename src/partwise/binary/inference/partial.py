@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 from partwise.binary.inference.cells import Cells
 from partwise.binary.inference.gibbs import BinaryCollapsedGibbs, BinaryGibbsState
 from partwise.binary.kernels.cells import to_row_order
-from partwise.binary.kernels.partial import build_tables, draw_columns, sweep_rows
+from partwise.binary.kernels.partial import draw_columns, sweep_rows
 from partwise.core.keys import Key
 from partwise.engines.blocks import Block, row_blocks
 from partwise.errors import InvalidInputError
+from partwise.kernels.alias import build_tables
 from partwise.kernels.arrays import Counts, Floats
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from partwise.binary.kernels.collapsed import end_row, share_of, start_row
+from partwise.kernels.alias import draw_from_table
 from partwise.kernels.arrays import Counts, Floats, Indices, Numbers, Starts, Word
 from partwise.kernels.categories import categorical
 from partwise.kernels.continuous import dirichlet
-from partwise.kernels.inner import inline_kernel
 from partwise.kernels.jit import kernel
-from partwise.kernels.streams import Stream, new_stream, next_uniform, seek
+from partwise.kernels.streams import new_stream, seek
 from partwise.kernels.sums import sum_of
 
 
@@ -33,53 +33,6 @@ def draw_columns(
         for k in range(parameters.size):
             parameters[k] = concentration[k] + column_counts[f, k]
         dirichlet(stream, parameters, out[f])
-
-
-@kernel
-def build_tables(weights: Floats, start: int, stop: int, thresholds: Floats, aliases: Indices) -> None:
-    """Alias tables (Walker 1977; Vose 1991) of rows of ``weights``, each summing to 1.
-
-    ``(thresholds + bincount(aliases, 1 - thresholds, minlength=K)) / K`` is the row again.
-    """
-    n_components = weights.shape[1]
-    small, large = np.empty(n_components, np.int32), np.empty(n_components, np.int32)
-    for f in range(start, stop):
-        n_small, n_large = 0, 0
-        for k in range(n_components):
-            thresholds[f, k] = weights[f, k] * n_components
-            aliases[f, k] = k
-            if thresholds[f, k] < 1.0:
-                small[n_small] = k
-                n_small += 1
-            else:
-                large[n_large] = k
-                n_large += 1
-        while n_small > 0 and n_large > 0:
-            n_small -= 1
-            poor, rich = small[n_small], large[n_large - 1]
-            aliases[f, poor] = rich
-            thresholds[f, rich] -= 1.0 - thresholds[f, poor]
-            if thresholds[f, rich] < 1.0:
-                n_large -= 1
-                small[n_small] = rich
-                n_small += 1
-        # What rounding has left over has as much as it needs.
-        for i in range(n_small):
-            thresholds[f, small[i]] = 1.0
-        for i in range(n_large):
-            thresholds[f, large[i]] = 1.0
-
-
-@inline_kernel
-def draw_from_table(stream: Stream, thresholds: Floats, aliases: Indices, f: int) -> tuple[int, float]:
-    """``rng.choice(K, p=weights[f]), rng.random()``: one uniform serves both, as what is left of it is uniform."""
-    t = next_uniform(stream) * thresholds.shape[1]
-    k = min(int(t), thresholds.shape[1] - 1)
-    rest = t - k
-    threshold = float(thresholds[f, k])
-    if rest < threshold:
-        return k, rest / threshold
-    return int(aliases[f, k]), (rest - threshold) / (1.0 - threshold)
 
 
 @kernel

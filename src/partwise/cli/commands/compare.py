@@ -31,7 +31,7 @@ EXAMPLES = (
 _MOST_RANKS = 1000
 
 
-class Rule(StrEnum):
+class RecommendationRule(StrEnum):
     """Which candidate is recommended."""
 
     best = "best"
@@ -39,7 +39,7 @@ class Rule(StrEnum):
     stable = "stable"
 
 
-class Effort(StrEnum):
+class SearchEffort(StrEnum):
     """How much is tried."""
 
     quick = "quick"
@@ -75,12 +75,12 @@ class CandidateArguments:
     )
     restarts: int = option(3, "--restarts", metavar="N", min=1, help="Fits of each candidate that is not ruled out.")
     kind: DataKind | None = option(None, "--kind", help="What the data are; by default bits if all are zeros and ones.")
-    rule: Rule = option(
-        Rule.simple,
+    rule: RecommendationRule = option(
+        RecommendationRule.simple,
         "--rule",
         help="What to recommend: the best prediction, the fewest parts that do as well, or the most stable parts.",
     )
-    effort: Effort = option(Effort.quick, "--effort", help="full: every number of parts of every model.")
+    effort: SearchEffort = option(SearchEffort.quick, "--effort", help="full: every number of parts of every model.")
     fits: int | None = option(None, "--fits", metavar="N", min=1, help="Stop after so many fits.")
     time_budget: str | None = option(
         None, "--time-budget", metavar="TIME", help="Begin no further fit after this time, such as 90s, 5m or 1h."

@@ -23,6 +23,7 @@ from partwise.cli.files import (
 from partwise.cli.models import build_estimator, find_model, fixed_settings, option_name, read_parts, refitted
 from partwise.cli.options import Batch, DataFile, EngineArguments, ProgressBar, Seed, Threads, option
 from partwise.cli.output import Outcome, say
+from partwise.cli.presence import write_presence
 from partwise.cli.reading import ReadArguments, table_size
 
 if TYPE_CHECKING:
@@ -38,9 +39,13 @@ EXAMPLES = (
     "partwise fit counts.npz -o topics.partwise -k 10 --consensus --n-restarts 20",
     "partwise fit counts.npz -o topics.partwise -k 10 --engine dask --threads 2",
     "partwise fit catalogue.tsv --transpose -o refit.partwise --components-file signatures.tsv",
+    "partwise fit catalogue.tsv --transpose -o refit.partwise --components-file signatures.tsv --presence "
+    "--intervals intervals.csv",
 )
 
 _CHECKPOINT_SECONDS = 60.0
+# With the suffix of a checkpoint, file systems allow no longer name.
+_LONGEST_NAME = 240
 
 
 @dataclass(frozen=True)
@@ -82,6 +87,18 @@ class ModelArguments:
         metavar="FILE",
         help="Keep these parts and fit only activations: a table of features x parts, or a model file.",
     )
+    presence: bool = option(
+        False, "--presence", help="With --components-file: find out which parts are present in each sample."
+    )
+    allow: list[str] | None = option(
+        None, "--allow", metavar="PART", help="With --presence: only parts so named may be present; may be repeated."
+    )
+    forbid: list[str] | None = option(
+        None, "--forbid", metavar="PART", help="With --presence: a part that is not present; may be repeated."
+    )
+    always: list[str] | None = option(
+        None, "--always", metavar="PART", help="With --presence: a part that is always present; may be repeated."
+    )
 
     n_restarts: int | None = option(
         None, "--n-restarts", metavar="N", min=2, help="Random starts of --consensus; 50 by default."
@@ -95,6 +112,10 @@ class ModelArguments:
         cls, fixed = find_model(self.model), fixed_settings(self.model)
         own = {name: getattr(self, name) for name in ("inference", "init", "max_iter", "tol")}
         options = {"n_components": self.components, **own, **running, **fixed}
+        for name, needed in (("presence", "components_file"), ("allow", "presence"), ("forbid", "presence"),
+                             ("always", "presence")):  # fmt: skip
+            if getattr(self, name) and not getattr(self, needed):
+                raise typer.BadParameter(f"it needs {option_name(needed)}.", param_hint=option_name(name))
         if self.components_file is not None:
             if not cls.declares.given_parts:
                 raise typer.BadParameter(f"{cls.__name__} cannot take given parts.", param_hint="--components-file")
@@ -115,7 +136,9 @@ class ModelArguments:
                 return estimator.fit(table, **given)
         if given:
             raise typer.BadParameter("with --components-file there is nothing to fit: drop it.", param_hint="--batch")
-        return refitted(estimator, read_parts(self.components_file), table, self.components_file)
+        rules = {"presence": True, "allowed": self.allow, "forbidden": self.forbid or (), "always": self.always or ()}
+        parts = read_parts(self.components_file)
+        return refitted(estimator, parts, table, self.components_file, **(rules if self.presence else {}))
 
 
 @dataclass(frozen=True)
@@ -123,7 +146,10 @@ class CheckpointArguments:
     """Whether, where and how often the running fit is written."""
 
     checkpoint: Path | None = option(
-        None, "--checkpoint", metavar="FILE", help="Write the running fit here now and then."
+        None,
+        "--checkpoint",
+        metavar="FILE",
+        help="Keep the running fit here, at the end too; by default in MODEL.checkpoint until the fit is done.",
     )
     checkpoint_every: float = option(
         _CHECKPOINT_SECONDS, "--checkpoint-every", metavar="SECONDS", min=0.0, help="How often."
@@ -132,17 +158,36 @@ class CheckpointArguments:
         False, "--resume", help="Go on from the checkpoint if it is there: same bits as without a stop."
     )
 
-    def parameters(self) -> dict[str, Any]:
+    def file(self, output: Path) -> Path:
+        """The checkpoint that was named, or the one beside the model."""
+        return (
+            output.with_name(f"{output.name[:_LONGEST_NAME]}.checkpoint")
+            if self.checkpoint is None
+            else self.checkpoint
+        )
+
+    def parameters(self, output: Path) -> dict[str, Any]:
         """What estimators are told."""
-        if self.checkpoint is None:
-            changed = self.checkpoint_every != _CHECKPOINT_SECONDS
-            for option, given in {"--resume": self.resume, "--checkpoint-every": changed}.items():
-                if given:
-                    raise typer.BadParameter("it needs --checkpoint FILE.", param_hint=option)
-            return {"checkpoint": None, "resume": None}
         from partwise import Checkpoint
 
-        return {"checkpoint": Checkpoint(self.checkpoint, seconds=self.checkpoint_every), "resume": self.resume or None}
+        file = self.file(output)
+        if self.resume and not file.exists():
+            say(f"there is no checkpoint {file} yet: starting anew")
+        elif self.checkpoint is None and not self.resume and file.exists():
+            say(f"{file} is of a fit that was stopped: add --resume to go on from it; now starting anew")
+        kept = Checkpoint(
+            file, seconds=self.checkpoint_every, until_done=self.checkpoint is None, announced=self._announce
+        )
+        return {"checkpoint": kept, "resume": self.resume or None}
+
+    def _announce(self, path: str) -> None:
+        if self.checkpoint is None:
+            say(f"the fit so far is kept in {path}: after a stop, run the same command with --resume")
+
+    def remove(self, output: Path) -> None:
+        """Remove the file that nobody asked for: the model is written."""
+        if self.checkpoint is None:
+            self.file(output).unlink(missing_ok=True)
 
 
 def command(
@@ -152,6 +197,9 @@ def command(
     chosen: ModelArguments,
     activations: Path | None = typer.Option(
         None, "--activations", metavar="FILE", help="Write the table of samples x parts."
+    ),
+    intervals: Path | None = typer.Option(
+        None, "--intervals", metavar="FILE", help="With --presence: write presence, activation and its interval."
     ),
     parts: Path | None = typer.Option(None, "--parts", metavar="FILE", help="Write the table of features x parts."),
     batch: Batch = None,
@@ -164,30 +212,32 @@ def command(
 ) -> Outcome:
     """Fit a model to data, and write it to a file.
 
-    `transform` and `info` read that file. Tables are written as .csv, .tsv (.gz) or .parquet, by name. Ctrl-C ends
-    the fit after the iteration at hand, writes the model so far, and exits with 1.
+    `transform` and `info` read that file. Tables are written as .csv, .tsv (.gz) or .parquet, by name. Ctrl-C (or
+    SIGTERM) ends the fit after the iteration at hand, writes the model so far, and exits with 1. A fit that takes more
+    than a minute is kept in MODEL.checkpoint until it is done.
     """
     running = {"random_state": seed, "n_jobs": threads, "engine": engine.chosen(), "progress": progress}
-    estimator = chosen.estimator({**running, **checkpoints.parameters()})
-    tables = {"--activations": activations, "--parts": parts}
-    for name, path in tables.items():
-        check_table_name(name, path)
-    checkpoint = checkpoints.checkpoint
+    estimator, checkpoint = _prepared(chosen, checkpoints, output, running)
+    tables = {"--activations": activations, "--intervals": intervals, "--parts": parts}
+    _check_tables(chosen, tables)
     check_outputs({"--output": output, **tables, "--checkpoint": checkpoint}, [data, chosen.components_file])
     table = reading.open(data)
-    if checkpoints.resume and checkpoint is not None and not checkpoint.exists():
-        say(f"there is no checkpoint {checkpoint} yet: starting anew")
     start = time.perf_counter()
     batches = batch_argument(estimator, batch, table)
     agreed = _consensus(chosen, estimator, table, batches)
     fitted = chosen.fitted(estimator, table, batches) if agreed is None else agreed.model
     seconds = time.perf_counter() - start
-    fitted.save(output)
     interrupted = fitted.status_.code == "interrupted"
+    _save(fitted, output, checkpoint)
+    if checkpoint is not None and not interrupted:
+        checkpoints.remove(output)
     size, names = table_size(table), part_names(fitted)
     if parts is not None:
         write_parts(parts, fitted.components_, fitted.known_features, names)
-    if activations is not None and not interrupted:
+    lines = part_lines(fitted)
+    if chosen.presence:
+        lines = write_presence(fitted, table, activations, intervals, names)
+    elif activations is not None and not interrupted:
         # Those of the fit, where only the fit knows what to make of missing cells.
         of_fit = fitted.declares.missing == "fit" and size["n_missing"] > 0
         write_activations(
@@ -198,13 +248,33 @@ def command(
     if agreed is not None:
         heading = [str(agreed), f"Restarts that found each part: {', '.join(map(str, agreed.members))}."]
         facts["consensus"] = consensus_facts(agreed)
-    written = [path for path in (output, parts, None if interrupted else activations) if path is not None]
+    written = [path for path in (output, parts, intervals, None if interrupted else activations) if path is not None]
     return Outcome(
         {"data": {"source": table.source, **size}, **facts, "seconds": seconds, "written": written},
-        [*heading, *part_lines(fitted)],
+        [*heading, *lines],
         written,
         failure=_interrupted_sentence(fitted.n_iter_, output, checkpoint, activations) if interrupted else "",
     )
+
+
+def _check_tables(chosen: ModelArguments, tables: dict[str, Path | None]) -> None:
+    if tables["--intervals"] is not None and not chosen.presence:
+        raise typer.BadParameter("it needs --presence.", param_hint="--intervals")
+    for name, path in tables.items():
+        check_table_name(name, path)
+
+
+def _prepared(
+    chosen: ModelArguments, checkpoints: CheckpointArguments, output: Path, running: dict[str, Any]
+) -> tuple[Any, Path | None]:
+    """The estimator, and where its fit is kept meanwhile: nowhere if there is no single fit to resume."""
+    if chosen.components_file is None and not chosen.consensus:
+        return chosen.estimator({**running, **checkpoints.parameters(output)}), checkpoints.file(output)
+    if checkpoints.resume:
+        raise typer.BadParameter(
+            "with --components-file or --consensus there is no single fit to resume: drop it.", param_hint="--resume"
+        )
+    return chosen.estimator({**running, "checkpoint": checkpoints.checkpoint, "resume": None}), None
 
 
 def _consensus(chosen: ModelArguments, estimator: Any, table: Any, batches: dict[str, Any]) -> Consensus | None:
@@ -220,12 +290,19 @@ def _consensus(chosen: ModelArguments, estimator: Any, table: Any, batches: dict
     return consensus(estimator, table, n_restarts=chosen.n_restarts or 50, **batches)
 
 
+def _save(fitted: Any, output: Path, checkpoint: Path | None) -> None:
+    """Write the model; if that fails, name the checkpoint that holds the fit."""
+    try:
+        fitted.save(output)
+    except OSError as error:
+        if checkpoint is None or not checkpoint.exists():
+            raise
+        raise OSError(f"{error} {checkpoint} holds the fit: then run the same command with --resume.") from error
+
+
 def _interrupted_sentence(n_iter: int, output: Path, checkpoint: Path | None, activations: Path | None) -> str:
     skipped = "" if activations is None else f" ({activations} was not written)"
-    remedy = (
-        "run it again to finish it, with --checkpoint FILE and --resume if it takes long"
-        if checkpoint is None
-        else "run the same command with --resume to finish it"
-    )
+    kept = checkpoint is not None and checkpoint.exists()
+    remedy = "run the same command with --resume to finish it" if kept else "run it again to finish it"
     iterations = f"{n_iter} iteration{'' if n_iter == 1 else 's'}"
     return f"interrupted after {iterations}: {output} holds the model so far{skipped}; {remedy}."

@@ -32,6 +32,12 @@ def command(
         metavar="COLUMN|FILE",
         help="The group of each sample: an obs column of DATA, or a table (.csv, .tsv) of samples and their groups.",
     ),
+    names: Path | None = typer.Option(
+        None, "--names", metavar="FILE", help="Name parts by a table with the columns part and name (.csv, .tsv)."
+    ),
+    feature_names: Path | None = typer.Option(
+        None, "--feature-names", metavar="FILE", help="Names of the features, one per line, where the model has none."
+    ),
     shape: ImageShape = None,
     seed: Seed = 0,
     threads: Threads = 1,
@@ -40,10 +46,12 @@ def command(
 ) -> Outcome:
     """Write an interactive page about a model.
 
-    Its parts, what samples are made of, how well it fits, how to cite it. The page is one file that loads nothing, and
-    can be sent to others. Parts have their features by relevance, with a slider; samples can be searched and sorted.
-    Without DATA it shows parts and the trace.
+    A map of the parts, a view of each part with its features and typical samples, parts by group and over time, samples
+    to search, how well it fits, how to cite it. Groups, times and texts come from counts that `partwise count` wrote.
+    The page is one file that loads nothing. Without DATA it shows parts and the trace.
     """
+    from partwise.io.source import bytes_allowed
+    from partwise.io.table import read_label_file
     from partwise.reporting import report
 
     pixels = image_shape(shape)
@@ -53,8 +61,10 @@ def command(
         raise typer.BadParameter("groups are those of samples: give DATA as well.", param_hint="--groups")
     if data is None:
         reading.refuse("it says how to read DATA: give DATA as well.")
-    check_outputs({"--output": output}, [model, data, groups])
+    check_outputs({"--output": output}, [model, data, groups, names, feature_names])
     fitted = opened_model(model, threads, progress)
+    if names is not None:
+        fitted.name_parts(names)
     table = None if data is None else reading.read(data)
     belongs = sample_labels(groups, table)
     page = report(
@@ -63,6 +73,7 @@ def command(
         output=output,
         title=model.stem if title is None else title,
         groups=belongs,
+        feature_names=None if feature_names is None else read_label_file(feature_names, bytes_allowed()),
         image_shape=pixels,
         random_state=seed,
     )

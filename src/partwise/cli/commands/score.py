@@ -50,7 +50,8 @@ def command(
     Every model of counts gets the held-out log-likelihood per token: half of each sample's tokens are given, the others
     predicted. Perplexity is the exponential of its negative. A model with a prior on its activations also gets the
     log-likelihood of each whole sample with the activations integrated out: exact where that is affordable, else
-    estimated with a standard error. Models of bits get the held-out log-likelihood per cell.
+    estimated with a standard error. Models of bits get the held-out log-likelihood per cell. NPMI coherence and
+    diversity describe the parts; choose models by the held-out score.
     """
     from partwise.contract import CountModel
     from partwise.io import write_columns
@@ -71,6 +72,7 @@ def command(
             facts, columns = facts | more, columns | further
     else:
         facts = {"score": "held-out cells", "log_likelihood_per_cell": float(fitted.score(table))}
+    facts |= _measures(fitted, table)
     if output is not None:
         labels = table.row_labels if table.row_labels is not None else [str(n) for n in range(table.shape[0])]
         write_columns(output, {"sample": labels, **columns})
@@ -107,6 +109,17 @@ def _likelihood(
     }
     columns = {"tokens": tokens, "marginal_log_likelihood": rows.values, "marginal_std_error": rows.std_errors}
     return facts, columns
+
+
+def _measures(fitted: Any, table: Table | MappedCounts) -> dict[str, Any]:
+    """What people ask about parts beside the score; data on disk are not read again for it."""
+    import math
+
+    from partwise.io import Table
+    from partwise.metrics import part_measures
+
+    found = part_measures(fitted, table) if isinstance(table, Table) else {}
+    return {name: value for name, value in found.items() if not math.isnan(value)}
 
 
 def _shown(value: Any) -> str:

@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from partwise.cli.describe import model_facts
-from partwise.cli.files import batch_argument, check_outputs, check_table_name, part_names, write_activations
+from partwise.cli.files import (
+    batch_argument,
+    check_outputs,
+    check_table_name,
+    part_names,
+    write_activations,
+    write_intervals,
+)
 from partwise.cli.models import opened_model
 from partwise.cli.options import Batch, DataFile, ModelFile, ProgressBar, Threads
 from partwise.cli.output import Outcome
@@ -34,6 +41,9 @@ def command(
     errors: Path | None = typer.Option(
         None, "--errors", metavar="FILE", help="Write standard errors of the activations, too."
     ),
+    intervals: Path | None = typer.Option(
+        None, "--intervals", metavar="FILE", help="Write which parts are present, with probabilities and intervals."
+    ),
     allocations: Path | None = typer.Option(
         None,
         "--allocations",
@@ -54,7 +64,6 @@ def command(
     as_anndata = output.suffix.lower() == ".h5ad"
     if not as_anndata:
         check_table_name("--output", output)
-    check_table_name("--errors", errors)
     check_table_name("--allocations", allocations)
     check_outputs(
         {"--output": output, "--errors": errors, "--allocations": allocations}, [model, None if as_anndata else data]
@@ -69,12 +78,22 @@ def command(
         write_activations(output, activations, table, parts)
     if errors is not None:
         write_activations(errors, fitted.activation_errors(table), table, parts)
+    if intervals is not None:
+        write_intervals(intervals, _of_counts(fitted, "--intervals").presence(table), table)
     if allocations is not None:
         _write_allocations(allocations, fitted, table)
     size = {"n_samples": activations.shape[0], "n_components": activations.shape[1]}
     return Outcome(
-        {"model": model, "data": data, **size, "output": output, "errors": errors, "allocations": allocations},
-        written=[output, errors, allocations],
+        {
+            "model": model,
+            "data": data,
+            **size,
+            "output": output,
+            "errors": errors,
+            "intervals": intervals,
+            "allocations": allocations,
+        },
+        written=[output, errors, intervals, allocations],
     )
 
 
@@ -103,12 +122,18 @@ def _write_h5ad(path: Path, model: Any, table: Table | MappedCounts, activations
 
 
 def _write_allocations(path: Path, model: Any, table: Table | MappedCounts) -> None:
-    from partwise.contract import CountModel
     from partwise.io import write_columns
 
+    write_columns(path, _of_counts(model, "--allocations").allocate(table).table())
+
+
+def _of_counts(model: Any, option: str) -> Any:
+    """The model, if it is one of counts."""
+    from partwise.contract import CountModel
+
     if not isinstance(model, CountModel):
-        raise typer.BadParameter(f"{type(model).__name__} has no counts to allocate.", param_hint="--allocations")
-    write_columns(path, model.allocate(table).table())
+        raise typer.BadParameter(f"{type(model).__name__} is no model of counts: drop it.", param_hint=option)
+    return model
 
 
 def _dictionary(model: Any, table: Table | MappedCounts) -> Any:

@@ -259,7 +259,7 @@ class Thorough:
     def _exact_step(
         self, key: Key, data: SparseData, state: ThoroughState
     ) -> tuple[ThoroughState, Mapping[str, float]]:
-        """One step of exact EM; what is left to gain is judged by how fast the gains fall."""
+        """Exact EM, once for the dictionary and once for shapes; what is left to gain follows from how gains fall."""
         algorithm = ExactEM(
             shape=self.shape,
             rate=self.rate,
@@ -267,7 +267,10 @@ class Thorough:
             n_jobs=self.n_jobs,
             engine=self.engine,
         )
-        fitted, info = algorithm.step(key, data, ExactState(state.dictionary, state.shape))
+        # Odd iterations update the dictionary and even ones the shapes, which gain at rates of their own: one of each.
+        fitted, info = algorithm.step(key.at(2 * key.iteration - 1), data, ExactState(state.dictionary, state.shape))
+        if self.estimate_shape:
+            fitted, _ = algorithm.step(key.at(2 * key.iteration), data, fitted)
         state.dictionary, state.shape = fitted.dictionary, fitted.shape
         gain, before = info["objective"] - state.bound, state.latest_gain
         state.bound, state.latest_gain = info["objective"], gain

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from scipy.special import gammaln, psi
+from scipy.special import gammaln, psi, xlogy
 
+from partwise.contract.seeds import seeded_order
 from partwise.core.data import SparseData
 from partwise.core.keys import Key
 from partwise.core.weights import CellWeights
@@ -185,6 +186,8 @@ class VariationalEM:
     rate: Floats
     estimate_shape: bool = False
     start: Floats | None = None
+    seeds: Floats | None = None
+    fixed: Floats | None = None
     engine: Engine = field(compare=False)
 
     def init(self, key: Key, data: SparseData) -> GammaVariationalState:
@@ -193,6 +196,11 @@ class VariationalEM:
         if self.start is None:
             dictionary, counts = poisson_factors(key, data, self.shape, self.rate, self.engine)
             dictionary = with_noise(key, data, dictionary, self.shape, self.rate)
+            known = self._known(dictionary.shape)
+            if known is not None:
+                order = seeded_order(known, dictionary)
+                dictionary = np.ascontiguousarray(dictionary[:, order])
+                counts = np.ascontiguousarray(np.asarray(counts)[:, order])
         else:
             dictionary, counts = self.start.copy(), mean_field.even_counts(self.shape.size)
         model = GammaPoissonModel(dictionary, self.shape, self.rate)
@@ -206,6 +214,15 @@ class VariationalEM:
         due = key.iteration % OBJECTIVE_EVERY == 0
         posterior, bound, totals = mean_field.update(model, state.posterior, with_bound=due)
         counts, mean_logs = mean_field.feature_counts(model, posterior)
+        if self.seeds is not None:
+            # A Dirichlet prior of a part's shares: proportions move towards the seeds, and its total does not.
+            totals_of_parts = counts.sum(axis=0)
+            counts = counts + self.seeds
+            counts *= totals_of_parts / np.maximum(counts.sum(axis=0), m_steps.SMALLEST_ENTRY)
+            bound += self._log_prior(model.dictionary)
+        if self.fixed is not None:
+            held_parts = slice(self.fixed.shape[1])
+            counts[:, held_parts] = self.fixed * counts[:, held_parts].sum(axis=0)
         n_samples = data.shape[0]
         mean_log = mean_logs / n_samples
         if data.n_missing or data.weights is not None:
@@ -226,6 +243,14 @@ class VariationalEM:
         state.posterior = posterior
         return state, {**({"objective": bound} if due else {}), **column_norms(state.dictionary)}
 
+    def _known(self, shape: tuple[int, ...]) -> Floats | None:
+        """What is known about each part: its seeds, or that it is fixed; None where nothing is."""
+        if self.fixed is None:
+            return self.seeds
+        known = np.zeros(shape) if self.seeds is None else self.seeds.copy()
+        known[:, : self.fixed.shape[1]] = self.fixed
+        return known
+
     def expected_in_groups(self, data: SparseData, state: GammaVariationalState) -> Floats:
         """Expected totals of each feature in each batch, without batch factors."""
         mean_field = MeanField(data, self.engine)
@@ -233,6 +258,12 @@ class VariationalEM:
 
     def rebase(self, state: GammaVariationalState, change: float) -> None:
         """Nothing is remembered."""
+
+    def _log_prior(self, dictionary: Floats) -> float:
+        """Log-density of the seeds' prior, up to a constant."""
+        assert self.seeds is not None
+        shares = dictionary / np.maximum(dictionary.sum(axis=0), m_steps.SMALLEST_ENTRY)
+        return float(xlogy(self.seeds, np.maximum(shares, m_steps.SMALLEST_ENTRY)).sum())
 
     def model(self, state: GammaVariationalState) -> GammaPoissonModel:
         """Dictionary, shapes and rates of a state."""

@@ -38,24 +38,9 @@ function short(value) {
   return Number.isInteger(value) ? String(value) : String(Number(value.toPrecision(4)));
 }
 
-// Colours come round after eight parts; then they are hatched, and after sixteen crossed.
-function colourOf(part) {
-  return COLOURS[part % COLOURS.length];
-}
-
+// Eight colours can be told apart; further parts are grey, and each can be chosen against grey.
 function fillOf(part) {
-  return part < COLOURS.length ? colourOf(part) : `url(#hatch${part})`;
-}
-
-function hatches(count) {
-  const all = drawn("defs");
-  for (let part = COLOURS.length; part < count; part += 1) {
-    const lines = part < 2 * COLOURS.length ? "M0 6 L6 0" : "M0 3 L6 3 M3 0 L3 6";
-    all.append(drawn("pattern", { id: `hatch${part}`, width: 6, height: 6, patternUnits: "userSpaceOnUse" },
-      drawn("rect", { width: 6, height: 6, fill: colourOf(part) }),
-      drawn("path", { d: lines, stroke: "#ffffff", "stroke-width": 1.5 })));
-  }
-  return all;
+  return part < COLOURS.length ? COLOURS[part] : "#9aa1a9";
 }
 
 function swatch(part) {

@@ -1,5 +1,4 @@
 // Parts: a list of them, and the features of the chosen one by relevance (Sievert & Shirley 2014).
-const parts = data.parts;
 const MOST_FOUND = 8;
 let chosenPart = 0;
 
@@ -29,6 +28,14 @@ function showPart() {
   const widest = Math.max(...rows.map((row) => Math.max(Math.abs(row.inside), row.overall)), 1e-300);
   byId("relevance-value").textContent = balance.toFixed(2);
   byId("part-title").replaceChildren(isolated(parts.names[chosenPart]), ` – ${percent(parts.weights[chosenPart])} of all`);
+  byId("part-facts").textContent = `Part ${parts.numbers[chosenPart]} of the model.`
+    + (parts.coherence && parts.coherence[chosenPart] !== null ? ` NPMI coherence of its ten likeliest features in these data: ${parts.coherence[chosenPart]}.` : "")
+    + (parts.active[chosenPart] ? "" : " It holds next to nothing.");
+  byId("part-name").value = parts.names[chosenPart];
+  showSimilar();
+  showTypical();
+  showOnMap();
+  if (!byId("trends").hidden) showTrends();
   byId("feature-rows").replaceChildren(...rows.map((row) => {
     const overall = element("div", { class: "overall" });
     const inside = element("div", { class: "inside" });
@@ -44,13 +51,31 @@ function showPart() {
   }
 }
 
+function showSimilar() {
+  const near = parts.nearest[chosenPart];
+  byId("similar-box").hidden = !near.length;
+  byId("similar").replaceChildren(...near.map(([part, share]) => {
+    const button = element("button", { type: "button" }, isolated(parts.names[part]), ` ${percent(share)}`);
+    button.addEventListener("click", () => choosePart(part));
+    return button;
+  }));
+}
+
+function showTypical() {
+  const typical = parts.typical ? parts.typical[chosenPart] : [];
+  byId("typical-view").hidden = !typical.length;
+  byId("typical").replaceChildren(...typical.map((one) => element("li", {},
+    element("strong", {}, isolated(one.label)), ` – ${percent(one.share)}`,
+    ...(one.text ? [element("p", { dir: "auto" }, one.text)] : []))));
+}
+
 function choosePart(part) {
   chosenPart = part;
   showPart();
 }
 
 function partButton(part) {
-  const words = rankedFeatures(part, 0.6).slice(0, 5).flatMap((row, at) => [at ? ", " : "", isolated(row.name)]);
+  const words = rankedFeatures(part, parts.balance).slice(0, 5).flatMap((row, at) => [at ? ", " : "", isolated(row.name)]);
   const fill = element("div");
   fill.style.width = `${(100 * parts.weights[part]) / Math.max(...parts.weights, 1e-300)}%`;
   const button = element("button", { type: "button", "data-part": part },
@@ -97,7 +122,13 @@ function startParts() {
   byId("feature-finder").hidden = false;
   byId("feature-search").addEventListener("input", findFeatures);
   byId("relevance-box").hidden = parts.signed;
-  byId("part-list").append(...parts.names.map((name, part) => element("li", {}, partButton(part))));
+  byId("relevance").value = parts.balance;
+  const list = () => byId("part-list").replaceChildren(...parts.names.map((name, part) => element("li", {}, partButton(part))));
+  list();
+  whenRenamed(list);
+  startNames();
+  startMap();
+  startTrends();
   byId("part-list").addEventListener("keydown", moveInList);
   byId("relevance").addEventListener("input", showPart);
   byId("bar-legend").append(element("span", {}, element("span", { class: "key inside" }), parts.inside_words),
@@ -120,4 +151,5 @@ function startParts() {
     }));
   }
   showPart();
+  whenRenamed(showPart);
 }

@@ -10,7 +10,7 @@ function startSamples() {
   byId("samples-view").hidden = false;
   const first = (n) => samples.parts[n * samples.per_sample];
   const columns = [
-    { title: "sample", value: (n) => ranks()[n], shown: (n) => isolated(samples.labels[n]), text: (n) => samples.labels[n] },
+    { title: "sample", value: (n) => ranks()[n], shown: label, text: (n) => samples.labels[n] },
     samples.groups && { title: "group", value: (n) => samples.group_of[n], shown: (n) => isolated(samples.groups[samples.group_of[n]]), text: (n) => samples.groups[samples.group_of[n]] },
     samples.totals && { title: "total", number: true, value: (n) => samples.totals[n], shown: (n) => short(samples.totals[n]) },
     samples.explained && { title: "explained", number: true, value: (n) => samples.explained[n], shown: (n) => `${(samples.explained[n] / 10).toFixed(1)} %`, text: (n) => samples.explained[n] / 1000 },
@@ -42,7 +42,12 @@ function startSamples() {
 
   function mix(n) {
     return element("span", { class: "mix" }, ...pairs(n).map(([part, share]) =>
-      element("span", {}, part < data.samples.structure.parts ? swatch(part) : "", isolated(parts.names[part]), ` ${(share / 10).toFixed(1)} %`)));
+      element("span", {}, part < COLOURS.length ? swatch(part) : "", isolated(parts.names[part]), ` ${(share / 10).toFixed(1)} %`)));
+  }
+
+  function label(n) {
+    const name = isolated(samples.labels[n]);
+    return samples.texts ? element("div", {}, name, element("div", { class: "snippet", dir: "auto" }, samples.texts[n])) : name;
   }
 
   function mixText(n) {
@@ -52,7 +57,7 @@ function startSamples() {
   function search() {
     const wanted = byId("sample-search").value.trim().toLowerCase();
     const part = byId("sample-part").value;
-    if (wanted && !lowered) lowered = samples.labels.map((label) => label.toLowerCase());
+    if (wanted && !lowered) lowered = samples.labels.map((label, n) => `${label} ${samples.texts ? samples.texts[n] : ""}`.toLowerCase());
     const names = samples.groups ? samples.groups.map((name) => name.toLowerCase()) : [];
     found = [];
     for (let n = 0; n < samples.labels.length; n += 1) {
@@ -73,7 +78,7 @@ function startSamples() {
   function show() {
     const pages = Math.max(1, Math.ceil(found.length / PAGE));
     byId("sample-rows").replaceChildren(...found.slice(page * PAGE, (page + 1) * PAGE).map((n) =>
-      element("tr", {}, ...columns.map((column) => element("td", column.number ? { class: "number" } : {}, column.shown(n))))));
+      element("tr", {}, ...columns.map((column) => element("td", { class: column.number ? "number" : "", "data-title": column.title }, column.shown(n))))));
     const listed = samples.labels.length < samples.n ? ` (evenly spaced, of ${samples.n})` : "";
     byId("sample-count").textContent = `${found.length} of ${samples.labels.length} samples${listed}`;
     byId("page-number").textContent = `page ${page + 1} of ${pages}`;
@@ -93,8 +98,8 @@ function startSamples() {
     });
     return element("th", { scope: "col", class: column.number ? "number" : "" }, button);
   }));
-  byId("sample-part").append(element("option", { value: "" }, "any part"),
-    ...parts.names.map((name, part) => element("option", { value: part }, name)));
+  partSelect("sample-part", "any part");
+  whenRenamed(show);
   byId("sample-search").addEventListener("input", search);
   byId("sample-part").addEventListener("change", search);
   byId("page-back").addEventListener("click", () => { page -= 1; show(); });

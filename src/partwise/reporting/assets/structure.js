@@ -25,11 +25,12 @@ function sortedBars(structure, by) {
   return bars.sort((one, other) => group(one) - group(other) || share(other) - share(one) || one - other);
 }
 
-function barPath(structure, bars, part) {
+// The chosen part stands at the bottom; without one, parts are stacked in their order.
+function barPath(structure, bars, part, alone) {
   const width = WIDTH / bars.length;
   const before = (bar) => {
     let sum = 0;
-    for (let k = 0; k < part; k += 1) sum += structure.shares[bar * structure.parts + k];
+    for (let k = 0; !alone && k < part; k += 1) sum += structure.shares[bar * structure.parts + k];
     return sum;
   };
   const y = (sum) => (HEIGHT * (1 - sum / 1000)).toFixed(1);
@@ -73,6 +74,8 @@ function startStructure() {
   const structure = data.samples.structure;
   const image = drawn("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT + FOOT}`, role: "img", tabindex: "0",
     "aria-label": `Stacked bars of ${structure.samples.length} samples; arrow keys move from sample to sample` });
+  const legend = byId("structure-legend");
+  const select = partSelect("structure-part", "all parts");
   let by = null;
   let bars = [];
   let at = 0;
@@ -87,10 +90,14 @@ function startStructure() {
 
   function draw() {
     bars = sortedBars(structure, by);
-    const layers = Array.from({ length: structure.parts }, (_, part) =>
-      drawn("path", { d: barPath(structure, bars, part), fill: fillOf(part) }));
-    image.replaceChildren(hatches(structure.parts), drawn("rect", { class: "rest", width: WIDTH, height: HEIGHT }),
+    const coloured = Math.min(structure.parts, structure.colours);
+    const layers = by === null
+      ? Array.from({ length: coloured }, (_, part) => drawn("path", { d: barPath(structure, bars, part, false), fill: fillOf(part) }))
+      : [drawn("path", { class: "alone", d: barPath(structure, bars, by, true) })];
+    image.replaceChildren(drawn("rect", { class: "rest", width: WIDTH, height: HEIGHT }),
       ...layers, ...groupMarks(structure, bars), cursor);
+    [...legend.querySelectorAll("button")].forEach((one, part) => one.setAttribute("aria-pressed", String(by === part)));
+    select.value = by === null ? "" : String(by);
   }
 
   image.addEventListener("mousemove", (event) => {
@@ -103,19 +110,24 @@ function startStructure() {
     event.preventDefault();
     point(at + step);
   });
-  const legend = byId("structure-legend");
-  for (let part = 0; part < structure.parts; part += 1) {
-    const button = element("button", { type: "button", "aria-pressed": "false" }, swatch(part), isolated(parts.names[part]));
-    button.addEventListener("click", () => {
-      by = by === part ? null : part;
-      for (const [other, one] of [...legend.querySelectorAll("button")].entries()) {
-        one.setAttribute("aria-pressed", String(by === other));
-      }
-      draw();
-    });
-    legend.append(button);
+  function fillLegend() {
+    const count = Math.min(structure.parts, structure.colours);
+    legend.replaceChildren(...Array.from({ length: count }, (_, part) => {
+      const button = element("button", { type: "button", "aria-pressed": String(by === part) }, swatch(part), isolated(parts.names[part]));
+      button.addEventListener("click", () => {
+        by = by === part ? null : part;
+        draw();
+      });
+      return button;
+    }));
+    if (parts.total > count) legend.append(element("span", { class: "note" }, "Grey: all other parts."));
   }
-  if (structure.others) legend.append(element("span", { class: "note" }, "what is left blank: other parts"));
+  fillLegend();
+  whenRenamed(fillLegend);
+  select.addEventListener("change", () => {
+    by = select.value === "" ? null : Number(select.value);
+    draw();
+  });
   draw();
   byId("structure-plot").append(image);
   const count = structure.samples.length;

@@ -1,0 +1,57 @@
+"""``partwise match``: which references the parts of a model are like."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from partwise.cli.files import check_outputs, check_table_name
+from partwise.cli.models import opened_model, read_parts
+from partwise.cli.options import ModelFile
+from partwise.cli.output import Outcome
+
+EXAMPLES = (
+    "partwise match topics.partwise signatures.tsv",
+    "partwise match topics.partwise signatures.tsv -o matches.csv --most 2",
+)
+
+
+def command(
+    model: ModelFile,
+    reference: Annotated[
+        Path, typer.Argument(metavar="REFERENCE", help="A table of features x parts, or another model file.")
+    ],
+    output: Path | None = typer.Option(
+        None, "--output", "-o", metavar="FILE", help="Table to write, one line per part: .csv, .tsv or .parquet."
+    ),
+    most: int = typer.Option(3, "--most", metavar="N", min=1, max=3, help="Most references in a mixture."),
+) -> Outcome:
+    """Compare the parts of a model with references.
+
+    For each part: the best reference and its cosine, the runner-up, and the mixture of up to three references that is
+    most like it. Features are matched by name. Several parts may have the same reference.
+    """
+    check_table_name("--output", output)
+    check_outputs({"--output": output}, [model, reference])
+    fitted = opened_model(model, 1, None)
+    given = read_parts(reference)
+
+    from partwise.io import Table, write_columns
+    from partwise.io.table import as_labels
+    from partwise.refit import match
+
+    rows, columns = (None if names is None else as_labels(names) for names in (given.feature_names, given.part_names))
+    found = match(fitted, Table(given.components.T, rows, columns, source=str(reference)), most=most)
+    table = found.table()
+    facts = {"model": model, "reference": reference, "n_parts": len(found), "output": output}
+    if output is not None:
+        write_columns(output, table)
+        return Outcome(facts, written=[output])
+    lines = [
+        (one.part, one.best, f"{one.cosine:.3f}", one.runner_up, f"{one.runner_up_cosine:.3f}", mixture,
+         f"{one.mixture_cosine:.3f}")
+        for one, mixture in zip(found, table["mixture"], strict=True)
+    ]  # fmt: skip
+    return Outcome({**facts, **table}, [tuple(table), *lines])

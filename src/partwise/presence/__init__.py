@@ -1,0 +1,5 @@
+"""Which parts are present in a sample: a posterior over sets of parts, and over activations with zeros."""
+
+from partwise.presence.posterior import PresencePosterior, PresencePrior, presence_posterior
+
+__all__ = ["PresencePosterior", "PresencePrior", "presence_posterior"]

@@ -1,0 +1,296 @@
+"""Presence probabilities and credible intervals of the activations of each sample, for a given dictionary."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from partwise.core.data import SparseData
+from partwise.core.keys import Key
+from partwise.engines.base import Engine
+from partwise.errors import InvalidInputError
+from partwise.presence.chain import run_chain
+
+Floats = NDArray[np.float64]
+
+# Parts that are expected in a sample, where nothing else is said.
+_USUAL_NUMBER = 5.0
+# Share of the counts from which a part of the fit of all parts is in the set that a chain starts from.
+_START_SHARES = 0.02, 0.15
+_BACKGROUND = 1e-10
+_FIT_STEPS = 200
+# Correlation of the activations of two parts below which one can stand for the other.
+_EXCHANGED = -0.8
+
+
+@dataclass(frozen=True, eq=False)
+class PresencePosterior:
+    """Which parts are present in each sample, and how much of them.
+
+    Attributes
+    ----------
+    probability
+        Samples x parts: posterior probability that the part is present.
+    mean, std
+        Samples x parts: posterior mean and standard deviation of the activations, absence counting as 0.
+    lower, upper
+        Ends of the credible intervals of the activations; a part that may be absent has an interval that starts at 0.
+    level
+        Probability that an interval holds.
+    cosine
+        Cosine between each sample and its reconstruction from the posterior means.
+    residual
+        Share of each sample's counts that would have to move to another feature to turn it into its reconstruction.
+    disagreement
+        Largest difference between the presence probabilities of two chains of a sample. Above 0.3, run longer
+        (``n_draws=``).
+    confused
+        Pairs of parts that the data cannot tell apart, and in how many samples: what draws take from one, they give to
+        the other.
+    part_names
+        Names of the parts.
+    """
+
+    probability: Floats
+    mean: Floats
+    std: Floats
+    lower: Floats
+    upper: Floats
+    level: float
+    cosine: Floats
+    residual: Floats
+    disagreement: Floats
+    confused: dict[tuple[str, str], int]
+    part_names: list[str]
+
+    def table(self, samples: Sequence[str]) -> dict[str, Any]:
+        """Columns of a table with one line for each sample and part that is present with probability 0.05 or more."""
+        rows, parts = np.nonzero(self.probability >= 0.05)
+        return {
+            "sample": [str(samples[int(n)]) for n in rows],
+            "part": [self.part_names[k] for k in parts],
+            "presence": self.probability[rows, parts],
+            "activation": self.mean[rows, parts],
+            "lower": self.lower[rows, parts],
+            "upper": self.upper[rows, parts],
+        }
+
+
+@dataclass(frozen=True)
+class PresencePrior:
+    """Prior probability of the presence of each part: 0 forbids it, 1 says that it is always there."""
+
+    probability: Floats
+
+    @classmethod
+    def of(
+        cls, presence: Any, names: Sequence[str], *, allowed: Any = None, forbidden: Any = (), always: Any = ()
+    ) -> PresencePrior:
+        """The prior that arguments ask for.
+
+        Parameters
+        ----------
+        presence
+            True: five parts are expected (half of them, where there are fewer than ten). A probability for all parts,
+            or one for each.
+        names
+            Names of the parts.
+        allowed, forbidden, always
+            Names or positions of parts: the only ones that may be present, those that may not, those that are.
+        """
+        size = len(names)
+        usual = min(0.5, _USUAL_NUMBER / size)
+        try:
+            given = np.asarray(usual if presence is True else presence, dtype=np.float64)
+            probability = np.broadcast_to(given, (size,)).copy()
+        except (TypeError, ValueError):
+            raise InvalidInputError(
+                f"presence must be True, a probability or one for each of {size} parts, got {presence!r}."
+            ) from None
+        if not np.all((probability >= 0) & (probability <= 1)):
+            raise InvalidInputError("presence holds numbers that are no probabilities: give numbers from 0 to 1.")
+        if allowed is not None:
+            kept = np.zeros(size, dtype=bool)
+            kept[_places(allowed, names, "allowed")] = True
+            probability[~kept] = 0.0
+        probability[_places(forbidden, names, "forbidden")] = 0.0
+        probability[_places(always, names, "always")] = 1.0
+        if not np.any(probability):
+            raise InvalidInputError("presence forbids every part: allow at least one.")
+        return cls(probability)
+
+
+def _places(chosen: Any, names: Sequence[str], argument: str) -> list[int]:
+    """Positions of parts that were named, or given by position."""
+    found = []
+    for one in [chosen] if isinstance(chosen, str) else chosen:
+        if isinstance(one, str) and one in names:
+            found.append(list(names).index(one))
+        elif not isinstance(one, str) and 0 <= int(one) < len(names):
+            found.append(int(one))
+        else:
+            raise InvalidInputError(f"{argument} names a part {one!r} that there is not: there are {', '.join(names)}.")
+    return found
+
+
+def presence_posterior(
+    key: Key,
+    data: SparseData,
+    dictionary: Floats,
+    prior: PresencePrior,
+    engine: Engine,
+    part_names: Sequence[str],
+    *,
+    n_draws: int = 1000,
+    level: float = 0.95,
+    thin: int = 4,
+    n_particles: int = 12,
+) -> PresencePosterior:
+    """Sample which parts are present in each row, and their activations.
+
+    Parts are present independently with their prior probabilities. Given the parts that are present, the shares of the
+    counts that they make are uniform on the simplex, and the expected total is free. Rows do not depend on each other.
+
+    Parameters
+    ----------
+    key
+        Key of the random streams; each row has its own.
+    data
+        Checked counts.
+    dictionary
+        Features x parts, nonnegative.
+    prior
+        Probabilities of presence.
+    engine
+        Its threads share the rows.
+    part_names
+        Names of the parts.
+    n_draws
+        Draws of the activations that are kept of a row, by two chains together.
+    level
+        Of the credible intervals.
+    thin
+        Steps of a chain between draws.
+    n_particles
+        Points at which the marginal likelihood of a set of parts is estimated.
+    """
+    if n_draws < 20 or not 0 < level < 1:
+        raise InvalidInputError(f"n_draws must be at least 20 and level between 0 and 1, got {n_draws} and {level}.")
+    shape = data.shape[0], dictionary.shape[1]
+    found = {name: np.zeros(shape) for name in ("probability", "mean", "std", "lower", "upper")}
+    unlike, cosine, residual = np.zeros(shape[0]), np.zeros(shape[0]), np.zeros(shape[0])
+    swapped: list[list[tuple[int, int]]] = [[] for _ in range(shape[0])]
+    sampler = _RowSampler(key.for_stage("presence"), data, dictionary, prior.probability, n_draws, thin, n_particles)
+
+    def work(n: int) -> None:
+        probability, draws, unlike[n] = sampler.row(n)
+        found["probability"][n] = probability
+        found["mean"][n], found["std"][n] = draws.mean(axis=0), draws.std(axis=0)
+        ends = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2], axis=0)
+        found["lower"][n], found["upper"][n] = ends
+        cosine[n], residual[n] = _fit_of(data.rows(n, n + 1), dictionary @ found["mean"][n])
+        swapped[n] = _in_exchange(draws)
+
+    engine.here.for_each(work, list(range(shape[0])))
+    names = [str(name) for name in part_names]
+    pairs = Counter(pair for of_row in swapped for pair in of_row)
+    confused = {(names[j], names[k]): count for (j, k), count in pairs.most_common()}
+    return PresencePosterior(
+        **found,
+        level=level,
+        cosine=cosine,
+        residual=residual,
+        disagreement=unlike,
+        confused=confused,
+        part_names=names,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _RowSampler:
+    """Runs the chains of single rows."""
+
+    key: Key
+    data: SparseData
+    dictionary: Floats
+    prior: Floats
+    n_draws: int
+    thin: int
+    n_particles: int
+
+    def row(self, n: int) -> tuple[Floats, Floats, float]:
+        """Presence probabilities, draws x parts of the activations, and how far two chains disagree."""
+        n_parts = self.dictionary.shape[1]
+        cells = slice(self.data.indptr[n], self.data.indptr[n + 1])
+        hidden = self.data.missing_indices[self.data.missing_indptr[n] : self.data.missing_indptr[n + 1]]
+        counts, columns = self.data.values[cells].astype(np.float64), self.data.indices[cells]
+        # Of each part, what can be observed: with cells missing, shares are shares of the observed counts.
+        seen = self.dictionary.sum(axis=0) - self.dictionary[hidden].sum(axis=0)
+        judged = seen > 1e-12 * np.maximum(self.dictionary.sum(axis=0), 1e-300)
+        prior = np.where(judged, self.prior, 0.0)
+        half = self.n_draws // 2
+        draws = np.zeros((2, half, n_parts))
+        if not counts.size or not prior.any():  # nothing is known: what was known before
+            return self.prior.copy(), draws.reshape(-1, n_parts), 0.0
+        scale = np.where(judged, seen, 1.0)
+        scaled = np.ascontiguousarray(self.dictionary[columns] / scale)
+        with np.errstate(divide="ignore"):
+            odds = prior / (1.0 - prior)
+        shares = _shares_of_all(counts, scaled, prior > 0)
+        alike = _likeness(scaled)
+        presence = np.zeros((2, n_parts))
+        for chain, smallest in enumerate(_START_SHARES):
+            start = (shares >= min(smallest, shares.max())) | (prior == 1.0)
+            words = self.key.for_chain(chain).words
+            background = _BACKGROUND * counts.sum()
+            settings = half * self.thin // 2, half, self.thin, self.n_particles
+            begin = start.astype(np.int64)
+            run_chain(
+                *words, n, counts, scaled, background, odds, alike, begin, *settings, presence[chain], draws[chain]
+            )
+        unlike = float(np.abs(presence[0] - presence[1]).max())
+        return np.where(judged, presence.mean(axis=0), self.prior), draws.reshape(-1, n_parts) / scale, unlike
+
+
+def _shares_of_all(counts: Floats, cells: Floats, allowed: NDArray[np.bool_]) -> Floats:
+    """Shares of the counts that parts make if all that are allowed are present, by maximum likelihood."""
+    shares = allowed / allowed.sum()
+    for _ in range(_FIT_STEPS):
+        rates = cells @ shares
+        shares = shares * (cells.T @ np.divide(counts, rates, out=np.zeros_like(counts), where=rates > 0))
+        shares /= max(shares.sum(), 1e-300)
+    return np.asarray(shares)
+
+
+def _likeness(cells: Floats) -> Floats:
+    """Weights with which one part is proposed in place of another: those that are alike in the cells with counts."""
+    lengths = np.sqrt(np.square(cells).sum(axis=0))
+    units = np.divide(cells, lengths, out=np.zeros_like(cells), where=lengths > 0)
+    return np.asarray((units.T @ units) ** 8 + 0.02)
+
+
+def _in_exchange(draws: Floats) -> list[tuple[int, int]]:
+    """Pairs of parts of which a draw has either the one or the other, or a mixture of both that could be any."""
+    spread, mean = draws.std(axis=0), draws.mean(axis=0)
+    moving = np.flatnonzero(spread > 0.05 * mean.sum())
+    if moving.size < 2:
+        return []
+    against = np.corrcoef(draws[:, moving].T) < _EXCHANGED
+    pairs = ((int(moving[j]), int(moving[k])) for j, k in np.argwhere(np.triu(against)))
+    return [(j, k) for j, k in pairs if min(spread[j], spread[k]) > 0.2 * (mean[j] + mean[k])]
+
+
+def _fit_of(row: SparseData, expected: Floats) -> tuple[float, float]:
+    """Cosine of a row with what is expected, and half of the sum of absolute differences, as a share."""
+    observed = np.zeros(expected.size)
+    observed[row.indices] = row.values
+    expected = expected.copy()
+    expected[row.missing_indices] = 0.0
+    lengths = float(np.sqrt(np.square(observed).sum() * np.square(expected).sum()))
+    differences = float(np.abs(observed - expected).sum())
+    return float(observed @ expected) / max(lengths, 1e-300), differences / 2.0 / max(float(observed.sum()), 1e-300)

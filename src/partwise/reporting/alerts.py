@@ -1,0 +1,49 @@
+"""What a reader must know before trusting the parts, in sentences that come first."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from partwise.metrics import part_similarity
+from partwise.reporting.model_view import ModelView
+
+R_HAT = 1.05
+"""R-hat above which chains disagree so much that parts cannot be relied on."""
+
+_ALIKE = 0.9
+_MOST_PAIRS = 5
+
+
+def alerts(view: ModelView) -> list[str]:
+    """Sentences about a fit that went badly; none where it went well.
+
+    Parameters
+    ----------
+    view
+        The model and its data.
+    """
+    model, found = view.model, []
+    chains = model.diagnostics() if model.chains() else {}
+    apart = {name: one.r_hat for name, one in chains.items() if np.isfinite(one.r_hat) and one.r_hat > R_HAT}
+    if apart:
+        worst = max(apart, key=apart.__getitem__)
+        found.append(
+            f"The chains disagree (R-hat {apart[worst]:.2f} of {worst.replace('_', ' ')}): treat the parts as"
+            " tentative, or run longer with max_iter='auto'."
+        )
+    if model.status_.code in ("max_iter", "interrupted") and not apart:
+        found.append(f"The fit did not converge: treat the parts as tentative. {model.status_.message}")
+    pairs = _twins(view)
+    if pairs:
+        told = "; ".join(f"“{view.names[k]}” and “{view.names[other]}”" for k, other in pairs[:_MOST_PAIRS])
+        more = f", and {len(pairs) - _MOST_PAIRS} more pairs" if len(pairs) > _MOST_PAIRS else ""
+        found.append(f"These parts are nearly the same: {told}{more}. Fit fewer parts, or join them with merge_parts.")
+    return found
+
+
+def _twins(view: ModelView) -> list[tuple[int, int]]:
+    active = [k for k in view.order if k in set(view.model.active_components_.tolist())]
+    if view.is_signed or len(active) < 2:
+        return []
+    alike = np.triu(part_similarity(view.model)[np.ix_(active, active)] > _ALIKE, 1)
+    return [(active[k], active[other]) for k, other in zip(*np.nonzero(alike), strict=True)]

@@ -1,0 +1,84 @@
+// The map: a circle for each part, close to those that share its features.
+const MAP_WIDTH = 640;
+const MAP_HEIGHT = 400;
+let mapCircles = [];
+
+function mapRadius(part) {
+  const crowd = Math.max(14, 46 - parts.names.length / 2);
+  return Math.max(4, crowd * Math.sqrt(parts.weights[part] / Math.max(...parts.weights, 1e-300)));
+}
+
+function mapWords(part) {
+  return [isolated(parts.names[part]), ` (${percent(parts.weights[part])}): `,
+    ...rankedFeatures(part, parts.balance).slice(0, 8).flatMap((row, at) => [at ? ", " : "", isolated(row.name)])];
+}
+
+function showOnMap() {
+  mapCircles.forEach((circle, part) => circle.classList.toggle("chosen", part === chosenPart));
+  const chosen = mapCircles[chosenPart];
+  if (chosen) {
+    chosen.parentNode.append(chosen);
+    labelMap();
+    byId("map-readout").replaceChildren(...mapWords(chosenPart));
+  }
+}
+
+// Names of the largest parts and of the chosen one, where there is room.
+function labelMap() {
+  const layer = document.querySelector("#map svg .names");
+  const taken = [];
+  // On a narrow screen the picture shrinks, and its letters must not.
+  const letters = Math.min(20, Math.max(12, (11 * MAP_WIDTH) / Math.max(byId("map").clientWidth, 1)));
+  const order = [chosenPart, ...parts.names.map((name, part) => part).filter((part) => part !== chosenPart)];
+  layer.replaceChildren(...order.flatMap((part) => {
+    const [x, y] = mapPlace(part);
+    const name = parts.names[part].length > 28 ? `${parts.names[part].slice(0, 27)}…` : parts.names[part];
+    const wide = 0.55 * letters * name.length;
+    const middle = Math.min(Math.max(x, wide / 2 + 4), MAP_WIDTH - wide / 2 - 4);
+    const below = y + mapRadius(part) + letters + 1;
+    const at = below > MAP_HEIGHT - 4 ? y - mapRadius(part) - 5 : below;
+    const box = { left: middle - wide / 2, right: middle + wide / 2, top: at - letters, bottom: at + 3 };
+    if (taken.some((one) => one.left < box.right && box.left < one.right && one.top < box.bottom && box.top < one.bottom)) return [];
+    taken.push(box);
+    const label = drawn("text", { x: middle, y: at, "text-anchor": "middle", class: part === chosenPart ? "strong" : "" }, name);
+    label.style.fontSize = `${letters}px`;
+    return [label];
+  }));
+}
+
+// Both axes are stretched to the frame: what matters is which parts are neighbours.
+function mapPlace(part) {
+  const [x, y] = [0, 1].map((axis) => {
+    const all = parts.map.map((place) => place[axis]);
+    const [low, high] = [Math.min(...all), Math.max(...all)];
+    return high - low > 1e-9 ? (parts.map[part][axis] - low) / (high - low) : 0.5;
+  });
+  return [70 + x * (MAP_WIDTH - 140), MAP_HEIGHT - 62 - y * (MAP_HEIGHT - 118)];
+}
+
+function startMap() {
+  if (parts.names.length < 2 || parts.signed) return;
+  byId("map-view").hidden = false;
+  const circles = drawn("g");
+  mapCircles = parts.names.map((name, part) => {
+    const [cx, cy] = mapPlace(part);
+    const circle = drawn("circle", { cx, cy, r: mapRadius(part), class: "part" });
+    circle.addEventListener("click", () => choosePart(part));
+    circle.addEventListener("mouseenter", () => byId("map-readout").replaceChildren(...mapWords(part)));
+    circle.addEventListener("mouseleave", () => byId("map-readout").replaceChildren(...mapWords(chosenPart)));
+    return circle;
+  });
+  // Large circles below, so that small ones can be reached.
+  circles.append(...mapCircles.map((circle, part) => part).sort((one, other) => mapRadius(other) - mapRadius(one)).map((part) => mapCircles[part]));
+  const image = drawn("svg", { viewBox: `0 0 ${MAP_WIDTH} ${MAP_HEIGHT}`, role: "img", tabindex: "0",
+    "aria-label": `Map of ${parts.names.length} parts; arrow keys choose a part, as does the list below` }, circles, drawn("g", { class: "names" }));
+  const across = parts.names.map((name, part) => part).sort((one, other) => mapPlace(one)[0] - mapPlace(other)[0]);
+  image.addEventListener("keydown", (event) => {
+    const step = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
+    if (!step) return;
+    event.preventDefault();
+    choosePart(across[(across.indexOf(chosenPart) + step + across.length) % across.length]);
+  });
+  byId("map").append(image);
+  whenRenamed(showOnMap);
+}

@@ -199,7 +199,10 @@ class VariationalEM:
             known = self._known(dictionary.shape)
             if known is not None:
                 order = seeded_order(known, dictionary)
-                dictionary = np.ascontiguousarray(dictionary[:, order])
+                sizes, given = dictionary[:, order].sum(axis=0), known.sum(axis=0)
+                shares = known / np.where(given > 0, given, 1.0)
+                # Half of a known part starts as what is known of it, so that no other part takes that.
+                dictionary = np.where(given > 0, (dictionary[:, order] + shares * sizes) / 2.0, dictionary[:, order])
                 counts = np.ascontiguousarray(np.asarray(counts)[:, order])
         else:
             dictionary, counts = self.start.copy(), mean_field.even_counts(self.shape.size)

@@ -122,7 +122,7 @@ if __name__ == "__main__":
 
 
 def sigprofiler(parts: Floats, size: int, piece: int, python: str) -> dict[str, Any]:
-    """SigProfilerAssignment with its defaults, in a Python that has it."""
+    """SigProfilerAssignment without its background signatures, in a Python that has it."""
     truth, counts = samples(parts, size, piece)
     names = [f"P{k}" for k in range(len(parts))]
     order = sorted((channel, f) for f, channel in enumerate(signature_channels()))  # the only one that it knows

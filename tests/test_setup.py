@@ -72,7 +72,7 @@ def test_missing_make_is_named(clone: Path) -> None:
 def test_make_lists_its_targets(clone: Path) -> None:
     done = run(clone, "make")
     assert done.returncode == 0
-    for target in ("demo", "test", "test-all", "test-browser", "bench", "docs", "lint", "clean"):
+    for target in ("demo", "test", "test-all", "test-browser", "test-faults", "dist", "bench", "docs", "lint", "clean"):
         assert f"make {target} " in done.stdout
 
 
@@ -129,14 +129,15 @@ def test_browser_that_is_there_is_enough(clone: Path) -> None:
     assert run(clone, f"{programs}/bash", ".ci/chromium", path=programs).returncode == 0
 
 
-@pytest.mark.parametrize("fails", ["", "test", "test-browser"])
+@pytest.mark.parametrize("fails", ["", "test", "test-faults", "test-browser"])
 def test_check_runs_browser_tests_where_there_is_a_browser(clone: Path, fails: str) -> None:
     programs = lent(clone, make=f'echo "made $1"; [ "$1" != "{fails}" ]', chromium="exit 0", chromedriver="exit 0")
     (clone / "programs" / "env").symlink_to(str(shutil.which("env")))
     done = run(clone, f"{programs}/bash", ".ci/run", path=programs)
     assert done.returncode == (1 if fails else 0)
-    targets = ["made test"] if fails == "test" else ["made test", "made test-browser"]
-    assert done.stdout.splitlines() == targets
+    targets = ["test", "test-faults", "test-browser"]
+    reached = targets[: targets.index(fails) + 1] if fails else targets
+    assert done.stdout.splitlines() == [f"made {target}" for target in reached]
 
 
 def test_check_says_loudly_that_there_is_no_browser(clone: Path) -> None:
@@ -144,5 +145,5 @@ def test_check_says_loudly_that_there_is_no_browser(clone: Path) -> None:
     (clone / "programs" / "env").symlink_to(str(shutil.which("env")))
     done = run(clone, f"{programs}/bash", ".ci/run", path=programs)
     assert done.returncode == 0
-    assert done.stdout == "made test\n"
+    assert done.stdout == "made test\nmade test-faults\n"
     assert "THE BROWSER TESTS DID NOT RUN" in done.stderr

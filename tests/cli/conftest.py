@@ -73,6 +73,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     write_matrix("votes.csv", votes)
     parts = [f"SBS{k}" for k in range(1, 5)]
     write_table("signatures.tsv", dictionary, table.column_labels, parts)
+    Path("batches.csv").write_text("".join(f"{name},batch{n % 2}\n" for n, name in enumerate(table.row_labels)))
     Path("articles").mkdir()
     for number in range(8):
         Path(f"articles/{number}.txt").write_text(f"feature 1 and feature{number} or feature1" * 2)

@@ -182,7 +182,7 @@ def test_transform_to_parquet(partwise, folder) -> None:
     columns = parquet.read_table("a.parquet").to_pydict()
     assert columns["sample"][:2] == ["sample0", "sample1"]
     expected = load("m.partwise").transform(read("catalogue.tsv", transpose=True))
-    np.testing.assert_array_equal(columns["poissonnmf2"], expected[:, 2])
+    np.testing.assert_array_equal(columns["part 2"], expected[:, 2])
 
 
 def test_transform_to_anndata_keeps_what_is_there(partwise, folder, counts) -> None:

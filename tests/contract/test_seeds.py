@@ -124,6 +124,25 @@ def test_bad_seeds_get_a_sentence(options: dict, words: str) -> None:
             AllocationNMF(3, **options).fit(planted())
 
 
+def test_fixed_parts_stay_beside_free_ones() -> None:
+    table = planted()
+    known = np.zeros((1, 12))
+    known[0, 4:8] = [1, 2, 3, 4]
+    model = GammaPoissonNMF(3, fixed_parts=known, random_state=0, tol=0, max_iter=100).fit(table)
+    np.testing.assert_allclose(model.feature_importance()[0], known[0] / 10, atol=1e-12)
+    objective = model.trace_.evaluated("objective")[1]
+    assert np.all(np.diff(objective) > -1e-8 * np.abs(objective[:-1]))
+    free = [{name for name, _ in part} for part in model.top_features(4, by="probability")[1:]]
+    assert {frozenset(part) for part in free} == {frozenset(f"w{f}" for f in range(s, s + 4)) for s in (0, 8)}
+    for options, words in (
+        ({"fixed_parts": np.ones((4, 12))}, "give at most 3 parts"),
+        ({"fixed_parts": np.zeros((1, 12))}, "with something in every part"),
+        ({"fixed_parts": known, "seeds": SEEDS}, "without seeds"),
+    ):
+        with pytest.raises(InvalidInputError, match=words):
+            GammaPoissonNMF(3, **options).fit(table)
+
+
 def test_seeds_of_data_without_names_are_positions() -> None:
     counts = CountMatrix.build(planted().matrix)
     model = GammaPoissonNMF(3, seeds={"rare": [4, 5]}, random_state=1).fit(counts)

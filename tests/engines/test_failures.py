@@ -1,10 +1,7 @@
-"""What no engine can survive ends in one sentence, and the last checkpoint is whole."""
+"""What no engine can survive ends in one sentence, and the last checkpoint is whole; full disks are in tests/faults."""
 
 from __future__ import annotations
 
-import errno
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,50 +14,8 @@ from partwise.core.checkpoint import read_checkpoint
 from partwise.engines.blocks import Block
 from partwise.engines.dask import DaskEngine
 from partwise.errors import EngineError
-from partwise.io.atomic import atomic_path
 
 X = np.random.default_rng(0).poisson(3.0, size=(40, 12))
-
-
-class SmallDisk:
-    """A disk with room for some files."""
-
-    def __init__(self, room: int) -> None:
-        self.room = room
-
-    @contextmanager
-    def __call__(self, path: Any) -> Iterator[Path]:
-        self.room -= 1
-        if self.room < 0:
-            raise OSError(errno.ENOSPC, f"cannot write {path}: the disk is full")
-        with atomic_path(path) as aside:
-            yield aside
-
-
-# Room for the first state, and then for the first of those that are written every third iteration.
-@pytest.mark.parametrize(("room", "reached"), [(0, 0), (1, 2), (2, 5)])
-def test_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, room: int, reached: int) -> None:
-    settings: dict[str, Any] = {"inference": "multiplicative", "tol": 0.0, "random_state": 0}
-    checkpoint = Checkpoint(tmp_path / "fit.checkpoint", iterations=1)
-    with cluster(1) as client:
-        engine = DaskEngine(client, stored_every=3)
-        monkeypatch.setattr("partwise.engines.worker_tasks.atomic_path", SmallDisk(room))
-        with pytest.raises(EngineError, match="the disk is full"):
-            PoissonNMF(2, max_iter=20, engine=engine, checkpoint=checkpoint, **settings).fit(X)
-    if reached:
-        assert len(read_checkpoint(tmp_path / "fit.checkpoint").trace) == reached
-    resumed = PoissonNMF(2, max_iter=8, checkpoint=checkpoint, resume=True, **settings).fit(X)
-    np.testing.assert_array_equal(resumed.components_, PoissonNMF(2, max_iter=8, **settings).fit(X).components_)
-
-
-def test_a_full_disk_for_the_data(monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(*_: Any) -> None:
-        raise OSError(errno.ENOSPC, "the disk is full")
-
-    with cluster(1) as client:
-        monkeypatch.setattr("partwise.engines.dask.write_data", full)
-        with pytest.raises(EngineError, match="could not be written for the workers"):
-            PoissonNMF(2, engine=DaskEngine(client)).fit(X)
 
 
 def test_a_folder_that_a_worker_does_not_see(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,6 +23,7 @@ if os.name != "posix":
     pytest.skip("signals of this kind are for POSIX systems", allow_module_level=True)
 
 SIGNALS = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL]
+COMMANDS = ["fit", "compare", "count", "convert", "report"]
 SHARES = [0.35, 0.6, 0.75, 0.85, 0.95]
 
 
@@ -33,12 +34,23 @@ def folder(tmp_path_factory: pytest.TempPathFactory, counts: Path) -> Path:
     return folder
 
 
+def texts(folder: Path) -> Path:
+    """A folder of short texts."""
+    place = folder.with_name(f"{folder.name}-texts")
+    if not place.exists():
+        place.mkdir()
+        for number in range(50):
+            (place / f"{number}.txt").write_text("parts of counts and of words " * (1 + number % 5))
+    return place
+
+
 def words_of(name: str, folder: Path, counts: Path) -> tuple[list[object], Path]:
     """A command, and what it writes."""
     given = folder / "given.partwise"
     return {
         "fit": (["fit", counts, "-o", folder / "m.partwise", "-k", 4, "--max-iter", 60, "--tol", 0], "m.partwise"),
         "compare": (["compare", counts, "--models", "poisson", "--ranks", "1-3", "-o", folder / "found"], "found"),
+        "count": (["count", texts(folder), "-o", folder / "words.npz"], "words.npz"),
         "convert": (["convert", counts, folder / "counts.csv"], "counts.csv"),
         "report": (["report", given, counts, "-o", folder / "r.html"], "r.html"),
     }[name]
@@ -48,7 +60,7 @@ def words_of(name: str, folder: Path, counts: Path) -> tuple[list[object], Path]
 def seconds(folder: Path, counts: Path) -> dict[str, float]:
     """How long each command takes."""
     found = {}
-    for name in ("fit", "compare", "convert", "report"):
+    for name in COMMANDS:
         start = time.monotonic()
         assert run(*words_of(name, folder, counts)[0]).returncode == 0
         found[name] = time.monotonic() - start
@@ -64,7 +76,7 @@ def stopped(words: list[object], number: int, delay: float) -> tuple[int, str]:
 
 
 @pytest.mark.parametrize("number", SIGNALS, ids=lambda number: signal.Signals(number).name)
-@pytest.mark.parametrize("name", ["fit", "compare", "convert", "report"])
+@pytest.mark.parametrize("name", COMMANDS)
 def test_stopped_at_any_time(name: str, number: int, folder: Path, counts: Path, seconds: dict[str, float]) -> None:
     words, written = words_of(name, folder, counts)
     for share in SHARES:
@@ -88,6 +100,8 @@ def check_whole(target: Path) -> None:
         return
     if target.suffix == ".partwise":
         partwise.load(target)
+    elif target.suffix == ".npz":
+        assert partwise.read(target).shape[0] == 50
     elif target.suffix == ".csv":
         assert partwise.read(target).shape == (300, 80)
     elif target.suffix == ".html":

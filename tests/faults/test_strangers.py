@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import random
-import resource
 import shutil
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -19,18 +20,27 @@ import partwise
 PACKAGE = Path(partwise.__file__).parent
 
 
-def test_a_random_user_without_a_home(counts: Path, tmp_path: Path) -> None:
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """A folder that all users may read; pytest's own are for one user."""
+    folder = Path(tempfile.mkdtemp())
+    folder.chmod(0o755)
+    yield folder
+    shutil.rmtree(folder)
+
+
+def test_a_random_user_without_a_home(counts: Path, open_folder: Path) -> None:
     """As containers on shared clusters run it: no name, no home, and a package that others installed."""
     if shutil.which("setpriv") is None or os.geteuid() != 0:
         pytest.skip("another user can be played by root alone, with the program setpriv")
     user = random.Random(0).randrange(60_000, 65_000)
-    shutil.copytree(PACKAGE, tmp_path / "lib" / "partwise", ignore=shutil.ignore_patterns("__pycache__"))
-    data, output, scratch = tmp_path / "counts.npz", tmp_path / "output", tmp_path / "scratch"
-    shutil.copy(counts, data)
+    shutil.copytree(PACKAGE, open_folder / "lib" / "partwise", ignore=shutil.ignore_patterns("__pycache__"))
+    data, output, scratch = open_folder / "counts.npz", open_folder / "output", open_folder / "scratch"
+    shutil.copyfile(counts, data)
     for folder in (output, scratch):
         folder.mkdir()
         os.chown(folder, user, user)
-    environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(tmp_path / "lib"), "TMPDIR": str(scratch)}
+    environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(open_folder / "lib"), "TMPDIR": str(scratch)}
     # May read everything, wherever this Python was installed, and write what the user may.
     reads = ["--inh-caps=-all,+dac_read_search", "--ambient-caps=-all,+dac_read_search"]
     as_user = ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups", *reads]
@@ -40,7 +50,7 @@ def test_a_random_user_without_a_home(counts: Path, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "Compiled kernels are kept in" in done.stderr
     assert partwise.load(output / "m.partwise").n_iter_ == 2
-    refused = subprocess.run([*as_user, *asked, str(tmp_path / "m.partwise")], cwd=output, **settings)
+    refused = subprocess.run([*as_user, *asked, str(open_folder / "m.partwise")], cwd=output, **settings)
     assert refused.returncode == 1
     assert "no permission to write in" in refused.stderr.splitlines()[-1]
 
@@ -106,4 +116,3 @@ def test_little_memory(tmp_path: Path) -> None:
     assert "memory" in done.stderr.splitlines()[-1]
     assert "Traceback" not in done.stderr
     assert not (tmp_path / "m.partwise").exists()
-    assert resource.RLIMIT_AS is not None

@@ -1,3 +1,5 @@
+"""Files are whole or not there; full disks and folders of other users are in tests/faults."""
+
 from __future__ import annotations
 
 import os
@@ -65,23 +67,3 @@ def test_directory_and_device_are_refused(tmp_path: Path) -> None:
         write_atomically(tmp_path, lambda aside: aside.write_text("x"))
     with pytest.raises(OSError, match="device or a pipe"):
         write_atomically(os.devnull, lambda aside: aside.write_text("x"))
-
-
-def test_unwritable_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    # The superuser may write anywhere, so the system's refusal is played.
-    def refuse(*_: object) -> int:
-        raise PermissionError(13, "Permission denied")
-
-    monkeypatch.setattr(os, "open", refuse)
-    with pytest.raises(PermissionError, match=r"no permission to write in .*; choose another directory"):
-        write_atomically(tmp_path / "a", lambda aside: aside.write_text("x"))
-
-
-def test_full_disk_when_flushing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(_: int) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(OSError, match="the disk is full"):
-        write_atomically(tmp_path / "a", lambda aside: aside.write_text("x"))
-    assert list(tmp_path.iterdir()) == []

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from partwise import GammaPoissonNMF, PoissonNMF
+from partwise import GammaPoissonNMF, PoissonNMF, Table
 from partwise.errors import InvalidInputError
 from partwise.plotting import (
     part_shares,
@@ -138,6 +138,18 @@ def test_colours_differ_for_colour_blind_readers(palette) -> None:
     # the test can tell: this red and this green are one colour to them
     confused = np.array([[0.6, 0.0, 0.0], [0.0, 0.402, 0.0]]) ** 2.2 @ np.transpose(matrices[0])
     assert np.linalg.norm(np.diff(np.clip(confused, 0, 1) ** (1 / 2.2), axis=0)) < 0.1
+
+
+def test_signatures_say_what_they_are_like() -> None:
+    rng = np.random.default_rng(0)
+    references = Table(rng.dirichlet([0.3] * 96, 3).T, np.array(signature_channels()), np.array(["R1", "R2", "R3"]))
+    counts = rng.poisson(rng.gamma(0.5, 200.0, (20, 3)) @ references.matrix.T)
+    model = PoissonNMF(3, random_state=0).fit(Table(counts, column_labels=np.array(signature_channels())))
+    figure = plot_signatures(model, reference=references)
+    words = [ax.texts[-1].get_text() for ax in figure.axes[1:]]
+    assert all("of all counts, like R" in text for text in words)
+    bare = plot_signatures(references.matrix.T, signature_channels(), reference=references)
+    assert [ax.texts[0].get_text() for ax in bare.axes] == [f"like R{k} (1.00)" for k in (1, 2, 3)]
 
 
 def test_signatures_in_their_usual_order() -> None:

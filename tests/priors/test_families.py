@@ -39,7 +39,7 @@ def test_no_slow_maximiser_does_better(kind: str) -> None:
 
 
 def test_no_slow_maximiser_does_better_with_two_gammas() -> None:
-    found = sorted(shortfalls("two-gamma", 30, 2, 4))
+    found = sorted(shortfalls("two-gamma", 16, 2, 4))
     assert found[-2][0] < 1e-6
     assert found[-1][0] < 1e-3
 

@@ -566,7 +566,7 @@ class FactorizationEstimator(HandledParts, ClassNamePrefixFeaturesOutMixin, Tran
         input_features
             Not used; scikit-learn asks for it.
         """
-        check_is_fitted(self, "components_")
+        super().get_feature_names_out(input_features)  # checks, as scikit-learn does, what it is asked with
         return np.asarray(self.part_labels(), dtype=object)
 
     def __sklearn_clone__(self) -> Self:

@@ -78,6 +78,9 @@ class GammaPoissonNMF(BatchModel, GammaActivations):
         its entry of the dictionary, as if the part had been seen to hold it before. For ``inference="vem"``.
     seed_weight
         Strength of the prior: tokens of the seeds of a part, as a share of the tokens of an average part.
+    fixed_parts
+        Parts that are known, parts x features: they are the first parts of the model, up to their size, and the other
+        parts are free. For ``inference="vem"``, and without seeds.
     n_starts
         Starts that ``"thorough"`` tries.
     batch_size
@@ -152,6 +155,7 @@ class GammaPoissonNMF(BatchModel, GammaActivations):
         "init": ["array-like", None],
         "seeds": [Mapping, str, os.PathLike, None],
         "seed_weight": [POSITIVE],
+        "fixed_parts": ["array-like", None],
         "n_starts": [AT_LEAST_1],
         "batch_size": [AT_LEAST_1],
     }
@@ -166,6 +170,7 @@ class GammaPoissonNMF(BatchModel, GammaActivations):
     init: Any = None
     seeds: Any = None
     seed_weight: float = 0.1
+    fixed_parts: Any = None
     n_starts: int = 5
     batch_size: int = 256
     max_iter: int | None = None
@@ -224,6 +229,21 @@ class GammaPoissonNMF(BatchModel, GammaActivations):
             raise InvalidInputError(f"inference={self.inference!r}{how} does not take batch: use inference='vem'.")
         return algorithm
 
+    def _fixed(self, n_features: int) -> Floats:
+        """Shares of the features in the parts that are fixed, features x parts."""
+        if self.inference != "vem" or self.seeds is not None:
+            raise InvalidInputError("fixed_parts are for inference='vem' without seeds: change these.")
+        given = np.asarray(self.fixed_parts, dtype=np.float64)
+        most = int(self.n_components)
+        if given.ndim != 2 or given.shape[1] != n_features or len(given) > most:
+            raise InvalidInputError(
+                f"fixed_parts has shape {given.shape}: give at most {most} parts (n_components) x {n_features}."
+            )
+        totals = given.sum(axis=1)
+        if not np.all(np.isfinite(given)) or np.any(given < 0) or np.any(totals <= 0):
+            raise InvalidInputError("fixed_parts must be nonnegative, with something in every part: correct it.")
+        return np.ascontiguousarray((given / totals[:, None]).T)
+
     def _settings(self, data: SparseData) -> dict[str, Any]:
         """What all algorithms are told."""
         shape, rate = self._prior()
@@ -238,6 +258,8 @@ class GammaPoissonNMF(BatchModel, GammaActivations):
 
     def _algorithm(self, data: SparseData, tol: float) -> GammaPoissonAlgorithm:
         settings = self._settings(data)
+        if self.fixed_parts is not None:
+            settings["fixed"] = self._fixed(data.shape[1])
         if self.seeds is not None:
             if self.inference != "vem":
                 raise InvalidInputError(f"seeds are for inference='vem', not for {self.inference!r}: use that.")

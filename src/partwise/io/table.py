@@ -25,7 +25,8 @@ class Table:
     """A samples x features matrix with optional labels and missing cells.
 
     ``partwise.read`` returns one, and every estimator accepts one. Build one by hand to pass a sparse mask:
-    ``Table(X, missing=mask)``.
+    ``Table(X, missing=mask)``. Rows are taken as of an array, ``table[[3, 1]]``, so scikit-learn can split a table:
+    names and metadata stay.
 
     Parameters
     ----------
@@ -43,8 +44,6 @@ class Table:
         What is known about the samples: an array of str for each name, one entry per row. `partwise.count_texts` fills
         in ``"group"``, ``"time"`` and ``"text"``, which reports show. AnnData files give their obs columns, and .npz
         files keep it.
-
-    Rows are taken as of an array, ``table[[3, 1]]``, so scikit-learn can split a table: names and metadata stay.
     """
 
     matrix: Any

@@ -10,10 +10,12 @@ import numpy as np
 
 from partwise.contract.estimator import FactorizationEstimator
 from partwise.errors import InvalidInputError
+from partwise.io.table import Table, as_labels
 from partwise.plotting._figures import GREY, components_of, part_panels
 from partwise.plotting._types import FigureBase
 from partwise.plotting.features import percent_axis
 from partwise.plotting.palette import TINTS
+from partwise.refit import match
 
 SUBSTITUTIONS = ("C>A", "C>G", "C>T", "T>A", "T>C", "T>G")
 """Kinds of substitution, by the pyrimidine of the base pair."""
@@ -41,6 +43,7 @@ def plot_signatures(
     *,
     parts: Sequence[int] | None = None,
     titles: Sequence[str] | None = None,
+    reference: Any = None,
     fig: FigureBase | None = None,
 ) -> FigureBase:
     """A row of 96 bars for every part, coloured and headed by the kind of substitution.
@@ -56,13 +59,15 @@ def plot_signatures(
         Which parts, in which order; all by default.
     titles
         One for each part drawn; by default its name, else ``part k``.
+    reference
+        A model, or a table of features x parts: the title of each part then says which of them it is most like.
     fig
         Figure or subfigure to draw into; by default a new one.
 
     Returns
     -------
     Figure
-        The figure drawn into.
+        The figure drawn into. Titles of the parts of a fitted model have their share of all counts.
 
     Examples
     --------
@@ -74,14 +79,31 @@ def plot_signatures(
     values = components_of(components)
     order = _usual_order(components, names, values.shape[1])
     figure, drawn = part_panels(fig, components, values.shape[0], parts, titles, (7.5, 1.25), widest=1)
+    said = _said(components, values, names, reference)
     for ax, k, heading in drawn:
         total = np.abs(values[k]).sum()
         _draw_channels(ax, values[k][order] / (total if total > 0 else 1.0))
         ax.set_ylabel(heading.replace("$", r"\$"), fontsize=8)
+        if said[k]:
+            ax.text(0.995, 0.9, said[k].replace("$", r"\$"), transform=ax.transAxes, ha="right", va="top", fontsize=7)
     _head(drawn[0][0])
     contexts = [f"{name[0]}{name[2]}{name[-1]}" for name in signature_channels()]
     ax.set_xticks(np.arange(96), contexts, rotation=90, fontsize=4, family="monospace")
     return figure
+
+
+def _said(components: Any, values: Any, names: Any, reference: Any) -> list[str]:
+    """What the title of each part says beside its name: its share of all counts, and the reference that it is like."""
+    said: list[list[str]] = [[] for _ in values]
+    if isinstance(components, FactorizationEstimator) and components.n_samples_seen_:
+        for words, share in zip(said, components.part_weights(), strict=True):
+            words.append(f"{share:.0%} of all counts")
+    if reference is not None:
+        known = isinstance(components, FactorizationEstimator)
+        parts = components if known else Table(values.T, None if names is None else as_labels(names))
+        for words, one in zip(said, match(parts, reference, most=1), strict=True):
+            words.append(f"like {one.best} ({one.cosine:.2f})")
+    return [", ".join(words) for words in said]
 
 
 def _draw_channels(ax: Any, shares: Any) -> None:

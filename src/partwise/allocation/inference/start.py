@@ -24,7 +24,8 @@ from partwise.poisson.inference.state import PoissonState, Start
 _ITERATIONS = 20
 # From so many nonzeros times components on, EM alone: in equal time, coordinate descent gets a sampler no further.
 _LARGE_WORK = 2**24
-_EM_ITERATIONS = 30
+# Thirty iterations for 100 components; with 1,000 of them, thirty gain little over ten and cost ten sweeps.
+_EM_ITERATIONS, _FEWEST, _MOST = 3000, 10, 30
 # Nonzeros of the rows that stand for data of more than twice as many.
 _NONZEROS = 2**19
 _ROWS_PER_COMPONENT = 4
@@ -53,7 +54,7 @@ def first_feature_counts(key: Key, data: SparseData, model: AllocationModel, sta
             data, engine = only_rows(data, chosen), engine.here
         solver = Multiplicative(n_components, start, engine)
         factors = solver.init(key, data)
-        for iteration in range(1, _EM_ITERATIONS + 1):
+        for iteration in range(1, min(max(_EM_ITERATIONS // n_components, _FEWEST), _MOST) + 1):
             factors, _ = solver.step(key.at(iteration), data, factors)
     counts = factors.dictionary * Side(data, engine).totals(factors.activations) * (total / max(data.total, 1.0))
     if np.ptp(model.activation_concentration) > 0:

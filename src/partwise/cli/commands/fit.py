@@ -35,7 +35,7 @@ EXAMPLES = (
     "partwise fit counts.npz -o topics.partwise --components 10 --seed 1",
     "partwise fit counts.npz -o topics.partwise -k 10 --activations activations.csv --parts parts.csv",
     "partwise fit counts.npz -o topics.partwise -k 10 --checkpoint fit.checkpoint --resume",
-    "partwise fit counts.npz -o topics.partwise -k 10 --batch groups.csv",
+    "partwise fit catalogue.tsv --transpose -o signatures.partwise -k 4 --batch batches.csv",
     "partwise fit counts.npz -o topics.partwise -k 10 --consensus --n-restarts 20",
     "partwise fit counts.npz -o topics.partwise -k 10 --engine dask --threads 2",
     "partwise fit catalogue.tsv --transpose -o refit.partwise --components-file signatures.tsv",

@@ -187,6 +187,7 @@ class VariationalEM:
     estimate_shape: bool = False
     start: Floats | None = None
     seeds: Floats | None = None
+    fixed: Floats | None = None
     engine: Engine = field(compare=False)
 
     def init(self, key: Key, data: SparseData) -> GammaVariationalState:
@@ -195,9 +196,13 @@ class VariationalEM:
         if self.start is None:
             dictionary, counts = poisson_factors(key, data, self.shape, self.rate, self.engine)
             dictionary = with_noise(key, data, dictionary, self.shape, self.rate)
-            if self.seeds is not None:
-                order = seeded_order(self.seeds, dictionary)
-                dictionary = np.ascontiguousarray(dictionary[:, order])
+            known = self._known(dictionary.shape)
+            if known is not None:
+                order = seeded_order(known, dictionary)
+                sizes, given = dictionary[:, order].sum(axis=0), known.sum(axis=0)
+                shares = known / np.where(given > 0, given, 1.0)
+                # Half of a known part starts as what is known of it, so that no other part takes that.
+                dictionary = np.where(given > 0, (dictionary[:, order] + shares * sizes) / 2.0, dictionary[:, order])
                 counts = np.ascontiguousarray(np.asarray(counts)[:, order])
         else:
             dictionary, counts = self.start.copy(), mean_field.even_counts(self.shape.size)
@@ -218,6 +223,9 @@ class VariationalEM:
             counts = counts + self.seeds
             counts *= totals_of_parts / np.maximum(counts.sum(axis=0), m_steps.SMALLEST_ENTRY)
             bound += self._log_prior(model.dictionary)
+        if self.fixed is not None:
+            held_parts = slice(self.fixed.shape[1])
+            counts[:, held_parts] = self.fixed * counts[:, held_parts].sum(axis=0)
         n_samples = data.shape[0]
         mean_log = mean_logs / n_samples
         if data.n_missing or data.weights is not None:
@@ -237,6 +245,14 @@ class VariationalEM:
         state.dictionary = np.where(held, np.maximum(dictionary, m_steps.SMALLEST_ENTRY), dictionary)
         state.posterior = posterior
         return state, {**({"objective": bound} if due else {}), **column_norms(state.dictionary)}
+
+    def _known(self, shape: tuple[int, ...]) -> Floats | None:
+        """What is known about each part: its seeds, or that it is fixed; None where nothing is."""
+        if self.fixed is None:
+            return self.seeds
+        known = np.zeros(shape) if self.seeds is None else self.seeds.copy()
+        known[:, : self.fixed.shape[1]] = self.fixed
+        return known
 
     def expected_in_groups(self, data: SparseData, state: GammaVariationalState) -> Floats:
         """Expected totals of each feature in each batch, without batch factors."""

@@ -99,7 +99,7 @@ def test_sums_that_overflow(kind: Any) -> None:
     given_twice = sp.coo_array((np.full(2, half, dtype=kind), ([0, 0], [1, 1])), shape=(1, 2))
     with pytest.raises(InvalidInputError, match="overflows 64 bits"):
         CountMatrix.build(given_twice)
-    largest = np.iinfo(np.int64).max // 4 * 2
+    largest = 2**62  # beyond 2^53, what float64 would round is refused
     assert CountMatrix.build(np.array([[largest]], dtype=kind)).values.tolist() == [largest]
 
 
@@ -189,13 +189,11 @@ class TestNormalisedData:
         with np.load(data_folder / "counts" / f"{name}.npz") as file:
             X = sp.csr_array((file["data"], file["indices"], file["indptr"]), shape=tuple(file["shape"]))
         X = X.astype(np.float64)
-        for harmless in (
-            X,
-            1e-3 * X,
-            TfidfTransformer().fit_transform(X),
-            TfidfTransformer(sublinear_tf=True).fit_transform(X),
-        ):
+        for harmless in (X, 1e-3 * X):
             assert looks_normalised(harmless) is None
+        for sublinear in (False, True):
+            weighted = TfidfTransformer(sublinear_tf=sublinear).fit_transform(X)
+            assert looks_normalised(weighted) == "weighted by tf-idf"
         assert looks_normalised(self.log_normalised(X).astype(np.float32)) == "log-normalised"
         assert looks_normalised(self.log_normalised(X, lambda v: v)) == "normalised"
 

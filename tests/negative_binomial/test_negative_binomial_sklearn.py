@@ -17,7 +17,6 @@ ESTIMATORS = [
 
 # What scikit-learn runs on its own estimators beyond `check_estimator` (sklearn/tests/test_common.py).
 FURTHER_CHECKS = [
-    "check_dataframe_column_names_consistency",
     "check_get_feature_names_out_error",
     "check_global_output_transform_pandas",
     "check_n_features_in",

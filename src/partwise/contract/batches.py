@@ -358,11 +358,11 @@ class BatchModel(CountModel):
 
     def _activations_by_batch(self, data: SparseData, models: Sequence[Self], codes: NDArray[np.intp] | None) -> Floats:
         if codes is None:
-            return models[0]._activations(data)
+            return models[0]._refit(data)
         found = np.empty((data.shape[0], self.n_components_))
         for code, model in enumerate(models):
             rows = np.flatnonzero(codes == code)
-            found[rows] = model._activations(data.take(rows))
+            found[rows] = model._refit(data.take(rows))
         return found
 
     def fit_transform(self, X: Any, y: Any = None, *, batch: Any = None, layer: str | None = None) -> Floats:

@@ -170,7 +170,8 @@ def load(path: str | os.PathLike[str]) -> FactorizationEstimator:
 
 
 def _numbers(value: Any) -> Any:
-    return value if isinstance(value, float) or value.dtype.kind == "f" else 0.0
+    """Floating-point numbers in double precision, as others cannot be compared with `LARGEST`."""
+    return np.float64(value) if isinstance(value, float) or value.dtype.kind == "f" else 0.0
 
 
 def _class_of(name: Any, where: str) -> type[Any]:

@@ -18,7 +18,6 @@ _LARGEST_EXACT = 2**53
 _SMALLEST = float(np.finfo(np.float64).tiny)
 _LARGEST_AVERAGE = 1e60
 _ROWS_PROBED = 64
-_ROWS_OF_COLUMNS = 2000
 _FEWEST_VALUES = 8
 _LARGEST_LOGARITHM = 30.0
 _ROUNDING = 2e-3
@@ -158,6 +157,8 @@ def warn_if_normalised(csr: Any, table: Table, caller: str) -> None:
 def looks_normalised(csr: Any) -> str | None:
     """``"log-normalised"`` or ``"normalised"`` if rows are whole counts times a factor of the row, perhaps logged.
 
+    ``"weighted by tf-idf"`` if all rows have length 1, which is what tf-idf gives them by default.
+
     In such a row all values, once the logarithm is undone, are whole multiples of the smallest one. A row is a witness
     if continuous data would pass this test with a chance below 1/1000; there must be three witnesses or more, most of
     them passing. A factor that all rows share (an image in steps of 1/255) is a unit and not a normalisation.
@@ -168,20 +169,11 @@ def looks_normalised(csr: Any) -> str | None:
     found, units = _share_of_whole_multiples(rows, lambda values: values)
     if found:
         return "normalised" if np.unique(units).size > len(units) / 2 else None
-    if _is_tf_idf(csr, rows):
+    if len(rows) >= 3 and all(abs(float(np.sum(values**2)) - 1.0) < _ROUNDING for values in rows):
         return "weighted by tf-idf"
     logged = [values for values in rows if values[-1] <= _LARGEST_LOGARITHM]
     undoings = (np.expm1, lambda values: np.exp2(values) - 1.0)
     return "log-normalised" if any(_share_of_whole_multiples(logged, undo)[0] for undo in undoings) else None
-
-
-def _is_tf_idf(csr: Any, rows: list[NDArray[np.float64]]) -> bool:
-    """Whether rows have the length 1 that tf-idf gives them, or columns are whole counts times their own factor."""
-    if len(rows) >= 3 and all(abs(float(np.sum(values**2)) - 1.0) < _ROUNDING for values in rows):
-        return True
-    columns = [values for values in _probed_rows(csr[:_ROWS_OF_COLUMNS].T.tocsr()) if not np.all(values % 1 == 0)]
-    found, units = _share_of_whole_multiples(columns, lambda values: values)
-    return found and np.unique(units).size >= 3
 
 
 def _probed_rows(csr: Any) -> list[NDArray[np.float64]]:

@@ -99,6 +99,15 @@ def _solve(root: Floats, n: int, right: Floats) -> None:
 
 
 @inner_kernel
+def _try_step(h: Floats, free: LongCounts, n_free: int, step: Floats, length: float, m: int, trial: Floats) -> None:
+    """``trial = h``; ``trial[free] = max(h[free] + length * step, 0)``."""
+    for j in range(m):
+        trial[j] = h[j]
+    for a in range(n_free):
+        trial[free[a]] = max(h[free[a]] + length * step[a], 0.0)
+
+
+@inner_kernel
 def find_mode(
     counts: Floats,
     cells: Floats,
@@ -138,13 +147,10 @@ def find_mode(
         _solve(root, n_free, step)
         length, better = 1.0, False
         for _ in range(30):
+            _try_step(h, free, n_free, step, length, m, trial)
             gain = 0.0
-            for j in range(m):
-                trial[j] = h[j]
             for a in range(n_free):
-                j = free[a]
-                trial[j] = max(h[j] + length * step[a], 0.0)
-                gain += slope[j] * (trial[j] - h[j])
+                gain += slope[free[a]] * (trial[free[a]] - h[free[a]])
             _rates(cells, background, members, m, trial, rates)
             reached = _target(counts, rates, trial, m)
             if reached >= value + 1e-4 * gain and gain >= 0.0:

@@ -112,13 +112,13 @@ def _likelihood(
 
 
 def _measures(fitted: Any, table: Table | MappedCounts) -> dict[str, Any]:
-    """What people ask about parts beside the score; data on disk are not read again for it."""
+    """What people ask about parts beside the score; data on disk are not read again for their coherence."""
     import math
 
     from partwise.io import Table
-    from partwise.metrics import part_measures
+    from partwise.metrics import diversity, part_measures
 
-    found = part_measures(fitted, table) if isinstance(table, Table) else {}
+    found = part_measures(fitted, table) if isinstance(table, Table) else {"diversity": diversity(fitted)}
     return {name: value for name, value in found.items() if not math.isnan(value)}
 
 

@@ -100,7 +100,17 @@ def best_features(
 
 
 def popular_features(data: SparseData, n: int, engine: Engine, *, exclude_seen: bool = True) -> Positions:
-    """The features with the largest totals, the same for all rows but for what they have: the baseline of all lists."""
+    """The features with the largest totals, the same for all rows but for what they have: the baseline of all lists.
+
+    Examples
+    --------
+    >>> from partwise import CountMatrix
+    >>> from partwise.contract import popular_features
+    >>> from partwise.engines.local import LocalEngine
+    >>> data = CountMatrix.build([[3, 0, 0], [0, 1, 0], [4, 0, 2]])
+    >>> popular_features(data, 2, LocalEngine()).tolist()  # -1: there is no other
+    [[2, 1], [0, 2], [1, -1]]
+    """
 
     def score(block: slice) -> Floats:
         return np.tile(data.column_sums, (block.stop - block.start, 1))

@@ -52,7 +52,7 @@ def simulate_batches(
     --------
     >>> from partwise.datasets import simulate_batches
     >>> table, activations, dictionary = simulate_batches(50, 30, n_groups=3, n_shared=1, random_state=0)
-    >>> dictionary.shape, sorted(set(table.metadata["batch"]))
+    >>> dictionary.shape, sorted(str(batch) for batch in set(table.metadata["batch"]))
     ((30, 4), ['batch0', 'batch1', 'batch2', 'batch3'])
     """
     n_parts = n_groups + n_shared

@@ -85,6 +85,15 @@ def representative_samples(
     -------
     list
         For each part, pairs of a row and the share of the sample that the part makes up, best first.
+
+    Examples
+    --------
+    >>> from partwise import PoissonNMF
+    >>> from partwise.metrics import representative_samples
+    >>> model = PoissonNMF.from_components([[1, 1, 0, 0], [0, 0, 1, 1]])
+    >>> best = representative_samples(model, [[9, 9, 1, 1], [0, 0, 5, 5], [8, 8, 2, 2]], n=2)
+    >>> [[(row, round(share, 6)) for row, share in part] for part in best]
+    [[(0, 0.9), (2, 0.8)], [(1, 1.0), (2, 0.2)]]
     """
     made = contributions(model, model.transform(X) if activations is None else activations)
     totals = made.sum(axis=1)
@@ -111,6 +120,15 @@ def parts_by_group(model: Any, X: Any, groups: Sequence[Any] | None = None) -> P
         Data as for `fit`.
     groups
         The group of each sample; by default the metadata ``group`` of X.
+
+    Examples
+    --------
+    >>> from partwise import PoissonNMF
+    >>> from partwise.metrics import parts_by_group
+    >>> model = PoissonNMF.from_components([[1, 1, 0, 0], [0, 0, 1, 1]])
+    >>> found = parts_by_group(model, [[9, 9, 1, 1], [0, 0, 5, 5], [8, 8, 2, 2]], ["old", "new", "old"])
+    >>> found.labels, found.shares.round(6).tolist()
+    (['new', 'old'], [[0.0, 1.0], [0.85, 0.15]])
     """
     return shares_of_groups(contributions(model, model.transform(X)), _known(X, groups, "group"))
 
@@ -127,6 +145,15 @@ def parts_over_time(model: Any, X: Any, times: Sequence[Any] | None = None) -> P
     times
         The time of each sample: numbers, such as years, or ISO dates; by default the metadata ``time`` of X. More than
         30 different times are taken together by year, month or equal steps.
+
+    Examples
+    --------
+    >>> from partwise import PoissonNMF
+    >>> from partwise.metrics import parts_over_time
+    >>> model = PoissonNMF.from_components([[1, 1, 0, 0], [0, 0, 1, 1]])
+    >>> found = parts_over_time(model, [[9, 9, 1, 1], [0, 0, 5, 5], [8, 8, 2, 2]], [2001, 1999, 2001])
+    >>> found.labels, found.shares.round(6).tolist()
+    (['1999', '2001'], [[0.0, 1.0], [0.85, 0.15]])
     """
     made = contributions(model, model.transform(X))
     labels, order = time_bins(_known(X, times, "time"))

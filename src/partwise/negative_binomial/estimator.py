@@ -77,7 +77,7 @@ class NegativeBinomialNMF(CountModel):
     >>> from partwise import NegativeBinomialNMF
     >>> rng = np.random.default_rng(0)
     >>> X = rng.poisson(20.0 * rng.gamma(2.0, 0.5, size=(80, 30)))
-    >>> 1.5 < NegativeBinomialNMF(1, random_state=0).fit(X).size_[0] < 3.0
+    >>> bool(1.5 < NegativeBinomialNMF(1, random_state=0).fit(X).size_[0] < 3.0)
     True
     """
 

@@ -32,6 +32,16 @@ def structure(
         Modality of MuData.
     look
         Further arguments of `partwise.plotting.plot_structure`.
+
+    Examples
+    --------
+    >>> import anndata, numpy as np, partwise
+    >>> cells = anndata.AnnData(np.random.default_rng(0).poisson(2.0, size=(30, 8)).astype(float))
+    >>> cells.obs["kind"] = ["T cell", "B cell", "T cell"] * 10
+    >>> partwise.tl.fit(cells, 2, random_state=0)
+    >>> ax = partwise.pl.structure(cells, "kind")
+    >>> [text.get_text() for text in ax.texts]
+    ['B cell', 'T cell']
     """
     data = modality(adata, mod)
     model, _ = kept(data, key)
@@ -52,6 +62,16 @@ def markers(adata: Any, *, key: str = "partwise", mod: str | None = None, **look
         Modality of MuData.
     look
         Further arguments of `partwise.plotting.plot_volcano`.
+
+    Examples
+    --------
+    >>> import anndata, numpy as np, partwise
+    >>> rates = np.kron(np.eye(2), np.full((50, 4), 10.0))  # two kinds of cells, four genes each
+    >>> cells = anndata.AnnData(np.random.default_rng(0).poisson(rates).astype(float))
+    >>> partwise.tl.fit(cells, 2, random_state=0)
+    >>> partwise.tl.markers(cells)
+    >>> [ax.get_xlabel() for ax in partwise.pl.markers(cells).axes]
+    ['log2 fold change', 'log2 fold change']
     """
     data = modality(adata, mod)
     model, _ = kept(data, key)
@@ -88,6 +108,15 @@ def usage(
         Modality of MuData.
     fig
         Figure to draw into; by default a new one.
+
+    Examples
+    --------
+    >>> import anndata, numpy as np, partwise
+    >>> rng = np.random.default_rng(0)
+    >>> cells = anndata.AnnData(rng.poisson(2.0, size=(30, 8)).astype(float), obsm={"X_umap": rng.normal(size=(30, 2))})
+    >>> partwise.tl.fit(cells, 2, random_state=0)
+    >>> [ax.get_title(loc="left") for ax in partwise.pl.usage(cells).axes[:2]]
+    ['part 0', 'part 1']
     """
     data = modality(adata, mod)
     model, _ = kept(data, key)

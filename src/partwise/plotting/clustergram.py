@@ -31,6 +31,15 @@ def plot_clustergram(found: Consensus, *, density_threshold: float = 0.5) -> Fig
     -------
     Figure
         Distances, and the histogram of local densities beside them.
+
+    Examples
+    --------
+    >>> import numpy as np, partwise
+    >>> from partwise.plotting import plot_clustergram
+    >>> X = np.random.default_rng(0).poisson(np.kron(np.eye(2), np.full((20, 4), 5.0)))
+    >>> found = partwise.consensus(partwise.PoissonNMF(2, random_state=0), X, n_restarts=3)
+    >>> plot_clustergram(found).axes[0].get_title(loc="left")
+    '3 restarts, stability 1.00'
     """
     clusters = found.clusters
     order = clusters.order()
@@ -64,6 +73,15 @@ def plot_stability(found: Sequence[Consensus], *, ax: Any = None) -> Axes:
         What `partwise.restarts.consensus_by_rank` returned.
     ax
         Axes to draw into; by default those of a new figure.
+
+    Examples
+    --------
+    >>> import numpy as np, partwise
+    >>> from partwise.plotting import plot_stability
+    >>> X = np.random.default_rng(0).poisson(np.kron(np.eye(2), np.full((20, 4), 5.0)))
+    >>> found = partwise.restarts.consensus_by_rank(partwise.PoissonNMF(random_state=0), X, [1, 2], n_restarts=3)
+    >>> plot_stability(found).get_xticks().tolist()
+    [1, 2]
     """
     ax = given_or_new_axes(ax, 4.5, 3.0)
     ranks = [one.n_components for one in found]

@@ -36,6 +36,15 @@ def plot_volcano(
         where it has less.
     fig
         Figure to draw into; by default a new one.
+
+    Examples
+    --------
+    >>> import numpy as np, partwise
+    >>> from partwise.plotting import plot_volcano
+    >>> X = np.random.default_rng(0).poisson(np.kron(np.eye(2), np.full((50, 4), 10.0)))
+    >>> found = partwise.PoissonNMF(2, random_state=0).fit(X).differential(X)
+    >>> [sorted(text.get_text() for text in ax.texts)[0] for ax in plot_volcano(found).axes]
+    ['feature 0', 'feature 4']
     """
     chosen = list(range(len(found.parts))) if parts is None else list(parts)
     figure, axes = panel_grid(fig, len(chosen), 2.6, 2.4, widest=4)

@@ -70,8 +70,8 @@ def lacking(model: CountModel, X: Any, *, n_draws: int = 99, random_state: Rando
     >>> from partwise import PoissonNMF
     >>> from partwise.refit import lacking
     >>> model = PoissonNMF.from_components([[0.5, 0.5, 0.0, 0.0], [0.0, 0.5, 0.5, 0.0]])
-    >>> lacking(model, [[100, 200, 100, 0], [100, 200, 100, 90]]).p_values.tolist()
-    [1.0, 0.01]
+    >>> lacking(model, [[110, 190, 100, 0], [100, 200, 100, 90]]).p_values.tolist()
+    [0.3, 0.01]
     """
     if n_draws < 19:
         raise InvalidInputError(f"n_draws must be at least 19, got {n_draws}: fewer cannot tell 5%.")

@@ -76,6 +76,16 @@ def cluster_parts(
         Parts whose mean distance to their nearest parts is larger are outliers. 2 keeps all.
     neighbours
         Number of nearest parts, as a share of the number of restarts.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from partwise.restarts import cluster_parts
+    >>> parts = np.array([[1.0, 0.0, 0.0], [0.0, 0.6, 0.8]])
+    >>> found = cluster_parts([parts, parts[::-1], parts], 2)  # the second restart has them in another order
+    >>> first, second, third = found.labels.reshape(3, 2).tolist()
+    >>> first == second[::-1] == third, sorted(first), round(found.silhouette, 6)
+    (True, [0, 1], 1.0)
     """
     if len(dictionaries) < 2:
         raise InvalidInputError(f"consensus needs at least 2 restarts, got {len(dictionaries)}: raise n_restarts.")

@@ -158,6 +158,16 @@ def consensus_by_rank(
         Numbers of parts.
     options
         Further arguments of `consensus`.
+
+    Examples
+    --------
+    >>> import numpy as np, partwise
+    >>> from partwise.restarts import consensus_by_rank
+    >>> X = np.random.default_rng(0).poisson(np.kron(np.eye(2), np.full((20, 4), 5.0)))
+    >>> for found in consensus_by_rank(partwise.PoissonNMF(random_state=0), X, [1, 2], n_restarts=3):
+    ...     print(found)
+    1 consensus parts of 3 restarts: stability 1.000, silhouette 0.000, 0 parts left out.
+    2 consensus parts of 3 restarts: stability 1.000, silhouette 1.000, 0 parts left out.
     """
     return [consensus(clone(estimator).set_params(n_components=int(rank)), X, **options) for rank in ranks]
 

@@ -36,6 +36,19 @@ def write_cnmf_tables(
         The files: ``NAME.usages.k_K.dt_T.consensus.txt`` (samples x parts, activations),
         ``NAME.spectra.k_K.dt_T.consensus.txt`` (parts x features, shares) and ``NAME.gene_spectra_tpm.k_K.dt_T.txt``
         (parts x features, per million). Parts are numbered from 1, as there.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np, partwise
+    >>> from partwise.restarts import write_cnmf_tables
+    >>> X = np.random.default_rng(0).poisson(np.kron(np.eye(2), np.full((20, 4), 5.0)))
+    >>> found = partwise.consensus(partwise.PoissonNMF(2, random_state=0), X, n_restarts=3)
+    >>> for path in write_cnmf_tables(found, tempfile.mkdtemp(), "run"):
+    ...     print(path.name)
+    run.usages.k_2.dt_0_5.consensus.txt
+    run.spectra.k_2.dt_0_5.consensus.txt
+    run.gene_spectra_tpm.k_2.dt_0_5.txt
     """
     where = Path(folder)
     where.mkdir(parents=True, exist_ok=True)

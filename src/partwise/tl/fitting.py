@@ -103,6 +103,15 @@ def consensus(
     AnnData or None
         A copy if asked for. Beside the results of `fit`, ``varm["KEY_lower"]`` and ``varm["KEY_upper"]`` hold the bands
         over restarts, and ``uns["KEY"]`` the stability, the silhouette and how many restarts found each part.
+
+    Examples
+    --------
+    >>> import anndata, numpy as np, partwise
+    >>> rates = np.kron(np.eye(2), np.full((50, 4), 10.0))  # two kinds of cells, four genes each
+    >>> cells = anndata.AnnData(np.random.default_rng(0).poisson(rates).astype(float))
+    >>> partwise.tl.consensus(cells, 2, n_restarts=3, random_state=0)
+    >>> cells.uns["consensus"]["members"].tolist(), cells.varm["consensus_lower"].shape
+    ([3, 3], (8, 2))
     """
     whole = adata.copy() if copy else adata
     data = modality(whole, mod)
@@ -145,6 +154,16 @@ def project(
         Under which key results are stored; None = ``key``.
     mod, copy
         As for `fit`.
+
+    Examples
+    --------
+    >>> import anndata, numpy as np, partwise
+    >>> cells = anndata.AnnData(np.random.default_rng(0).poisson(2.0, size=(30, 8)).astype(float))
+    >>> partwise.tl.fit(cells, 2, random_state=0)
+    >>> others = anndata.AnnData(np.random.default_rng(1).poisson(2.0, size=(5, 8)).astype(float))
+    >>> partwise.tl.project(others, cells)
+    >>> others.obsm["X_partwise"].shape
+    (5, 2)
     """
     whole = adata.copy() if copy else adata
     data = modality(whole, mod)
@@ -189,6 +208,16 @@ def markers(
     AnnData or None
         A copy if asked for. ``varm["KEY_change"]``, ``varm["KEY_std_error"]`` and ``varm["KEY_mean"]`` (log2, genes x
         parts), ``varm["KEY_lfsr"]``; ``uns["KEY"]["markers"]`` lists the markers of each part, best first.
+
+    Examples
+    --------
+    >>> import anndata, numpy as np, partwise
+    >>> rates = np.kron(np.eye(2), np.full((50, 4), 10.0))  # two kinds of cells, four genes each
+    >>> cells = anndata.AnnData(np.random.default_rng(0).poisson(rates).astype(float))
+    >>> partwise.tl.fit(cells, 2, random_state=0)
+    >>> partwise.tl.markers(cells)
+    >>> {part: sorted(genes.tolist()) for part, genes in cells.uns["partwise"]["markers"].items()}
+    {'part 0': ['0', '1', '2', '3'], 'part 1': ['4', '5', '6', '7']}
     """
     whole = adata.copy() if copy else adata
     data = modality(whole, mod)
@@ -213,6 +242,14 @@ def stored_model(adata: Any, *, key: str = "partwise", mod: str | None = None) -
         Key of the model.
     mod
         Modality of MuData.
+
+    Examples
+    --------
+    >>> import anndata, numpy as np, partwise
+    >>> cells = anndata.AnnData(np.random.default_rng(0).poisson(2.0, size=(30, 8)).astype(float))
+    >>> partwise.tl.fit(cells, 2, random_state=0)
+    >>> partwise.tl.stored_model(cells)
+    PoissonNMF(n_components=2, random_state=0)
     """
     return kept(modality(adata, mod), key)[0]
 

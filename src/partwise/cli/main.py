@@ -6,6 +6,9 @@ import contextlib
 import signal
 import sys
 
+# The exit code of typer where Ctrl-C comes before or after the command itself.
+_INTERRUPTED = 130
+
 
 def main() -> None:
     """Run the command ``partwise`` with the arguments of the process.
@@ -22,7 +25,9 @@ def main() -> None:
         from partwise.cli.app import build
 
         build()()
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, SystemExit) as end:
+        if isinstance(end, SystemExit) and end.code != _INTERRUPTED:
+            raise
         sys.stderr.write("partwise: interrupted.\n")
         sys.exit(1)
 

@@ -128,7 +128,7 @@ class GridFamily(MixtureFamily):
         return prior, data.number * float(np.log1p(max(excess, 0.0)))
 
     def _search(self, data: Observations, prior: GammaMixture, tol: float, close: float) -> tuple[GammaMixture, float]:
-        """Move components, and add some where the slope is positive, until it is nowhere above ``tol``."""
+        """Move components, and add some where the slope is positive, until it is at most ``tol`` everywhere."""
         shapes, floor = self.component_shapes(), np.log(near_zero(data)).max(initial=-np.inf)
         best, chosen, stuck = np.inf, prior, 0
         for _ in range(_MOST_ROUNDS):

@@ -267,7 +267,7 @@ def _check_tables(chosen: ModelArguments, tables: dict[str, Path | None]) -> Non
 def _prepared(
     chosen: ModelArguments, checkpoints: CheckpointArguments, output: Path, running: dict[str, Any]
 ) -> tuple[Any, Path | None]:
-    """The estimator, and where its fit is kept meanwhile: nowhere if there is no single fit to resume."""
+    """The estimator, and the file that keeps its fit meanwhile: None if there is no single fit to resume."""
     if chosen.components_file is None and not chosen.consensus:
         return chosen.estimator({**running, **checkpoints.parameters(output)}), checkpoints.file(output)
     if checkpoints.resume:

@@ -26,7 +26,7 @@ from partwise.contract import model_file
 from partwise.contract.declaration import Candidate, Declaration
 from partwise.contract.features import aligned, check_columns, feature_position, given_names, named_otherwise
 from partwise.contract.heldout import HiddenCells, ThinnedCounts
-from partwise.contract.lists import FeatureLists, best_features, cosines, row_names
+from partwise.contract.lists import FeatureLists, best_features, cosines, list_scores, row_names
 from partwise.contract.parts import HandledParts
 from partwise.core.checkpoint import Checkpoint
 from partwise.core.coerce import as_table
@@ -471,14 +471,7 @@ class FactorizationEstimator(HandledParts, ClassNamePrefixFeaturesOutMixin, Tran
         data = self.checked_data(X, caller="recommend")
         with self._compiling():
             activations = self._refit(data)
-        unknown = ~np.any(activations, axis=1)
-
-        def score(block: slice) -> Floats:
-            expected = np.asarray(self.expected(activations[block]), dtype=np.float64)
-            expected[unknown[block]] = self.feature_frequencies()
-            return expected
-
-        found = best_features(score, data, n, exclude_seen, self._engine())
+        found = best_features(list_scores(self, activations), data, n, exclude_seen, self._engine())
         return FeatureLists(*found, row_names(data), self.feature_labels())
 
     def similar_features(self, features: Any, n: int = 10) -> FeatureLists:

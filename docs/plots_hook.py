@@ -1,4 +1,4 @@
-"""Makes the pictures of docs/how-to/figures.md when the site is built: the page's own code is run, and what it saves shown."""
+"""Draws the pictures of docs/how-to/figures.md when the site is built, by running the code of that page."""
 
 from __future__ import annotations
 

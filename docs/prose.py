@@ -21,14 +21,15 @@ MEDIAN = 20
 GUIDES = ("README.md", "docs/index.md", "docs/tutorials/", "docs/how-to/")
 APPENDIX = ("docs/papers/", "docs/extend/", "docs/reference/changelog.md", "CHANGELOG.md")
 
+_UNIT = "(?:nats?|(?:milli)?seconds|ms|ns|bytes|numbers)"
 _ONE = "(?:[Aa]n?|[Oo]ne|[Tt]wo|[Tt]hree|[Ee]ight)"
 _THING = "(?:line|bar|panel|task|file|fit|draw|step|column|row|colour|name|entry|chain|thread|circle|folder|seed)s?"
 # What not to write, and what to write instead.
 BANNED = {
-    rf"\b(?:nats?|(?:milli)?seconds|ms|ns|bytes|numbers|{_ONE} {_THING}) an? (?!time\b|few\b|little\b|lot\b)[a-z-]+\b": (
+    rf"\b(?:{_UNIT}|{_ONE} {_THING}) an? (?!time\b|few\b|little\b|lot\b)[a-z-]+\b": (
         "'per': 'nats per token', 'one line per fit'"
     ),
-    r"\b(?:same|equal|identical) bits\b|\bto the bit\b|\bchanges? no bit\b|\bbits of one that\b": (
+    r"\b(?:same|equal|identical) bits\b|(?<!_)\bto the bit\b|\bchanges? no bit\b|\bbits of one that\b": (
         "'reproducible bit for bit', 'the same result bit for bit'"
     ),
     r"\bholes?\b|\bholed\b|\bhidden cells?\b": "missing cell, held-out cell",
@@ -92,7 +93,9 @@ def plain(text: str) -> str:
 
 def of_page(path: Path) -> Iterator[Sentence]:
     """The prose of a Markdown page: paragraphs, list items and cells of tables, without code and headings."""
-    text = re.sub(r"<!--.*?-->|<svg.*?</svg>", lambda m: "\n" * m[0].count("\n"), path.read_text("utf-8"), flags=re.DOTALL)
+    text = re.sub(
+        r"<!--.*?-->|<svg.*?</svg>", lambda m: "\n" * m[0].count("\n"), path.read_text("utf-8"), flags=re.DOTALL
+    )
     fenced, paragraph, start, blank = False, [], 1, True
     name = path.relative_to(ROOT).as_posix()
 
@@ -147,7 +150,7 @@ def of_source(path: Path) -> Iterator[Sentence]:
     for node in ast.walk(tree):
         if isinstance(node, (ast.Constant, ast.JoinedStr)) and id(node) not in skip:
             text = _literal(node)
-            if text and len(text.split()) >= 6 and not re.search(r"[{}<>;]\s*$|^\s*[<{]|https?://", text):
+            if text and len(text.split()) >= 6 and not re.search(r"[{}<>;]\s*$|^\s*[<{]|https?://|^[a-z ]{80,}$", text):
                 for paragraph in re.split(r"\n\s*\n|\n(?=\s*[\$•-])", text):
                     if not paragraph.lstrip().startswith("$"):
                         yield from sentences(plain(paragraph), f"{name}:{node.lineno}")
@@ -221,7 +224,7 @@ def on_pre_build(config: object) -> None:
 
 
 def main() -> int:
-    """Print what to mend and the lengths of sentences."""
+    """Print what to mend, and how long sentences are."""
     found = groups()
     wrong = check()
     if "--all" in sys.argv:

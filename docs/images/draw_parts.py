@@ -1,4 +1,4 @@
-"""``python docs/images/draw_parts.py`` draws docs/images/parts.png: digits as sums of strokes, the picture of the README."""
+"""Draws docs/images/parts.png, the picture of the README: digits as sums of strokes."""
 
 from __future__ import annotations
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import warnings
 from abc import abstractmethod
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -27,6 +27,7 @@ from partwise.contract.parameters import COMMON_CONSTRAINTS, checks_parameters
 from partwise.contract.partial_fit import PartialFit
 from partwise.contract.parts import HandledParts
 from partwise.contract.scikit_learn import ScikitLearnModel
+from partwise.core.blas import one_blas_thread
 from partwise.core.checkpoint import Checkpoint
 from partwise.core.coerce import as_table
 from partwise.core.data import MISSING_REMEDY, BinaryMatrix, CountMatrix, SparseData
@@ -252,8 +253,11 @@ class FactorizationEstimator(PartialFit, FromGivenParts, ListsFeatures, HandledP
     def _key(self) -> Key:
         return key_from(self.random_state)
 
-    def _compiling(self) -> AbstractContextManager[None]:
-        return compiling_notice(self.progress)
+    @contextmanager
+    def _compiling(self) -> Iterator[None]:
+        """Within it kernels say if they compile for long, and BLAS has one thread, also before and after the run."""
+        with compiling_notice(self.progress), one_blas_thread():
+            yield
 
     # New samples
 

@@ -138,7 +138,7 @@ def _literal(node: ast.expr) -> str | None:
 
 
 def of_source(path: Path) -> Iterator[Sentence]:
-    """The messages of a module: its strings of six words or more that read like a sentence."""
+    """The messages of a module: its strings of four words or more that read like a sentence."""
     tree = ast.parse(path.read_text("utf-8"))
     name = path.relative_to(ROOT).as_posix()
     skip: set[int] = set()
@@ -150,7 +150,7 @@ def of_source(path: Path) -> Iterator[Sentence]:
     for node in ast.walk(tree):
         if isinstance(node, (ast.Constant, ast.JoinedStr)) and id(node) not in skip:
             text = _literal(node)
-            if text and len(text.split()) >= 6 and not re.search(r"[{}<>;]\s*$|^\s*[<{]|https?://|^[a-z ]{80,}$", text):
+            if text and len(text.split()) >= 4 and not re.search(r"[{}<>;]\s*$|^\s*[<{]|https?://|^[a-z ]{80,}$", text):
                 for paragraph in re.split(r"\n\s*\n|\n(?=\s*[\$•-])", text):
                     if not paragraph.lstrip().startswith("$"):
                         yield from sentences(plain(paragraph), f"{name}:{node.lineno}")

@@ -27,8 +27,8 @@ from partwise.io.text_cells import (
     parse_numbers,
 )
 
-# An entry takes 16 bytes, and 12 more once all of them are put in order.
-_BYTES_PER_LINE = 32
+# An entry takes 16 bytes, 12 more once all of them are put in order, and its labels.
+_BYTES_PER_LINE = 64
 _SUBSTITUTION = re.compile("[ACGT]>[ACGT]")
 
 

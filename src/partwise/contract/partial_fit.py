@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from functools import update_wrapper
 from types import MethodType
 from typing import Any, Self, cast
 
@@ -19,7 +18,7 @@ class _Offered:
 
     def __init__(self, method: Callable[..., Any]) -> None:
         self._method = method
-        update_wrapper(self, method)
+        self.__doc__ = method.__doc__
 
     def __get__(self, model: Any, owner: type) -> Any:
         if model is None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from types import MethodType
 from typing import Any, Self, cast
 
@@ -36,12 +35,7 @@ class PartialFit(Offers):
     """Bookkeeping of models that take in samples batch by batch."""
 
     n_components: int
-    n_iter_: int
     n_batches_: int
-    n_samples_seen_: int
-    status_: Status
-    _data: Callable[..., Any]
-    _compiling: Callable[[], AbstractContextManager[None]]
 
     def _takes_batches(self) -> bool:
         """Whether `partial_fit` is offered; may raise AttributeError with a sentence that says what to change."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from numbers import Integral
 from typing import Any
@@ -172,10 +171,7 @@ def row_names(data: SparseData) -> list[str]:
 class ListsFeatures(Offers):
     """Lists that every fitted model gives."""
 
-    checked_data: Callable[..., Any]
     _refit: Callable[[Any], Floats]
-    _engine: Callable[[], Engine]
-    _compiling: Callable[[], AbstractContextManager[None]]
 
     def recommend(self, X: Any, n: int = 10, *, exclude_seen: bool = True) -> FeatureLists:
         """List the most likely features of each sample: those of the highest expected values.

@@ -51,7 +51,7 @@ class TestCompare:
     def test_lists_beside_popularity(self, partwise, folder: Path) -> None:
         words = ["--models", "poisson", "--ranks", "2,3", "--restarts", "2", "--metric", "ndcg@20"]
         out = partwise("compare", "counts.npz", *words, "--table", "all.csv", "--plot", "ranks.png").stdout
-        assert "Lists of held-out features by NDCG@20 (greater is better)" in out
+        assert "NDCG@20: of lists of held-out features, ± its standard error; greater is better" in out
         assert any(line.startswith("popularity") for line in out.splitlines())
         with Path("all.csv").open(newline="") as file:
             rows = list(csv.DictReader(file))
@@ -124,7 +124,7 @@ class TestCompare:
     def test_a_budget_is_repeated_by_its_fits(self, partwise, folder: Path) -> None:
         words = ["compare", "counts.npz", "--models", "poisson,negative-binomial", "--rule", "best"]
         result = partwise(*words, "--fits", "3")
-        assert "The same command with --fits 3 repeats this result; without a limit it starts anew" in result.stderr
+        assert "The same command with --fits 3 repeats this result; without a limit it starts from the beginning" in result.stderr
         assert "This is the best answer after 3 fits: the budget was used up" in result.stdout
         assert "Best prediction: " in result.stdout
         facts = partwise.json(*words, "--fits", "3", "--time-budget", "10m")

@@ -12,7 +12,7 @@ from partwise.core.keys import Key
 from partwise.errors import InvalidInputError
 from partwise.selection import Choice, Comparison, Dispersion, compare
 from partwise.selection.candidates import candidates_of, too_large_for
-from partwise.selection.fitting import N_FOLDS, Fitting, count_fold
+from partwise.selection.fitting import N_FOLDS, Fitting, cell_fold, count_fold
 from partwise.selection.records import Task
 from partwise.selection.standings import Standings
 
@@ -45,6 +45,28 @@ class TestFolds:
         assert np.any(again.held_out.toarray() != held[0])
         np.testing.assert_array_equal(again.train.matrix.toarray() + again.held_out.toarray(), noisy(0, 1.0))
 
+    def test_some_cells_of_large_data_take_turns_whatever_they_hold(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        rng = np.random.default_rng(0)
+        X = rng.poisson(np.outer(rng.gamma(1.0, 1.0, size=200), rng.gamma(0.2, 1.0, size=300)))
+        data = CountMatrix.build(X)
+        monkeypatch.setattr("partwise.selection.fitting._MOST_CELLS", 20_000)
+        folds = [cell_fold(data, Key(1), restart) for restart in range(N_FOLDS)]
+        cells = np.concatenate([fold.rows * 300 + fold.columns for fold in folds])
+        assert cells.size == np.unique(cells).size < 20_000
+        for fold in folds:
+            hidden = fold.train.missing.toarray()
+            np.testing.assert_array_equal(np.nonzero(hidden), (fold.rows, fold.columns))
+            np.testing.assert_array_equal(fold.train.matrix.toarray(), np.where(hidden, 0, X))
+            np.testing.assert_array_equal(fold.counts, X[hidden])
+        # A cell is drawn by its expected count m = row total x column total / total, with probability 1 - exp(-20,000 m
+        # / total); so its share of the drawn cells does not depend on what it holds. 5 standard errors are allowed.
+        drawn = np.zeros(X.size, dtype=bool)
+        drawn[cells] = True
+        chance = 1.0 - np.exp(-20_000 * np.outer(X.sum(axis=1), X.sum(axis=0)).ravel() / X.sum() ** 2)
+        for held in (X.ravel() == 0, X.ravel() > 0):
+            spread = np.sqrt(np.sum((chance * (1.0 - chance))[held]))
+            assert abs(drawn[held].sum() - chance[held].sum()) < 5.0 * spread
+
     @pytest.mark.parametrize("size", [0.5, 2.0, 20.0])
     def test_halves_are_independent_and_negative_binomial(self, size: float) -> None:
         # 90,000 cells of one mean: a correlation of independent halves has a standard error of 0.0033.
@@ -69,8 +91,14 @@ class TestOverDispersion:
         assert found.hidden_cells
         assert "whole cells were held out" in found.notes[0]
 
-    def test_large_data_are_thinned(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_of_large_data_some_cells_are_held_out(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("partwise.selection.fitting._MOST_CELLS", 1000)
+        found = compare(noisy(1, 3.0), ["poisson"], [1, 2, 3, 4, 6, 10], random_state=0, n_restarts=2)
+        assert 2 <= found.recommended.rank <= 4
+        assert found.hidden_cells
+
+    def test_models_that_take_no_missing_cells_are_compared_by_thinning(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(Fitting, "hides_cells", property(lambda self: False))
         found = compare(noisy(1, 3.0), ["poisson"], [1, 2, 3, 4, 6, 10], random_state=0, n_restarts=2)
         assert 2 <= found.recommended.rank <= 4
         assert "beta-binomial thinning" in found.notes[0]
@@ -162,6 +190,17 @@ class TestBudget:
     def test_refused(self, arguments: dict[str, Any], message: str) -> None:
         with pytest.raises(InvalidInputError, match=message):
             compare(noisy(0, 3.0), **arguments)
+
+
+def test_a_model_of_wide_noise_that_leads_with_few_parts_does_not_end_the_climb_of_others() -> None:
+    # Six parts without over-dispersion: with 1, 2 and 4 parts structure looks like noise, and negative-binomial leads.
+    rng = np.random.default_rng(0)
+    X = rng.poisson(rng.gamma(0.7, 600.0, size=(80, 6)) @ rng.dirichlet(np.full(40, 0.15), size=6) + 0.5)
+    found = compare(X, FAST, random_state=0, n_restarts=1)
+    ahead = found.difference(("negative-binomial", 2), ("poisson", 2))
+    assert ahead.value > 4 * ahead.std_error
+    assert found.recommended.rank == 6
+    assert found.recommended.model == "poisson"
 
 
 class TestRules:

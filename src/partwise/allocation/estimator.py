@@ -154,7 +154,7 @@ class AllocationNMF(KeepsChains, OnlineVariational, AllocationSamples):
         candidates=(
             Candidate(
                 "allocation",
-                effort={"burn_in": 100, "n_draws": 50},
+                effort={"burn_in": 50, "n_draws": 25},
                 complexity=40,
             ),
         ),

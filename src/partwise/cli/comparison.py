@@ -13,51 +13,64 @@ from partwise.cli.models import OPTIONS, fixed_settings, option_name
 
 if TYPE_CHECKING:
     from partwise.cli.reading import ReadArguments
-    from partwise.selection import Comparison
+    from partwise.selection import Comparison, Row
+
+
+# Columns after the score, and what they mean.
+_COLUMNS = {
+    "worse by": "distance to the best candidate; rows are paired, so its standard error is the smaller one",
+    "stability": "mean cosine of the parts of different restarts; 1 = the same parts",
+    "active": "parts that hold a share worth naming",
+    "by itself": "number of parts by the model's own evidence, which is named in brackets",
+    "new rows": "log-likelihood per {unit} of half of each row that was not fitted to, given the other half",
+    "marginal": "log-likelihood per {unit} of new rows, activations integrated out",
+    "coherence": "how often the top features of a part occur together, from -1 to 1 (NPMI)",
+    "diversity": "share of different features among the top features of all parts",
+    "seconds": "time of all fits of this candidate",
+}
 
 
 def comparison_lines(found: Comparison) -> list[str]:
-    """Each model at its best, the best model first; what each rule recommends; the sentence and notes."""
-    rows = {(row.model, row.rank): row for row in found.table()}
-    scale = "nats" if found.metric is None else found.scale
-    header = ("model", "parts", scale, "behind", "stability", "active", "own", "new rows", "likelihood", "seconds")
-    lines = [header]
+    """Each model at its best, the best one first, with a legend; what each rule recommends; the sentence and notes."""
+    table = found.table()
+    rows = {(row.model, row.rank): row for row in table}
+    lines = []
     for name in sorted(found.models, key=lambda name: rows[found.standings.best_of(name)].behind):
         best = found.standings.best_of(name)
         shown = [best, found.choice] if found.choice.model == name and found.choice in rows else [best]
         for choice in dict.fromkeys(shown):
-            row, new = rows[choice], found.new_rows.get(name)
-            own = found.own_rank(name)
-            at_best = new is not None and choice == best
-            lines.append(
-                (
-                    name,
-                    str(row.rank),
-                    f"{row.score:.4f} ± {row.std_error:.4f}",
-                    f"{row.behind:.4f} ± {row.behind_std_error:.4f}" if row.behind or row.behind_std_error else "-",
-                    _number(row.stability, 2),
-                    f"{row.n_active:g}",
-                    "-" if own is None else f"{own[0]} ({own[1]})",
-                    _number(new.completion if at_best and new is not None else float("nan"), 4),
-                    _number(new.likelihood if at_best and new is not None else float("nan"), 4),
-                    f"{row.seconds:.1f}",
-                )
-            )
-    widths = [max(len(line[column]) for line in lines) for column in range(len(header))]
-    if found.metric is not None:
-        row = found.table()[-1]
-        score, behind = f"{row.score:.4f} ± {row.std_error:.4f}", f"{row.behind:.4f} ± {row.behind_std_error:.4f}"
-        lines.append((row.model, "-", score, behind, "-", "-", "-", "-", "-", "-"))
-    title = (
-        f"{'Held-out log-likelihood in ' if found.metric is None else 'Lists of held-out features by '}{found.scale}"
-    )
-    title += " (greater is better) of each model at its best:"
-    text = [title, ""]
-    text += ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines]
+            row, own = rows[choice], found.own_rank(name)
+            new = found.new_rows.get(name) if choice == best else None
+            said = "-" if own is None else f"{own[0]} ({own[1]})"
+            fresh = ["-", "-"] if new is None else [_number(new.completion, 4), _number(new.likelihood, 4)]
+            numbers = _number(row.coherence, 2), _number(row.diversity, 2), f"{row.seconds:.1f}"
+            lines.append([*_scores(row), _number(row.stability, 2), f"{row.n_active:g}", said, *fresh, *numbers])
+    if found.metric is None:
+        score, meaning = (
+            f"held-out log-likelihood per {found.unit}",
+            "in nats (natural logarithms), ± its standard error",
+        )
+    else:
+        score, meaning = found.scale, "of lists of held-out features, ± its standard error"
+        lines.append([*_scores(table[-1]), *["-"] * (len(_COLUMNS) - 1)])
+    legend = {"model": "", "parts": "", score: f"{meaning}; greater is better", **_COLUMNS}
+    shown_columns = [place for place in range(len(legend)) if any(line[place] != "-" for line in lines)]
+    cells = [list(legend), *lines]
+    text = ["Each model at its best number of parts, the best model first:", ""]
+    widths = [max(len(line[place]) for line in cells) for place in range(len(legend))]
+    text += ["  ".join(line[place].ljust(widths[place]) for place in shown_columns).rstrip() for line in cells]
+    told = [(name, legend[name]) for name in (cells[0][place] for place in shown_columns) if legend[name]]
+    text += ["", *(f"  {name}: {note.format(unit=found.unit)}" for name, note in told)]
     text += [f"left out: {name}: {reason}" for name, reason in found.left_out.items()]
     best, simple, stable = (found.answers[rule] for rule in ("best", "simple", "stable"))
     text += ["", f"Best prediction: {best}. Fewest parts that do as well: {simple}. Most stable parts: {stable}."]
     return [*text, "", found.sentence, *found.notes]
+
+
+def _scores(row: Row) -> list[str]:
+    """Model, number of parts, score and distance to the best."""
+    behind = f"{row.behind:.4f} ± {row.behind_std_error:.4f}" if row.behind or row.behind_std_error else "-"
+    return [row.model, str(row.rank or "-"), f"{row.score:.4f} ± {row.std_error:.4f}", behind]
 
 
 def comparison_facts(found: Comparison) -> dict[str, Any]:

@@ -47,6 +47,9 @@ class Row:
         Parts that hold a share worth naming, median over restarts.
     stability
         Mean cosine of the parts of different restarts, matched one to one; NaN for one restart.
+    coherence, diversity
+        How often the likeliest features of a part occur together (NPMI, from -1 to 1, mean over parts), and the share
+        of different ones among the likeliest features of all parts; mean over restarts, NaN for bits.
     evidence
         The family's own objective on the training data of the first restart (nats; comparable within a model only).
     seconds
@@ -62,6 +65,8 @@ class Row:
     behind_std_error: float
     n_active: float
     stability: float
+    coherence: float
+    diversity: float
     evidence: float
     seconds: float
 
@@ -295,7 +300,7 @@ class Comparison:
         beside = replace(self.standings, rows={POPULARITY: self.popularity})
         score = self.standings.score(best)[0] - behind.value
         error = beside.score(POPULARITY)[1]
-        return Row(*POPULARITY, len(self.popularity), score, error, *behind, 0, nothing, nothing, 0.0)
+        return Row(*POPULARITY, len(self.popularity), score, error, *behind, 0, nothing, nothing, nothing, nothing, 0.0)
 
     def ahead_of_popularity(self, choice: Choice) -> Difference:
         """How much better a candidate's lists are than those by popularity."""
@@ -315,6 +320,8 @@ class Comparison:
             behind.std_error,
             float(np.median([fit.n_active for fit in fits])),
             self.standings.stabilities[choice],
+            float(np.mean([fit.coherence for fit in fits])),
+            float(np.mean([fit.diversity for fit in fits])),
             fits[0].evidence,
             float(sum(fit.seconds for fit in fits)),
         )

@@ -19,14 +19,15 @@ from partwise.core.data import BinaryMatrix, CountMatrix
 from partwise.core.keys import Key
 from partwise.io.table import Table
 from partwise.likelihood.completion import split_tokens
+from partwise.metrics.coherence import coherence, diversity
 from partwise.selection.list_scores import ListMetric
 from partwise.selection.records import Evidence, Fit, NewRows, Task
 
 N_FOLDS = 5
 """Parts into which tokens, or cells, are cut: one is held out, so train and test are 0.8 and 0.2 of the data."""
 
-# Most cells of counts that are made dense to hide some of them.
-_MOST_CELLS = 4_000_000
+# Cells of counts that are hidden in turn, at most: samplers draw every hidden cell in every sweep, zeros included.
+_MOST_CELLS = 100_000
 # Document completion splits tokens with chain 0 of the same seed.
 _FIRST_DIVISION = 1000
 Floats = NDArray[np.float64]
@@ -77,6 +78,9 @@ def count_fold(data: CountMatrix, key: Key, restart: int, size: float = np.inf) 
 def cell_fold(data: CountMatrix | BinaryMatrix, key: Key, restart: int) -> HiddenCells:
     """One of five disjoint fifths of the observed cells is held out; the sixth restart begins with a new division.
 
+    Of large tables of counts only some cells are held out in turn. They are drawn by the totals of their rows and
+    columns, whatever they hold themselves: nearly all other cells are zeros that every model predicts.
+
     Parameters
     ----------
     data
@@ -88,13 +92,27 @@ def cell_fold(data: CountMatrix | BinaryMatrix, key: Key, restart: int) -> Hidde
     """
     division, number = divmod(restart, N_FOLDS)
     generator = key.for_chain(division).for_stage("cells").generator()
-    hidden = generator.integers(0, N_FOLDS, size=data.shape, dtype=np.int8) == number
-    missing = data.missing_matrix().toarray()
-    values = data.to_scipy().toarray().astype(np.int64)
-    rows, columns = np.nonzero(hidden & ~missing)
-    train = sp.csr_array(np.where(hidden, 0, values))
-    table = Table(train, data.row_labels, data.column_labels, sp.csr_array(missing | hidden), "training data")
-    held = values[rows, columns]
+    n_rows, n_columns = data.shape
+    if isinstance(data, CountMatrix) and n_rows * n_columns > _MOST_CELLS:
+        drawn = [
+            generator.choice(totals.size, _MOST_CELLS, p=totals / totals.sum())
+            for totals in (data.row_sums, data.column_sums)
+        ]
+        cells = np.unique(drawn[0] * n_columns + drawn[1])
+    else:
+        cells = np.arange(n_rows * n_columns)
+    own = cells[generator.integers(0, N_FOLDS, size=cells.size, dtype=np.int8) == number]
+    rows, columns = np.divmod(own, n_columns)
+    missing = data.missing_matrix()
+    seen = ~np.asarray(missing[rows, columns], dtype=bool).ravel()
+    rows, columns = rows[seen], columns[seen]
+    hidden = sp.csr_array((np.ones(rows.size, dtype=bool), (rows, columns)), shape=data.shape)
+    values = sp.csr_array(data.to_scipy().astype(np.int64))
+    held = np.asarray(values[rows, columns]).ravel()
+    train = sp.csr_array(values - values.multiply(hidden))
+    train.eliminate_zeros()
+    absent = sp.csr_array(missing.astype(bool) + hidden)
+    table = Table(train, data.row_labels, data.column_labels, absent, "training data")
     counts = held.astype(np.float64) if isinstance(data, CountMatrix) else None
     return HiddenCells(table, rows.astype(np.int64), columns.astype(np.int64), held > 0, counts)
 
@@ -169,7 +187,7 @@ class Fitting:
 
     @property
     def hides_cells(self) -> bool:
-        """Whether whole cells are held out: of bits, and of over-dispersed counts where that is affordable.
+        """Whether whole cells are held out: of bits, and of over-dispersed counts if all models take missing cells.
 
         Lists of counts are scored by tokens, as otherwise most cells would be known to hold nothing.
         """
@@ -177,10 +195,7 @@ class Fitting:
             return True
         if self.metric is not None:
             return False
-        small = self.data.shape[0] * self.data.shape[1] <= _MOST_CELLS
-        return (
-            not np.isinf(self.size) and small and all(self.declared(name).missing != "no" for name in self.candidates)
-        )
+        return not np.isinf(self.size) and all(self.declared(name).missing != "no" for name in self.candidates)
 
     def held_out_size(self, restart: int) -> float:
         """What a score is divided by: held-out tokens or cells, or rows that have something to list."""
@@ -232,11 +247,14 @@ class Fitting:
         fold = self.fold(task.restart)
         model = self._fitted(task, fold.train)
         rows = model.held_out_log_likelihood(fold) if self.metric is None else self.metric.of_model(model, fold)
+        counts = isinstance(self.data, CountMatrix)
         return Fit(
             *task,
             score=float(rows.sum()) / self.held_out_size(task.restart),
             n_active=model.n_active_components_,
             evidence=float(model.objective),
+            coherence=_mean(coherence(model, fold.train)) if counts else np.nan,
+            diversity=diversity(model) if counts else np.nan,
             status=model.status_.code,
             seconds=time.perf_counter() - start,
             rows=rows,
@@ -289,6 +307,12 @@ class Fitting:
         model = self._fitted(task, self.data.to_table())
         value, std_error = model.log_evidence(self.data, random_state=self.key.seed, **effort)
         return Evidence(*task, value, std_error, time.perf_counter() - start)
+
+
+def _mean(values: Floats) -> float:
+    """Mean of what is known; NaN of nothing."""
+    known = values[np.isfinite(values)]
+    return float(known.mean()) if known.size else np.nan
 
 
 def _error(deviations: Floats, total: float) -> float:

@@ -68,6 +68,8 @@ class Fit(Record):
     evidence
         The family's own objective on the training data: log-likelihood, marginal likelihood or its bound; NaN where a
         sampler has none.
+    coherence, diversity
+        Of the parts of counts (`partwise.metrics`), mean over parts; NaN for bits. Nothing is decided by them.
     status
         How the fit ended: ``"converged"``, ``"max_iter"``, ...
     seconds
@@ -81,6 +83,8 @@ class Fit(Record):
     score: float
     n_active: int
     evidence: float
+    coherence: float
+    diversity: float
     status: str
     seconds: float
     rows: Floats = field(repr=False)

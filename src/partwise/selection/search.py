@@ -25,12 +25,12 @@ from partwise.selection.fitting import Fitting
 from partwise.selection.records import Evidence, Fit, NewRows, Task, TaskRecords
 from partwise.selection.standings import AS_GOOD, DISTINCT, Choice, Standings
 
-# A model goes up coarse steps until so many of them gained nothing.
+# A model goes up coarse steps until so many of them gained nothing, or left it far behind the best model there.
 _PATIENCE = 2
+# The distance to the best model closes fast where a step takes it below this share.
+_CLOSING = 0.5
 # Models that are behind by more standard errors, and more nats per token or cell, than this are out of the contest.
 _HOPELESS, _MATTERS = 4.0, 0.02
-# Numbers of parts of each model that get restarts.
-_MOST_RESTARTED = 2
 # Most tokens for which log p(X) is computed, of models that offer it: for their best number of parts and neighbours.
 _MOST_TOKENS, _NEIGHBOURS = 20_000, 2
 # New rows are scored where there are at least so many rows.
@@ -185,8 +185,9 @@ class Search:
         return rank >= self._work.candidates[name].smallest
 
     def _coarse(self, ladder: list[int]) -> Iterator[tuple[str, list[Task]]]:
-        """Every model up steps that double; it goes on while that gains, and while it is in the contest."""
-        idle = dict.fromkeys(self._cheap_first, 0)
+        """Every model up steps that double; it goes on while that gains, and until it has lost at several steps."""
+        idle, lost = dict.fromkeys(self._cheap_first, 0), dict.fromkeys(self._cheap_first, 0)
+        gaps: dict[str, float] = {}
         for rank in coarse_ranks(ladder):
             climbing = [name for name in idle if self._fits(name, rank)]
             yield "fit", [Task(name, rank, 0) for name in climbing]
@@ -200,9 +201,15 @@ class Search:
                     continue
                 before = [choice for choice in standings.rows if choice.model == name and choice.rank < rank]
                 if before:
-                    gap = standings.difference(now, max(before, key=lambda choice: standings.score(choice)[0]))
-                    idle[name] = 0 if gap.value > gap.std_error else idle[name] + 1 + (gap.value < -2 * gap.std_error)
-                if idle[name] >= _PATIENCE or (rank > 2 and _hopeless(standings, leader, now)):
+                    gain = standings.difference(now, max(before, key=lambda choice: standings.score(choice)[0]))
+                    stuck = 1 + (gain.value < -DISTINCT * gain.std_error)
+                    idle[name] = 0 if gain.value > gain.std_error else idle[name] + stuck
+                # With too few parts the model of the widest noise leads. A gap that closes fast says nothing yet.
+                behind = standings.difference(leader, now).value
+                closing = behind < _CLOSING * gaps.get(name, 0.0)
+                lost[name] = lost[name] + 1 if rank > 1 and _hopeless(standings, leader, now) and not closing else 0
+                gaps[name] = behind
+                if idle[name] >= _PATIENCE or lost[name] >= _PATIENCE:
                     del idle[name]
             if not idle:
                 return
@@ -236,22 +243,24 @@ class Search:
         return [name for name in models if not _hopeless(standings, leader, standings.best_of(name))]
 
     def _promising(self, full: bool) -> list[Choice]:
-        """Of each contender the best candidate and those that the first restart cannot tell from it."""
+        """Candidates that the first restart cannot tell from the best of all; of each model two at most."""
         standings = self._standings()
+        leader = max(standings.rows, key=lambda choice: standings.score(choice)[0])
         found: list[Choice] = []
         for name in self._contenders(standings):
-            best, close, seen = standings.best_of(name), [], set()
-            for rank in standings.ranks_of(name):
-                gap = standings.difference(best, Choice(name, rank))
-                n_active = self._kinds["fit"][0].records[Task(name, rank, 0)].n_active
+            close, seen = [], set()
+            for choice in (Choice(name, rank) for rank in standings.ranks_of(name)):
+                gap = standings.difference(leader, choice)
+                n_active = self._kinds["fit"][0].records[Task(*choice, 0)].n_active
                 # More parts of which no more are active are the same model.
                 if gap.value <= DISTINCT * gap.std_error and n_active not in seen:
-                    close.append((gap.value, rank))
+                    close.append((gap.value > AS_GOOD * gap.std_error, gap.value, choice))
                     seen.add(n_active)
-            if not full and len(close) > _MOST_RESTARTED:
-                fewest = next(pair for pair in close if pair[0] <= standings.difference(best, Choice(name, pair[1]))[1])
-                close = sorted({*sorted(close)[: _MOST_RESTARTED - 1], fewest}, key=lambda pair: pair[1])
-            found += [Choice(name, rank) for _, rank in close]
+            if close and not full:
+                # the fewest parts that are as good as the best, and the best of the others
+                fewest = min(close, key=lambda one: (one[0], one[2].rank))
+                close = [fewest, *sorted((one for one in close if one != fewest), key=lambda one: one[1])[:1]]
+            found += sorted(choice for _, _, choice in close)
         return found
 
     def _standings(self) -> Standings:

@@ -198,8 +198,9 @@ class AllocationCollapsedGibbs(GibbsSampler[SparseData, AllocationGibbsState]):
         rows = np.repeat(np.arange(data.shape[0]), np.diff(data.missing_indptr))
         drawn = rng.poisson(activations[rows] * (weights / weights.sum(axis=0))[data.missing_indices]).astype(np.int32)
         change = drawn - state.missing[chain]
-        np.add.at(sample_counts, rows, change)
-        np.add.at(feature_counts, data.missing_indices, change)
+        cells, parts = np.nonzero(change)  # few: most missing cells of sparse data are zeros
+        np.add.at(sample_counts, (rows[cells], parts), change[cells, parts])
+        np.add.at(feature_counts, (data.missing_indices[cells], parts), change[cells, parts])
         component_counts += change.sum(axis=0)
         state.missing[chain] = drawn
 

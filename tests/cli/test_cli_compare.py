@@ -18,7 +18,7 @@ from partwise.selection import compare, model_names
 
 def advised(text: str) -> list[str]:
     """Command lines that are told on standard error to go on with."""
-    return [line.strip() for line in text.partition("to go on:")[2].splitlines() if line.strip()]
+    return [line.strip() for line in text.partition("Next:")[2].splitlines() if line.strip()]
 
 
 QUICK = ["--models", "poisson,allocation", "--ranks", "2-5", "--restarts", "2"]
@@ -106,7 +106,7 @@ class TestCompare:
 
         monkeypatch.setattr("partwise.selection.compare", interrupted)
         told = partwise.fails("compare", "counts.npz", "-o", "comparison")
-        assert told == "partwise: interrupted: the same command goes on from comparison."
+        assert told == "partwise: interrupted: the same command continues from comparison."
 
     def test_a_budget_is_repeated_by_its_fits(self, partwise, folder: Path) -> None:
         words = ["compare", "counts.npz", "--models", "poisson,negative-binomial", "--rule", "best"]

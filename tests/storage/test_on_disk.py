@@ -132,7 +132,7 @@ def test_bad_sources_leave_nothing(tmp_path: Path) -> None:
         on_disk([], tmp_path / "counts")
     assert list(tmp_path.iterdir()) == []
     on_disk(X, tmp_path / "counts")
-    with pytest.raises(InvalidInputError, match="is there already"):
+    with pytest.raises(InvalidInputError, match="exists already"):
         on_disk(X, tmp_path / "counts")
     for source in (X, PARTS):
         with pytest.raises(InvalidInputError, match=r"transpose= is not for \w+ in memory: drop it"):

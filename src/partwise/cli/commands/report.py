@@ -46,9 +46,9 @@ def command(
 ) -> Outcome:
     """Write an interactive page about a model.
 
-    The page has a map of the parts, their features and typical samples, parts by group and over time, samples to search,
-    diagnostics, and how to cite the model. Groups, times and texts come from `partwise count`. The page is one file
-    that loads nothing. Without DATA it shows the parts and the trace.
+    The page has a map of the parts, their features and typical samples, parts by group and over time, samples to
+    search, diagnostics, and how to cite the model. Groups, times and texts come from `partwise count`. The page is one
+    file that loads nothing. Without DATA it shows the parts and the trace.
     """
     from partwise.io.source import bytes_allowed
     from partwise.io.table import read_label_file

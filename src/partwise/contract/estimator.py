@@ -29,7 +29,7 @@ from partwise.contract.parts import HandledParts
 from partwise.contract.scikit_learn import ScikitLearnModel
 from partwise.core.blas import one_blas_thread
 from partwise.core.checkpoint import Checkpoint
-from partwise.core.coerce import as_table
+from partwise.core.coerce import as_table, is_anndata, is_chunked
 from partwise.core.data import MISSING_REMEDY, BinaryMatrix, CountMatrix, SparseData
 from partwise.core.keys import Key, key_from
 from partwise.core.progress import compiling_notice
@@ -230,7 +230,7 @@ class FactorizationEstimator(PartialFit, FromGivenParts, ListsFeatures, HandledP
         else:
             integers = self._needs_integers if integers is None else integers
             data = CountMatrix.build(
-                spread(X, self._engine, caller=name, integers=integers),
+                spread(X, self._engine, caller=name, integers=integers) if is_chunked(X) or is_anndata(X) else X,
                 integers=integers,
                 caller=name,
                 allow_missing=takes_missing,

@@ -1,4 +1,4 @@
-"""``python -m benchmarks.scaling_model``: the cost model of docs/scaling.md, fitted to benchmarks/results/scale_*.json.
+"""``python -m benchmarks.scaling_model``: fits the cost model of docs/explanation/scaling.md to the kept results.
 
 Seconds of a pass over rows = nonzeros (a + b K) / threads + blocks c F K / threads. The rates a and b are fitted to the
 small runs of ``scale_growth``, and c, of a number of a block's sums, is known; the large runs, and Dask, are predicted.

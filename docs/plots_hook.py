@@ -1,4 +1,4 @@
-"""Makes the pictures of docs/plots.md when the site is built: the page's own code is run, and what it saves shown."""
+"""Draws the pictures of docs/how-to/figures.md when the site is built, by running the code of that page."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 from mkdocs.structure.files import File, Files
 
-_PAGES = {"plots.md": "plots"}  # pages whose code is run, and where what it saves appears
+_PAGES = {"how-to/figures.md": "how-to/figures"}  # pages whose code is run, and where what it saves appears
 _CODE = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 _drawn: dict[str, tempfile.TemporaryDirectory[str]] = {}  # gone when the build ends

@@ -143,7 +143,7 @@ def test_skeleton_runs(skeleton: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_layers_picture_is_the_contract() -> None:
-    (picture,) = blocks(DOCS / "architecture.md", "layers")
+    (picture,) = blocks(DOCS / "extend" / "architecture.md", "layers")
     drawn = [line.partition("#")[0].split() for line in picture.code.splitlines()]
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     (contract,) = [one for one in project["tool"]["importlinter"]["contracts"] if one["id"] == "packages"]
@@ -171,7 +171,7 @@ def test_a_module_that_no_layer_names_fails_the_check(tmp_path: Path) -> None:
 
 
 def test_every_file_format_is_on_the_data_page() -> None:
-    text = (DOCS / "data.md").read_text(encoding="utf-8")
+    text = (DOCS / "reference" / "files.md").read_text(encoding="utf-8")
     for known in FORMATS:
         assert re.search(rf"^\| .*`{known.name}`", text, re.MULTILINE), known.name
 
@@ -182,7 +182,7 @@ def test_commands_and_options_on_the_pages_exist() -> None:
     from partwise.cli.app import build
 
     commands_there = typer.main.get_command(build()).commands  # type: ignore[attr-defined]
-    text = (DOCS / "command.md").read_text(encoding="utf-8")
+    text = (DOCS / "reference" / "command.md").read_text(encoding="utf-8")
     assert set(re.findall(r"^## (\w+)$", text, re.MULTILINE)) == set(commands_there)
     options = {
         option
@@ -198,11 +198,11 @@ def test_commands_and_options_on_the_pages_exist() -> None:
 def test_every_plot_has_a_picture() -> None:
     from partwise import plotting
 
-    text = (DOCS / "plots.md").read_text(encoding="utf-8")
-    code = "".join(block.code for block in blocks(DOCS / "plots.md", "python"))
+    text = (DOCS / "how-to" / "figures.md").read_text(encoding="utf-8")
+    code = "".join(block.code for block in blocks(DOCS / "how-to" / "figures.md", "python"))
     functions = [name for name in plotting.__all__ if name.startswith("plot_")]
     assert [name for name in functions if f"plotting.{name}(" not in code] == []
-    assert re.findall(r'save_figure\(.*"(\w+\.png)"\)', code) == re.findall(r"\(plots/(\w+\.png)\)", text)
+    assert re.findall(r'save_figure\(.*"(\w+\.png)"\)', code) == re.findall(r"\(figures/(\w+\.png)\)", text)
 
 
 @pytest.fixture(scope="module")
@@ -229,7 +229,8 @@ def test_site_builds_without_warnings(site: Path) -> None:
 
 
 def test_site_shows_the_skeletons(site: Path) -> None:
-    text = re.sub(r"<[^>]+>", "", "".join(page.read_text(encoding="utf-8") for page in site.glob("adding-*.html")))
+    pages = (site / "extend").glob("adding-*.html")
+    text = re.sub(r"<[^>]+>", "", "".join(page.read_text(encoding="utf-8") for page in pages))
     assert "--8" not in text
     for skeleton in SKELETONS:
         for line in re.findall(r"^(?:class|def) \w+", skeleton.read_text(encoding="utf-8"), re.MULTILINE):
@@ -269,5 +270,5 @@ def test_every_estimator_is_named(page) -> None:
 def test_page_of_the_command_names_the_models() -> None:
     from partwise._registry import model_names
 
-    text = (DOCS / "command.md").read_text()
+    text = (DOCS / "reference" / "command.md").read_text()
     assert [name for name in model_names() if f"`{name}`" not in text] == []

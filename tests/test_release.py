@@ -119,7 +119,7 @@ def test_container_needs_neither_root_nor_a_disk_of_its_own() -> None:
 
 
 def test_every_promise_names_a_test_that_is_there() -> None:
-    text = (ROOT / "docs" / "promises.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "reference" / "promises.md").read_text(encoding="utf-8")
     named = re.findall(r"`(tests/[\w/.]+?\.py)(?:::(\w+))?`", text)
     assert len(named) > 20
     for file, function in named:

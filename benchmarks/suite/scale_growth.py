@@ -14,7 +14,7 @@ from benchmarks.harness.rows import AnonymousMemory, on_disk_rows, seconds_an_it
 
 _PER_ROW, _N_COMPONENTS = 200, 10
 _NONZEROS = (1e6, 1e7, 1e8)
-# More components at one size, for the cost model of docs/scaling.md.
+# More components at one size, for the cost model of docs/explanation/scaling.md.
 _WIDER_AT, _WIDER = 1e7, 40
 _BELOW, _ABOVE = Goal(1.05, "below"), Goal(0.95, "at least")
 

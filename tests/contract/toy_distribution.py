@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs" / "adding-a-model.md"
+PAGE = ROOT / "docs" / "extend" / "adding-a-model.md"
 _BLOCK = re.compile(r'^``` \{ \.\w+ title="(?P<file>[^"]+)" \}\n(?P<code>.*?)^```$', re.MULTILINE | re.DOTALL)
 _SNIPPET = re.compile(r'^--8<-- "(?P<path>[^":]+):(?P<section>\w+)"\n', re.MULTILINE)
 

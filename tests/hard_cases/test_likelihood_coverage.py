@@ -26,7 +26,7 @@ _COVERED = 0.93
 _FALSE_ALARMS = 0.01 / (len(KINDS) + len(CORPORA))
 _AFFORDABLE = 1e10
 _SHORT = 500
-_PAGE = Path(__file__).parents[2] / "docs" / "likelihood.md"
+_PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "likelihood.md"
 
 
 class Coverage(NamedTuple):
@@ -83,7 +83,7 @@ def _coverage(
 def _listed(name: str) -> tuple[int, int]:
     """Percent covered and warned as the page has them."""
     found = re.search(rf"^\| {re.escape(name)} \| (\d+)% \| (\d+)% \|$", _PAGE.read_text(), re.MULTILINE)
-    assert found, f"docs/likelihood.md has no line for {name}"
+    assert found, f"docs/explanation/likelihood.md has no line for {name}"
     return int(found[1]), int(found[2])
 
 

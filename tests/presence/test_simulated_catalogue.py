@@ -1,4 +1,4 @@
-"""A piece of the simulations whose table stands in docs/gallery/signatures.md."""
+"""A piece of the simulations whose table stands in docs/tutorials/signatures.md."""
 
 from __future__ import annotations
 

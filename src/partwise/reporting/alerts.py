@@ -35,7 +35,8 @@ def alerts(view: ModelView) -> list[str]:
     elif tentative:
         found.append(f"Not every chain found the same parts: {_advice(view, tentative)}")
     if model.status_.code in ("max_iter", "interrupted") and not apart:
-        found.append(f"The fit did not converge. {model.status_.message}")
+        advice = "" if tentative else ": treat the parts as tentative"
+        found.append(f"The fit did not converge{advice}. {model.status_.message}")
     pairs = _twins(view)
     if pairs:
         told = "; ".join(f"“{view.names[k]}” and “{view.names[other]}”" for k, other in pairs[:_MOST_PAIRS])

@@ -83,7 +83,7 @@ def test_warnings_are_in_json(partwise, folder) -> None:
     content = partwise.json("fit", "counts.npz", "-o", "m.partwise", "-k", 3, "--max-iter", 2)
     assert content["status"]["code"] == "max_iter"
     (warning,) = content["warnings"]
-    assert warning.startswith("Ended after 2 iterations without convergence")
+    assert warning.startswith("Did not converge after 2 iterations")
 
 
 def test_missing_cells_are_counted_and_left_out(partwise, folder, counts) -> None:
@@ -158,7 +158,7 @@ def test_refit_to_parts_whose_features_share_a_name(partwise, folder) -> None:
 def test_checkpoint_and_resume(partwise, folder) -> None:
     words = ["counts.npz", "-k", 4, "--tol", 0, "--checkpoint", "fit.checkpoint", "--resume"]
     first = partwise("fit", *words, "-o", "a.partwise", "--max-iter", 10)
-    assert "there is no checkpoint fit.checkpoint yet: starting anew" in first.stderr
+    assert "there is no checkpoint fit.checkpoint yet: starting from the beginning" in first.stderr
     content = partwise.json("fit", *words, "-o", "b.partwise", "--max-iter", 25)
     assert content["n_iter"] == 25
     partwise("fit", "counts.npz", "-k", 4, "--tol", 0, "-o", "c.partwise", "--max-iter", 25)

@@ -65,7 +65,7 @@ def hard_counts() -> np.ndarray:
 @pytest.mark.parametrize("inference", ["gibbs", "gibbs-partial", "gibbs-distributed"])
 def test_an_allocation_sampler_says_that_its_chains_disagree(hard_counts: np.ndarray, inference: str) -> None:
     model = AllocationNMF(8, inference=inference, burn_in=2, n_draws=10, random_state=0)
-    with pytest.warns(ConvergenceWarning, match=r"R-hat [\d.]+, effective sample size \d+; wanted are 1.05 at most"):
+    with pytest.warns(ConvergenceWarning, match=r"R-hat [\d.]+, effective sample size \d+; needed: at most 1.05"):
         model.fit(hard_counts)
     assert model.status_.code == "max_iter"
     assert "as tentative: raise burn_in and n_draws, or set max_iter='auto'" in model.status_.message

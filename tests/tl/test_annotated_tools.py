@@ -12,7 +12,7 @@ import scipy.sparse as sp
 import partwise
 from partwise import PoissonNMF
 from partwise.datasets import simulate_batches
-from partwise.errors import InvalidInputError
+from partwise.errors import FeatureMatchWarning, InvalidInputError
 
 anndata = pytest.importorskip("anndata")
 pd = pytest.importorskip("pandas")
@@ -92,6 +92,17 @@ def test_project(fitted: Any) -> None:
     new = cells()[:30].copy()
     partwise.tl.project(new, fitted, layer="counts", batch_key="batch", key_added="from_atlas")
     np.testing.assert_array_equal(new.obsm["X_from_atlas"], fitted.obsm["X_partwise"][:30])
+
+
+def test_project_matches_genes_by_name(fitted: Any) -> None:
+    new = cells()[:30, ::-2].copy()
+    new.var_names = [*new.var_names[:-1], "unknown"]
+    with pytest.warns(FeatureMatchWarning):
+        partwise.tl.project(new, fitted, layer="counts", batch_key="batch")
+    found = pd.DataFrame(new.varm["partwise"], index=new.var_names)
+    expected = pd.DataFrame(fitted.varm["partwise"], index=fitted.var_names)
+    pd.testing.assert_frame_equal(found.iloc[:-1], expected.loc[new.var_names[:-1]])
+    assert found.iloc[-1].isna().all()
 
 
 def test_backed_and_lazy(tmp_path: Path) -> None:

@@ -95,8 +95,8 @@ def aligned(model: Any, data: Data, *, takes_missing: bool) -> Data:
     if absent.size and not takes_missing:
         raise InvalidInputError(
             f"X lacks {absent.size} of the {known.size} features of this {type(model).__name__}, such as"
-            f" {known[absent[0]]!r}, and it takes no missing cells of new samples: add these features (zeros only where"
-            " nothing was counted), or refit its parts with PoissonNMF.from_components."
+            f" {known[absent[0]]!r}, and this model does not handle missing cells of new samples. Add these features (0"
+            " where nothing was counted), or refit its parts with PoissonNMF.from_components."
         )
     if absent.size or n_unknown:
         lacking = f"; the other {absent.size} count as missing" if absent.size else ""

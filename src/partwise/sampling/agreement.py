@@ -146,7 +146,7 @@ class ChainsAgree(Rule):
             return "raise n_draws, as four draws at least are needed to tell whether chains agree"
         r_hat, _ = self._latest(trace)
         found = "the chains disagree" if r_hat > self.r_hat else "there are few independent draws"
-        wanted = f"{self._told(trace)}; wanted are {self.r_hat:g} at most and {self.ess:g} at least"
+        wanted = f"{self._told(trace)}; needed: at most {self.r_hat:g} and at least {self.ess:g}"
         return f"{found} ({wanted}), so {_TENTATIVE}: {self.remedy}"
 
     def _latest(self, trace: Trace) -> tuple[float, float]:

@@ -192,7 +192,9 @@ def _checked_ranks(ranks: Iterable[int] | None) -> list[int] | None:
     except TypeError:
         tried = []
     if not tried or tried[0] < 1:
-        raise InvalidInputError(f"ranks must be whole numbers of parts, at least one, each at least 1, got {ranks!r}.")
+        raise InvalidInputError(
+            f"ranks must name at least one number of parts, each a whole number of at least 1, got {ranks!r}."
+        )
     return tried
 
 

@@ -117,7 +117,7 @@ class FittingByWorkers(Fitting):
                 ) from error
             raise EngineError(
                 "the Dask cluster has forgotten this comparison, because its scheduler was closed or restarted: start"
-                " it anew; a comparison with an output folder goes on from there."
+                " it again; a comparison with an output folder continues from there."
             ) from error
 
 

@@ -209,7 +209,7 @@ def check_positions(folder: Path, n_columns: int) -> None:
         for start in range(0, mapped.size, _CHECKED_AT_ONCE):
             some = np.fromfile(path, np.int32, _CHECKED_AT_ONCE, offset=mapped.offset + 4 * start)  # type: ignore[attr-defined]  # mapped, as it is not empty
             if some.min() < 0 or some.max() >= n_columns:
-                raise FileFormatError(f"{folder} has cells beyond its {n_columns} columns: write it anew.")
+                raise FileFormatError(f"{folder} has cells beyond its {n_columns} columns: write it again.")
 
 
 @contextlib.contextmanager
@@ -218,9 +218,9 @@ def _sound(folder: Path) -> Iterator[None]:
     try:
         yield
     except FileNotFoundError as error:
-        raise FileFormatError(f"{folder} lacks {Path(str(error.filename)).name}: write it anew.") from error
+        raise FileFormatError(f"{folder} lacks {Path(str(error.filename)).name}: write it again.") from error
     except (AttributeError, KeyError, TypeError, ValueError, EOFError) as error:
-        raise FileFormatError(f"{folder} cannot be read ({error}): write it anew.") from error
+        raise FileFormatError(f"{folder} cannot be read ({error}): write it again.") from error
 
 
 def mapped_array(path: Path) -> NDArray[Any]:

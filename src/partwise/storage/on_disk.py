@@ -85,12 +85,12 @@ def on_disk(
 
 
 def spread(X: Any, engine: Callable[[], Any], *, caller: str, integers: bool = False) -> Any:
-    """Data that estimators are given: a Dask array, or lazy AnnData, is written by the workers and not gathered.
+    """Data that may be lazy, a Dask array or AnnData, are written by the workers and not gathered.
 
     Parameters
     ----------
     X
-        Data of any kind.
+        The data.
     engine
         Gives the engine of the estimator; called where it matters.
     caller

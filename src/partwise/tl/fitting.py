@@ -143,7 +143,8 @@ def project(
     Parameters
     ----------
     adata
-        AnnData with the genes of the fit, in the same order; or MuData together with ``mod``.
+        AnnData, or MuData together with ``mod``. Genes are matched by name: those that it lacks count as missing, and
+        those that the model does not know are left out (NaN in ``varm``).
     reference
         AnnData that holds the model under ``key``, or a fitted model.
     key

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from partwise.contract.features import positions_of
 from partwise.contract.model_file import load
 from partwise.core.coerce import as_table
 from partwise.errors import InvalidInputError
@@ -45,7 +46,9 @@ def counts_of(adata: Any, layer: str | None) -> Table:
 def keep(adata: Any, model: Any, activations: Any, key: str, params: dict[str, Any]) -> None:
     """Store a fitted model: activations in obsm, parts in varm, the model and its parameters in uns."""
     adata.obsm[f"X_{key}"] = activations
-    adata.varm[key] = np.ascontiguousarray(model.components_.T)
+    places = positions_of(model.feature_names_in_, np.asarray(adata.var_names))
+    # Genes that the model does not know have no entry.
+    adata.varm[key] = np.where(places[:, None] < 0, np.nan, model.components_.T[places])
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model"
         model.save(path)

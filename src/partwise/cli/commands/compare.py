@@ -109,7 +109,7 @@ class ResultArguments:
     )
     table: Path | None = option(None, "--table", metavar="FILE", help="Write all candidates to .csv, .tsv or .parquet.")
     plot: Path | None = option(
-        None, "--plot", metavar="PICTURE", help="Draw scores against numbers of parts: .png, .pdf or .svg."
+        None, "--plot", metavar="PICTURE", help="Draw scores against the number of parts: .png, .pdf or .svg."
     )
     model: str | None = option(
         None, "--model", metavar="NAME", autocompletion=compared_names, help="Overrule the recommended model."
@@ -184,7 +184,11 @@ def command(
     advice = [f"  {line}" for line in next_commands(found, data, reading, results.save)]
     heading = [f"{found.n_fits} fits in {seconds:.0f} s; to go on:"]
     if found.stopped:
-        kept = f"it goes on from {output}" if output is not None else "it starts anew; give -o DIR to keep fits"
+        kept = (
+            f"it continues from {output}"
+            if output is not None
+            else "it starts from the beginning; give -o DIR to keep fits"
+        )
         heading = [
             f"The same command with --fits {found.n_fits} repeats this result; without a limit {kept}.",
             *heading,

@@ -155,7 +155,9 @@ class CheckpointArguments:
         _CHECKPOINT_SECONDS, "--checkpoint-every", metavar="SECONDS", min=0.0, help="How often."
     )
     resume: bool = option(
-        False, "--resume", help="Go on from the checkpoint if it is there: same bits as without a stop."
+        False,
+        "--resume",
+        help="Continue from the checkpoint, if there is one. The result is that of an uninterrupted fit.",
     )
 
     def file(self, output: Path) -> Path:
@@ -172,9 +174,11 @@ class CheckpointArguments:
 
         file = self.file(output)
         if self.resume and not file.exists():
-            say(f"there is no checkpoint {file} yet: starting anew")
+            say(f"there is no checkpoint {file} yet: starting from the beginning")
         elif self.checkpoint is None and not self.resume and file.exists():
-            say(f"{file} is of a fit that was stopped: add --resume to go on from it; now starting anew")
+            say(
+                f"{file} is a checkpoint of a stopped fit: add --resume to continue it; now starting from the beginning"
+            )
         kept = Checkpoint(
             file, seconds=self.checkpoint_every, until_done=self.checkpoint is None, announced=self._announce
         )

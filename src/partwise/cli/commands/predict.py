@@ -30,7 +30,7 @@ def command(
     model: ModelFile,
     data: DataFile,
     output: Path | None = typer.Option(
-        None, "--output", "-o", metavar="FILE", help="Table to write, a line a cell: .csv, .tsv or .parquet."
+        None, "--output", "-o", metavar="FILE", help="Table to write, with one line per cell: .csv, .tsv or .parquet."
     ),
     row: OnlyRows = None,
     threads: Threads = 1,

@@ -28,10 +28,10 @@ def command(
     model: ModelFile,
     data: DataFile,
     output: Path | None = typer.Option(
-        None, "--output", "-o", metavar="FILE", help="Table to write, a line a sample: .csv, .tsv or .parquet."
+        None, "--output", "-o", metavar="FILE", help="Table to write, with one line per sample: .csv, .tsv or .parquet."
     ),
     std_error: float = typer.Option(
-        0.1, "--std-error", metavar="NATS", min=1e-6, help="Standard error asked for of a sample's value."
+        0.1, "--std-error", metavar="NATS", min=1e-6, help="Largest standard error of a sample's log-likelihood."
     ),
     marginal: bool = typer.Option(
         True,

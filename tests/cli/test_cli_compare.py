@@ -48,6 +48,19 @@ class TestCompare:
         with Path("candidates.csv").open(newline="") as file:
             assert [row["model"] for row in csv.DictReader(file)] == ["poisson"] * 4 + ["allocation"] * 4
 
+    def test_lists_beside_popularity(self, partwise, folder: Path) -> None:
+        words = ["--models", "poisson", "--ranks", "2,3", "--restarts", "2", "--metric", "ndcg@20"]
+        out = partwise("compare", "counts.npz", *words, "--table", "all.csv", "--plot", "ranks.png").stdout
+        assert "Lists of held-out features by NDCG@20 (greater is better)" in out
+        assert any(line.startswith("popularity") for line in out.splitlines())
+        with Path("all.csv").open(newline="") as file:
+            rows = list(csv.DictReader(file))
+        found = compare(package.read("counts.npz"), ["poisson"], [2, 3], n_restarts=2, metric="ndcg@20", random_state=0)
+        assert [(row["model"], float(row["score"])) for row in rows] == [
+            (row.model, row.score) for row in found.table()
+        ]
+        assert "such as ndcg@20" in partwise.fails("compare", "counts.npz", "--metric", "map@5")
+
     def test_overruled(self, partwise, folder: Path) -> None:
         out = partwise("compare", "counts.npz", *QUICK, "--model", "poisson", "--rank", "2", "--save", "own.partwise")
         assert "You took poisson with 2 parts instead of" in out.stdout

@@ -147,7 +147,7 @@ def _choice(comparison: Any) -> tuple[str, int]:
 
 
 def _by_columns(comparison: Any) -> dict[str, list[Any]]:
-    rows = comparison.table()
+    rows = [row for row in comparison.table() if row.rank]  # popularity, beside lists, has no parts
     columns = {name: [getattr(row, name) for row in rows] for name in ("model", "rank", "score")}
     return {**columns, "std_error": [row.behind_std_error for row in rows]}
 

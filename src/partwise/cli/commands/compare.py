@@ -24,6 +24,7 @@ EXAMPLES = (
     "partwise compare counts.npz --ranks 1-5 --models poisson,allocation -o comparison --save best.partwise",
     "partwise compare counts.npz --ranks 2,4 --models poisson --model poisson --rank 4 --save four.partwise",
     "partwise compare counts.npz --models poisson,negative-binomial --rule best --time-budget 1m",
+    "partwise compare counts.npz --models poisson,gamma-poisson --ranks 2,4 --metric ndcg@20",
     "partwise compare counts.npz --ranks 1-5 --models poisson -o on_workers --engine dask --threads 2",
 )
 
@@ -80,6 +81,12 @@ class CandidateArguments:
         "--rule",
         help="What to recommend: the best prediction, the fewest parts that do as well, or the most stable parts.",
     )
+    metric: str | None = option(
+        None,
+        "--metric",
+        metavar="NAME@N",
+        help="Score lists of N features, beside popularity: ndcg@20, precision@20 or recall@20.",
+    )
     effort: SearchEffort = option(SearchEffort.quick, "--effort", help="full: every number of parts of every model.")
     fits: int | None = option(None, "--fits", metavar="N", min=1, help="Stop after so many fits.")
     time_budget: str | None = option(
@@ -94,6 +101,7 @@ class CandidateArguments:
             "kind": None if self.kind is None else self.kind.value,
             "n_restarts": self.restarts,
             "rule": self.rule.value,
+            "metric": self.metric,
             "effort": self.effort.value,
             "max_fits": self.fits,
             "max_seconds": None if self.time_budget is None else _parsed_time(self.time_budget),
@@ -131,7 +139,7 @@ class ResultArguments:
         if self.plot is not None:
             from partwise.plotting import plot_rank_selection, save_figure
 
-            axes: Any = plot_rank_selection(found, ylabel=f"nats per held-out {found.unit}")
+            axes: Any = plot_rank_selection(found, ylabel=found.scale)
             save_figure(axes.figure, self.plot)
         if self.save is not None:
             found.fit_best(X, **running).save(self.save)

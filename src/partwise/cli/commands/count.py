@@ -95,7 +95,6 @@ def command(
     Writes counts, words, names of documents, groups and times to one .npz file, which every command reads. Words are
     found as scikit-learn's CountVectorizer finds them. Texts may be larger than memory.
     """
-    from partwise.io import write_matrix
     from partwise.text.counting import counted
     from partwise.text.documents import Columns
 
@@ -104,9 +103,9 @@ def command(
     check_outputs({"--output": output}, [source, words.vocabulary])
     _check_encoding(encoding)
     named = Columns(columns.text_column, columns.id_column, columns.group_column, columns.time_column)
-    found = counted(source, named, words.wanted(), keep_texts=keep_texts, encoding=encoding)
-    write_matrix(output, found.table)
-    n_documents, n_words = found.table.shape
+    with counted(source, named, words.wanted(), keep_texts=keep_texts, encoding=encoding) as found:
+        found.write(output)
+    n_documents, n_words = len(found.names), found.words.size
     facts: dict[str, Any] = {
         "source": source,
         "n_documents": n_documents,
@@ -115,7 +114,7 @@ def command(
         "n_words_found": found.n_words,
         "n_tokens_found": found.n_tokens,
         "n_empty_documents": found.empty,
-        "metadata": list(found.table.metadata),
+        "metadata": list(found.metadata),
         "written": [output],
     }
     lines = [
@@ -124,8 +123,8 @@ def command(
     ]
     if found.empty:
         lines.append(f"{found.empty} documents have none of these words")
-    if found.table.metadata:
-        lines.append(f"kept about each document: {', '.join(found.table.metadata)}")
+    if found.metadata:
+        lines.append(f"kept about each document: {', '.join(found.metadata)}")
     return Outcome(facts, lines, [output], [f"next: partwise fit {output} -o topics.partwise --model lda -k 20"])
 
 

@@ -78,7 +78,7 @@ class PartialFit(Offers):
         self.n_samples_seen_ = n_seen + data.shape[0]
         self.trace_ = Trace()
         self.status_ = Status(
-            "stopped", f"Took in {self.n_samples_seen_} samples, the last by partial_fit; pass more to go on."
+            "stopped", f"Took in {self.n_samples_seen_} samples, the last by partial_fit; pass more to continue."
         )
         return self
 

@@ -177,7 +177,7 @@ class CheckpointWriter(Generic[State]):
             save_arrays(self._checkpoint.path, content, metadata)
         except OSError as error:
             message = (
-                f"the checkpoint {os.fspath(self._checkpoint.path)} could not be written ({error}); the fit goes on."
+                f"the checkpoint {os.fspath(self._checkpoint.path)} could not be written ({error}); the fit continues."
             )
             warnings.warn(message, CheckpointWarning, stacklevel=2)
         else:

@@ -110,8 +110,7 @@ class Description:
             )
         if other.column_labels != self.column_labels:
             raise InvalidInputError(
-                f"part {number} names its features otherwise than the first: give all parts the same, in the same"
-                " order."
+                f"part {number} has other feature names than the first: give all parts the same, in the same order."
             )
 
     def arrays(self) -> dict[str, tuple[int, np.dtype[Any]]]:
@@ -148,7 +147,7 @@ def is_csr_folder(path: str | os.PathLike[str]) -> bool:
 def new_folder(folder: Path) -> Iterator[Path]:
     """Give a folder to write to, which gets its name when the block ends, and is removed if the block fails."""
     if folder.exists():
-        raise InvalidInputError(f"{folder} is there already: name a folder that is not, or remove it.")
+        raise InvalidInputError(f"{folder} exists already: name another folder, or remove it.")
     aside = folder.with_name(f".{temporary_name()}.writing")
     sweep(folder.parent)
     try:

@@ -62,7 +62,7 @@ def check_columns(model: Any, X: Any, data: SparseData, *, reset: bool) -> None:
 def named_otherwise(model: Any, X: Any, data: SparseData) -> bool:
     """Whether new data and a model have names of features that differ, so that the data have to be aligned by name."""
     known, labels = getattr(model, "feature_names_in_", None), data.column_labels
-    if known is None or labels is None or data.by_rows:  # rows on disk are not written anew
+    if known is None or labels is None or data.by_rows:  # rows on disk are not rewritten
         return False
     if hasattr(X, "columns") and not all(isinstance(name, str) for name in X.columns):
         return False

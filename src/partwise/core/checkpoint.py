@@ -30,7 +30,7 @@ class Checkpoint:
     """Where and how often a run is written to disk; it is also written when the run ends, by Ctrl-C too.
 
     The file carries the version of partwise and that of the algorithm. A run is resumed only by the same version of the
-    algorithm, which gives the same bits.
+    algorithm, which gives the same result.
 
     Parameters
     ----------

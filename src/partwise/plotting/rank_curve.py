@@ -32,7 +32,7 @@ def plot_rank_selection(
     title: str = "",
     ax: Any = None,
 ) -> Axes:
-    """Mean scores with their standard errors against the number of parts, a line a model.
+    """Plot mean scores and standard errors against the number of parts, one line per model.
 
     Parameters
     ----------

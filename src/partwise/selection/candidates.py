@@ -1,4 +1,4 @@
-"""Which models and which numbers of parts are tried: those that are declared, or those that a caller names."""
+"""Which models and choices of K are tried: those that are declared, or those that a caller names."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def _of_estimator(name: str, model: Any) -> Candidate:
 
 
 def steps() -> Iterator[int]:
-    """All numbers of parts of the ladder, without end.
+    """Every number of parts of the ladder, without end.
 
     Examples
     --------

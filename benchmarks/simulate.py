@@ -23,6 +23,8 @@ KINDS = ("poisson", "r = 10", "r = 3", "r = 1", "zero-inflated", "two batches", 
 RANKS = (1, 3, 5, 10)
 MODELS = {"counts": ["poisson", "negative-binomial", "gamma-poisson"], "bits": ["beta-dir", "logistic-pca"]}
 LOSS = 0.02
+# The rules of `compare` were chosen on seeds below this one.
+FIRST_SEED = 100
 _SHAPE, _TOKENS, _FRESH = (60, 30), 300, 5
 
 
@@ -95,7 +97,7 @@ def run(n_sets: int, path: Path) -> list[dict[str, Any]]:
     """All results of the first data sets of each kind; those in the file are not computed again."""
     lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
     known = {(one["kind"], one["rank"], one["seed"]): one for one in map(json.loads, lines)}
-    for seed in range(n_sets):
+    for seed in range(FIRST_SEED, FIRST_SEED + n_sets):
         for kind in KINDS:
             for rank in RANKS:
                 if (kind, rank, seed) in known:
@@ -106,7 +108,7 @@ def run(n_sets: int, path: Path) -> list[dict[str, Any]]:
                 with path.open("a", encoding="utf-8") as file:
                     file.write(json.dumps(one) + "\n")
                 print(one, flush=True)
-    return [one for one in known.values() if one["seed"] < n_sets]
+    return [one for one in known.values() if FIRST_SEED <= one["seed"] < FIRST_SEED + n_sets]
 
 
 def table(results: list[dict[str, Any]]) -> str:

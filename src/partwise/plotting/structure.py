@@ -79,7 +79,7 @@ def plot_structure(
     title: str = "",
     ax: Any = None,
 ) -> Axes:
-    """A bar a sample, stacked of the shares of its parts: who is made of what, at a glance.
+    """Draw one bar per sample; colours show how much of it each part explains.
 
     Parameters
     ----------

@@ -52,9 +52,9 @@ def compare(
 ) -> Comparison:
     """Which model, and how many parts? Fit the candidates, score them on data that they have not seen, recommend one.
 
-    A fifth of the tokens is held out at random where Poisson noise explains how much counts vary. Where they
-    vary more a fifth of the cells is: of all cells, or, above 100,000, of cells drawn by row and column totals. Of bits
-    a fifth of the cells is. Each restart has another fifth and another seed, the same for all models, so that differences are
+    A fifth of the tokens is held out at random where Poisson noise explains how much counts vary. Where they vary
+    more a fifth of the cells is: of all, or, above 100,000, of cells drawn by row and column totals. Of bits a fifth of
+    the cells is. Each restart has another fifth and another seed, the same for all models, so that differences are
     paired row by row. Every model is scored by the likelihood of its own noise.
 
     Parameters

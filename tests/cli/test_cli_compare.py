@@ -206,17 +206,12 @@ class TestDatasets:
         assert "PARTWISE_DATA is not set" in partwise.fails("datasets", "reuters395", "-o", "x.npz")
 
 
-def test_references_in_report_and_picture(partwise, folder: Path) -> None:
+def test_references_in_the_report_and_counts_in_the_picture(partwise, folder: Path) -> None:
     words = ["catalogue.tsv", "--transpose"]
     partwise("fit", *words, "-o", "refit.partwise", "--components-file", "signatures.tsv")
     partwise("report", "refit.partwise", "-o", "report.html", "--reference", "signatures.tsv")
     assert "<td>SBS1</td><td>1.00</td>" in Path("report.html").read_text()
-    for name, more in (
-        ("signatures", ["--reference", "signatures.tsv"]),
-        ("signature-fit", []),
-        ("structure", ["--counts"]),
-    ):
-        partwise("plot", "refit.partwise", *words, "-o", f"{name}.png", "--kind", name, *more)
-        assert Path(f"{name}.png").stat().st_size > 5000
+    partwise("plot", "refit.partwise", *words, "-o", "counts.png", "--kind", "structure", "--counts")
+    assert Path("counts.png").stat().st_size > 5000
     bad = partwise.misused("plot", "refit.partwise", "-o", "x.png", "--reference", "signatures.tsv")
     assert "it is for signatures, not for dictionary" in bad

@@ -115,7 +115,7 @@ def test_reconstruction_as_heat_maps(poisson) -> None:
     np.testing.assert_allclose(np.sort(model, axis=None), np.sort(expected, axis=None))
     assert data.sum() == COUNTS[:30].sum()
     likely = model > 0.5
-    np.testing.assert_allclose(residual[likely], ((data - model) / np.sqrt(model))[likely], rtol=1e-6)
+    np.testing.assert_allclose(residual[likely], (data - model)[likely] / np.sqrt(model[likely]), rtol=1e-6)
     assert figure.axes[0].images[0].get_clim() == figure.axes[1].images[0].get_clim()
 
 

@@ -91,7 +91,8 @@ def plot_signatures(
         total = np.abs(values[k]).sum()
         _draw_channels(ax, values[k][order] / (total if total > 0 else 1.0))
         ax.set_ylabel(heading.replace("$", r"\$"), fontsize=8)
-        _say(ax, said[k])
+        if said[k]:
+            _say(ax, said[k])
     _head(drawn[0][0])
     contexts = [f"{name[0]}{name[2]}{name[-1]}" for name in signature_channels()]
     ax.set_xticks(np.arange(96), contexts, rotation=90, fontsize=4, family="monospace")

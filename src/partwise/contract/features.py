@@ -62,7 +62,7 @@ def check_columns(model: Any, X: Any, data: SparseData, *, reset: bool) -> None:
 def named_otherwise(model: Any, X: Any, data: SparseData) -> bool:
     """Whether new data and a model have names of features that differ, so that the data have to be aligned by name."""
     known, labels = getattr(model, "feature_names_in_", None), data.column_labels
-    if known is None or labels is None or data.by_rows:  # rows on disk are not written anew
+    if known is None or labels is None or data.by_rows:  # rows on disk are not rewritten
         return False
     if hasattr(X, "columns") and not all(isinstance(name, str) for name in X.columns):
         return False
@@ -165,7 +165,7 @@ def _with_columns(indptr: Any, indices: Any, columns: Any) -> tuple[Any, Any]:
 
 
 def _refuse_repeated(name: str, count: int) -> None:
-    raise InvalidInputError(f"{count} columns of X are called {name!r}: give each feature a name of its own.")
+    raise InvalidInputError(f"{count} columns of X are called {name!r}: give each feature a different name.")
 
 
 def _refuse_few(model: Any, data: SparseData, n_matched: int) -> None:
@@ -174,7 +174,7 @@ def _refuse_few(model: Any, data: SparseData, n_matched: int) -> None:
     if rows is not None and np.isin(rows, known.astype(np.str_)).sum() >= _SMALLEST_SHARE * known.size:
         remedy = "the rows of X have such names, so swap rows and columns (--transpose)"
     raise InvalidInputError(
-        f"X has {n_matched} of the {known.size} features of this {type(model).__name__}, too few to go on: the model"
+        f"X has {n_matched} of the {known.size} features of this {type(model).__name__}, too few to continue: the model"
         f" has names such as {known[0]!r}, and X such as {str(labels[0]) if labels is not None else ''!r}; {remedy}."
     )
 

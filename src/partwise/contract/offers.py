@@ -227,6 +227,10 @@ class Offers(ABC):
         """Chains x draws of each quantity that does not depend on how parts are numbered; empty without a sampler."""
         return {}
 
+    def tentative_parts(self) -> list[int]:
+        """Active parts that the chains of a sampler do not share; empty where all do, or without chains."""
+        return []
+
     def _checked_chains(self) -> dict[str, Floats]:
         check_is_fitted(self, "components_")
         found = self.chains()

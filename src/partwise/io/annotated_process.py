@@ -1,7 +1,7 @@
 """The small process that opens AnnData: ``python -m partwise.io.annotated_process PATH LIMIT [LAYER]``.
 
 On damaged files the HDF5 library can crash, and the codecs of zarr ask for any amount of memory. They do so here,
-where they take nobody's work along, so this imports little. Standard output is one line of JSON (what follows, or what
+where they cost nobody their work, so this imports little. Standard output is one line of JSON (what follows, or what
 is wrong), then the bytes of each array. Nothing is loaded before its declared size, and whether reading it is safe, has
 been checked.
 """

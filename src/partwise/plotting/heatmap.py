@@ -124,7 +124,7 @@ def plot_dictionary(
     title: str = "",
     ax: Any = None,
 ) -> Axes:
-    """A dictionary as a picture: a row a feature, a column a part, dark where a feature belongs to a part.
+    """Draw a dictionary: one row per feature, one column per part, dark where a feature belongs to a part.
 
     Parameters
     ----------

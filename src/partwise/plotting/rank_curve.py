@@ -32,7 +32,7 @@ def plot_rank_selection(
     title: str = "",
     ax: Any = None,
 ) -> Axes:
-    """Mean scores with their standard errors against the number of parts, a line a model.
+    """Plot mean scores and standard errors against the number of parts, one line per model.
 
     Parameters
     ----------
@@ -135,7 +135,7 @@ def _columns(scores: Any) -> tuple[Floats, Floats, Floats, list[str]]:
     if not len(ranks) == len(means) == len(errors) == len(models) or not len(ranks):
         raise InvalidInputError("the columns of scores must have one entry for each fit, at least one.")
     if not np.all(np.isfinite(means)):
-        raise InvalidInputError(f"scores have a mean that is no number in row {int(np.argmin(np.isfinite(means)))}.")
+        raise InvalidInputError(f"scores have a mean that is not a number in row {int(np.argmin(np.isfinite(means)))}.")
     return ranks, means, errors, models
 
 

@@ -80,7 +80,7 @@ def plot_structure(
     counts: bool = False,
     ax: Any = None,
 ) -> Axes:
-    """Each bar is one sample; colours show how much of it each part explains.
+    """Draw one bar per sample; colours show how much of it each part explains.
 
     Parameters
     ----------

@@ -116,7 +116,7 @@ def headline(view: ModelView, quality: Quality | None) -> list[Fact]:
                 f"{100 * quality.explained:.1f} %",
                 "Compared with " + ("frequencies of features" if view.is_binary else "row and column sums") + " alone"
                 + _looked_at(view, quality)
-                + ". It grows with every part, so it is no score to choose by: use held-out scores for that.",
+                + ". It grows with every part, so choose by held-out scores instead.",
             )
         )  # fmt: skip
     return facts

@@ -1,4 +1,4 @@
-"""Which models and which numbers of parts are tried: those that are declared, or those that a caller names."""
+"""Which models and choices of K are tried: those that are declared, or those that a caller names."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def chosen_candidates(models: Any, kind: str, *, missing: bool = False) -> tuple
         raise InvalidInputError(f"models is empty: name some of {', '.join(known)}, or leave it out.")
     repeated = [name for name in names if names.count(name) > 1]
     if repeated:
-        raise InvalidInputError(f"models has {repeated[0]!r} twice: pass a mapping with a name of its own for each.")
+        raise InvalidInputError(f"models has {repeated[0]!r} twice: pass a mapping with a different name for each.")
     return tuple(_taking_missing_cells(candidate) for candidate in found) if missing else tuple(found)
 
 
@@ -127,7 +127,7 @@ def _of_estimator(name: str, model: Any) -> Candidate:
 
 
 def steps() -> Iterator[int]:
-    """All numbers of parts of the ladder, without end.
+    """Every number of parts of the ladder, without end.
 
     Examples
     --------

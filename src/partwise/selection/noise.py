@@ -27,7 +27,7 @@ def found_noise(data: CountMatrix, key: Key) -> tuple[Dispersion, float]:
 
     With too few parts structure counts as noise, with too many noise as structure. Under over-dispersion plain thinning
     chooses too many parts rather than too few, so what its choice leaves is noise. Where that is more than Poisson, the
-    number of parts is chosen anew by counts that are split for such noise, and the size is measured with that number.
+    number of parts is chosen again by counts that are split for such noise, and the size is measured with that number.
 
     Parameters
     ----------

@@ -112,7 +112,7 @@ class Search:
         n_restarts
             Restarts of the candidates that one of the first did not rule out.
         full
-            Whether to try all numbers of parts and to compute all that models say about themselves.
+            Whether to try every number of parts and to compute all that models say about themselves.
         """
         pool = ThreadPoolExecutor(self._n_threads, thread_name_prefix="partwise-compare")
         try:

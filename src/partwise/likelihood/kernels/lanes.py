@@ -249,7 +249,7 @@ def take_token(token: int, room: Lanes) -> None:
 
 @inner_kernel
 def gibbs_sweep(stream: Stream, n_tokens: int, n_open: int, n_particles: int, room: Lanes) -> None:
-    """Draw the first ``n_tokens`` anew in all lanes, one after the other, with uniform numbers spread over islands."""
+    """Draw the first ``n_tokens`` again in all lanes, one after the other, with uniform numbers spread over islands."""
     for token in range(n_tokens):
         if room.stop[0]:
             return

@@ -34,7 +34,7 @@ from partwise.likelihood.kernels.tokens import interleave
 _BACKWARD_TOP = 100
 # Backward states below 2^-1022 lose digits; times the forward states, that may be one part in 2^55 of the whole.
 _LEAST_SHARE = 2.0 ** (900 - 1022 + 55)
-# States of a row that are kept at once; from there on, only some levels are, and the others made anew.
+# States of a row that are kept at once; from there on, only some levels are, and the others computed again.
 _MOST_KEPT = 2**25
 
 

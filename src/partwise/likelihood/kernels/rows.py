@@ -62,7 +62,7 @@ class OpenRow(NamedTuple):
 
 
 class RowBuffers(NamedTuple):
-    """What `gather_row` finds out about a row; only the first entries are of the row at hand.
+    """What `gather_row` finds out about a row; only the first entries are of the current row.
 
     Attributes
     ----------

@@ -155,7 +155,7 @@ def _rates(
     n_components = expected.shape[1]
     made = [Made((n_components, n_components))]
     with one_blas_thread():
-        _, (rates, covariances) = side.map_rows(_rates_of_block, *shared, changes=[np.array(start)], makes=made)
+        _, (rates, covariances) = side.map_rows(_rates_of_block, *shared, changes=[np.array(start, order="C")], makes=made)
     return np.asarray(rates), np.asarray(covariances)
 
 

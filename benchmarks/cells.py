@@ -1,9 +1,9 @@
 """A study of single cells from .h5ad to .h5ad by the command: wall time, processor time and memory of each step.
 
-``python -m benchmarks.cells FOLDER`` simulates 50,000 cells x 15,000 genes with 5% nonzeros in four batches, eight cell
-types and four programmes. It then compares numbers of parts for eight minutes, fits with batches, finds markers, takes a
-consensus of 20 restarts, draws figures and writes the cells with their activations. It prints what each step printed,
-and a table.
+``python -m benchmarks.cells FOLDER`` simulates 50,000 cells x 15,000 genes with 5% nonzeros: four batches, eight cell
+types and four programmes. It then compares numbers of parts for eight minutes, fits with batches, finds markers, takes
+a consensus of 20 restarts, draws figures and writes the cells with their activations. It prints the output of each
+step, and a table.
 """
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ def results(case: str, engine: Any) -> dict[str, Any]:
     return {
         **found,
         "strength": model.batch_strength_,
-        "objective": model.trace_["objective"] if "objective" in model.trace_ else None,
+        "objective": model.trace_.get("objective", None),
         "transform": model.transform(data, batch=new),
         "score": model.score(X, batch=BATCH),
         "mean": changes.mean,
@@ -78,11 +78,9 @@ def test_batches(client: Any, case: str) -> None:
 @pytest.mark.parametrize("client", [2], indirect=True)
 def test_consensus_of_rows_on_disk(client: Any, tmp_path: Path) -> None:
     mapped = on_disk(X, tmp_path / "counts")
-    estimator = PoissonNMF(4, random_state=1, max_iter=4, tol=0.0)
-    with pytest.warns(UserWarning, match="did not converge"):
-        here = partwise.consensus(estimator, mapped, n_restarts=3, batch=BATCH, density_threshold=2.0, n_jobs=2)
-        there = partwise.consensus(
-            estimator.set_params(engine=client), mapped, n_restarts=3, batch=BATCH, density_threshold=2.0
-        )
+    estimator = PoissonNMF(4, random_state=1, max_iter=300, tol=1e-2)
+    options: dict[str, Any] = {"n_restarts": 3, "batch": BATCH, "density_threshold": 2.0}
+    here = partwise.consensus(estimator, mapped, n_jobs=2, **options)
+    there = partwise.consensus(estimator.set_params(engine=client), mapped, **options)
     for name in ("shares", "lower", "upper", "activations", "stability"):
         np.testing.assert_array_equal(getattr(there, name), getattr(here, name), err_msg=name)

@@ -20,12 +20,12 @@ import partwise
 from hostile_labels import HOSTILE
 from large_tables import N_SAMPLES, large_table
 from partwise import AllocationNMF, BinaryNMF, GammaPoissonNMF, LogisticPCA, PoissonNMF
-from partwise.datasets import simulate_poisson
-from partwise.errors import InvalidInputError
+from partwise.datasets import simulate_batches, simulate_poisson
+from partwise.errors import BatchWarning, InvalidInputError
 from partwise.io.table import Table
 from partwise.reporting.diagnostics import deviance_explained
-from partwise.reporting.model_view import ModelView
 from partwise.reporting.encoding import embedded_json, grey_png, visible
+from partwise.reporting.model_view import ModelView
 
 
 class Elements(HTMLParser):
@@ -151,10 +151,10 @@ def test_missing_cells_do_not_count() -> None:
 
 def test_batches_are_named_or_used() -> None:
     data = simulate_batches(300, 60, n_groups=3, n_shared=1, n_batches=3, effect=1.0, random_state=0).table
-    page = report(PoissonNMF(6, random_state=0).fit(data), data)
+    page = partwise.report(PoissonNMF(6, random_state=0).fit(data), data)
     assert re.search(r"is mostly batch batch\d \(R2 0\.\d+\): fit with batch= \(in the command --batch\)", page)
     model = PoissonNMF(4, random_state=0).fit(data, batch="batch")
-    assert "mostly batch" not in report(model, data, batch="batch")
+    assert "mostly batch" not in partwise.report(model, data, batch="batch")
     view = ModelView.of(model, data, batch="batch")
     own = data.metadata["batch"] == "batch1"
     alone = model.for_batch("batch1")
@@ -165,7 +165,8 @@ def test_batches_are_named_or_used() -> None:
     assert found is not None
     with pytest.warns(BatchWarning):
         without = deviance_explained(ModelView.of(model, data))
-    assert without is not None and found.explained > without.explained
+    assert without is not None
+    assert found.explained > without.explained
 
 
 @pytest.mark.parametrize(

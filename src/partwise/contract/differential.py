@@ -153,9 +153,10 @@ def _rates(
     side = Side(data.transposed, engine)
     shared = expected, side.column_totals(expected), pseudocount
     n_components = expected.shape[1]
-    made = [Made((n_components, n_components))]
+    # In C order, as workers have it: a kernel compiled for another order rounds differently.
+    rows = {"changes": [np.array(start, order="C")], "makes": [Made((n_components, n_components))]}
     with one_blas_thread():
-        _, (rates, covariances) = side.map_rows(_rates_of_block, *shared, changes=[np.array(start, order="C")], makes=made)
+        _, (rates, covariances) = side.map_rows(_rates_of_block, *shared, **rows)
     return np.asarray(rates), np.asarray(covariances)
 
 

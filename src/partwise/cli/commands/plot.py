@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from partwise.cli.files import batch_argument, check_outputs, check_picture_name, image_shape, read_groups, sample_labels
+from partwise.cli.files import (
+    batch_argument,
+    check_outputs,
+    check_picture_name,
+    image_shape,
+    read_groups,
+    sample_labels,
+)
 from partwise.cli.models import opened_model
 from partwise.cli.options import Batch, ImageShape, ModelFile, ProgressBar, Seed, Threads
 from partwise.cli.output import Outcome

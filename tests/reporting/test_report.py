@@ -159,7 +159,7 @@ def test_batches_are_named_or_used() -> None:
     own = data.metadata["batch"] == "batch1"
     alone = model.for_batch("batch1")
     np.testing.assert_allclose(
-        view.expected(np.flatnonzero(own)), alone.transform(data.matrix[own]) @ alone.components_, rtol=1e-6
+        view.expected(np.flatnonzero(own)), alone.transform(data[own]) @ alone.components_, rtol=1e-6
     )
     found = deviance_explained(view)
     assert found is not None

@@ -30,6 +30,9 @@ _NORMAL_95 = 1.959964
 class Differential:
     """Log-fold changes of all features in all parts, parts x features, base 2.
 
+    Errors and intervals take activations as known. Estimated ones make parts look more different than they are, by
+    about a tenth of a change, so signs can be relied on more than sizes.
+
     Attributes
     ----------
     change, std_error

@@ -15,7 +15,7 @@ from partwise import BinaryNMF
 from partwise.binary.inference.em import ExpectationMaximisation
 from partwise.binary.inference.gibbs import log_joint_of_counts
 from partwise.binary.inference.learning import LearningVariationalBayes, learn
-from partwise.binary.inference.priors import draw_priors, exceeding, log_rising
+from partwise.binary.inference.priors import draw_priors, exceeding, exceeding_rows, log_rising
 from partwise.binary.model import SMALLEST, BinaryModel
 from partwise.core.keys import Key
 from partwise.core.run import run
@@ -66,7 +66,7 @@ def test_draws_of_priors_are_where_the_truth_is() -> None:
     model = BinaryModel("beta-dir", 3, 0.5, 0.5, 1 / 3, estimated=("beta", "concentration"))
     generator, draws = np.random.default_rng(0), []
     for _ in range(600):
-        model = model.with_priors(draw_priors(model, generator, rows, columns))
+        model = model.with_priors(draw_priors(model, generator, exceeding_rows(model, rows), columns))
         draws.append(np.array(model.priors)[:3])
     found = np.array(draws[100:])
     # 9 numbers within 4 posterior standard deviations: a false alarm in about 2,000 seeds
@@ -82,7 +82,7 @@ def test_draws_of_a_concentration_have_their_density() -> None:
     model = BinaryModel("beta-dir", 1, 0.5, 0.5, 1.0, estimated=("beta",))
     generator, draws = np.random.default_rng(0), []
     for _ in range(12_000):
-        model = model.with_priors(draw_priors(model, generator, rows, columns))
+        model = model.with_priors(draw_priors(model, generator, exceeding_rows(model, rows), columns))
         draws.append(np.array(model.priors)[:2, 0])
     grid = np.geomspace(1e-3, 20, 400)
     alpha, beta = np.meshgrid(grid, grid, indexing="ij")

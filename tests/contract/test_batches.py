@@ -17,7 +17,7 @@ from sklearn.preprocessing import FunctionTransformer
 
 import partwise
 from partwise import EmpiricalBayesPoissonNMF, GammaPoissonNMF, PoissonNMF
-from partwise.contract.batches import parts_of_batches
+from partwise.contract.batch_labels import parts_of_batches
 from partwise.core.data import CountMatrix
 from partwise.core.weights import CellWeights
 from partwise.datasets import simulate_batches

@@ -34,19 +34,10 @@ CASES: dict[str, tuple[Any, dict[str, Any]]] = {
     "allocation-partial": (AllocationNMF, {"inference": "gibbs-partial", **GIVEN, **DRAWS}),
     "allocation-distributed": (AllocationNMF, {"inference": "gibbs-distributed", **GIVEN, **DRAWS}),
     "empirical-bayes": (EmpiricalBayesPoissonNMF, SHORT),
-    # Its kept draws are summed by the client, cell by cell. Dir-Beta is the same on the transposed table. Priors that
-    # are learned still bring counts of rows to the client.
-    "binary-partial": (
-        BinaryNMF,
-        {
-            "inference": "gibbs-partial",
-            "model": "beta-dir",
-            "beta_prior": (1.0, 1.0),
-            "concentration": 1.0,
-            "n_draws": 1,
-            "burn_in": 4,
-        },
-    ),
+    # Its kept draws are summed by the client, cell by cell. Dir-Beta is the same on the transposed table. Its
+    # priors are learned: a row has no more cells than there are features, so how many rows have each count takes no
+    # more room with more samples.
+    "binary-partial": (BinaryNMF, {"inference": "gibbs-partial", "model": "beta-dir", "n_draws": 1, "burn_in": 4}),
 }
 QUICK = {"allocation-partial"}
 

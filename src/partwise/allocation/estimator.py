@@ -15,25 +15,20 @@ from partwise.allocation.inference.collapsed_variational import AllocationCollap
 from partwise.allocation.inference.decomposition import BestDecomposition
 from partwise.allocation.inference.distributed import DistributedGibbs
 from partwise.allocation.inference.gibbs import AllocationCollapsedGibbs, AllocationDraws, AllocationGibbsState
-from partwise.allocation.inference.partial import AllocationPartialGibbs, expected_activations
+from partwise.allocation.inference.partial import AllocationPartialGibbs
 from partwise.allocation.inference.proposals import AllocationAliasGibbs
 from partwise.allocation.inference.start import first_feature_counts
 from partwise.allocation.inference.variational import AllocationVariationalBayes, absorb
-from partwise.allocation.marginal import log_length, log_marginal_likelihood
 from partwise.allocation.model import AllocationModel, Concentrations
-from partwise.contract.counts import CountModel
+from partwise.allocation.samples import FIRST_CONCENTRATION, AllocationSamples
 from partwise.contract.declaration import Candidate, Declaration
-from partwise.contract.estimator import AT_LEAST_0, AT_LEAST_1, COMMON_CONSTRAINTS, POSITIVE
-from partwise.contract.heldout import SMOOTHING
-from partwise.contract.model_file import check_array_is
+from partwise.contract.parameters import AT_LEAST_0, AT_LEAST_1, COMMON_CONSTRAINTS, POSITIVE
+from partwise.contract.partial_fit import OnlineVariational
 from partwise.contract.seeds import read_seeds, seed_counts, seeded_names
 from partwise.core.data import MISSING_REMEDY, CountMatrix
-from partwise.core.keys import RandomState, key_from
 from partwise.core.stopping import Threshold, small_change
 from partwise.errors import InvalidInputError
 from partwise.kernels.arrays import Floats
-from partwise.likelihood.auto import STD_ERROR, auto
-from partwise.likelihood.problem import LogLikelihood
 from partwise.poisson.inference.state import Start, checked_start
 from partwise.sampling.agreement import check_chains
 from partwise.sampling.chains import AUTO, KeepsChains
@@ -45,8 +40,6 @@ _SAMPLERS: dict[str, type[AllocationCollapsedGibbs]] = {
     "gibbs-distributed": DistributedGibbs,
 }
 ESTIMATE = StrOptions({"estimate"})
-# Where the estimation of a concentration starts.
-_FIRST_CONCENTRATION = 0.1
 _MODES = ("bld", "map")
 _IMPUTING = ("gibbs", "gibbs-partial")
 _MISSING_REMEDY = "pass missing='impute' with inference='gibbs' or 'gibbs-partial', or fill it in"
@@ -56,7 +49,7 @@ _CHANGE_PER_TOL = 100.0
 
 
 @dataclass(eq=False, repr=False)
-class AllocationNMF(KeepsChains, CountModel):
+class AllocationNMF(KeepsChains, OnlineVariational, AllocationSamples):
     """Find parts of counts, every count being allocated to one of them: S_nfk ~ Poisson(w_fk h_nk L_n), x = Σ_k S.
 
     The model of Cemgil, Kurutmaz, Yildirim, Barsbey and Simsekli: L_n ~ Gamma(a, b), parts w_.k ~ Dirichlet(α), shares
@@ -191,10 +184,6 @@ class AllocationNMF(KeepsChains, CountModel):
     }
 
     _: KW_ONLY
-    dictionary_concentration: Any = "estimate"
-    activation_concentration: Any = "estimate"
-    length_shape: float = 1.0
-    length_rate: float | None = None
     inference: str = "gibbs"
     init: Any = "random"
     seeds: Any = None
@@ -208,16 +197,10 @@ class AllocationNMF(KeepsChains, CountModel):
     tol: float = 1e-6
     max_memory: float = 4e9
 
-    activations_: Floats = field(init=False)
-    component_counts_: Floats = field(init=False)
     log_allocation_: float = field(init=False)
-    length_rate_: float = field(init=False)
-    dictionary_concentration_: Floats = field(init=False)
-    activation_concentration_: Floats = field(init=False)
     log_joint_draws_: Floats = field(init=False)
     n_active_draws_: Floats = field(init=False)
     evenness_draws_: Floats = field(init=False)
-    online_averages_: Floats = field(init=False)
 
     def _model(self, data: CountMatrix) -> AllocationModel:
         rate = self.length_rate
@@ -227,7 +210,7 @@ class AllocationNMF(KeepsChains, CountModel):
             rate = self.length_shape * data.shape[0] * observed / max(data.total, 1.0)
         names = "dictionary_concentration", "activation_concentration"
         estimated = tuple(name for name in names if isinstance(getattr(self, name), str))
-        given = {name: _FIRST_CONCENTRATION if name in estimated else getattr(self, name) for name in names}
+        given = {name: FIRST_CONCENTRATION if name in estimated else getattr(self, name) for name in names}
         if self.inference in _MODES:
             estimated = ()
         lengths = {"length_shape": self.length_shape, "length_rate": rate}
@@ -311,14 +294,6 @@ class AllocationNMF(KeepsChains, CountModel):
         by_feature = state.feature_counts[state.best][:, : model.n_components]
         self._store_counts(model, state.sample_counts[state.best], by_feature)
 
-    def _takes_batches(self) -> bool:
-        if self.inference != "vb":
-            raise AttributeError(f"partial_fit needs inference='vb', and this model has {self.inference!r}: set it.")
-        return True
-
-    def _goes_on(self) -> bool:
-        return hasattr(self, "online_averages_")
-
     def _absorb(self, data: CountMatrix, n_batches: int, n_seen: int) -> None:
         """On-line variational Bayes."""
         model, engine = self._model(data), self._engine()
@@ -340,40 +315,6 @@ class AllocationNMF(KeepsChains, CountModel):
         total = self.length_shape / self.length_rate_ * n_seen + data.total
         return float(self.length_shape * (n_seen + data.shape[0]) / max(total, 1.0))
 
-    def _store_counts(self, model: AllocationModel, sample_counts: Any, feature_counts: Any) -> None:
-        factors = model.expected_factors(sample_counts, feature_counts)
-        self._store(*factors, np.asarray(feature_counts, dtype=np.float64).sum(axis=0))
-        self._store_concentrations(model.concentrations)
-
-    def _store_concentrations(self, learned: Concentrations) -> None:
-        self.dictionary_concentration_, self.activation_concentration_ = learned
-
-    def _store(self, activations: Floats | None, dictionary: Floats, component_counts: Floats) -> None:
-        self._store_components(dictionary, component_counts)
-        self.component_counts_ = component_counts
-        if activations is not None:
-            self.activations_ = np.asarray(activations)
-
-    def _regroup(self, fitted: Any, membership: Floats, dictionary: Floats) -> None:
-        """Sums of shares with a Dirichlet prior have one whose concentrations are the sums."""
-        activations = fitted.kept_activations
-        kept = activations is not None and bool(np.all(membership.sum(axis=1) == 1))
-        self._store(activations @ membership if kept else None, dictionary, fitted.component_counts_ @ membership)
-        self.length_rate_ = fitted.length_rate_
-        self.dictionary_concentration_ = fitted.dictionary_concentration_
-        self.activation_concentration_ = fitted.activation_concentration_ @ membership
-        if not isinstance(self.activation_concentration, str) and np.ndim(self.activation_concentration):
-            self.activation_concentration = self.activation_concentration_
-
-    def _row_model(self) -> AllocationModel:
-        """The priors of a sample, for a dictionary that is known."""
-        priors = 1.0, self.activation_concentration_, self.length_shape, self.length_rate_
-        return AllocationModel(self.n_features_in_, self.n_components_, *priors)
-
-    def _activations(self, data: CountMatrix) -> Floats:
-        """Posterior means of h_nk L_n, by Gibbs sampling with one fixed stream for every row."""
-        return expected_activations(data, self._row_model(), self.components_.T, self._engine())
-
     def fit_transform(self, X: Any, y: Any = None) -> Floats:
         """Fit the parts, and give the activations of the samples.
 
@@ -393,74 +334,6 @@ class AllocationNMF(KeepsChains, CountModel):
         found: Floats = self.fit(X).activations_ if self.missing == "impute" else super().fit_transform(X)
         return found
 
-    def log_likelihood(
-        self, X: Any, *, std_error: float = STD_ERROR, random_state: RandomState = 0, background: Floats | None = None
-    ) -> LogLikelihood:
-        """Log p(x) of each sample given the dictionary, activations and length integrated out, with standard errors.
-
-        Given its length a sample is one of a Gamma-Poisson model, whose likelihood `partwise.likelihood.auto` gives:
-        exact where affordable, else with an error. Lengths have a distribution of their own here, log NB(L; a, b)
-        instead of log NB(L; β_+, b).
-
-        Parameters
-        ----------
-        X
-            Counts as for `fit`, without missing cells.
-        std_error
-            Standard error of a sample's value that is good enough, in nats.
-        random_state
-            Seed: int, Generator or None.
-        background
-            Share of each feature in a background that every part is mixed with; None = no background.
-        """
-        data = self.checked_data(X, caller="log_likelihood")
-        model = self._row_model()
-        beta, rate = model.activation_concentration, model.length_rate
-        dictionary = self.components_.T
-        if background is not None:
-            dictionary = (1.0 - SMOOTHING) * dictionary + SMOOTHING * background[:, None]
-        with self._compiling():
-            found = auto(data, dictionary, beta, rate, rng=random_state, std_error=std_error, engine=self._engine())
-        totals = data.row_sums
-        lengths = log_length(totals, model.length_shape, rate) - log_length(totals, float(beta.sum()), rate)
-        return LogLikelihood(found.values + lengths, found.std_errors, found.ess)
-
-    def score_samples(self, X: Any) -> Floats:
-        """Log-likelihood of each sample, in nats, given the dictionary."""
-        return self.log_likelihood(X).values
-
-    def log_evidence(self, X: Any, *, random_state: RandomState = 0, **effort: Any) -> tuple[float, float]:
-        """Log p(X) under the parameters of this estimator, everything integrated out, and its standard error.
-
-        Parameters
-        ----------
-        X
-            Counts, samples x features. The estimator need not be fitted: concentrations that a fit would learn are
-            0.1 then.
-        random_state
-            Seed: int, Generator or None.
-        effort
-            Arguments of `partwise.allocation.log_marginal_likelihood`.
-        """
-        found = log_marginal_likelihood(
-            X,
-            self.n_components,
-            **self._known_concentrations(),
-            length_shape=self.length_shape,
-            length_rate=self.length_rate,
-            rng=key_from(random_state).seed,
-            **effort,
-        )
-        return found.total, found.total_std_error
-
-    def _known_concentrations(self) -> dict[str, Any]:
-        """Concentrations as given. Those to be estimated are what a fit has found, or where it would start."""
-        found = {}
-        for name in ("dictionary_concentration", "activation_concentration"):
-            value = getattr(self, name)
-            found[name] = getattr(self, f"{name}_", _FIRST_CONCENTRATION) if isinstance(value, str) else value
-        return found
-
     def facts(self) -> Mapping[str, float]:
         """What was learned about the priors."""
         found = {}
@@ -472,13 +345,4 @@ class AllocationNMF(KeepsChains, CountModel):
 
     def _check_loaded(self) -> None:
         super()._check_loaded()
-        for name, size in (
-            ("dictionary_concentration_", self.n_features_in_),
-            ("activation_concentration_", self.n_components_),
-        ):
-            check_array_is(getattr(self, name), name, (size,))
-        if hasattr(self, "online_averages_"):
-            check_array_is(self.online_averages_, "online_averages_", (self.n_features_in_, self.n_components_))
         check_chains(self.chains())
-        if not (isinstance(self.length_rate_, float) and 0 < self.length_rate_ < np.inf):
-            raise ValueError("its length_rate_ is not a positive number")

@@ -20,8 +20,8 @@ from partwise.binary.inference.logistic import (
 )
 from partwise.contract.bits import BitModel, Floats
 from partwise.contract.declaration import Candidate, Declaration
-from partwise.contract.estimator import COMMON_CONSTRAINTS
 from partwise.contract.model_file import check_array_is
+from partwise.contract.parameters import COMMON_CONSTRAINTS
 from partwise.core.data import BinaryMatrix
 from partwise.core.stopping import small_change
 

@@ -5,7 +5,8 @@ family subclasses `CountModel` or `BitModel`, declares itself, and implements `_
 """
 
 from partwise.contract.allocating import CellAllocations
-from partwise.contract.batches import BatchModel, BatchPart
+from partwise.contract.batch_labels import BatchPart
+from partwise.contract.batches import BatchModel
 from partwise.contract.bits import BitModel
 from partwise.contract.counts import CountModel
 from partwise.contract.declaration import Candidate, Declaration

@@ -2,134 +2,26 @@
 
 from __future__ import annotations
 
-import copy
-import warnings
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.validation import check_is_fitted
 
-from partwise.contract.counts import CountModel, RowSolver
-from partwise.contract.differential import PSEUDOCOUNT, Differential, Versus, differential
-from partwise.contract.model_file import check_array_is
-from partwise.core.coerce import as_table
+from partwise.contract.batch_labels import BatchPart, Labels, batch_labels, known_batches, parts_of_batches
+from partwise.contract.batch_samples import SamplesOfBatches
 from partwise.core.data import SparseData
-from partwise.core.keys import RandomState, key_from
 from partwise.core.result import FitResult
 from partwise.core.run import Algorithm
 from partwise.core.stopping import Rule
 from partwise.core.weights import CellWeights
-from partwise.errors import BatchWarning, InvalidInputError
-from partwise.io.table import Table
-from partwise.likelihood.completion import Completion, Predictor, complete
-from partwise.passes.batches import BatchedAlgorithm, BatchPosterior, new_factors
+from partwise.errors import InvalidInputError
+from partwise.passes.batches import BatchedAlgorithm, BatchPosterior
 
 Floats = NDArray[np.float64]
-Labels = NDArray[np.str_]
 
-_NEW_BATCH_ROUNDS, _SETTLED = 20, 1e-3
-# obs columns whose name says that they hold batches, and samples that are enough to see whether a part follows one.
-_BATCH_COLUMNS = ("batch", "batch_id", "sample", "sample_id", "donor", "donor_id", "plate")
+# Samples that are enough to see whether a part follows a batch.
 _ENOUGH_ROWS = 2000
-_MOSTLY = 0.5
-
-
-@dataclass(frozen=True)
-class BatchPart:
-    """A part that follows a batch: squared correlation of its shares with membership in that batch."""
-
-    part: str
-    batch: str
-    r2: float
-
-    def __str__(self) -> str:
-        """The finding in words."""
-        return f"{self.part} is mostly batch {self.batch} (R2 {self.r2:.2g})"
-
-
-def batch_labels(batch: Any, X: Any, n_samples: int) -> Labels:
-    """The batch of each sample as text.
-
-    Parameters
-    ----------
-    batch
-        One label per sample, or the name of an obs column where ``X`` has them.
-    X
-        The data as they were given.
-    n_samples
-        Samples of the data.
-    """
-    if isinstance(batch, str):
-        columns = _sample_columns(X)
-        if columns is None:
-            raise InvalidInputError(
-                f"batch={batch!r} names an obs column, but X is a {type(X).__name__}, which has none: pass one label"
-                " per sample."
-            )
-        if batch not in columns:
-            known = ", ".join(map(str, columns)) or "none"
-            raise InvalidInputError(f"batch={batch!r} is not an obs column of X; its columns are: {known}.")
-        batch = columns[batch]
-    values = np.asarray(batch, dtype=np.object_)
-    if values.shape != (n_samples,):
-        raise InvalidInputError(
-            f"batch has shape {values.shape}, and X has {n_samples} samples: pass one label per sample."
-        )
-    missing = [value is None or value != value or value == "" for value in values]
-    if any(missing):
-        raise InvalidInputError(f"batch[{missing.index(True)}] is missing: label that sample, or leave it out.")
-    return _texts(values)
-
-
-def _sample_columns(X: Any) -> Any:
-    """What is known about samples, by name: metadata of a table, obs of AnnData; None where data carry none."""
-    return X.metadata if isinstance(X, Table) else getattr(X, "obs", None)
-
-
-def _texts(values: Any) -> Labels:
-    return np.asarray(np.asarray(values, dtype=np.object_), dtype=np.str_)
-
-
-def known_batches(X: Any, n_samples: int) -> Labels | None:
-    """Labels in an obs column of the data whose name says that it holds batches; None if there are none of use."""
-    columns = _sample_columns(X)
-    for name in () if columns is None else columns:
-        if str(name).lower() in _BATCH_COLUMNS:
-            labels = _texts(columns[name])
-            if labels.shape == (n_samples,) and 1 < np.unique(labels).size <= n_samples // 10:
-                return labels
-    return None
-
-
-def parts_of_batches(shares: Floats, parts: Sequence[str], batches: Labels) -> list[BatchPart]:
-    """Parts whose shares follow membership in one batch.
-
-    Parameters
-    ----------
-    shares
-        Samples x parts: how much of each sample a part makes up.
-    parts
-        Names of the parts.
-    batches
-        The batch of each sample.
-    """
-    names, codes = np.unique(batches, return_inverse=True)
-    members = (codes[:, None] == np.arange(names.size)).astype(np.float64)
-    members -= members.mean(axis=0)
-    centred = shares - shares.mean(axis=0)
-    sizes = np.sqrt(np.outer((centred**2).sum(axis=0), (members**2).sum(axis=0)))
-    products = centred.T @ members
-    correlation = np.divide(products, sizes, out=np.zeros_like(sizes), where=sizes > 0)
-    best = correlation.argmax(axis=1)
-    found = [
-        BatchPart(part, str(names[b]), float(correlation[k, b] ** 2))
-        for k, (part, b) in enumerate(zip(parts, best, strict=True))
-        if correlation[k, b] > 0
-    ]
-    return [one for one in found if one.r2 >= _MOSTLY]
 
 
 @dataclass
@@ -144,15 +36,11 @@ class _Fitting:
 
 
 @dataclass(eq=False, repr=False)
-class BatchModel(CountModel):
+class BatchModel(SamplesOfBatches):
     """Base of the models of counts whose `fit` takes batches: rate_nf = s_bf Σ_k h_nk w_fk in batch b of sample n.
 
     Factors s_bf have a gamma prior of mean 1 whose strength is estimated, so that they stay at 1 where batches agree.
     """
-
-    batch_names_: NDArray[Any] = field(init=False)
-    batch_factors_: Floats = field(init=False)
-    batch_strength_: float = field(init=False)
 
     def fit(self, X: Any, y: Any = None, *, batch: Any = None, layer: str | None = None) -> Self:
         """Fit the parts.
@@ -177,6 +65,16 @@ class BatchModel(CountModel):
         finally:
             del self._fitting
         return self
+
+    def fit_transform(self, X: Any, y: Any = None, *, batch: Any = None, layer: str | None = None) -> Floats:
+        """Fit the parts, and find the activations of the same samples.
+
+        Parameters
+        ----------
+        X, y, batch, layer
+            As for `fit`.
+        """
+        return self.fit(X, batch=batch, layer=layer).transform(X, batch=batch, layer=layer)
 
     def _run(
         self, algorithm: Algorithm[Any], data: Any, *, max_iter: int, convergence: Rule | None = None
@@ -243,231 +141,3 @@ class BatchModel(CountModel):
             if found:
                 told = f"{'; '.join(map(str, found))}: fit with batch= if that is not what you look for."
                 self.status_ = replace(self.status_, message=f"{self.status_.message} But {told}")
-
-    def estimate_batches(self, X: Any, batch: Any, *, strength: float) -> Self:
-        """Estimate the factors of batches while the parts stay as they are, and keep them.
-
-        Parameters
-        ----------
-        X
-            Data as for `fit`.
-        batch
-            The batch of each sample, or the name of an obs column.
-        strength
-            Of the prior that shrinks factors to 1, such as ``batch_strength_`` of a fit.
-        """
-        data = self.checked_data(X, caller="estimate_batches")
-        names, codes = np.unique(batch_labels(batch, X, data.shape[0]), return_inverse=True)
-        self.batch_strength_ = float(strength)
-        rows = [data.take(np.flatnonzero(codes == code)) for code in range(names.size)]
-        with self._compiling():
-            found = np.stack([self._factors_of_new_batch(own) for own in rows])
-        self.batch_names_, self.batch_factors_ = names.astype(object), found
-        return self
-
-    # New samples
-
-    def for_batch(self, batch: str) -> Self:
-        """The model for samples of one batch: its parts times the factors of the batch.
-
-        Every method then works on samples of this batch, such as ``activation_errors`` and ``log_likelihood``.
-
-        Parameters
-        ----------
-        batch
-            The label of a batch of the fit.
-        """
-        check_is_fitted(self, "components_")
-        names = [str(name) for name in self._names_of_batches()]
-        if str(batch) not in names:
-            raise InvalidInputError(f"batch={batch!r} is not a batch of the fit; these are: {', '.join(names)}.")
-        return self._times(self.batch_factors_[names.index(str(batch))])
-
-    def _names_of_batches(self) -> Sequence[Any]:
-        return getattr(self, "batch_names_", ())
-
-    def _times(self, factors: Floats) -> Self:
-        """A copy whose parts have each feature multiplied by a factor, and that has no batches."""
-        found = copy.copy(self)
-        for name in ("batch_names_", "batch_factors_", "batch_strength_"):
-            found.__dict__.pop(name, None)
-        found.components_ = np.ascontiguousarray(self.components_ * factors)
-        return found
-
-    def _by_batch(self, data: Any, X: Any, batch: Any) -> tuple[list[Self], NDArray[np.intp] | None]:
-        """A model for each batch of some data, and which of them each sample needs; None if one serves all."""
-        if not len(self._names_of_batches()):
-            if batch is not None:
-                raise InvalidInputError(
-                    f"batch was given, but this {type(self).__name__} was fitted without: fit it with batch, or leave"
-                    " batch out."
-                )
-            return [self], None
-        if batch is None:
-            warnings.warn(
-                "This model was fitted with batches, and the batch of these samples is not given, so factors of 1 are"
-                " used: pass batch=.",
-                BatchWarning,
-                stacklevel=4,
-            )
-            return [self], None
-        names, codes = np.unique(batch_labels(batch, X, data.shape[0]), return_inverse=True)
-        known = {str(name) for name in self.batch_names_}
-        models = []
-        for code, name in enumerate(names):
-            own = None if name in known else data.take(np.flatnonzero(codes == code))
-            models.append(self.for_batch(name) if own is None else self._times(self._factors_of_new_batch(own)))
-        return models, codes
-
-    def _factors_of_new_batch(self, data: SparseData) -> Floats:
-        """Factors of a batch that the fit has not seen: activations and factors in turns, the parts held fixed."""
-        model, factors = self._times(np.ones(self.n_features_in_)), np.ones(self.n_features_in_)
-        for _ in range(_NEW_BATCH_ROUNDS):
-            before = factors
-            factors = new_factors(data, model._activations(data), self.components_.T, self.batch_strength_)
-            model = self._times(factors)
-            if np.abs(np.log(factors / before)).max() < _SETTLED:
-                break
-        return factors
-
-    def transform(self, X: Any, *, batch: Any = None, layer: str | None = None) -> Floats:
-        """Find the activations of samples, given the fitted parts.
-
-        Parameters
-        ----------
-        X
-            Data as for `fit`.
-        batch
-            The batch of each sample, or the name of an obs column, where the model was fitted with batches. The factors
-            of a batch that the fit has not seen are estimated from all its samples in ``X``.
-        layer
-            Layer of AnnData to take instead of its ``X``.
-
-        Returns
-        -------
-        ndarray
-            Samples x components. A row does not depend on other rows, unless its batch is new. Of a sample without
-            counts nothing is known: it gets what the prior of the activations expects, or zeros where there is no
-            prior, and a warning.
-        """
-        data = self.checked_data(X if layer is None else as_table(X, layer=layer), caller="transform")
-        self._say_what_is_empty(data)
-        with self._compiling():
-            models, codes = self._by_batch(data, X, batch)
-            return self._activations_by_batch(data, models, codes)
-
-    def _activations_by_batch(self, data: SparseData, models: Sequence[Self], codes: NDArray[np.intp] | None) -> Floats:
-        if codes is None:
-            return models[0]._refit(data)
-        found = np.empty((data.shape[0], self.n_components_))
-        for code, model in enumerate(models):
-            rows = np.flatnonzero(codes == code)
-            found[rows] = model._refit(data.take(rows))
-        return found
-
-    def fit_transform(self, X: Any, y: Any = None, *, batch: Any = None, layer: str | None = None) -> Floats:
-        """Fit the parts, and find the activations of the same samples.
-
-        Parameters
-        ----------
-        X, y, batch, layer
-            As for `fit`.
-        """
-        return self.fit(X, batch=batch, layer=layer).transform(X, batch=batch, layer=layer)
-
-    def completion(self, X: Any, *, random_state: RandomState = 0, share: float = 0.5, batch: Any = None) -> Completion:
-        """Document completion: about half of each sample's tokens are given, and the others are predicted.
-
-        Each token goes to one half or the other by a keyed coin. Activations are found from the given half, and the
-        other half is predicted from them, so nothing is scored that anything was fitted to.
-
-        Parameters
-        ----------
-        X
-            Data as for `fit`, best samples that the model was not fitted to.
-        random_state
-            Seed of the split: int, Generator or None. With the same seed, all models get the same split.
-        share
-            Share of the tokens that is given.
-        batch
-            The batch of each sample, as for `transform`.
-
-        Returns
-        -------
-        Completion
-            Mean log-likelihood of a held-out token of each sample, and the number of these tokens; ``per_token`` is the
-            mean over all of them.
-        """
-        data = self.checked_data(X, caller="score")
-        self._say_if_training(data)
-        with self._compiling():
-            models, codes = self._by_batch(data, X, batch)
-            predictors = [Predictor(model.components_.T, RowSolver.of(model)) for model in models]
-            return complete(data, key_from(random_state), predictors, self._engine(), share, groups=codes)
-
-    def differential(
-        self, X: Any, *, versus: Versus = "least-extreme", pseudocount: float = PSEUDOCOUNT, batch: Any = None
-    ) -> Differential:
-        """Which features each part has more, or less, of than the others: log-fold changes with sign error rates.
-
-        Rates of each feature in each part are fitted to the counts with the activations that `transform` finds. Changes
-        are then shrunk adaptively, part by part, as in fastTopics' ``de_analysis``.
-
-        Parameters
-        ----------
-        X
-            Counts as for `fit`, best the training data.
-        versus
-            ``"least-extreme"``: against the other part whose rate is nearest, so that a feature with a large change
-            marks this part alone; ``"all"``: against all other parts together.
-        pseudocount
-            Counts that each part is given of each feature at its mean rate, so that a ratio to 0 is finite.
-        batch
-            The batch of each sample, as for `transform`.
-        """
-        data = self.checked_data(X, caller="differential")
-        with self._compiling():
-            models, codes = self._by_batch(data, X, batch)
-            activations = self._activations_by_batch(data, models, codes)
-            if codes is not None:
-                own, plain = np.stack([model.components_.sum(axis=0) for model in models]), self.components_.sum(axis=0)
-                factors = np.divide(own, plain, out=np.ones_like(own), where=plain > 0)
-                data = data.weighted(CellWeights(factors, codes.astype(np.int32)))
-            return differential(self, data, activations, self._engine(), versus, pseudocount)
-
-    def score(self, X: Any, y: Any = None, *, batch: Any = None) -> float:
-        """Held-out log-likelihood per token of new samples, in nats; greater is better.
-
-        The mean log probability of a held-out token given the other half of its sample: see `completion`. It means the
-        same for all models of counts.
-
-        Parameters
-        ----------
-        X
-            Data as for `fit`, best samples that the model was not fitted to.
-        y
-            Ignored.
-        batch
-            The batch of each sample, as for `transform`.
-        """
-        return self.completion(X, batch=batch).per_token
-
-    def perplexity(self, X: Any, *, batch: Any = None) -> float:
-        """Perplexity per held-out token of new samples, exp(-score); smaller is better.
-
-        Parameters
-        ----------
-        X
-            Data as for `fit`, best samples that the model was not fitted to.
-        batch
-            The batch of each sample, as for `transform`.
-        """
-        return float(np.exp(-self.score(X, batch=batch)))
-
-    def _check_loaded(self) -> None:
-        super()._check_loaded()
-        names = self._names_of_batches()
-        if len(names):
-            check_array_is(self.batch_factors_, "batch_factors_", (len(names), self.n_features_in_))
-            if not (isinstance(self.batch_strength_, float) and 0 < self.batch_strength_ < np.inf):
-                raise ValueError("its batch_strength_ is not a positive number")

@@ -1,33 +1,33 @@
-"""The shell that all estimators share: checked input, the run, fitted attributes, new samples, and files."""
+"""The shell that all estimators share: checked input, the run, fitted attributes, and new samples."""
 
 from __future__ import annotations
 
-import copy
 import os
 import warnings
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import KW_ONLY, dataclass, field, replace
-from numbers import Integral, Real
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, cast
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, _fit_context
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_array
-from sklearn.utils._param_validation import HasMethods, Interval
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from partwise.contract import model_file
-from partwise.contract.declaration import Candidate, Declaration
-from partwise.contract.features import aligned, check_columns, feature_position, given_names, named_otherwise
+from partwise.contract.declaration import Declaration
+from partwise.contract.features import aligned, check_columns, named_otherwise
+from partwise.contract.given_parts import FromGivenParts
 from partwise.contract.heldout import HiddenCells, ThinnedCounts
-from partwise.contract.lists import FeatureLists, best_features, cosines, row_names
+from partwise.contract.lists import ListsFeatures
+from partwise.contract.parameters import COMMON_CONSTRAINTS, checks_parameters
+from partwise.contract.partial_fit import PartialFit
 from partwise.contract.parts import HandledParts
+from partwise.contract.scikit_learn import ScikitLearnModel
+from partwise.core.blas import one_blas_thread
 from partwise.core.checkpoint import Checkpoint
 from partwise.core.coerce import as_table
 from partwise.core.data import MISSING_REMEDY, BinaryMatrix, CountMatrix, SparseData
@@ -37,45 +37,15 @@ from partwise.core.result import FitResult, Status, Trace
 from partwise.core.run import Algorithm, run
 from partwise.core.stopping import Rule
 from partwise.engines.base import Engine
-from partwise.engines.resolve import portable_engine, resolve_engine
+from partwise.engines.resolve import resolve_engine
 from partwise.errors import InvalidInputError, TrainingDataWarning
-from partwise.presence import PresencePrior
 from partwise.storage.on_disk import spread
 
 Floats = NDArray[np.float64]
-Method = TypeVar("Method", bound=Callable[..., Any])
-
-POSITIVE = Interval(Real, 0, None, closed="neither")
-AT_LEAST_0 = Interval(Integral, 0, None, closed="left")
-AT_LEAST_1 = Interval(Integral, 1, None, closed="left")
-
-COMMON_CONSTRAINTS: dict[str, list[Any]] = {
-    "n_components": [AT_LEAST_1],
-    "max_iter": [AT_LEAST_0],
-    "tol": [Interval(Real, 0, None, closed="left")],
-    "active_threshold": [Interval(Real, 0, 1, closed="both"), None],
-    "random_state": ["random_state", np.random.Generator],
-    "n_jobs": [Integral, None],
-    "engine": [str, HasMethods(["map_reduce", "for_each"]), HasMethods(["submit"]), HasMethods(["scale"]), None],
-    "progress": ["boolean", None],
-    "callbacks": [tuple, list],
-    "checkpoint": [str, os.PathLike, Checkpoint, None],
-    "resume": ["boolean"],
-}
-"""Constraints of parameters that most estimators have, in scikit-learn's vocabulary."""
-
-
-def checks_parameters(method: Method) -> Method:
-    """Let `fit` or `partial_fit` check the estimator's parameters first: scikit-learn's decorator, with types."""
-    return cast(Method, _fit_context(prefer_skip_nested_validation=True)(method))
-
-
-def _offers_batches(estimator: Any) -> bool:
-    return bool(estimator._takes_batches())
 
 
 @dataclass(eq=False, repr=False)
-class FactorizationEstimator(HandledParts, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]  # bases without types
+class FactorizationEstimator(PartialFit, FromGivenParts, ListsFeatures, HandledParts, ScikitLearnModel):
     """Base of all estimators: it validates data, runs an algorithm and stores the result.
 
     An estimator is a dataclass: its parameters are keyword-only fields, and its fitted attributes are fields with
@@ -123,18 +93,6 @@ class FactorizationEstimator(HandledParts, ClassNamePrefixFeaturesOutMixin, Tran
     def _activations(self, data: Any) -> Floats:
         """Activations of checked samples, given the fitted parts; each row on its own."""
 
-    def _takes_batches(self) -> bool:
-        """Whether `partial_fit` is offered; may raise AttributeError with a sentence that says what to change."""
-        return False
-
-    def _absorb(self, data: Any, n_batches: int, n_seen: int) -> None:
-        """Take in a batch: the first if `n_batches` is 0, after `n_seen` samples (also those of `fit`)."""
-        raise TypeError(f"{type(self).__name__} says that it takes batches, but does not implement _absorb.")
-
-    def _goes_on(self) -> bool:
-        """Whether `partial_fit` continues from what is fitted, rather than starting anew."""
-        return hasattr(self, "components_")
-
     def _check_loaded(self) -> None:
         """Raise ``ValueError`` (or ``AttributeError``) if a model file does not hold what a fit leaves."""
         model_file.check_common(self)
@@ -171,47 +129,6 @@ class FactorizationEstimator(HandledParts, ClassNamePrefixFeaturesOutMixin, Tran
         if not data.by_rows:  # data on disk are not read once more for it
             self.training_fingerprint_ = data.fingerprint()
         return self
-
-    @available_if(_offers_batches)  # type: ignore[untyped-decorator]  # of scikit-learn, which has no types
-    @checks_parameters
-    def partial_fit(self, X: Any, y: Any = None) -> Self:
-        """Take in a batch of samples; call it with batch after batch.
-
-        After `fit`, it continues from the parts that were found where the algorithm can, and starts anew otherwise.
-
-        Parameters
-        ----------
-        X
-            Some samples, with the same features in every call.
-        y
-            Ignored.
-        """
-        begun = self._goes_on()
-        if begun and self.n_components != self.n_components_:
-            raise InvalidInputError(
-                f"n_components is {self.n_components}, but there are {self.n_components_} parts already, which"
-                " partial_fit goes on from: start with a new estimator."
-            )
-        data = self._data(X, reset=not begun, caller="partial_fit")
-        n_batches = getattr(self, "n_batches_", 0) if begun else 0
-        n_seen = self.n_samples_seen_ if begun else 0
-        with self._compiling():
-            self._absorb(data, n_batches, n_seen)
-        self.n_batches_ = self.n_iter_ = n_batches + 1
-        self.n_samples_seen_ = n_seen + data.shape[0]
-        self.trace_ = Trace()
-        self.status_ = Status(
-            "stopped", f"Took in {self.n_samples_seen_} samples, the last by partial_fit; pass more to go on."
-        )
-        return self
-
-    if not TYPE_CHECKING:  # a type checker would take any attribute for granted
-
-        def __getattr__(self, name: str) -> Any:
-            """Say why there is no `partial_fit`, where the model knows."""
-            if name == "partial_fit":
-                self._takes_batches()
-            raise AttributeError(f"{type(self).__name__} has no attribute {name!r}.")
 
     def _say_what_is_empty(self, data: SparseData) -> None:
         """Warn about samples that tell nothing about their activations."""
@@ -281,61 +198,6 @@ class FactorizationEstimator(HandledParts, ClassNamePrefixFeaturesOutMixin, Tran
         for name in [name for name in vars(self) if name.endswith("_") and name not in kept]:
             delattr(self, name)
 
-    @classmethod
-    def from_components(
-        cls,
-        components: Any,
-        *,
-        feature_names: Any = None,
-        component_names: Any = None,
-        presence: Any = None,
-        allowed: Any = None,
-        forbidden: Any = (),
-        always: Any = (),
-        **parameters: Any,
-    ) -> Self:
-        """Build an estimator that counts as fitted, from given parts: `transform` refits activations to them.
-
-        Parameters
-        ----------
-        components
-            Components x features, nonnegative; kept on their own scale.
-        feature_names
-            Names of the features, checked against the data where these have names.
-        component_names
-            Names of the parts, which `get_feature_names_out` and the command's tables then show.
-        presence
-            Find out which parts are present in each sample: `transform` then gives posterior means in which parts may
-            be absent, and `presence` probabilities and credible intervals. True: five parts are expected in a sample
-            (half of them, where there are fewer than ten). Or a prior probability of presence, or one for each part.
-        allowed, forbidden, always
-            Names or positions of parts, with ``presence``: the only ones that may be present, those that may not, and
-            those that are present in every sample.
-        parameters
-            Parameters of the estimator.
-        """
-        if not cls.declares.given_parts:
-            raise InvalidInputError(f"{cls.__name__} cannot take given parts: use PoissonNMF or GammaPoissonNMF.")
-        given = CountMatrix.build(components, integers=False, allow_missing=False, caller="from_components")
-        n_components, n_features = given.shape
-        model = cls(n_components, **parameters)
-        model.n_features_in_ = n_features
-        for attribute, names in given_names(feature_names, n_features, component_names, n_components).items():
-            setattr(model, attribute, names)
-        model.n_iter_, model.trace_, model.n_samples_seen_ = 0, Trace(), 0
-        model.status_ = Status("converged", "The components were given; there is nothing to fit.")
-        model._take_components(np.ascontiguousarray(given.to_scipy().toarray().T, dtype=np.float64))
-        rules = {"allowed": allowed, "forbidden": forbidden, "always": always}
-        if presence is not None and presence is not False:
-            model.presence_prior_ = PresencePrior.of(presence, model.part_labels(), **rules).probability
-        elif allowed is not None or len(forbidden) or len(always):
-            raise InvalidInputError("allowed, forbidden and always are for presence: pass presence=True.")
-        return model
-
-    def _take_components(self, dictionary: Floats) -> None:
-        """Store given parts, features x components, as if a fit had found them (`declares.given_parts`)."""
-        self._store_components(dictionary, dictionary.sum(axis=0))
-
     # Data
 
     def checked_data(self, X: Any, *, caller: str, integers: bool | None = None) -> Any:
@@ -391,8 +253,11 @@ class FactorizationEstimator(HandledParts, ClassNamePrefixFeaturesOutMixin, Tran
     def _key(self) -> Key:
         return key_from(self.random_state)
 
-    def _compiling(self) -> AbstractContextManager[None]:
-        return compiling_notice(self.progress)
+    @contextmanager
+    def _compiling(self) -> Iterator[None]:
+        """Within it kernels say if they compile for long, and BLAS has one thread, also before and after the run."""
+        with compiling_notice(self.progress), one_blas_thread():
+            yield
 
     # New samples
 
@@ -441,71 +306,6 @@ class FactorizationEstimator(HandledParts, ClassNamePrefixFeaturesOutMixin, Tran
             )
         return self.expected(activations)
 
-    def recommend(self, X: Any, n: int = 10, *, exclude_seen: bool = True) -> FeatureLists:
-        """List the most likely features of each sample: those of the highest expected values.
-
-        Parameters
-        ----------
-        X
-            Data as for `transform`, one row or many.
-        n
-            Length of the lists.
-        exclude_seen
-            Leave out features that a sample has already.
-
-        Returns
-        -------
-        FeatureLists
-            Positions, names and expected values (of bits: probabilities of a one), best first. Of a sample of which
-            nothing is known, the features that are most frequent in the training data, with their shares.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from partwise import PoissonNMF
-        >>> X = np.kron(np.eye(2), np.ones((6, 3)))
-        >>> model = PoissonNMF(2, random_state=0).fit(X)
-        >>> model.recommend([[1, 0, 0, 0, 0, 0]], n=2).positions.tolist()
-        [[1, 2]]
-        """
-        data = self.checked_data(X, caller="recommend")
-        with self._compiling():
-            activations = self._refit(data)
-        unknown = ~np.any(activations, axis=1)
-
-        def score(block: slice) -> Floats:
-            expected = np.asarray(self.expected(activations[block]), dtype=np.float64)
-            expected[unknown[block]] = self.feature_frequencies()
-            return expected
-
-        found = best_features(score, data, n, exclude_seen, self._engine())
-        return FeatureLists(*found, row_names(data), self.feature_labels())
-
-    def similar_features(self, features: Any, n: int = 10) -> FeatureLists:
-        """List the features that come from the same parts as a feature does.
-
-        Parameters
-        ----------
-        features
-            A name, a position, or several of them.
-        n
-            Length of the lists.
-
-        Returns
-        -------
-        FeatureLists
-            The features whose profiles over parts (how much each part makes of them in the training data) have the
-            highest cosines with that of each feature.
-        """
-        check_is_fitted(self, "components_")
-        names = self.feature_labels()
-        asked = [features] if isinstance(features, str | Integral) else list(features)
-        chosen = np.array([feature_position(names, one) for one in asked], dtype=np.int64)
-        itself = CountMatrix.build(np.arange(len(names)) == chosen[:, None], caller="similar_features")
-        alike = cosines(self.part_weights()[:, None] * self.feature_importance(), chosen)
-        found = best_features(lambda block: alike[block].copy(), itself, n, True, self._engine())
-        return FeatureLists(*found, [names[f] for f in chosen], names)
-
     @abstractmethod
     def score(self, X: Any, y: Any = None) -> float:
         """Mean held-out log-likelihood of new samples, in nats per token or cell; greater is better."""
@@ -519,78 +319,6 @@ class FactorizationEstimator(HandledParts, ClassNamePrefixFeaturesOutMixin, Tran
         held_out
             What was held out of the training data, to which this model was fitted.
         """
-
-    # scikit-learn
-
-    @classmethod
-    def preset(cls, name: str, **changes: Any) -> Self:
-        """An estimator with settings that have a name, such as ``"paper"``: those of the paper of the model.
-
-        Parameters
-        ----------
-        name
-            One of those that the class declares.
-        changes
-            Parameters that come before those of the preset.
-
-        Examples
-        --------
-        >>> from partwise import BinaryNMF
-        >>> BinaryNMF.preset("paper", n_components=20).beta_prior
-        (1.0, 1.0)
-        """
-        known = cls.declares.presets
-        if name not in known:
-            has = f"it has {', '.join(known)}" if known else "it has none"
-            raise InvalidInputError(f"{cls.__name__} has no preset {name!r}: {has}.")
-        return cls(**{**known[name], **changes})
-
-    @classmethod
-    def candidates(cls, data: str) -> list[Candidate]:
-        """Ways in which the class takes part in comparisons of a kind of data, ``"counts"`` or ``"bits"``."""
-        return [replace(one, estimator=cls) for one in cls.declares.candidates if one.data == data]
-
-    def check_parameters(self) -> None:
-        """Raise ``ValueError`` if a parameter has a value that `fit` would refuse before it looks at data."""
-        self._validate_params()
-
-    @property
-    def _n_features_out(self) -> int:
-        return self.n_components_
-
-    def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
-        """Names of the parts, the same as everywhere: those that they were given with, otherwise ``part k``.
-
-        Parameters
-        ----------
-        input_features
-            Not used; scikit-learn asks for it.
-        """
-        super().get_feature_names_out(input_features)  # checks, as scikit-learn does, what it is asked with
-        return np.asarray(self.part_labels(), dtype=object)
-
-    def __sklearn_clone__(self) -> Self:
-        """An unfitted estimator with the same parameters; a cluster is not copied, but shared."""
-        alone = copy.copy(self)
-        alone.engine = None
-        cloned: Self = super(FactorizationEstimator, alone).__sklearn_clone__()
-        cloned.engine = self.engine
-        return cloned
-
-    def __getstate__(self) -> dict[str, Any]:
-        """What is pickled, and copied: of a cluster only its address, by which another process finds it."""
-        state = dict(super().__getstate__())
-        if "engine" in state:
-            state["engine"] = portable_engine(state["engine"])
-        return state
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        tags.input_tags.positive_only = True
-        tags.input_tags.allow_nan = self._missing_rule("fit")[0]
-        tags.transformer_tags.preserves_dtype = ["float64"]
-        return tags
 
     def save(self, path: str | os.PathLike[str]) -> Self:
         """Write the fitted estimator to one safetensors file, whole or not at all; ``partwise.load`` reads it.

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
 
+from partwise.contract.features import feature_position
+from partwise.contract.offers import Offers
 from partwise.core.blas import one_blas_thread
-from partwise.core.data import SparseData
+from partwise.core.data import CountMatrix, SparseData
 from partwise.engines.base import Engine
 from partwise.errors import InvalidInputError
 from partwise.kernels.largest import largest_of_rows
@@ -129,3 +134,77 @@ def row_names(data: SparseData) -> list[str]:
     """Names of the rows, or their numbers from 0."""
     labels = data.row_labels
     return [str(n) for n in range(data.shape[0])] if labels is None else [str(name) for name in labels]
+
+
+class ListsFeatures(Offers):
+    """Lists that every fitted model gives."""
+
+    checked_data: Callable[..., Any]
+    _refit: Callable[[Any], Floats]
+    _engine: Callable[[], Engine]
+    _compiling: Callable[[], AbstractContextManager[None]]
+
+    def recommend(self, X: Any, n: int = 10, *, exclude_seen: bool = True) -> FeatureLists:
+        """List the most likely features of each sample: those of the highest expected values.
+
+        Parameters
+        ----------
+        X
+            Data as for `transform`, one row or many.
+        n
+            Length of the lists.
+        exclude_seen
+            Leave out features that a sample has already.
+
+        Returns
+        -------
+        FeatureLists
+            Positions, names and expected values (of bits: probabilities of a one), best first. Of a sample of which
+            nothing is known, the features that are most frequent in the training data, with their shares.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from partwise import PoissonNMF
+        >>> X = np.kron(np.eye(2), np.ones((6, 3)))
+        >>> model = PoissonNMF(2, random_state=0).fit(X)
+        >>> model.recommend([[1, 0, 0, 0, 0, 0]], n=2).positions.tolist()
+        [[1, 2]]
+        """
+        data = self.checked_data(X, caller="recommend")
+        with self._compiling():
+            activations = self._refit(data)
+        unknown = ~np.any(activations, axis=1)
+
+        def score(block: slice) -> Floats:
+            expected = np.asarray(self.expected(activations[block]), dtype=np.float64)
+            expected[unknown[block]] = self.feature_frequencies()
+            return expected
+
+        found = best_features(score, data, n, exclude_seen, self._engine())
+        return FeatureLists(*found, row_names(data), self.feature_labels())
+
+    def similar_features(self, features: Any, n: int = 10) -> FeatureLists:
+        """List the features that come from the same parts as a feature does.
+
+        Parameters
+        ----------
+        features
+            A name, a position, or several of them.
+        n
+            Length of the lists.
+
+        Returns
+        -------
+        FeatureLists
+            The features whose profiles over parts (how much each part makes of them in the training data) have the
+            highest cosines with that of each feature.
+        """
+        check_is_fitted(self, "components_")
+        names = self.feature_labels()
+        asked = [features] if isinstance(features, str | Integral) else list(features)
+        chosen = np.array([feature_position(names, one) for one in asked], dtype=np.int64)
+        itself = CountMatrix.build(np.arange(len(names)) == chosen[:, None], caller="similar_features")
+        alike = cosines(self.part_weights()[:, None] * self.feature_importance(), chosen)
+        found = best_features(lambda block: alike[block].copy(), itself, n, True, self._engine())
+        return FeatureLists(*found, [names[f] for f in chosen], names)

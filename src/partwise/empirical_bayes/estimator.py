@@ -14,8 +14,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from partwise.contract.batches import BatchModel
 from partwise.contract.declaration import Candidate, Declaration
-from partwise.contract.estimator import AT_LEAST_1, COMMON_CONSTRAINTS
 from partwise.contract.model_file import check_array_is
+from partwise.contract.parameters import AT_LEAST_1, COMMON_CONSTRAINTS
 from partwise.core.data import CountMatrix
 from partwise.core.keys import RandomState, key_from
 from partwise.core.stopping import small_change

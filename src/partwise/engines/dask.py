@@ -3,28 +3,21 @@
 from __future__ import annotations
 
 import os
-import shutil
-import tempfile
-import uuid
-import weakref
 from collections.abc import Callable, Sequence
-from concurrent.futures import CancelledError
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 
-from partwise.core.data import SparseData
 from partwise.engines import worker_tasks as tasks
 from partwise.engines.blocks import Made, Ragged
+from partwise.engines.cluster_tasks import ClusterTasks
 from partwise.engines.local import LocalEngine
-from partwise.engines.sum_messages import summed, unpacked
-from partwise.engines.waiting import gathered, n_threads
+from partwise.engines.shared_folder import SharedFolder
+from partwise.engines.sum_messages import unpacked
+from partwise.engines.waiting import n_threads
 from partwise.engines.worker_rows import RowsOnWorkers, StoredPieces
 from partwise.errors import EngineError
-from partwise.io.leftovers import sweep, temporary_name
-from partwise.storage.csr_folder import MappedCounts
-from partwise.storage.writing import write_data
 
 Item = TypeVar("Item")
 Value = TypeVar("Value")
@@ -35,13 +28,11 @@ Bounds = Sequence[tuple[int, int]]
 _TASKS_OF_A_THREAD = 4
 # Blocks of a task, where there are enough of them for all threads.
 _FEWEST_BLOCKS = 4
-# Terms that one task adds: a power of two, so that it adds a branch of the tree.
-_BRANCH = 8
 # Arrays from this size on are sent once to the cluster, smaller ones with every task.
 _SENT_ONCE = 2**13
 
 
-class DaskEngine:
+class DaskEngine(ClusterTasks):
     """Work on blocks on the workers of a Dask cluster; the same bits as `LocalEngine`, for any number of workers.
 
     Arrays with one row per sample stay on the workers in pieces (`RowsOnWorkers`). Sums are taken on the workers, in
@@ -80,36 +71,29 @@ class DaskEngine:
         n_jobs: int | None = None,
         patience: float = 60.0,
     ) -> None:
-        self.client = client
+        super().__init__(client, patience)
         self.stored_every = stored_every
-        self.patience = patience
         self.here = LocalEngine(n_jobs)
-        self._folders: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
-        parent = Path(tempfile.gettempdir() if folder is None else folder).absolute()
-        self.folder = parent / temporary_name()
+        self._shared = SharedFolder(folder)
         try:
-            parent.mkdir(parents=True, exist_ok=True)
-            sweep(parent)
-            self.folder.mkdir(mode=0o700)
-        except OSError as error:
-            raise EngineError(
-                f"cannot write to the folder {parent} ({error}); give one that can be written."
-            ) from error
-        self._finalizer = weakref.finalize(self, shutil.rmtree, self.folder, ignore_errors=True)
-        try:
-            self._check_folder()
+            self._shared.check(client)
         except BaseException:
             self.close()
             raise
 
+    @property
+    def folder(self) -> Path:
+        """Where data and pieces are written for the workers."""
+        return self._shared.path
+
     def close(self) -> None:
         """Remove the data and the pieces that were written for the workers; the engine cannot be used after that."""
-        self._finalizer()
+        self._shared.remove()
 
     @property
     def closed(self) -> bool:
         """Whether `close` was called, by the user or after a failure of the cluster."""
-        return not self._finalizer.alive
+        return not self._shared.remove.alive
 
     # What every engine can do
 
@@ -131,7 +115,7 @@ class DaskEngine:
         if isinstance(rows, RowsOnWorkers):
             return rows
         bounds = _bounds_in(array, data, [(group[0][0], group[-1][1]) for group in self._groups(blocks)])
-        paths = self._new_paths(len(bounds))
+        paths = self._shared.new_paths(len(bounds))
         try:
             for (start, stop), path in zip(bounds, paths, strict=True):
                 tasks.store(rows[start:stop], str(path))
@@ -156,7 +140,7 @@ class DaskEngine:
         Arrays of this process are sent in pieces, and fetched anew if they were changed. Arrays that are made stay on
         the workers if any given array is there, or if ``stay`` says so.
         """
-        address = self._address_of(data)
+        address = self._shared.address_of(data)
         placed = [rows for rows in map(_values, (*reads, *changes)) if isinstance(rows, RowsOnWorkers)]
         groups = self._groups(blocks)
         if recut:
@@ -215,55 +199,7 @@ class DaskEngine:
             made.append(self._kept(first.bounds, pieces, first.shape[1:], first.dtype, placed))
         return self.results(found), tuple(made)
 
-    # Futures
-
-    def submit(self, function: Callable[..., Any], *args: Any) -> Any:
-        """A task."""
-        return self.submit_each(function, [args])[0]
-
-    def submit_each(self, function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
-        """A task for each of some lists of arguments, sent all at once."""
-        import dask
-
-        name = f"{function.__name__}-{uuid.uuid4().hex}"
-        keys = [f"{name}-{number}" for number in range(len(arguments))]
-        # Arrays are sent with the tasks that give them to the others: these can be run again, messages cannot.
-        with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1 TB"}):
-            return list(self.client.map(function, *zip(*arguments, strict=True), key=keys, pure=False))
-
-    def result(self, future: Any) -> Any:
-        """What a task returned."""
-        return self.results([future])[0]
-
-    def results(self, futures: Sequence[Any]) -> list[Any]:
-        """What some tasks gave; an error of a worker is raised here as what it is."""
-        from distributed import KilledWorker
-        from distributed.comm.core import CommClosedError
-
-        try:
-            return gathered(self.client, list(futures), self.patience)
-        except KilledWorker as error:
-            self.close()
-            raise EngineError(
-                "workers died again and again on the same rows, most often because they ran out of memory: give them"
-                " more, or start fewer workers; the last checkpoint is whole."
-            ) from error
-        except (CancelledError, CommClosedError) as error:
-            self.close()
-            raise EngineError(
-                "the Dask cluster has lost this fit, because its scheduler was closed or restarted: start it anew,"
-                " and resume from the last checkpoint."
-            ) from error
-        except EngineError:
-            self.close()
-            raise
-
-    def _submit_several(
-        self, function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]], n_results: int
-    ) -> list[list[Any]]:
-        """Tasks that return tuples: futures of all first items, of all second ones, and so on."""
-        tuples = self.submit_each(function, arguments)
-        return [self.submit_each(tasks.item, [(future, at) for future in tuples]) for at in range(n_results)]
+    # Pieces
 
     def _sent(self, value: Any) -> Any:
         """An argument of several tasks: a future of it, where it is large."""
@@ -272,14 +208,6 @@ class DaskEngine:
         if isinstance(value, np.ndarray) and value.nbytes >= _SENT_ONCE:
             return self.submit(tasks.same, value)
         return value
-
-    def _summed(self, terms: list[Any]) -> Any:
-        while len(terms) > 1:
-            branches = [(terms[at : at + _BRANCH],) for at in range(0, len(terms), _BRANCH)]
-            terms = self.submit_each(summed, branches)
-        return terms[0]
-
-    # Pieces
 
     def _groups(self, blocks: Bounds) -> list[list[tuple[int, int]]]:
         """Neighbouring blocks for each task, a power of two of them, so that each task sums a whole branch."""
@@ -312,7 +240,7 @@ class DaskEngine:
         if depth < self.stored_every:
             stored = frozenset[StoredPieces]().union(*(array.stored for array in made_from))
             return RowsOnWorkers(self, bounds, pieces, row_shape, dtype, depth, stored)
-        paths = self._new_paths(len(pieces))
+        paths = self._shared.new_paths(len(pieces))
         try:
             self.results(self.submit_each(tasks.store, list(zip(pieces, map(str, paths), strict=True))))
         except OSError as error:
@@ -322,43 +250,6 @@ class DaskEngine:
     def _restored(self, bounds: Bounds, paths: list[Path], row_shape: tuple[int, ...], dtype: Any) -> RowsOnWorkers:
         pieces = self.submit_each(tasks.restore, [(str(path),) for path in paths])
         return RowsOnWorkers(self, bounds, pieces, row_shape, dtype, 0, frozenset([StoredPieces(paths)]))
-
-    def _new_paths(self, number: int) -> list[Path]:
-        name = uuid.uuid4().hex
-        return [self.folder / f"{name}-{at}.npy" for at in range(number)]
-
-    # Folders
-
-    def _address_of(self, data: Any) -> tasks.DataAddress:
-        """Where workers find the data, written on first use, and what they make of them."""
-        if isinstance(data, MappedCounts):
-            return str(data.folder.absolute()), data.checksum, None
-        if isinstance(data, SparseData):
-            data = data.unweighted
-        if data not in self._folders:
-            folder = self.folder / f"data-{uuid.uuid4().hex}"
-            matrix: SparseData = data if isinstance(data, SparseData) else data.matrix
-            try:
-                write_data(matrix, folder)
-            except OSError as error:
-                raise EngineError(
-                    f"the data could not be written for the workers ({error}): free some space."
-                ) from error
-            self._folders[data] = str(folder)
-            weakref.finalize(data, shutil.rmtree, folder, ignore_errors=True)
-        return self._folders[data], "", None if isinstance(data, SparseData) else type(data).of
-
-    def _check_folder(self) -> None:
-        probe = self.folder / "probe"
-        probe.touch()
-        seen = self.client.run(tasks.can_read, str(probe))
-        if not seen:
-            raise EngineError("the Dask cluster has no workers: start some first.")
-        blind = [worker for worker, sees in seen.items() if not sees]
-        if blind:
-            raise EngineError(
-                f"the worker {blind[0]} does not see the folder {self.folder}: give DaskEngine a folder that all share."
-            )
 
     def __copy__(self) -> DaskEngine:
         return self

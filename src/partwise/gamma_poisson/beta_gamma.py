@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.utils._param_validation import Interval
 
 from partwise.contract.declaration import Candidate, Declaration
-from partwise.contract.estimator import AT_LEAST_0, AT_LEAST_1, COMMON_CONSTRAINTS, POSITIVE
+from partwise.contract.parameters import AT_LEAST_0, AT_LEAST_1, COMMON_CONSTRAINTS, POSITIVE
 from partwise.core.data import CountMatrix
 from partwise.gamma_poisson.gamma_activations import GammaActivations
 from partwise.gamma_poisson.inference.beta_gamma_gibbs import BetaGammaGibbs, BetaGammaState

@@ -12,7 +12,7 @@ from sklearn.utils._param_validation import StrOptions
 
 from partwise.contract.batches import BatchModel
 from partwise.contract.declaration import Candidate, Declaration
-from partwise.contract.estimator import AT_LEAST_0, AT_LEAST_1, COMMON_CONSTRAINTS, POSITIVE
+from partwise.contract.parameters import AT_LEAST_0, AT_LEAST_1, COMMON_CONSTRAINTS, POSITIVE
 from partwise.contract.seeds import read_seeds, seed_counts, seeded_names
 from partwise.core.data import CountMatrix, SparseData
 from partwise.core.stopping import Rule, SmallChange, Threshold

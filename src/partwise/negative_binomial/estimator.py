@@ -10,9 +10,9 @@ from sklearn.utils._param_validation import StrOptions
 
 from partwise.contract.counts import CountModel
 from partwise.contract.declaration import Candidate, Declaration
-from partwise.contract.estimator import COMMON_CONSTRAINTS, POSITIVE
 from partwise.contract.heldout import SMOOTHING, Background, HiddenCells, ThinnedCounts, count_cell_rows
 from partwise.contract.model_file import check_array_is
+from partwise.contract.parameters import COMMON_CONSTRAINTS, POSITIVE
 from partwise.core.data import CountMatrix
 from partwise.core.stopping import small_change
 from partwise.kernels.arrays import Floats

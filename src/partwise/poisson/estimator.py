@@ -10,8 +10,8 @@ from sklearn.utils._param_validation import StrOptions
 
 from partwise.contract.batches import BatchModel
 from partwise.contract.declaration import Candidate, Declaration
-from partwise.contract.estimator import COMMON_CONSTRAINTS
 from partwise.contract.model_file import check_array_is
+from partwise.contract.parameters import COMMON_CONSTRAINTS
 from partwise.core.data import CountMatrix, SparseData
 from partwise.core.stopping import small_change
 from partwise.engines.base import Engine

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from partwise.binary.inference.cells import Cells
 from partwise.binary.inference.posterior import BinaryDraws, dirichlet_moments, row_moments
-from partwise.binary.inference.priors import draw_priors, log_rising
+from partwise.binary.inference.priors import Exceeding, draw_priors, exceeding_rows, log_rising
 from partwise.binary.inference.starts import Start, start_labels
 from partwise.binary.kernels.cells import count_labels
 from partwise.binary.kernels.collapsed import sweep_beta_dirichlet, sweep_dirichlet_dirichlet
@@ -79,8 +79,14 @@ class BinaryCollapsedGibbs(GibbsSampler[Cells, BinaryGibbsState]):
         self._sweep_labels(key, data, state, chain)
         if self.model.estimated:
             generator = key.for_stage("priors").generator()
-            counts = np.asarray(state.row_counts[chain]), state.column_counts[chain]
-            state.priors[chain] = draw_priors(self._model_of(state, chain), generator, *counts)
+            above = self._exceeding(data, state.row_counts[chain])
+            state.priors[chain] = draw_priors(
+                self._model_of(state, chain), generator, above, state.column_counts[chain]
+            )
+
+    def _exceeding(self, data: Cells, row_counts: Any) -> tuple[Exceeding, ...]:
+        """How many counts of rows exceed 0, 1, 2 and so on."""
+        return exceeding_rows(self.model, row_counts)
 
     def _model_of(self, state: BinaryGibbsState, chain: int) -> BinaryModel:
         """The model with the priors that a chain has reached."""

@@ -10,8 +10,10 @@ from numpy.typing import NDArray
 
 from partwise.binary.inference.cells import Cells
 from partwise.binary.inference.gibbs import BinaryCollapsedGibbs, BinaryGibbsState
+from partwise.binary.inference.priors import Exceeding, exceeding_rows
 from partwise.binary.kernels.cells import to_row_order
 from partwise.binary.kernels.partial import draw_columns, sweep_rows
+from partwise.binary.model import BinaryModel
 from partwise.core.keys import Key
 from partwise.engines.blocks import Block, row_blocks
 from partwise.errors import InvalidInputError
@@ -61,6 +63,17 @@ class BinaryPartialGibbs(BinaryCollapsedGibbs):
         state.column_counts[chain] = self._sweep_blocks(
             _sweep_block, data, data.blocks, shared, *arrays, chain, _row_starts
         )
+
+    def _exceeding(self, data: Cells, row_counts: Any) -> tuple[Exceeding, ...]:
+        size = int(data.row_sizes.max(initial=0))
+        found, _ = self.engine.map_rows(
+            _exceeding_block, data, data.blocks, self.model, size, reads=[row_counts], recut=True
+        )
+        return tuple(above[:, : np.count_nonzero(above.any(axis=0))] for above in found)
+
+
+def _exceeding_block(block: Block, row_counts: Counts, model: BinaryModel, size: int) -> tuple[Exceeding, ...]:
+    return exceeding_rows(model, row_counts[block.rows], size)
 
 
 def _row_starts(data: Cells) -> NDArray[np.int64]:

@@ -10,39 +10,62 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from partwise.binary.model import SMALLEST, BinaryModel, Priors
+from partwise.binary.model import SMALLEST, BinaryModel, Estimated, Priors
 from partwise.kernels.arrays import Counts, Floats
 from partwise.sampling.concentrations import exceeding, tables, waits
 
+Exceeding = NDArray[np.int64]
 
-def log_rising(above: NDArray[np.int64], base: Floats) -> float:
+
+def log_rising(above: Exceeding, base: Floats) -> float:
     """Σ of log Γ(base + count) - log Γ(base) over all rows and components."""
     return float((above * np.log(base[:, None] + np.arange(above.shape[1]))).sum())
 
 
-def draw_priors(model: BinaryModel, generator: np.random.Generator, rows: Counts, columns: Counts) -> Floats:
+def exceeding_rows(model: BinaryModel, rows: Counts, size: int | None = None) -> tuple[Exceeding, ...]:
+    """How many counts of rows exceed 0, 1, 2 and so on: all that the priors of the row factor depend on.
+
+    For beta factors, counts of both bits together, of ones, and of zeros; for Dir-Dir, counts, and sizes of rows. These
+    tables add up over blocks of rows, if they have the same ``size``.
+    """
+    if model.kind == "dir-dir":
+        return exceeding(rows, size), exceeding(rows.sum(axis=1, keepdims=True), size)
+    return exceeding(rows.sum(axis=2), size), exceeding(rows[..., 1], size), exceeding(rows[..., 0], size)
+
+
+def draw_priors(
+    model: BinaryModel, generator: np.random.Generator, above: tuple[Exceeding, ...], columns: Counts
+) -> Floats:
     """Draw those parameters that are estimated given the labels, both factors integrated out; an exact Gibbs step.
 
     Given tables and waits (see `partwise.sampling.concentrations`), parameters are gamma distributed.
+
+    Parameters
+    ----------
+    model
+        With the present priors.
+    generator
+        Source of random numbers.
+    above
+        What `exceeding_rows` gives for the rows.
+    columns
+        Counts of labels, columns x components.
     """
     priors = model.priors
     values = np.array(priors)
     if "beta" in model.estimated:
-        both = exceeding(rows.sum(axis=2))
+        both, *bits = above
         rate = 1.0 + waits(generator, both, priors.alpha + priors.beta)
-        for at, bit in ((0, 1), (1, 0)):
-            values[at] = generator.standard_gamma(1.0 + tables(generator, exceeding(rows[..., bit]), values[at])) / rate
-    for at, counts in _dirichlet_sides(model, rows, columns):
-        sizes = exceeding(counts.sum(axis=1, keepdims=True))
+        for at, own in enumerate(bits):
+            values[at] = generator.standard_gamma(1.0 + tables(generator, own, values[at])) / rate
+    sides: dict[Estimated, tuple[Exceeding, ...]] = {}
+    if "concentration" in model.estimated:
+        sides["concentration"] = exceeding(columns), exceeding(columns.sum(axis=1, keepdims=True))
+    if "activation_concentration" in model.estimated:
+        sides["activation_concentration"] = above
+    for name, (counts, sizes) in sides.items():
+        at = Priors._fields.index(name)
         rate = 1.0 + waits(generator, sizes, values[at].sum(keepdims=True))
-        shape = model.concentration_shape + tables(generator, exceeding(counts), values[at])
+        shape = model.concentration_shape + tables(generator, counts, values[at])
         values[at] = generator.standard_gamma(shape) / rate
     return np.maximum(values, SMALLEST)
-
-
-def _dirichlet_sides(model: BinaryModel, rows: Counts, columns: Counts) -> list[tuple[int, Counts]]:
-    """Rows of the priors' values that are concentrations to be estimated, each with the counts that it concerns."""
-    sides = [("concentration", columns)]
-    if model.kind == "dir-dir":
-        sides.append(("activation_concentration", rows))
-    return [(Priors._fields.index(name), counts) for name, counts in sides if name in model.estimated]

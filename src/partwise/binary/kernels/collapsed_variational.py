@@ -29,19 +29,22 @@ def pass_zero_order(
     """
     n_components = column_counts.shape[1]
     weights = np.empty(n_components)
-    both = prior[:, 0] + prior[:, 1]
+    # One row for each bit: a vector of loads, where pairs would be gathered.
+    by_bit = prior.T.copy()
+    both = by_bit[0] + by_bit[1]
     change = 0.0
     for n in range(row_starts.size - 1):
         for p in range(row_starts[n], row_starts[n + 1]):
             x = codes[p] & 1
             column = column_counts[codes[p] >> 1]
             mine, others = row_counts[n, x], row_counts[n, 1 - x]
-            own = shares[p]
+            own, own_prior = shares[p], by_bit[x]
             for k in range(n_components):
-                # Rounding may leave a count slightly below what is taken out of it.
-                left = max(column[k] - own[k], 0.0)
-                here = max(mine[k] - own[k], 0.0)
-                weights[k] = (concentration[k] + left) * (prior[k, x] + here) / (both[k] + here + others[k])
+                left, here = column[k] - own[k], mine[k] - own[k]
+                # Rounding may leave a count slightly below what is taken out of it. max() would look for NaN as well.
+                left = left if left > 0.0 else 0.0
+                here = here if here > 0.0 else 0.0
+                weights[k] = (concentration[k] + left) * (own_prior[k] + here) / (both[k] + here + others[k])
             total = sum_of(weights)
             scale = 1.0 / total
             for k in range(n_components):

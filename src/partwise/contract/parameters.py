@@ -1,0 +1,40 @@
+"""What most estimators take as parameters, in scikit-learn's vocabulary of constraints, and the check of it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from numbers import Integral, Real
+from typing import Any, TypeVar, cast
+
+import numpy as np
+from sklearn.base import _fit_context
+from sklearn.utils._param_validation import HasMethods, Interval
+
+from partwise.core.checkpoint import Checkpoint
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+POSITIVE = Interval(Real, 0, None, closed="neither")
+AT_LEAST_0 = Interval(Integral, 0, None, closed="left")
+AT_LEAST_1 = Interval(Integral, 1, None, closed="left")
+
+COMMON_CONSTRAINTS: dict[str, list[Any]] = {
+    "n_components": [AT_LEAST_1],
+    "max_iter": [AT_LEAST_0],
+    "tol": [Interval(Real, 0, None, closed="left")],
+    "active_threshold": [Interval(Real, 0, 1, closed="both"), None],
+    "random_state": ["random_state", np.random.Generator],
+    "n_jobs": [Integral, None],
+    "engine": [str, HasMethods(["map_reduce", "for_each"]), HasMethods(["submit"]), HasMethods(["scale"]), None],
+    "progress": ["boolean", None],
+    "callbacks": [tuple, list],
+    "checkpoint": [str, os.PathLike, Checkpoint, None],
+    "resume": ["boolean"],
+}
+"""Constraints of parameters that most estimators have, in scikit-learn's vocabulary."""
+
+
+def checks_parameters(method: Method) -> Method:
+    """Let `fit` or `partial_fit` check the estimator's parameters first: scikit-learn's decorator, with types."""
+    return cast(Method, _fit_context(prefer_skip_nested_validation=True)(method))

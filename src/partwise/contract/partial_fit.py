@@ -1,0 +1,97 @@
+"""`partial_fit`: samples that come one batch after the other, and what is kept in between."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any, Self
+
+from sklearn.utils.metaestimators import available_if
+
+from partwise.contract.offers import Offers
+from partwise.contract.parameters import checks_parameters
+from partwise.core.result import Status, Trace
+from partwise.errors import InvalidInputError
+
+
+def _offers_batches(estimator: Any) -> bool:
+    return bool(estimator._takes_batches())
+
+
+class PartialFit(Offers):
+    """Bookkeeping of models that take in samples batch by batch."""
+
+    n_components: int
+    n_iter_: int
+    n_batches_: int
+    n_samples_seen_: int
+    status_: Status
+    _data: Callable[..., Any]
+    _compiling: Callable[[], AbstractContextManager[None]]
+
+    def _takes_batches(self) -> bool:
+        """Whether `partial_fit` is offered; may raise AttributeError with a sentence that says what to change."""
+        return False
+
+    def _absorb(self, data: Any, n_batches: int, n_seen: int) -> None:
+        """Take in a batch: the first if `n_batches` is 0, after `n_seen` samples (also those of `fit`)."""
+        raise TypeError(f"{type(self).__name__} says that it takes batches, but does not implement _absorb.")
+
+    def _goes_on(self) -> bool:
+        """Whether `partial_fit` continues from what is fitted, rather than starting anew."""
+        return hasattr(self, "components_")
+
+    @available_if(_offers_batches)  # type: ignore[untyped-decorator]  # of scikit-learn, which has no types
+    @checks_parameters
+    def partial_fit(self, X: Any, y: Any = None) -> Self:
+        """Take in a batch of samples; call it with batch after batch.
+
+        After `fit`, it continues from the parts that were found where the algorithm can, and starts anew otherwise.
+
+        Parameters
+        ----------
+        X
+            Some samples, with the same features in every call.
+        y
+            Ignored.
+        """
+        begun = self._goes_on()
+        if begun and self.n_components != self.n_components_:
+            raise InvalidInputError(
+                f"n_components is {self.n_components}, but there are {self.n_components_} parts already, which"
+                " partial_fit goes on from: start with a new estimator."
+            )
+        data = self._data(X, reset=not begun, caller="partial_fit")
+        n_batches = getattr(self, "n_batches_", 0) if begun else 0
+        n_seen = self.n_samples_seen_ if begun else 0
+        with self._compiling():
+            self._absorb(data, n_batches, n_seen)
+        self.n_batches_ = self.n_iter_ = n_batches + 1
+        self.n_samples_seen_ = n_seen + data.shape[0]
+        self.trace_ = Trace()
+        self.status_ = Status(
+            "stopped", f"Took in {self.n_samples_seen_} samples, the last by partial_fit; pass more to go on."
+        )
+        return self
+
+    if not TYPE_CHECKING:  # a type checker would take any attribute for granted
+
+        def __getattr__(self, name: str) -> Any:
+            """Say why there is no `partial_fit`, where the model knows."""
+            if name == "partial_fit":
+                self._takes_batches()
+            raise AttributeError(f"{type(self).__name__} has no attribute {name!r}.")
+
+
+class OnlineVariational:
+    """Mixin of models whose `partial_fit` is on-line variational Bayes. It comes before the shell that it adds to."""
+
+    inference: str
+
+    def _takes_batches(self) -> bool:
+        if self.inference != "vb":
+            raise AttributeError(f"partial_fit needs inference='vb', and this model has {self.inference!r}: set it.")
+        return True
+
+    def _goes_on(self) -> bool:
+        return hasattr(self, "online_averages_")

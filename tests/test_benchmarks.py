@@ -12,7 +12,7 @@ from benchmarks.harness.data import poisson_counts
 from benchmarks.harness.line import Goal, Line, Sample, skipped
 from benchmarks.harness.measuring import StoppedClock, fit_until, log_likelihood, random_start
 from benchmarks.harness.table import markdown
-from benchmarks.kept import CHOSEN, RESULTS, advantage, draw, load, pages
+from benchmarks.kept import CHOSEN, RESULTS, advantage, draw, in_words, load, pages
 from benchmarks.suite import available
 
 
@@ -154,7 +154,7 @@ def test_a_multiple_is_of_the_least_times_after_the_first(monkeypatch: pytest.Mo
 
 
 def test_pages_say_what_the_kept_results_say() -> None:
-    """Written anew from the kept results (``python -m benchmarks.kept``), tables and README are as they are."""
+    """``python -m benchmarks.kept`` would change neither the tables nor the README."""
     for path, text in pages(load()).items():
         assert path.read_text() == text, path.name
 
@@ -180,6 +180,15 @@ def test_lost_lines_stay_below_one() -> None:
     assert advantage(line([1.0], [3.0])) == 3.0
     with pytest.raises(ValueError, match="has no ratio"):
         advantage(line([1.0]))
+
+
+def test_advantages_in_words() -> None:
+    assert in_words(47.8, time=True) == "48 times as fast"
+    assert in_words(1.25, time=True) == "25% faster"
+    assert in_words(0.698, time=True) == "43% slower"
+    assert in_words(1 / 0.93) == "7% better"
+    assert in_words(1 / 1.12) == "12% worse"
+    assert in_words(169.2) == "169 times more exact"
 
 
 def test_picture_has_a_row_for_each_peer(tmp_path: Path) -> None:

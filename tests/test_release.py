@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import partwise
+from reader import blocks, commands, write_reader_files
 
 ROOT = Path(__file__).parents[1]
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
@@ -48,7 +49,7 @@ def test_archives_hold_what_they_should(archives: Path) -> None:
 
 @pytest.mark.slow
 def test_installed_in_an_empty_environment(archives: Path, tmp_path: Path) -> None:
-    """Install the wheel, use it, uninstall it: only the named cache folder remains."""
+    """Install the wheel, run README from top to bottom, uninstall: only the named cache folder remains."""
     (wheel,) = archives.glob("*.whl")
     home = tmp_path / "home"
     home.mkdir()
@@ -59,24 +60,24 @@ def test_installed_in_an_empty_environment(archives: Path, tmp_path: Path) -> No
     installed = subprocess.run([python, "-m", "pip", "install", f"{wheel}[plot]"], **{**settings, "check": False})
     if installed.returncode:
         pytest.skip(f"packages cannot be installed here: {installed.stderr.strip().splitlines()[-1]}")
+    of_pip = {path.name for path in home.iterdir()}  # it asks rustc for its version, which makes a folder of its own
     package = subprocess.run([python, "-c", "import partwise; print(partwise.__file__)"], **settings).stdout.strip()
     assert package.startswith(str(tmp_path))
     work = tmp_path / "work"
     work.mkdir()
-    for line in readme_commands():
-        words = line.replace("partwise ", f"{tmp_path}/empty/bin/partwise ", 1)
-        subprocess.run(words, shell=True, **{**settings, "cwd": work})
+    write_reader_files(work)
+    code = ""
+    for block in blocks(ROOT / "README.md", "python", "console"):
+        for words in commands(block):
+            subprocess.run([f"{tmp_path}/empty/bin/partwise", *words[1:]], **{**settings, "cwd": work})
+        code += block.code if block.language == "python" else ""
+    assert code
+    subprocess.run([python, "-c", code], **{**settings, "cwd": work})
     subprocess.run([python, "-m", "pip", "uninstall", "--yes", "partwise"], **settings)
     assert not Path(package).with_name("__init__.py").exists()
     left = [path for path in Path(package).parent.rglob("*") if path.is_file()] if Path(package).parent.exists() else []
     assert {path.parent.name for path in left} <= {"__pycache__"}, left
-    assert {path.name for path in home.iterdir()} <= {".cache"}
-
-
-def readme_commands() -> list[str]:
-    """The commands that README prints, in order."""
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    return [line for line in re.findall(r"^\$ (.*)$", text, re.MULTILINE) if line.startswith("partwise ")]
+    assert {path.name for path in home.iterdir()} <= {".cache", *of_pip}
 
 
 def test_readme_promises_no_package_index() -> None:

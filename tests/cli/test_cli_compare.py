@@ -18,7 +18,7 @@ from partwise.selection import compare, model_names
 
 def advised(text: str) -> list[str]:
     """Command lines that are told on standard error to go on with."""
-    return [line.strip() for line in text.partition("to go on:")[2].splitlines() if line.strip()]
+    return [line.strip() for line in text.partition("Next:")[2].splitlines() if line.strip()]
 
 
 QUICK = ["--models", "poisson,allocation", "--ranks", "2-5", "--restarts", "2"]
@@ -47,6 +47,19 @@ class TestCompare:
         assert f"with {model.n_components_} parts" in sentence
         with Path("candidates.csv").open(newline="") as file:
             assert [row["model"] for row in csv.DictReader(file)] == ["poisson"] * 4 + ["allocation"] * 4
+
+    def test_lists_beside_popularity(self, partwise, folder: Path) -> None:
+        words = ["--models", "poisson", "--ranks", "2,3", "--restarts", "2", "--metric", "ndcg@20"]
+        out = partwise("compare", "counts.npz", *words, "--table", "all.csv", "--plot", "ranks.png").stdout
+        assert "Lists of held-out features by NDCG@20 (greater is better)" in out
+        assert any(line.startswith("popularity") for line in out.splitlines())
+        with Path("all.csv").open(newline="") as file:
+            rows = list(csv.DictReader(file))
+        found = compare(package.read("counts.npz"), ["poisson"], [2, 3], n_restarts=2, metric="ndcg@20", random_state=0)
+        assert [(row["model"], float(row["score"])) for row in rows] == [
+            (row.model, row.score) for row in found.table()
+        ]
+        assert "such as ndcg@20" in partwise.fails("compare", "counts.npz", "--metric", "map@5")
 
     def test_overruled(self, partwise, folder: Path) -> None:
         out = partwise("compare", "counts.npz", *QUICK, "--model", "poisson", "--rank", "2", "--save", "own.partwise")
@@ -106,12 +119,12 @@ class TestCompare:
 
         monkeypatch.setattr("partwise.selection.compare", interrupted)
         told = partwise.fails("compare", "counts.npz", "-o", "comparison")
-        assert told == "partwise: interrupted: the same command goes on from comparison."
+        assert told == "partwise: interrupted: the same command continues from comparison."
 
     def test_a_budget_is_repeated_by_its_fits(self, partwise, folder: Path) -> None:
         words = ["compare", "counts.npz", "--models", "poisson,negative-binomial", "--rule", "best"]
         result = partwise(*words, "--fits", "3")
-        assert "The same command with --fits 3 repeats this result; without a limit it starts anew" in result.stderr
+        assert "The same command with --fits 3 repeats this result; without a limit it starts from" in result.stderr
         assert "This is the best answer after 3 fits: the budget was used up" in result.stdout
         assert "Best prediction: " in result.stdout
         facts = partwise.json(*words, "--fits", "3", "--time-budget", "10m")

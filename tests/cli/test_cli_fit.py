@@ -53,7 +53,7 @@ def test_fit_says_what_it_read_and_did(partwise, folder, counts) -> None:
     assert result.stderr == f"read 60 samples x 30 features, {nonzeros} nonzeros, 0 missing from catalogue.tsv\n"
     lines = result.stdout.splitlines()
     assert lines[0].startswith("PoissonNMF: Converged after ")
-    assert lines[1].startswith("3 of 3 components active, objective ")
+    assert lines[1].startswith("3 of 3 parts active, objective ")
     assert [line.split()[:2] for line in lines[2:5]] == [["part", "0"], ["part", "1"], ["part", "2"]]
     assert all(word.startswith("feature") for word in lines[2].split()[2:])
     assert lines[5:] == ["wrote m.partwise"]
@@ -83,7 +83,7 @@ def test_warnings_are_in_json(partwise, folder) -> None:
     content = partwise.json("fit", "counts.npz", "-o", "m.partwise", "-k", 3, "--max-iter", 2)
     assert content["status"]["code"] == "max_iter"
     (warning,) = content["warnings"]
-    assert warning.startswith("Ended after 2 iterations without convergence")
+    assert warning.startswith("Did not converge after 2 iterations")
 
 
 def test_missing_cells_are_counted_and_left_out(partwise, folder, counts) -> None:
@@ -158,7 +158,7 @@ def test_refit_to_parts_whose_features_share_a_name(partwise, folder) -> None:
 def test_checkpoint_and_resume(partwise, folder) -> None:
     words = ["counts.npz", "-k", 4, "--tol", 0, "--checkpoint", "fit.checkpoint", "--resume"]
     first = partwise("fit", *words, "-o", "a.partwise", "--max-iter", 10)
-    assert "there is no checkpoint fit.checkpoint yet: starting anew" in first.stderr
+    assert "there is no checkpoint fit.checkpoint yet: starting from the beginning" in first.stderr
     content = partwise.json("fit", *words, "-o", "b.partwise", "--max-iter", 25)
     assert content["n_iter"] == 25
     partwise("fit", "counts.npz", "-k", 4, "--tol", 0, "-o", "c.partwise", "--max-iter", 25)

@@ -80,3 +80,17 @@ def test_reader_that_left_is_no_traceback(words: list[str], folder: Path) -> Non
         os.close(write_end)
     assert done.returncode == 1
     assert done.stderr.splitlines() == [line for line in done.stderr.splitlines() if line.startswith("read ")]
+
+
+def test_an_interrupt_within_an_import_ends_with_code_1(tmp_path: Path) -> None:
+    """CPython remembers an interrupt inside exec("..."), as in the making of a dataclass, even if it was caught."""
+    (tmp_path / "interrupted.py").write_text(
+        "import partwise.cli.app\n"
+        "from partwise.cli.main import main\n"
+        "interrupt = 'import signal; signal.raise_signal(signal.SIGINT)'\n"
+        "partwise.cli.app.build = lambda: lambda: exec(interrupt)\n"
+        "main()\n"
+    )
+    words = [sys.executable, "-m", "interrupted"]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
+    assert (done.returncode, done.stderr) == (1, "partwise: interrupted.\n")

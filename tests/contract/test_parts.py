@@ -164,5 +164,5 @@ def test_partial_fit_says_what_to_set() -> None:
     with pytest.raises(AttributeError, match="partial_fit needs inference='vb'"):
         AllocationNMF(2).partial_fit(np.eye(3))
     assert not hasattr(AllocationNMF(2), "partial_fit")
-    with pytest.raises(AttributeError, match="AllocationNMF has no attribute 'nothing'"):
+    with pytest.raises(AttributeError, match="'AllocationNMF' object has no attribute 'nothing'"):
         AllocationNMF(2).nothing  # noqa: B018

@@ -109,11 +109,11 @@ class TestActivity:
 
 class TestEndOfARun:
     def test_without_convergence_there_is_a_warning(self, small_counts: np.ndarray) -> None:
-        with pytest.warns(ConvergenceWarning, match="without convergence: raise max_iter"):
+        with pytest.warns(ConvergenceWarning, match="Did not converge after 13 iterations: raise max_iter"):
             model = PoissonNMF(3, random_state=0, max_iter=13, tol=1e-12).fit(small_counts)
         assert model.status_.code == "max_iter"
         assert not model.status_.converged
-        PoissonNMF(3, random_state=0, max_iter=13, tol=0.0).fit(small_counts)  # as many as were asked for: no warning
+        PoissonNMF(3, random_state=0, max_iter=13, tol=0.0).fit(small_counts)  # no warning: they were asked for
 
     def test_callbacks_can_stop(self, small_counts: np.ndarray) -> None:
         seen: list[int] = []

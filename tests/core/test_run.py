@@ -59,7 +59,7 @@ def test_warm_start_begins_from_a_copy() -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        ({"max_iter": 4}, "max_iter", "Ended after 4 iterations, as many as were asked for"),
+        ({"max_iter": 4}, "max_iter", "Ran the 4 iterations that you asked for"),
         ({"max_iter": 4, "convergence": SmallChange(1e-9)}, "max_iter", "raise max_iter (now 4) or tol"),
         (
             {"max_iter": 50, "convergence": SmallChange(0.19)},

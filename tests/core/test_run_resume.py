@@ -146,7 +146,7 @@ def test_what_does_not_take_part_in_comparison_may_differ(whole: FitResult[WalkS
 
 
 def test_a_missing_file_and_a_foreign_one(tmp_path: Path) -> None:
-    with pytest.raises(InvalidInputError, match=r"there is no checkpoint .*; start anew"):
+    with pytest.raises(InvalidInputError, match=r"there is no checkpoint .*; start without resume"):
         run(RandomWalk(), DATA, key=KEY, max_iter=1, resume_from=tmp_path / "none")
     (tmp_path / "foreign").write_bytes(b"something else")
     with pytest.raises(FileFormatError):

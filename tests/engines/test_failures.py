@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +19,15 @@ from partwise.errors import EngineError
 X = np.random.default_rng(0).poisson(3.0, size=(40, 12))
 
 
-def test_a_folder_that_a_worker_does_not_see(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("partwise.engines.worker_tasks.os.access", lambda *_: False)
-    with cluster(1) as client, pytest.raises(EngineError, match="does not see the folder"):
-        DaskEngine(client)
+@pytest.mark.skipif(not Path("/proc/self/cwd").exists(), reason="needs a path that means another folder elsewhere")
+def test_a_folder_that_a_worker_does_not_see(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same path is another folder for the worker, as on another machine."""
+    monkeypatch.chdir(tmp_path)
+    with cluster(1, processes=True) as client:
+        client.run(os.chdir, "/")
+        with pytest.raises(EngineError, match="does not see the folder /proc/self/cwd/"):
+            DaskEngine(client, folder="/proc/self/cwd")
+    assert list(tmp_path.iterdir()) == []
 
 
 def greedy(block: Block, *_: Any) -> float:

@@ -271,7 +271,7 @@ def test_no_folder_at_all(toy: Toy, stranger: int | None) -> None:
         called = toy.call(stranger, HOME="/nonexistent")
         assert (called.value, called.compiled) == (112.0, 2)
         (sentence,) = called.warnings
-        assert sentence.startswith("KernelCacheWarning: Kernels are compiled anew in every process, because ")
+        assert sentence.startswith("KernelCacheWarning: Kernels are compiled again in every process, because ")
 
 
 def test_a_home_serves_who_cannot_write_the_package(toy: Toy, stranger: int | None) -> None:

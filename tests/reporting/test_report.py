@@ -203,7 +203,7 @@ def test_without_data() -> None:
     assert content["samples"] is None
     assert content["diagnostics"] == {"trace": [], "chains": [], "checks": None}
     assert content["parts"]["names"] == ["a", "b", "c"]
-    with pytest.raises(InvalidInputError, match="groups are those of samples"):
+    with pytest.raises(InvalidInputError, match="groups belong to samples"):
         partwise.report(given, groups=["x"])
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import re
 import warnings
@@ -106,6 +107,12 @@ def test_bad_diagnostics_come_first_in_words() -> None:
     alert = page.index('class="alert"')
     assert alert < page.index('class="tiles"')
     assert "treat the parts as" in page[alert : alert + 400]
+    short.name_parts(["sport", "law", "health"])
+    short.part_agreement_ = np.array([0.99, 0.3, 0.95])
+    page = partwise.report(short, TABLE)
+    alert = page.index('class="alert"')
+    told = html.unescape(page[alert : alert + 800])
+    assert "parts as tentative, because another chain did not find them (cosine below 0.8): “law”." in told
     twins = PoissonNMF.from_components([[1, 2, 3.0], [1, 2, 3], [9, 0, 1]])
     assert "nearly the same: “part 0” and “part 1”" in partwise.report(twins)
     assert 'class="alert"' not in partwise.report(PoissonNMF.from_components(np.eye(3)))

@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from partwise import AllocationNMF, BetaGammaPFA, BinaryNMF
 from partwise.core.result import Trace
 from partwise.errors import InterruptedFitWarning
-from partwise.sampling.agreement import ChainsAgree, agreement
+from partwise.sampling.agreement import SAME_PART, ChainsAgree, agreement, listed, naming_parts, part_agreement
 from partwise.sampling.draws import KeptDraws
 
 
@@ -65,12 +65,53 @@ def hard_counts() -> np.ndarray:
 @pytest.mark.parametrize("inference", ["gibbs", "gibbs-partial", "gibbs-distributed"])
 def test_an_allocation_sampler_says_that_its_chains_disagree(hard_counts: np.ndarray, inference: str) -> None:
     model = AllocationNMF(8, inference=inference, burn_in=2, n_draws=10, random_state=0)
-    with pytest.warns(ConvergenceWarning, match=r"R-hat [\d.]+, effective sample size \d+; wanted are 1.05 at most"):
+    with pytest.warns(ConvergenceWarning, match=r"R-hat [\d.]+, effective sample size \d+; needed: at most 1.05"):
         model.fit(hard_counts)
     assert model.status_.code == "max_iter"
-    assert "take the parts as tentative: raise burn_in and n_draws, or set max_iter='auto'" in model.status_.message
+    assert "as tentative: raise burn_in and n_draws, or set max_iter='auto'" in model.status_.message
+    tentative = model.tentative_parts()
+    assert tentative == [k for k in model.active_components_ if model.part_agreement_[k] < SAME_PART]
+    named = (
+        "all parts" if len(tentative) == model.n_active_components_ else f"parts {listed(list(map(str, tentative)))}"
+    )
+    assert f"so treat {named} as tentative" in model.status_.message
     worst = max(own.r_hat for name, own in model.diagnostics().items() if name != "n_active")
     assert model.trace_["r_hat"][-1] == pytest.approx(worst)
+
+
+def test_parts_are_matched_over_chains() -> None:
+    rng = np.random.default_rng(0)
+    parts = rng.dirichlet(np.full(30, 0.1), size=5).T
+    second, third = parts[:, [3, 1, 4, 0, 2]].copy(), parts.copy()
+    third[:, 2] = rng.dirichlet(np.full(30, 0.1))
+    found = part_agreement([second, parts, third], 1)
+    np.testing.assert_allclose(found[[0, 1, 3, 4]], 1.0)
+    assert found[2] < 0.5
+    assert np.isnan(part_agreement([parts], 0)).all()
+
+
+def test_words_about_parts_that_chains_do_not_share() -> None:
+    bad, good = "Ended: the chains disagree, so take the parts as tentative: raise burn_in.", "Converged: all agree."
+    assert "disagree, so treat parts 3, 7 and 12 as tentative: raise burn_in." in naming_parts(bad, [3, 7, 12], 20)
+    assert "treat part 3 as tentative" in naming_parts(bad, [3], 20)
+    assert "treat all parts as tentative" in naming_parts(bad, [0, 1], 2)
+    assert "11 and 3 more as tentative" in naming_parts(bad, list(range(15)), 20)
+    assert "disagree, but found the same parts (cosines of 0.8 or more): raise" in naming_parts(bad, [], 20)
+    assert naming_parts(bad, [], 0) == bad  # a single chain
+    assert naming_parts(good, [], 20) == good
+    assert naming_parts(good, [4], 20).endswith("But not every chain found the same parts: treat part 4 as tentative.")
+
+
+def test_bits_compare_parts_of_chains_too() -> None:
+    rng = np.random.default_rng(2)
+    bits = np.kron(np.eye(2, dtype=int), np.ones((15, 6), int)) ^ (rng.random((30, 12)) < 0.02)
+    for kind in ("dir-beta", "beta-dir"):
+        model = BinaryNMF(2, model=kind, n_chains=2, inference="gibbs", burn_in=20, n_draws=20, random_state=0).fit(
+            bits
+        )
+        assert model.part_agreement_.shape == (2,)
+        assert model.part_agreement_[model.active_components_].min() > 0.95
+        assert model.tentative_parts() == []
 
 
 @pytest.mark.filterwarnings("default::sklearn.exceptions.ConvergenceWarning")

@@ -114,5 +114,5 @@ DAMAGE = {
 def test_damaged_folders_are_refused(tmp_path: Path, damage: str) -> None:
     on_disk(X, tmp_path / "counts")
     DAMAGE[damage](tmp_path / "counts")
-    with pytest.raises(FileFormatError, match=r"counts .*: write it anew\.$"):
+    with pytest.raises(FileFormatError, match=r"counts .*: write it again\.$"):
         on_disk(tmp_path / "counts")

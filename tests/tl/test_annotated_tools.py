@@ -109,6 +109,17 @@ def test_other_genes_in_another_order(fitted: Any) -> None:
     assert new.varm["partwise_lfsr"][-1].tolist() == [1.0] * 4
 
 
+def test_project_matches_genes_by_name(fitted: Any) -> None:
+    new = cells()[:30, ::-2].copy()
+    new.var_names = [*new.var_names[:-1], "unknown"]
+    with pytest.warns(FeatureMatchWarning):
+        partwise.tl.project(new, fitted, layer="counts", batch_key="batch")
+    found = pd.DataFrame(new.varm["partwise"], index=new.var_names)
+    expected = pd.DataFrame(fitted.varm["partwise"], index=fitted.var_names)
+    pd.testing.assert_frame_equal(found.iloc[:-1], expected.loc[new.var_names[:-1]])
+    assert found.iloc[-1].isna().all()
+
+
 def test_backed_and_lazy(tmp_path: Path) -> None:
     cells().write_h5ad(tmp_path / "cells.h5ad")
     expected = PoissonNMF(3, random_state=0).fit(cells(), layer="counts", batch="batch")

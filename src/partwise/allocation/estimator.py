@@ -24,7 +24,7 @@ from partwise.allocation.samples import FIRST_CONCENTRATION, AllocationSamples
 from partwise.contract.declaration import Candidate, Declaration
 from partwise.contract.parameters import AT_LEAST_0, AT_LEAST_1, COMMON_CONSTRAINTS, POSITIVE
 from partwise.contract.partial_fit import OnlineVariational
-from partwise.contract.seeds import read_seeds, seed_counts, seeded_names
+from partwise.contract.seeds import fixed_shares, read_seeds, seed_counts, seeded_names
 from partwise.core.data import MISSING_REMEDY, CountMatrix
 from partwise.core.stopping import Threshold, small_change
 from partwise.errors import InvalidInputError
@@ -86,6 +86,9 @@ class AllocationNMF(KeepsChains, OnlineVariational, AllocationSamples):
         its entry of the dictionary, as if the part had been seen to hold it before. For ``inference="gibbs"``.
     seed_weight
         Strength of the prior: tokens of the seeds of a part, as a share of the tokens of an average part.
+    fixed_parts
+        Parts that are known, parts x features: they are the first parts of the model, up to their size, and the other
+        parts are free. Features of a table or frame are matched by name. For ``inference="gibbs-partial"``.
     missing
         ``"refuse"`` or, for ``"gibbs"`` and ``"gibbs-partial"``, ``"impute"``: missing cells are drawn with everything
         else.
@@ -126,6 +129,9 @@ class AllocationNMF(KeepsChains, OnlineVariational, AllocationSamples):
         b.
     log_joint_draws_, n_active_draws_, evenness_draws_
         Chains x draws, of samplers: log p(X, labels); active parts; chance that two tokens are of different parts.
+    part_agreement_
+        How far the other chains found each part: the smallest cosine with its match in any of them. See
+        `tentative_parts`.
     n_components_, n_active_components_, active_components_
         Number of parts; number and positions of those that hold a share worth naming.
     n_iter_, trace_, status_
@@ -174,6 +180,7 @@ class AllocationNMF(KeepsChains, OnlineVariational, AllocationSamples):
         "init": [StrOptions({"random", "nndsvd"}), tuple],
         "seeds": [Mapping, str, os.PathLike, None],
         "seed_weight": [POSITIVE],
+        "fixed_parts": ["array-like", None],
         "missing": [StrOptions({"refuse", "impute"})],
         "max_iter": [AT_LEAST_0, AUTO],
         "n_draws": [AT_LEAST_1],
@@ -186,7 +193,6 @@ class AllocationNMF(KeepsChains, OnlineVariational, AllocationSamples):
     _: KW_ONLY
     inference: str = "gibbs"
     init: Any = "random"
-    seeds: Any = None
     seed_weight: float = 0.1
     missing: str = "refuse"
     n_draws: int = 100
@@ -201,6 +207,7 @@ class AllocationNMF(KeepsChains, OnlineVariational, AllocationSamples):
     log_joint_draws_: Floats = field(init=False)
     n_active_draws_: Floats = field(init=False)
     evenness_draws_: Floats = field(init=False)
+    part_agreement_: Floats = field(init=False)
 
     def _model(self, data: CountMatrix) -> AllocationModel:
         rate = self.length_rate
@@ -214,7 +221,17 @@ class AllocationNMF(KeepsChains, OnlineVariational, AllocationSamples):
         if self.inference in _MODES:
             estimated = ()
         lengths = {"length_shape": self.length_shape, "length_rate": rate}
-        return AllocationModel(data.shape[1], int(self.n_components), **given, **lengths, estimated=estimated)
+        fixed = None
+        if self.fixed_parts is not None:
+            if self.inference != "gibbs-partial":
+                raise InvalidInputError(
+                    f"fixed_parts are for inference='gibbs-partial', not for {self.inference!r}: use that."
+                )
+            # One part at least is free: it holds the features that no fixed part has.
+            fixed = fixed_shares(self.fixed_parts, int(self.n_components) - 1, data)
+        return AllocationModel(
+            data.shape[1], int(self.n_components), **given, **lengths, estimated=estimated, fixed=fixed
+        )
 
     def _missing_rule(self, caller: str) -> tuple[bool, str]:
         if caller != "fit":
@@ -256,7 +273,7 @@ class AllocationNMF(KeepsChains, OnlineVariational, AllocationSamples):
         draws, kept, best = state.draws, state.draws.n_kept, state.draws.likeliest
         activations = np.asarray(draws.activations[best]) / kept
         self._store(activations, draws.dictionary[best] / kept, draws.component_tokens[best] / kept)
-        self._store_chains(draws)
+        self._store_chains(draws, draws.dictionary)
         if self.seeds is not None:
             self.component_names_ = seeded_names(seeds, self.n_components_)
         learned = draws.dictionary_concentration[best], draws.activation_concentration[best]

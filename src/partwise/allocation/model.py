@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from scipy.special import gammaln
+from scipy.special import gammaln, xlogy
 
 from partwise.core.data import SparseData
 from partwise.core.keys import Key
@@ -92,6 +92,8 @@ class AllocationModel:
     estimated
         Which of α (then the same for all features) and β are unknown themselves: names of parameters. The values given
         are where their estimation starts. Each has a Gamma(1, 1) prior.
+    fixed
+        Parts that are known, features x parts, columns summing to 1: the first of all parts. None: all are free.
 
     Examples
     --------
@@ -111,6 +113,7 @@ class AllocationModel:
     length_shape: float = 1.0
     length_rate: float = 1.0
     estimated: tuple[str, ...] = ()
+    fixed: Any = None
 
     def __post_init__(self) -> None:
         features, components = (self.n_features, "features"), (self.n_components, "components")
@@ -121,11 +124,20 @@ class AllocationModel:
             if not 0 < value < np.inf:
                 raise InvalidInputError(f"{name} must be positive and finite, got {value}.")
             object.__setattr__(self, name, value)
+        fixed = np.zeros((self.n_features, 0)) if self.fixed is None else np.asarray(self.fixed, dtype=np.float64)
+        object.__setattr__(self, "fixed", fixed)
+
+    @property
+    def n_fixed(self) -> int:
+        """Number of parts that are known."""
+        return int(self.fixed.shape[1])
 
     def fingerprint(self) -> str:
         """All parameters as text, by which a checkpoint knows the model."""
         arrays = [array.tobytes().hex() for array in (self.dictionary_concentration, self.activation_concentration)]
-        return repr((self.n_features, self.n_components, *arrays, self.length_shape, self.length_rate, self.estimated))
+        known = (self.fixed.tobytes().hex(),) if self.n_fixed else ()
+        sizes = self.n_features, self.n_components
+        return repr((*sizes, *arrays, self.length_shape, self.length_rate, self.estimated, *known))
 
     def with_concentrations(self, concentrations: Concentrations) -> AllocationModel:
         """The model with other concentrations."""
@@ -157,7 +169,7 @@ class AllocationModel:
             Number of samples.
         """
         rng = key.for_stage("simulate").generator()
-        dictionary = rng.dirichlet(self.dictionary_concentration, size=self.n_components).T
+        dictionary = self.with_fixed(rng.dirichlet(self.dictionary_concentration, size=self.n_components).T)
         shares = rng.dirichlet(self.activation_concentration, size=n_samples)
         activations = shares * rng.gamma(self.length_shape, 1.0 / self.length_rate, size=(n_samples, 1))
         allocations = rng.poisson(activations[:, None, :] * dictionary[None, :, :])
@@ -170,8 +182,11 @@ class AllocationModel:
 
     def log_constant(self, lengths: Any) -> float:
         """Log C_X, which depends on the data through the samples' totals S_n++ alone."""
-        constant = self.n_components * log_dirichlet_constant(self.dictionary_concentration)
-        return constant + self.sample_prior.log_lengths(lengths)
+        return self._log_dictionary_constant + self.sample_prior.log_lengths(lengths)
+
+    @property
+    def _log_dictionary_constant(self) -> float:
+        return (self.n_components - self.n_fixed) * log_dirichlet_constant(self.dictionary_concentration)
 
     def log_known(self, data: SparseData) -> float:
         """The terms of log p(X) that are known exactly: those of the samples' totals, and Σ log x_nf!."""
@@ -191,9 +206,11 @@ class AllocationModel:
         return _sum_of_log_gammas(self.activation_concentration, by_sample) + self._log_features(feature_counts)
 
     def _log_features(self, feature_counts: Any) -> float:
-        by_feature, alpha = np.asarray(feature_counts), self.dictionary_concentration
+        counts, alpha = np.asarray(feature_counts), self.dictionary_concentration
+        by_feature, known = counts[:, self.n_fixed :], counts[:, : self.n_fixed]
         columns = gammaln(alpha.sum() + by_feature.sum(axis=0, dtype=np.float64))
-        return _sum_of_log_gammas(alpha[:, None], by_feature) - float(columns.sum())
+        free = _sum_of_log_gammas(alpha[:, None], by_feature) - float(columns.sum())
+        return free + float(xlogy(known, self.fixed).sum())
 
     def log_allocation(self, allocations: Any) -> float:
         """Log p(S) of an allocation, samples x features x components (Eq. 7); the entries may be any nonnegative reals.
@@ -225,7 +242,7 @@ class AllocationModel:
         log_factorials
             Σ log x_nf! of the data.
         """
-        constant = self.n_components * log_dirichlet_constant(self.dictionary_concentration)
+        constant = self._log_dictionary_constant
         return constant + log_samples + self._log_features(feature_counts) - log_factorials
 
     def dictionary_posterior(self, feature_counts: Any) -> Floats:
@@ -247,7 +264,12 @@ class AllocationModel:
     def expected_dictionary(self, feature_counts: Any) -> Floats:
         """Conditional means of the dictionary given S."""
         weights = self.dictionary_posterior(feature_counts)
-        return np.asarray(weights / weights.sum(axis=0))
+        return self.with_fixed(np.asarray(weights / weights.sum(axis=0)))
+
+    def with_fixed(self, dictionary: Floats) -> Floats:
+        """The dictionary with its first parts replaced, in place, by those that are known."""
+        dictionary[:, : self.n_fixed] = self.fixed
+        return dictionary
 
     def modal_factors(self, sample_counts: Any, feature_counts: Any) -> tuple[Floats, Floats]:
         """Conditional modes given S (Eq. 11), clipped at 0 where concentrations below 1 leave none."""

@@ -15,6 +15,7 @@ from partwise.contract.heldout import SMOOTHING
 from partwise.contract.model_file import check_array_is
 from partwise.core.data import CountMatrix
 from partwise.core.keys import RandomState, key_from
+from partwise.errors import InvalidInputError
 from partwise.kernels.arrays import Floats
 from partwise.likelihood.auto import STD_ERROR, auto
 from partwise.likelihood.problem import LogLikelihood
@@ -32,6 +33,8 @@ class AllocationSamples(CountModel):
     activation_concentration: Any = "estimate"
     length_shape: float = 1.0
     length_rate: float | None = None
+    seeds: Any = None
+    fixed_parts: Any = None
 
     activations_: Floats = field(init=False)
     component_counts_: Floats = field(init=False)
@@ -123,6 +126,8 @@ class AllocationSamples(CountModel):
         effort
             Arguments of `partwise.allocation.log_marginal_likelihood`.
         """
+        if self.seeds is not None or self.fixed_parts is not None:
+            raise InvalidInputError("log_evidence does not know seeds and fixed_parts: leave them out.")
         found = log_marginal_likelihood(
             X,
             self.n_components,

@@ -201,6 +201,7 @@ class BinaryNMF(KeepsChains, OnlineVariational, BinarySamples):
     n_active_draws_: Floats = field(init=False)
     missing_probability_draws_: Floats = field(init=False)
     total_concentration_draws_: Floats = field(init=False)
+    part_agreement_: Floats = field(init=False)
 
     def _fit(self, data: BinaryMatrix) -> None:
         model = self._binary_model()
@@ -225,7 +226,8 @@ class BinaryNMF(KeepsChains, OnlineVariational, BinarySamples):
         state: BinaryGibbsState = self._run(algorithm, cells, max_iter=most, convergence=self._chain_rule).state
         algorithm.keep_at_least_one(cells, state)
         self._store(data, posterior_of_draws(model, state.draws))
-        self._store_chains(state.draws)
+        draws = state.draws
+        self._store_chains(draws, (draws.rows if model.kind == "dir-beta" else draws.columns)[0])
 
     def _fit_variational(self, model: BinaryModel, data: BinaryMatrix) -> None:
         cells = Cells.of(data, model.kind)

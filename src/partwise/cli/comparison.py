@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 def comparison_lines(found: Comparison) -> list[str]:
     """Each model at its best, the best model first; what each rule recommends; the sentence and notes."""
     rows = {(row.model, row.rank): row for row in found.table()}
-    header = ("model", "parts", "nats", "behind", "stability", "active", "own", "new rows", "likelihood", "seconds")
+    scale = "nats" if found.metric is None else found.scale
+    header = ("model", "parts", scale, "behind", "stability", "active", "own", "new rows", "likelihood", "seconds")
     lines = [header]
     for name in sorted(found.models, key=lambda name: rows[found.standings.best_of(name)].behind):
         best = found.standings.best_of(name)
@@ -43,7 +44,14 @@ def comparison_lines(found: Comparison) -> list[str]:
                 )
             )
     widths = [max(len(line[column]) for line in lines) for column in range(len(header))]
-    title = f"Held-out log-likelihood in nats per {found.unit} (greater is better) of each model at its best:"
+    if found.metric is not None:
+        row = found.table()[-1]
+        score, behind = f"{row.score:.4f} ± {row.std_error:.4f}", f"{row.behind:.4f} ± {row.behind_std_error:.4f}"
+        lines.append((row.model, "-", score, behind, "-", "-", "-", "-", "-", "-"))
+    title = (
+        f"{'Held-out log-likelihood in ' if found.metric is None else 'Lists of held-out features by '}{found.scale}"
+    )
+    title += " (greater is better) of each model at its best:"
     text = [title, ""]
     text += ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines]
     text += [f"left out: {name}: {reason}" for name, reason in found.left_out.items()]
@@ -56,6 +64,7 @@ def comparison_facts(found: Comparison) -> dict[str, Any]:
     """The same and all candidates for JSON."""
     return {
         "unit": found.unit,
+        "scale": found.scale,
         "recommended": found.recommended._asdict(),
         "choice": found.choice._asdict(),
         "sentence": found.sentence,

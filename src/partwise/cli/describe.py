@@ -32,6 +32,7 @@ def model_facts(model: Any) -> dict[str, Any]:
         "objective": None if math.isnan(model.objective) else model.objective,
         "facts": dict(model.facts()),
         "status": {"code": model.status_.code, "message": model.status_.message},
+        "tentative_parts": model.tentative_parts(),
     }
 
 
@@ -47,21 +48,24 @@ def part_lines(model: Any, *, n: int = _FEATURES_SHOWN) -> list[str]:
     names = model.part_labels()
     # Of a model that switches parts off, the others have largest features too, which mean nothing.
     active = [int(k) for k in model.active_components_] or list(range(len(ranked)))
-    width = max(len(names[k]) for k in active)
+    tentative = set(model.tentative_parts())
+    # Where all are tentative, the status says so, and marks would tell nothing.
+    marked = {k: f"{names[k]} (tentative)" for k in tentative} if len(tentative) < len(active) else {}
+    width = max(len(marked.get(k, names[k])) for k in active)
     lines = [
-        f"{names[k]:<{width}}  {', '.join(feature for feature, _ in ranked[k]) or '(empty)'}"
+        f"{marked.get(k, names[k]):<{width}}  {', '.join(feature for feature, _ in ranked[k]) or '(empty)'}"
         for k in active[:_PARTS_SHOWN]
     ]
     if len(active) > _PARTS_SHOWN:
         lines.append(f"… and {len(active) - _PARTS_SHOWN} more")
     if len(active) < len(ranked):
-        lines.append(f"… and {len(ranked) - len(active)} that hold next to nothing")
+        lines.append(f"… and {len(ranked) - len(active)} nearly empty ones")
     return lines
 
 
 def fit_line(facts: dict[str, Any]) -> str:
     """Numbers of a fit in one line."""
-    numbers = [f"{facts['n_active_components']} of {facts['n_components']} components active"]
+    numbers = [f"{facts['n_active_components']} of {facts['n_components']} parts active"]
     if facts["objective"] is not None:
         numbers.append(f"objective {facts['objective']:.8g}")
     numbers += [f"{name} {value:.2g}" for name, value in facts["facts"].items()]

@@ -30,6 +30,21 @@ def main() -> None:
             raise
         sys.stderr.write("partwise: interrupted.\n")
         sys.exit(1)
+    finally:
+        _finish_in_peace()
+
+
+def _finish_in_peace() -> None:
+    """Let Python remove temporary files at exit without a signal from outside; a second Ctrl-C still ends it at once.
+
+    Otherwise a late SIGTERM would raise KeyboardInterrupt in code that nobody guards any more.
+    """
+    # CPython notes an interrupt inside exec("...") (imports build dataclasses so) even if it was caught, and
+    # `python -m partwise` then dies of SIGINT in place of its exit code. Another exec clears that note.
+    exec("")
+    for name, action in {"SIGTERM": signal.SIG_IGN, "SIGHUP": signal.SIG_IGN, "SIGINT": signal.SIG_DFL}.items():
+        with contextlib.suppress(AttributeError, ValueError, OSError):
+            signal.signal(getattr(signal, name), action)
 
 
 if __name__ == "__main__":

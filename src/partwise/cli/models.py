@@ -181,7 +181,7 @@ def refitted(estimator: Any, parts: GivenParts, table: Table | MappedCounts, pat
     if nameless and parts.components.shape[1] != n_features:
         raise InvalidInputError(
             f"{path} has parts of {parts.components.shape[1]} features, but the data have {n_features}; give parts "
-            "of the same features (a row a feature), or --transpose the data."
+            "of the same features (one row per feature), or --transpose the data."
         )
     names = table.column_labels if parts.feature_names is None else _original_names(parts.feature_names)
     parameters = {name: value for name, value in estimator.get_params(deep=False).items() if name != "n_components"}

@@ -60,8 +60,9 @@ class BatchModel(SamplesOfBatches):
         self._fitting = _Fitting(batch, X)
         try:
             super().fit(X, layer=layer)
-            if batch is None:
-                self._say_what_follows_batches()
+            labels = known_batches(X, self.n_samples_seen_) if batch is None else None
+            if labels is not None:
+                self._say_what_follows(labels)
         finally:
             del self._fitting
         return self
@@ -134,10 +135,8 @@ class BatchModel(SamplesOfBatches):
         shares = np.divide(expected, totals, out=np.zeros_like(expected), where=totals > 0)
         return parts_of_batches(shares, self.part_labels(), labels[rows])
 
-    def _say_what_follows_batches(self) -> None:
-        labels = known_batches(self._fitting.X, self.n_samples_seen_)
-        if labels is not None:
-            found = self._parts_of(self._fitting.data, labels)
-            if found:
-                told = f"{'; '.join(map(str, found))}: fit with batch= if that is not what you look for."
-                self.status_ = replace(self.status_, message=f"{self.status_.message} But {told}")
+    def _say_what_follows(self, labels: Labels) -> None:
+        found = self._parts_of(self._fitting.data, labels)
+        if found:
+            told = f"{'; '.join(map(str, found))}: fit with batch= if that is not what you look for."
+            self.status_ = replace(self.status_, message=f"{self.status_.message} But {told}")

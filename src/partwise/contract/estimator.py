@@ -29,7 +29,7 @@ from partwise.contract.parts import HandledParts
 from partwise.contract.scikit_learn import ScikitLearnModel
 from partwise.core.blas import one_blas_thread
 from partwise.core.checkpoint import Checkpoint
-from partwise.core.coerce import as_table
+from partwise.core.coerce import as_table, is_anndata, is_chunked
 from partwise.core.data import MISSING_REMEDY, BinaryMatrix, CountMatrix, SparseData
 from partwise.core.keys import Key, key_from
 from partwise.core.progress import compiling_notice
@@ -153,7 +153,7 @@ class FactorizationEstimator(PartialFit, FromGivenParts, ListsFeatures, HandledP
         """Run an algorithm as the parameters ask, drop what an earlier fit left, and store what every fit leaves."""
         checkpoint = self.checkpoint
         if self.resume and checkpoint is None:
-            raise InvalidInputError("resume=True needs a file to go on from: give checkpoint.")
+            raise InvalidInputError("resume=True needs a checkpoint to continue from: pass checkpoint=.")
         if checkpoint is not None and not isinstance(checkpoint, Checkpoint):
             checkpoint = Checkpoint(checkpoint)
         stored = checkpoint.path if self.resume and checkpoint is not None and Path(checkpoint.path).exists() else None
@@ -230,7 +230,7 @@ class FactorizationEstimator(PartialFit, FromGivenParts, ListsFeatures, HandledP
         else:
             integers = self._needs_integers if integers is None else integers
             data = CountMatrix.build(
-                spread(X, self._engine, caller=name, integers=integers),
+                spread(X, self._engine, caller=name, integers=integers) if is_chunked(X) or is_anndata(X) else X,
                 integers=integers,
                 caller=name,
                 allow_missing=takes_missing,

@@ -103,8 +103,8 @@ def aligned(model: Any, data: Data, *, takes_missing: bool) -> Data:
     if absent.size and not takes_missing:
         raise InvalidInputError(
             f"X lacks {absent.size} of the {known.size} features of this {type(model).__name__}, such as"
-            f" {known[absent[0]]!r}, and it takes no missing cells of new samples: add these features (zeros only where"
-            " nothing was counted), or refit its parts with PoissonNMF.from_components."
+            f" {known[absent[0]]!r}, and this model does not handle missing cells of new samples. Add these features (0"
+            " where nothing was counted), or refit its parts with PoissonNMF.from_components."
         )
     if absent.size or n_unknown:
         lacking = f"; the other {absent.size} count as missing" if absent.size else ""
@@ -173,7 +173,7 @@ def _with_columns(indptr: Any, indices: Any, columns: Any) -> tuple[Any, Any]:
 
 
 def _refuse_repeated(name: str, count: int) -> None:
-    raise InvalidInputError(f"{count} columns of X are called {name!r}: give each feature a name of its own.")
+    raise InvalidInputError(f"{count} columns of X are called {name!r}: give each feature a different name.")
 
 
 def _refuse_few(model: Any, data: SparseData, n_matched: int) -> None:
@@ -182,7 +182,7 @@ def _refuse_few(model: Any, data: SparseData, n_matched: int) -> None:
     if rows is not None and np.isin(rows, known.astype(np.str_)).sum() >= _SMALLEST_SHARE * known.size:
         remedy = "the rows of X have such names, so swap rows and columns (--transpose)"
     raise InvalidInputError(
-        f"X has {n_matched} of the {known.size} features of this {type(model).__name__}, too few to go on: the model"
+        f"X has {n_matched} of the {known.size} features of this {type(model).__name__}, too few to continue: the model"
         f" has names such as {known[0]!r}, and X such as {str(labels[0]) if labels is not None else ''!r}; {remedy}."
     )
 

@@ -21,9 +21,6 @@ Floats = NDArray[np.float64]
 class FromGivenParts(Offers):
     """Builds a model from given parts."""
 
-    n_iter_: int
-    n_samples_seen_: int
-    status_: Status
     presence_prior_: Floats
     _store_components: Callable[[Floats, Floats], None]
 

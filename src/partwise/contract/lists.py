@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from numbers import Integral
 from typing import Any
@@ -17,6 +16,7 @@ from partwise.contract.offers import Offers
 from partwise.core.blas import one_blas_thread
 from partwise.core.data import CountMatrix, SparseData
 from partwise.engines.base import Engine
+from partwise.engines.local import LocalEngine
 from partwise.errors import InvalidInputError
 from partwise.kernels.largest import largest_of_rows
 
@@ -63,7 +63,7 @@ class FeatureLists:
 
 
 def best_features(
-    score: Callable[[slice], Floats], data: SparseData, n: int, exclude_seen: bool, engine: Engine
+    score: Callable[[slice], Floats], data: Any, n: int, exclude_seen: bool, engine: Engine
 ) -> tuple[Positions, Floats]:
     """The features of the highest scores for each row, in blocks of rows by threads.
 
@@ -72,7 +72,7 @@ def best_features(
     score
         Scores of a range of rows, rows x features, newly made.
     data
-        Checked data, whose nonzeros are what a row has.
+        Checked data or a CSR matrix, whose nonzeros are what a row has.
     n
         Length of the lists.
     exclude_seen
@@ -104,23 +104,55 @@ def best_features(
     return positions, values
 
 
-def popular_features(data: SparseData, n: int, engine: Engine, *, exclude_seen: bool = True) -> Positions:
+def popular_features(X: Any, n: int = 10, *, exclude_seen: bool = True) -> Positions:
     """The features with the largest totals, the same for all rows but for what they have: the baseline of all lists.
+
+    Parameters
+    ----------
+    X
+        Counts or bits, samples x features.
+    n
+        Length of the lists.
+    exclude_seen
+        Leave out features that a sample has already.
+
+    Returns
+    -------
+    ndarray
+        Rows x places: positions of features; -1 where a row has no features left.
 
     Examples
     --------
-    >>> from partwise import CountMatrix
     >>> from partwise.contract import popular_features
-    >>> from partwise.engines.local import LocalEngine
-    >>> data = CountMatrix.build([[3, 0, 0], [0, 1, 0], [4, 0, 2]])
-    >>> popular_features(data, 2, LocalEngine()).tolist()  # -1: there is no other
+    >>> popular_features([[3, 0, 0], [0, 1, 0], [4, 0, 2]], 2).tolist()  # -1: there is no other
     [[2, 1], [0, 2], [1, -1]]
     """
+    data = CountMatrix.build(X, caller="popular_features")
 
     def score(block: slice) -> Floats:
         return np.tile(data.column_sums, (block.stop - block.start, 1))
 
-    return best_features(score, data, n, exclude_seen, engine)[0]
+    return best_features(score, data, n, exclude_seen, LocalEngine())[0]
+
+
+def list_scores(model: Offers, activations: Floats) -> Callable[[slice], Floats]:
+    """Expected values of a range of rows; of rows without activations, the shares of features in the training data.
+
+    Parameters
+    ----------
+    model
+        A fitted model.
+    activations
+        Samples x components.
+    """
+    unknown = ~np.any(activations, axis=1)
+
+    def score(block: slice) -> Floats:
+        expected = np.asarray(model.expected(activations[block]), dtype=np.float64)
+        expected[unknown[block]] = model.feature_frequencies()
+        return expected
+
+    return score
 
 
 def cosines(profiles: Floats, chosen: Positions) -> Floats:
@@ -139,10 +171,7 @@ def row_names(data: SparseData) -> list[str]:
 class ListsFeatures(Offers):
     """Lists that every fitted model gives."""
 
-    checked_data: Callable[..., Any]
     _refit: Callable[[Any], Floats]
-    _engine: Callable[[], Engine]
-    _compiling: Callable[[], AbstractContextManager[None]]
 
     def recommend(self, X: Any, n: int = 10, *, exclude_seen: bool = True) -> FeatureLists:
         """List the most likely features of each sample: those of the highest expected values.
@@ -174,14 +203,7 @@ class ListsFeatures(Offers):
         data = self.checked_data(X, caller="recommend")
         with self._compiling():
             activations = self._refit(data)
-        unknown = ~np.any(activations, axis=1)
-
-        def score(block: slice) -> Floats:
-            expected = np.asarray(self.expected(activations[block]), dtype=np.float64)
-            expected[unknown[block]] = self.feature_frequencies()
-            return expected
-
-        found = best_features(score, data, n, exclude_seen, self._engine())
+        found = best_features(list_scores(self, activations), data, n, exclude_seen, self._engine())
         return FeatureLists(*found, row_names(data), self.feature_labels())
 
     def similar_features(self, features: Any, n: int = 10) -> FeatureLists:

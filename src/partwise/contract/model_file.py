@@ -191,7 +191,7 @@ def check_common(model: Any) -> None:
     shape = (model.n_components_, model.n_features_in_)
     counters = (model.n_iter_, model.n_active_components_, model.n_samples_seen_, getattr(model, "n_batches_", 0))
     if not all(type(number) is int and number >= 0 for number in (*shape, *counters)):
-        raise ValueError(f"its numbers of components, features, iterations and samples are {(*shape, *counters)}")
+        raise ValueError(f"its counts of parts, features, iterations and samples are {(*shape, *counters)}")
     check_array_is(model.components_, "components_", shape, signed=model.declares.signed)
     check_array_is(model.part_weights_, "part_weights_", shape[:1])
     active = model.active_components_

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -13,7 +14,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from partwise.contract.declaration import Declaration
 from partwise.core.keys import RandomState
-from partwise.core.result import Trace
+from partwise.core.result import Status, Trace
+from partwise.engines.base import Engine
 from partwise.errors import InvalidInputError
 from partwise.io.optional import require
 from partwise.sampling.agreement import Diagnostic, diagnose
@@ -37,7 +39,15 @@ class Offers(ABC):
     part_weights_: Floats
     component_names_: NDArray[Any]
     feature_names_in_: NDArray[Any]
+    n_iter_: int
+    n_samples_seen_: int
     trace_: Trace
+    status_: Status
+    # Of the shell, for the classes beside it.
+    _engine: Callable[[], Engine]
+    _compiling: Callable[[], AbstractContextManager[None]]
+    _data: Callable[..., Any]
+    checked_data: Callable[..., Any]
 
     # Expected values
 
@@ -216,6 +226,10 @@ class Offers(ABC):
     def chains(self) -> dict[str, Floats]:
         """Chains x draws of each quantity that does not depend on how parts are numbered; empty without a sampler."""
         return {}
+
+    def tentative_parts(self) -> list[int]:
+        """Active parts that the chains of a sampler do not share; empty where all do, or without chains."""
+        return []
 
     def _checked_chains(self) -> dict[str, Floats]:
         check_is_fitted(self, "components_")

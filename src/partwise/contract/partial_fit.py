@@ -3,31 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any, Self
-
-from sklearn.utils.metaestimators import available_if
+from types import MethodType
+from typing import Any, Self, cast
 
 from partwise.contract.offers import Offers
-from partwise.contract.parameters import checks_parameters
+from partwise.contract.parameters import Method, checks_parameters
 from partwise.core.result import Status, Trace
 from partwise.errors import InvalidInputError
 
 
-def _offers_batches(estimator: Any) -> bool:
-    return bool(estimator._takes_batches())
+class _Offered:
+    """A method that models have only if they take batches; the others say why they do not."""
+
+    def __init__(self, method: Callable[..., Any]) -> None:
+        self._method = method
+        self.__doc__ = method.__doc__
+
+    def __get__(self, model: Any, owner: type) -> Any:
+        if model is None:
+            return self._method
+        if not model._takes_batches():
+            raise AttributeError(f"{owner.__name__} has no attribute {self._method.__name__!r}.")
+        return MethodType(self._method, model)
+
+
+def _offered(method: Method) -> Method:
+    return cast(Method, _Offered(method))
 
 
 class PartialFit(Offers):
     """Bookkeeping of models that take in samples batch by batch."""
 
     n_components: int
-    n_iter_: int
     n_batches_: int
-    n_samples_seen_: int
-    status_: Status
-    _data: Callable[..., Any]
-    _compiling: Callable[[], AbstractContextManager[None]]
 
     def _takes_batches(self) -> bool:
         """Whether `partial_fit` is offered; may raise AttributeError with a sentence that says what to change."""
@@ -41,7 +49,7 @@ class PartialFit(Offers):
         """Whether `partial_fit` continues from what is fitted, rather than starting anew."""
         return hasattr(self, "components_")
 
-    @available_if(_offers_batches)  # type: ignore[untyped-decorator]  # of scikit-learn, which has no types
+    @_offered
     @checks_parameters
     def partial_fit(self, X: Any, y: Any = None) -> Self:
         """Take in a batch of samples; call it with batch after batch.
@@ -70,17 +78,9 @@ class PartialFit(Offers):
         self.n_samples_seen_ = n_seen + data.shape[0]
         self.trace_ = Trace()
         self.status_ = Status(
-            "stopped", f"Took in {self.n_samples_seen_} samples, the last by partial_fit; pass more to go on."
+            "stopped", f"Took in {self.n_samples_seen_} samples, the last by partial_fit; pass more to continue."
         )
         return self
-
-    if not TYPE_CHECKING:  # a type checker would take any attribute for granted
-
-        def __getattr__(self, name: str) -> Any:
-            """Say why there is no `partial_fit`, where the model knows."""
-            if name == "partial_fit":
-                self._takes_batches()
-            raise AttributeError(f"{type(self).__name__} has no attribute {name!r}.")
 
 
 class OnlineVariational:

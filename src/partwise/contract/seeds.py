@@ -1,4 +1,4 @@
-"""Seeds: features that a part is known to hold, as tokens that were seen before the data."""
+"""What is known about parts beforehand: seeds, as tokens that were seen before the data, and parts that are fixed."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
+from partwise.contract.features import positions_of
+from partwise.core.coerce import as_table
 from partwise.core.data import SparseData
 from partwise.errors import InvalidInputError
 from partwise.io.source import bad_file, bytes_allowed, check_regular, text_lines
@@ -76,6 +78,39 @@ def seed_counts(seeds: Seeds, weight: float, n_components: int, data: SparseData
         each = weight * data.total / n_components / len(features)
         counts[:, k] *= max(1.0, np.rint(each))
     return counts
+
+
+def fixed_shares(fixed_parts: Any, most: int, data: SparseData) -> Floats:
+    """Shares of the features in parts that are fixed, features x parts.
+
+    Parameters
+    ----------
+    fixed_parts
+        Parts x features: an array, or a table or frame, whose features are matched by name where the data have names.
+    most
+        Number of parts that may be fixed.
+    data
+        The training data.
+    """
+    given, names = fixed_parts, None
+    if not isinstance(given, np.ndarray | list | tuple):
+        table = as_table(given)
+        given, names = table.matrix, table.column_labels
+    given = np.asarray(given.toarray() if hasattr(given, "toarray") else given, dtype=np.float64)
+    n_features = data.shape[1]
+    if names is not None and data.column_labels is not None and given.ndim == 2:
+        places = positions_of(np.asarray(names), data.column_labels)
+        if np.all(places < 0):
+            raise InvalidInputError("no feature of fixed_parts has the name of a feature of the data: compare names.")
+        given = np.where(places >= 0, given[:, places], 0.0)
+    if given.ndim != 2 or given.shape[1] != n_features or len(given) > most:
+        raise InvalidInputError(
+            f"fixed_parts has shape {given.shape}: give at most {most} parts x {n_features} features."
+        )
+    totals = given.sum(axis=1)
+    if not np.all(np.isfinite(given)) or np.any(given < 0) or np.any(totals <= 0):
+        raise InvalidInputError("fixed_parts must be nonnegative, with something in every part: correct it.")
+    return np.ascontiguousarray((given / totals[:, None]).T)
 
 
 def seeded_order(seeds: Floats, dictionary: Floats) -> NDArray[np.intp]:

@@ -101,7 +101,9 @@ class Identity:
             what, remedy = "of another random_state", "give the same"
         else:
             return
-        raise InvalidInputError(f"cannot resume: the checkpoint {os.fspath(path)} is {what}; {remedy}, or start anew.")
+        raise InvalidInputError(
+            f"cannot resume: the checkpoint {os.fspath(path)} is {what}; {remedy}, or start from the beginning."
+        )
 
 
 @dataclass(frozen=True)
@@ -175,7 +177,7 @@ class CheckpointWriter(Generic[State]):
             save_arrays(self._checkpoint.path, content, metadata)
         except OSError as error:
             message = (
-                f"the checkpoint {os.fspath(self._checkpoint.path)} could not be written ({error}); the fit goes on."
+                f"the checkpoint {os.fspath(self._checkpoint.path)} could not be written ({error}); the fit continues."
             )
             warnings.warn(message, CheckpointWarning, stacklevel=2)
         else:
@@ -209,7 +211,7 @@ def read_checkpoint(path: str | os.PathLike[str]) -> Stored:
     try:
         arrays, metadata = load_arrays(path)
     except FileNotFoundError as error:
-        raise InvalidInputError(f"cannot resume: there is no checkpoint {path}; start anew.") from error
+        raise InvalidInputError(f"cannot resume: there is no checkpoint {path}; start without resume.") from error
     if metadata.get("kind") != _KIND:
         raise FileFormatError(f"{path} is not a checkpoint of partwise; give a file written by a fit with checkpoints.")
     if metadata.get("version") != _VERSION:
@@ -243,4 +245,6 @@ def _summary(data: Any) -> str:
 
 
 def _damaged(path: Path, reason: str) -> FileFormatError:
-    return FileFormatError(f"{path} is a damaged checkpoint ({reason}); resume from another one, or start anew.")
+    return FileFormatError(
+        f"{path} is a damaged checkpoint ({reason}); resume from another one, or start from the beginning."
+    )

@@ -252,7 +252,7 @@ def _check_positions(matrix: Any) -> None:
     n_rows, n_columns = shape[::-1] if matrix.format == "csc" else shape
     indptr, indices = np.asarray(matrix.indptr), np.asarray(matrix.indices)
     if indptr.shape != (n_rows + 1,) or indptr[0] != 0 or np.any(indptr[1:] < indptr[:-1]):
-        raise ValueError("its index pointers do not rise from 0, one step a row")
+        raise ValueError("its index pointers do not rise from 0 in one step per row")
     if indices.ndim != 1 or indptr[-1] > min(len(indices), len(matrix.data)):
         raise ValueError("its index pointers go beyond its entries")
     stored = indices[: indptr[-1]]

@@ -101,15 +101,18 @@ class SparseData:
         """The same data by columns: features take the place of samples, so one kernel serves both sides."""
         n_rows, n_columns = self.shape
         csc = self.to_scipy().tocsc()
-        missing = self.missing_matrix().tocsc()
+        hidden: Any = np.zeros(n_columns + 1, np.int64), self.missing_indices
+        if self.n_missing:
+            missing = self.missing_matrix().tocsc()
+            hidden = missing.indptr.astype(np.int64), missing.indices.astype(np.int32, copy=False)
         return replace(
             self,
             shape=(n_columns, n_rows),
             indptr=csc.indptr.astype(np.int64),
             indices=csc.indices.astype(np.int32, copy=False),
             values=csc.data,
-            missing_indptr=missing.indptr.astype(np.int64),
-            missing_indices=missing.indices.astype(np.int32, copy=False),
+            missing_indptr=hidden[0],
+            missing_indices=hidden[1],
             row_labels=self.column_labels,
             column_labels=self.row_labels,
             weights=None if self.weights is None else self.weights.transposed,
@@ -228,7 +231,7 @@ class SparseData:
             refuse_all_zero(table, missing is not None, caller)
         empty = np.zeros(csr.shape[0] + 1, dtype=np.int64)
         return cls(
-            shape=table.shape,
+            shape=csr.shape,
             indptr=csr.indptr.astype(np.int64),
             indices=csr.indices.astype(np.int32),
             values=_smallest(csr.data),

@@ -204,16 +204,19 @@ def _status(
     checkpoint: Checkpoint | None,
 ) -> Status:
     after = f"after {len(trace)} iteration{'' if len(trace) == 1 else 's'}"
-    onward = "go on with a warm start" if checkpoint is None else f"resume from {os.fspath(checkpoint.path)}"
+    onward = "continue with a warm start" if checkpoint is None else f"resume from {os.fspath(checkpoint.path)}"
     if interrupted:
-        return Status("interrupted", f"Interrupted {after}: the fit so far is usable; to finish it, {onward}.")
+        return Status("interrupted", f"Interrupted {after}. You can use the fit so far; to finish it, {onward}.")
     if reason is not None:
         return Status("converged", f"Converged {after}: {reason}; there is nothing more to do.")
     if stopped is not None:
         return Status(
-            "stopped", f"Stopped {after} because {stopped}: the fit so far is usable; to finish it, {onward}."
+            "stopped", f"Stopped {after} because {stopped}. You can use the fit so far; to finish it, {onward}."
         )
     if convergence is None:
-        return Status("max_iter", f"Ended {after}, as many as were asked for: trace_ tells if they suffice.")
+        return Status(
+            "max_iter",
+            f"Ran the {len(trace)} iterations that you asked for: see trace_ to judge whether they are enough.",
+        )
     advice = convergence.advice(trace, max_iter, onward)
-    return Status("max_iter", f"Ended {after} without convergence: {advice}.")
+    return Status("max_iter", f"Did not converge {after}: {advice}.")

@@ -318,4 +318,4 @@ class EmpiricalBayesPoissonNMF(BatchModel):
         if not all(isinstance(number, float) and np.isfinite(number) for number in (self.elbo_, self.size_unit_)):
             raise ValueError("its elbo_ or its size_unit_ is not a number")
         if len(self.activation_priors_) != shape[0] or len(self.dictionary_priors_) != shape[0]:
-            raise ValueError("it has not one prior for each component")
+            raise ValueError("it does not have one prior for each part")

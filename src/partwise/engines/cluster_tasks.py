@@ -70,7 +70,7 @@ class ClusterTasks(ABC):
         except (CancelledError, CommClosedError) as error:
             self.close()
             raise EngineError(
-                "the Dask cluster has lost this fit, because its scheduler was closed or restarted: start it anew,"
+                "the Dask cluster has lost this fit, because its scheduler was closed or restarted: start it again,"
                 " and resume from the last checkpoint."
             ) from error
         except EngineError:

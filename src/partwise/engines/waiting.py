@@ -68,7 +68,7 @@ def n_threads(client: Any) -> int:
         return sum(client.nthreads().values())
     except (OSError, RuntimeError) as error:
         raise EngineError(
-            f"the Dask scheduler does not answer ({error}): start it anew, and resume from the last checkpoint."
+            f"the Dask scheduler does not answer ({error}): start it again, and resume from the last checkpoint."
         ) from error
 
 

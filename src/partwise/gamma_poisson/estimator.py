@@ -13,7 +13,7 @@ from sklearn.utils._param_validation import StrOptions
 from partwise.contract.batches import BatchModel
 from partwise.contract.declaration import Candidate, Declaration
 from partwise.contract.parameters import AT_LEAST_0, AT_LEAST_1, COMMON_CONSTRAINTS, POSITIVE
-from partwise.contract.seeds import read_seeds, seed_counts, seeded_names
+from partwise.contract.seeds import fixed_shares, read_seeds, seed_counts, seeded_names
 from partwise.core.data import CountMatrix, SparseData
 from partwise.core.stopping import Rule, SmallChange, Threshold
 from partwise.core.validation import positive_each
@@ -80,7 +80,7 @@ class GammaPoissonNMF(BatchModel, GammaActivations):
         Strength of the prior: tokens of the seeds of a part, as a share of the tokens of an average part.
     fixed_parts
         Parts that are known, parts x features: they are the first parts of the model, up to their size, and the other
-        parts are free. For ``inference="vem"``, and without seeds.
+        parts are free. Features of a table or frame are matched by name. For ``inference="vem"``, and without seeds.
     n_starts
         Starts that ``"thorough"`` tries.
     batch_size
@@ -229,21 +229,6 @@ class GammaPoissonNMF(BatchModel, GammaActivations):
             raise InvalidInputError(f"inference={self.inference!r}{how} does not take batch: use inference='vem'.")
         return algorithm
 
-    def _fixed(self, n_features: int) -> Floats:
-        """Shares of the features in the parts that are fixed, features x parts."""
-        if self.inference != "vem" or self.seeds is not None:
-            raise InvalidInputError("fixed_parts are for inference='vem' without seeds: change these.")
-        given = np.asarray(self.fixed_parts, dtype=np.float64)
-        most = int(self.n_components)
-        if given.ndim != 2 or given.shape[1] != n_features or len(given) > most:
-            raise InvalidInputError(
-                f"fixed_parts has shape {given.shape}: give at most {most} parts (n_components) x {n_features}."
-            )
-        totals = given.sum(axis=1)
-        if not np.all(np.isfinite(given)) or np.any(given < 0) or np.any(totals <= 0):
-            raise InvalidInputError("fixed_parts must be nonnegative, with something in every part: correct it.")
-        return np.ascontiguousarray((given / totals[:, None]).T)
-
     def _settings(self, data: SparseData) -> dict[str, Any]:
         """What all algorithms are told."""
         shape, rate = self._prior()
@@ -259,7 +244,9 @@ class GammaPoissonNMF(BatchModel, GammaActivations):
     def _algorithm(self, data: SparseData, tol: float) -> GammaPoissonAlgorithm:
         settings = self._settings(data)
         if self.fixed_parts is not None:
-            settings["fixed"] = self._fixed(data.shape[1])
+            if self.inference != "vem" or self.seeds is not None:
+                raise InvalidInputError("fixed_parts are for inference='vem' without seeds: change these.")
+            settings["fixed"] = fixed_shares(self.fixed_parts, int(self.n_components), data)
         if self.seeds is not None:
             if self.inference != "vem":
                 raise InvalidInputError(f"seeds are for inference='vem', not for {self.inference!r}: use that.")

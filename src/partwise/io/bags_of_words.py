@@ -31,7 +31,7 @@ def parse_integers(path: Path, chunk: bytes, lines_before: int, columns: int) ->
     if values is None or len(values) != columns * n_lines:
         filled_lines = check_lines(path, chunk, lines_before, columns)
         if values is None or len(values) != columns * filled_lines:
-            raise bad_file(path, f"the lines after line {lines_before} hold something that is no integer")
+            raise bad_file(path, f"the lines after line {lines_before} hold something that is not an integer")
     return values.reshape(-1, columns)
 
 

@@ -147,7 +147,7 @@ class _Watched:
             raise bad_file(
                 self.path,
                 f"it holds {self.words} numbers where {self.header.entries} entries of {each} are declared",
-                "write one entry a line, with nothing after it",
+                "write one entry per line, with nothing after it",
             )
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import zipfile
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import Any, BinaryIO, NamedTuple, cast
 
 import numpy as np
 import scipy.sparse as sp
@@ -190,12 +191,52 @@ def _label_member(members: _Members, key: str, path: Path) -> Array:
     return labels
 
 
-def packed_texts(name: str, texts: Any) -> dict[str, Array]:
+class Pieces(NamedTuple):
+    """An array with one axis that is written piece by piece, because it need not fit in memory."""
+
+    dtype: Any
+    size: int
+    pieces: Iterable[Array]
+
+
+def write_npz(path: Path, arrays: Mapping[str, Array | Pieces]) -> None:
+    """Write a compressed archive as ``numpy.savez_compressed`` does.
+
+    Parameters
+    ----------
+    path
+        The file to write.
+    arrays
+        Arrays by name, whole or in pieces.
+    """
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, array in arrays.items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                if isinstance(array, Pieces):
+                    descr = np.lib.format.dtype_to_descr(np.dtype(array.dtype))
+                    header = {"descr": descr, "fortran_order": False, "shape": (array.size,)}
+                    np.lib.format.write_array_header_1_0(member, header)
+                    for piece in array.pieces:
+                        member.write(piece.astype(array.dtype, copy=False).tobytes())
+                else:
+                    np.lib.format.write_array(member, np.asanyarray(array), allow_pickle=False)
+
+
+def encoded_text(text: Any) -> bytes:
+    """UTF-8 as texts are stored: a lone surrogate, which no UTF-8 file has but a Python string may, stays as it is."""
+    return str(text).encode("utf-8", "surrogatepass")
+
+
+def packed_texts(name: str, texts: Any) -> dict[str, Any]:
     """Arrays that hold texts of any length without pickling them."""
-    # A lone surrogate, which no UTF-8 file has but a Python string may, is kept as it is.
-    encoded = [str(text).encode("utf-8", "surrogatepass") for text in texts]
+    encoded = [encoded_text(text) for text in texts]
     ends = np.cumsum([len(text) for text in encoded], dtype=np.int64)
-    return {name: np.frombuffer(b"".join(encoded), dtype=np.uint8), f"{name}{_ENDS}": ends}
+    return text_members(name, np.frombuffer(b"".join(encoded), dtype=np.uint8), ends)
+
+
+def text_members(name: str, content: Array | Pieces, ends: Array) -> dict[str, Any]:
+    """Members of an archive that hold texts: their bytes, and where each text ends."""
+    return {f"{METADATA}{name}": content, f"{METADATA}{name}{_ENDS}": ends}
 
 
 def _texts(members: _Members, key: str, path: Path) -> Array:

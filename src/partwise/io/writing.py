@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from partwise.errors import InvalidInputError
 from partwise.io.annotated import write_h5ad
 from partwise.io.atomic import atomic_path, write_atomically
-from partwise.io.npz import METADATA, packed_texts
+from partwise.io.npz import packed_texts, write_npz
 from partwise.io.reading import find_format
 from partwise.io.source import bytes_allowed, format_bytes
 from partwise.io.sparse import Array
@@ -101,8 +101,8 @@ def _npz(path: Path, matrix: Any, table: Table, neutralise: bool) -> None:
         if labels is not None:
             arrays[key] = np.asarray(labels, dtype=np.str_)
     for name, values in table.metadata.items():
-        arrays |= packed_texts(f"{METADATA}{name}", values)
-    write_atomically(path, lambda aside: np.savez_compressed(aside, allow_pickle=False, **arrays))
+        arrays |= packed_texts(name, values)
+    write_atomically(path, lambda aside: write_npz(aside, arrays))
 
 
 def _npy(path: Path, matrix: Any, table: Table, neutralise: bool) -> list[Path]:

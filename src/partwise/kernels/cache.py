@@ -95,7 +95,7 @@ class KernelCache(caching._Cache):
             if folder.parent == _temporary():
                 _warn(f"Compiled kernels are kept in {folder}, because {_refused[folders[0]]}. {_ADVICE}")
             return
-        _warn(f"Kernels are compiled anew in every process, because {_refused[folders[0]]}. {_ADVICE}")
+        _warn(f"Kernels are compiled again in every process, because {_refused[folders[0]]}. {_ADVICE}")
 
     def _file_name(self, signature: Any, codegen: Any) -> str:
         types_and_machine = hashlib.sha256(repr((str(signature), codegen.magic_tuple())).encode()).hexdigest()

@@ -83,7 +83,7 @@ class Completion:
         """Mean log probability of a held-out token."""
         largest = float(self.tokens.max(initial=0.0))
         if largest == 0:
-            raise InvalidInputError("X has too few tokens to hide some and score them: pass more samples.")
+            raise InvalidInputError("X has too few tokens to hold some out and score them: pass more samples.")
         # Weights between 0 and 1: the tokens' own sum may be infinite where X is extreme.
         return float(np.average(self.means, weights=self.tokens / largest))
 

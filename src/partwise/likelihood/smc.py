@@ -81,7 +81,7 @@ def smc(
     """
     if n_islands < 2 or n_draws < 2 * n_islands:
         raise InvalidInputError(
-            f"n_draws = {n_draws} in n_islands = {n_islands} leaves less than two particles an island or one island:"
+            f"n_draws = {n_draws} in n_islands = {n_islands} leaves fewer than two particles per island, or one island:"
             " raise n_draws, as the standard error comes from the spread of at least two islands."
         )
     if lookahead is not None and not 0.0 <= lookahead <= 1.0:

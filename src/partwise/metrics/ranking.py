@@ -60,6 +60,37 @@ def ranking_scores(lists: Any, held_out: Any) -> RankingScores:
     >>> scores.precision.mean, scores.recall.mean, round(scores.ndcg.mean, 3)
     (0.75, 1.0, 0.815)
     """
+    found = ranking_rows(lists, held_out)
+    if not found.rows.size:
+        raise InvalidInputError("held_out has no entry greater than 0, so there is nothing to score lists by.")
+    scores = (_score(found.ndcg), _score(found.precision), _score(found.recall))
+    return RankingScores(*scores, n_rows=int(found.rows.size))
+
+
+class RankingRows(NamedTuple):
+    """Scores of single lists: positions of the rows that have something held out, and their scores."""
+
+    rows: NDArray[np.intp]
+    ndcg: NDArray[np.float64]
+    precision: NDArray[np.float64]
+    recall: NDArray[np.float64]
+
+
+def ranking_rows(lists: Any, held_out: Any, n: int | None = None) -> RankingRows:
+    """Score each list; what `ranking_scores` takes means of.
+
+    Parameters
+    ----------
+    lists, held_out
+        As for `ranking_scores`.
+    n
+        Length that lists were asked to have; by default the number of their places.
+
+    Examples
+    --------
+    >>> ranking_rows([[0, 1], [2, 1]], [[1, 1, 0], [0, 0, 0]]).recall.tolist()
+    [1.0]
+    """
     positions = np.asarray(lists)
     relevant = sp.csr_array(held_out) > 0
     if positions.ndim != 2 or positions.shape[0] != relevant.shape[0] or positions.shape[1] == 0:
@@ -68,15 +99,13 @@ def ranking_scores(lists: Any, held_out: Any) -> RankingScores:
         )
     counts = np.diff(sp.csr_array(relevant).indptr)
     rows = np.flatnonzero(counts)
-    if not rows.size:
-        raise InvalidInputError("held_out has no entry greater than 0, so there is nothing to score lists by.")
     hits, counts = _hits(sp.csr_array(relevant), positions)[rows], counts[rows]
-    n = positions.shape[1]
-    gains = 1.0 / np.log2(np.arange(n) + 2.0)
-    best = np.cumsum(gains)[np.minimum(counts, n) - 1]
+    places = positions.shape[1]
+    n = places if n is None else n
+    gains = 1.0 / np.log2(np.arange(places) + 2.0)
+    best = np.cumsum(gains)[np.minimum(counts, places) - 1]
     found = hits.sum(axis=1)
-    scores = (_score(hits @ gains / best), _score(found / n), _score(found / counts))
-    return RankingScores(*scores, n_rows=int(rows.size))
+    return RankingRows(rows, hits @ gains / best, found / n, found / counts)
 
 
 def _hits(relevant: Any, positions: NDArray[Any]) -> NDArray[np.float64]:

@@ -135,7 +135,7 @@ def _columns(scores: Any) -> tuple[Floats, Floats, Floats, list[str]]:
     if not len(ranks) == len(means) == len(errors) == len(models) or not len(ranks):
         raise InvalidInputError("the columns of scores must have one entry for each fit, at least one.")
     if not np.all(np.isfinite(means)):
-        raise InvalidInputError(f"scores have a mean that is no number in row {int(np.argmin(np.isfinite(means)))}.")
+        raise InvalidInputError(f"scores have a mean that is not a number in row {int(np.argmin(np.isfinite(means)))}.")
     return ranks, means, errors, models
 
 
@@ -147,7 +147,7 @@ def _choice(comparison: Any) -> tuple[str, int]:
 
 
 def _by_columns(comparison: Any) -> dict[str, list[Any]]:
-    rows = comparison.table()
+    rows = [row for row in comparison.table() if row.rank]  # popularity, beside lists, has no parts
     columns = {name: [getattr(row, name) for row in rows] for name in ("model", "rank", "score")}
     return {**columns, "std_error": [row.behind_std_error for row in rows]}
 

@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from partwise.contract.batches import BatchPart, known_batches, parts_of_batches
+from partwise.contract.batch_labels import BatchPart, known_batches, parts_of_batches
 from partwise.metrics import part_similarity
 from partwise.reporting.model_view import ModelView
+from partwise.sampling.agreement import SAME_PART, listed
 
 R_HAT = 1.05
 """R-hat above which chains disagree so much that parts cannot be relied on."""
@@ -30,14 +31,17 @@ def alerts(view: ModelView, X: Any) -> list[str]:
     model, found = view.model, []
     chains = model.diagnostics() if model.chains() else {}
     apart = {name: one.r_hat for name, one in chains.items() if np.isfinite(one.r_hat) and one.r_hat > R_HAT}
+    tentative = model.tentative_parts()
     if apart:
         worst = max(apart, key=apart.__getitem__)
         found.append(
-            f"The chains disagree (R-hat {apart[worst]:.2f} of {worst.replace('_', ' ')}): treat the parts as"
-            " tentative, or run longer with max_iter='auto'."
+            f"The chains disagree (R-hat {apart[worst]:.2f} of {worst.replace('_', ' ')}): {_advice(view, tentative)}"
         )
+    elif tentative:
+        found.append(f"Not every chain found the same parts: {_advice(view, tentative)}")
     if model.status_.code in ("max_iter", "interrupted") and not apart:
-        found.append(f"The fit did not converge: treat the parts as tentative. {model.status_.message}")
+        advice = "" if tentative else ": treat the parts as tentative"
+        found.append(f"The fit did not converge{advice}. {model.status_.message}")
     pairs = _twins(view)
     if pairs:
         told = "; ".join(f"“{view.names[k]}” and “{view.names[other]}”" for k, other in pairs[:_MOST_PAIRS])
@@ -59,6 +63,21 @@ def _batch_parts(view: ModelView, X: Any) -> list[BatchPart]:
     if labels is None or view.shares is None or view.batches is not None or view.is_signed:
         return []
     return parts_of_batches(view.shares, view.names, labels)
+
+
+def _advice(view: ModelView, tentative: list[int]) -> str:
+    """What to do about chains that disagree, with the parts that they do not share."""
+    longer = "To settle it, run longer with max_iter='auto', or fit fewer parts."
+    active = view.model.active_components_.size
+    if not tentative:
+        return f"treat the parts as tentative. {longer}"
+    if len(tentative) == active > 1:
+        return f"treat all {active} parts as tentative. {longer}"
+    named = listed([f"“{view.names[k]}”" for k in view.order if k in tentative])
+    return (
+        f"treat {len(tentative)} of {active} parts as tentative, because another chain did not find them (cosine below"
+        f" {SAME_PART:g}): {named}. {longer}"
+    )
 
 
 def _twins(view: ModelView) -> list[tuple[int, int]]:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from partwise._version import __version__
-from partwise.contract.batches import batch_labels
+from partwise.contract.batch_labels import batch_labels
 from partwise.contract.estimator import FactorizationEstimator
 from partwise.contract.model_file import NOT_STORED
 from partwise.core.data import SparseData
@@ -132,7 +132,7 @@ def headline(view: ModelView, quality: Quality | None) -> list[Fact]:
                 f"{100 * quality.explained:.1f} %",
                 "Compared with " + ("frequencies of features" if view.is_binary else "row and column sums") + " alone"
                 + _looked_at(view, quality)
-                + ". It grows with every part, so it is no score to choose by: use held-out scores for that.",
+                + ". It grows with every part, so choose by held-out scores instead.",
             )
         )  # fmt: skip
     return facts

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -10,7 +11,13 @@ from numpy.typing import NDArray
 
 from partwise.core.result import Trace
 from partwise.core.stopping import Rule
+from partwise.metrics.matching import match_parts
 from partwise.sampling.draws import KeptDraws
+
+SAME_PART = 0.8
+"""Cosine from which a part of one chain and its match in another count as the same part."""
+_TENTATIVE = "take the parts as tentative"
+_MOST_NAMED = 12
 
 
 class Diagnostic(NamedTuple):
@@ -56,6 +63,68 @@ def agreement(draws: KeptDraws) -> dict[str, float]:
     return {"r_hat": max(r_hats, default=1.0), "ess": min(sizes, default=float(draws.n_kept * draws.n_chains))}
 
 
+def part_agreement(dictionaries: Sequence[NDArray[np.float64]], chosen: int) -> NDArray[np.float64]:
+    """How far the other chains found each part of the chosen one: the smallest cosine with its match in any of them.
+
+    Parts are matched one to one. Of a single chain nothing is known: NaN.
+
+    Parameters
+    ----------
+    dictionaries
+        Features x components of each chain.
+    chosen
+        The chain whose parts are meant.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> part_agreement([np.eye(3), np.array([[0.0, 1, 0], [1, 0, 0], [1, 0, 0]])], 0).round(2).tolist()
+    [1.0, 0.71, 0.0]
+    """
+    own = dictionaries[chosen].T
+    found = np.full(len(own), np.nan)
+    for chain, other in enumerate(dictionaries):
+        if chain != chosen:
+            first, _, cosines = match_parts(own, other.T)
+            found[first] = np.fmin(found[first], cosines)
+    return found
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names in a sentence; of many, the first.
+
+    Examples
+    --------
+    >>> listed(["3"]), listed(["3", "7", "12"])
+    ('3', '3, 7 and 12')
+    """
+    named = [*names[:_MOST_NAMED], *([f"{len(names) - _MOST_NAMED} more"] if len(names) > _MOST_NAMED else [])]
+    return named[0] if len(named) == 1 else f"{', '.join(named[:-1])} and {named[-1]}"
+
+
+def naming_parts(message: str, tentative: Sequence[int], n_compared: int) -> str:
+    """The message of a status of chains, which then names the parts that chains do not share.
+
+    Parameters
+    ----------
+    message
+        As `ChainsAgree` wrote it, whether chains agree or not.
+    tentative
+        Numbers of these parts.
+    n_compared
+        Parts that were compared.
+    """
+    if not n_compared:
+        return message
+    if tentative:
+        named = f"part{'' if len(tentative) == 1 else 's'} {listed([str(k) for k in tentative])}"
+        told = f"treat {'all parts' if len(tentative) == n_compared > 1 else named} as tentative"
+        if _TENTATIVE in message:
+            return message.replace(_TENTATIVE, told)
+        return f"{message} But not every chain found the same parts: {told}."
+    return message.replace(f"so {_TENTATIVE}", f"but found the same parts (cosines of {SAME_PART:g} or more)")
+
+
 @dataclass(frozen=True)
 class ChainsAgree(Rule):
     """Converged when a sampler has reported an R-hat that is small enough and an effective sample size large enough."""
@@ -77,8 +146,8 @@ class ChainsAgree(Rule):
             return "raise n_draws, as four draws at least are needed to tell whether chains agree"
         r_hat, _ = self._latest(trace)
         found = "the chains disagree" if r_hat > self.r_hat else "there are few independent draws"
-        wanted = f"{self._told(trace)}; wanted are {self.r_hat:g} at most and {self.ess:g} at least"
-        return f"{found} ({wanted}), so take the parts as tentative: {self.remedy}"
+        wanted = f"{self._told(trace)}; needed: at most {self.r_hat:g} and at least {self.ess:g}"
+        return f"{found} ({wanted}), so {_TENTATIVE}: {self.remedy}"
 
     def _latest(self, trace: Trace) -> tuple[float, float]:
         return trace.latest("r_hat")[0][1], trace.latest("ess")[0][1]

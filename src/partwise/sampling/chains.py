@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils._param_validation import StrOptions
 
-from partwise.sampling.agreement import ChainsAgree
+from partwise.core.result import Status
+from partwise.sampling.agreement import SAME_PART, ChainsAgree, naming_parts, part_agreement
 from partwise.sampling.draws import KeptDraws
 from partwise.sampling.gibbs import GibbsSampler
 
@@ -30,6 +32,9 @@ class KeepsChains:
     thin: int
     n_chains: int
     max_iter: Any
+    status_: Status
+    active_components_: NDArray[np.intp]
+    part_agreement_: NDArray[np.float64]
 
     def _most_sweeps(self, algorithm: GibbsSampler[Any, Any]) -> int:
         """Sweeps in all: those that are asked for, or with ``max_iter="auto"`` as many as chains need to agree."""
@@ -51,9 +56,19 @@ class KeepsChains:
         """Settings of a `partwise.sampling.gibbs.GibbsSampler`: those of this estimator, and ``more``."""
         return {name: int(getattr(self, name)) for name in ("n_draws", "burn_in", "thin", "n_chains")} | more
 
-    def _store_chains(self, draws: KeptDraws) -> None:
+    def _store_chains(self, draws: KeptDraws, dictionaries: Any) -> None:
+        """Store numbers of draws, and name parts that chains do not share; dictionaries are features x components."""
         for name, values in draws.of_chains().items():
             setattr(self, f"{name}_draws_", values)
+        self.part_agreement_ = part_agreement(dictionaries, draws.likeliest)
+        compared = int(np.sum(~np.isnan(self.part_agreement_[self.active_components_])))
+        message = naming_parts(self.status_.message, self.tentative_parts(), compared)
+        self.status_ = replace(self.status_, message=message)
+
+    def tentative_parts(self) -> list[int]:
+        """Active parts that not every chain has found: the cosine with their match in some chain is below 0.8."""
+        agreement = getattr(self, "part_agreement_", None)
+        return [] if agreement is None else [int(k) for k in self.active_components_ if agreement[k] < SAME_PART]
 
     def chains(self) -> dict[str, NDArray[np.float64]]:
         """Numbers of each draw, chains x draws, without those that the data do not have; empty without a sampler."""

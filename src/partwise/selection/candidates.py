@@ -85,7 +85,7 @@ def chosen_candidates(models: Any, kind: str, *, missing: bool = False) -> tuple
         raise InvalidInputError(f"models is empty: name some of {', '.join(known)}, or leave it out.")
     repeated = [name for name in names if names.count(name) > 1]
     if repeated:
-        raise InvalidInputError(f"models has {repeated[0]!r} twice: pass a mapping with a name of its own for each.")
+        raise InvalidInputError(f"models has {repeated[0]!r} twice: pass a mapping with a different name for each.")
     return tuple(_taking_missing_cells(candidate) for candidate in found) if missing else tuple(found)
 
 

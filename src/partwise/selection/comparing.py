@@ -22,10 +22,11 @@ from partwise.errors import InvalidInputError
 from partwise.selection.candidates import chosen_candidates, too_large_for
 from partwise.selection.comparison import Comparison
 from partwise.selection.fitting import Fitting
+from partwise.selection.list_scores import ListMetric
 from partwise.selection.noise import found_noise
 from partwise.selection.records import Evidence, Fit, NewRows, TaskRecords, check_identity, stored_identity
 from partwise.selection.search import Limits, Search
-from partwise.selection.standings import RULES, Choice
+from partwise.selection.standings import RULES, Choice, Standings
 
 _RESAMPLINGS = 100
 _FEWEST_SENT = 8
@@ -39,6 +40,7 @@ def compare(
     kind: str | None = None,
     n_restarts: int = 3,
     rule: str = "simple",
+    metric: str | None = None,
     effort: str = "quick",
     max_fits: int | None = None,
     max_seconds: float | None = None,
@@ -73,6 +75,9 @@ def compare(
         Which candidate is recommended: ``"best"`` prediction; ``"simple"``: the fewest parts (then the simplest model)
         of those at most one standard error worse than the best; ``"stable"``: the most parts that restarts agree on, of
         those at most two standard errors worse.
+    metric
+        ``"ndcg@20"``, ``"precision@20"`` or ``"recall@20"`` (or another length): score lists of that many features that
+        are new to a row by what was held out of it, beside lists by popularity. None: held-out log-likelihood.
     effort
         ``"quick"``, or ``"full"``: all numbers of parts of all models, restarts of all close candidates, and all that
         models say about themselves (log p(X), marginal likelihood of new rows).
@@ -112,6 +117,7 @@ def compare(
     """
     _check_settings(rule, effort, n_restarts, max_fits, max_seconds)
     tried, limits = _checked_ranks(ranks), Limits(max_fits, max_seconds)
+    lists = None if metric is None else ListMetric.of(metric)
     data = _checked_data(X, kind)
     kind = "counts" if isinstance(data, CountMatrix) else "bits"
     chosen = chosen_candidates(models, kind, missing=bool(data.n_missing))
@@ -121,30 +127,27 @@ def compare(
     key = _key(random_state, folder)
     with compiling_notice(progress):
         noise, size = found_noise(data, key) if isinstance(data, CountMatrix) else (None, np.inf)
-    if folder is not None:
-        check_identity(folder, {**_identity(data, candidates, key), "size of the noise": repr(float(size))})
-    fits, fresh = TaskRecords(Fit, folder, "fits"), TaskRecords(NewRows, folder, "new_rows")
-    kept = fits, fresh, TaskRecords(Evidence, folder, "evidence")
+    settings = data, candidates, key, size, effort == "full", lists
+    kept = _records(folder, settings)
     shown = sys.stderr is not None and sys.stderr.isatty() if progress is None else progress
     with compiling_notice(progress):
-        work, at_a_time = _work_on(resolve_engine(engine, n_jobs), data, candidates, key, size, effort == "full")
+        work, at_a_time = _work_on(resolve_engine(engine, n_jobs), settings)
         search = Search(work, *kept, limits=limits, at_a_time=at_a_time, shown=shown)
         try:
             standings = search.run(tried, int(n_restarts), full=effort == "full")
+            popular = work.popularity(standings.sizes)
         finally:
             work.end()
-    recommended, again = standings.recommended(rule), standings.resampled(key, _RESAMPLINGS, rule)
     return Comparison(
-        recommended=recommended,
-        choice=recommended,
+        **_recommended(standings, key, rule),
         rule=rule,
-        rank_share=float(np.mean([choice.rank == recommended.rank for choice in again])),
-        model_share=float(np.mean([choice == recommended for choice in again])),
         fits=search.found("fit"),
         new_rows={task.model: found for task, found in search.found("new rows").items()},
         evidence={Choice(task.model, task.rank): found for task, found in search.found("evidence").items()},
         left_out={**skipped, **search.left_out},
         unit=work.unit,
+        metric=lists,
+        popularity=popular,
         noise=noise,
         hidden_cells=work.hides_cells,
         n_fits=len(search.done),
@@ -153,6 +156,27 @@ def compare(
         candidates=candidates,
         seed=key.seed,
     )
+
+
+def _recommended(standings: Standings, key: Key, rule: str) -> dict[str, Any]:
+    """What a rule recommends, and in which shares of resamples it would have recommended the same."""
+    recommended, again = standings.recommended(rule), standings.resampled(key, _RESAMPLINGS, rule)
+    return {
+        "recommended": recommended,
+        "choice": recommended,
+        "rank_share": float(np.mean([choice.rank == recommended.rank for choice in again])),
+        "model_share": float(np.mean([choice == recommended for choice in again])),
+    }
+
+
+def _records(folder: Path | None, settings: Any) -> tuple[TaskRecords[Any], ...]:
+    """What was done before, in a folder that holds this comparison and no other."""
+    if folder is not None:
+        data, candidates, key, size, _, lists = settings
+        noted = {"size of the noise": repr(float(size)), "metric": None if lists is None else str(lists)}
+        check_identity(folder, {**_identity(data, candidates, key), **noted})
+    kinds: dict[str, Any] = {"fits": Fit, "new_rows": NewRows, "evidence": Evidence}
+    return tuple(TaskRecords(kind, folder, name) for name, kind in kinds.items())
 
 
 def _check_settings(rule: str, effort: str, n_restarts: int, max_fits: int | None, max_seconds: float | None) -> None:
@@ -166,22 +190,15 @@ def _check_settings(rule: str, effort: str, n_restarts: int, max_fits: int | Non
         raise InvalidInputError(f"max_seconds must be positive, got {max_seconds}.")
 
 
-def _work_on(
-    engine: Any,
-    data: CountMatrix | BinaryMatrix,
-    candidates: dict[str, Candidate],
-    key: Key,
-    size: float,
-    full: bool,
-) -> tuple[Fitting, int]:
+def _work_on(engine: Any, settings: Any) -> tuple[Fitting, int]:
     """The work of a comparison where an engine does it, and how many fits are asked for at a time."""
     if not hasattr(engine, "submit"):
-        return Fitting(data, candidates, key, size, full), getattr(engine, "n_threads", 1)
+        return Fitting(*settings), getattr(engine, "n_threads", 1)
     from partwise.selection.fitting_by_workers import FittingByWorkers
 
     # More than there are threads: a worker that ends a fit finds the next one, and a cluster that grows has work.
     n_threads = sum(engine.client.nthreads().values())
-    return FittingByWorkers(data, candidates, key, size, full, engine), max(_FEWEST_SENT, 2 * n_threads)
+    return FittingByWorkers(engine, *settings), max(_FEWEST_SENT, 2 * n_threads)
 
 
 def _checked_ranks(ranks: Iterable[int] | None) -> list[int] | None:
@@ -192,7 +209,9 @@ def _checked_ranks(ranks: Iterable[int] | None) -> list[int] | None:
     except TypeError:
         tried = []
     if not tried or tried[0] < 1:
-        raise InvalidInputError(f"ranks must be whole numbers of parts, at least one, each at least 1, got {ranks!r}.")
+        raise InvalidInputError(
+            f"ranks must name at least one number of parts, each a whole number of at least 1, got {ranks!r}."
+        )
     return tried
 
 

@@ -13,6 +13,7 @@ from partwise.contract.declaration import Candidate, Declaration
 from partwise.errors import InvalidInputError
 from partwise.selection.candidates import ranks_beyond
 from partwise.selection.dispersion import Dispersion
+from partwise.selection.list_scores import ListMetric
 from partwise.selection.records import Evidence, Fit, NewRows, Task
 from partwise.selection.standings import RULES, Choice, Difference, Standings
 
@@ -23,6 +24,8 @@ Floats = NDArray[np.float64]
 
 # Shares of resamples that agree from which confidence is high, and moderate.
 _HIGH, _MODERATE = 0.9, 0.6
+POPULARITY = Choice("popularity", 0)
+"""Lists of the features with the largest totals, in a table of candidates."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +39,8 @@ class Row:
     n_restarts
         Fits behind it.
     score, std_error
-        Mean log probability of a held-out token (or cell) in nats, and its standard error over rows.
+        Mean log probability of a held-out token (or cell) in nats, or of lists their mean score; and its standard
+        error over rows.
     behind, behind_std_error
         How much worse it is than the best candidate, rows paired.
     n_active
@@ -87,6 +91,10 @@ class Comparison:
         What is held out: ``"token"`` or ``"cell"``.
     noise
         How counts vary around their expected values, by which they were split; None for bits.
+    metric
+        What scores are if lists were scored, such as NDCG@20; None: nats per token or cell.
+    popularity
+        Scores of lists by popularity, by restart; they are the last line of `table`.
     hidden_cells
         Whether whole cells were held out, rather than tokens of all cells.
     n_fits
@@ -111,6 +119,8 @@ class Comparison:
     evidence: Mapping[Choice, Evidence] = field(repr=False)
     left_out: Mapping[str, str]
     unit: str
+    metric: ListMetric | None
+    popularity: Mapping[int, Floats] = field(repr=False)
     noise: Dispersion | None
     hidden_cells: bool
     n_fits: int
@@ -130,6 +140,11 @@ class Comparison:
         return {rule: self.standings.recommended(rule) for rule in RULES}
 
     @property
+    def scale(self) -> str:
+        """What scores and differences are in: ``"nats per token"`` or, of lists, ``"NDCG@20"`` and the like."""
+        return f"nats per {self.unit}" if self.metric is None else str(self.metric)
+
+    @property
     def confidence(self) -> str:
         """``"high"``, ``"high in the number of parts"``, ``"moderate"`` or ``"low"``: how often resamples agree."""
         if self.rank_share >= _HIGH:
@@ -137,7 +152,7 @@ class Comparison:
         return "moderate" if self.rank_share >= _MODERATE else "low"
 
     def difference(self, one: tuple[str, int], other: tuple[str, int]) -> Difference:
-        """How much better one candidate predicts than another, in nats per held-out token or cell.
+        """How much better one candidate predicts than another, on the `scale` of the comparison.
 
         Parameters
         ----------
@@ -268,11 +283,24 @@ class Comparison:
         return self.estimator(**parameters).fit(X)
 
     def table(self) -> list[Row]:
-        """All candidates, by model and number of parts."""
+        """All candidates, by model and number of parts; where lists are scored, then popularity with 0 parts."""
         best = self.best
-        return [
+        rows = [
             self._row(Choice(model, rank), best) for model in self.models for rank in self.standings.ranks_of(model)
         ]
+        return [*rows, self._popularity_row(best)] if self.metric is not None else rows
+
+    def _popularity_row(self, best: Choice) -> Row:
+        behind, nothing = self.ahead_of_popularity(best), float("nan")
+        beside = replace(self.standings, rows={POPULARITY: self.popularity})
+        score = self.standings.score(best)[0] - behind.value
+        error = beside.score(POPULARITY)[1]
+        return Row(*POPULARITY, len(self.popularity), score, error, *behind, 0, nothing, nothing, 0.0)
+
+    def ahead_of_popularity(self, choice: Choice) -> Difference:
+        """How much better a candidate's lists are than those by popularity."""
+        rows = {POPULARITY: self.popularity, choice: self.standings.rows[choice]}
+        return replace(self.standings, rows=rows).difference(choice, POPULARITY)
 
     def _row(self, choice: Choice, best: Choice) -> Row:
         fits = [fit for task, fit in sorted(self.fits.items()) if Choice(task.model, task.rank) == choice]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,6 +19,7 @@ from partwise.core.data import BinaryMatrix, CountMatrix
 from partwise.core.keys import Key
 from partwise.io.table import Table
 from partwise.likelihood.completion import split_tokens
+from partwise.selection.list_scores import ListMetric
 from partwise.selection.records import Evidence, Fit, NewRows, Task
 
 N_FOLDS = 5
@@ -134,6 +135,8 @@ class Fitting:
         Size r of the noise for which counts are split; infinite = Poisson.
     full
         Whether new rows get marginal likelihoods, too.
+    metric
+        Scores lists instead of the likelihood of what was held out.
     stop
         Set when the comparison is interrupted.
     """
@@ -143,6 +146,7 @@ class Fitting:
     key: Key
     size: float = np.inf
     full: bool = False
+    metric: ListMetric | None = None
     stop: threading.Event = field(default_factory=threading.Event)
     _folds: dict[int, ThinnedCounts | HiddenCells] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -165,13 +169,31 @@ class Fitting:
 
     @property
     def hides_cells(self) -> bool:
-        """Whether whole cells are held out: of bits, and of over-dispersed counts where that is affordable."""
+        """Whether whole cells are held out: of bits, and of over-dispersed counts where that is affordable.
+
+        Lists of counts are scored by tokens, as otherwise most cells would be known to hold nothing.
+        """
         if not isinstance(self.data, CountMatrix):
             return True
+        if self.metric is not None:
+            return False
         small = self.data.shape[0] * self.data.shape[1] <= _MOST_CELLS
         return (
             not np.isinf(self.size) and small and all(self.declared(name).missing != "no" for name in self.candidates)
         )
+
+    def held_out_size(self, restart: int) -> float:
+        """What a score is divided by: held-out tokens or cells, or rows that have something to list."""
+        fold = self.fold(restart)
+        return fold.size if self.metric is None else max(float(self.metric.counted(fold).sum()), 1.0)
+
+    def counted_rows(self, restarts: Iterable[int]) -> dict[int, Floats]:
+        """1 for each row that has something to list, by restart; empty where lists are not scored."""
+        return {} if self.metric is None else {n: self.metric.counted(self.fold(n)) for n in restarts}
+
+    def popularity(self, restarts: Iterable[int]) -> dict[int, Floats]:
+        """Scores of lists by popularity, by restart; empty where lists are not scored."""
+        return {} if self.metric is None else {n: self.metric.of_popularity(self.fold(n)) for n in restarts}
 
     def declared(self, model: str) -> Declaration:
         """What the estimator of a candidate declares."""
@@ -209,10 +231,10 @@ class Fitting:
         start = time.perf_counter()
         fold = self.fold(task.restart)
         model = self._fitted(task, fold.train)
-        rows = model.held_out_log_likelihood(fold)
+        rows = model.held_out_log_likelihood(fold) if self.metric is None else self.metric.of_model(model, fold)
         return Fit(
             *task,
-            score=float(rows.sum()) / fold.size,
+            score=float(rows.sum()) / self.held_out_size(task.restart),
             n_active=model.n_active_components_,
             evidence=float(model.objective),
             status=model.status_.code,

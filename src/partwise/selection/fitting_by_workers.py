@@ -7,7 +7,7 @@ import threading
 import time
 import uuid
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -18,6 +18,7 @@ from partwise.core.keys import Key
 from partwise.engines.cluster import abandon
 from partwise.errors import EngineError
 from partwise.selection.fitting import Fitting, StoppedError
+from partwise.selection.list_scores import ListMetric
 from partwise.selection.records import Evidence, Fit, NewRows, Task
 from partwise.storage.csr_folder import MappedCounts, open_data
 from partwise.storage.writing import write_data
@@ -27,7 +28,7 @@ _MOST_KEPT = 2
 _SECONDS_BETWEEN_LOOKS = 1.0
 
 Result = TypeVar("Result")
-Settings = tuple[dict[str, Candidate], Key, float, bool]
+Settings = tuple[dict[str, Candidate], Key, float, bool, ListMetric | None]
 
 _kept: dict[str, Fitting] = {}
 _lock = threading.Lock()
@@ -38,22 +39,14 @@ class FittingByWorkers(Fitting):
 
     Parameters
     ----------
-    data, candidates, key, size, full
-        As of `Fitting`.
     engine
         A `partwise.engines.dask.DaskEngine`.
+    data, settings
+        As of `Fitting`: candidates, key, size, full, metric.
     """
 
-    def __init__(
-        self,
-        data: CountMatrix | BinaryMatrix,
-        candidates: Mapping[str, Candidate],
-        key: Key,
-        size: float,
-        full: bool,
-        engine: Any,
-    ) -> None:
-        super().__init__(data, candidates, key, size, full)
+    def __init__(self, engine: Any, data: CountMatrix | BinaryMatrix, *settings: Any) -> None:
+        super().__init__(data, *settings)
         self._engine = engine
         self._name = uuid.uuid4().hex
         self._folder: Path = engine.folder / f"compare-{self._name}"
@@ -91,7 +84,8 @@ class FittingByWorkers(Fitting):
     def _done(self, function: Callable[[Fitting, Task], Result], task: Task) -> Result:
         if self.stop.is_set():
             raise StoppedError
-        about = self._name, str(self._folder), str(self._data), (dict(self.candidates), self.key, self.size, self.full)
+        settings = dict(self.candidates), self.key, self.size, self.full, self.metric
+        about = self._name, str(self._folder), str(self._data), settings
         future = self._engine.submit(done_by_a_worker, function, task, about)
         with self._lock:
             self._under_way.add(future)
@@ -117,7 +111,7 @@ class FittingByWorkers(Fitting):
                 ) from error
             raise EngineError(
                 "the Dask cluster has forgotten this comparison, because its scheduler was closed or restarted: start"
-                " it anew; a comparison with an output folder goes on from there."
+                " it again; a comparison with an output folder continues from there."
             ) from error
 
 

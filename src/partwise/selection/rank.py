@@ -104,7 +104,7 @@ def select_rank(
     """
     tried = np.unique(np.array(list(candidates), dtype=np.intp))
     if tried.size == 0 or tried[0] < 1:
-        raise InvalidInputError("candidates must be numbers of parts, at least one, each at least 1.")
+        raise InvalidInputError("candidates must name at least one number of parts, each at least 1.")
     if isinstance(criterion, str):
         if criterion not in CRITERIA:
             raise InvalidInputError(f"criterion must be a function or one of {', '.join(CRITERIA)}, got {criterion!r}.")

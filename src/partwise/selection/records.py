@@ -62,7 +62,7 @@ class Fit(Record):
     model, rank, restart
         Which one.
     score
-        Log probability of what was held out, in nats per token or cell.
+        Log probability of what was held out, in nats per token or cell; or the mean score of lists.
     n_active
         Parts that hold a share worth naming.
     evidence
@@ -73,7 +73,7 @@ class Fit(Record):
     seconds
         Time of the fit and its score. Nothing is decided by it.
     rows
-        Score of each row, in nats.
+        Score of each row, in nats or on the scale of lists.
     components
         The active parts, components x features.
     """
@@ -88,7 +88,7 @@ class Fit(Record):
 
     def found(self) -> str:
         """Score and active parts."""
-        return f"{self.score:.4f} nats, {self.n_active} active ({self.seconds:.1f} s)"
+        return f"score {self.score:.4f}, {self.n_active} active ({self.seconds:.1f} s)"
 
 
 @dataclass(frozen=True, eq=False)

@@ -163,6 +163,8 @@ class Search:
             yield "fit", [Task(*choice, restart) for choice in promising if choice.model not in self.left_out]
         standings = self._standings()
         best = [standings.best_of(name) for name in self._contenders(standings)]
+        if self._work.metric is not None:
+            return  # what follows has another scale
         if shape[0] >= _FEWEST_ROWS:
             yield "new rows", [Task(*choice, 0) for choice in best]
         data = self._work.data
@@ -255,8 +257,9 @@ class Search:
     def _standings(self) -> Standings:
         """Standings of the models that take part, by the fits that belong to the result."""
         fits = self.found("fit")
-        sizes = {restart: self._work.fold(restart).size for restart in {task.restart for task in fits}}
-        return Standings.of(fits, sizes, [name for name in self._work.candidates if name not in self.left_out])
+        sizes = {restart: self._work.held_out_size(restart) for restart in {task.restart for task in fits}}
+        order = [name for name in self._work.candidates if name not in self.left_out]
+        return Standings.of(fits, sizes, order, self._work.counted_rows(sizes))
 
     def _round(self, pool: ThreadPoolExecutor, kind: str, tasks: list[Task]) -> bool:
         """Do a round; False if a limit was reached first. A round of restarts counts only as a whole."""

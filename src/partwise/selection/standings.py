@@ -64,15 +64,24 @@ class Standings:
         Names of the models, the simplest first.
     stabilities
         Of the candidates with several restarts: mean cosine of matched parts.
+    counted
+        For each restart, what each row contributes to its size; None: not needed, as with log-likelihoods.
     """
 
     rows: Mapping[Choice, Mapping[int, Floats]]
     sizes: Mapping[int, float]
     order: Sequence[str]
     stabilities: Mapping[Choice, float] = field(default_factory=dict)
+    counted: Mapping[int, Floats] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, fits: Mapping[Task, Fit], sizes: Mapping[int, float], order: Sequence[str]) -> Standings:
+    def of(
+        cls,
+        fits: Mapping[Task, Fit],
+        sizes: Mapping[int, float],
+        order: Sequence[str],
+        counted: Mapping[int, Floats] | None = None,
+    ) -> Standings:
         """Collect the fits of models that take part."""
         rows: dict[Choice, dict[int, Floats]] = {}
         parts: dict[Choice, list[Floats]] = {}
@@ -81,14 +90,17 @@ class Standings:
                 choice = Choice(task.model, task.rank)
                 rows.setdefault(choice, {})[task.restart] = fits[task].rows
                 parts.setdefault(choice, []).append(fits[task].components)
-        return cls(rows, sizes, order, {choice: stability(found) for choice, found in parts.items()})
+        return cls(rows, sizes, order, {choice: stability(found) for choice, found in parts.items()}, counted or {})
 
     def score(self, choice: Choice) -> tuple[float, float]:
         """Mean over restarts of the score, and its standard error over rows."""
         found = self.rows[choice]
         total = sum(self.sizes[restart] for restart in found)
         rows = np.sum(list(found.values()), axis=0)
-        return float(rows.sum()) / total, _spread(rows) / total
+        mean = float(rows.sum()) / total
+        if self.counted:  # rows that do not count do not vary
+            rows = rows - mean * np.sum([self.counted[restart] for restart in found], axis=0)
+        return mean, _spread(rows) / total
 
     def difference(self, one: Choice, other: Choice) -> Difference:
         """How much better one is than the other: rows are paired, so what makes a row hard to predict cancels."""

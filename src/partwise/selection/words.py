@@ -27,11 +27,11 @@ def sentence(found: Comparison) -> str:
     choice, best, unit = found.choice, found.best, found.unit
     score, error = found.standings.score(choice)
     if choice == best:
-        text = f"Take {choice}: {_RULES['best'].format(unit=unit)}, at {score:.4f} ± {error:.4f} nats per {unit}."
+        text = f"Take {choice}: {_RULES['best'].format(unit=unit)}, at {score:.4f} ± {error:.4f} {found.scale}."
     else:
         gap = found.difference(best, choice)
         text = f"Take {choice}: {_RULES[found.rule].format(unit=unit)} ({best} is ahead by {gap.value:.4f} ±"
-        text += f" {gap.std_error:.4f} nats per {unit})."
+        text += f" {gap.std_error:.4f} {found.scale})."
     rivals = found.indistinguishable()
     if rivals:
         text += f" {_listed([str(rival) for rival in rivals])} cannot be told from it."
@@ -48,8 +48,17 @@ def notes(found: Comparison) -> list[str]:
     found
         The comparison.
     """
-    parts = (_noise_note, _end_note, _signed_note, _new_rows_note, _unfinished_note, _stopped_note)
+    parts = (_popularity_note, _noise_note, _end_note, _signed_note, _new_rows_note, _unfinished_note, _stopped_note)
     return [note for note in (part(found) for part in parts) if note]
+
+
+def _popularity_note(found: Comparison) -> str:
+    """How lists of the choice compare with lists by popularity."""
+    if found.metric is None or found.choice not in found.standings.rows:
+        return ""
+    gap = found.ahead_of_popularity(found.choice)
+    told = f"{gap.value:+.4f} ± {gap.std_error:.4f} {found.scale} beside lists of the most popular features"
+    return f"Lists of {found.choice} reach {told}{'' if gap.significant and gap.value > 0 else ': no gain is shown'}."
 
 
 def _noise_note(found: Comparison) -> str:
@@ -82,7 +91,7 @@ def _new_rows_note(found: Comparison) -> str:
     name, gap = other
     return (
         f"New rows disagree: {name} predicts rows that it was not fitted to better than {found.choice.model}, by"
-        f" {gap.value:.4f} ± {gap.std_error:.4f} nats per {found.unit}. Prefer it if you apply the model to new rows."
+        f" {gap.value:.4f} ± {gap.std_error:.4f} {found.scale}. Prefer it if you apply the model to new rows."
     )
 
 
@@ -120,14 +129,12 @@ def _signed_note(found: Comparison) -> str:
     """Which model with parts comes next, where the choice has directions with signs."""
     if not found.signed:
         return ""
-    note = (
-        f"The components of {found.choice.model} have signs: they are directions in which samples differ, and no parts"
-    )
+    note = f"The components of {found.choice.model} have signs: they are directions in which samples differ, not parts"
     best = found.instead
     if best is None or found.choice not in found.standings.rows:
         return f"{note}."
     gap = found.difference(found.choice, best)
-    behind = f"behind by {gap.value:.4f} ± {gap.std_error:.4f} nats per {found.unit}"
+    behind = f"behind by {gap.value:.4f} ± {gap.std_error:.4f} {found.scale}"
     return f"{note}; of models that have parts, {best} predicts best, {behind}."
 
 
@@ -140,7 +147,7 @@ def _overruled(found: Comparison) -> str:
     told = "" if gap.significant else ", which 2 standard errors do not tell apart"
     return (
         f"You took {choice} instead of {recommended}: it predicts held-out {found.unit}s {how} by"
-        f" {abs(gap.value):.4f} ± {gap.std_error:.4f} nats per {found.unit}{told}."
+        f" {abs(gap.value):.4f} ± {gap.std_error:.4f} {found.scale}{told}."
     )
 
 

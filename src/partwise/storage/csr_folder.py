@@ -110,8 +110,7 @@ class Description:
             )
         if other.column_labels != self.column_labels:
             raise InvalidInputError(
-                f"part {number} names its features otherwise than the first: give all parts the same, in the same"
-                " order."
+                f"part {number} has other feature names than the first: give all parts the same, in the same order."
             )
 
     def arrays(self) -> dict[str, tuple[int, np.dtype[Any]]]:
@@ -148,7 +147,7 @@ def is_csr_folder(path: str | os.PathLike[str]) -> bool:
 def new_folder(folder: Path) -> Iterator[Path]:
     """Give a folder to write to, which gets its name when the block ends, and is removed if the block fails."""
     if folder.exists():
-        raise InvalidInputError(f"{folder} is there already: name a folder that is not, or remove it.")
+        raise InvalidInputError(f"{folder} exists already: name another folder, or remove it.")
     aside = folder.with_name(f".{temporary_name()}.writing")
     sweep(folder.parent)
     try:
@@ -209,7 +208,7 @@ def check_positions(folder: Path, n_columns: int) -> None:
         for start in range(0, mapped.size, _CHECKED_AT_ONCE):
             some = np.fromfile(path, np.int32, _CHECKED_AT_ONCE, offset=mapped.offset + 4 * start)  # type: ignore[attr-defined]  # mapped, as it is not empty
             if some.min() < 0 or some.max() >= n_columns:
-                raise FileFormatError(f"{folder} has cells beyond its {n_columns} columns: write it anew.")
+                raise FileFormatError(f"{folder} has cells beyond its {n_columns} columns: write it again.")
 
 
 @contextlib.contextmanager
@@ -218,9 +217,9 @@ def _sound(folder: Path) -> Iterator[None]:
     try:
         yield
     except FileNotFoundError as error:
-        raise FileFormatError(f"{folder} lacks {Path(str(error.filename)).name}: write it anew.") from error
+        raise FileFormatError(f"{folder} lacks {Path(str(error.filename)).name}: write it again.") from error
     except (AttributeError, KeyError, TypeError, ValueError, EOFError) as error:
-        raise FileFormatError(f"{folder} cannot be read ({error}): write it anew.") from error
+        raise FileFormatError(f"{folder} cannot be read ({error}): write it again.") from error
 
 
 def mapped_array(path: Path) -> NDArray[Any]:

@@ -70,7 +70,7 @@ def on_disk(
                 )
             return MappedCounts.open_checked(source)
     if folder is None:
-        raise InvalidInputError("folder is needed: name one, that is not there yet, to write the data to.")
+        raise InvalidInputError("folder= is needed: name a folder to write the data to, which must not exist yet.")
     where: Any = resolve_engine(engine, n_jobs)
     if _has_workers(where):
         unread = unread_rows(source, options, lambda *work: where.results(where.submit_each(*work)))
@@ -85,12 +85,12 @@ def on_disk(
 
 
 def spread(X: Any, engine: Callable[[], Any], *, caller: str, integers: bool = False) -> Any:
-    """Data that estimators are given: a Dask array, or lazy AnnData, is written by the workers and not gathered.
+    """Data that may be lazy, a Dask array or AnnData, are written by the workers and not gathered.
 
     Parameters
     ----------
     X
-        Data of any kind.
+        The data.
     engine
         Gives the engine of the estimator; called where it matters.
     caller

@@ -8,6 +8,7 @@ import warnings
 from array import array
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,10 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from partwise.errors import IgnoredWordsWarning, InvalidInputError
+from partwise.io.atomic import write_atomically
+from partwise.io.npz import write_npz
 from partwise.io.source import bytes_allowed
-from partwise.io.table import Table, as_labels, label_array, read_label_file, text_array
+from partwise.io.table import Labels, Table, label_array, read_label_file, text_array
 from partwise.text.documents import Columns, Document, documents
-from partwise.text.spilled import SpilledCounts
+from partwise.text.spilled import SpilledCounts, SpilledTexts
 
 TOKEN_PATTERN = r"(?u)\b\w\w+\b"
 """What a word is by default, as in scikit-learn: two or more letters, digits or underscores."""
@@ -32,25 +35,51 @@ Words = str | os.PathLike[str] | Sequence[str]
 
 @dataclass(frozen=True)
 class Counted:
-    """A table of counts, and what became of the words.
+    """Counts in temporary files, and what became of the words.
 
     Attributes
     ----------
-    table
-        Documents x words.
+    source
+        Where the documents came from.
+    words
+        Words that are kept, in order.
     n_tokens, n_words
         Tokens and different words of all documents, stop words left out.
     kept_tokens
-        Tokens of the words that are in the table.
+        Tokens of the words that are kept.
     empty
         Documents without any such word.
     """
 
-    table: Table
+    source: str
+    words: Labels
     n_tokens: int
     n_words: int
     kept_tokens: int
     empty: int
+    counts: SpilledCounts
+    names: SpilledTexts
+    metadata: dict[str, SpilledTexts]
+
+    def table(self) -> Table:
+        """All of it in memory."""
+        names = label_array(list(self.names), "the names of documents", bytes_allowed())
+        known = {name: text_array(list(texts)) for name, texts in self.metadata.items()}
+        return Table(self.counts.matrix(self.words.size), names, self.words, source=self.source, metadata=known)
+
+    def write(self, path: Path) -> None:
+        """Write what `table` holds to an .npz file, piece by piece.
+
+        Parameters
+        ----------
+        path
+            The file.
+        """
+        members = self.counts.members(self.words.size)
+        members |= {"row_labels": self.names.labels(), "column_labels": self.words}
+        for name, texts in self.metadata.items():
+            members |= texts.members(name)
+        write_atomically(path, lambda aside: write_npz(aside, members))
 
 
 def count_texts(
@@ -114,14 +143,10 @@ def count_texts(
     >>> table.column_labels.tolist(), table.matrix.toarray().tolist()
     (['bone', 'cat', 'dog'], [[0, 1, 1], [1, 0, 1], [0, 0, 1]])
     """
-    found = counted(
-        source,
-        Columns(text_column, id_column, group_column, time_column),
-        Wanted(min_df, max_df, max_features, stop_words, ngrams, token_pattern, vocabulary),
-        keep_texts=keep_texts,
-        encoding=encoding,
-    )
-    return found.table
+    columns = Columns(text_column, id_column, group_column, time_column)
+    wanted = Wanted(min_df, max_df, max_features, stop_words, ngrams, token_pattern, vocabulary)
+    with counted(source, columns, wanted, keep_texts=keep_texts, encoding=encoding) as found:
+        return found.table()
 
 
 @dataclass(frozen=True)
@@ -183,10 +208,11 @@ class Wanted:
         return chosen
 
 
+@contextmanager
 def counted(
     source: Any, columns: Columns, wanted: Wanted, *, keep_texts: bool = False, encoding: str = "utf-8"
-) -> Counted:
-    """What `count_texts` returns, and what became of the words.
+) -> Iterator[Counted]:
+    """Count documents into temporary files, which are gone when the context ends.
 
     Parameters
     ----------
@@ -199,31 +225,36 @@ def counted(
     given = None if wanted.vocabulary is None else _words(wanted.vocabulary)
     if given is not None and len(set(given)) < len(given):
         raise InvalidInputError("vocabulary has a word twice: give each word once.")
-    about = _About(keep_texts)
-    with SpilledCounts() as spilled:
-        codes = _count(documents(source, columns, encoding), wanted.analyzer(), given or [], about, spilled)
-        if not about.names:
+    with ExitStack() as files:
+        counts = SpilledCounts(files)
+        about = {name: SpilledTexts(files) for name in ("name", "group", "time", "text")}
+        texts = documents(source, columns, encoding)
+        words = list(_count(texts, wanted.analyzer(), given or [], about, keep_texts, counts))
+        names = about.pop("name")
+        if not len(names):
             raise InvalidInputError("there are no documents in source: give at least one.")
-        words = list(codes)
         kept = (
-            wanted.kept(words, spilled.in_documents, spilled.totals, len(about.names))
+            wanted.kept(words, counts.in_documents, counts.totals, len(names))
             if given is None
             else np.arange(len(given))
         )
-        matrix = spilled.matrix(kept, len(about.names))
-    labels = label_array([words[at] for at in kept], "the vocabulary", bytes_allowed())
-    name = str(source) if isinstance(source, str | os.PathLike) else "texts"
-    table = Table(matrix, as_labels(about.names), labels, source=name, metadata=about.metadata())
-    n_tokens, kept_tokens = int(spilled.totals.sum()), int(spilled.totals[kept].sum())
-    n_words = int(np.count_nonzero(spilled.totals))
-    if given is not None and kept_tokens < n_tokens:
-        new = n_words - int(np.count_nonzero(spilled.totals[kept]))
-        warnings.warn(
-            f"{n_tokens - kept_tokens} of {n_tokens} tokens were ignored: their {new} words are not in the vocabulary.",
-            IgnoredWordsWarning,
-            stacklevel=3,
-        )
-    return Counted(table, n_tokens, n_words, kept_tokens, int(np.sum(np.diff(matrix.indptr) == 0)))
+        labels = label_array([words[at] for at in kept], "the vocabulary", bytes_allowed())
+        del words
+        counts.select(kept)
+        n_tokens, kept_tokens = int(counts.totals.sum()), int(counts.totals[kept].sum())
+        n_words = int(np.count_nonzero(counts.totals))
+        if given is not None and kept_tokens < n_tokens:
+            new = n_words - int(np.count_nonzero(counts.totals[kept]))
+            warnings.warn(
+                f"{n_tokens - kept_tokens} of {n_tokens} tokens were ignored: their {new} words are not in the"
+                " vocabulary.",
+                IgnoredWordsWarning,
+                stacklevel=4,
+            )
+        where = str(source) if isinstance(source, str | os.PathLike) else "texts"
+        empty = int(np.sum(np.diff(counts.pointers) == 0))
+        known = {name: texts for name, texts in about.items() if texts.is_known}
+        yield Counted(where, labels, n_tokens, n_words, kept_tokens, empty, counts, names, known)
 
 
 def _words(words: Words) -> list[str]:
@@ -233,27 +264,13 @@ def _words(words: Words) -> list[str]:
     return [str(word) for word in words]
 
 
-class _About:
-    """Names, groups, times and texts of the documents seen so far."""
-
-    def __init__(self, keep_texts: bool) -> None:
-        self.keep_texts = keep_texts
-        self.names: list[str] = []
-        self.known: dict[str, list[str | None]] = {"group": [], "time": [], "text": []}
-
-    def add(self, document: Document) -> None:
-        self.names.append(document.name)
-        values = document.group, document.time, document.text if self.keep_texts else None
-        for column, value in zip(self.known.values(), values, strict=True):
-            column.append(value)
-
-    def metadata(self) -> dict[str, Any]:
-        present = {name: values for name, values in self.known.items() if any(value is not None for value in values)}
-        return {name: text_array(["" if one is None else one for one in values]) for name, values in present.items()}
-
-
 def _count(
-    texts: Iterator[Document], analyze: Any, first: Iterable[str], about: _About, into: SpilledCounts
+    texts: Iterator[Document],
+    analyze: Any,
+    first: Iterable[str],
+    about: dict[str, SpilledTexts],
+    keep_texts: bool,
+    into: SpilledCounts,
 ) -> dict[str, int]:
     """Count chunk by chunk into files; the number of each word, in order of first appearance."""
     codes: defaultdict[str, int] = defaultdict()
@@ -263,7 +280,9 @@ def _count(
     tokens, ends, characters = array("i"), [0], 0
     for document in itertools.chain(texts, [None]):
         if document is not None:
-            about.add(document)
+            known = document.name, document.group, document.time, document.text if keep_texts else None
+            for column, value in zip(about.values(), known, strict=True):
+                column.add(value)
             tokens.extend(map(codes.__getitem__, analyze(document.text)))
             ends.append(len(tokens))
             characters += len(document.text)

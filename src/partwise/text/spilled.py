@@ -1,30 +1,66 @@
-"""Counts of documents kept in temporary files until it is known which words stay."""
+"""Counts and texts of documents kept in temporary files, so that memory does not grow with them."""
 
 from __future__ import annotations
 
+import itertools
 import tempfile
+from array import array
+from collections.abc import Iterator
+from contextlib import ExitStack
 from typing import IO, Any
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from partwise.io.npz import Pieces, encoded_text, text_members
+
+# Bytes, and texts, that are read back at a time.
+_BYTES, _TEXTS = 2**24, 2**14
+
+
+class SpilledTexts:
+    """One text per document, such as its name: the texts in a temporary file, and where each ends."""
+
+    def __init__(self, files: ExitStack) -> None:
+        self.file = _new_file(files)
+        self.ends, self.longest, self.is_known = array("q"), 0, False
+
+    def __len__(self) -> int:
+        return len(self.ends)
+
+    def add(self, text: str | None) -> None:
+        """Add the text of the next document; None: nothing is known."""
+        encoded = encoded_text(text or "")
+        self.file.write(encoded)
+        self.ends.append((self.ends[-1] if self.ends else 0) + len(encoded))
+        self.longest, self.is_known = max(self.longest, len(text or "")), self.is_known or text is not None
+
+    def __iter__(self) -> Iterator[str]:
+        self.file.seek(0)
+        for start, end in itertools.pairwise(itertools.chain([0], self.ends)):
+            yield self.file.read(end - start).decode("utf-8", "surrogatepass")
+
+    def members(self, name: str) -> dict[str, Any]:
+        """Members of an .npz archive that hold them as metadata."""
+        size = self.ends[-1] if self.ends else 0
+        return text_members(name, Pieces(np.uint8, size, _read(self.file, np.uint8)), np.array(self.ends))
+
+    def labels(self) -> Pieces:
+        """An array of str for an .npz archive."""
+        dtype, left = np.dtype((np.str_, max(1, self.longest))), iter(self)
+        starts = range(0, len(self), _TEXTS)
+        return Pieces(dtype, len(self), (np.array([*itertools.islice(left, _TEXTS)], dtype=dtype) for _ in starts))
+
 
 class SpilledCounts:
     """Counts of the documents so far, in two temporary files; totals of words in memory."""
 
-    def __init__(self) -> None:
+    def __init__(self, files: ExitStack) -> None:
         self.in_documents, self.totals = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
-        self.chunks: list[NDArray[np.int64]] = []
-        self.files: tuple[IO[bytes], ...] = ()
-
-    def __enter__(self) -> SpilledCounts:
-        self.files = tempfile.TemporaryFile(), tempfile.TemporaryFile()
-        return self
-
-    def __exit__(self, *what: object) -> None:
-        for file in self.files:
-            file.close()
+        self.lengths: list[NDArray[np.int32]] = []
+        self.closing = files
+        self.files = _new_file(files), _new_file(files)
 
     def grow(self, n_words: int) -> None:
         """Make room for the totals of so many words."""
@@ -40,33 +76,67 @@ class SpilledCounts:
         counts.sum_duplicates()
         self.in_documents += np.bincount(counts.indices, minlength=n_words)
         self.totals += np.bincount(tokens, minlength=n_words)
-        self.chunks.append(np.diff(counts.indptr).astype(np.int64))
-        for file, values in zip(self.files, (counts.indices, counts.data), strict=True):
+        self._write(self.files, counts)
+        self.lengths.append(np.diff(counts.indptr).astype(np.int32))
+
+    def _write(self, files: tuple[IO[bytes], ...], counts: Any) -> None:
+        for file, values in zip(files, (counts.indices, counts.data), strict=True):
             file.write(values.astype(np.int32).tobytes())
 
-    def matrix(self, kept: NDArray[np.int64], n_rows: int) -> Any:
-        """Counts of some words, read back chunk by chunk."""
+    def select(self, kept: NDArray[np.int64]) -> None:
+        """Keep some words, in this order, chunk by chunk into files of their own."""
         place = np.full(self.totals.size, -1, dtype=np.int32)
         place[kept] = np.arange(kept.size, dtype=np.int32)
-        size = int(self.in_documents[kept].sum())
-        indices, data, lengths = np.empty(size, np.int32), np.empty(size, np.int32), np.zeros(n_rows + 1, np.int64)
-        at, row = 0, 0
-        for file in self.files:
+        before, self.files = self.files, (_new_file(self.closing), _new_file(self.closing))
+        for file in before:
             file.seek(0)
-        for stored in self.chunks:
-            n_stored = int(stored.sum())
-            words, counts = (np.frombuffer(file.read(4 * n_stored), dtype=np.int32) for file in self.files)
+        for chunk, stored in enumerate(self.lengths):
+            words, counts = (np.frombuffer(file.read(4 * int(stored.sum())), dtype=np.int32) for file in before)
             inside = place[words] >= 0
-            rows = np.repeat(np.arange(stored.size), stored)[inside]
-            own = np.bincount(rows, minlength=stored.size)
+            own = np.bincount(np.repeat(np.arange(stored.size), stored)[inside], minlength=stored.size)
             block = sp.csr_array(
                 (counts[inside], place[words[inside]], np.concatenate(([0], np.cumsum(own)))),
                 shape=(stored.size, kept.size),
             )
             block.sort_indices()
-            indices[at : at + block.nnz], data[at : at + block.nnz] = block.indices, block.data
-            lengths[row + 1 : row + 1 + stored.size] = own
-            at, row = at + block.nnz, row + stored.size
+            self._write(self.files, block)
+            self.lengths[chunk] = own.astype(np.int32)
+        for file in before:
+            file.close()
+
+    @property
+    def pointers(self) -> NDArray[Any]:
+        """Where the counts of each document start, as of a CSR matrix."""
+        ends = np.concatenate(([0], *(lengths for lengths in self.lengths))).cumsum(dtype=np.int64)
         # SciPy gives positions and pointers the wider type of the two: narrow pointers save a wide copy of positions.
-        pointers = np.cumsum(lengths).astype(np.int32 if size <= np.iinfo(np.int32).max else np.int64)
-        return sp.csr_array((data, indices, pointers), shape=(n_rows, kept.size))
+        return ends.astype(np.int32 if ends[-1] <= np.iinfo(np.int32).max else np.int64)
+
+    def matrix(self, n_words: int) -> Any:
+        """All counts in memory."""
+        pointers = self.pointers
+        indices, data = (np.empty(int(pointers[-1]), dtype=np.int32) for _ in self.files)
+        for file, into in zip(self.files, (indices, data), strict=True):
+            start = 0
+            for values in _read(file, np.int32):
+                into[start : start + values.size] = values
+                start += values.size
+        return sp.csr_array((data, indices, pointers), shape=(pointers.size - 1, n_words))
+
+    def members(self, n_words: int) -> dict[str, Any]:
+        """Members of an .npz archive that hold the counts as ``scipy.sparse.save_npz`` does."""
+        pointers = self.pointers
+        found = [Pieces(np.int32, int(pointers[-1]), _read(file, np.int32)) for file in self.files]
+        shape = np.array([pointers.size - 1, n_words], dtype=np.int64)
+        named = dict(zip(("indices", "data"), found, strict=True))
+        return {**named, "indptr": pointers, "format": np.array(b"csr"), "shape": shape}
+
+
+def _new_file(files: ExitStack) -> IO[bytes]:
+    return files.enter_context(tempfile.TemporaryFile())
+
+
+def _read(file: IO[bytes], dtype: Any) -> Iterator[NDArray[Any]]:
+    """The numbers in a file, some at a time."""
+    file.seek(0)
+    while content := file.read(_BYTES):
+        yield np.frombuffer(content, dtype=dtype)

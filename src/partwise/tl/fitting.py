@@ -145,7 +145,8 @@ def project(
     Parameters
     ----------
     adata
-        AnnData, or MuData together with ``mod``. Genes are matched by name; those that it lacks count as missing.
+        AnnData, or MuData together with ``mod``. Genes are matched by name: those that it lacks count as missing, and
+        those that the model does not know are left out (NaN in ``varm``).
     reference
         AnnData that holds the model under ``key``, or a fitted model.
     key

@@ -97,8 +97,11 @@ class AllocationCollapsedGibbs(GibbsSampler[SparseData, AllocationGibbsState]):
         )
         keys = [key.for_chain(chain).for_stage("init") for chain in chains]
         guides = [guide_counts(own, data, model, self.start, self.engine) for own in keys]
-        if self.seeds is not None:
-            orders = [seeded_order(self.seeds, counts.astype(np.float64)) for counts, _ in guides]
+        known = self.seeds
+        if model.n_fixed:
+            known = np.pad(model.fixed, ((0, 0), (0, n_components - model.n_fixed)))
+        if known is not None:
+            orders = [seeded_order(known, counts.astype(np.float64)) for counts, _ in guides]
             guides = [(counts[:, k].copy(), sums[k]) for (counts, sums), k in zip(guides, orders, strict=True)]
 
         def one(chain: int) -> None:
@@ -178,7 +181,9 @@ class AllocationCollapsedGibbs(GibbsSampler[SparseData, AllocationGibbsState]):
 
         def some_features(block: tuple[int, int]) -> None:
             rows = slice(*block)
-            kept[rows] += (alpha[rows, None] + by_feature[rows]) / whole
+            mean = (alpha[rows, None] + by_feature[rows]) / whole
+            mean[:, : model.n_fixed] = model.fixed[rows]
+            kept[rows] += mean
 
         self.engine.for_each(some_features, row_blocks(np.arange(alpha.size + 1), 2**17 // tokens.size + 1))
 
@@ -196,7 +201,8 @@ class AllocationCollapsedGibbs(GibbsSampler[SparseData, AllocationGibbsState]):
         shape, rate = model.length_posterior(sample_counts.sum(axis=1))
         activations = shares * (rng.gamma(shape) / rate / shares.sum(axis=1))[:, None]
         rows = np.repeat(np.arange(data.shape[0]), np.diff(data.missing_indptr))
-        drawn = rng.poisson(activations[rows] * (weights / weights.sum(axis=0))[data.missing_indices]).astype(np.int32)
+        dictionary = model.with_fixed(weights / weights.sum(axis=0))
+        drawn = rng.poisson(activations[rows] * dictionary[data.missing_indices]).astype(np.int32)
         change = drawn - state.missing[chain]
         np.add.at(sample_counts, rows, change)
         np.add.at(feature_counts, data.missing_indices, change)

@@ -55,7 +55,7 @@ def draw_concentrations(
         rate = 1.0 + waits(generator, sizes, activation.sum(keepdims=True))
         activation = generator.standard_gamma(1.0 + tables(generator, above, activation)) / rate
     if _DICTIONARY in model.estimated:
-        counts = np.asarray(feature_counts)[:, : model.n_components]
+        counts = np.asarray(feature_counts)[:, model.n_fixed : model.n_components]
         # One value for all features: tables of all components are those of one prior, and waits count for each feature.
         opened = tables(generator, exceeding(counts.reshape(-1, 1)), dictionary[:1])
         waited = _wait(generator, float(dictionary.sum()), counts.sum(axis=0, dtype=np.float64))

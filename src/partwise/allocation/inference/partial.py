@@ -30,6 +30,14 @@ class AllocationPartialGibbs(AllocationCollapsedGibbs):
     name: ClassVar[str] = "gibbs-partial"
     rows_in_parallel: ClassVar[bool] = True
 
+    def init(self, key: Key, data: SparseData) -> AllocationGibbsState:
+        """As of the collapsed sampler; then a sweep takes tokens from fixed parts that do not hold their features."""
+        state = super().init(key, data)
+        if self.model.n_fixed:
+            for chain in range(self.n_chains):
+                self._sweep(key.for_chain(chain), data, state, chain)
+        return state
+
     def _blocks(self, data: SparseData) -> list[tuple[int, int]]:
         # Each block counts into an array of its own: blocks so large that this costs little.
         return row_blocks(data.indptr, max(TARGET_NONZEROS, 2 * data.shape[1]))
@@ -46,7 +54,7 @@ class AllocationPartialGibbs(AllocationCollapsedGibbs):
 
         self.engine.for_each(some_features, row_blocks(np.arange(n_features + 1), 2**17 // n_components + 1))
         totals = drawn.sum(axis=0)
-        dictionary = (drawn / np.where(totals > 0, totals, 1.0)).astype(np.float32)
+        dictionary = model.with_fixed(drawn / np.where(totals > 0, totals, 1.0)).astype(np.float32)
         prior, tile = model.activation_concentration, tile_of(2 * dictionary.shape[1])
         shared = dictionary, prior, tile, key.for_stage("labels").words, keys_of_rows(data)
         sums = self._sweep_tokens_by_blocks(_sweep_block, data, state, chain, shared)

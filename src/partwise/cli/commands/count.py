@@ -28,8 +28,12 @@ class ColumnArguments:
 
     text_column: str | None = option(None, "--text-column", metavar="NAME", help="Column that holds the text.")
     id_column: str | None = option(None, "--id-column", metavar="NAME", help="Column that names the document.")
-    group_column: str | None = option(None, "--group-column", metavar="NAME", help="Column of groups, kept.")
-    time_column: str | None = option(None, "--time-column", metavar="NAME", help="Column of times, kept.")
+    group_column: str | None = option(
+        None, "--group-column", metavar="NAME", help="Column with the group of each document."
+    )
+    time_column: str | None = option(
+        None, "--time-column", metavar="NAME", help="Column with the time of each document."
+    )
 
 
 @dataclass(frozen=True)
@@ -43,7 +47,7 @@ class WordArguments:
         "1.0", "--max-df", metavar="N", help="Leave out words that more documents have: a number, or a share like 0.5."
     )
     max_features: int | None = option(
-        None, "--max-features", metavar="N", min=1, help="Keep so many words, those with the highest counts."
+        None, "--max-features", metavar="N", min=1, help="Keep only this many words, those with the highest counts."
     )
     stop_words: str | None = option(
         None, "--stop-words", metavar="english|FILE", help="Words to leave out: a list, or a file with one per line."
@@ -88,10 +92,9 @@ def command(
 ) -> Outcome:
     """Count the words of texts.
 
-    The counts, names of words and documents, groups and times are written to one .npz file, which every command reads.
-    Words are found as scikit-learn's CountVectorizer finds them. Texts may be larger than memory.
+    Writes counts, words, names of documents, groups and times to one .npz file, which every command reads. Words are
+    found as scikit-learn's CountVectorizer finds them. Texts may be larger than memory.
     """
-    from partwise.io import write_matrix
     from partwise.text.counting import counted
     from partwise.text.documents import Columns
 
@@ -100,9 +103,9 @@ def command(
     check_outputs({"--output": output}, [source, words.vocabulary])
     _check_encoding(encoding)
     named = Columns(columns.text_column, columns.id_column, columns.group_column, columns.time_column)
-    found = counted(source, named, words.wanted(), keep_texts=keep_texts, encoding=encoding)
-    write_matrix(output, found.table)
-    n_documents, n_words = found.table.shape
+    with counted(source, named, words.wanted(), keep_texts=keep_texts, encoding=encoding) as found:
+        found.write(output)
+    n_documents, n_words = len(found.names), found.words.size
     facts: dict[str, Any] = {
         "source": source,
         "n_documents": n_documents,
@@ -111,7 +114,7 @@ def command(
         "n_words_found": found.n_words,
         "n_tokens_found": found.n_tokens,
         "n_empty_documents": found.empty,
-        "metadata": list(found.table.metadata),
+        "metadata": list(found.metadata),
         "written": [output],
     }
     lines = [
@@ -120,8 +123,8 @@ def command(
     ]
     if found.empty:
         lines.append(f"{found.empty} documents have none of these words")
-    if found.table.metadata:
-        lines.append(f"kept about each document: {', '.join(found.table.metadata)}")
+    if found.metadata:
+        lines.append(f"kept about each document: {', '.join(found.metadata)}")
     return Outcome(facts, lines, [output], [f"next: partwise fit {output} -o topics.partwise --model lda -k 20"])
 
 
@@ -146,7 +149,7 @@ def _check_encoding(name: str) -> None:
         codecs.lookup(name)
     except LookupError:
         raise typer.BadParameter(
-            f"{name!r} is no encoding, such as utf-8 or latin-1.", param_hint="--encoding"
+            f"{name!r} is not an encoding, such as utf-8 or latin-1.", param_hint="--encoding"
         ) from None
 
 

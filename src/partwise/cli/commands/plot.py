@@ -65,17 +65,17 @@ def command(
     kind: PictureKind = typer.Option(
         PictureKind.DICTIONARY,
         "--kind",
-        help="Features x parts in grey, the largest features of each part, mutation signatures, images; how the "
-        "fit went; or, of data, samples as stacked bars, predictive checks, data beside the model.",
+        help="What to draw. Of the model: dictionary (features x parts), features (the largest of each part), "
+        "signatures, images, trace, norms. With DATA: structure (samples as stacked bars), checks, reconstruction.",
     ),
     groups: Path | None = typer.Option(
         None,
         "--groups",
         metavar="FILE",
-        help="A table (.csv, .tsv) with a feature (of structure: a sample) and its group in each line; of structure "
-        "also an obs column of DATA.",
+        help="Sort by groups: a table (.csv, .tsv) of features and their groups. For structure: of samples and "
+        "their groups, or an obs column of DATA.",
     ),
-    top: int = typer.Option(10, "--top", metavar="N", min=1, help="Features of each part, for bars."),
+    top: int = typer.Option(10, "--top", metavar="N", min=1, help="Features shown of each part."),
     batch: Batch = None,
     shape: ImageShape = None,
     seed: Seed = 0,
@@ -83,14 +83,14 @@ def command(
     progress: ProgressBar = None,
     reading: ReadArguments,
 ) -> Outcome:
-    """Draw the parts of a model, its fit, or what it makes of data.
+    """Draw the parts of a model, its fit, or its samples.
 
-    Parts that hold next to nothing are left out. With `--groups` features (or samples) are sorted by their group.
+    Nearly empty parts are left out. `--groups` sorts features (or samples) by group.
     """
     from partwise.plotting import save_figure
 
     if kind in _OF_DATA and data is None:
-        raise typer.BadParameter(f"{kind} is drawn of data: give DATA as well.", param_hint="--kind")
+        raise typer.BadParameter(f"{kind} needs data: give DATA as well.", param_hint="--kind")
     if kind is PictureKind.IMAGES and shape is None:
         raise typer.BadParameter("images need their height and width.", param_hint="--image-shape")
     for option, value, kinds in (
@@ -161,7 +161,7 @@ def _of_data(
     if kind is PictureKind.RECONSTRUCTION:
         return plotting.plot_reconstruction(model, table, shape=pixels)
     if kind is not PictureKind.STRUCTURE:
-        raise typer.BadParameter(f"{kind} is drawn of the model alone: drop DATA.", param_hint="--kind")
+        raise typer.BadParameter(f"{kind} shows the model alone: drop DATA.", param_hint="--kind")
     belongs = sample_labels(groups, table)
     return plotting.plot_structure(model.transform(table, **batches), model=model, groups=belongs).figure
 

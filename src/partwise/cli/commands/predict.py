@@ -30,7 +30,7 @@ def command(
     model: ModelFile,
     data: DataFile,
     output: Path | None = typer.Option(
-        None, "--output", "-o", metavar="FILE", help="Table to write, a line a cell: .csv, .tsv or .parquet."
+        None, "--output", "-o", metavar="FILE", help="Table to write, with one line per cell: .csv, .tsv or .parquet."
     ),
     row: OnlyRows = None,
     threads: Threads = 1,
@@ -40,9 +40,9 @@ def command(
 ) -> Outcome:
     """Predict missing cells.
 
-    The expected count of each, or the probability of a one. DATA may be the data of the fit or new rows.
-    Features of the model that they lack are missing, too. The parts stay as they are. `partwise recommend` lists what
-    else a sample is likely to have.
+    Prints the expected count of each missing cell, or the probability of a yes. DATA may be the data of the fit or new
+    rows. Features of the model that DATA lack count as missing, too. `partwise recommend` lists what else a sample is
+    likely to have.
     """
     check_table_name("--output", output)
     check_outputs({"--output": output}, [model, data])

@@ -21,7 +21,7 @@ EXAMPLES = (
 def command(
     model: ModelFile,
     data: Path | None = typer.Argument(
-        None, metavar="[DATA]", help="Samples x features to show the model on, best those of the fit."
+        None, metavar="[DATA]", help="Samples x features to show; best are those of the fit."
     ),
     *,
     output: Path = typer.Option(..., "--output", "-o", metavar="FILE", help="The page to write, .html."),
@@ -47,9 +47,9 @@ def command(
 ) -> Outcome:
     """Write an interactive page about a model.
 
-    A map of the parts, a view of each part with its features and typical samples, parts by group and over time, samples
-    to search, how well it fits, how to cite it. Groups, times and texts come from counts that `partwise count` wrote.
-    The page is one file that loads nothing. Without DATA it shows parts and the trace.
+    The page has a map of the parts, their features and typical samples, parts by group and over time, samples to
+    search, diagnostics, and how to cite the model. Groups, times and texts come from `partwise count`. The page is one
+    file that loads nothing. Without DATA it shows the parts and the trace.
     """
     from partwise.io.source import bytes_allowed
     from partwise.io.table import read_label_file
@@ -59,9 +59,9 @@ def command(
     if output.suffix.lower() not in (".html", ".htm"):
         raise typer.BadParameter(f"{output} does not end in .html.", param_hint="--output")
     if groups is not None and data is None:
-        raise typer.BadParameter("groups are those of samples: give DATA as well.", param_hint="--groups")
+        raise typer.BadParameter("groups belong to samples: give DATA as well.", param_hint="--groups")
     if batch is not None and data is None:
-        raise typer.BadParameter("batches are those of samples: give DATA as well.", param_hint="--batch")
+        raise typer.BadParameter("batches belong to samples: give DATA as well.", param_hint="--batch")
     if data is None:
         reading.refuse("it says how to read DATA: give DATA as well.")
     check_outputs({"--output": output}, [model, data, groups, names, feature_names])

@@ -196,8 +196,8 @@ class VariationalEM:
         if self.start is None:
             dictionary, counts = poisson_factors(key, data, self.shape, self.rate, self.engine)
             dictionary = with_noise(key, data, dictionary, self.shape, self.rate)
-            known = self._known(dictionary.shape)
-            if known is not None:
+            if self.seeds is not None or self.fixed is not None:
+                known = self._known(dictionary.shape)
                 order = seeded_order(known, dictionary)
                 sizes, given = dictionary[:, order].sum(axis=0), known.sum(axis=0)
                 shares = known / np.where(given > 0, given, 1.0)
@@ -246,12 +246,11 @@ class VariationalEM:
         state.posterior = posterior
         return state, {**({"objective": bound} if due else {}), **column_norms(state.dictionary)}
 
-    def _known(self, shape: tuple[int, ...]) -> Floats | None:
-        """What is known about each part: its seeds, or that it is fixed; None where nothing is."""
-        if self.fixed is None:
-            return self.seeds
+    def _known(self, shape: tuple[int, ...]) -> Floats:
+        """What is known about each part: its seeds, or that it is fixed."""
         known = np.zeros(shape) if self.seeds is None else self.seeds.copy()
-        known[:, : self.fixed.shape[1]] = self.fixed
+        if self.fixed is not None:
+            known[:, : self.fixed.shape[1]] = self.fixed
         return known
 
     def expected_in_groups(self, data: SparseData, state: GammaVariationalState) -> Floats:

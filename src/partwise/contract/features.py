@@ -121,7 +121,7 @@ def aligned(model: Any, data: Data, *, takes_missing: bool) -> Data:
 
 
 def positions_of(known: NDArray[Any], labels: NDArray[Any]) -> NDArray[np.int64]:
-    """Position of each label among known names, -1 where there is none; a name must not stand there twice."""
+    """Position of each label among known names, -1 where there is none; no name may occur twice."""
     places: dict[str, int] = {}
     for place, name in enumerate(known):
         if places.setdefault(str(name), place) != place:

@@ -84,7 +84,7 @@ def plot_structure(
     Parameters
     ----------
     activations
-        Samples x components, such as ``model.transform(X)``; of more than 2,000 samples, every so many-th is drawn.
+        Samples x components, such as ``model.transform(X)``. At most 2,000 samples, evenly spaced, are drawn.
     model
         Fitted model, or components x features, as for `part_shares`; not needed.
     groups

@@ -36,13 +36,15 @@ function labelMap() {
     const name = parts.names[part].length > 28 ? `${parts.names[part].slice(0, 27)}…` : parts.names[part];
     const wide = 0.55 * letters * name.length;
     const middle = Math.min(Math.max(x, wide / 2 + 4), MAP_WIDTH - wide / 2 - 4);
-    const below = y + mapRadius(part) + letters + 1;
-    const at = below > MAP_HEIGHT - 4 ? y - mapRadius(part) - 5 : below;
-    const box = { left: middle - wide / 2, right: middle + wide / 2, top: at - letters, bottom: at + 3 };
-    if (taken.some((one) => one.left < box.right && box.left < one.right && one.top < box.bottom && box.top < one.bottom)) return [];
-    if (part !== chosenPart && order.some((other) => other !== part && coversCircle(box, other))) return [];
+    const clashes = (box) => taken.some((one) => one.left < box.right && box.left < one.right && one.top < box.bottom && box.top < one.bottom)
+      || (part !== chosenPart && order.some((other) => other !== part && coversCircle(box, other)));
+    const box = [y + mapRadius(part) + letters + 1, y - mapRadius(part) - 5]
+      .filter((at) => at < MAP_HEIGHT - 4 && at > letters)
+      .map((at) => ({ left: middle - wide / 2, right: middle + wide / 2, top: at - letters, bottom: at + 3 }))
+      .find((one) => !clashes(one));
+    if (!box) return [];
     taken.push(box);
-    const label = drawn("text", { x: middle, y: at, "text-anchor": "middle", class: part === chosenPart ? "strong" : "" }, name);
+    const label = drawn("text", { x: middle, y: box.bottom - 3, "text-anchor": "middle", class: part === chosenPart ? "strong" : "" }, name);
     label.style.fontSize = `${letters}px`;
     return [label];
   }));
@@ -51,7 +53,7 @@ function labelMap() {
 // Whether a name would hide a good piece of a circle.
 function coversCircle(box, part) {
   const [x, y] = mapPlaces[part];
-  const reach = 0.6 * mapRadius(part);
+  const reach = 0.4 * mapRadius(part);
   return box.left < x + reach && x - reach < box.right && box.top < y + reach && y - reach < box.bottom;
 }
 

@@ -13,9 +13,10 @@ from mutants import mutant
 from partwise import AllocationNMF, on_disk
 from partwise.allocation.inference import labels as labels_module
 from partwise.allocation.inference.gibbs import AllocationCollapsedGibbs
-from partwise.allocation.inference.labels import MANY_COMPONENTS, padded_width
+from partwise.allocation.inference.labels import MANY_COMPONENTS, TokenLabels, padded_width
 from partwise.allocation.kernels import by_features
 from partwise.allocation.kernels.by_features import sweep_by_features
+from partwise.allocation.model import AllocationModel
 from partwise.core.data import CountMatrix
 from partwise.core.keys import Key
 from partwise.engines.blocks import first_tokens
@@ -130,13 +131,20 @@ def test_the_joint_distribution_shows_a_planted_bug(bug: str, monkeypatch: pytes
     assert smallest_p_value(AllocationCollapsedGibbs, n_chains=600) < 1e-3
 
 
-def test_disk_and_threads_change_nothing(tmp_path: Path) -> None:
-    X = np.random.default_rng(0).poisson(0.5, size=(12, 9))
+def test_threads_change_nothing() -> None:
     settings: dict[str, Any] = {"n_draws": 2, "burn_in": 1, "n_chains": 2, "random_state": 0}
-    fits = [
-        AllocationNMF(MANY_COMPONENTS, **settings, n_jobs=n_jobs).fit(data)
-        for data, n_jobs in ((X, 1), (X, 2), (on_disk(X, tmp_path / "rows"), 1))
-    ]
-    for fit in fits[1:]:
-        np.testing.assert_array_equal(fit.components_, fits[0].components_)
-        np.testing.assert_array_equal(fit.activations_, fits[0].activations_)
+    one, two = (AllocationNMF(MANY_COMPONENTS, **settings, n_jobs=n).fit(COUNTS) for n in (1, 2))
+    np.testing.assert_array_equal(one.components_, two.components_)
+    np.testing.assert_array_equal(one.activations_, two.activations_)
+
+
+def test_a_sweep_is_the_same_from_disk(tmp_path: Path) -> None:
+    model = AllocationModel(30, MANY_COMPONENTS, ALPHA, 0.1)
+    swept = []
+    for data in (CountMatrix.build(COUNTS), on_disk(COUNTS, tmp_path / "rows")):
+        state = TokenLabels.none_yet(data, MANY_COMPONENTS, 1)
+        for iteration in range(3):
+            state.sweep(KEY.at(iteration), data, model, 0)
+        swept.append(state.labels[0])
+    np.testing.assert_array_equal(*swept)
+    assert (swept[0] < MANY_COMPONENTS).all()

@@ -102,7 +102,7 @@ class ReadArguments:
     )
 
     def open(self, path: Path) -> Table | MappedCounts:
-        """Open a folder of rows on disk, for commands that go over rows; anything else is read.
+        """Open a folder of rows on disk, for commands that work row by row; anything else is read.
 
         What was opened or read is echoed.
         """

@@ -110,7 +110,7 @@ def differential(
     activations
         Samples x components.
     engine
-        Where features are worked on.
+        Where features are processed.
     versus
         ``"least-extreme"``: against the other part whose rate is nearest; ``"all"``: against all others, weighted by
         their expected counts.

@@ -62,7 +62,7 @@ def check_columns(model: Any, X: Any, data: SparseData, *, reset: bool) -> None:
 def named_otherwise(model: Any, X: Any, data: SparseData) -> bool:
     """Whether new data and a model have names of features that differ, so that the data have to be aligned by name."""
     known, labels = getattr(model, "feature_names_in_", None), data.column_labels
-    if known is None or labels is None or data.by_rows:  # rows on disk are not written anew
+    if known is None or labels is None or data.by_rows:  # rows on disk are not rewritten
         return False
     if hasattr(X, "columns") and not all(isinstance(name, str) for name in X.columns):
         return False
@@ -121,7 +121,7 @@ def aligned(model: Any, data: Data, *, takes_missing: bool) -> Data:
 
 
 def positions_of(known: NDArray[Any], labels: NDArray[Any]) -> NDArray[np.int64]:
-    """Position of each label among known names, -1 where there is none; a name must not stand there twice."""
+    """Position of each label among known names, -1 where there is none; no name may occur twice."""
     places: dict[str, int] = {}
     for place, name in enumerate(known):
         if places.setdefault(str(name), place) != place:

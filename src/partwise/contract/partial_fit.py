@@ -46,7 +46,7 @@ class PartialFit(Offers):
         raise TypeError(f"{type(self).__name__} says that it takes batches, but does not implement _absorb.")
 
     def _goes_on(self) -> bool:
-        """Whether `partial_fit` continues from what is fitted, rather than starting anew."""
+        """Whether `partial_fit` continues from what is fitted, rather than starting from the beginning."""
         return hasattr(self, "components_")
 
     @_offered
@@ -54,7 +54,7 @@ class PartialFit(Offers):
     def partial_fit(self, X: Any, y: Any = None) -> Self:
         """Take in a batch of samples; call it with batch after batch.
 
-        After `fit`, it continues from the parts that were found where the algorithm can, and starts anew otherwise.
+        After `fit`, it continues from the fitted parts if the algorithm can, and otherwise from the beginning.
 
         Parameters
         ----------
@@ -84,7 +84,7 @@ class PartialFit(Offers):
 
 
 class OnlineVariational:
-    """Mixin of models whose `partial_fit` is on-line variational Bayes. It comes before the shell that it adds to."""
+    """Mixin of models whose `partial_fit` is online variational Bayes. It comes before the shell that it adds to."""
 
     inference: str
 

@@ -46,8 +46,8 @@ def smc(
     below 1/K are reached in steps, after the last token. The estimate of p(x) is unbiased for any settings; its
     logarithm is low by half its squared standard error.
 
-    Time and memory grow with tokens, not with nonzeros: about 0.3 ns a token, particle, component and sweep, and two
-    bytes a token and particle of 64.
+    Time and memory grow with tokens, not with nonzeros: about 0.3 ns per token, particle, component and sweep, and two
+    bytes per token and particle of 64.
 
     Parameters
     ----------

@@ -16,7 +16,7 @@ _MOST_PARTS = 1000
 
 
 def plot_clustergram(found: Consensus, *, density_threshold: float = 0.5) -> Figure:
-    """Distances between the parts of all restarts, cluster by cluster, and how dense the surroundings of each part are.
+    """Draw the distances between the parts of all restarts, sorted by cluster, and their local densities.
 
     Dark blocks on the diagonal are parts that restarts agree on; pale rows at the end are outliers.
 
@@ -65,7 +65,7 @@ def plot_clustergram(found: Consensus, *, density_threshold: float = 0.5) -> Fig
 
 
 def plot_stability(found: Sequence[Consensus], *, ax: Any = None) -> Axes:
-    """Stability and silhouette against the number of parts.
+    """Draw stability and silhouette against the number of parts.
 
     Parameters
     ----------

@@ -79,12 +79,12 @@ def plot_structure(
     title: str = "",
     ax: Any = None,
 ) -> Axes:
-    """A bar a sample, stacked of the shares of its parts: who is made of what, at a glance.
+    """Draw one bar per sample; colours show how much of it each part explains.
 
     Parameters
     ----------
     activations
-        Samples x components, such as ``model.transform(X)``; of more than 2,000 samples, every so many-th is drawn.
+        Samples x components, such as ``model.transform(X)``. At most 2,000 samples, evenly spaced, are drawn.
     model
         Fitted model, or components x features, as for `part_shares`; not needed.
     groups

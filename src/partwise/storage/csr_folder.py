@@ -232,7 +232,7 @@ def mapped_array(path: Path) -> NDArray[Any]:
 
 @dataclass(frozen=True, eq=False)
 class MappedCounts(CountMatrix):
-    """Counts (or nonnegative reals) in a folder; every estimator that goes over rows accepts them.
+    """Counts (or nonnegative reals) in a folder; every estimator that works row by row accepts them.
 
     Algorithms sum over rows into features block by block, as no single machine holds all rows of a column.
     """
@@ -281,7 +281,7 @@ class MappedCounts(CountMatrix):
 
     @property
     def transposed(self) -> Self:
-        """There is none: it would have to be written anew, by columns."""
+        """There is none: it would have to be rewritten by columns."""
         raise InvalidInputError(
             f"{self.source} holds rows on disk, and this algorithm needs columns: choose another inference, or load the"
             " data into memory."

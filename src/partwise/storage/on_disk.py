@@ -27,10 +27,10 @@ def on_disk(
     n_jobs: int | None = None,
     **options: Any,
 ) -> MappedCounts:
-    """Data that need not fit into memory, for estimators that go over rows.
+    """Data that need not fit into memory, for estimators that work row by row.
 
     They are read once, block by block, checked, and written to a folder of plain arrays that is mapped into memory
-    (about 6 bytes a nonzero). Nothing of the size of the data is ever in memory.
+    (about 6 bytes per nonzero). Nothing of the size of the data is ever in memory.
 
     Parameters
     ----------

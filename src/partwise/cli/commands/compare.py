@@ -1,4 +1,4 @@
-"""``partwise compare``: models and numbers of parts on one scale."""
+"""``partwise compare``: rank models and their number of parts on one scale."""
 
 from __future__ import annotations
 

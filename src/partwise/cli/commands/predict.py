@@ -63,7 +63,7 @@ def command(
 
 
 def _predicted(model: Any, table: Table, wanted: Sequence[str]) -> dict[str, list[Any]]:
-    """Missing cells of the rows that are wanted and their expected values (of bits: probabilities of a one)."""
+    """Missing cells of the chosen rows and their expected values (of bits: probabilities of a one)."""
     import numpy as np
 
     from partwise.errors import InvalidInputError

@@ -32,7 +32,7 @@ def padded_width(n_components: int) -> int:
 
 
 def tile_of(width: int) -> int:
-    """Features that a sweep works on at a time, so many numbers of each being read and written."""
+    """Features that a sweep works on at a time, this many numbers of each being read and written."""
     return max(1, _TILE // width)
 
 

@@ -8,9 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from partwise.cli.files import check_outputs, check_picture_name, image_shape, read_groups, sample_labels
+from partwise.cli.files import (
+    batch_argument,
+    check_outputs,
+    check_picture_name,
+    image_shape,
+    read_groups,
+    sample_labels,
+)
 from partwise.cli.models import opened_model
-from partwise.cli.options import ImageShape, ModelFile, ProgressBar, Seed, Threads
+from partwise.cli.options import Batch, ImageShape, ModelFile, ProgressBar, Seed, Threads
 from partwise.cli.output import Outcome
 from partwise.cli.reading import ReadArguments
 
@@ -69,6 +76,7 @@ def command(
         "their groups, or an obs column of DATA.",
     ),
     top: int = typer.Option(10, "--top", metavar="N", min=1, help="Features shown of each part."),
+    batch: Batch = None,
     shape: ImageShape = None,
     seed: Seed = 0,
     threads: Threads = 1,
@@ -85,7 +93,11 @@ def command(
         raise typer.BadParameter(f"{kind} needs data: give DATA as well.", param_hint="--kind")
     if kind is PictureKind.IMAGES and shape is None:
         raise typer.BadParameter("images need their height and width.", param_hint="--image-shape")
-    for option, value, kinds in (("--groups", groups, _OF_GROUPS), ("--image-shape", shape, _OF_PIXELS)):
+    for option, value, kinds in (
+        ("--groups", groups, _OF_GROUPS),
+        ("--batch", batch, (PictureKind.STRUCTURE,)),
+        ("--image-shape", shape, _OF_PIXELS),
+    ):
         if value is not None and kind not in kinds:
             raise typer.BadParameter(f"it is for {' and '.join(kinds)}, not for {kind}.", param_hint=option)
     if data is None:
@@ -98,7 +110,7 @@ def command(
     if table is None:
         figure = _parts(kind, model, groups, top, pixels)
     else:
-        figure = _of_data(kind, model, table, groups, pixels, seed)
+        figure = _of_data(kind, model, table, groups, batch_argument(model, batch, table), pixels, seed)
     save_figure(figure, output)
     return Outcome({"model": file, "kind": kind.value, "output": output}, written=[output])
 
@@ -133,7 +145,13 @@ def _parts(kind: PictureKind, model: Any, groups: Path | None, top: int, pixels:
 
 
 def _of_data(
-    kind: PictureKind, model: Any, table: Table, groups: Path | None, pixels: tuple[int, int] | None, seed: int
+    kind: PictureKind,
+    model: Any,
+    table: Table,
+    groups: Path | None,
+    batches: dict[str, Any],
+    pixels: tuple[int, int] | None,
+    seed: int,
 ) -> Any:
     """A picture of a model and data."""
     from partwise import plotting
@@ -145,7 +163,7 @@ def _of_data(
     if kind is not PictureKind.STRUCTURE:
         raise typer.BadParameter(f"{kind} shows the model alone: drop DATA.", param_hint="--kind")
     belongs = sample_labels(groups, table)
-    return plotting.plot_structure(model.transform(table), model=model, groups=belongs).figure
+    return plotting.plot_structure(model.transform(table, **batches), model=model, groups=belongs).figure
 
 
 def _traced(model: Any) -> str:

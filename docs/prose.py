@@ -21,7 +21,7 @@ MEDIAN = 20
 GUIDES = ("README.md", "docs/index.md", "docs/tutorials/", "docs/how-to/")
 APPENDIX = ("docs/papers/", "docs/extend/", "docs/reference/changelog.md", "CHANGELOG.md")
 
-_UNIT = "(?:nats?|(?:milli)?seconds|ms|ns|bytes|numbers)"
+_UNIT = "(?:nats?|(?:milli)?seconds|ms|ns|bytes|numbers|counts|tokens|particles|one)"
 _ONE = "(?:[Aa]n?|[Oo]ne|[Tt]wo|[Tt]hree|[Ee]ight)"
 _THING = "(?:line|bar|panel|task|file|fit|draw|step|column|row|colour|name|entry|chain|thread|circle|folder|seed)s?"
 # What not to write, and what to write instead.

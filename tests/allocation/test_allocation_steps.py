@@ -16,6 +16,7 @@ from partwise.allocation.inference.distributed import DistributedGibbs
 from partwise.allocation.inference.gibbs import AllocationCollapsedGibbs
 from partwise.allocation.inference.islands import _log_orders, anchors, log_all_orders, no_particles, tokens_of
 from partwise.allocation.inference.partial import AllocationPartialGibbs, expected_activations
+from partwise.allocation.inference.start import first_feature_counts
 from partwise.allocation.inference.variational import AllocationVariationalBayes, absorb
 from partwise.allocation.kernels.bridge import bridge_island, log_permanent
 from partwise.allocation.kernels.collapsed import sweep_annealed
@@ -329,3 +330,16 @@ def test_distributed_sweeps_have_eight_blocks_if_there_are_rows_for_them(n_rows:
     blocks = DistributedGibbs(MODEL, **settings)._blocks(CountMatrix.build(np.full((n_rows, 1), tokens)))
     assert len(blocks) == min(n_rows, 8)
     assert max(stop - start for start, stop in blocks) == -(-n_rows // 8)
+
+
+def test_collapsed_variational_bayes_starts_from_shares_of_features() -> None:
+    """Each nonzero begins with the shares that KL-NMF gives its feature; all counts are sums of these."""
+    state = AllocationCollapsedVariational(MODEL, ENGINE).init(Key(3), DATA)
+    first = first_feature_counts(Key(3), DATA, MODEL, "random", ENGINE)
+    shares = first / first.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(state.responsibilities, shares[DATA.indices], rtol=1e-6)
+    spread = np.zeros((4, 5, 3))
+    spread[COUNTS > 0] = state.responsibilities.astype(np.float64) * DATA.values[:, None]
+    np.testing.assert_allclose(state.sample_counts, spread.sum(axis=1), rtol=1e-12)
+    np.testing.assert_allclose(state.feature_counts, spread.sum(axis=0), rtol=1e-12)
+    np.testing.assert_allclose(state.component_counts, spread.sum(axis=(0, 1)), rtol=1e-12)

@@ -13,7 +13,7 @@ from scipy.special import gammaln
 import partwise
 from partwise import BinaryNMF
 from partwise.binary.inference.em import ExpectationMaximisation
-from partwise.binary.inference.gibbs import log_joint_of_counts
+from partwise.binary.inference.gibbs import BinaryCollapsedGibbs, log_joint_of_counts
 from partwise.binary.inference.learning import LearningVariationalBayes, learn
 from partwise.binary.inference.priors import draw_priors, exceeding, exceeding_rows, log_rising
 from partwise.binary.model import SMALLEST, BinaryModel
@@ -191,3 +191,21 @@ def test_settings_of_the_paper() -> None:
     assert (model.burn_in, model.n_draws, model.thin, model.n_chains) == (4000, 1000, 1, 1)
     with pytest.raises(InvalidInputError, match="BinaryNMF has no preset 'thesis': it has paper"):
         BinaryNMF.preset("thesis")
+
+
+def test_learning_is_one_chain_of_200_sweeps(rng: np.random.Generator) -> None:
+    """Replayed sweep by sweep: priors are means over the second half, labels and counts those of the last sweep."""
+    cells = cells_of((rng.random((12, 7)) < 0.4).astype(float), "beta-dir")
+    model = BinaryModel("beta-dir", 3, 0.5, 0.5, 1 / 3, estimated=("beta", "concentration"))
+    lengths = {"n_draws": 1, "burn_in": 200, "thin": 1, "n_chains": 1}
+    sampler = BinaryCollapsedGibbs(model, "random", **lengths, active_threshold=0.0, engine=ENGINE)
+    key, draws = Key(5).for_stage("learning"), []
+    state = sampler.init(key, cells)
+    for sweep in range(1, 201):
+        sampler.sweep_all(key.at(sweep), cells, state)
+        draws.append(state.priors[0].copy())
+    found = learn(Key(5), cells, model)
+    np.testing.assert_allclose(found.priors, np.mean(draws[100:], axis=0), rtol=1e-12)
+    np.testing.assert_array_equal(found.labels, state.labels[0])
+    np.testing.assert_array_equal(found.row_counts, state.row_counts[0])
+    np.testing.assert_array_equal(found.column_counts, state.column_counts[0])

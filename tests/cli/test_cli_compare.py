@@ -18,7 +18,7 @@ from partwise.selection import compare, model_names
 
 def advised(text: str) -> list[str]:
     """Command lines that are told on standard error to go on with."""
-    return [line.strip() for line in text.partition("to go on:")[2].splitlines() if line.strip()]
+    return [line.strip() for line in text.partition("Next:")[2].splitlines() if line.strip()]
 
 
 QUICK = ["--models", "poisson,allocation", "--ranks", "2-5", "--restarts", "2"]
@@ -124,12 +124,12 @@ class TestCompare:
 
         monkeypatch.setattr("partwise.selection.compare", interrupted)
         told = partwise.fails("compare", "counts.npz", "-o", "comparison")
-        assert told == "partwise: interrupted: the same command goes on from comparison."
+        assert told == "partwise: interrupted: the same command continues from comparison."
 
     def test_a_budget_is_repeated_by_its_fits(self, partwise, folder: Path) -> None:
         words = ["compare", "counts.npz", "--models", "poisson,negative-binomial", "--rule", "best"]
         result = partwise(*words, "--fits", "3")
-        assert "The same command with --fits 3 repeats this result; without a limit it starts anew" in result.stderr
+        assert "The same command with --fits 3 repeats this result; without a limit it starts from" in result.stderr
         assert "This is the best answer after 3 fits: the budget was used up" in result.stdout
         assert "Best prediction: " in result.stdout
         facts = partwise.json(*words, "--fits", "3", "--time-budget", "10m")

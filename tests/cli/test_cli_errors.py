@@ -143,7 +143,7 @@ def test_fault_of_ours_is_said_to_be_one(partwise, folder, monkeypatch) -> None:
     monkeypatch.setattr("partwise.cli.describe.data_facts", broken)
     result = partwise("info", "counts.npz", code=1)
     last = result.stderr.splitlines()[-1]
-    assert last == "partwise: TypeError: two lines of nonsense (this should not happen: --debug shows where it did)"
+    assert last == "partwise: TypeError: two lines of nonsense (unexpected: run again with --debug and report it)"
 
 
 @pytest.mark.parametrize(

@@ -53,7 +53,7 @@ def test_fit_says_what_it_read_and_did(partwise, folder, counts) -> None:
     assert result.stderr == f"read 60 samples x 30 features, {nonzeros} nonzeros, 0 missing from catalogue.tsv\n"
     lines = result.stdout.splitlines()
     assert lines[0].startswith("PoissonNMF: Converged after ")
-    assert lines[1].startswith("3 of 3 components active, objective ")
+    assert lines[1].startswith("3 of 3 parts active, objective ")
     assert [line.split()[:2] for line in lines[2:5]] == [["part", "0"], ["part", "1"], ["part", "2"]]
     assert all(word.startswith("feature") for word in lines[2].split()[2:])
     assert lines[5:] == ["wrote m.partwise"]

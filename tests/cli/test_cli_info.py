@@ -55,7 +55,7 @@ def test_info_of_model(partwise, folder) -> None:
     text = partwise("info", "m.partwise", "--top", 2).stdout
     first = [entry["feature"] for entry in content["top_features"][0]]
     assert text.splitlines()[-3] == f"part 0  {', '.join(first)}"
-    assert "PoissonNMF with 3 components of 30 features (with names)" in text
+    assert "PoissonNMF with 3 parts of 30 features (with names)" in text
 
 
 def test_info_of_many_parts_is_short(partwise, folder) -> None:

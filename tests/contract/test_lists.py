@@ -10,7 +10,6 @@ from sklearn.metrics import ndcg_score
 from partwise import BinaryNMF, GammaPoissonNMF, PoissonNMF, Table
 from partwise.contract import popular_features
 from partwise.errors import InvalidInputError
-from partwise.kernels.largest import largest_of_rows
 from partwise.metrics import ranking_scores
 
 
@@ -23,21 +22,6 @@ def counts() -> np.ndarray:
 @pytest.fixture(scope="module")
 def model(counts: np.ndarray) -> PoissonNMF:
     return PoissonNMF(3, random_state=0).fit(Table(counts, column_labels=np.array([f"f{f}" for f in range(30)])))
-
-
-def test_kernel_is_a_stable_sort() -> None:
-    rng = np.random.default_rng(0)
-    for n in (1, 3, 20, 40):
-        values = rng.integers(0, 6, (15, 40)).astype(float)  # many ties
-        seen = sp.random_array((15, 40), density=0.5, rng=rng, format="csr")
-        hidden = values.copy()
-        hidden[seen.nonzero()] = -np.inf
-        order = np.argsort(-hidden, axis=1, kind="stable")[:, :n]
-        wanted = np.where(np.isfinite(np.take_along_axis(hidden, order, axis=1)), order, -1)
-        positions, found = np.zeros((15, n), np.int64), np.zeros((15, n))
-        largest_of_rows(values, seen.indptr.astype(np.int64), seen.indices.astype(np.int32), positions, found)
-        np.testing.assert_array_equal(positions, wanted)
-        assert np.array_equal(np.isnan(found), wanted < 0)
 
 
 def test_recommend_names_what_a_row_has_not(model: PoissonNMF, counts: np.ndarray, monkeypatch) -> None:

@@ -74,7 +74,7 @@ def test_a_folder_that_vanishes_does_not_end_the_fit(tmp_path: Path) -> None:
         if iteration == 1:
             path.parent.rmdir()
 
-    with pytest.warns(CheckpointWarning, match=r"could not be written \(.*there is no directory.*; the fit goes on"):
+    with pytest.warns(CheckpointWarning, match=r"could not be written \(.*there is no directory.*; the fit continues"):
         result = run(
             RandomWalk(), DATA, key=KEY, max_iter=4, checkpoint=Checkpoint(path, iterations=2), callbacks=[remove]
         )

@@ -55,14 +55,14 @@ def test_gap(name: str, data_folder: Path) -> None:
 @pytest.mark.parametrize(("name", "load"), LOADERS)
 def test_without_the_variable(name: str, load, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("PARTWISE_DATA", raising=False)
-    with pytest.raises(InvalidInputError, match=r"PARTWISE_DATA is not set.*get it by hand from the GitHub repository"):
+    with pytest.raises(InvalidInputError, match=r"PARTWISE_DATA is not set.*download it from the GitHub repository"):
         load(name)
 
 
 @pytest.mark.parametrize(("name", "load"), LOADERS)
 def test_without_the_file(name: str, load, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PARTWISE_DATA", str(tmp_path))
-    with pytest.raises(FileNotFoundError, match=rf"no \w+/{name}.*get it by hand from the GitHub repository"):
+    with pytest.raises(FileNotFoundError, match=rf"no \w+/{name}.*download it from the GitHub repository"):
         load(name)
 
 

@@ -13,9 +13,10 @@ from partwise.core.keys import Key
 from partwise.empirical_bayes.inference import sweep as sweep_module
 from partwise.empirical_bayes.inference.activations import expected_counts
 from partwise.empirical_bayes.inference.component import ComponentSweeps
-from partwise.empirical_bayes.inference.rates import EmpiricalBayesState, Factor, posteriors
+from partwise.empirical_bayes.inference.rates import EmpiricalBayesState, Factor, _columns, posteriors
 from partwise.empirical_bayes.inference.starts import FirstState, _divided, _excess
 from partwise.empirical_bayes.inference.sweep import Problem, Settings, Sweeps, sweep, without_collapsed
+from partwise.engines.blocks import Block
 from partwise.engines.local import LocalEngine
 from partwise.passes.floors import FLOOR
 from partwise.priors.families import resolve_family
@@ -222,3 +223,12 @@ def test_flat_priors_have_the_floors_of_poisson_factorization(small_counts: np.n
     np.testing.assert_allclose(problem.samples.floors, FLOOR / 4 * small_counts.sum(axis=1))
     solved = problem.samples.solve(np.zeros((40, 4)), np.ones((1, 4)), Factor.given(np.ones((40, 4))))
     np.testing.assert_allclose(solved.mean, np.tile(problem.samples.floors[:, None], 4))
+
+
+def test_columns_that_stay_on_workers(rng: np.random.Generator) -> None:
+    """Each block writes the columns that are kept of its own rows, in their order."""
+    data, array, kept = CountMatrix.build(np.eye(6, 3)), rng.random((6, 3)), np.array([2, 0])
+    out = np.full((6, 2), np.nan)
+    for start, stop in ((0, 2), (2, 6)):
+        assert _columns(Block(data, start, stop, 0), array, out, kept) == 0.0
+    np.testing.assert_array_equal(out, array[:, kept])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from partwise import EmpiricalBayesPoissonNMF
 from partwise.core.data import CountMatrix
-from partwise.empirical_bayes.inference.activations import expected_counts
+from partwise.empirical_bayes.inference.activations import expected_counts, settled
 from partwise.engines.local import LocalEngine
 
 Floats = NDArray[np.float64]
@@ -73,3 +74,24 @@ def test_a_row_does_not_depend_on_the_others(fitted: tuple[Floats, EmpiricalBaye
     X, model = fitted
     together = model.transform(X)
     np.testing.assert_array_equal(together[10:17], model.transform(X[10:17]))
+
+
+class Contracting:
+    """Rows whose sweeps shrink every distance from a target by the same ratio."""
+
+    def __init__(self, data: CountMatrix, target: Floats, ratio: float) -> None:
+        self.data, self.geometric, self._target, self._ratio = data, np.ones((data.shape[1], 2)), target, ratio
+
+    def moved(self, counts: Floats, active: NDArray[np.intp]) -> Floats:
+        return self._target[active] + self._ratio * (counts - self._target[active])
+
+
+@pytest.mark.parametrize("ratio", [0.3, 0.8])
+def test_what_is_left_is_a_geometric_series(ratio: float) -> None:
+    """Σ of the steps that follow the second, which is ratio / (1 - ratio) of it, and the step itself at least."""
+    data = CountMatrix.build([[60, 40], [500, 500]])
+    target = np.array([[80.0, 20.0], [100.0, 900.0]])
+    rows: Any = Contracting(data, target, ratio)
+    _, left = settled(rows, 0.0, 3)
+    second = ratio * (1.0 - ratio) * np.array([30.0, 400.0])
+    np.testing.assert_allclose(left, second / data.row_sums * max(1.0, ratio / (1.0 - ratio)), rtol=1e-12)

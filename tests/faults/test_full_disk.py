@@ -81,7 +81,7 @@ def test_a_running_fit_goes_on(small_disk: Path, fill: Callable[..., Path]) -> N
     fit = PoissonNMF(2, checkpoint=Checkpoint(path, iterations=1), callbacks=[fill_at_four], **settings)
     with pytest.warns(CheckpointWarning, match=FULL) as warned:
         fit.fit(X[:40, :30])
-    assert all("the fit goes on" in str(warning.message) for warning in warned)
+    assert all("the fit continues" in str(warning.message) for warning in warned)
     assert fit.n_iter_ == 8
     assert len(read_checkpoint(path).trace) == 3
     (small_disk / "filler").unlink()

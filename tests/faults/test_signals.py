@@ -125,7 +125,7 @@ def test_a_long_fit_is_resumed_to_the_same_bits(number: int, counts: Path, tmp_p
     assert model.exists() == (number != signal.SIGKILL)
     n_iter = len(read_checkpoint(kept).trace)
     anew = run(*words, 1)
-    assert "add --resume to go on from it" in anew.stderr
+    assert "add --resume to continue it" in anew.stderr
     # The fit that was started anew has removed it.
     assert not kept.exists()
     assert n_iter >= 1

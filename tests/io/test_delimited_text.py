@@ -68,11 +68,11 @@ def test_dialects(tmp_path: Path) -> None:
         ("", "it is empty"),
         ("id,a,b\nr,1,2\ns,3\n", "line 3 has 2 cells where 3 are expected"),
         ("id,a,b\nr,1,2,3\n", r"line 2 has 4 cells where 3 are expected; .*col\.names=NA"),
-        ("id,a,b\nr,1,two\n", r"line 2, column 3 \('b'\) holds 'two', which is no number"),
+        ("id,a,b\nr,1,two\n", r"line 2, column 3 \('b'\) holds 'two', which is not a number"),
         ("id,a,b\nr,1_000,2\n", r"line 2, column 2 \('a'\) holds '1_000'"),
-        ("id,a,b\nr,'1',2\n", "holds \"'1'\", which is no number"),
+        ("id,a,b\nr,'1',2\n", "holds \"'1'\", which is not a number"),
         ('id,a\nr,"1\n', "is not valid CSV"),
-        ("id,a\nr,1\x00\n", "which is no number"),
+        ("id,a\nr,1\x00\n", "which is not a number"),
     ],
 )
 def test_bad_wide_files(tmp_path: Path, text: str, message: str) -> None:

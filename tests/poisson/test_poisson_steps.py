@@ -9,10 +9,12 @@ import pytest
 
 from partwise import CountMatrix, on_disk
 from partwise.core.keys import Key
+from partwise.core.weights import CellWeights
 from partwise.engines import resolve_engine
 from partwise.passes.floors import FLOOR
 from partwise.poisson.inference import online
 from partwise.poisson.inference.coordinate import CoordinateDescent, _extrapolate
+from partwise.poisson.inference.multiplicative import Multiplicative
 from partwise.poisson.inference.online import OnlineStatistics, absorb
 from partwise.poisson.inference.passes import PoissonSide, finish_by_rows, standard_errors, step_by_rows
 from partwise.poisson.inference.state import PoissonState, rows_of_usual_size, start_factors, usual_size
@@ -221,3 +223,15 @@ def test_gains_of_features_are_added(with_logs: bool, rng: np.random.Generator) 
     rates = (factor @ other.T)[1:5]
     np.testing.assert_allclose(out - 1.0, (counts[1:5] / rates).T @ factor[1:5], rtol=1e-11, atol=1e-12)
     assert logs == pytest.approx(np.sum(counts[1:5] * np.log(rates)) if with_logs else 0.0)
+
+
+def test_expected_totals_of_batches(rng: np.random.Generator) -> None:
+    """Σ over the samples of a batch of Σ_k h_nk w_fk, of both algorithms."""
+    data = CountMatrix.build(rng.poisson(3.0, (9, 5))).weighted(
+        CellWeights(np.ones((2, 5)), np.arange(9, dtype=np.int32) % 2)
+    )
+    for algorithm in (CoordinateDescent(2, "random", ENGINE), Multiplicative(2, "random", ENGINE)):
+        state = algorithm.init(Key(0), data)
+        expected = np.asarray(state.activations) @ state.dictionary.T
+        found = algorithm.expected_in_groups(data, state)
+        np.testing.assert_allclose(found, np.stack([expected[group::2].sum(axis=0) for group in range(2)]), rtol=1e-10)

@@ -204,7 +204,7 @@ def test_names_and_objects_are_resolved() -> None:
     flat = resolve_family("flat")
     assert isinstance(flat, Fixed)
     assert isinstance(flat.prior, FlatPrior)
-    with pytest.raises(InvalidInputError, match="which is no family of priors: choose from gamma, point-gamma"):
+    with pytest.raises(InvalidInputError, match="which is not a family of priors: choose from gamma, point-gamma"):
         resolve_family("gama")
     for wrong in (3, None, GammaFamily):
         with pytest.raises(InvalidInputError, match="activation_prior must be the name"):

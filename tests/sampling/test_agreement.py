@@ -164,3 +164,15 @@ def test_auto_resumes_to_the_same_bits(easy_counts: np.ndarray, tmp_path: Path) 
     resumed = easy(n_draws=10, checkpoint=path, resume=True).fit(easy_counts)
     np.testing.assert_array_equal(resumed.components_, whole.components_)
     np.testing.assert_array_equal(resumed.log_joint_draws_, whole.log_joint_draws_)
+
+
+def test_chains_that_just_reach_the_limits_agree() -> None:
+    rule = ChainsAgree()
+    for r_hat, ess, enough in (
+        (rule.r_hat, rule.ess, True),
+        (np.nextafter(rule.r_hat, 2.0), rule.ess, False),
+        (rule.r_hat, np.nextafter(rule.ess, 0.0), False),
+    ):
+        trace = Trace()
+        trace.append(1, 0.0, {"r_hat": float(r_hat), "ess": float(ess)})
+        assert (rule.check(trace) is not None) == enough

@@ -220,7 +220,7 @@ class TestCompare:
         gap = found.difference(("logistic-pca", 2), ("beta-dir", 3))
         assert "have signs" in note
         assert f"beta-dir with 3 parts predicts best, behind by {gap.value:.4f} ± {gap.std_error:.4f} nats" in note
-        assert found.choose("logistic-pca", 9).notes[0].endswith("and no parts.")
+        assert found.choose("logistic-pca", 9).notes[0].endswith("not parts.")
 
     def test_missing_counts(self) -> None:
         X = counts().astype(float)

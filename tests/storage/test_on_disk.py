@@ -122,7 +122,7 @@ def test_missing_cells(tmp_path: Path) -> None:
 
 
 def test_bad_sources_leave_nothing(tmp_path: Path) -> None:
-    with pytest.raises(InvalidInputError, match="folder is needed"):
+    with pytest.raises(InvalidInputError, match="folder= is needed"):
         on_disk(X)
     with pytest.raises(InvalidInputError, match="part 1 has 3 features, and those before have 2"):
         on_disk([np.ones((1, 2)), np.ones((1, 3))], tmp_path / "counts")
@@ -132,7 +132,7 @@ def test_bad_sources_leave_nothing(tmp_path: Path) -> None:
         on_disk([], tmp_path / "counts")
     assert list(tmp_path.iterdir()) == []
     on_disk(X, tmp_path / "counts")
-    with pytest.raises(InvalidInputError, match="is there already"):
+    with pytest.raises(InvalidInputError, match="exists already"):
         on_disk(X, tmp_path / "counts")
     for source in (X, PARTS):
         with pytest.raises(InvalidInputError, match=r"transpose= is not for \w+ in memory: drop it"):

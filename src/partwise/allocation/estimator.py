@@ -60,10 +60,10 @@ class AllocationNMF(KeepsChains, OnlineVariational, AllocationSamples):
     n_components
         Number of parts.
     dictionary_concentration
-        α: a number, or one a feature. Below 1, parts are sparse. ``"estimate"``: one number, learned with everything
+        α: a number, or one per feature. Below 1, parts are sparse. ``"estimate"``: one number, learned with everything
         else.
     activation_concentration
-        β: a number, or one a component. ``"estimate"``: one a component, learned with everything else, so that parts
+        β: a number, or one per component. ``"estimate"``: one per component, learned with everything else, so parts
         may be common or rare. ``"bld"``, ``"map"`` and `partial_fit` learn neither, and take 0.1.
     length_shape
         a, of the gamma prior of a sample's length.

@@ -84,9 +84,9 @@ class AllocationModel:
     n_features, n_components
         Sizes.
     dictionary_concentration
-        α: a number, or one a feature.
+        α: a number, or one per feature.
     activation_concentration
-        β: a number, or one a component.
+        β: a number, or one per component.
     length_shape, length_rate
         a and b.
     estimated
@@ -159,7 +159,7 @@ class AllocationModel:
         return Concentrations(self.dictionary_concentration.copy(), self.activation_concentration.copy())
 
     def simulate(self, key: Key, n_samples: int) -> Drawn:
-        """Draw everything for so many samples (Eq. 4, 5).
+        """Draw everything for this many samples (Eq. 4, 5).
 
         Parameters
         ----------
@@ -246,11 +246,11 @@ class AllocationModel:
         return constant + log_samples + self._log_features(feature_counts) - log_factorials
 
     def dictionary_posterior(self, feature_counts: Any) -> Floats:
-        """Parameters of the Dirichlet distributions of w_.k given S (Eq. 6), one a column: α_f + S_+fk."""
+        """Parameters of the Dirichlet distributions of w_.k given S (Eq. 6), one per column: α_f + S_+fk."""
         return np.asarray(self.dictionary_concentration[:, None] + feature_counts)
 
     def activation_posterior(self, sample_counts: Any) -> Floats:
-        """Parameters of the Dirichlet distributions of h_n. given S, one a row: β_k + S_n+k."""
+        """Parameters of the Dirichlet distributions of h_n. given S, one per row: β_k + S_n+k."""
         return np.asarray(self.activation_concentration + sample_counts)
 
     def length_posterior(self, lengths: Any) -> tuple[Floats, float]:

@@ -38,7 +38,7 @@ _SAMPLERS = {"gibbs": BinaryCollapsedGibbs, "gibbs-partial": BinaryPartialGibbs}
 _INFERENCE = {*_SAMPLERS, "cvb0", "cvb", "vb", "em", "map"}
 # The mean change of responsibilities is compared with this many times tol: it is no objective, and shrinks slowly.
 _CHANGE_PER_TOL = 100.0
-# Comparisons of many numbers of parts have fewer chains to average over.
+# Comparisons with many candidates have fewer chains to average over.
 _EFFORT = {"n_chains": 2}
 
 

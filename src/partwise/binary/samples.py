@@ -57,8 +57,8 @@ class BinarySamples(BitModel):
             raise InvalidInputError(f"beta_prior must be two positive numbers (alpha, beta), got {self.beta_prior!r}.")
         if self.model == "dir-dir" and self.inference in ("cvb0", "cvb", "gibbs-partial"):
             raise InvalidInputError(
-                f"inference={self.inference!r} needs a beta factor, which model='dir-dir' has not: use 'gibbs', 'vb' or"
-                " 'em', or another model."
+                f"inference={self.inference!r} needs a beta factor, which model='dir-dir' does not have: use 'gibbs',"
+                " 'vb' or 'em', or another model."
             )
         if self.batch_size is not None and self.inference != "vb":
             raise InvalidInputError(f"batch_size is for inference='vb', not for {self.inference!r}: leave it None.")

@@ -40,7 +40,7 @@ def to_pyldavis(model: Any, X: Any) -> dict[str, Any]:
     """
     data = model.checked_data(X, caller="to_pyldavis")
     if model.declares.signed:
-        raise InvalidInputError(f"{type(model).__name__} has negative parts, which are no distributions of words.")
+        raise InvalidInputError(f"{type(model).__name__} has negative parts, which are not distributions of words.")
     activations = np.asarray(model.transform(X), dtype=np.float64)
     sizes = model.components_.sum(axis=1)
     # expected counts of each part, whatever scale the parts have

@@ -1,4 +1,4 @@
-"""A comparison in lines, in JSON and in a table, and the command lines to go on with."""
+"""A comparison in lines, in JSON and in a table, and the commands to run next."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def _number(value: float, digits: int) -> str:
 
 
 def next_commands(found: Comparison, data: Path, reading: ReadArguments, saved: Path | None) -> list[str]:
-    """Command lines to go on with: other numbers of parts, a fit of the choice or a report, a model that has parts.
+    """Commands to run next: a further comparison, a fit of the choice or a report, a model that has parts.
 
     Parameters
     ----------

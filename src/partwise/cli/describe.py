@@ -59,13 +59,13 @@ def part_lines(model: Any, *, n: int = _FEATURES_SHOWN) -> list[str]:
     if len(active) > _PARTS_SHOWN:
         lines.append(f"… and {len(active) - _PARTS_SHOWN} more")
     if len(active) < len(ranked):
-        lines.append(f"… and {len(ranked) - len(active)} that hold next to nothing")
+        lines.append(f"… and {len(ranked) - len(active)} nearly empty ones")
     return lines
 
 
 def fit_line(facts: dict[str, Any]) -> str:
     """Numbers of a fit in one line."""
-    numbers = [f"{facts['n_active_components']} of {facts['n_components']} components active"]
+    numbers = [f"{facts['n_active_components']} of {facts['n_components']} parts active"]
     if facts["objective"] is not None:
         numbers.append(f"objective {facts['objective']:.8g}")
     numbers += [f"{name} {value:.2g}" for name, value in facts["facts"].items()]

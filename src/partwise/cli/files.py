@@ -89,7 +89,7 @@ def write_intervals(path: Path, found: Any, table: Table | MappedCounts) -> None
 
 
 def write_parts(path: Path, components: Any, feature_names: Any, parts: list[str]) -> None:
-    """Features x parts as a table: a line a feature, as catalogues of signatures have it."""
+    """Features x parts as a table: one line per feature, as catalogues of signatures have it."""
     from partwise.io import write_table
 
     write_table(path, components.T, feature_names, parts, corner="feature")

@@ -140,7 +140,7 @@ def read_parts(path: Path) -> GivenParts:
     Parameters
     ----------
     path
-        A model file of partwise, or any file that `partwise.read` reads: a row a feature, a column a part.
+        A model file of partwise, or any file that `partwise.read` reads: one row per feature, one column per part.
     """
     import numpy as np
 

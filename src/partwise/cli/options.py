@@ -97,5 +97,7 @@ class EngineArguments:
         if name != "dask":
             raise typer.BadParameter("it needs --engine dask.", param_hint="--scheduler")
         if "://" not in scheduler:
-            raise typer.BadParameter(f"{scheduler!r} is no address such as tcp://HOST:8786.", param_hint="--scheduler")
+            raise typer.BadParameter(
+                f"{scheduler!r} is not an address such as tcp://HOST:8786.", param_hint="--scheduler"
+            )
         return scheduler

@@ -132,7 +132,7 @@ def reason(error: BaseException, values: Mapping[str, Any]) -> str:
     if isinstance(error, PartwiseError | OSError | ValueError):
         return in_options(_sentence(error), {name: "--" + name.replace("_", "-") for name in values})
     if isinstance(error, Exception):
-        return f"{type(error).__name__}: {_sentence(error)} (this should not happen: --debug shows where it did)"
+        return f"{type(error).__name__}: {_sentence(error)} (unexpected: run again with --debug and report it)"
     raise error
 
 

@@ -60,12 +60,16 @@ class ReadArguments:
         metavar="NAME",
         callback=_check_format,
         autocompletion=format_names,
-        help="Format, where the file name does not say it: npz, npy, mtx, 10x, h5ad, zarr, docword, ldac, csv, "
+        help="Format, if the file name does not say it: npz, npy, mtx, 10x, h5ad, zarr, docword, ldac, csv, "
         "tsv, long, parquet.",
     )
     layer: str | None = option(None, "--layer", metavar="NAME", help="Layer of an AnnData file to read instead of X.")
-    vocabulary: str | None = option(None, "--vocabulary", metavar="FILE", help="Names of the columns, one a line.")
-    row_labels: str | None = option(None, "--row-labels", metavar="FILE", help="Names of the rows, one a line.")
+    vocabulary: str | None = option(
+        None, "--vocabulary", metavar="FILE", help="File with the names of the columns, one per line."
+    )
+    row_labels: str | None = option(
+        None, "--row-labels", metavar="FILE", help="File with the names of the rows, one per line."
+    )
     header: bool = option(True, "--header/--no-header", help="Whether the first line of a text file names the columns.")
     index: bool = option(
         True, "--index/--no-index", help="Whether the first cell of a line of a wide file names the row."
@@ -78,14 +82,14 @@ class ReadArguments:
         help="How many cells at the start of a line of a wide file name the row.",
     )
     delimiter: str | None = option(
-        None, "--delimiter", metavar="C", help="What separates the cells of a text file, where it is unusual; or tab."
+        None, "--delimiter", metavar="C", help="Separator of the cells of a text file, if it is unusual; or tab."
     )
     long_columns: str | None = option(
         None,
         "--long-columns",
         metavar="ROW,COLUMN,VALUE",
-        help="Columns of a long file that hold row, column and value: names, or positions from 0. Two "
-        "columns let every line count 1.",
+        help="Columns of a long file that hold row, column and value: names, or positions from 0. With "
+        "two columns every line counts 1.",
     )
     duplicates: Duplicates = option(
         Duplicates.refuse, "--duplicates", help="What to do when a text file gives the same cell twice."
@@ -98,7 +102,7 @@ class ReadArguments:
     )
 
     def open(self, path: Path) -> Table | MappedCounts:
-        """Open a folder of rows on disk, for commands that go over rows; anything else is read.
+        """Open a folder of rows on disk, for commands that work row by row; anything else is read.
 
         What was opened or read is echoed.
         """

@@ -26,7 +26,7 @@ _ENOUGH_ROWS = 2000
 
 @dataclass
 class _Fitting:
-    """What a fit with batches has at hand while it runs: the shell in between knows nothing of batches."""
+    """What a fit with batches needs while it runs; the shell in between does not know about batches."""
 
     batch: Any
     X: Any

@@ -172,7 +172,7 @@ class BitModel(FactorizationEstimator):
         observed = np.flatnonzero(~data.missing_matrix().toarray())
         hidden = observed[Key(0).for_stage("completion").generator().random(observed.size) < 0.5]
         if not hidden.size:
-            raise InvalidInputError("X has too few observed cells to hide some and score them: pass more samples.")
+            raise InvalidInputError("X has too few observed cells to hold some out and score them: pass more samples.")
         rows, columns = np.divmod(hidden, data.shape[1])
         given, bits = hide(data, rows, columns)
         with self._compiling():

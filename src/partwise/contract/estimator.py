@@ -153,7 +153,7 @@ class FactorizationEstimator(PartialFit, FromGivenParts, ListsFeatures, HandledP
         """Run an algorithm as the parameters ask, drop what an earlier fit left, and store what every fit leaves."""
         checkpoint = self.checkpoint
         if self.resume and checkpoint is None:
-            raise InvalidInputError("resume=True needs a file to go on from: give checkpoint.")
+            raise InvalidInputError("resume=True needs a checkpoint to continue from: pass checkpoint=.")
         if checkpoint is not None and not isinstance(checkpoint, Checkpoint):
             checkpoint = Checkpoint(checkpoint)
         stored = checkpoint.path if self.resume and checkpoint is not None and Path(checkpoint.path).exists() else None

@@ -33,15 +33,23 @@ def check_columns(model: Any, X: Any, data: SparseData, *, reset: bool) -> None:
         Whether they are training data.
     """
     labels = data.column_labels
+    names, counts = np.unique([] if labels is None else labels, return_counts=True)
+    repeated = bool(np.any(counts > 1))
     if labels is None or hasattr(X, "columns"):
-        names, counts = np.unique([] if labels is None else labels, return_counts=True)
-        if np.any(counts > 1):
+        if repeated:
             _refuse_repeated(str(names[np.argmax(counts)]), int(counts.max()))
         # Arrays and frames: as every estimator of scikit-learn does. It does not know tables and AnnData.
         validate_data(model, X, reset=reset, skip_check_array=True)
         return
     n_features = data.shape[1]
     if reset:
+        if repeated:
+            warnings.warn(
+                f"{counts.max()} features of X are called {str(names[np.argmax(counts)])!r}: make names unique (of"
+                " AnnData by var_names_make_unique()), or new samples cannot be matched to the model by name.",
+                FeatureMatchWarning,
+                stacklevel=5,
+            )
         model.n_features_in_ = n_features
         model.feature_names_in_ = labels.astype(object)
         return
@@ -62,7 +70,7 @@ def check_columns(model: Any, X: Any, data: SparseData, *, reset: bool) -> None:
 def named_otherwise(model: Any, X: Any, data: SparseData) -> bool:
     """Whether new data and a model have names of features that differ, so that the data have to be aligned by name."""
     known, labels = getattr(model, "feature_names_in_", None), data.column_labels
-    if known is None or labels is None or data.by_rows:  # rows on disk are not written anew
+    if known is None or labels is None or data.by_rows:  # rows on disk are not rewritten
         return False
     if hasattr(X, "columns") and not all(isinstance(name, str) for name in X.columns):
         return False
@@ -121,7 +129,7 @@ def aligned(model: Any, data: Data, *, takes_missing: bool) -> Data:
 
 
 def positions_of(known: NDArray[Any], labels: NDArray[Any]) -> NDArray[np.int64]:
-    """Position of each label among known names, -1 where there is none; a name must not stand there twice."""
+    """Position of each label among known names, -1 where there is none; no name may occur twice."""
     places: dict[str, int] = {}
     for place, name in enumerate(known):
         if places.setdefault(str(name), place) != place:
@@ -165,7 +173,7 @@ def _with_columns(indptr: Any, indices: Any, columns: Any) -> tuple[Any, Any]:
 
 
 def _refuse_repeated(name: str, count: int) -> None:
-    raise InvalidInputError(f"{count} columns of X are called {name!r}: give each feature a name of its own.")
+    raise InvalidInputError(f"{count} columns of X are called {name!r}: give each feature a different name.")
 
 
 def _refuse_few(model: Any, data: SparseData, n_matched: int) -> None:
@@ -174,7 +182,7 @@ def _refuse_few(model: Any, data: SparseData, n_matched: int) -> None:
     if rows is not None and np.isin(rows, known.astype(np.str_)).sum() >= _SMALLEST_SHARE * known.size:
         remedy = "the rows of X have such names, so swap rows and columns (--transpose)"
     raise InvalidInputError(
-        f"X has {n_matched} of the {known.size} features of this {type(model).__name__}, too few to go on: the model"
+        f"X has {n_matched} of the {known.size} features of this {type(model).__name__}, too few to continue: the model"
         f" has names such as {known[0]!r}, and X such as {str(labels[0]) if labels is not None else ''!r}; {remedy}."
     )
 

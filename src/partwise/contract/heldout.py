@@ -118,7 +118,7 @@ def count_cell_rows(model: Any, fold: HiddenCells, logs: Callable[[Floats, Float
     model
         Fitted to ``fold.train``.
     fold
-        Training counts and hidden cells.
+        Training counts and held-out cells.
     logs
         Log probability of each count.
     """

@@ -46,7 +46,7 @@ class PartialFit(Offers):
         raise TypeError(f"{type(self).__name__} says that it takes batches, but does not implement _absorb.")
 
     def _goes_on(self) -> bool:
-        """Whether `partial_fit` continues from what is fitted, rather than starting anew."""
+        """Whether `partial_fit` continues from what is fitted, rather than starting from the beginning."""
         return hasattr(self, "components_")
 
     @_offered
@@ -54,7 +54,7 @@ class PartialFit(Offers):
     def partial_fit(self, X: Any, y: Any = None) -> Self:
         """Take in a batch of samples; call it with batch after batch.
 
-        After `fit`, it continues from the parts that were found where the algorithm can, and starts anew otherwise.
+        After `fit`, it continues from the fitted parts if the algorithm can, and otherwise from the beginning.
 
         Parameters
         ----------
@@ -78,13 +78,13 @@ class PartialFit(Offers):
         self.n_samples_seen_ = n_seen + data.shape[0]
         self.trace_ = Trace()
         self.status_ = Status(
-            "stopped", f"Took in {self.n_samples_seen_} samples, the last by partial_fit; pass more to go on."
+            "stopped", f"Took in {self.n_samples_seen_} samples, the last by partial_fit; pass more to continue."
         )
         return self
 
 
 class OnlineVariational:
-    """Mixin of models whose `partial_fit` is on-line variational Bayes. It comes before the shell that it adds to."""
+    """Mixin of models whose `partial_fit` is online variational Bayes. It comes before the shell that it adds to."""
 
     inference: str
 

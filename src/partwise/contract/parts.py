@@ -125,7 +125,7 @@ class HandledParts(Offers):
         for k, name in enumerate(chosen):
             if not name.strip() or chosen.index(name) < k:
                 why = "is empty" if not name.strip() else f"is that of part {chosen.index(name)} too"
-                raise InvalidInputError(f"the name {name!r} of part {k} {why}: give each part a name of its own.")
+                raise InvalidInputError(f"the name {name!r} of part {k} {why}: give each part a different name.")
         self.component_names_ = np.array(chosen, dtype=object)
         return self
 

@@ -30,16 +30,16 @@ class Checkpoint:
     """Where and how often a run is written to disk; it is also written when the run ends, by Ctrl-C too.
 
     The file carries the version of partwise and that of the algorithm. A run is resumed only by the same version of the
-    algorithm, which gives the same bits.
+    algorithm, which gives the same result.
 
     Parameters
     ----------
     path
         The file, replaced whole each time.
     iterations
-        Write every so many iterations.
+        Write every this many iterations.
     seconds
-        Write when so many seconds have passed since the last time. Without either, every 60 seconds.
+        Write when this many seconds have passed since the last time. Without either, every 60 seconds.
     until_done
         Do not write when the run ends by itself: the file is for the case of a stop, and whoever asked for it
         removes it.
@@ -177,7 +177,7 @@ class CheckpointWriter(Generic[State]):
             save_arrays(self._checkpoint.path, content, metadata)
         except OSError as error:
             message = (
-                f"the checkpoint {os.fspath(self._checkpoint.path)} could not be written ({error}); the fit goes on."
+                f"the checkpoint {os.fspath(self._checkpoint.path)} could not be written ({error}); the fit continues."
             )
             warnings.warn(message, CheckpointWarning, stacklevel=2)
         else:

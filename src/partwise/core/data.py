@@ -60,7 +60,7 @@ class SparseData:
     weights: CellWeights | None = field(default=None, repr=False)
 
     by_rows: ClassVar[bool] = False
-    """Whether the data can be gone over by rows alone, because their columns are nowhere together."""
+    """Whether the data can only be read by rows, because no single place holds all rows of a column."""
 
     @property
     def nnz(self) -> int:

@@ -61,7 +61,7 @@ def run(
 ) -> FitResult[State]:
     """Run an algorithm until it converges, is stopped, or has done `max_iter` iterations.
 
-    The first Ctrl-C lets the iteration at hand (or ``init``) finish, so the state is whole, and ends the run with the
+    The first Ctrl-C lets the current iteration (or ``init``) finish, so the state is whole, and ends the run with the
     status ``"interrupted"``, an `InterruptedFitWarning` and, where checkpoints are on, a checkpoint. A second Ctrl-C
     raises ``KeyboardInterrupt`` at once. BLAS is held to one thread meanwhile.
 
@@ -84,7 +84,7 @@ def run(
     checkpoint
         Where and how often to write the run to disk.
     resume_from
-        A checkpoint to go on from, which gives the same bits as a run that was never stopped. It must be of the same
+        A checkpoint to continue from. The result is that of an uninterrupted run, bit for bit. It must be of the same
         data, algorithm, parameters and key. A run that had converged, or has `max_iter` iterations, is returned as it
         is; one that was interrupted or stopped goes on.
     initial_state

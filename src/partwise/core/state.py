@@ -1,4 +1,4 @@
-"""States and parameters, nested as they are: as named arrays and back, to the bit, and as checksums."""
+"""States and parameters, nested as they are: as named arrays and back exactly, and as checksums."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ def data_folder() -> Path:
     name = os.environ.get(DATA_VARIABLE, "").strip()
     if not name:
         raise InvalidInputError(
-            f"the environment variable {DATA_VARIABLE} is not set; let it name the folder that holds the data "
+            f"the environment variable {DATA_VARIABLE} is not set; set it to the folder that holds the data "
             "(in it: counts/, nbmf/, gap/)."
         )
     folder = Path(name).expanduser()
@@ -54,7 +54,7 @@ def lookup(catalogue: Mapping[str, Entry], name: str) -> Entry:
 
 def locate(relative: str, origin: str) -> Path:
     """The file of a data set, or one sentence that says where to get it by hand."""
-    by_hand = f"get it by hand from {origin}, and write it as {relative} in that folder"
+    by_hand = f"download it from {origin}, and write it as {relative} in that folder"
     try:
         path = data_folder() / relative
     except InvalidInputError as error:

@@ -36,7 +36,7 @@ def simulate_gamma_poisson(
     n_samples, n_features, n_components
         Sizes.
     shape
-        Of the gamma distributions of activations: a number, or one a component, which then holds as much more.
+        Of the gamma distributions of activations: a number, or one per component, which then holds as much more.
     mean_total
         Expected sum of a sample.
     dictionary_concentration
@@ -142,9 +142,9 @@ def simulate_allocation(
     n_samples, n_features, n_components
         Sizes.
     activation_concentration
-        β, of the shares: a number, or one a component.
+        β, of the shares: a number, or one per component.
     dictionary_concentration
-        α, of the parts: a number, or one a feature.
+        α, of the parts: a number, or one per feature.
     mean_total
         Expected sum of a sample.
     length_shape
@@ -190,7 +190,7 @@ def simulate_empirical_bayes(
     n_samples, n_features, n_components
         Sizes.
     activation_prior, dictionary_prior
-        Priors of all columns; None = most entries near 0, some large, and some 100 counts a sample.
+        Priors of all columns; None = most entries near 0, some large, and some 100 counts per sample.
     missing
         Share of the cells that are marked as not observed.
     random_state

@@ -42,6 +42,9 @@ SIMULATED: Mapping[str, Callable[..., Simulated]] = MappingProxyType(
 """Data drawn from each model."""
 
 
+_PLURALS = {"country": "countries", "genus": "genera"}
+
+
 def describe_datasets() -> dict[str, str]:
     """Names of all data sets, each with a line that says what it is and where it comes from.
 
@@ -57,7 +60,8 @@ def describe_datasets() -> dict[str, str]:
         found[name] = f"{counts.shape[0]} samples x {counts.shape[1]} features, {counts.total} tokens; {counts.origin}."
     for name, bits in BINARY.items():
         n_columns, n_rows = bits.shape
-        found[name] = f"{n_rows} {bits.columns}s x {n_columns} {bits.rows}s, {bits.missing} missing; {bits.origin}."
+        rows, columns = (_PLURALS.get(word, f"{word}s") for word in (bits.columns, bits.rows))
+        found[name] = f"{n_rows} {rows} x {n_columns} {columns}, {bits.missing} missing; {bits.origin}."
     for name, trained in GAP.items():
         found[name] = f"{trained.shape[0]} documents x {trained.shape[1]} words; {trained.origin}."
     return found

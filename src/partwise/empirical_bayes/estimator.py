@@ -84,7 +84,7 @@ class EmpiricalBayesPoissonNMF(BatchModel):
     n_jobs
         Threads; the result is the same for any number. None = 1, -1 = all cores.
     engine
-        Where blocks of rows are worked on; None = threads on this machine.
+        Where blocks of rows are processed; None = threads on this machine.
     progress
         None: a progress bar on a terminal; True: always; False: never.
     callbacks
@@ -293,7 +293,7 @@ class EmpiricalBayesPoissonNMF(BatchModel):
         return self.elbo_
 
     def elbo_by_size(self, X: Any, sizes: Sequence[int]) -> Floats:
-        """The bound that fits with other numbers of parts reach; the best number is where it is highest.
+        """Fit models with more and fewer parts and return the bound of each; the best number has the highest bound.
 
         Parameters
         ----------
@@ -318,4 +318,4 @@ class EmpiricalBayesPoissonNMF(BatchModel):
         if not all(isinstance(number, float) and np.isfinite(number) for number in (self.elbo_, self.size_unit_)):
             raise ValueError("its elbo_ or its size_unit_ is not a number")
         if len(self.activation_priors_) != shape[0] or len(self.dictionary_priors_) != shape[0]:
-            raise ValueError("it has not one prior for each component")
+            raise ValueError("it does not have one prior for each part")

@@ -13,7 +13,7 @@ Value = TypeVar("Value")
 
 @runtime_checkable
 class Engine(Protocol):
-    """Where blocks of rows are worked on.
+    """Where blocks of rows are processed.
 
     The result does not depend on the number of workers: see `partwise.engines.tree` for the order of the sum.
     """
@@ -57,7 +57,7 @@ class Engine(Protocol):
             A function of a module (workers import it) that keeps nothing between calls. It returns a term of the sum,
             newly made (0.0 where there is nothing to sum).
         data
-            The data whose rows are gone over.
+            The data whose rows are visited.
         blocks
             Ranges of rows, in order, that cover all of them; at least one.
         shared

@@ -1,6 +1,6 @@
 """Blocks of rows: where rows are cut, and what a function of a block is given.
 
-The cuts depend on the data alone, never on the number of workers. A function of a block goes over
+The cuts depend on the data alone, never on the number of workers. A function of a block visits
 ``range(block.start, block.stop)``: these are positions in the block's data and in every array that it is given. So the
 same function works on whole arrays in this process, and on a worker that holds only some of the rows.
 """

@@ -1,4 +1,4 @@
-"""Dask: blocks on the workers of a cluster, with the same bits as threads on this machine."""
+"""Dask: blocks on the workers of a cluster, with the same result as threads on this machine, bit for bit."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _SENT_ONCE = 2**13
 
 
 class DaskEngine(ClusterTasks):
-    """Work on blocks on the workers of a Dask cluster; the same bits as `LocalEngine`, for any number of workers.
+    """Process blocks on the workers of a Dask cluster; the same result as `LocalEngine`, bit for bit.
 
     Arrays with one row per sample stay on the workers in pieces (`RowsOnWorkers`). Sums are taken on the workers, in
     the tree of `partwise.engines.tree`: neighbouring blocks that one task works on are a whole branch of it. Every task
@@ -137,7 +137,7 @@ class DaskEngine(ClusterTasks):
     ) -> tuple[Value, tuple[Any, ...]]:
         """The sum of a function of blocks, and the arrays that it changed and made; see `Engine.map_rows`.
 
-        Arrays of this process are sent in pieces, and fetched anew if they were changed. Arrays that are made stay on
+        Arrays of this process are sent in pieces, and sent again if they were changed. Arrays that are made stay on
         the workers if any given array is there, or if ``stay`` says so.
         """
         address = self._shared.address_of(data)

@@ -29,7 +29,7 @@ _pool_lock = threading.Lock()
 
 @dataclass(frozen=True)
 class LocalEngine:
-    """Work on blocks in threads; the same bits for any number of them.
+    """Process blocks in threads; the result does not depend on their number.
 
     An engine is a plain value that can be copied and pickled; all engines share one pool of threads, made at
     the first need and growing as needed. The calling thread works too. At most ``4 * n_threads + log2(n_blocks) + 1``

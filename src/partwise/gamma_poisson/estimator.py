@@ -53,9 +53,9 @@ class GammaPoissonNMF(BatchModel, GammaActivations):
     n_components
         Most parts.
     shape
-        a_k of the gamma priors: a number, one a component, or ``"estimate"``.
+        a_k of the gamma priors: a number, one per component, or ``"estimate"``.
     rate
-        b_k: a number, or one a component. It only sets the scale of the dictionary.
+        b_k: a number, or one per component. It only sets the scale of the dictionary.
     inference
         ``"vem"``: variational EM, which predicts as well as any and is the fastest. ``"thorough"``: the highest
         marginal likelihood, at ten times the time or more: several starts, then stochastic EM until Monte Carlo error

@@ -32,7 +32,7 @@ class GammaActivations(CountModel):
             refuse_far_from_counts(data.total, data.nnz)
 
     def _activations(self, data: CountMatrix) -> Floats:
-        """Posterior means, to about a per cent; the same row gives the same bits wherever it stands."""
+        """Posterior means, to about a per cent; a row gives the same result wherever it stands."""
         model = self.components_.T, self.shape_, self.rate_
         return posterior_mean(data, *model, self._engine(), variational=self._variational_means)
 

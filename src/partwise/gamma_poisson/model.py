@@ -32,7 +32,7 @@ class GammaPoissonModel:
     dictionary
         Features x components, nonnegative.
     shape, rate
-        a_k and b_k: numbers, or one a component.
+        a_k and b_k: numbers, or one per component.
 
     Examples
     --------

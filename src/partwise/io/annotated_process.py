@@ -1,7 +1,7 @@
 """The small process that opens AnnData: ``python -m partwise.io.annotated_process PATH LIMIT [LAYER]``.
 
 On damaged files the HDF5 library can crash, and the codecs of zarr ask for any amount of memory. They do so here,
-where they take nobody's work along, so this imports little. Standard output is one line of JSON (what follows, or what
+where they cost nobody their work, so this imports little. Standard output is one line of JSON (what follows, or what
 is wrong), then the bytes of each array. Nothing is loaded before its declared size, and whether reading it is safe, has
 been checked.
 """
@@ -31,7 +31,7 @@ _SAFE_CODECS = frozenset(
 _BYTES_PER_LABEL = 100
 
 Refuse = Callable[[int], None]
-"""Refuses so many bytes if that is more than may be used."""
+"""Refuses this many bytes if that is more than may be used."""
 _SLAB = 2**26
 # Beside what is read: libraries, threads and a few slabs.
 _SPARE = 2**30
@@ -234,7 +234,7 @@ def _opened(path: Path) -> contextlib.AbstractContextManager[Any]:
 
 
 def _hold(n_bytes: int) -> None:
-    """Let this process take so many more bytes, and fail beyond: a damaged chunk may ask for more than was declared."""
+    """Let this process take this many more bytes and fail beyond: a damaged chunk may ask for more than declared."""
     with contextlib.suppress(ImportError, OSError, ValueError):  # where the system has no such limit
         import resource
 

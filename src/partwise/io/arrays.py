@@ -176,7 +176,7 @@ def _decode_text(text: Array, offsets: Array | None, path: Path, name: str, limi
     lengths = np.diff(offsets)
     if offsets[0] != 0 or offsets[-1] != len(raw) or (lengths < 0).any():
         raise bad_file(path, f"the offsets of label array {name!r} do not fit its text")
-    # A NumPy array of str gives every label the room of the longest, four bytes a character.
+    # A NumPy array of str gives every label the room of the longest, four bytes per character.
     refuse_above(limit, 4 * len(lengths) * int(lengths.max(initial=0)), f"{path}: label array {name!r}")
     bounds = offsets.tolist()
     try:

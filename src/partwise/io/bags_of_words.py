@@ -31,12 +31,12 @@ def parse_integers(path: Path, chunk: bytes, lines_before: int, columns: int) ->
     if values is None or len(values) != columns * n_lines:
         filled_lines = check_lines(path, chunk, lines_before, columns)
         if values is None or len(values) != columns * filled_lines:
-            raise bad_file(path, f"the lines after line {lines_before} hold something that is no integer")
+            raise bad_file(path, f"the lines after line {lines_before} hold something that is not an integer")
     return values.reshape(-1, columns)
 
 
 def check_lines(path: Path, chunk: bytes, lines_before: int, columns: int) -> int:
-    """Count the lines that are not blank; raise at the first that does not hold so many integers."""
+    """Count the lines that are not blank; raise at the first that does not hold this many integers."""
     filled = 0
     for number, line in enumerate(chunk.split(b"\n"), start=lines_before + 1):
         words = line.split()

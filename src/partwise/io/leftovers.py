@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 
 _NAME = re.compile(r"\.?partwise-([0-9a-f]{8})-(\d+)-[0-9a-f]{8}\b")
-# A file of another machine, or of one that was started anew, counts as left over when nobody wrote to it for a day.
+# A file of another machine, or of one that was restarted, counts as left over when nobody wrote to it for a day.
 _FOREIGN_SECONDS = 86_400.0
 _swept: set[str] = set()
 

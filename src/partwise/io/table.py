@@ -159,7 +159,7 @@ def as_labels(values: Any) -> Labels:
 
 def label_array(values: Sequence[str], where: object, limit: int) -> Labels:
     """An array of str; refused when one overlong label would make it exhaust memory."""
-    # Every element of a NumPy array of str has the room of the longest, four bytes a character.
+    # Every element of a NumPy array of str has the room of the longest, four bytes per character.
     longest = max(map(len, values), default=0)
     refuse_above(limit, 4 * longest * len(values), f"{where} (labels of up to {longest} characters)")
     return np.array(values, dtype=np.str_)

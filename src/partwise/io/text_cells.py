@@ -145,7 +145,7 @@ def not_a_number(path: Path, place: str, text: str, hint: str = "") -> FileForma
     remedy = f"write a number, or leave the cell empty if it is missing{hint}"
     if is_rounded(text):
         return bad_file(path, f"{place} holds {text[:40]}, which is above 2^53 and would be rounded", "scale it down")
-    return bad_file(path, f"{place} holds {text[:40]!r}, which is no number", remedy)
+    return bad_file(path, f"{place} holds {text[:40]!r}, which is not a number", remedy)
 
 
 def parse_numbers(cells: list[str]) -> Array:

@@ -110,7 +110,7 @@ def write_table(
     path
         A name that ends in .csv, .tsv, .csv.gz, .tsv.gz or .parquet.
     values
-        Array with two axes; NaN becomes an empty cell. Floats are written so that they read back to the same bits.
+        Array with two axes; NaN becomes an empty cell. Floats are written so that they read back exactly.
     row_labels, column_labels
         Names; positions from 0 where there are none.
     corner

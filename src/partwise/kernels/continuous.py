@@ -111,17 +111,6 @@ def beta(stream: Stream, a: float, b: float) -> float:
 
 
 @inner_kernel
-def log_beta_pair(stream: Stream, a: float, b: float) -> tuple[float, float]:
-    """``x = rng.beta(a, b); np.log(x), np.log1p(-x)``, both finite for a, b > 0, however small or unequal."""
-    log_odds = _beta_log_odds(stream, a, b)
-    if log_odds <= 0.0:
-        log_x = -math.log1p(math.exp(log_odds))
-        return log_x, max(log_odds + log_x, _LOWEST) if b > 0.0 else -math.inf
-    log_rest = -math.log1p(math.exp(-log_odds))
-    return max(log_rest - log_odds, _LOWEST) if a > 0.0 else -math.inf, log_rest
-
-
-@inner_kernel
 def dirichlet(stream: Stream, concentration: npt.NDArray[np.float64], out: npt.NDArray[np.float64]) -> None:
     """``out[:] = rng.dirichlet(concentration)``, also for tiny concentrations; 0 where the concentration is 0."""
     total = 0.0

@@ -14,7 +14,7 @@ from partwise.kernels.streams import Stream, next_uniform
 # From this mean on, rejection from a transformed uniform (valid from 10 on) is faster than inversion.
 _REJECTION_FROM = 20.0
 _LARGEST_MEAN = 1e18
-# P(count > 127) is below 1e-50 at a mean of 20: what rounding leaves over beyond it is drawn anew.
+# P(count > 127) is below 1e-50 at a mean of 20: what rounding leaves over beyond it is drawn again.
 _INVERSION_LIMIT = 127
 _RECIPROCALS = 1.0 / np.maximum(np.arange(_INVERSION_LIMIT + 1), 0.5)
 # Up to this n, (1 - p)^n by multiplication is as good as by logarithms, and faster.

@@ -1,6 +1,6 @@
 """Counter-based random streams inside kernels: Philox4x64-10 (Salmon, Moraes, Dror and Shaw, SC 2011).
 
-A stream is one small array of uint64 that a kernel makes once, outside its loops, and addresses anew for each row::
+A stream is one small array of uint64 that a kernel makes once, outside its loops, and readdresses for each row::
 
     stream = new_stream()
     for n in range(start, stop):

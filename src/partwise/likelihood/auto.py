@@ -160,7 +160,7 @@ def _grow(
     # Sums of the islands' estimates and of their squares, in units of the first; the same of their logarithms.
     units, sums, squares, log_sums, log_squares, ess = np.zeros((6, rows.size))
     while (active := np.flatnonzero(wanted > done)).size:
-        # Rows that want the same islands next are worked on together.
+        # Rows that want the same islands next are processed together.
         for first, last in np.unique(np.column_stack((done[active], wanted[active])), axis=0):
             group = active[(done[active] == first) & (wanted[active] == last)]
             logs, sizes = smc_islands(problem, rows[group], last - first, settings, first_island=first)

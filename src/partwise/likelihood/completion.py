@@ -39,7 +39,7 @@ def split_tokens(
     share
         Probability of the first part.
     engine
-        Where rows are worked on; None = this thread.
+        Where rows are processed; None = this thread.
     first_row
         What the first row is in the data that these are some rows of.
 
@@ -83,7 +83,7 @@ class Completion:
         """Mean log probability of a held-out token."""
         largest = float(self.tokens.max(initial=0.0))
         if largest == 0:
-            raise InvalidInputError("X has too few tokens to hide some and score them: pass more samples.")
+            raise InvalidInputError("X has too few tokens to hold some out and score them: pass more samples.")
         # Weights between 0 and 1: the tokens' own sum may be infinite where X is extreme.
         return float(np.average(self.means, weights=self.tokens / largest))
 
@@ -124,7 +124,7 @@ def complete(
     predictors
         What predicts; workers of a cluster are sent it.
     engine
-        Where rows are worked on; neither halves nor activations leave it.
+        Where rows are processed; neither halves nor activations leave it.
     share
         Share of the tokens that is given.
     groups
@@ -168,7 +168,7 @@ def predict_tokens(
     activations, dictionary
         Samples x components, fitted to the other tokens, and features x components.
     engine
-        Where rows are worked on; None = this thread.
+        Where rows are processed; None = this thread.
     """
     means = np.empty(held_out.shape[0])
     dictionary = np.ascontiguousarray(dictionary)

@@ -55,7 +55,7 @@ def marginal_perplexity(X: Any, dictionary: Any, shape: Any, rate: Any, **settin
     dictionary
         Features x components. Of models with a prior on the dictionary, the point estimate.
     shape, rate
-        Of the gamma prior of activations: numbers, or one a component.
+        Of the gamma prior of activations: numbers, or one per component.
     settings
         Arguments of `partwise.likelihood.auto`: ``rng``, ``std_error``, ``max_cost``, ``max_draws``, ``n_jobs``,
         ``engine``.

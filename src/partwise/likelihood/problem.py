@@ -85,7 +85,7 @@ class LikelihoodProblem:
     dictionary
         Features x components.
     shape, rate
-        a_k and b_k, one a component.
+        a_k and b_k, one per component.
     inverse_rates
         1 / (b_k + e_nk): rows x components, or a single row for all where nothing is missing.
     log_zero, constants
@@ -93,7 +93,7 @@ class LikelihoodProblem:
     impossible
         Rows with a count of a feature that no component holds: p(x) = 0.
     engine, key
-        Where rows are worked on, and the address of all random numbers.
+        Where rows are processed, and the address of all random numbers.
     first_row
         What the first row is in the data that these are some rows of.
     """
@@ -177,7 +177,7 @@ class LikelihoodProblem:
         caller
             What messages call the estimator.
         lengths
-            Tokens of each row that it goes over, other rows having none.
+            Tokens of each row that it visits, other rows having none.
         n_lanes
             Labels that it keeps of each token.
         """
@@ -215,7 +215,7 @@ class LikelihoodProblem:
         Returns
         -------
         ndarray
-            Three numbers a row, one below the other.
+            Three numbers per row, one below the other.
         """
         if isinstance(self.engine, LocalEngine):
             return np.stack(estimate(self, *settings))
@@ -260,7 +260,7 @@ class LikelihoodProblem:
             raise failed[0]
 
     def row_blocks(self, tokens: int = 4096, *most_rows: int) -> list[tuple[int, int]]:
-        """Blocks of about so many tokens: work on a row grows with its tokens, not with its nonzeros."""
+        """Blocks of about this many tokens: work on a row grows with its tokens, not with its nonzeros."""
         return row_blocks(first_tokens(self.data), tokens, *most_rows)
 
 

@@ -46,8 +46,8 @@ def smc(
     below 1/K are reached in steps, after the last token. The estimate of p(x) is unbiased for any settings; its
     logarithm is low by half its squared standard error.
 
-    Time and memory grow with tokens, not with nonzeros: about 0.3 ns a token, particle, component and sweep, and two
-    bytes a token and particle of 64.
+    Time and memory grow with tokens, not with nonzeros: about 0.3 ns per token, particle, component and sweep, and two
+    bytes per token and particle of 64.
 
     Parameters
     ----------
@@ -81,7 +81,7 @@ def smc(
     """
     if n_islands < 2 or n_draws < 2 * n_islands:
         raise InvalidInputError(
-            f"n_draws = {n_draws} in n_islands = {n_islands} leaves less than two particles an island or one island:"
+            f"n_draws = {n_draws} in n_islands = {n_islands} leaves fewer than two particles per island, or one island:"
             " raise n_draws, as the standard error comes from the spread of at least two islands."
         )
     if lookahead is not None and not 0.0 <= lookahead <= 1.0:

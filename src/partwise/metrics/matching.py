@@ -20,7 +20,7 @@ def match_parts(one: Floats, other: Floats) -> tuple[NDArray[np.intp], NDArray[n
     Parameters
     ----------
     one, other
-        Components x features; of unequal numbers of parts, the smaller decides how many pairs there are.
+        Components x features. If one has fewer parts, there are as many pairs as it has parts.
 
     Returns
     -------

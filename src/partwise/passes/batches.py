@@ -29,7 +29,7 @@ Floats = NDArray[np.float64]
 
 # Strengths beyond these do not change a rate noticeably: batches do not matter, or share nothing.
 _SMALLEST, _LARGEST = 1e-2, 1e7
-# The strength is found anew in the first iterations, then now and then: it settles early.
+# The strength is estimated in the first iterations, then now and then: it settles early.
 _ALWAYS, _EVERY = 20, 10
 
 

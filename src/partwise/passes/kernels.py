@@ -1,6 +1,6 @@
 """Kernels over one block of rows of counts with rates ``factor @ other.T``; on transposed data, of the other side.
 
-Throughout, ``factor`` is the side whose rows are gone over (rows of the data x components), and ``other`` the side that
+Throughout, ``factor`` is the side whose rows are visited (rows of the data x components), and ``other`` the side that
 is held (columns of the data x components); the rate of a cell is ``factor[n] @ other[f]``.
 """
 

@@ -135,7 +135,7 @@ class Side:
 
 
 def ready(other: Any) -> Any:
-    """A factor of this process for kernels that go over all components of a column at once; workers align their own."""
+    """A factor of this process for kernels that visit all components of a column at once; workers align their own."""
     return aligned(other) if isinstance(other, np.ndarray) else other
 
 

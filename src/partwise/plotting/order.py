@@ -84,7 +84,7 @@ def largest_parts(components: Any, n_parts: int | None = None) -> list[int]:
     components
         Fitted model, or components x features.
     n_parts
-        At most so many.
+        At most this many.
 
     Examples
     --------
@@ -104,7 +104,7 @@ def part_order(values: Floats) -> Positions:
 
 
 def evenly_spaced(size: int, most: int) -> Positions:
-    """Positions from 0 to ``size - 1``, all or so many as are wanted at the most."""
+    """Positions from 0 to ``size - 1``, all of them or at most as many as asked for."""
     return np.unique(np.linspace(0, size - 1, min(most, size)).astype(np.int64))
 
 

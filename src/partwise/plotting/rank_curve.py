@@ -16,7 +16,7 @@ from partwise.plotting.palette import COLOURS
 _MARKERS = "osD^vP*X"
 _DODGE = 0.12
 _LOG_DODGE = 0.015
-# From so many parts on, steps of one part are too narrow to be told apart, and the axis is logarithmic.
+# From this many parts on, steps of one part are too narrow to be told apart, and the axis is logarithmic.
 _MANY = 12
 _TICK_RATIO = 1.22
 _RANKS = ("rank", "n_components", "candidates")
@@ -32,7 +32,7 @@ def plot_rank_selection(
     title: str = "",
     ax: Any = None,
 ) -> Axes:
-    """Mean scores with their standard errors against the number of parts, a line a model.
+    """Plot mean scores and standard errors against the number of parts, one line per model.
 
     Parameters
     ----------
@@ -135,7 +135,7 @@ def _columns(scores: Any) -> tuple[Floats, Floats, Floats, list[str]]:
     if not len(ranks) == len(means) == len(errors) == len(models) or not len(ranks):
         raise InvalidInputError("the columns of scores must have one entry for each fit, at least one.")
     if not np.all(np.isfinite(means)):
-        raise InvalidInputError(f"scores have a mean that is no number in row {int(np.argmin(np.isfinite(means)))}.")
+        raise InvalidInputError(f"scores have a mean that is not a number in row {int(np.argmin(np.isfinite(means)))}.")
     return ranks, means, errors, models
 
 

@@ -30,7 +30,7 @@ def plot_reconstruction(
     power: float = 0.5,
     fig: FigureBase | None = None,
 ) -> FigureBase:
-    """Data above (or beside) their expected values under the model.
+    """Draw the data above (or beside) their expected values under the model.
 
     Parameters
     ----------

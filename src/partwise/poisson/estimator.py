@@ -59,8 +59,8 @@ class PoissonNMF(BatchModel):
     n_jobs
         Threads; the result is the same for any number. None = 1, -1 = all cores.
     engine
-        Where blocks of rows are worked on: None = threads on this machine; ``"dask"``, the address of a Dask scheduler,
-        a Dask client or cluster = its workers. The result is the same, to the bit.
+        Where blocks of rows are processed: None = threads on this machine; ``"dask"``, the address of a Dask scheduler,
+        a Dask client or cluster = its workers. The result is the same, bit for bit.
     progress
         None: a progress bar on a terminal; True: always; False: never.
     callbacks

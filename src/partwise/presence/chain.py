@@ -138,7 +138,7 @@ def run_chain(
                 n_loose += 1
         leaves, enters, ratio, possible = -1, -1, 0.0, True
         if kind == _REFRESH:
-            pass  # the same set with new particles, so that its activations are drawn anew
+            pass  # the same set with new particles, so that its activations are drawn again
         elif kind == _ADD:
             enters = _pick(stream, suggested, inside, odds, 1.0)
             possible = enters >= 0

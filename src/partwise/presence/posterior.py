@@ -113,7 +113,7 @@ class PresencePrior:
                 f"presence must be True, a probability or one for each of {size} parts, got {presence!r}."
             ) from None
         if not np.all((probability >= 0) & (probability <= 1)):
-            raise InvalidInputError("presence holds numbers that are no probabilities: give numbers from 0 to 1.")
+            raise InvalidInputError("presence must hold probabilities: give numbers from 0 to 1.")
         if allowed is not None:
             kept = np.zeros(size, dtype=bool)
             kept[_places(allowed, names, "allowed")] = True

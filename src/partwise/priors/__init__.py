@@ -1,1 +1,1 @@
-"""Priors of Poisson rates: what turns allocated counts and exposure into a rate. One file a prior, one signature."""
+"""Priors of Poisson rates: what turns allocated counts and exposure into a rate. One file per prior, one signature."""

@@ -57,8 +57,8 @@ def resolve_family(prior: Any, argument: str = "prior") -> PriorFamily:
     if isinstance(prior, str):
         if prior not in FAMILIES:
             raise InvalidInputError(
-                f"{argument} is {prior!r}, which is no family of priors: choose from {', '.join(FAMILIES)}, or pass a"
-                " family or a prior."
+                f"{argument} is {prior!r}, which is not a family of priors: choose from {', '.join(FAMILIES)}, or pass"
+                " a family or a prior."
             )
         return FAMILIES[prior]
     if isinstance(prior, tuple):

@@ -180,7 +180,7 @@ class GammaMixture:
 
     @classmethod
     def unpack(cls, numbers: Floats) -> GammaMixture:
-        """The prior whose `pack` these are, to the bit."""
+        """The prior whose `pack` these are, exactly."""
         if numbers.ndim != 1 or numbers.size % 3:
             raise InvalidInputError(f"a prior is packed as 3 numbers for each component, got {numbers.size} in all.")
         return cls(*numbers.reshape(3, -1).copy())
@@ -219,7 +219,7 @@ class MixtureFamily(ABC):
         return (self.name, *((option.name, getattr(self, option.name)) for option in fields(self)))
 
     def eased(self, nats: float, n_observations: int) -> Self:
-        """The same with a tolerance of so many nats in all: for fits that are soon repeated with other counts."""
+        """The same with a tolerance of this many nats in all: for fits that are soon repeated with other counts."""
         return replace(self, tol=max(self.tol, nats))
 
     def pack(self, prior: GammaMixture) -> Floats:

@@ -77,7 +77,7 @@ def lacking(model: CountModel, X: Any, *, n_draws: int = 99, random_state: Rando
         raise InvalidInputError(f"n_draws must be at least 19, got {n_draws}: fewer cannot tell 5%.")
     data = model.checked_data(X, caller="lacking", integers=True)
     if data.n_missing:
-        raise InvalidInputError("X has missing cells, which this test does not know: pass whole rows.")
+        raise InvalidInputError("X has missing cells, which this test does not handle: pass whole rows.")
     solver = find_estimator("poisson").from_components(model.components_, n_jobs=model.n_jobs)
     counts = data.to_scipy().toarray().astype(np.float64)
     expected = _expected(solver, counts)

@@ -36,7 +36,7 @@ class Known:
         found: dict[str, list[str] | None] = {}
         for name, values in given.items():
             if values is not None and n_samples is None:
-                raise InvalidInputError(f"{name} are those of samples, and there are none: give the data as well.")
+                raise InvalidInputError(f"{name} belong to samples, and there are none: give the data as well.")
             values = kept.get(name[:-1]) if values is None else values
             found[name] = None if values is None or n_samples is None else checked_groups(values, n_samples, name)
         return cls(**found)

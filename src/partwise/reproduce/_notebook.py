@@ -81,7 +81,7 @@ class Notebook:
             self._figures.append(name)
 
     def section(self, title: str, text: str) -> None:
-        """Add a section to ``report.md``, or write it anew; figures that were drawn before are shown at its end.
+        """Add a section to ``report.md``, or replace it; figures that were drawn before are shown at its end.
 
         Parameters
         ----------

@@ -148,7 +148,7 @@ def consensus(
 def consensus_by_rank(
     estimator: FactorizationEstimator, X: Any, ranks: Sequence[int], **options: Any
 ) -> list[Consensus]:
-    """The consensus for several numbers of parts, to see where stability and silhouette are high.
+    """The consensus for each of several choices of K, to see where stability and silhouette are high.
 
     Parameters
     ----------

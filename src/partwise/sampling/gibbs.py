@@ -39,11 +39,11 @@ class GibbsSampler(ABC, Generic[Data, State]):
     active_threshold
         Share of all labels from which a component counts as active.
     engine
-        Where chains, or blocks of rows, are worked on.
+        Where chains, or blocks of rows, are processed.
     """
 
     rows_in_parallel: ClassVar[bool] = False
-    """Whether a sweep goes over the rows of one chain in parallel. Otherwise chains run in parallel."""
+    """Whether a sweep visits the rows of one chain in parallel. Otherwise chains run in parallel."""
 
     n_draws: int
     burn_in: int

@@ -1,4 +1,4 @@
-"""Choosing between models, and between numbers of parts."""
+"""Choose a model and its number of parts."""
 
 from partwise.contract.declaration import Candidate
 from partwise.metrics.matching import match_parts, stability

@@ -1,4 +1,4 @@
-"""Which models and which numbers of parts are tried: those that are declared, or those that a caller names."""
+"""Which models and choices of K are tried: those that are declared, or those that a caller names."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _NOT_SETTINGS = {"n_components", "random_state", "n_jobs", "engine", "progress",
 _FIRST = (1, 2, 3, 4, 5, 6, 7, 8)
 # Each a fifth to a third more than the last; then the same times 10, and so on.
 _DECADE = (10, 12, 15, 20, 25, 30, 40, 50, 65, 80)
-# Without being asked for, at most one part for so many rows, these many parts in any case, and never more than so many.
+# By default: at most one part for this many rows, but always this many parts, and never more than this many.
 _ROWS_A_PART, _ALWAYS, _MOST = 8, 8, 100
-# Models that still gain there go on to one part for so many rows.
+# Models that still gain there go on to one part for this many rows.
 _ROWS_A_PART_AT_MOST = 4
 # Numbers of parts that are advised beyond those that were tried.
 _ADVISED = 3
@@ -85,7 +85,7 @@ def chosen_candidates(models: Any, kind: str, *, missing: bool = False) -> tuple
         raise InvalidInputError(f"models is empty: name some of {', '.join(known)}, or leave it out.")
     repeated = [name for name in names if names.count(name) > 1]
     if repeated:
-        raise InvalidInputError(f"models has {repeated[0]!r} twice: pass a mapping with a name of its own for each.")
+        raise InvalidInputError(f"models has {repeated[0]!r} twice: pass a mapping with a different name for each.")
     return tuple(_taking_missing_cells(candidate) for candidate in found) if missing else tuple(found)
 
 
@@ -129,7 +129,7 @@ def _of_estimator(name: str, model: Any) -> Candidate:
 
 
 def steps() -> Iterator[int]:
-    """All numbers of parts of the ladder, without end.
+    """Every number of parts of the ladder, without end.
 
     Examples
     --------

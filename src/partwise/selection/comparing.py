@@ -1,4 +1,4 @@
-"""Compare models and numbers of parts on one scale, and recommend one of each."""
+"""Rank models and their number of parts on one scale, and recommend one."""
 
 from __future__ import annotations
 
@@ -50,9 +50,9 @@ def compare(
     output: str | os.PathLike[str] | None = None,
     progress: bool | None = None,
 ) -> Comparison:
-    """Which model, and how many parts? Fit the candidates, score them on data that they have not seen, recommend one.
+    """Recommend a model and its number of parts: fit candidates, and score them on data that they have not seen.
 
-    Of counts a fifth of the tokens is held out at random where Poisson noise explains how much counts vary. Where they
+    A fifth of the tokens is held out at random where Poisson noise explains how much counts vary. Where they
     vary more a fifth of the cells is, or, of large data, of the tokens by beta-binomial thinning. Of bits a fifth of
     the cells is. Each restart has another fifth and another seed, the same for all models, so that differences are
     paired row by row. Every model is scored by the likelihood of its own noise.
@@ -79,10 +79,10 @@ def compare(
         ``"ndcg@20"``, ``"precision@20"`` or ``"recall@20"`` (or another length): score lists of that many features that
         are new to a row by what was held out of it, beside lists by popularity. None: held-out log-likelihood.
     effort
-        ``"quick"``, or ``"full"``: all numbers of parts of all models, restarts of all close candidates, and all that
+        ``"quick"``, or ``"full"``: every number of parts of every model, restarts of all close candidates, and all that
         models say about themselves (log p(X), marginal likelihood of new rows).
     max_fits, max_seconds
-        Begin no further fit after so many fits, or seconds. `Comparison.n_fits` as ``max_fits`` repeats the result.
+        Begin no further fit after this many fits, or seconds. `Comparison.n_fits` as ``max_fits`` repeats the result.
     random_state
         Seed: int, Generator or None.
     n_jobs
@@ -90,7 +90,7 @@ def compare(
         -1 = all cores.
     engine
         None or ``"local"``: threads on this machine. ``"dask"``, the address of a Dask scheduler, a
-        ``distributed.Client`` or a cluster: each fit is a task of a worker, on one thread, with the same bits. A fit
+        ``distributed.Client`` or a cluster: each fit is a task of a worker, on one thread, with the same result. A fit
         whose worker dies is done again by another.
     output
         Folder for ``fits.csv``, one line per fit as it ends; a comparison that was cut off goes on from there, with the

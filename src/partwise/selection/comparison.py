@@ -68,7 +68,7 @@ class Row:
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """Models and numbers of parts on one scale.
+    """Models and their number of parts on one scale.
 
     Attributes
     ----------

@@ -116,7 +116,7 @@ def new_rows(n_rows: int, key: Key) -> NDArray[np.bool_]:
 
 
 class StoppedError(Exception):
-    """The comparison was interrupted: the fit at hand is worth nothing."""
+    """The comparison was interrupted: the current fit is worth nothing."""
 
 
 @dataclass(eq=False)

@@ -136,7 +136,7 @@ Kept = TypeVar("Kept", bound=Record)
 
 
 class TaskRecords(Generic[Kept]):
-    """Records by task, in memory and, if there is a folder, in ``NAME.csv``, which grows by a line a record.
+    """Records by task, in memory and, if there is a folder, in ``NAME.csv``, which grows by one line per record.
 
     Parameters
     ----------
@@ -213,7 +213,7 @@ _READ: Mapping[str, Any] = {"str": str, "int": int, "float": float}
 
 
 def _text(value: Any) -> str:
-    # repr of a float reads back to the same bits
+    # repr of a float reads back exactly
     return repr(float(value)) if isinstance(value, float) else str(value)
 
 
@@ -225,7 +225,7 @@ def check_identity(folder: Path, identity: Mapping[str, Any]) -> None:
     folder
         Where records go.
     identity
-        What must be the same for records to be taken up again: data, seed, settings of models.
+        What must be the same for records to be used again: data, seed, settings of models.
     """
     folder.mkdir(parents=True, exist_ok=True)
     text = json.dumps(identity, indent=2, sort_keys=True) + "\n"

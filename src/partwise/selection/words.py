@@ -129,9 +129,7 @@ def _signed_note(found: Comparison) -> str:
     """Which model with parts comes next, where the choice has directions with signs."""
     if not found.signed:
         return ""
-    note = (
-        f"The components of {found.choice.model} have signs: they are directions in which samples differ, and no parts"
-    )
+    note = f"The components of {found.choice.model} have signs: they are directions in which samples differ, not parts"
     best = found.instead
     if best is None or found.choice not in found.standings.rows:
         return f"{note}."

@@ -110,8 +110,7 @@ class Description:
             )
         if other.column_labels != self.column_labels:
             raise InvalidInputError(
-                f"part {number} names its features otherwise than the first: give all parts the same, in the same"
-                " order."
+                f"part {number} has other feature names than the first: give all parts the same, in the same order."
             )
 
     def arrays(self) -> dict[str, tuple[int, np.dtype[Any]]]:
@@ -148,7 +147,7 @@ def is_csr_folder(path: str | os.PathLike[str]) -> bool:
 def new_folder(folder: Path) -> Iterator[Path]:
     """Give a folder to write to, which gets its name when the block ends, and is removed if the block fails."""
     if folder.exists():
-        raise InvalidInputError(f"{folder} is there already: name a folder that is not, or remove it.")
+        raise InvalidInputError(f"{folder} exists already: name another folder, or remove it.")
     aside = folder.with_name(f".{temporary_name()}.writing")
     sweep(folder.parent)
     try:
@@ -233,7 +232,7 @@ def mapped_array(path: Path) -> NDArray[Any]:
 
 @dataclass(frozen=True, eq=False)
 class MappedCounts(CountMatrix):
-    """Counts (or nonnegative reals) in a folder; every estimator that goes over rows accepts them.
+    """Counts (or nonnegative reals) in a folder; every estimator that works row by row accepts them.
 
     Algorithms sum over rows into features block by block, as no single machine holds all rows of a column.
     """
@@ -282,7 +281,7 @@ class MappedCounts(CountMatrix):
 
     @property
     def transposed(self) -> Self:
-        """There is none: it would have to be written anew, by columns."""
+        """There is none: it would have to be rewritten by columns."""
         raise InvalidInputError(
             f"{self.source} holds rows on disk, and this algorithm needs columns: choose another inference, or load the"
             " data into memory."

@@ -27,10 +27,10 @@ def on_disk(
     n_jobs: int | None = None,
     **options: Any,
 ) -> MappedCounts:
-    """Data that need not fit into memory, for estimators that go over rows.
+    """Data that need not fit into memory, for estimators that work row by row.
 
     They are read once, block by block, checked, and written to a folder of plain arrays that is mapped into memory
-    (about 6 bytes a nonzero). Nothing of the size of the data is ever in memory.
+    (about 6 bytes per nonzero). Nothing of the size of the data is ever in memory.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ def on_disk(
                 )
             return MappedCounts.open_checked(source)
     if folder is None:
-        raise InvalidInputError("folder is needed: name one, that is not there yet, to write the data to.")
+        raise InvalidInputError("folder= is needed: name a folder to write the data to, which must not exist yet.")
     where: Any = resolve_engine(engine, n_jobs)
     if _has_workers(where):
         unread = unread_rows(source, options, lambda *work: where.results(where.submit_each(*work)))

@@ -83,7 +83,7 @@ def write_rows(blocks: Iterable[SparseData], folder: str | os.PathLike[str]) -> 
 
 
 class _GrowingArray:
-    """A one-dimensional .npy file that grows; its header, which NumPy pads for the purpose, is written anew at the end.
+    """A one-dimensional .npy file that grows; its header, which NumPy pads for the purpose, is rewritten at the end.
 
     Parameters
     ----------

@@ -177,7 +177,7 @@ def _jsonl(path: Path, columns: Columns, encoding: str) -> Iterator[Document]:
         except (ValueError, RecursionError) as error:
             raise bad_file(path, f"line {number} is not JSON", "write one JSON object per line") from error
         if not isinstance(record, dict):
-            raise bad_file(path, f"line {number} is no JSON object", "write one JSON object per line")
+            raise bad_file(path, f"line {number} is not a JSON object", "write one JSON object per line")
         wanted = wanted or columns.found_in(list(record), path)
         absent = [name for name in wanted.values() if name not in record]
         if absent:

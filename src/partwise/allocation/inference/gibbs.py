@@ -188,7 +188,7 @@ class AllocationCollapsedGibbs(GibbsSampler[SparseData, AllocationGibbsState]):
         self.engine.for_each(some_features, row_blocks(np.arange(alpha.size + 1), 2**17 // tokens.size + 1))
 
     def _blocks(self, data: SparseData) -> list[tuple[int, int]]:
-        """Blocks of rows that are worked on in parallel."""
+        """Blocks of rows that are processed in parallel."""
         return row_blocks(data.indptr)
 
     def _impute(self, key: Key, data: SparseData, state: AllocationGibbsState, chain: int) -> None:

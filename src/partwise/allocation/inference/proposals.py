@@ -52,7 +52,7 @@ class AllocationAliasGibbs(AllocationCollapsedGibbs):
         """Draw the dictionary, as shares of each feature, and make the features' alias tables."""
         shape = counts.shape[0], self.model.n_components
         if self._room is None:
-            # For all sweeps: to get such large arrays anew takes as long as to fill them.
+            # For all sweeps: to allocate such large arrays again takes as long as to fill them.
             single = np.empty(shape, np.float32), np.empty(shape, np.float32)
             self._room = *single, np.empty(shape, label_type(shape[1]))
         dictionary, thresholds, aliases = self._room

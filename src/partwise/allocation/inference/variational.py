@@ -1,4 +1,4 @@
-"""Variational Bayes (LDA's): Dirichlet posteriors of both factors, independent of the allocations; also on-line."""
+"""Variational Bayes (LDA's): Dirichlet posteriors of both factors, independent of the allocations; also online."""
 
 from __future__ import annotations
 

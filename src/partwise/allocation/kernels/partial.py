@@ -94,7 +94,7 @@ def sweep_rows(
                 p += 1
             cells[n - start] = p
             tokens[n - start] = i
-            # Not counted anew from the labels: counts may hold those of missing cells too, which have none.
+            # Not counted again from the labels: counts may hold those of missing cells too, which have none.
             for k in range(n_components):
                 sample_counts[n, k] = np.int32(shares[k] - activation_concentration[k] + 0.5)
 

@@ -27,7 +27,7 @@ _CELLS_OF_A_BLOCK = 2**12
 
 
 def activations_of(data: BinaryMatrix, model: BinaryModel, dictionary: Floats, way: Way, engine: Engine) -> Floats:
-    """Activations of each sample on its own: the same row gives the same bits in any batch.
+    """Activations of each sample on its own: a row gives the same result in any batch.
 
     Parameters
     ----------

@@ -37,7 +37,7 @@ class Cells:
     row_starts, column_starts
         Where each row, and each column, begins in lists of cells that are ordered by rows, and by columns.
     codes
-        Four bytes a cell.
+        Four bytes per cell.
     matrix
         The data in the same orientation.
     """

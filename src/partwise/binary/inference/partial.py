@@ -34,7 +34,7 @@ class BinaryPartialGibbs(BinaryCollapsedGibbs):
     def __post_init__(self) -> None:
         if self.model.kind == "dir-dir":
             raise InvalidInputError(
-                "inference='gibbs-partial' integrates out a beta factor, which model='dir-dir' has not: use 'gibbs'."
+                "inference='gibbs-partial' needs a beta factor, which model='dir-dir' does not have: use 'gibbs'."
             )
 
     def init(self, key: Key, data: Cells) -> BinaryGibbsState:

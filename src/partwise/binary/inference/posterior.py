@@ -122,7 +122,7 @@ class BinaryDraws(KeptDraws):
     ) -> None:
         """Add one draw of every chain: its moments of the row and column factors, and cells of each component.
 
-        Rows are worked on in parallel, chains one after the other in each, so that sums have one order.
+        Rows are processed in parallel, chains one after the other in each, so that sums have one order.
         """
 
         def one(block: tuple[int, int]) -> Floats:

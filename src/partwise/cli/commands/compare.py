@@ -1,4 +1,4 @@
-"""``partwise compare``: models and numbers of parts on one scale."""
+"""``partwise compare``: rank models and their number of parts on one scale."""
 
 from __future__ import annotations
 
@@ -69,13 +69,18 @@ class CandidateArguments:
         "--models",
         metavar="NAME,...",
         autocompletion=_name_lists,
-        help="Models to compare; by default all of the kind.",
+        help="Models to compare; by default all that suit the data.",
     )
     ranks: str | None = option(
-        None, "--ranks", metavar="K,K-K,...", help="Numbers of parts, such as 1-8 or 5,10,20; by default up from 1."
+        None,
+        "--ranks",
+        metavar="K,K-K,...",
+        help="How many parts to try, such as 1-8 or 5,10,20; by default 1, 2, 4, 8, ...",
     )
-    restarts: int = option(3, "--restarts", metavar="N", min=1, help="Fits of each candidate that is not ruled out.")
-    kind: DataKind | None = option(None, "--kind", help="What the data are; by default bits if all are zeros and ones.")
+    restarts: int = option(
+        3, "--restarts", metavar="N", min=1, help="Restarts of each candidate that is not ruled out."
+    )
+    kind: DataKind | None = option(None, "--kind", help="Kind of data; by default bits if all values are 0 or 1.")
     rule: RecommendationRule = option(
         RecommendationRule.simple,
         "--rule",
@@ -85,10 +90,12 @@ class CandidateArguments:
         None,
         "--metric",
         metavar="NAME@N",
-        help="Score lists of N features, beside popularity: ndcg@20, precision@20 or recall@20.",
+        help="Score lists of N features, and those of popularity: ndcg@20, precision@20 or recall@20.",
     )
-    effort: SearchEffort = option(SearchEffort.quick, "--effort", help="full: every number of parts of every model.")
-    fits: int | None = option(None, "--fits", metavar="N", min=1, help="Stop after so many fits.")
+    effort: SearchEffort = option(
+        SearchEffort.quick, "--effort", help="full tries every number of parts of every model."
+    )
+    fits: int | None = option(None, "--fits", metavar="N", min=1, help="Stop after this many fits.")
     time_budget: str | None = option(
         None, "--time-budget", metavar="TIME", help="Begin no further fit after this time, such as 90s, 5m or 1h."
     )
@@ -154,7 +161,7 @@ def command(
         "--output",
         "-o",
         metavar="DIR",
-        help="Folder for fits.csv, one line per fit; the next run goes on.",
+        help="Folder for fits.csv, one line per fit; the same command continues there.",
     ),
     candidates: CandidateArguments,
     results: ResultArguments,
@@ -166,10 +173,9 @@ def command(
 ) -> Outcome:
     """Say which model suits the data, and with how many parts.
 
-    Candidates are fitted to four fifths of the tokens (of bits: cells) and scored on the rest, with several restarts
-    and paired standard errors. One sentence says which to take, and how sure that is. Ctrl-C, or `--time-budget`, gives
-    the best answer so far. `--threads` fits run at a time; with `--engine dask` each is a task of a worker.
-    `partwise report` shows the model that `--save` wrote.
+    Fits each candidate to four fifths of the tokens (bits: of the cells) and scores it on the rest. Recommends one, and
+    says how sure that is. Ctrl-C or `--time-budget` gives the best answer so far. `--threads` fits run at the same
+    time; with `--engine dask` they run on workers. `partwise report` shows the model that `--save` wrote.
     """
     from partwise.cli.comparison import comparison_facts, comparison_lines, next_commands
     from partwise.selection import compare
@@ -182,7 +188,7 @@ def command(
     try:
         found = compare(X, **wanted, **running, random_state=seed, output=output)
     except KeyboardInterrupt:
-        remedy = "give -o DIR to keep fits" if output is None else f"the same command goes on from {output}"
+        remedy = "give -o DIR to keep fits" if output is None else f"the same command continues from {output}"
         fail(f"interrupted: {remedy}.")
     seconds = time.perf_counter() - start
     if results.model is not None or results.rank is not None:
@@ -190,7 +196,7 @@ def command(
     written = results.write(found, X, **running)
     facts = {"data": data, **comparison_facts(found), "seconds": seconds, "written": written}
     advice = [f"  {line}" for line in next_commands(found, data, reading, results.save)]
-    heading = [f"{found.n_fits} fits in {seconds:.0f} s; to go on:"]
+    heading = [f"{found.n_fits} fits in {seconds:.0f} s. Next:"]
     if found.stopped:
         kept = (
             f"it continues from {output}"
@@ -209,7 +215,7 @@ def _parsed_time(text: str) -> float:
     found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smh]?)", text.strip())
     seconds = float(found[1]) * {"": 1, "s": 1, "m": 60, "h": 3600}[found[2]] if found else 0.0
     if not seconds > 0:
-        raise typer.BadParameter(f"{text!r} is no time: give it as 90s, 5m or 1h.", param_hint="--time-budget")
+        raise typer.BadParameter(f"{text!r} is not a time: write it as 90s, 5m or 1h.", param_hint="--time-budget")
     return seconds
 
 
@@ -219,7 +225,9 @@ def _parsed_ranks(text: str) -> list[int]:
     for part in text.split(","):
         found = re.fullmatch(r"([1-9]\d*)(?:-([1-9]\d*))?", part.strip())
         if found is None:
-            raise typer.BadParameter(f"{part!r} is no number of parts, nor a range of them.", param_hint="--ranks")
+            raise typer.BadParameter(
+                f"{part!r} is neither a number of parts nor a range such as 2-8.", param_hint="--ranks"
+            )
         first, last = int(found[1]), int(found[2] or found[1])
         if not first <= last < first + _MOST_RANKS:
             why = "goes down" if last < first else f"has more than {_MOST_RANKS} numbers"

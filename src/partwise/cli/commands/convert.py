@@ -27,17 +27,17 @@ def command(
         "--write-format",
         metavar="NAME",
         autocompletion=format_names,
-        help="Format to write, where the name does not say it; long for triples.",
+        help="Format to write, if the name does not say it; long: row, column and value.",
     ),
     *,
     engine: EngineArguments,
     threads: Threads = 1,
     reading: ReadArguments,
 ) -> Outcome:
-    """Write a matrix in another format.
+    """Convert a table to another file format.
 
-    Any file that can be read, to .npz, .npy, .mtx (.gz), .h5ad, .csv or .tsv (.gz, wide or long), or .parquet; or,
-    piece by piece, a folder of parts or an .h5ad file larger than memory, to a folder NAME.rows that `fit` reads.
+    Reads any known format and writes .npz, .npy, .mtx (.gz), .h5ad, .csv or .tsv (.gz, wide or long), or .parquet. Data
+    larger than memory (an .h5ad file, or a folder of files) become a folder NAME.rows that `fit` reads piece by piece.
     With `--engine dask`, workers read, check and write the pieces.
     """
     where = engine.chosen()
@@ -52,7 +52,7 @@ def command(
     from partwise.io import write_matrix
 
     if where is not None:
-        raise typer.BadParameter("workers write folders NAME.rows alone: drop it.", param_hint="--engine")
+        raise typer.BadParameter("workers can only write folders NAME.rows: drop it.", param_hint="--engine")
     _check_format(output, write_format)
     check_outputs({"OUTPUT": output}, [data])
     table = reading.read(data)

@@ -28,8 +28,12 @@ class ColumnArguments:
 
     text_column: str | None = option(None, "--text-column", metavar="NAME", help="Column that holds the text.")
     id_column: str | None = option(None, "--id-column", metavar="NAME", help="Column that names the document.")
-    group_column: str | None = option(None, "--group-column", metavar="NAME", help="Column of groups, kept.")
-    time_column: str | None = option(None, "--time-column", metavar="NAME", help="Column of times, kept.")
+    group_column: str | None = option(
+        None, "--group-column", metavar="NAME", help="Column with the group of each document."
+    )
+    time_column: str | None = option(
+        None, "--time-column", metavar="NAME", help="Column with the time of each document."
+    )
 
 
 @dataclass(frozen=True)
@@ -43,7 +47,7 @@ class WordArguments:
         "1.0", "--max-df", metavar="N", help="Leave out words that more documents have: a number, or a share like 0.5."
     )
     max_features: int | None = option(
-        None, "--max-features", metavar="N", min=1, help="Keep so many words, those with the highest counts."
+        None, "--max-features", metavar="N", min=1, help="Keep only this many words, those with the highest counts."
     )
     stop_words: str | None = option(
         None, "--stop-words", metavar="english|FILE", help="Words to leave out: a list, or a file with one per line."
@@ -88,8 +92,8 @@ def command(
 ) -> Outcome:
     """Count the words of texts.
 
-    The counts, names of words and documents, groups and times are written to one .npz file, which every command reads.
-    Words are found as scikit-learn's CountVectorizer finds them. Texts may be larger than memory.
+    Writes counts, words, names of documents, groups and times to one .npz file, which every command reads. Words are
+    found as scikit-learn's CountVectorizer finds them. Texts may be larger than memory.
     """
     from partwise.text.counting import counted
     from partwise.text.documents import Columns
@@ -145,7 +149,7 @@ def _check_encoding(name: str) -> None:
         codecs.lookup(name)
     except LookupError:
         raise typer.BadParameter(
-            f"{name!r} is no encoding, such as utf-8 or latin-1.", param_hint="--encoding"
+            f"{name!r} is not an encoding, such as utf-8 or latin-1.", param_hint="--encoding"
         ) from None
 
 

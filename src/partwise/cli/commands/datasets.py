@@ -30,7 +30,7 @@ def _names() -> list[str]:
 
 def command(
     name: str | None = typer.Argument(
-        None, metavar="NAME", autocompletion=_names, help="A data set; without it, all that there are."
+        None, metavar="NAME", autocompletion=_names, help="The data set to write; without it, all are listed."
     ),
     output: Path | None = typer.Option(
         None, "--output", "-o", metavar="FILE", help="Write it, samples x features; the name says the format."
@@ -49,8 +49,8 @@ def command(
 ) -> Outcome:
     """List data sets, or write one to a file.
 
-    Bundled data are there in every installation, simulated data are drawn from a model of partwise, and published data
-    are read from the folder that PARTWISE_DATA names; nothing is downloaded.
+    Bundled data come with every installation, and simulated data are drawn from a model of partwise. Published data are
+    read from the folder that PARTWISE_DATA names. Nothing is downloaded.
     """
     from partwise.datasets import describe_datasets, load_dataset
     from partwise.datasets.named import SIMULATED

@@ -14,16 +14,16 @@ EXAMPLES = ("partwise demo",)
 
 def command(
     output: Path = typer.Option(
-        Path("out"), "--output", "-o", metavar="DIR", help="Folder for the picture; made if it is not there."
+        Path("out"), "--output", "-o", metavar="DIR", help="Folder for the picture; it is created if needed."
     ),
     seed: Seed = 0,
     threads: Threads = 1,
     progress: ProgressBar = None,
 ) -> Outcome:
-    """Try it out on handwritten digits and on texts.
+    """Try partwise on handwritten digits and on texts.
 
-    Finds the strokes of digits and the topics of Python's help, prints them in words, and draws them to demo.png. The
-    digits come with scikit-learn, the help texts with Python; nothing is downloaded.
+    Finds the strokes of digits and the topics of Python's help texts, prints them, and draws them to demo.png. The
+    digits come with scikit-learn and the help texts with Python. Nothing is downloaded.
     """
     import time
 

@@ -70,16 +70,16 @@ class ModelArguments:
     inference: str | None = option(
         None, "--inference", metavar="NAME", help="Algorithm, for poisson: coordinate (fast) or multiplicative."
     )
-    init: str | None = option(None, "--init", metavar="NAME", help="Start, for poisson: random or nndsvd.")
+    init: str | None = option(None, "--init", metavar="NAME", help="Starting point, for poisson: random or nndsvd.")
     max_iter: int | None = option(None, "--max-iter", metavar="N", min=0, help="Most iterations.")
     tol: float | None = option(
-        None, "--tol", metavar="X", min=0.0, help="Stop at less gain per count and iteration than this."
+        None, "--tol", metavar="X", min=0.0, help="Stop when an iteration gains less than this per count."
     )
     settings: list[str] | None = option(
         None, "--set", metavar="NAME=VALUE", help="Any other parameter of the model; may be repeated."
     )
     preset: str | None = option(
-        None, "--preset", metavar="NAME", help="Settings with a name: paper, for those of the model's paper."
+        None, "--preset", metavar="NAME", help="Named settings: paper uses those of the model's paper."
     )
     components_file: Path | None = option(
         None,
@@ -149,7 +149,7 @@ class CheckpointArguments:
         None,
         "--checkpoint",
         metavar="FILE",
-        help="Keep the running fit here, at the end too; by default in MODEL.checkpoint until the fit is done.",
+        help="Write checkpoints to this file and keep it; by default MODEL.checkpoint, until the fit is done.",
     )
     checkpoint_every: float = option(
         _CHECKPOINT_SECONDS, "--checkpoint-every", metavar="SECONDS", min=0.0, help="How often."
@@ -216,9 +216,9 @@ def command(
 ) -> Outcome:
     """Fit a model to data, and write it to a file.
 
-    `transform` and `info` read that file. Tables are written as .csv, .tsv (.gz) or .parquet, by name. Ctrl-C (or
-    SIGTERM) ends the fit after the iteration at hand, writes the model so far, and exits with 1. A fit that takes more
-    than a minute is kept in MODEL.checkpoint until it is done.
+    All other commands read that file. Tables are written as .csv, .tsv (.gz) or .parquet; the file name decides. Ctrl-C
+    (or SIGTERM) ends the fit after the current iteration, writes the model so far, and exits with 1. A fit that takes
+    more than a minute writes MODEL.checkpoint until it is done; `--resume` continues from there.
     """
     running = {"random_state": seed, "n_jobs": threads, "engine": engine.chosen(), "progress": progress}
     estimator, checkpoint = _prepared(chosen, checkpoints, output, running)

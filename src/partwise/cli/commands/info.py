@@ -25,7 +25,7 @@ def command(
 ) -> Outcome:
     """Say what a file of data, a model or a checkpoint holds.
 
-    Data are read whole, and checked as a fit would check them.
+    Reads all data and checks them as a fit would, so you know whether they can be fitted.
     """
     if not is_safetensors(file):
         from partwise.cli.describe import data_facts, data_lines
@@ -50,7 +50,7 @@ def _model(path: Path, top: int) -> Outcome:
     distinctive = [[name for name, _ in part] for part in model.top_features(top)]
     names = "with names" if facts["has_feature_names"] else "without names"
     lines = [
-        f"{path}: {facts['model']} with {facts['n_components']} components of {facts['n_features']} features ({names})",
+        f"{path}: {facts['model']} with {facts['n_components']} parts of {facts['n_features']} features ({names})",
         "parameters: " + ", ".join(f"{name}={value}" for name, value in facts["parameters"].items()),
         f"status: {model.status_}",
         f"fit: {fit_line(facts)}",

@@ -55,9 +55,9 @@ def command(
 ) -> Outcome:
     """Find the features that mark each part.
 
-    For each feature and part: log2 of the ratio of its rate to that in another part, with a standard error, shrunk
-    adaptively, and the local false sign rate (the probability that the sign is wrong). Give the data of the fit as
-    DATA.
+    Each feature and part gets the log2 ratio of its rate to that in another part, after adaptive shrinkage. It comes
+    with a standard error and the local false sign rate: the probability that the sign is wrong. DATA are the data of
+    the fit.
     """
     from partwise.contract import CountModel
     from partwise.io import write_columns

@@ -30,8 +30,8 @@ def command(
 ) -> Outcome:
     """Compare the parts of a model with references.
 
-    For each part: the best reference and its cosine, the runner-up, and the mixture of up to three references that is
-    most like it. Features are matched by name. Several parts may have the same reference.
+    Prints for each part the best reference and its cosine, the runner-up, and the mixture of up to three references
+    that comes closest. Features are matched by name. Several parts may have the same reference.
     """
     check_table_name("--output", output)
     check_outputs({"--output": output}, [model, reference])

@@ -29,9 +29,9 @@ def command(
     ),
     name_parts: bool = typer.Option(False, "--name-parts", help="Name parts by their most distinctive features."),
     merge: list[str] | None = typer.Option(
-        None, "--merge", metavar="A,B", help="Make parts one: numbers from 0, or names; may be repeated."
+        None, "--merge", metavar="A,B", help="Merge parts: numbers from 0, or names; may be repeated."
     ),
-    drop: list[str] | None = typer.Option(None, "--drop", metavar="A", help="Leave a part out; may be repeated."),
+    drop: list[str] | None = typer.Option(None, "--drop", metavar="A", help="Drop a part; may be repeated."),
     by: str = typer.Option(
         "relevance",
         "--by",

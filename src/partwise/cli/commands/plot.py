@@ -8,9 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from partwise.cli.files import check_outputs, check_picture_name, image_shape, read_groups, sample_labels
+from partwise.cli.files import (
+    batch_argument,
+    check_outputs,
+    check_picture_name,
+    image_shape,
+    read_groups,
+    sample_labels,
+)
 from partwise.cli.models import opened_model
-from partwise.cli.options import ImageShape, ModelFile, ProgressBar, Seed, Threads
+from partwise.cli.options import Batch, ImageShape, ModelFile, ProgressBar, Seed, Threads
 from partwise.cli.output import Outcome
 from partwise.cli.reading import ReadArguments
 
@@ -58,34 +65,39 @@ def command(
     kind: PictureKind = typer.Option(
         PictureKind.DICTIONARY,
         "--kind",
-        help="Features x parts in grey, the largest features of each part, mutation signatures, images; how the "
-        "fit went; or, of data, samples as stacked bars, predictive checks, data beside the model.",
+        help="What to draw. Of the model: dictionary (features x parts), features (the largest of each part), "
+        "signatures, images, trace, norms. With DATA: structure (samples as stacked bars), checks, reconstruction.",
     ),
     groups: Path | None = typer.Option(
         None,
         "--groups",
         metavar="FILE",
-        help="A table (.csv, .tsv) with a feature (of structure: a sample) and its group in each line; of structure "
-        "also an obs column of DATA.",
+        help="Sort by groups: a table (.csv, .tsv) of features and their groups. For structure: of samples and "
+        "their groups, or an obs column of DATA.",
     ),
-    top: int = typer.Option(10, "--top", metavar="N", min=1, help="Features of each part, for bars."),
+    top: int = typer.Option(10, "--top", metavar="N", min=1, help="Features shown of each part."),
+    batch: Batch = None,
     shape: ImageShape = None,
     seed: Seed = 0,
     threads: Threads = 1,
     progress: ProgressBar = None,
     reading: ReadArguments,
 ) -> Outcome:
-    """Draw the parts of a model, its fit, or what it makes of data.
+    """Draw the parts of a model, its fit, or its samples.
 
-    Parts that hold next to nothing are left out. With `--groups` features (or samples) are sorted by their group.
+    Nearly empty parts are left out. `--groups` sorts features (or samples) by group.
     """
     from partwise.plotting import save_figure
 
     if kind in _OF_DATA and data is None:
-        raise typer.BadParameter(f"{kind} is drawn of data: give DATA as well.", param_hint="--kind")
+        raise typer.BadParameter(f"{kind} needs data: give DATA as well.", param_hint="--kind")
     if kind is PictureKind.IMAGES and shape is None:
         raise typer.BadParameter("images need their height and width.", param_hint="--image-shape")
-    for option, value, kinds in (("--groups", groups, _OF_GROUPS), ("--image-shape", shape, _OF_PIXELS)):
+    for option, value, kinds in (
+        ("--groups", groups, _OF_GROUPS),
+        ("--batch", batch, (PictureKind.STRUCTURE,)),
+        ("--image-shape", shape, _OF_PIXELS),
+    ):
         if value is not None and kind not in kinds:
             raise typer.BadParameter(f"it is for {' and '.join(kinds)}, not for {kind}.", param_hint=option)
     if data is None:
@@ -98,7 +110,7 @@ def command(
     if table is None:
         figure = _parts(kind, model, groups, top, pixels)
     else:
-        figure = _of_data(kind, model, table, groups, pixels, seed)
+        figure = _of_data(kind, model, table, groups, batch_argument(model, batch, table), pixels, seed)
     save_figure(figure, output)
     return Outcome({"model": file, "kind": kind.value, "output": output}, written=[output])
 
@@ -133,7 +145,13 @@ def _parts(kind: PictureKind, model: Any, groups: Path | None, top: int, pixels:
 
 
 def _of_data(
-    kind: PictureKind, model: Any, table: Table, groups: Path | None, pixels: tuple[int, int] | None, seed: int
+    kind: PictureKind,
+    model: Any,
+    table: Table,
+    groups: Path | None,
+    batches: dict[str, Any],
+    pixels: tuple[int, int] | None,
+    seed: int,
 ) -> Any:
     """A picture of a model and data."""
     from partwise import plotting
@@ -143,9 +161,9 @@ def _of_data(
     if kind is PictureKind.RECONSTRUCTION:
         return plotting.plot_reconstruction(model, table, shape=pixels)
     if kind is not PictureKind.STRUCTURE:
-        raise typer.BadParameter(f"{kind} is drawn of the model alone: drop DATA.", param_hint="--kind")
+        raise typer.BadParameter(f"{kind} shows the model alone: drop DATA.", param_hint="--kind")
     belongs = sample_labels(groups, table)
-    return plotting.plot_structure(model.transform(table), model=model, groups=belongs).figure
+    return plotting.plot_structure(model.transform(table, **batches), model=model, groups=belongs).figure
 
 
 def _traced(model: Any) -> str:

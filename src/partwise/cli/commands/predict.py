@@ -40,9 +40,9 @@ def command(
 ) -> Outcome:
     """Predict missing cells.
 
-    The expected count of each, or the probability of a one. DATA may be the data of the fit or new rows.
-    Features of the model that they lack are missing, too. The parts stay as they are. `partwise recommend` lists what
-    else a sample is likely to have.
+    Prints the expected count of each missing cell, or the probability of a yes. DATA may be the data of the fit or new
+    rows. Features of the model that DATA lack count as missing, too. `partwise recommend` lists what else a sample is
+    likely to have.
     """
     check_table_name("--output", output)
     check_outputs({"--output": output}, [model, data])
@@ -63,7 +63,7 @@ def command(
 
 
 def _predicted(model: Any, table: Table, wanted: Sequence[str]) -> dict[str, list[Any]]:
-    """Missing cells of the rows that are wanted and their expected values (of bits: probabilities of a one)."""
+    """Missing cells of the chosen rows and their expected values (of bits: probabilities of a one)."""
     import numpy as np
 
     from partwise.errors import InvalidInputError

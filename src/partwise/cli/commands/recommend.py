@@ -23,11 +23,11 @@ def command(
     model: ModelFile,
     data: DataFile,
     output: Path | None = typer.Option(
-        None, "--output", "-o", metavar="FILE", help="Table to write, one line per row and place: .csv, .tsv, .parquet."
+        None, "--output", "-o", metavar="FILE", help="Table to write, one line per row and rank: .csv, .tsv, .parquet."
     ),
     top: int = typer.Option(10, "--top", "-n", metavar="N", min=1, help="Length of the lists."),
     row: OnlyRows = None,
-    seen: bool = typer.Option(False, "--seen", help="Let lists name features that a row has already, too."),
+    seen: bool = typer.Option(False, "--seen", help="Also list features that the row already has."),
     threads: Threads = 1,
     progress: ProgressBar = None,
     *,
@@ -35,8 +35,8 @@ def command(
 ) -> Outcome:
     """List the likeliest features that samples do not have yet.
 
-    The order is that of the expected counts (of bits: the probabilities of a one). A sample without counts gets the
-    most frequent features of the training data. Features are matched by name; the parts stay as they are.
+    The highest expected counts come first (bits: the highest probabilities of a yes). A sample without counts gets the
+    most frequent features of the training data. Features are matched by name.
     """
     check_table_name("--output", output)
     check_outputs({"--output": output}, [model, data])

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import typer
 
-from partwise.cli.files import check_outputs, image_shape, sample_labels
+from partwise.cli.files import batch_argument, check_outputs, image_shape, sample_labels
 from partwise.cli.models import opened_model
-from partwise.cli.options import ImageShape, ModelFile, ProgressBar, Seed, Threads
+from partwise.cli.options import Batch, ImageShape, ModelFile, ProgressBar, Seed, Threads
 from partwise.cli.output import Outcome
 from partwise.cli.reading import ReadArguments
 
@@ -21,7 +21,7 @@ EXAMPLES = (
 def command(
     model: ModelFile,
     data: Path | None = typer.Argument(
-        None, metavar="[DATA]", help="Samples x features to show the model on, best those of the fit."
+        None, metavar="[DATA]", help="Samples x features to show; best are those of the fit."
     ),
     *,
     output: Path = typer.Option(..., "--output", "-o", metavar="FILE", help="The page to write, .html."),
@@ -38,6 +38,7 @@ def command(
     feature_names: Path | None = typer.Option(
         None, "--feature-names", metavar="FILE", help="Names of the features, one per line, where the model has none."
     ),
+    batch: Batch = None,
     shape: ImageShape = None,
     seed: Seed = 0,
     threads: Threads = 1,
@@ -46,9 +47,9 @@ def command(
 ) -> Outcome:
     """Write an interactive page about a model.
 
-    A map of the parts, a view of each part with its features and typical samples, parts by group and over time, samples
-    to search, how well it fits, how to cite it. Groups, times and texts come from counts that `partwise count` wrote.
-    The page is one file that loads nothing. Without DATA it shows parts and the trace.
+    The page has a map of the parts, their features and typical samples, parts by group and over time, samples to
+    search, diagnostics, and how to cite the model. Groups, times and texts come from `partwise count`. The page is one
+    file that loads nothing. Without DATA it shows the parts and the trace.
     """
     from partwise.io.source import bytes_allowed
     from partwise.io.table import read_label_file
@@ -58,7 +59,9 @@ def command(
     if output.suffix.lower() not in (".html", ".htm"):
         raise typer.BadParameter(f"{output} does not end in .html.", param_hint="--output")
     if groups is not None and data is None:
-        raise typer.BadParameter("groups are those of samples: give DATA as well.", param_hint="--groups")
+        raise typer.BadParameter("groups belong to samples: give DATA as well.", param_hint="--groups")
+    if batch is not None and data is None:
+        raise typer.BadParameter("batches belong to samples: give DATA as well.", param_hint="--batch")
     if data is None:
         reading.refuse("it says how to read DATA: give DATA as well.")
     check_outputs({"--output": output}, [model, data, groups, names, feature_names])
@@ -75,6 +78,7 @@ def command(
         groups=belongs,
         feature_names=None if feature_names is None else read_label_file(feature_names, bytes_allowed()),
         image_shape=pixels,
+        **batch_argument(fitted, batch, table),
         random_state=seed,
     )
     return Outcome({"model": model, "data": data, "output": output, "bytes": len(page.encode())}, written=[output])

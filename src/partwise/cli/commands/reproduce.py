@@ -24,9 +24,9 @@ def command(
     output: Path = typer.Option(Path("out"), "--output", "-o", metavar="DIR", help="Folder for tables and figures."),
     quick: bool = typer.Option(True, "--quick/--full", help="A short version, or the paper's whole protocol."),
 ) -> Outcome:
-    """Redo the tables and figures of a paper.
+    """Repeat the tables and figures of a paper.
 
-    Without NAME, list what can be redone.
+    Without NAME, list the papers.
     """
     from partwise.reproduce import available, find
 

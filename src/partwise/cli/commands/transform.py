@@ -39,7 +39,7 @@ def command(
         ..., "--output", "-o", metavar="FILE", help="Table to write: .csv, .tsv (.gz), .parquet or .h5ad."
     ),
     errors: Path | None = typer.Option(
-        None, "--errors", metavar="FILE", help="Write standard errors of the activations, too."
+        None, "--errors", metavar="FILE", help="Also write standard errors of the activations."
     ),
     intervals: Path | None = typer.Option(
         None, "--intervals", metavar="FILE", help="Write which parts are present, with probabilities and intervals."
@@ -58,8 +58,8 @@ def command(
 ) -> Outcome:
     """Find how much of each part of a model is in each sample.
 
-    The parts stay as they are. A line of the table is a sample, a column a part. An .h5ad file gets them in obsm
-    (X_partwise), the parts in varm (partwise), and keeps the rest if DATA is one.
+    The table has one line per sample and one column per part. The parts do not change. An .h5ad file gets the
+    activations in obsm (X_partwise) and the parts in varm (partwise); if DATA is one, the rest of it is kept.
     """
     as_anndata = output.suffix.lower() == ".h5ad"
     if not as_anndata:
@@ -132,7 +132,7 @@ def _of_counts(model: Any, option: str) -> Any:
     from partwise.contract import CountModel
 
     if not isinstance(model, CountModel):
-        raise typer.BadParameter(f"{type(model).__name__} is no model of counts: drop it.", param_hint=option)
+        raise typer.BadParameter(f"{type(model).__name__} is not a model of counts: drop it.", param_hint=option)
     return model
 
 

@@ -39,7 +39,7 @@ def expected_counts(
 ) -> Floats:
     """Expected counts of each component in each row, of which the posterior of the activations follows.
 
-    Each row is worked on, on its own, until its expected counts are within ``tol`` of the row's total of where they
+    Each row is updated by itself until its expected counts are within ``tol`` of the row's total of where they
     settle, as far as the last steps show: its result is the same in any batch. If some are not after ``max_sweeps``,
     there is one warning.
 
@@ -54,7 +54,7 @@ def expected_counts(
     priors
         Of the activations, one for each component.
     engine
-        Where blocks of rows are worked on.
+        Where blocks of rows are processed.
     """
     shared, made = (geometric, priors, tol, max_sweeps), [Made(geometric.shape[1:]), Made(())]
     blocks = row_blocks(data.indptr, most_rows=_MOST_ROWS)

@@ -14,14 +14,14 @@ from partwise.kernels.arrays import Floats
 
 @dataclass
 class ComponentSweeps(Sweeps):
-    """For each component the rank-1 problem (Algorithm 5.1: dictionary, then activations), then q(Z) anew."""
+    """For each component the rank-1 problem (Algorithm 5.1: dictionary, then activations), then q(Z) again."""
 
     def sweep(self, problem: Problem, state: EmpiricalBayesState, turn: int) -> tuple[EmpiricalBayesState, float]:
         """Every component once, each with a new prior, and the ELBO after that."""
         samples, features = replace(problem.samples, stay=False), problem.features
         state.activations = state.activations.fetched()
         by_rows, by_columns = CellRates(samples), CellRates(features)
-        # Kept by differences within a sweep, and computed anew for the next: errors cannot add up.
+        # Kept by differences within a sweep, and computed again for the next: errors cannot add up.
         by_rows.fill(state.activations.geometric, state.dictionary.geometric)
         by_columns.fill(state.dictionary.geometric, state.activations.geometric)
         n_components = state.n_components

@@ -169,7 +169,7 @@ class RateSide:
 
     @cached_property
     def _rows(self) -> Side:
-        """Where arrays with one row per row of this side are worked on."""
+        """Where arrays with one row per row of this side are kept."""
         return Side(self.data, self.engine if self.stay else self.engine.here)
 
     def weighted(self, mean: Any) -> tuple[Any, Floats]:
@@ -208,7 +208,7 @@ class RateSide:
         keep theirs, where they have one.
         """
         if is_flat(self.family):
-            # Maximum likelihood, with the floors of Poisson factorization: EM's step to the bit.
+            # Maximum likelihood, with the floors of Poisson factorization: exactly EM's step.
             rows, made = [counts, exposure, self.floors[:, None]], [Made(counts.shape[1:])]
             _, (rates,) = self._rows.map_rows(_flat_rates, reads=rows, makes=made)
             none = np.zeros(counts.shape[1])

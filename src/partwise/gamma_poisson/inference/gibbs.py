@@ -137,7 +137,7 @@ class GibbsEStep(GibbsSweeps):
     def _sweep(
         self, key: Key, chain: Chain, model: GammaPoissonModel, inverse: Any, *, drawing: bool
     ) -> tuple[Any, Floats]:
-        """One sweep: activations and feature counts. A collapsed chain draws activations only where they are wanted."""
+        """One sweep: activations and feature counts. A collapsed chain draws activations only where they are needed."""
         if chain.labels is None:
             activations = self.activations(key, chain.sample_counts, model.shape, inverse)
             chain.sample_counts, drawn = self.allocations(key, activations, model.dictionary)

@@ -16,7 +16,7 @@ from partwise.kernels.arrays import Floats
 from partwise.passes.side import Side
 from partwise.poisson.inference.coordinate import CoordinateDescent
 
-# Of the Poisson factorizations that serve as starts: nats a count and iteration at which they stop.
+# Of the Poisson factorizations that serve as starts: nats per count and iteration at which they stop.
 _TOL = 1e-5
 # Share of random noise in a dictionary that a Poisson factorization has made: what that has emptied may grow again.
 _MIXED = 0.1

@@ -1,6 +1,6 @@
 """Sweeps of the Gibbs sampler over all rows.
 
-Rows are worked on in parallel, and sums do not depend on the number of threads.
+Rows are processed in parallel, and sums do not depend on the number of threads.
 """
 
 from __future__ import annotations

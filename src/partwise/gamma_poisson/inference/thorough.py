@@ -39,7 +39,7 @@ from partwise.passes.side import Side
 
 # Most iterations of a Poisson factorization that serves as a start.
 _START_ITERATIONS = 100
-# Components may be merged, or removed, after so many iterations of sampling, then after four times as many, and so on.
+# Components are merged, or removed, after this many iterations of sampling, then after four times as many, and so on.
 _FIRST_MERGING, _FIRST_REMOVAL = 20, 80
 # Of the tolerance, for exact EM.
 _CAUTION = 0.02
@@ -75,7 +75,7 @@ class Thorough:
        the best bound is kept.
     2. MCEM-C with one Rao-Blackwellised sweep of each of two independent chains an iteration. The statistic is averaged
        over more and more iterations, one more whenever noise costs more than a step gains. ``"remaining_gain"`` reports
-       the larger of both, with its error, in nats a count: no clock decides when to stop.
+       the larger of both, with its error, in nats per count: no clock decides when to stop.
     3. Now and then, and before it stops, components are merged where that gains likelihood (see `Merging`); before it
        stops, small ones are removed where that does (see `Removing`). Then sampling goes on.
     4. Where an exact E-step costs next to nothing, exact EM takes the last steps, which are small and many, before any

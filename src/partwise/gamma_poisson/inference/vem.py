@@ -95,7 +95,7 @@ class MeanField(Side):
     def fit(
         self, model: GammaPoissonModel, posterior: GammaPosterior, *, tol: float = 1e-4, max_updates: int = 100
     ) -> tuple[GammaPosterior, float]:
-        """Update until the bound grows by less than ``tol`` nats a count in ten updates; posterior and bound."""
+        """Update until the bound grows by less than ``tol`` nats per count in ten updates; posterior and bound."""
         total = max(self.data.total, 1.0)
         last = -np.inf
         for number in range(max_updates):

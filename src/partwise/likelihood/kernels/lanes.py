@@ -91,7 +91,7 @@ class Lanes(NamedTuple):
 
 
 def new_lanes(stop: Flag, n_features: int, n_components: int, n_tokens: int, n_lanes: int, n_stages: int = 0) -> Lanes:
-    """Room for rows of at most so many nonzeros and tokens."""
+    """Room for rows of at most this many nonzeros and tokens."""
     padded = -(-n_components // GROUP) * GROUP
     log_weights, log_gammas, products, uniforms, rests, totals, drawn, means, sizes = np.zeros((9, n_lanes))
     return Lanes(
@@ -249,7 +249,7 @@ def take_token(token: int, room: Lanes) -> None:
 
 @inner_kernel
 def gibbs_sweep(stream: Stream, n_tokens: int, n_open: int, n_particles: int, room: Lanes) -> None:
-    """Draw the first ``n_tokens`` anew in all lanes, one after the other, with uniform numbers spread over islands."""
+    """Draw the first ``n_tokens`` again in all lanes, one after the other, with uniform numbers spread over islands."""
     for token in range(n_tokens):
         if room.stop[0]:
             return

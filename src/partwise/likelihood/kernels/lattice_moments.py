@@ -34,7 +34,7 @@ from partwise.likelihood.kernels.tokens import interleave
 _BACKWARD_TOP = 100
 # Backward states below 2^-1022 lose digits; times the forward states, that may be one part in 2^55 of the whole.
 _LEAST_SHARE = 2.0 ** (900 - 1022 + 55)
-# States of a row that are kept at once; from there on, only some levels are, and the others made anew.
+# States of a row that are kept at once; from there on, only some levels are, and the others computed again.
 _MOST_KEPT = 2**25
 
 
@@ -171,7 +171,7 @@ def _allocate(
     shares: Floats,
     out: Floats,
 ) -> bool:
-    """Backward pass over the last token of each feature; ``starts`` has the states before every so many of them.
+    """Backward pass over the last token of each feature; ``starts`` has the states before every this many of them.
 
     Writes E[c_fk] to ``out`` (stored entries x components); False if that leaves the range of doubles.
     """
@@ -214,7 +214,7 @@ def _allocate(
 
 @kernel
 def lattice_moment_rows(model: RowModel, rows: Integers, most_tokens: int, most_states: int, out: TotalMoments) -> None:
-    """Posterior moments of some rows of up to so many open tokens and states."""
+    """Posterior moments of some rows of up to this many open tokens and states."""
     row = row_buffers(model.indptr, rows, model.dictionary.shape[1], model.stop)
     walk = make_walk(model.dictionary.shape[1], most_tokens)
     states, backward = np.zeros(most_states + 2), np.zeros(most_states + 2)

@@ -140,8 +140,8 @@ def list_bits(counts: Integers, n_features: int, bit_ends: Integers, bit_feature
     return n_bits
 
 
-MANY_POINTS = 64  # the inner sticks make at least so many points where there are so many
-_BLOCK = 128  # points that are worked on at once; the same for all rows, so that a row's sum does not depend on others
+MANY_POINTS = 64  # the inner sticks make at least this many points where there are this many
+_BLOCK = 128  # points that are processed at once; the same for all rows, so that a row's sum does not depend on others
 
 
 class StickRules(NamedTuple):
@@ -173,7 +173,7 @@ class Points(NamedTuple):
 
 
 class Outer(NamedTuple):
-    """The outer sticks at hand: position, what is left of the stick, log weight and b_f at each level."""
+    """The current outer sticks: position, what is left of the stick, log weight and b_f at each level."""
 
     positions: Integers
     rests: Floats

@@ -61,7 +61,7 @@ class Majorisation:
     dispersion
         Whose sizes are estimated: ``"common"``, ``"feature"``, ``"sample"``; or the size of all.
     engine
-        Where blocks of rows are worked on.
+        Where blocks of rows are processed.
     """
 
     n_components: int
@@ -201,7 +201,7 @@ def settled_activations(data: SparseData, parts: Floats, feature_sizes: Floats, 
     feature_sizes
         The size of each feature.
     engine
-        Where blocks of rows are worked on.
+        Where blocks of rows are processed.
     """
     start = solve_activations(data, parts.T, engine)
     shared = np.ascontiguousarray(parts), feature_sizes

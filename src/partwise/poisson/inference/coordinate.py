@@ -46,7 +46,7 @@ class CoordinateDescent:
 
     A step that would lower the log-likelihood is rejected, and the next one extrapolates less; after two rejections
     in a row one EM step is taken, which cannot lower it. The first steps are EM too: they are cheap, and the large
-    steps of coordinate descent, taken from a random start, end in worse optima. Data on disk are gone over by rows:
+    steps of coordinate descent, taken from a random start, end in worse optima. Data on disk are read by rows:
     there the dictionary moves by EM, once for each pass.
     """
 

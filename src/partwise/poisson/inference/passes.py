@@ -1,6 +1,6 @@
 """Passes of the Poisson solver over one side of the data, and all that is made of them alone.
 
-That is: updates of a factor, activations for a dictionary that is held fixed, and steps that go over rows only.
+That is: updates of a factor, activations for a dictionary that is held fixed, and steps that visit rows only.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from partwise.priors.base import Floats
 from partwise.priors.kernels.evidence import shape_constants
 from partwise.priors.kernels.posterior import gamma_terms
 
-# Rows that are worked on at once: all their columns fit into the cache.
+# Rows that are processed at once: all their columns fit into the cache.
 _ROWS = 512
 # log 2 in two parts: halvings times the first is exact.
 _LOG2_E, _LOG_2_HIGH, _LOG_2_LOW = 1.4426950408889634, 0.693145751953125, 1.4286068203094172e-06

@@ -11,7 +11,7 @@ from partwise.kernels.jit import kernel
 from partwise.priors.base import Floats
 from partwise.priors.kernels.columns import exp_of_negative
 
-# Rows that are worked on at once, and the largest exponent that is looked at.
+# Rows that are processed at once, and the largest exponent that is looked at.
 _ROWS = 512
 _LARGEST = 600.0
 # What stands for the logarithm of 0, and for 0 where there is one.

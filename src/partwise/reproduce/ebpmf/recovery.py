@@ -35,7 +35,7 @@ def make(notebook: Notebook) -> None:
     """Table and figure."""
     depths, n_sets = ((30, 100), 1) if notebook.quick else ((10, 20, 40, 80, 160, 320), 5)
     results = {
-        str(depth): notebook.step(f"recovery: {depth} counts a sample", recovered, depth, n_sets) for depth in depths
+        str(depth): notebook.step(f"recovery: {depth} counts per sample", recovered, depth, n_sets) for depth in depths
     }
     notebook.figure("recovery", picture(results))
     rows = [
@@ -43,7 +43,7 @@ def make(notebook: Notebook) -> None:
         for depth, found in results.items()
         for name in METHODS
     ]
-    notebook.table("Recovery of sparse factors", ["counts a sample", "method", *MEASURES.values()], rows)
+    notebook.table("Recovery of sparse factors", ["counts per sample", "method", *MEASURES.values()], rows)
 
 
 def recovered(depth: float, n_sets: int) -> dict[str, dict[str, list[float]]]:
@@ -104,6 +104,6 @@ def picture(results: dict[str, Any]) -> Figure:
         ax.set_xscale("log")
         ax.set_xticks(depths, [f"{depth:g}" for depth in depths])
         ax.minorticks_off()
-        finish_axes(ax, "counts a sample", title=label, title_place="center", label_size=9, tick_size=8)
+        finish_axes(ax, "counts per sample", title=label, title_place="center", label_size=9, tick_size=8)
     ax.legend(fontsize=7, frameon=False)
     return figure

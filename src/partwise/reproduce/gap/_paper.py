@@ -44,7 +44,7 @@ class Dictionaries:
         """Called after each iteration of a fit."""
         self.seconds[iteration] = time.process_time() - self._began
         if self._wanted is None or iteration in self._wanted:
-            # The state of on-line EM is a statistic.
+            # The state of online EM is a statistic.
             dictionary = getattr(state, "dictionary", None)
             self.kept[iteration] = (state.statistic if dictionary is None else dictionary).copy()
 

@@ -1,4 +1,4 @@
-"""The figures, in the paper's layout: one panel a collection, one line a method."""
+"""The figures, in the paper's layout: one panel per collection, one line per method."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def alerts(view: ModelView, X: Any) -> list[str]:
     if apart:
         worst = max(apart, key=apart.__getitem__)
         found.append(
-            f"The chains disagree (R-hat {apart[worst]:.2f} of {worst.replace('_', ' ')}): {_advice(view, tentative)}"
+            f"The chains disagree (R-hat {apart[worst]:.2f}, wanted: at most {R_HAT}): {_advice(view, tentative)}"
         )
     elif tentative:
         found.append(f"Not every chain found the same parts: {_advice(view, tentative)}")

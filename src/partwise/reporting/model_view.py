@@ -119,8 +119,6 @@ def headline(view: ModelView, quality: Quality | None) -> list[Fact]:
     """The few numbers that come first."""
     model = view.model
     facts = [Fact("model", type(model).__name__)]
-    if model.status_.code == "max_iter":
-        facts.append(Fact("not converged", "take the parts as tentative", model.status_.message))
     if view.data is not None:
         facts.append(Fact("samples", in_words(view.data.shape[0])))
     facts.append(Fact("features", in_words(model.n_features_in_)))

@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import takewhile
 from typing import Any
 
-from partwise._registry import estimator_classes, is_registered
+from partwise._registry import estimator_classes, is_registered, registered_models
 from partwise.contract.declaration import Candidate
 from partwise.errors import InvalidInputError
 
@@ -113,6 +113,8 @@ def _taking_missing_cells(candidate: Candidate) -> Candidate:
 
 
 def _named(name: str, known: Mapping[str, Candidate], kind: str) -> Candidate:
+    # A name under which people look for a model, such as lda, stands for its own first name.
+    name = next((model.names[0] for model in registered_models() if name in model.also), name)
     if name not in known:
         raise InvalidInputError(f"there is no model of {kind} called {name!r}: models are {', '.join(known)}.")
     return known[name]

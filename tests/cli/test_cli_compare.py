@@ -106,7 +106,12 @@ class TestCompare:
         assert "--ranks" in partwise.misused("compare", "counts.npz", "--ranks", ranks)
 
     def test_unknown_model(self, partwise, folder: Path) -> None:
-        assert "no model of counts called 'lda'" in partwise.fails("compare", "counts.npz", "--models", "lda")
+        assert "no model of counts called 'lsa'" in partwise.fails("compare", "counts.npz", "--models", "lsa")
+
+    def test_lda_is_allocation(self, partwise, folder: Path) -> None:
+        few = ["--models", "lda", "--ranks", "2", "--restarts", "1", "--seed", "1"]
+        found = partwise.json("compare", "counts.npz", *few)
+        assert "allocation" in json.dumps(found)
 
     def test_folder_of_another_comparison(self, partwise, folder: Path) -> None:
         few = ["--models", "poisson", "--ranks", "2", "--restarts", "1", "-o", "comparison"]

@@ -32,7 +32,7 @@ def plot_reconstruction(
     power: float = 0.5,
     fig: FigureBase | None = None,
 ) -> FigureBase:
-    """Data beside their expected values under the model and, of heat maps, beside the residual.
+    """Draw the data beside their expected values under the model and, of heat maps, beside the residual.
 
     Parameters
     ----------

@@ -50,7 +50,7 @@ def plot_signatures(
     totals: Any = None,
     fig: FigureBase | None = None,
 ) -> FigureBase:
-    """A row of 96 bars for every part, coloured and headed by the kind of substitution.
+    """Draw 96 bars per part, coloured and headed by the kind of substitution.
 
     Parameters
     ----------

@@ -85,7 +85,7 @@ def plot_structure(
     Parameters
     ----------
     activations
-        Samples x components, such as ``model.transform(X)``; of more than 2,000 samples, every so many-th is drawn.
+        Samples x components, such as ``model.transform(X)``. At most 2,000 samples, evenly spaced, are drawn.
     model
         Fitted model, or components x features, as for `part_shares`; not needed.
     groups
@@ -127,7 +127,8 @@ def plot_structure(
     named = part_titles(titles, model, chosen)
     belongs = None if groups is None else checked_groups(groups, shares.shape[0], "groups")
     runs = _runs(shares[:, chosen], evenly_spaced(shares.shape[0], _MOST_SAMPLES), belongs, order)
-    ax = given_or_new_axes(ax, 7.0, 2.4 + 0.12 * max(0, len(chosen) - 12))
+    columns = 1 + (len(chosen) - 1 + (n_grey > 0)) // 14
+    ax = given_or_new_axes(ax, 6.1 + 0.9 * columns, 2.4 + 0.12 * min(max(0, len(chosen) - 12), 8))
     drawn = np.concatenate([run for _, run in runs])
     heights, totals = shares[drawn], np.ones(len(drawn))
     if counts:
@@ -142,7 +143,6 @@ def plot_structure(
     ax.set_xticks([])
     ax.set_ylim(0, 1 if not counts else None)
     ax.spines["bottom"].set_visible(False)
-    columns = 1 if len(chosen) <= 21 else 2
     ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=7, frameon=False, reverse=True, ncols=columns)
     return finish_axes(
         ax, y_label="counts of a sample" if counts else "share of a sample", title=title, label_size=8, tick_size=7
@@ -185,8 +185,11 @@ def _name_inside(ax: Any, below: Floats, above: Floats, name: str, colour: str, 
     height = np.convolve(above - below, np.ones(window) / window, mode="valid")
     at = int(np.argmax(height))
     if window > 1 and height[at] >= _TALL_ENOUGH * top and len(name) <= _SHORT_ENOUGH:
-        middle = float(np.mean(below[at : at + window] + above[at : at + window])) / 2.0
-        ax.text(at + window / 2.0, middle, name, fontsize=6, ha="center", va="center", color=ink_on(colour))
+        run = slice(at, at + window)
+        room = above[run] - below[run]
+        across = np.average(np.arange(at, at + window) + 0.5, weights=room)  # inside the part, not at its border
+        middle = np.average((below[run] + above[run]) / 2.0, weights=room)
+        ax.text(across, middle, name, fontsize=6, ha="center", va="center", color=ink_on(colour))
 
 
 def _name_runs(ax: Any, runs: list[tuple[str, Positions]]) -> None:

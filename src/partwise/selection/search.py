@@ -25,7 +25,7 @@ from partwise.selection.fitting import Fitting
 from partwise.selection.records import Evidence, Fit, NewRows, Task, TaskRecords
 from partwise.selection.standings import AS_GOOD, DISTINCT, Choice, Standings
 
-# A model goes up coarse steps until so many of them gained nothing.
+# A model goes up coarse steps until this many of them gained nothing.
 _PATIENCE = 2
 # Models that are behind by more standard errors, and more nats per token or cell, than this are out of the contest.
 _HOPELESS, _MATTERS = 4.0, 0.02
@@ -33,7 +33,7 @@ _HOPELESS, _MATTERS = 4.0, 0.02
 _MOST_RESTARTED = 2
 # Most tokens for which log p(X) is computed, of models that offer it: for their best number of parts and neighbours.
 _MOST_TOKENS, _NEIGHBOURS = 20_000, 2
-# New rows are scored where there are at least so many rows.
+# New rows are scored where there are at least this many rows.
 _FEWEST_ROWS = 10
 
 
@@ -57,7 +57,7 @@ class Limits:
         self.begun = time.monotonic()
 
     def reached(self, n_fits: int) -> bool:
-        """Whether no further fit is to be begun after so many; the first always is."""
+        """Whether no further fit may begin after this many; the first always may."""
         late = n_fits > 0 and self.seconds is not None and time.monotonic() - self.begun > self.seconds
         return late or (self.fits is not None and n_fits >= self.fits)
 

@@ -8,9 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from partwise.cli.files import check_outputs, check_picture_name, image_shape, read_groups, sample_labels
+from partwise.cli.files import (
+    batch_argument,
+    check_outputs,
+    check_picture_name,
+    image_shape,
+    read_groups,
+    sample_labels,
+)
 from partwise.cli.models import opened_model, read_reference
-from partwise.cli.options import ImageShape, ModelFile, ProgressBar, Reference, Seed, Threads
+from partwise.cli.options import Batch, ImageShape, ModelFile, ProgressBar, Reference, Seed, Threads
 from partwise.cli.output import Outcome
 from partwise.cli.reading import ReadArguments
 
@@ -72,6 +79,7 @@ def command(
     top: int = typer.Option(10, "--top", metavar="N", min=1, help="Features shown of each part."),
     reference: Reference = None,
     counts: bool = typer.Option(False, "--counts", help="Draw counts of samples, not shares, for structure."),
+    batch: Batch = None,
     shape: ImageShape = None,
     seed: Seed = 0,
     threads: Threads = 1,
@@ -90,6 +98,7 @@ def command(
         raise typer.BadParameter("images need their height and width.", param_hint="--image-shape")
     for option, value, kinds in (
         ("--groups", groups, _OF_GROUPS),
+        ("--batch", batch, (PictureKind.STRUCTURE,)),
         ("--image-shape", shape, _OF_PIXELS),
         ("--reference", reference, (PictureKind.SIGNATURES,)),
         ("--counts", counts or None, (PictureKind.STRUCTURE,)),
@@ -108,7 +117,7 @@ def command(
     elif table is None:
         figure = _parts(kind, model, groups, top, pixels)
     else:
-        figure = _of_data(kind, model, table, groups, pixels, seed, counts)
+        figure = _of_data(kind, model, table, groups, batch_argument(model, batch, table), pixels, seed, counts)
     save_figure(figure, output)
     return Outcome({"model": file, "kind": kind.value, "output": output}, written=[output])
 
@@ -163,6 +172,7 @@ def _of_data(
     model: Any,
     table: Table,
     groups: Path | None,
+    batches: dict[str, Any],
     pixels: tuple[int, int] | None,
     seed: int,
     counts: bool,
@@ -179,7 +189,7 @@ def _of_data(
     if kind is not PictureKind.STRUCTURE:
         raise typer.BadParameter(f"{kind} shows the model alone: drop DATA.", param_hint="--kind")
     belongs = sample_labels(groups, table)
-    return plotting.plot_structure(model.transform(table), model=model, groups=belongs, counts=counts).figure
+    return plotting.plot_structure(model.transform(table, **batches), model=model, groups=belongs, counts=counts).figure
 
 
 def _traced(model: Any) -> str:

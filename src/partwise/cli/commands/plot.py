@@ -96,15 +96,14 @@ def command(
         raise typer.BadParameter(f"{kind} needs data: give DATA as well.", param_hint="--kind")
     if kind is PictureKind.IMAGES and shape is None:
         raise typer.BadParameter("images need their height and width.", param_hint="--image-shape")
-    for option, value, kinds in (
+    _check_kinds(
+        kind,
         ("--groups", groups, _OF_GROUPS),
         ("--batch", batch, (PictureKind.STRUCTURE,)),
         ("--image-shape", shape, _OF_PIXELS),
         ("--reference", reference, (PictureKind.SIGNATURES,)),
         ("--counts", counts or None, (PictureKind.STRUCTURE,)),
-    ):
-        if value is not None and kind not in kinds:
-            raise typer.BadParameter(f"it is for {' and '.join(kinds)}, not for {kind}.", param_hint=option)
+    )
     if data is None:
         reading.refuse("it says how to read DATA: give DATA as well.")
     pixels = image_shape(shape)
@@ -120,6 +119,13 @@ def command(
         figure = _of_data(kind, model, table, groups, batch_argument(model, batch, table), pixels, seed, counts)
     save_figure(figure, output)
     return Outcome({"model": file, "kind": kind.value, "output": output}, written=[output])
+
+
+def _check_kinds(kind: PictureKind, *options: tuple[str, Any, tuple[PictureKind, ...]]) -> None:
+    """Refuse options that are for other kinds of pictures."""
+    for option, value, kinds in options:
+        if value is not None and kind not in kinds:
+            raise typer.BadParameter(f"it is for {' and '.join(kinds)}, not for {kind}.", param_hint=option)
 
 
 def _parts(kind: PictureKind, model: Any, groups: Path | None, top: int, pixels: tuple[int, int] | None) -> Any:

@@ -51,7 +51,7 @@ def results(case: str, engine: Any) -> dict[str, Any]:
     return {
         **found,
         "strength": model.batch_strength_,
-        "objective": model.trace_.get("objective", None),
+        "objective": model.objective,
         "transform": model.transform(data, batch=new),
         "score": model.score(X, batch=BATCH),
         "mean": changes.mean,

@@ -71,7 +71,8 @@ bench: $(VENV)/.installed-bench ## measure speed and memory against named peers;
 bench-check: $(VENV)/.installed ## has an algorithm become slower than the multiples kept in benchmarks/results/check.json?
 	$(BIN)/python -m benchmarks.check
 
-docs: $(VENV)/.installed ## build the documentation into site/, warnings being errors
+docs: $(VENV)/.installed ## check spelling and prose, and build the documentation into site/; warnings and dead links are errors
+	$(BIN)/codespell README.md CHANGELOG.md CONTRIBUTING.md docs src benchmarks
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
 lint: $(VENV)/.installed ## ruff, mypy --strict, import-linter

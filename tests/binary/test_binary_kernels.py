@@ -23,6 +23,8 @@ from partwise.contract.bits import hide
 from partwise.core.data import BinaryMatrix
 from partwise.core.keys import Key
 from partwise.engines import resolve_engine
+from partwise.kernels.continuous import dirichlet
+from partwise.kernels.streams import new_stream, seek
 
 X = planted()
 SEEN = ~np.isnan(X)
@@ -229,3 +231,15 @@ def test_collapsed_variational_pass(order: int) -> None:
     again = np.zeros_like(column_counts)
     np.add.at(again, COLUMNS, found.astype(np.float64))
     np.testing.assert_allclose(column_counts, again, rtol=1e-12)
+
+
+def test_columns_are_drawn_from_streams_of_their_own(rng: np.random.Generator) -> None:
+    """The words of the key in their order, and the column: the draw does not depend on where a block begins."""
+    counts, concentration = rng.integers(0, 9, (5, 3)).astype(np.int32), np.array([0.5, 0.2, 0.9])
+    words, out, expected = Key(3, stage=2, chain=1, iteration=4).words, np.zeros((5, 3)), np.zeros((5, 3))
+    draw_columns(counts, concentration, *words, 2, 5, out)
+    for f in range(2, 5):
+        stream = new_stream()
+        seek(stream, *words, f)
+        dirichlet(stream, concentration + counts[f], expected[f])
+    np.testing.assert_array_equal(out, expected)

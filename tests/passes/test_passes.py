@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 
 from partwise import CountMatrix
+from partwise.core.weights import CellWeights
 from partwise.engines import resolve_engine
 from partwise.engines.blocks import Block
 from partwise.passes import kernels
 from partwise.passes import side as side_module
+from partwise.passes.batches import expected_in_groups
 from partwise.passes.floors import FLOOR, Floors, activation_floor
 from partwise.passes.side import Side, own_exposure, ready
 
@@ -126,3 +128,15 @@ def test_floors_are_shares_of_the_margins(n_components: int) -> None:
     nothing = Floors.of(CountMatrix.build(np.zeros((2, 3))), n_components)
     assert not nothing.activations.any()
     assert not nothing.dictionary.any()
+
+
+def test_expected_totals_of_groups(rng: np.random.Generator) -> None:
+    """Σ over the rows of a group whose cell is not missing, feature by feature."""
+    X = rng.poisson(3.0, (9, 5)).astype(float)
+    X[rng.random(X.shape) < 0.3] = np.nan
+    groups = np.arange(9, dtype=np.int32) % 2
+    data = CountMatrix.build(X).weighted(CellWeights(np.ones((2, 5)), groups))
+    activations, dictionary = rng.random((9, 3)), rng.random((5, 3))
+    rates = np.where(np.isnan(X), 0.0, activations @ dictionary.T)
+    found = expected_in_groups(Side(data, resolve_engine()), activations, dictionary)
+    np.testing.assert_allclose(found, np.stack([rates[groups == group].sum(axis=0) for group in (0, 1)]), rtol=1e-12)

@@ -20,11 +20,12 @@ import partwise
 from hostile_labels import HOSTILE
 from large_tables import N_SAMPLES, large_table
 from partwise import AllocationNMF, BinaryNMF, GammaPoissonNMF, LogisticPCA, PoissonNMF
-from partwise.datasets import simulate_poisson
-from partwise.errors import InvalidInputError
+from partwise.datasets import simulate_batches, simulate_poisson
+from partwise.errors import BatchWarning, InvalidInputError
 from partwise.io.table import Table
 from partwise.reporting.diagnostics import deviance_explained
 from partwise.reporting.encoding import embedded_json, grey_png, visible
+from partwise.reporting.model_view import ModelView
 
 
 class Elements(HTMLParser):
@@ -116,8 +117,8 @@ def test_deviance_explained_is_that_of_the_formula(counts) -> None:
     model, table = counts
     X = table.matrix.toarray().astype(float)
     activations = model.transform(table)
-    data = model._data(table, reset=False, caller="test")
-    found = deviance_explained(model, data, activations)
+    found = deviance_explained(ModelView.of(model, table))
+    assert found is not None
 
     def deviance(rates: np.ndarray) -> np.ndarray:
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -136,7 +137,8 @@ def test_missing_cells_do_not_count() -> None:
     bits[rng.random(bits.shape) < 0.2] = np.nan
     model = BinaryNMF(3, n_draws=20, burn_in=20, thin=1, random_state=0).fit(bits)
     activations = model.transform(bits)
-    found = deviance_explained(model, model._data(bits, reset=False, caller="test"), activations)
+    found = deviance_explained(ModelView.of(model, bits))
+    assert found is not None
     seen = ~np.isnan(bits)
 
     def loss(probability: np.ndarray) -> float:
@@ -145,6 +147,26 @@ def test_missing_cells_do_not_count() -> None:
 
     frequencies = np.broadcast_to(np.nanmean(bits, axis=0), bits.shape)
     assert found.explained == pytest.approx(1 - loss(activations @ model.components_) / loss(frequencies), rel=1e-6)
+
+
+def test_batches_are_named_or_used() -> None:
+    data = simulate_batches(300, 60, n_groups=3, n_shared=1, n_batches=3, effect=1.0, random_state=0).table
+    page = partwise.report(PoissonNMF(6, random_state=0).fit(data), data)
+    assert re.search(r"is mostly batch batch\d \(R2 0\.\d+\): fit with batch= \(in the command --batch\)", page)
+    model = PoissonNMF(4, random_state=0).fit(data, batch="batch")
+    assert "mostly batch" not in partwise.report(model, data, batch="batch")
+    view = ModelView.of(model, data, batch="batch")
+    own = data.metadata["batch"] == "batch1"
+    alone = model.for_batch("batch1")
+    np.testing.assert_allclose(
+        view.expected(np.flatnonzero(own)), alone.transform(data[own]) @ alone.components_, rtol=1e-6
+    )
+    found = deviance_explained(view)
+    assert found is not None
+    with pytest.warns(BatchWarning):
+        without = deviance_explained(ModelView.of(model, data))
+    assert without is not None
+    assert found.explained > without.explained
 
 
 @pytest.mark.parametrize(
@@ -321,3 +343,17 @@ def test_large_data_stay_below_ten_megabytes() -> None:
     page = partwise.report(model, table, groups=np.arange(N_SAMPLES) % 7)
     assert len(page.encode()) < 10e6
     assert len(content_of(page)["samples"]["labels"]) == N_SAMPLES
+
+
+def test_references_that_parts_are_like() -> None:
+    names = np.array([f"f{n}" for n in range(6)])
+    model = PoissonNMF.from_components(
+        np.kron(np.eye(2), np.full((1, 3), 1 / 3)), feature_names=names, component_names=["one", "two"]
+    )
+    reference = Table(model.components_.T[:, ::-1], names, np.array(["<i>second</i>", "first"]))
+    page = partwise.report(model, reference=reference)
+    section = page.partition('<section id="references"')[2].partition("</section>")[0]
+    assert '<th scope="row">one</th><td>first</td><td>1.00</td>' in section
+    assert '<th scope="row">two</th><td>&lt;i&gt;second&lt;/i&gt;</td><td>1.00</td>' in section
+    assert 'href="#references"' in page
+    assert "references-heading" not in partwise.report(model)

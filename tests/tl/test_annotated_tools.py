@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +48,7 @@ def test_fit_is_that_of_the_model(fitted: Any) -> None:
     np.testing.assert_array_equal(fitted.obsm["X_partwise"], activations)
     np.testing.assert_array_equal(fitted.varm["partwise"], model.components_.T)
     entry = fitted.uns["partwise"]
-    assert entry["params"] == {"n_components": 4, "layer": "counts", "batch_key": "batch"}
+    assert entry["params"] == {"n_components": 4, "layer": "counts", "batch_key": "batch", "random_state": 0}
     assert entry["parts"].tolist() == model.part_labels() == model.get_feature_names_out().tolist()
     np.testing.assert_array_equal(partwise.tl.stored_model(fitted).batch_factors_, model.batch_factors_)
 
@@ -94,6 +95,20 @@ def test_project(fitted: Any) -> None:
     np.testing.assert_array_equal(new.obsm["X_from_atlas"], fitted.obsm["X_partwise"][:30])
 
 
+def test_other_genes_in_another_order(fitted: Any) -> None:
+    new = cells()[:60, ::-1].copy()
+    new.var_names = [*new.var_names[:-1], "unknown"]
+    with pytest.warns(FeatureMatchWarning, match="39 of the 40"):
+        partwise.tl.project(new, fitted, layer="counts", batch_key="batch")
+    np.testing.assert_array_equal(new.varm["partwise"][:-1], fitted.varm["partwise"][:0:-1])
+    assert np.isnan(new.varm["partwise"][-1]).all()
+    with pytest.warns(FeatureMatchWarning):
+        partwise.tl.markers(new)
+    best = new.uns["partwise"]["markers"]["part 0"][0]
+    assert new.varm["partwise_lfsr"][new.var_names.get_loc(best), 0] <= 0.05
+    assert new.varm["partwise_lfsr"][-1].tolist() == [1.0] * 4
+
+
 def test_project_matches_genes_by_name(fitted: Any) -> None:
     new = cells()[:30, ::-2].copy()
     new.var_names = [*new.var_names[:-1], "unknown"]
@@ -112,6 +127,8 @@ def test_backed_and_lazy(tmp_path: Path) -> None:
     found = PoissonNMF(3, random_state=0).fit(backed, layer="counts", batch="batch")
     np.testing.assert_array_equal(found.components_, expected.components_)
     np.testing.assert_array_equal(found.batch_factors_, expected.batch_factors_)
+    copied = partwise.tl.fit(backed, 3, layer="counts", batch_key="batch", random_state=0, copy=True)
+    np.testing.assert_array_equal(copied.varm["partwise"], expected.components_.T)
     backed.file.close()
 
 
@@ -129,11 +146,15 @@ def test_chunks_of_dask() -> None:
 def test_lazy(tmp_path: Path) -> None:
     pytest.importorskip("xarray", reason="AnnData's lazy reader needs it")
     adata = cells()
-    adata.write_zarr(tmp_path / "cells.zarr")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about the version of the format
+        adata.write_zarr(tmp_path / "cells.zarr")
     lazy = anndata.experimental.read_lazy(tmp_path / "cells.zarr")
     found = PoissonNMF(3, random_state=0).fit(lazy, layer="counts", batch="batch")
     expected = PoissonNMF(3, random_state=0).fit(adata, layer="counts", batch="batch")
     np.testing.assert_array_equal(found.components_, expected.components_)
+    partwise.tl.fit(lazy, 3, layer="counts", batch_key="batch", random_state=0)
+    np.testing.assert_array_equal(lazy.varm["partwise"], expected.components_.T)
 
 
 def test_batches_that_are_not_used_are_noticed() -> None:
@@ -157,7 +178,7 @@ def test_mudata() -> None:
     assert whole.mod["rna"].obsm["X_partwise"].shape == (150, 3)
     assert "partwise" not in whole.mod["other"].uns
     partwise.pl.structure(whole, "group", mod="rna")
-    with pytest.raises(InvalidInputError, match="mod=None is not a modality of the MuData object: give one of 'rna'"):
+    with pytest.raises(InvalidInputError, match="a MuData object needs mod: give one of 'rna'"):
         partwise.tl.fit(whole, 3)
 
 
@@ -171,6 +192,12 @@ def twice() -> Any:
     adata = cells()
     adata.var_names = ["same", *adata.var_names[1:-1], "same"]
     return adata
+
+
+@pytest.mark.filterwarnings("ignore:Variable names are not unique")
+def test_estimators_warn_of_names_that_are_there_twice() -> None:
+    with pytest.warns(FeatureMatchWarning, match="2 features of X are called"):
+        PoissonNMF(2, random_state=0).fit(twice(), layer="counts")
 
 
 @pytest.mark.filterwarnings("ignore:Variable names are not unique")

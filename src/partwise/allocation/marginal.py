@@ -44,7 +44,7 @@ def log_marginal_likelihood(
 
     Both methods of sampling estimate p(X) without bias; the logarithm of an estimate is low, by about half the squared
     standard error. Islands are independent runs, and the error comes from their spread: the logarithm of an island is
-    close to normal, and the error reported is the root mean square one, bias included, of the mean of so many
+    close to normal, and the error reported is the root mean square one, bias included, of the mean of this many
     log-normal numbers.
 
     Parameters

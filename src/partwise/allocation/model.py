@@ -159,7 +159,7 @@ class AllocationModel:
         return Concentrations(self.dictionary_concentration.copy(), self.activation_concentration.copy())
 
     def simulate(self, key: Key, n_samples: int) -> Drawn:
-        """Draw everything for so many samples (Eq. 4, 5).
+        """Draw everything for this many samples (Eq. 4, 5).
 
         Parameters
         ----------

@@ -193,7 +193,7 @@ class CountModel(FactorizationEstimator):
     def differential(
         self, X: Any, *, versus: Versus = "least-extreme", pseudocount: float = PSEUDOCOUNT
     ) -> Differential:
-        """Which features each part has more, or less, of than the others: log-fold changes with sign error rates.
+        """Find features that are more or less frequent in a part than in the others, with local false sign rates.
 
         Rates of each feature in each part are fitted to the counts with the activations that `transform` finds. Changes
         are then shrunk adaptively, part by part, as in fastTopics' ``de_analysis``.

@@ -33,15 +33,23 @@ def check_columns(model: Any, X: Any, data: SparseData, *, reset: bool) -> None:
         Whether they are training data.
     """
     labels = data.column_labels
+    names, counts = np.unique([] if labels is None else labels, return_counts=True)
+    repeated = bool(np.any(counts > 1))
     if labels is None or hasattr(X, "columns"):
-        names, counts = np.unique([] if labels is None else labels, return_counts=True)
-        if np.any(counts > 1):
+        if repeated:
             _refuse_repeated(str(names[np.argmax(counts)]), int(counts.max()))
         # Arrays and frames: as every estimator of scikit-learn does. It does not know tables and AnnData.
         validate_data(model, X, reset=reset, skip_check_array=True)
         return
     n_features = data.shape[1]
     if reset:
+        if repeated:
+            warnings.warn(
+                f"{counts.max()} features of X are called {str(names[np.argmax(counts)])!r}: make names unique (of"
+                " AnnData by var_names_make_unique()), or new samples cannot be matched to the model by name.",
+                FeatureMatchWarning,
+                stacklevel=5,
+            )
         model.n_features_in_ = n_features
         model.feature_names_in_ = labels.astype(object)
         return
@@ -121,7 +129,7 @@ def aligned(model: Any, data: Data, *, takes_missing: bool) -> Data:
 
 
 def positions_of(known: NDArray[Any], labels: NDArray[Any]) -> NDArray[np.int64]:
-    """Position of each label among known names, -1 where there is none; a name must not stand there twice."""
+    """Position of each label among known names, -1 where there is none; no name may occur twice."""
     places: dict[str, int] = {}
     for place, name in enumerate(known):
         if places.setdefault(str(name), place) != place:

@@ -37,9 +37,9 @@ class Checkpoint:
     path
         The file, replaced whole each time.
     iterations
-        Write every so many iterations.
+        Write every this many iterations.
     seconds
-        Write when so many seconds have passed since the last time. Without either, every 60 seconds.
+        Write when this many seconds have passed since the last time. Without either, every 60 seconds.
     until_done
         Do not write when the run ends by itself: the file is for the case of a stop, and whoever asked for it
         removes it.

@@ -31,7 +31,7 @@ _SAFE_CODECS = frozenset(
 _BYTES_PER_LABEL = 100
 
 Refuse = Callable[[int], None]
-"""Refuses so many bytes if that is more than may be used."""
+"""Refuses this many bytes if that is more than may be used."""
 _SLAB = 2**26
 # Beside what is read: libraries, threads and a few slabs.
 _SPARE = 2**30
@@ -234,7 +234,7 @@ def _opened(path: Path) -> contextlib.AbstractContextManager[Any]:
 
 
 def _hold(n_bytes: int) -> None:
-    """Let this process take so many more bytes, and fail beyond: a damaged chunk may ask for more than was declared."""
+    """Let this process take this many more bytes and fail beyond: a damaged chunk may ask for more than declared."""
     with contextlib.suppress(ImportError, OSError, ValueError):  # where the system has no such limit
         import resource
 

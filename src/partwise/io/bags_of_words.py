@@ -36,7 +36,7 @@ def parse_integers(path: Path, chunk: bytes, lines_before: int, columns: int) ->
 
 
 def check_lines(path: Path, chunk: bytes, lines_before: int, columns: int) -> int:
-    """Count the lines that are not blank; raise at the first that does not hold so many integers."""
+    """Count the lines that are not blank; raise at the first that does not hold this many integers."""
     filled = 0
     for number, line in enumerate(chunk.split(b"\n"), start=lines_before + 1):
         words = line.split()

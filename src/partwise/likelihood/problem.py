@@ -260,7 +260,7 @@ class LikelihoodProblem:
             raise failed[0]
 
     def row_blocks(self, tokens: int = 4096, *most_rows: int) -> list[tuple[int, int]]:
-        """Blocks of about so many tokens: work on a row grows with its tokens, not with its nonzeros."""
+        """Blocks of about this many tokens: work on a row grows with its tokens, not with its nonzeros."""
         return row_blocks(first_tokens(self.data), tokens, *most_rows)
 
 

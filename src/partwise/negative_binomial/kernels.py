@@ -17,7 +17,7 @@ from partwise.kernels.gamma_functions import digamma, log_gamma_difference, trig
 from partwise.kernels.inner import inner_kernel
 from partwise.kernels.jit import kernel
 
-# Up to here differences of digamma functions are sums of so many terms, without cancellation.
+# Up to here differences of digamma functions are sums of this many terms, without cancellation.
 _FEW = 32
 
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from partwise.contract.differential import Differential
 from partwise.errors import InvalidInputError
+from partwise.io.optional import require
 from partwise.plotting import part_shares, plot_structure, plot_volcano
 from partwise.plotting._figures import panel_grid
 from partwise.plotting._types import Axes, FigureBase
@@ -126,15 +127,21 @@ def usage(
     chosen = list(range(shares.shape[1])) if parts is None else list(parts)
     figure, axes = panel_grid(fig, len(chosen), 2.2, 2.0, widest=4)
     names = model.part_labels()
+    colours = require("matplotlib.colors", "plot", "drawing")
+    # Cells without the part stay visible, and do not glare.
+    shade = colours.LinearSegmentedColormap.from_list("usage", ["#DDDDDD", "#56B4E9", "#0072B2", "#001F3F"])
+    most = float(shares[:, chosen].max()) or 1.0
     drawn: Any = None
     for ax, k in zip(axes, chosen, strict=True):
         order = np.argsort(shares[:, k], kind="stable")  # what has most of the part on top
-        look = {"s": 4, "linewidths": 0, "rasterized": True, "cmap": "viridis_r", "vmin": 0.0, "vmax": 1.0}
+        look = {"s": 4, "linewidths": 0, "rasterized": True, "cmap": shade, "vmin": 0.0, "vmax": most}
         drawn = ax.scatter(places[order, 0], places[order, 1], c=shares[order, k], **look)
         ax.set_title(names[k], fontsize=8, loc="left")
         ax.set_xticks([])
         ax.set_yticks([])
-    figure.colorbar(drawn, ax=axes, shrink=0.6, label="share of a cell")
+    bar = figure.colorbar(drawn, ax=axes, shrink=0.5, aspect=30)
+    bar.set_label("share of a cell", fontsize=8)
+    bar.ax.tick_params(labelsize=7)
     return figure
 
 

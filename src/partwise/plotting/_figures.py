@@ -27,7 +27,7 @@ Floats = NDArray[np.float64]
 
 
 def new_figure(width: float, height: float, *, layout: str | None = "constrained") -> Figure:
-    """A figure in inches that no window and no pyplot knows of; `layout` is what arranges its axes."""
+    """Make a figure (size in inches) that is not shown in a window; `layout` arranges its axes."""
     figure_module = require("matplotlib.figure", "plot", "drawing")
     figure: Figure = figure_module.Figure(figsize=(width, height), layout=layout)
     return figure
@@ -72,7 +72,7 @@ def write_beside(
 
 
 def save_figure(figure: Figure, path: str | os.PathLike[str], *, dpi: int = 150) -> None:
-    """Write a figure to a file, whole or not at all; the suffix says the format (.png, .pdf, .svg).
+    """Write a figure to a file, whole or not at all; the suffix is the format (.png, .pdf, .svg).
 
     Parameters
     ----------
@@ -123,7 +123,7 @@ def chosen_parts(parts: Any, n_components: int) -> list[int]:
 
 
 def part_titles(titles: Any, model: Any, chosen: list[int]) -> list[str]:
-    """One title a part drawn: by default the names of the model's parts if they have some, else ``part k``."""
+    """One title per part: by default the names of the model's parts if they have some, else ``part k``."""
     if titles is None:
         names = model.part_labels() if isinstance(model, FactorizationEstimator) else None
         return [f"part {k}" if names is None else names[k] for k in chosen]
@@ -173,7 +173,7 @@ def panels(
 def panel_grid(
     fig: FigureBase | None, n_panels: int, width: float, height: float, *, n_columns: int | None = None, widest: int
 ) -> tuple[FigureBase, list[Any]]:
-    """As `panels`, for so many panels in rows of ``n_columns``, by default up to ``widest``; the rest stays blank."""
+    """As `panels`, for several panels in rows of ``n_columns``, by default up to ``widest``; the rest stays blank."""
     figure, axes = panels(fig, *grid(n_panels, n_columns, widest), width, height)
     for ax in axes[n_panels:]:
         ax.set_axis_off()

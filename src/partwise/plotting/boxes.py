@@ -24,7 +24,7 @@ def plot_boxes(
     title: str = "",
     ax: Any = None,
 ) -> Axes:
-    """A box for each method: median, quartiles, and all measurements as dots.
+    """Draw one box per method: median, quartiles, and all measurements as dots.
 
     Parameters
     ----------
@@ -83,7 +83,7 @@ def plot_box_panels(
     ylabel: str = "perplexity",
     fig: FigureBase | None = None,
 ) -> FigureBase:
-    """A panel of boxes for each data set, one above the other, each with its own scale.
+    """Draw one panel of boxes per data set, each with its own scale.
 
     Parameters
     ----------

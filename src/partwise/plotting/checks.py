@@ -26,7 +26,7 @@ _WIDE = 30.0
 def plot_predictive_check(
     checks: PredictiveChecks, statistic: Literal["row_sums", "zeros", "dispersion"], *, ax: Any = None
 ) -> Axes:
-    """One statistic of the data against that of draws from the model, a bar for each row or feature.
+    """Compare one statistic of the data with draws from the model, one bar per row or feature.
 
     Parameters
     ----------
@@ -41,7 +41,7 @@ def plot_predictive_check(
     -------
     Axes
         The axes drawn into. Bars hold nine of ten draws; blue ones meet the dotted line, where drawn is observed, and
-        orange crosses do not. Of many, every so many-th is drawn.
+        orange crosses do not. Of many, only some, evenly spaced, are drawn.
 
     Examples
     --------
@@ -71,7 +71,7 @@ def plot_predictive_check(
 
 
 def plot_predictive_checks(model: Any, X: Any = None, *, fig: FigureBase | None = None, **options: Any) -> FigureBase:
-    """Row sums, zeros and variance over mean, to see whether the model is able to make data like these.
+    """Check whether the model could have made the data: row sums, zeros, and variance over mean.
 
     Parameters
     ----------

@@ -16,7 +16,7 @@ _MOST_PARTS = 1000
 
 
 def plot_clustergram(found: Consensus, *, density_threshold: float = 0.5) -> Figure:
-    """Distances between the parts of all restarts, cluster by cluster, and how dense the surroundings of each part are.
+    """Draw the distances between the parts of all restarts, sorted by cluster, and their local densities.
 
     Dark blocks on the diagonal are parts that restarts agree on; pale rows at the end are outliers.
 
@@ -47,25 +47,26 @@ def plot_clustergram(found: Consensus, *, density_threshold: float = 0.5) -> Fig
     figure = new_figure(7.2, 3.8)
     left, right = figure.subplots(1, 2, width_ratios=(2, 1))
     image = left.imshow(clusters.distances[np.ix_(order, order)], cmap="Greys_r", vmin=0, vmax=np.sqrt(2.0))
-    figure.colorbar(image, ax=left, shrink=0.8, label="distance")
+    figure.colorbar(image, ax=left, shrink=0.8, label="distance").ax.tick_params(labelsize=7)
     labels = clusters.labels[order]
     starts = np.flatnonzero(np.diff(labels)) + 0.5
     for start in starts:
         left.axhline(start, color=ORANGE, linewidth=0.6)
         left.axvline(start, color=ORANGE, linewidth=0.6)
     names = found.model.part_labels()
-    middles = [float(np.flatnonzero(labels == k).mean()) for k in range(found.n_components) if np.any(labels == k)]
-    left.set_yticks(middles, [names[k] for k in range(found.n_components) if np.any(labels == k)])
+    shown = [k for k in (*range(found.n_components), -1) if np.any(labels == k)]
+    middles = [float(np.flatnonzero(labels == k).mean()) for k in shown]
+    left.set_yticks(middles, [names[k] if k >= 0 else "left out" for k in shown])
     left.set_xticks([])
     finish_axes(left, title=f"{found.n_restarts} restarts, stability {found.stability:.2f}", tick_size=7)
     right.hist(clusters.densities, bins=30, color=BLUE)
-    right.axvline(density_threshold, color=ORANGE)
-    finish_axes(right, "mean distance to nearest parts", "parts", label_size=8, tick_size=7)
+    right.axvline(density_threshold, color=ORANGE, label="outliers beyond")
+    finish_axes(right, "mean distance to nearest parts", "parts", label_size=8, tick_size=7, legend_size=7)
     return figure
 
 
 def plot_stability(found: Sequence[Consensus], *, ax: Any = None) -> Axes:
-    """Stability and silhouette against the number of parts.
+    """Draw stability and silhouette against the number of parts.
 
     Parameters
     ----------

@@ -16,7 +16,7 @@ _LONGEST_NAME = 24
 
 
 def top_features(components: Any, names: Any = None, *, n: int = 10) -> list[list[tuple[str, float]]]:
-    """The largest features of every part, in words; `top_features` of a fitted model also ranks by relevance.
+    """List the largest features of each part; `top_features` of a fitted model also ranks by relevance.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ def plot_top_features(
     n_columns: int | None = None,
     fig: FigureBase | None = None,
 ) -> FigureBase:
-    """A panel of bars for every part: its largest features, by their share of the part.
+    """Draw one panel of bars per part: its largest features, by their share of the part.
 
     Parameters
     ----------

@@ -54,7 +54,7 @@ def plot_matrix(
     labels: tuple[str, str] = ("", ""),
     ax: Any = None,
 ) -> Axes:
-    """A matrix of probabilities, bits or counts, dark where it is large: data, or what a model makes of them.
+    """Draw a matrix of probabilities, bits or counts: the larger a cell, the darker.
 
     Parameters
     ----------
@@ -142,7 +142,7 @@ def plot_dictionary(
     parts
         Which parts, in which order; by default all, largest first (by the root of their sum of squares).
     n_parts
-        At most so many parts.
+        At most this many parts.
     titles
         One for each part drawn; their positions by default.
     show_names

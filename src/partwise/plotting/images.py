@@ -22,7 +22,7 @@ def plot_parts_images(
     common_scale: bool = False,
     fig: FigureBase | None = None,
 ) -> FigureBase:
-    """A gallery: every part drawn as a picture, dark where it is large.
+    """Draw every part as an image: the larger a pixel, the darker.
 
     Parameters
     ----------

@@ -18,7 +18,7 @@ _MOST_NAMED = 12
 
 
 def plot_column_norms(model: Any, *, title: str = "", ax: Any = None) -> Axes:
-    """The sum of each part over its features, iteration by iteration: parts that are not needed fall away.
+    """Draw the sum of each part over its features at each iteration; parts that are not needed fall to 0.
 
     Parameters
     ----------

@@ -84,7 +84,7 @@ def largest_parts(components: Any, n_parts: int | None = None) -> list[int]:
     components
         Fitted model, or components x features.
     n_parts
-        At most so many.
+        At most this many.
 
     Examples
     --------

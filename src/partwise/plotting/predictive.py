@@ -148,7 +148,7 @@ def checked_rows(shape: tuple[int, int], max_rows: int | None) -> Any:
 
 
 def sample_table(data: Any, rows: Any, model: Any) -> Table:
-    """Some rows of checked data as a table that the model takes without a word."""
+    """Some rows of checked data as a table that the model takes without a warning."""
     names = model.known_features
     missing = data.missing_matrix()[rows] if data.n_missing else None
     return Table(data.to_scipy()[rows], None, None if names is None else as_labels(names), missing)

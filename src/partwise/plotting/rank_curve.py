@@ -16,7 +16,7 @@ from partwise.plotting.palette import COLOURS
 _MARKERS = "osD^vP*X"
 _DODGE = 0.12
 _LOG_DODGE = 0.015
-# From so many parts on, steps of one part are too narrow to be told apart, and the axis is logarithmic.
+# From this many parts on, steps of one part are too narrow to be told apart, and the axis is logarithmic.
 _MANY = 12
 _TICK_RATIO = 1.22
 _RANKS = ("rank", "n_components", "candidates")

@@ -22,7 +22,7 @@ def plot_trace(
     gap: bool = False,
     ax: Any = None,
 ) -> Axes:
-    """What a fit reached at each iteration, such as its log-likelihood.
+    """Draw the progress of a fit, such as its log-likelihood at each iteration.
 
     Parameters
     ----------

@@ -21,7 +21,7 @@ def plot_volcano(
     lfsr: float = 0.05,
     fig: FigureBase | None = None,
 ) -> FigureBase:
-    """One panel per part: log2 fold change of each feature against its standardised size, markers named.
+    """Draw one panel per part: log2 fold change of each feature against its standardised size, with markers named.
 
     Parameters
     ----------

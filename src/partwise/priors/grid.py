@@ -98,7 +98,7 @@ class GridFamily(MixtureFamily):
     tol: float = 5e-9
 
     def eased(self, nats: float, n_observations: int) -> Self:
-        """The same with a gap of so many nats in all: for fits that are soon repeated with other counts."""
+        """The same with a gap of this many nats in all: for fits that are soon repeated with other counts."""
         return replace(self, tol=max(self.tol, nats / max(n_observations, 1)))
 
     @abstractmethod

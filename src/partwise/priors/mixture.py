@@ -219,7 +219,7 @@ class MixtureFamily(ABC):
         return (self.name, *((option.name, getattr(self, option.name)) for option in fields(self)))
 
     def eased(self, nats: float, n_observations: int) -> Self:
-        """The same with a tolerance of so many nats in all: for fits that are soon repeated with other counts."""
+        """The same with a tolerance of this many nats in all: for fits that are soon repeated with other counts."""
         return replace(self, tol=max(self.tol, nats))
 
     def pack(self, prior: GammaMixture) -> Floats:

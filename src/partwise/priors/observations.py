@@ -14,7 +14,7 @@ from partwise.priors.kernels.evidence import ObservedCounts
 # Expected count over all observations that stands for none: a rate of 0 would have no logarithm.
 _NOTHING = 1e-10
 
-# More observations than this can be looked at coarsely, in cells of so many standard deviations.
+# More observations than this can be looked at coarsely, in cells of this many standard deviations.
 _MANY = 4000
 _CELL = 0.3
 
@@ -105,7 +105,7 @@ class Observations:
         return self.some(np.argsort(self.rates, kind="stable"))
 
     def sample(self, size: int) -> Observations:
-        """At most so many of them, evenly spread over the order of their rates; not for repeated ones."""
+        """At most this many of them, evenly spread over the order of their rates; not for repeated ones."""
         if self.counts.size <= size or self.repeats.size > 1:
             return self
         order = np.argsort(self.rates, kind="stable")

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
+from partwise.contract.batch_labels import BatchPart, known_batches, parts_of_batches
 from partwise.metrics import part_similarity
 from partwise.reporting.model_view import ModelView
 from partwise.sampling.agreement import SAME_PART, listed
@@ -15,13 +18,15 @@ _ALIKE = 0.9
 _MOST_PAIRS = 5
 
 
-def alerts(view: ModelView) -> list[str]:
+def alerts(view: ModelView, X: Any) -> list[str]:
     """Sentences about a fit that went badly; none where it went well.
 
     Parameters
     ----------
     view
         The model and its data.
+    X
+        The data as they were given, or None.
     """
     model, found = view.model, []
     chains = model.diagnostics() if model.chains() else {}
@@ -30,7 +35,7 @@ def alerts(view: ModelView) -> list[str]:
     if apart:
         worst = max(apart, key=apart.__getitem__)
         found.append(
-            f"The chains disagree (R-hat {apart[worst]:.2f} of {worst.replace('_', ' ')}): {_advice(view, tentative)}"
+            f"The chains disagree (R-hat {apart[worst]:.2f}, wanted: at most {R_HAT}): {_advice(view, tentative)}"
         )
     elif tentative:
         found.append(f"Not every chain found the same parts: {_advice(view, tentative)}")
@@ -42,7 +47,22 @@ def alerts(view: ModelView) -> list[str]:
         told = "; ".join(f"“{view.names[k]}” and “{view.names[other]}”" for k, other in pairs[:_MOST_PAIRS])
         more = f", and {len(pairs) - _MOST_PAIRS} more pairs" if len(pairs) > _MOST_PAIRS else ""
         found.append(f"These parts are nearly the same: {told}{more}. Fit fewer parts, or join them with merge_parts.")
+    followed = _batch_parts(view, X)
+    if followed:
+        told = "; ".join(map(str, followed[:_MOST_PAIRS]))
+        more = f", and {len(followed) - _MOST_PAIRS} more parts" if len(followed) > _MOST_PAIRS else ""
+        remedy = "batch= (in the command --batch)"
+        takes = remedy if model.declares.batches else f"{remedy} and a model that takes batches"
+        found.append(f"{told}{more}: fit with {takes} if that is not what you look for.")
     return found
+
+
+def _batch_parts(view: ModelView, X: Any) -> list[BatchPart]:
+    """Parts that follow a batch of the samples, where factors of batches are not used."""
+    labels = None if view.shares is None or X is None else known_batches(X, len(view.shares))
+    if labels is None or view.shares is None or view.batches is not None or view.is_signed:
+        return []
+    return parts_of_batches(view.shares, view.names, labels)
 
 
 def _advice(view: ModelView, tentative: list[int]) -> str:

@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import xlogy
 
-from partwise.core.data import SparseData
 from partwise.core.keys import RandomState
 from partwise.plotting.checks import STATISTICS
 from partwise.plotting.predictive import Check, predictive_checks
@@ -42,7 +41,8 @@ def diagnostics_section(view: ModelView, X: Any, random_state: RandomState) -> d
     return {
         "trace": _trace(view.model),
         "chains": _chains(view.model),
-        "checks": None if view.data is None else _checks(view, X, random_state),
+        # Data are drawn without factors of batches, so with them there is nothing to compare.
+        "checks": None if view.data is None or view.batches is not None else _checks(view, X, random_state),
     }
 
 
@@ -113,24 +113,27 @@ class Quality:
     rows: NDArray[np.int64]
 
 
-def deviance_explained(model: Any, data: SparseData, activations: Floats) -> Quality:
+def deviance_explained(view: ModelView) -> Quality | None:
     """Deviance of the data under expected values of the model, against rows and columns alone.
 
     The model without parts is, for counts, the product of row and column sums; for bits, the frequency of each feature.
 
     Parameters
     ----------
-    model
-        Fitted estimator.
-    data
-        Checked data.
-    activations
-        Of these data.
+    view
+        The model and its data.
+
+    Returns
+    -------
+    Quality or None
+        None without data.
     """
+    data = view.data
+    if data is None or view.activations is None:
+        return None
     n_samples, n_features = data.shape
     n_rows = int(min(n_samples, max(1, _MOST_CELLS // n_features)))
     rows = np.unique(np.linspace(0, n_samples - 1, n_rows).astype(np.int64))
-    is_binary = model.declares.data == "bits"
     matrix, missing = data.to_scipy(), data.missing_matrix()
     frequencies = data.column_sums / np.maximum(n_samples - np.asarray(missing.sum(axis=0)).ravel(), 1)
     ours, without = np.zeros(rows.size), np.zeros(rows.size)
@@ -139,12 +142,11 @@ def deviance_explained(model: Any, data: SparseData, activations: Floats) -> Qua
         part = rows[start : start + at_once]
         observed = matrix[part].toarray().astype(np.float64)
         seen = ~missing[part].toarray() if data.n_missing else np.ones(observed.shape, dtype=bool)
-        expected = np.maximum(model.expected(activations[part]), 0.0)
         plain = np.where(seen, frequencies, 0.0)
-        if not is_binary:
+        if not view.is_binary:
             plain *= (observed.sum(axis=1) / np.maximum(plain.sum(axis=1), _LEAST))[:, None]
-        deviance = _bernoulli if is_binary else _poisson
-        ours[start : start + at_once] = np.where(seen, deviance(observed, expected), 0.0).sum(axis=1)
+        deviance = _bernoulli if view.is_binary else _poisson
+        ours[start : start + at_once] = np.where(seen, deviance(observed, view.expected(part)), 0.0).sum(axis=1)
         without[start : start + at_once] = np.where(seen, deviance(observed, plain), 0.0).sum(axis=1)
     by_sample = np.divide(without - ours, without, out=np.zeros_like(ours), where=without > _LEAST)
     total = float(without.sum())

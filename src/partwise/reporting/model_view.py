@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from partwise._version import __version__
+from partwise.contract.batch_labels import batch_labels
 from partwise.contract.estimator import FactorizationEstimator
 from partwise.contract.model_file import NOT_STORED
 from partwise.core.data import SparseData
@@ -52,6 +53,8 @@ class ModelView:
         Positions of the parts that are shown, largest first.
     names, features, samples
         Names of parts (all), features and samples; None for samples without names.
+    batches
+        The batch of each sample, or None where factors of batches are not used.
     """
 
     model: FactorizationEstimator
@@ -63,6 +66,16 @@ class ModelView:
     names: list[str]
     features: list[str]
     samples: Any
+    batches: NDArray[np.str_] | None = None
+
+    def expected(self, rows: NDArray[Any]) -> Floats:
+        """Expected cells of some samples, with the factors of their batches."""
+        assert self.activations is not None
+        found: Floats = self.model.expected(self.activations[rows])
+        own = None if self.batches is None else self.batches[rows]
+        for name in () if own is None else np.unique(own):
+            found[own == name] = self.model.for_batch(name).expected(self.activations[rows[own == name]])
+        return np.maximum(found, 0.0)
 
     @property
     def is_binary(self) -> bool:
@@ -75,11 +88,13 @@ class ModelView:
         return self.model.declares.signed
 
     @classmethod
-    def of(cls, model: FactorizationEstimator, X: Any, feature_names: Any = None) -> ModelView:
+    def of(cls, model: FactorizationEstimator, X: Any, feature_names: Any = None, batch: Any = None) -> ModelView:
         """Look at a model and, perhaps, data; features go by given names where these are given."""
         check_is_fitted(model, "components_")
         data = None if X is None else model.checked_data(X, caller="report")
-        activations = model.kept_activations if X is None else model.transform(X)
+        batches = None if batch is None or data is None else batch_labels(batch, X, data.shape[0])
+        given = {} if batches is None else {"batch": batches}
+        activations = model.kept_activations if X is None else model.transform(X, **given)
         shares = None if activations is None else part_shares(np.abs(activations), np.abs(model.components_))
         weights = model.part_weights(activations)
         order = [int(k) for k in np.argsort(-weights, kind="stable")[:MOST_PARTS]]
@@ -88,7 +103,8 @@ class ModelView:
         # Parts without a name are called by their distinctive features, if these have names themselves.
         wordless = named.known_features is None or model.declares.signed or model.known_parts is not None
         names = named.part_labels() if wordless else named.automatic_part_names()
-        return cls(model, data, activations, shares, weights, order, names, named.feature_labels(), samples)
+        features = named.feature_labels()
+        return cls(model, data, activations, shares, weights, order, names, features, samples, batches)
 
 
 class Fact(NamedTuple):
@@ -103,8 +119,6 @@ def headline(view: ModelView, quality: Quality | None) -> list[Fact]:
     """The few numbers that come first."""
     model = view.model
     facts = [Fact("model", type(model).__name__)]
-    if model.status_.code == "max_iter":
-        facts.append(Fact("not converged", "take the parts as tentative", model.status_.message))
     if view.data is not None:
         facts.append(Fact("samples", in_words(view.data.shape[0])))
     facts.append(Fact("features", in_words(model.n_features_in_)))

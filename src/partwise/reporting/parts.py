@@ -51,6 +51,7 @@ def parts_section(view: ModelView, image_shape: tuple[int, int] | None = None, t
     listed = np.unique(np.concatenate(lists)) if lists else np.empty(0, dtype=np.int64)
     place = {int(f): position for position, f in enumerate(listed)}
     active = set(view.model.active_components_.tolist())
+    tentative = set(view.model.tentative_parts())
     return {
         "names": [visible(view.names[k]) for k in view.order],
         "numbers": view.order,
@@ -59,6 +60,7 @@ def parts_section(view: ModelView, image_shape: tuple[int, int] | None = None, t
         "coherence": _coherence(view),
         "typical": _typical(view, texts),
         "weights": rounded(view.weights[view.order]),
+        "tentative": [k in tentative for k in view.order],
         "active": [k in active for k in view.order],
         "total": int(view.model.n_components_),
         "signed": view.is_signed,

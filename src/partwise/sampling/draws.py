@@ -11,7 +11,7 @@ from partwise.kernels.arrays import Floats
 
 
 def label_type(n_labels: int) -> type[np.unsignedinteger[Any]]:
-    """The smallest type that tells so many labels apart: labels are what a sweep reads most."""
+    """The smallest type that tells this many labels apart: labels are what a sweep reads most."""
     if n_labels <= 2**8:
         return np.uint8
     return np.uint16 if n_labels <= 2**16 else np.uint32
@@ -44,7 +44,7 @@ class KeptDraws:
 
     @classmethod
     def no_numbers(cls, n_chains: int, n_draws: int) -> Floats:
-        """Storage for the numbers of so many draws."""
+        """Storage for the numbers of this many draws."""
         return np.full((len(cls.names), n_chains, n_draws), np.nan)
 
     @property

@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import takewhile
 from typing import Any
 
-from partwise._registry import estimator_classes, is_registered
+from partwise._registry import estimator_classes, is_registered, registered_models
 from partwise.contract.declaration import Candidate
 from partwise.errors import InvalidInputError
 
@@ -16,9 +16,9 @@ _NOT_SETTINGS = {"n_components", "random_state", "n_jobs", "engine", "progress",
 _FIRST = (1, 2, 3, 4, 5, 6, 7, 8)
 # Each a fifth to a third more than the last; then the same times 10, and so on.
 _DECADE = (10, 12, 15, 20, 25, 30, 40, 50, 65, 80)
-# Without being asked for, at most one part for so many rows, these many parts in any case, and never more than so many.
+# By default: at most one part for this many rows, but always this many parts, and never more than this many.
 _ROWS_A_PART, _ALWAYS, _MOST = 8, 8, 100
-# Models that still gain there go on to one part for so many rows.
+# Models that still gain there go on to one part for this many rows.
 _ROWS_A_PART_AT_MOST = 4
 # Numbers of parts that are advised beyond those that were tried.
 _ADVISED = 3
@@ -113,6 +113,8 @@ def _taking_missing_cells(candidate: Candidate) -> Candidate:
 
 
 def _named(name: str, known: Mapping[str, Candidate], kind: str) -> Candidate:
+    # A name under which people look for a model, such as lda, stands for its own first name.
+    name = next((model.names[0] for model in registered_models() if name in model.also), name)
     if name not in known:
         raise InvalidInputError(f"there is no model of {kind} called {name!r}: models are {', '.join(known)}.")
     return known[name]

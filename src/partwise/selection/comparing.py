@@ -50,7 +50,7 @@ def compare(
     output: str | os.PathLike[str] | None = None,
     progress: bool | None = None,
 ) -> Comparison:
-    """Which model, and how many parts? Fit the candidates, score them on data that they have not seen, recommend one.
+    """Recommend a model and its number of parts: fit candidates, and score them on data that they have not seen.
 
     A fifth of the tokens is held out at random where Poisson noise explains how much counts vary. Where they vary
     more a fifth of the cells is: of all, or, above 100,000, of cells drawn by row and column totals. Of bits a fifth of
@@ -82,7 +82,7 @@ def compare(
         ``"quick"``, or ``"full"``: every number of parts of every model, restarts of all close candidates, and all that
         models say about themselves (log p(X), marginal likelihood of new rows).
     max_fits, max_seconds
-        Begin no further fit after so many fits, or seconds. `Comparison.n_fits` as ``max_fits`` repeats the result.
+        Begin no further fit after this many fits, or seconds. `Comparison.n_fits` as ``max_fits`` repeats the result.
     random_state
         Seed: int, Generator or None.
     n_jobs

@@ -18,7 +18,7 @@ Floats = NDArray[np.float64]
 LEVEL = 0.05
 """Share of Poisson data that the test calls over-dispersed."""
 
-# So many cells, of evenly spaced rows, are looked at, of at least so many rows; features only where most rows are.
+# This many cells, of evenly spaced rows, are looked at, of at least this many rows; features only where most rows are.
 _MOST_CELLS, _FEWEST_ROWS, _MOST_SHARE = 1_000_000, 20, 0.1
 # An activation, or an entry of a part, below this share of its row does not use up a degree of freedom.
 _NOTHING = 1e-6

@@ -17,7 +17,8 @@ from partwise.selection.candidates import candidates_of, coarse_ranks, default_r
 from partwise.selection.dispersion import Dispersion, dispersion_test
 from partwise.selection.fitting import count_fold
 
-# Noise is measured on so many evenly spaced rows, with so many parts at most, that leave so much to be known about it.
+# Noise is measured on at most this many evenly spaced rows, with at most this many parts. Parts follow some of the
+# noise: there are so few that at least this share of it is kept.
 _MOST_ROWS, _MOST_PARTS, _LEAST_KEPT = 1500, 40, 0.1
 _LEAST_SIZE = 0.01
 

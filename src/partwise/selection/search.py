@@ -25,7 +25,7 @@ from partwise.selection.fitting import Fitting
 from partwise.selection.records import Evidence, Fit, NewRows, Task, TaskRecords
 from partwise.selection.standings import AS_GOOD, DISTINCT, Choice, Standings
 
-# A model goes up coarse steps until so many of them gained nothing, or left it far behind the best model there.
+# A model goes up coarse steps until this many of them gained nothing, or left it far behind the best model there.
 _PATIENCE = 2
 # The distance to the best model closes fast where a step takes it below this share.
 _CLOSING = 0.5
@@ -33,7 +33,7 @@ _CLOSING = 0.5
 _HOPELESS, _MATTERS = 4.0, 0.02
 # Most tokens for which log p(X) is computed, of models that offer it: for their best number of parts and neighbours.
 _MOST_TOKENS, _NEIGHBOURS = 20_000, 2
-# New rows are scored where there are at least so many rows.
+# New rows are scored where there are at least this many rows.
 _FEWEST_ROWS = 10
 
 
@@ -57,7 +57,7 @@ class Limits:
         self.begun = time.monotonic()
 
     def reached(self, n_fits: int) -> bool:
-        """Whether no further fit is to be begun after so many; the first always is."""
+        """Whether no further fit may begin after this many; the first always may."""
         late = n_fits > 0 and self.seconds is not None and time.monotonic() - self.begun > self.seconds
         return late or (self.fits is not None and n_fits >= self.fits)
 

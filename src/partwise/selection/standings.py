@@ -122,7 +122,7 @@ class Standings:
         return max((choice for choice in own if len(own[choice]) == most), key=lambda choice: self.score(choice)[0])
 
     def ranks_of(self, model: str) -> list[int]:
-        """Numbers of parts that were tried."""
+        """Every number of parts that was tried."""
         return sorted(choice.rank for choice in self.rows if choice.model == model)
 
     def recommended(self, rule: str = "simple") -> Choice:

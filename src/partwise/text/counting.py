@@ -114,7 +114,7 @@ def count_texts(
     min_df, max_df
         Leave out words that fewer, or more, documents have: a number of documents (int) or a share of them (float).
     max_features
-        Keep only so many words, those with the highest counts.
+        Keep only this many words, those with the highest counts.
     stop_words
         Words to leave out: ``"english"`` (scikit-learn's list), a file with a word per line, or a sequence.
     ngrams

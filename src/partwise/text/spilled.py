@@ -63,7 +63,7 @@ class SpilledCounts:
         self.files = _new_file(files), _new_file(files)
 
     def grow(self, n_words: int) -> None:
-        """Make room for the totals of so many words."""
+        """Make room for the totals of this many words."""
         more = n_words - self.totals.size
         self.in_documents = np.pad(self.in_documents, (0, more))
         self.totals = np.pad(self.totals, (0, more))

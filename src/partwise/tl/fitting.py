@@ -11,7 +11,7 @@ from partwise._registry import find_estimator
 from partwise.contract.differential import Versus
 from partwise.contract.estimator import FactorizationEstimator
 from partwise.errors import InvalidInputError
-from partwise.tl.objects import counts_of, keep, kept, modality
+from partwise.tl.objects import copied, counts_of, keep, kept, modality, of_variables
 
 
 def fit(
@@ -64,13 +64,13 @@ def fit(
     >>> cells.obsm["X_partwise"].shape, partwise.tl.stored_model(cells).n_components_
     ((30, 2), 2)
     """
-    whole = adata.copy() if copy else adata
+    whole = copied(adata) if copy else adata
     data = modality(whole, mod)
     estimator = _estimator(model, n_components, parameters)
     given = _batches(estimator, data, batch_key)
     table = counts_of(data, layer)
     estimator.fit(table, **given)
-    params = {"n_components": n_components, "layer": layer, "batch_key": batch_key}
+    params = {**_storable(parameters), "n_components": n_components, "layer": layer, "batch_key": batch_key}
     keep(data, estimator, estimator.transform(table, **given), key_added, params)
     return whole if copy else None
 
@@ -113,15 +113,17 @@ def consensus(
     >>> cells.uns["consensus"]["members"].tolist(), cells.varm["consensus_lower"].shape
     ([3, 3], (8, 2))
     """
-    whole = adata.copy() if copy else adata
+    whole = copied(adata) if copy else adata
     data = modality(whole, mod)
     estimator = _estimator(model, n_components, parameters)
     table, given = counts_of(data, layer), _batches(estimator, data, batch_key)
     options = {"n_restarts": n_restarts, "density_threshold": density_threshold}
     found = restarts.consensus(estimator, table, n_restarts=n_restarts, density_threshold=density_threshold, **given)
-    params = {"n_components": n_components, "layer": layer, "batch_key": batch_key, **options}
+    options |= {**_storable(parameters), "n_components": n_components}
+    params = {"layer": layer, "batch_key": batch_key, **options}
     keep(data, found.model, found.activations, key_added, params)
-    data.varm[f"{key_added}_lower"], data.varm[f"{key_added}_upper"] = found.lower.T.copy(), found.upper.T.copy()
+    for name in ("lower", "upper"):
+        data.varm[f"{key_added}_{name}"] = of_variables(data, found.model, getattr(found, name))
     numbers = {"stability": found.stability, "silhouette": found.clusters.silhouette, "members": found.members}
     data.uns[key_added].update(numbers)
     return whole if copy else None
@@ -166,7 +168,7 @@ def project(
     >>> others.obsm["X_partwise"].shape
     (5, 2)
     """
-    whole = adata.copy() if copy else adata
+    whole = copied(adata) if copy else adata
     data = modality(whole, mod)
     model = reference
     if not isinstance(reference, FactorizationEstimator):
@@ -220,13 +222,14 @@ def markers(
     >>> {part: sorted(genes.tolist()) for part, genes in cells.uns["partwise"]["markers"].items()}
     {'part 0': ['0', '1', '2', '3'], 'part 1': ['4', '5', '6', '7']}
     """
-    whole = adata.copy() if copy else adata
+    whole = copied(adata) if copy else adata
     data = modality(whole, mod)
     model, params = kept(data, key)
     given = _batches(model, data, params.get("batch_key"))
     found = model.differential(counts_of(data, params.get("layer")), versus=versus, **given)
     for name in ("change", "std_error", "mean", "lfsr"):
-        data.varm[f"{key}_{name}"] = np.ascontiguousarray(getattr(found, name).T)
+        unknown = 1.0 if name == "lfsr" else np.nan
+        data.varm[f"{key}_{name}"] = of_variables(data, model, getattr(found, name), unknown)
     listed = {part: np.array(found.top(k, n, lfsr=lfsr), dtype=np.str_) for k, part in enumerate(found.parts)}
     data.uns[key]["markers"] = listed
     return whole if copy else None
@@ -262,6 +265,11 @@ def _estimator(model: str | FactorizationEstimator, n_components: int, parameter
             raise InvalidInputError(f"{name} was given beside an estimator: set it on the estimator.")
         return model
     return find_estimator(model)(n_components=n_components, **parameters)
+
+
+def _storable(parameters: dict[str, Any]) -> dict[str, Any]:
+    """Parameters that files of AnnData can hold."""
+    return {name: value for name, value in parameters.items() if isinstance(value, bool | int | float | str)}
 
 
 def _batches(model: Any, data: Any, batch_key: str | None) -> dict[str, Any]:

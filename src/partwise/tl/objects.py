@@ -23,13 +23,38 @@ def modality(data: Any, mod: str | None) -> Any:
     if hasattr(data, "mod"):
         if mod not in data.mod:
             known = ", ".join(map(repr, data.mod))
-            raise InvalidInputError(f"mod={mod!r} is not a modality of the MuData object: give one of {known}.")
+            wrong = "a MuData object needs mod" if mod is None else f"mod={mod!r} is not a modality of it"
+            raise InvalidInputError(f"{wrong}: give one of {known}.")
         return data.mod[mod]
     if not hasattr(data, "obsm") or not hasattr(data, "varm"):
         raise InvalidInputError(f"an AnnData object is needed, got {type(data).__name__}.")
     if mod is not None:
         raise InvalidInputError(f"mod={mod!r} is for MuData objects, and this is AnnData: leave mod out.")
     return data
+
+
+def copied(data: Any) -> Any:
+    """A copy of an object in memory, also of one that is backed by a file."""
+    return data.to_memory() if getattr(data, "isbacked", False) else data.copy()
+
+
+def of_variables(adata: Any, model: Any, parts: Any, unknown: float = np.nan) -> Any:
+    """Parts x features of a model as variables x parts, in the order of the object.
+
+    Parameters
+    ----------
+    adata, model
+        The object, and the model, whose features may be others or in another order.
+    parts
+        What there is of each part and feature of the model.
+    unknown
+        The value for variables that the model does not know.
+    """
+    values = np.asarray(parts).T
+    if model.known_features is None:
+        return np.ascontiguousarray(values)
+    at = positions_of(np.asarray(model.known_features), np.asarray(adata.var_names))
+    return np.where((at >= 0)[:, None], values[at], unknown)
 
 
 def counts_of(adata: Any, layer: str | None) -> Table:
@@ -46,9 +71,7 @@ def counts_of(adata: Any, layer: str | None) -> Table:
 def keep(adata: Any, model: Any, activations: Any, key: str, params: dict[str, Any]) -> None:
     """Store a fitted model: activations in obsm, parts in varm, the model and its parameters in uns."""
     adata.obsm[f"X_{key}"] = activations
-    places = positions_of(model.feature_names_in_, np.asarray(adata.var_names))
-    # Genes that the model does not know have no entry.
-    adata.varm[key] = np.where(places[:, None] < 0, np.nan, model.components_.T[places])
+    adata.varm[key] = of_variables(adata, model, model.components_)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model"
         model.save(path)

@@ -75,7 +75,7 @@ class AllocationCollapsedVariational:
 
 
 def check_memory(data: SparseData, n_components: int, most_bytes: float) -> None:
-    """Refuse a fit whose responsibilities would take more than so many bytes."""
+    """Refuse a fit whose responsibilities would take more than this many bytes."""
     needed = 4.0 * data.nnz * n_components
     if needed > most_bytes:
         raise InvalidInputError(

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from partwise.allocation.inference.start import first_feature_counts
+from partwise.allocation.kernels.by_features import sweep_by_features
 from partwise.allocation.kernels.collapsed import sweep_tokens
 from partwise.allocation.model import AllocationModel
 from partwise.core.data import SparseData
@@ -24,6 +25,8 @@ _MOST_TOKENS = 2**31
 _WITHOUT_LABELS = "use 'vb' or 'bld', whose memory does not grow with the counts"
 # Entries of 4 bytes that a sweep works on at a time, to stay in a cache of 1 MB.
 _TILE = 200_000
+# From so many components on, a sweep goes feature by feature: draws that look at all components take longer there.
+MANY_COMPONENTS = 256
 
 
 def padded_width(n_components: int) -> int:
@@ -32,7 +35,7 @@ def padded_width(n_components: int) -> int:
 
 
 def tile_of(width: int) -> int:
-    """Features that a sweep works on at a time, so many numbers of each being read and written."""
+    """Features that a sweep works on at a time, this many numbers of each being read and written."""
     return max(1, _TILE // width)
 
 
@@ -89,7 +92,12 @@ class TokenLabels:
 
     def sweep(self, key: Key, data: SparseData, model: AllocationModel, chain: int) -> None:
         """One collapsed sweep of one chain over all rows, in place; tokens without a label get one."""
-        sweep(key, data, model, (0, data.shape[0]), *self.of_chain(chain))
+        if model.n_components < MANY_COMPONENTS:
+            sweep(key, data, model, (0, data.shape[0]), *self.of_chain(chain))
+            return
+        columns = data.rows(0, data.shape[0]).transposed if data.by_rows else data.transposed
+        cells = columns.indptr, columns.indices, columns.values, first_tokens(data)
+        sweep_by_features(*cells, *model.concentrations, *key.words, *self.of_chain(chain))
 
 
 def sweep(

@@ -22,7 +22,7 @@ from partwise.poisson.inference.state import PoissonState, Start
 
 # More of them lead to no better optima: what is left is for the model's own algorithm.
 _ITERATIONS = 20
-# From so many nonzeros times components on, EM alone: in equal time, coordinate descent gets a sampler no further.
+# From this many nonzeros times components on, EM alone: in equal time, coordinate descent gets a sampler no further.
 _LARGE_WORK = 2**24
 # Thirty iterations for 100 components; with 1,000 of them, thirty gain little over ten and cost ten sweeps.
 _EM_ITERATIONS, _FEWEST, _MOST = 3000, 10, 30

@@ -26,7 +26,7 @@ Rows = NDArray[np.intp]
 # Samples that merges are judged by, and multiply-adds for the exact likelihoods of one pair in one draw: 0.2 s or so.
 _MERGE_SAMPLES, _MOST_COST = 300, 5e8
 _CELLS_AT_ONCE = 2**16
-# A merge must gain more than nothing by so many standard errors, a removal by fewer.
+# A merge must gain more than nothing by this many standard errors, a removal by fewer.
 _MERGE_ERRORS, _REMOVAL_ERRORS = 3.0, 2.0
 # Candidates, variational updates of each, and then iterations of stochastic EM, plain and averaged, if one looks well.
 _MOST_CANDIDATES, _UPDATES, _PLAIN, _AVERAGED = 5, 5, 25, 75

@@ -39,7 +39,7 @@ from partwise.passes.side import Side
 
 # Most iterations of a Poisson factorization that serves as a start.
 _START_ITERATIONS = 100
-# Components may be merged, or removed, after so many iterations of sampling, then after four times as many, and so on.
+# Components are merged, or removed, after this many iterations of sampling, then after four times as many, and so on.
 _FIRST_MERGING, _FIRST_REMOVAL = 20, 80
 # Of the tolerance, for exact EM.
 _CAUTION = 0.02

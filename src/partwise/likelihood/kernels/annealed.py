@@ -21,7 +21,7 @@ from partwise.likelihood.kernels.mode import find_mode
 from partwise.likelihood.kernels.rows import Floats, Integers, OpenRow, RowBuffers, RowModel, Words, gather_row
 from partwise.likelihood.kernels.tokens import in_turn
 
-# The path begins with shapes that are raised by so many times the tokens that each component may expect: with fewer the
+# The path begins with shapes raised by this many times the tokens that each component may expect: with fewer the
 # first weights are uneven, with more the path is longer.
 _FIRST_TOKENS = 3.0
 _ALONE = 1  # particle in each island: runs are independent

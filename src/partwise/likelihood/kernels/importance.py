@@ -76,7 +76,7 @@ class Draws(NamedTuple):
 
 
 def new_draws(n_components: int) -> Draws:
-    """Room for so many components."""
+    """Room for this many components."""
     logs, shares, solved = np.zeros((3, n_components, N_LANES))
     rates, targets, distances = np.zeros((3, N_LANES))
     constants, portions = np.zeros((2, N_PROPOSALS))

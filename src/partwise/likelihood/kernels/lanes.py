@@ -91,7 +91,7 @@ class Lanes(NamedTuple):
 
 
 def new_lanes(stop: Flag, n_features: int, n_components: int, n_tokens: int, n_lanes: int, n_stages: int = 0) -> Lanes:
-    """Room for rows of at most so many nonzeros and tokens."""
+    """Room for rows of at most this many nonzeros and tokens."""
     padded = -(-n_components // GROUP) * GROUP
     log_weights, log_gammas, products, uniforms, rests, totals, drawn, means, sizes = np.zeros((9, n_lanes))
     return Lanes(

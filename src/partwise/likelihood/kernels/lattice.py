@@ -136,7 +136,7 @@ def run_lattice(row: RowBuffers, size: OpenRow, start: int, stop: int, walk: Wal
 
 @kernel
 def lattice_rows(model: RowModel, rows: Integers, most_tokens: int, most_states: int, out: Floats) -> None:
-    """``out[rows] = log(T[Π_f (q_f·y)^x_f])``, for rows of up to so many open tokens and states.
+    """``out[rows] = log(T[Π_f (q_f·y)^x_f])``, for rows of up to this many open tokens and states.
 
     NaN where states that matter may have fallen below the range of doubles on the way.
     """
@@ -164,7 +164,7 @@ def lattice_rows(model: RowModel, rows: Integers, most_tokens: int, most_states:
 
 @kernel
 def wide_lattice_rows(model: RowModel, rows: Integers, most_tokens: int, most_states: int, out: Floats) -> None:
-    """``out[rows] = log(T[Π_f (q_f·y)^x_f])``, for rows of up to so many open tokens and states."""
+    """``out[rows] = log(T[Π_f (q_f·y)^x_f])``, for rows of up to this many open tokens and states."""
     row = row_buffers(model.indptr, rows, model.dictionary.shape[1], model.stop)
     walk = make_walk(model.dictionary.shape[1], most_tokens)
     states = np.zeros(most_states + 2)

@@ -171,7 +171,7 @@ def _allocate(
     shares: Floats,
     out: Floats,
 ) -> bool:
-    """Backward pass over the last token of each feature; ``starts`` has the states before every so many of them.
+    """Backward pass over the last token of each feature; ``starts`` has the states before every this many of them.
 
     Writes E[c_fk] to ``out`` (stored entries x components); False if that leaves the range of doubles.
     """
@@ -214,7 +214,7 @@ def _allocate(
 
 @kernel
 def lattice_moment_rows(model: RowModel, rows: Integers, most_tokens: int, most_states: int, out: TotalMoments) -> None:
-    """Posterior moments of some rows of up to so many open tokens and states."""
+    """Posterior moments of some rows of up to this many open tokens and states."""
     row = row_buffers(model.indptr, rows, model.dictionary.shape[1], model.stop)
     walk = make_walk(model.dictionary.shape[1], most_tokens)
     states, backward = np.zeros(most_states + 2), np.zeros(most_states + 2)

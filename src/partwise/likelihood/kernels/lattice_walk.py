@@ -51,7 +51,7 @@ class Walk(NamedTuple):
 
 @kernel
 def make_walk(n_components: int, n_tokens: int) -> Walk:
-    """Buffers for documents of up to so many components and tokens."""
+    """Buffers for documents of up to this many components and tokens."""
     binomials = np.zeros((n_components + 1, n_tokens + 3), np.int64)
     for s in range(1, n_tokens + 3):
         binomials[0, s] = 1

@@ -51,7 +51,7 @@ class Mode(NamedTuple):
 
 
 def new_mode(n_features: int, n_components: int) -> Mode:
-    """Room for rows of at most so many nonzeros."""
+    """Room for rows of at most this many nonzeros."""
     shares, totals, step, trial, vector = np.zeros((5, n_components))
     factor = np.zeros((n_components, n_components))
     return Mode(shares, totals, np.zeros((n_features, n_components)), factor, step, trial, vector)

@@ -126,7 +126,7 @@ def _store_component(
 def subcount_moment_rows(
     model: RowModel, rows: Integers, most_features: int, most_subcounts: int, out: TotalMoments
 ) -> None:
-    """Posterior moments of some rows of up to so many open features and sub-counts."""
+    """Posterior moments of some rows of up to this many open features and sub-counts."""
     row = row_buffers(model.indptr, rows, model.dictionary.shape[1], model.stop)
     digits = make_digits(most_features)
     terms, cumulants, coefficients = np.zeros(most_subcounts), np.zeros(most_subcounts), np.zeros(most_subcounts)

@@ -140,7 +140,7 @@ def list_bits(counts: Integers, n_features: int, bit_ends: Integers, bit_feature
     return n_bits
 
 
-MANY_POINTS = 64  # the inner sticks make at least so many points where there are so many
+MANY_POINTS = 64  # the inner sticks make at least this many points where there are this many
 _BLOCK = 128  # points that are processed at once; the same for all rows, so that a row's sum does not depend on others
 
 

@@ -235,7 +235,7 @@ def count_subcounts(counts: Integers, n_features: int) -> float:
 
 @inner_kernel
 def _subcount_cost(counts: Integers, n_features: int, n_components: int) -> float:
-    """At most so many multiply-adds: pairs (m, y) of sub-counts, and the sums over components."""
+    """At most this many multiply-adds: pairs (m, y) of sub-counts, and the sums over components."""
     pairs = 1.0
     rarest = counts[0]
     for f in range(n_features):

@@ -57,7 +57,7 @@ class Digits(NamedTuple):
 
 @kernel
 def make_digits(n_features: int) -> Digits:
-    """Buffers for rows of up to so many open features."""
+    """Buffers for rows of up to this many open features."""
     none = np.zeros(n_features, np.int64)
     return Digits(none, none.copy(), none.copy(), none.copy(), none.copy(), np.zeros(n_features))
 
@@ -253,7 +253,7 @@ def solve_row(
 
 @kernel
 def subcount_rows(model: RowModel, rows: Integers, most_features: int, most_subcounts: int, out: Floats) -> None:
-    """``out[rows] = log(T[Π_f (q_f·y)^x_f])``, for rows of up to so many open features and sub-counts."""
+    """``out[rows] = log(T[Π_f (q_f·y)^x_f])``, for rows of up to this many open features and sub-counts."""
     row = row_buffers(model.indptr, rows, model.dictionary.shape[1], model.stop)
     digits = make_digits(most_features)
     terms, cumulants, coefficients = np.zeros(most_subcounts), np.zeros(most_subcounts), np.zeros(most_subcounts)

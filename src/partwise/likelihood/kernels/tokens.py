@@ -83,7 +83,7 @@ def interleave(
 # Found by search over three very different corpora: 5 tokens at K = 5, 90 at K = 5, 1,400 at K = 50.
 _TRUST = 1.75
 _MOST_TRUST = 0.7
-# A start may be so many times narrower than the posterior, in variance, in the direction where it is worst. Where
+# A start may be this many times narrower than the posterior, in variance, in the direction where it is worst. Where
 # columns of the dictionary nearly depend on each other, or shapes are tiny, particles do not find back to what a
 # narrower start leaves out: all of them are too low, and agree. Few components need little guidance, so little is
 # risked for it.

@@ -47,7 +47,7 @@ class TruncatedNormal(NamedTuple):
 
 
 def new_truncated_normal(n_components: int) -> TruncatedNormal:
-    """Room for so many components."""
+    """Room for this many components."""
     centre, offsets = np.zeros((2, n_components))
     return TruncatedNormal(np.zeros(n_components, np.int64), centre, np.zeros((n_components, n_components)), offsets)
 

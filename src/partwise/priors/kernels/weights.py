@@ -203,7 +203,7 @@ def make_feasible(columns: Floats, weights: Floats, mixed: Floats) -> None:
 def working_set(weights: Floats, gradient: Floats, out: NDArray[np.int64]) -> int:
     """Components with weight, and those where the gradient is above 1 and at least as large as at both neighbours.
 
-    Of the latter at most thirty, of the highest gradient. They are the first so many of ``out``; returns how many.
+    Of the latter at most thirty, of the highest gradient. They are the first this many of ``out``; returns how many.
     """
     size = weights.size
     height = np.empty(size)

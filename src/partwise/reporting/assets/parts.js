@@ -30,7 +30,8 @@ function showPart() {
   byId("part-title").replaceChildren(isolated(parts.names[chosenPart]), ` – ${percent(parts.weights[chosenPart])} of all`);
   byId("part-facts").textContent = `Part ${parts.numbers[chosenPart]} of the model.`
     + (parts.coherence && parts.coherence[chosenPart] !== null ? ` NPMI coherence of its ten likeliest features in these data: ${parts.coherence[chosenPart]}.` : "")
-    + (parts.active[chosenPart] ? "" : " It holds next to nothing.");
+    + (parts.active[chosenPart] ? "" : " It holds next to nothing.")
+    + (parts.tentative[chosenPart] ? " Tentative: another chain did not find it." : "");
   byId("part-name").value = parts.names[chosenPart];
   showSimilar();
   showTypical();
@@ -81,7 +82,7 @@ function partButton(part) {
   const button = element("button", { type: "button", "data-part": part },
     element("span", parts.active[part] ? {} : { class: "idle" }, isolated(parts.names[part])),
     element("span", { class: "number" }, percent(parts.weights[part])),
-    element("span", { class: "words" }, ...words), element("div", { class: "meter", "aria-hidden": "true" }, fill));
+    element("span", { class: "words" }, ...(parts.tentative[part] ? [element("em", {}, "tentative"), " · "] : []), ...words), element("div", { class: "meter", "aria-hidden": "true" }, fill));
   button.addEventListener("click", () => choosePart(part));
   return button;
 }

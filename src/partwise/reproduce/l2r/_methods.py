@@ -27,7 +27,7 @@ class LikelihoodMethod:
 
 
 def sampled(n_inner: int) -> str:
-    """Name of the left-to-right algorithm with so many inner draws."""
+    """Name of the left-to-right algorithm with this many inner draws."""
     return f"L2R, S' = {n_inner}"
 
 

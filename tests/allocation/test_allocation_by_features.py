@@ -1,0 +1,150 @@
+"""Sweeps feature by feature: replayed in plain Python, against enumeration, and with planted bugs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from test_allocation_samplers import distance_from_enumeration, smallest_p_value
+
+from mutants import mutant
+from partwise import AllocationNMF, on_disk
+from partwise.allocation.inference import labels as labels_module
+from partwise.allocation.inference.gibbs import AllocationCollapsedGibbs
+from partwise.allocation.inference.labels import MANY_COMPONENTS, TokenLabels, padded_width
+from partwise.allocation.kernels import by_features
+from partwise.allocation.kernels.by_features import sweep_by_features
+from partwise.allocation.model import AllocationModel
+from partwise.core.data import CountMatrix
+from partwise.core.keys import Key
+from partwise.engines.blocks import first_tokens
+from partwise.sampling.draws import label_type
+from replay import Uniforms, choice
+
+KEY = Key(7, stage=3, chain=1, iteration=5)
+COUNTS = np.random.default_rng(2).poisson(1.2, size=(6, 30)) * (np.arange(6) != 2)[:, None]
+COUNTS[:, 4] = 0
+ROWS, FEATURES = (np.repeat(index, COUNTS.ravel()) for index in np.indices(COUNTS.shape).reshape(2, -1))
+ALPHA = np.random.default_rng(3).gamma(1.0, size=30)
+
+
+def replayed(sweep: Any, n_components: int, unlabelled: bool, prior: float) -> tuple[np.ndarray, ...]:
+    """Labels as they should be and as they are, and the counts after the sweep.
+
+    Cells without labels, as missing ones, count for some rows besides.
+    """
+    rng = np.random.default_rng(n_components)
+    beta = prior * rng.gamma(1.0, size=n_components)
+    labels = rng.integers(n_components + unlabelled, size=ROWS.size).astype(label_type(n_components + 1))
+    known = labels < n_components
+    by_sample, by_feature = np.zeros((6, n_components), np.int32), np.zeros((30, padded_width(n_components)), np.int32)
+    np.add.at(by_sample, (ROWS[known], labels[known]), 1)
+    np.add.at(by_feature, (FEATURES[known], labels[known]), 1)
+    besides = rng.poisson(0.2, size=by_sample.shape)
+    by_sample += besides.astype(np.int32)
+
+    expected = labels.astype(int)
+    present = [[k for k in range(n_components) if row[k]] for row in by_sample]
+    for f in range(30):
+        uniforms = Uniforms(KEY.words, f)
+        for i in np.flatnonzero(f == FEATURES):
+            others, n = (np.arange(ROWS.size) != i) & (expected < n_components), ROWS[i]
+            of_feature = np.bincount(expected[others & (f == FEATURES)], minlength=n_components)
+            of_all = np.bincount(expected[others], minlength=n_components)
+            of_row = besides[n] + np.bincount(expected[others & (n == ROWS)], minlength=n_components)
+            own = present[n]
+            if expected[i] < n_components and of_row[expected[i]] == 0:
+                place = own.index(expected[i])
+                own[place] = own[-1]
+                own.pop()
+            ratios = (ALPHA[f] + of_feature) / (ALPHA.sum() + of_all)
+            order = np.array([*own, *range(n_components)])
+            numbers = np.concatenate([of_row[own], beta])
+            expected[i] = order[choice(ratios[order] * numbers, uniforms.next())]
+            if expected[i] not in own:
+                own.append(int(expected[i]))
+
+    data, components = CountMatrix.build(COUNTS), by_feature.sum(axis=0, dtype=np.int64)[:n_components].copy()
+    columns = data.transposed
+    cells = columns.indptr, columns.indices, columns.values, first_tokens(data)
+    sweep(*cells, ALPHA, beta, *KEY.words, labels, by_sample, by_feature, components)
+    np.testing.assert_array_equal(components, by_feature.sum(axis=0)[:n_components])
+    return expected, labels, by_sample - besides, by_feature
+
+
+def counted(labels: np.ndarray, places: np.ndarray, shape: tuple[int, int]) -> np.ndarray:
+    out = np.zeros(shape, int)
+    np.add.at(out, (places, labels), 1)
+    return out
+
+
+# Fewer components than a group of a row, as many as one group of all, and several of both.
+@pytest.mark.parametrize("n_components", [1, 3, 8, 16, 17, 50])
+@pytest.mark.parametrize(("unlabelled", "prior"), [(False, 1.0), (True, 1.0), (True, 0.01)])
+def test_a_sweep_is_the_textbook_one(n_components: int, unlabelled: bool, prior: float) -> None:
+    expected, labels, by_sample, by_feature = replayed(sweep_by_features, n_components, unlabelled, prior)
+    np.testing.assert_array_equal(labels, expected)
+    np.testing.assert_array_equal(by_sample, counted(expected, ROWS, (6, n_components)))
+    np.testing.assert_array_equal(by_feature, counted(expected, FEATURES, by_feature.shape))
+
+
+BUGS: dict[str, dict[str, str]] = {
+    "the token counts itself in its feature": {"component_counts, old, -1,": "component_counts, old, 0,"},
+    "the token counts itself in its row": {"row_numbers[j] -= 1": "row_numbers[j] -= 0"},
+    "the row's own components are left out": {"if rest < own_sum:": "if rest < 0.5 * own_sum:"},
+    "concentrations of another feature": {"dictionary_concentration[f]": "dictionary_concentration[-1 - f]"},
+}
+
+
+@pytest.mark.parametrize("bug", BUGS)
+def test_the_replay_finds_a_planted_bug(bug: str) -> None:
+    planted = mutant(sweep_by_features, BUGS[bug])
+    with pytest.raises(AssertionError):  # noqa: PT012  # any of the comparisons may find it
+        expected, labels, *_ = replayed(planted, 17, False, 1.0)
+        np.testing.assert_array_equal(labels, expected)
+
+
+@pytest.fixture
+def always(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(labels_module, "MANY_COMPONENTS", 1)
+
+
+@pytest.mark.usefixtures("always")
+def test_agrees_with_enumeration() -> None:
+    # As for the other samplers: twice the 1e-4 quantile, as draws four sweeps apart are a little dependent.
+    assert distance_from_enumeration(AllocationCollapsedGibbs, 40_000) < 2.0
+
+
+# A false alarm in 1 of 1,000 seeds.
+@pytest.mark.usefixtures("always")
+@pytest.mark.parametrize("missing", [False, True])
+def test_the_joint_distribution_is_kept(missing: bool) -> None:
+    assert smallest_p_value(AllocationCollapsedGibbs, missing=missing) > 1e-3
+
+
+@pytest.mark.usefixtures("always")
+@pytest.mark.parametrize("bug", ["the token counts itself in its row", "concentrations of another feature"])
+def test_the_joint_distribution_shows_a_planted_bug(bug: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(labels_module, "sweep_by_features", mutant(by_features.sweep_by_features, BUGS[bug]))
+    assert smallest_p_value(AllocationCollapsedGibbs, n_chains=600) < 1e-3
+
+
+def test_threads_change_nothing() -> None:
+    settings: dict[str, Any] = {"n_draws": 2, "burn_in": 1, "n_chains": 2, "random_state": 0}
+    one, two = (AllocationNMF(MANY_COMPONENTS, **settings, n_jobs=n).fit(COUNTS) for n in (1, 2))
+    np.testing.assert_array_equal(one.components_, two.components_)
+    np.testing.assert_array_equal(one.activations_, two.activations_)
+
+
+def test_a_sweep_is_the_same_from_disk(tmp_path: Path) -> None:
+    model = AllocationModel(30, MANY_COMPONENTS, ALPHA, 0.1)
+    swept = []
+    for data in (CountMatrix.build(COUNTS), on_disk(COUNTS, tmp_path / "rows")):
+        state = TokenLabels.none_yet(data, MANY_COMPONENTS, 1)
+        for iteration in range(3):
+            state.sweep(KEY.at(iteration), data, model, 0)
+        swept.append(state.labels[0])
+    np.testing.assert_array_equal(*swept)
+    assert (swept[0] < MANY_COMPONENTS).all()

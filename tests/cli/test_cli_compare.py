@@ -209,3 +209,14 @@ class TestDatasets:
     def test_published_data_say_where_to_get_them(self, partwise, folder: Path, monkeypatch) -> None:
         monkeypatch.delenv("PARTWISE_DATA", raising=False)
         assert "PARTWISE_DATA is not set" in partwise.fails("datasets", "reuters395", "-o", "x.npz")
+
+
+def test_references_in_the_report_and_counts_in_the_picture(partwise, folder: Path) -> None:
+    words = ["catalogue.tsv", "--transpose"]
+    partwise("fit", *words, "-o", "refit.partwise", "--components-file", "signatures.tsv")
+    partwise("report", "refit.partwise", "-o", "report.html", "--reference", "signatures.tsv")
+    assert "<td>SBS1</td><td>1.00</td>" in Path("report.html").read_text()
+    partwise("plot", "refit.partwise", *words, "-o", "counts.png", "--kind", "structure", "--counts")
+    assert Path("counts.png").stat().st_size > 5000
+    bad = partwise.misused("plot", "refit.partwise", "-o", "x.png", "--reference", "signatures.tsv")
+    assert "it is for signatures, not for dictionary" in bad

@@ -110,10 +110,12 @@ def test_checks_refuse(poisson) -> None:
 
 def test_reconstruction_as_heat_maps(poisson) -> None:
     figure = plot_reconstruction(poisson, COUNTS[:30])
-    data, model = (np.asarray(ax.images[0].get_array()) for ax in figure.axes)
+    data, model, residual = (np.asarray(ax.images[0].get_array()) for ax in figure.axes)
     expected = poisson.inverse_transform(poisson.transform(COUNTS[:30]))
     np.testing.assert_allclose(np.sort(model, axis=None), np.sort(expected, axis=None))
     assert data.sum() == COUNTS[:30].sum()
+    likely = model > 0.5
+    np.testing.assert_allclose(residual[likely], (data - model)[likely] / np.sqrt(model[likely]), rtol=1e-6)
     assert figure.axes[0].images[0].get_clim() == figure.axes[1].images[0].get_clim()
 
 

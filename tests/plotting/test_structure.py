@@ -14,6 +14,7 @@ from partwise.plotting import (
     part_shares,
     plot_column_norms,
     plot_rank_selection,
+    plot_signature_fit,
     plot_signatures,
     plot_structure,
     signature_channels,
@@ -150,6 +151,41 @@ def test_signatures_say_what_they_are_like() -> None:
     assert all("of all counts, like R" in text for text in words)
     bare = plot_signatures(references.matrix.T, signature_channels(), reference=references)
     assert [ax.texts[0].get_text() for ax in bare.axes] == [f"like R{k} (1.00)" for k in (1, 2, 3)]
+
+
+def test_signatures_with_totals() -> None:
+    parts = np.random.default_rng(0).dirichlet(np.ones(96), 2)
+    figure = plot_signatures(parts, signature_channels(), totals=[1500, 500])
+    assert [ax.texts[0].get_text() for ax in figure.axes] == ["1,500 counts (75%)", "500 counts (25%)"]
+    with pytest.raises(InvalidInputError, match="2 parts: give one each"):
+        plot_signatures(parts, signature_channels(), totals=[1500])
+
+
+def test_signature_fit_is_data_reconstruction_and_residual() -> None:
+    rng = np.random.default_rng(0)
+    parts, shuffled = rng.dirichlet(np.ones(96), 2), rng.permutation(96)
+    names = np.array(signature_channels())[shuffled]
+    model = PoissonNMF.from_components(parts, feature_names=names)
+    counts = rng.poisson([[300.0, 100.0], [50.0, 500.0]] @ parts)
+    figure = plot_signature_fit(model, Table(counts, np.array(["A", "B"]), names), samples=[1])
+    usual = np.argsort(shuffled)
+    expected = model.inverse_transform(model.transform(Table(counts, None, names)))[1, usual]
+    data, fitted, residual = (np.array([bar.get_height() for bar in ax.patches[:96]]) for ax in figure.axes)
+    np.testing.assert_allclose(data, counts[1, usual])
+    np.testing.assert_allclose(fitted, expected, rtol=1e-5)
+    np.testing.assert_allclose(residual, counts[1, usual] - expected, rtol=1e-4, atol=1e-4)
+    assert figure.axes[0].get_ylabel() == "B"
+    assert figure.axes[0].texts[0].get_text() == f"{counts[1].sum():,} counts"
+
+
+def test_many_parts_have_one_grey() -> None:
+    activations = np.random.default_rng(0).gamma(1.0, size=(6, 86))
+    ax = plot_structure(activations, counts=True)
+    labels = [text.get_text() for text in ax.get_legend().get_texts()]
+    assert len(labels) == 21
+    assert labels[0] == "66 other parts"
+    tops = np.max([patch.get_data().values for patch in ax.patches], axis=0)
+    np.testing.assert_allclose(np.sort(tops), np.sort(activations.sum(axis=1)))
 
 
 def test_signatures_in_their_usual_order() -> None:

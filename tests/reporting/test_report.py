@@ -343,3 +343,17 @@ def test_large_data_stay_below_ten_megabytes() -> None:
     page = partwise.report(model, table, groups=np.arange(N_SAMPLES) % 7)
     assert len(page.encode()) < 10e6
     assert len(content_of(page)["samples"]["labels"]) == N_SAMPLES
+
+
+def test_references_that_parts_are_like() -> None:
+    names = np.array([f"f{n}" for n in range(6)])
+    model = PoissonNMF.from_components(
+        np.kron(np.eye(2), np.full((1, 3), 1 / 3)), feature_names=names, component_names=["one", "two"]
+    )
+    reference = Table(model.components_.T[:, ::-1], names, np.array(["<i>second</i>", "first"]))
+    page = partwise.report(model, reference=reference)
+    section = page.partition('<section id="references"')[2].partition("</section>")[0]
+    assert '<th scope="row">one</th><td>first</td><td>1.00</td>' in section
+    assert '<th scope="row">two</th><td>&lt;i&gt;second&lt;/i&gt;</td><td>1.00</td>' in section
+    assert 'href="#references"' in page
+    assert "references-heading" not in partwise.report(model)

@@ -158,6 +158,15 @@ def read_parts(path: Path) -> GivenParts:
     return GivenParts(components, names, table.row_labels)
 
 
+def read_reference(path: Path) -> Table:
+    """Parts to compare with, as a table of features x parts; from the same files as `read_parts`."""
+    from partwise.io.table import Table, as_labels
+
+    given = read_parts(path)
+    rows, columns = (None if names is None else as_labels(names) for names in (given.feature_names, given.part_names))
+    return Table(given.components.T, rows, columns, source=str(path))
+
+
 def refitted(estimator: Any, parts: GivenParts, table: Table | MappedCounts, path: Path, **more: Any) -> Any:
     """An estimator of given parts, and the data checked against them; features are matched by name where both have any.
 

@@ -23,6 +23,14 @@ ImageShape = Annotated[
     str | None,
     typer.Option("--image-shape", metavar="HxW", help="Height and width, where features are pixels: 28x28."),
 ]
+Reference = Annotated[
+    Path | None,
+    typer.Option(
+        "--reference",
+        metavar="FILE",
+        help="Features x parts, or another model: say which of these parts each part is like.",
+    ),
+]
 DataFile = Annotated[
     Path, typer.Argument(metavar="DATA", help="Samples x features, in any format that partwise reads.")
 ]

@@ -16,7 +16,7 @@ from partwise.plotting.order import cluster_order, group_order, largest_parts
 from partwise.plotting.predictive import Check, PredictiveChecks, predictive_checks
 from partwise.plotting.rank_curve import plot_rank_selection
 from partwise.plotting.reconstruction import plot_reconstruction
-from partwise.plotting.signatures import plot_signatures, signature_channels
+from partwise.plotting.signatures import plot_signature_fit, plot_signatures, signature_channels
 from partwise.plotting.structure import part_shares, plot_structure
 from partwise.plotting.trace import plot_trace
 from partwise.plotting.volcano import plot_volcano
@@ -39,6 +39,7 @@ __all__ = [
     "plot_predictive_checks",
     "plot_rank_selection",
     "plot_reconstruction",
+    "plot_signature_fit",
     "plot_signatures",
     "plot_stability",
     "plot_structure",

@@ -19,6 +19,8 @@ _FEW_PICTURES = 8
 _MOST_ROWS = 500
 _MOST_COLUMNS = 300
 _BLACK = 0.95
+# Residuals of so many standard errors have the darkest colour.
+_MOST_ERRORS = 4.0
 
 
 def plot_reconstruction(
@@ -30,7 +32,7 @@ def plot_reconstruction(
     power: float = 0.5,
     fig: FigureBase | None = None,
 ) -> FigureBase:
-    """Draw the data above (or beside) their expected values under the model.
+    """Draw the data beside their expected values under the model and, of heat maps, beside the residual.
 
     Parameters
     ----------
@@ -39,9 +41,9 @@ def plot_reconstruction(
     X
         Data as for its ``fit``.
     shape
-        Height and width, where samples are pictures: each is then drawn above its reconstruction. Otherwise data and
-        reconstruction are two heat maps of the 300 largest features, rows and columns in the order of a tree of the
-        reconstruction.
+        Height and width, where samples are pictures: each is then drawn above its reconstruction. Otherwise data,
+        reconstruction and residual (blue: more than expected, red: less) are heat maps of the 300 largest features,
+        rows and columns in the order of a tree of the reconstruction.
     samples
         Which samples; by default eight pictures, or up to 500 rows, evenly spaced.
     power
@@ -61,7 +63,7 @@ def plot_reconstruction(
     >>> from partwise.plotting import plot_reconstruction
     >>> X = np.kron(np.eye(2), np.ones((3, 4)))
     >>> len(plot_reconstruction(PoissonNMF(2, random_state=0).fit(X), X).axes)
-    2
+    3
     """
     data = model.checked_data(X, caller="plot_reconstruction")
     if samples is None:
@@ -99,13 +101,20 @@ def _pictures(
 def _heat_maps(observed: Floats, expected: Floats, power: float, fig: FigureBase | None) -> FigureBase:
     largest = np.sort(np.argsort(-np.nansum(observed, axis=0), kind="stable")[:_MOST_COLUMNS])
     observed, expected = observed[:, largest], expected[:, largest]
-    figure, axes = panels(fig, 1, 2, 3.6, float(np.clip(3.4 * observed.shape[0] / observed.shape[1], 2.0, 5.0)))
+    figure, axes = panels(fig, 1, 3, 3.0, float(np.clip(3.4 * observed.shape[0] / observed.shape[1], 2.0, 5.0)))
     cells = np.ix_(cluster_order(expected), cluster_order(expected.T))
     present = observed[observed > 0]
     # A few very large counts would leave all others white.
     top = max(float(np.quantile(present, _BLACK)) if present.size else 0.0, 1.0)
-    for ax, values, title in zip(axes, (observed, expected), ("data", "model"), strict=True):
-        draw_cells(ax, values[cells], top=top, power=power)
+    residual = observed - expected
+    residual *= 1.0 if top == 1.0 else 1.0 / np.sqrt(np.maximum(expected, 1.0 / top))
+    titles = "data", "model", "residual" if top == 1.0 else "residual in standard errors"
+    for ax, values, title in zip(axes, (observed, expected, residual), titles, strict=True):
+        if values is residual:
+            limit = 1.0 if top == 1.0 else _MOST_ERRORS
+            ax.imshow(values[cells], cmap="RdBu", vmin=-limit, vmax=limit, aspect="auto", interpolation="nearest")
+        else:
+            draw_cells(ax, values[cells], top=top, power=power)
         ax.set_xticks([])
         ax.set_yticks([])
         ax.set_title(title, fontsize=9)

@@ -11,15 +11,18 @@ import numpy as np
 from partwise.contract.estimator import FactorizationEstimator
 from partwise.errors import InvalidInputError
 from partwise.io.table import Table, as_labels
-from partwise.plotting._figures import GREY, components_of, part_panels
+from partwise.plotting._figures import GREY, components_of, panels, part_panels
 from partwise.plotting._types import FigureBase
 from partwise.plotting.features import percent_axis
+from partwise.plotting.order import checked_positions
 from partwise.plotting.palette import TINTS
+from partwise.plotting.predictive import checked_rows, sample_table
 from partwise.refit import match
 
 SUBSTITUTIONS = ("C>A", "C>G", "C>T", "T>A", "T>C", "T>G")
 """Kinds of substitution, by the pyrimidine of the base pair."""
 
+_FEW_SAMPLES = 4
 _DARK = ("#333333", "#009E73", "#D55E00")
 _CHANNEL = re.compile(r"([ACGT])\[([CT]>[ACGT])\]([ACGT])")
 
@@ -44,6 +47,7 @@ def plot_signatures(
     parts: Sequence[int] | None = None,
     titles: Sequence[str] | None = None,
     reference: Any = None,
+    totals: Any = None,
     fig: FigureBase | None = None,
 ) -> FigureBase:
     """Draw 96 bars per part, coloured and headed by the kind of substitution.
@@ -61,13 +65,16 @@ def plot_signatures(
         One for each part drawn; by default its name, else ``part k``.
     reference
         A model, or a table of features x parts: the title of each part then says which of them it is most like.
+    totals
+        Counts that each part makes in some samples, for the titles: of ``activations = model.transform(X)``,
+        ``activations.sum(axis=0)`` where parts sum to 1.
     fig
         Figure or subfigure to draw into; by default a new one.
 
     Returns
     -------
     Figure
-        The figure drawn into. Titles of the parts of a fitted model have their share of all counts.
+        The figure drawn into. Without ``totals``, titles of a fitted model have shares of the training counts.
 
     Examples
     --------
@@ -79,23 +86,31 @@ def plot_signatures(
     values = components_of(components)
     order = _usual_order(components, names, values.shape[1])
     figure, drawn = part_panels(fig, components, values.shape[0], parts, titles, (7.5, 1.25), widest=1)
-    said = _said(components, values, names, reference)
+    said = _said(components, values, names, reference, totals)
     for ax, k, heading in drawn:
         total = np.abs(values[k]).sum()
         _draw_channels(ax, values[k][order] / (total if total > 0 else 1.0))
         ax.set_ylabel(heading.replace("$", r"\$"), fontsize=8)
         if said[k]:
-            ax.text(0.995, 0.9, said[k].replace("$", r"\$"), transform=ax.transAxes, ha="right", va="top", fontsize=7)
+            _say(ax, said[k])
     _head(drawn[0][0])
     contexts = [f"{name[0]}{name[2]}{name[-1]}" for name in signature_channels()]
     ax.set_xticks(np.arange(96), contexts, rotation=90, fontsize=4, family="monospace")
     return figure
 
 
-def _said(components: Any, values: Any, names: Any, reference: Any) -> list[str]:
+def _said(components: Any, values: Any, names: Any, reference: Any, totals: Any) -> list[str]:
     """What the title of each part says beside its name: its share of all counts, and the reference that it is like."""
     said: list[list[str]] = [[] for _ in values]
-    if isinstance(components, FactorizationEstimator) and components.n_samples_seen_:
+    if totals is not None:
+        given = np.asarray(totals, dtype=np.float64)
+        if given.shape != (len(values),):
+            raise InvalidInputError(
+                f"totals has shape {given.shape}, but there are {len(values)} parts: give one each."
+            )
+        for words, total in zip(said, given, strict=True):
+            words.append(f"{total:,.0f} counts ({total / max(given.sum(), 1e-300):.0%})")
+    elif isinstance(components, FactorizationEstimator) and components.n_samples_seen_:
         for words, share in zip(said, components.part_weights(), strict=True):
             words.append(f"{share:.0%} of all counts")
     if reference is not None:
@@ -106,7 +121,12 @@ def _said(components: Any, values: Any, names: Any, reference: Any) -> list[str]
     return [", ".join(words) for words in said]
 
 
-def _draw_channels(ax: Any, shares: Any) -> None:
+def _say(ax: Any, words: str) -> None:
+    """Words above the right end of the bars."""
+    ax.text(0.995, 1.02, words.replace("$", r"\$"), transform=ax.transAxes, ha="right", va="bottom", fontsize=7)
+
+
+def _draw_channels(ax: Any, shares: Any, *, percent: bool = True) -> None:
     colours = np.repeat(TINTS, 16)
     ax.bar(np.arange(96), shares, color=colours, width=0.8)
     for edge in range(16, 96, 16):
@@ -115,7 +135,8 @@ def _draw_channels(ax: Any, shares: Any) -> None:
     ax.set_xticks([])
     ax.tick_params(axis="y", labelsize=6)
     ax.tick_params(axis="x", length=0)
-    percent_axis(ax.yaxis)
+    if percent:
+        percent_axis(ax.yaxis)
     ax.spines[["top", "right"]].set_visible(False)
 
 
@@ -126,9 +147,9 @@ def _head(ax: Any) -> None:
     across = ax.get_xaxis_transform()
     for block, (kind, colour) in enumerate(zip(SUBSTITUTIONS, TINTS, strict=True)):
         start = 16 * block - 0.4
-        ax.add_artist(Rectangle((start, 1.08), 15.8, 0.16, transform=across, facecolor=colour, clip_on=False))
+        ax.add_artist(Rectangle((start, 1.18), 15.8, 0.16, transform=across, facecolor=colour, clip_on=False))
         ink = "white" if colour in _DARK else "black"
-        ax.text(start + 7.9, 1.15, kind, transform=across, ha="center", va="center", fontsize=7, color=ink)
+        ax.text(start + 7.9, 1.25, kind, transform=across, ha="center", va="center", fontsize=7, color=ink)
 
 
 def _usual_order(model: Any, names: Any, n_features: int) -> list[int]:
@@ -150,3 +171,70 @@ def _usual_order(model: Any, names: Any, n_features: int) -> list[int]:
     if absent or len(labels) != 96:
         raise InvalidInputError(f"there is no channel {(absent or ['?'])[0]!r}: signatures have 96 channels.")
     return [positions[channel] for channel in signature_channels()]
+
+
+def plot_signature_fit(
+    model: Any, X: Any, *, samples: Sequence[int] | None = None, names: Any = None, fig: FigureBase | None = None
+) -> FigureBase:
+    """Mutations of samples, what the signatures make of them, and the residual, side by side.
+
+    Parameters
+    ----------
+    model
+        Fitted to, or made of, 96 channels.
+    X
+        Counts as for its ``fit``.
+    samples
+        Which samples; by default four, evenly spaced.
+    names
+        Names of the channels; by default those of the model.
+    fig
+        Figure or subfigure to draw into; by default a new one.
+
+    Returns
+    -------
+    Figure
+        The figure drawn into: one row for each sample, with its total and the cosine of data and reconstruction.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from partwise import PoissonNMF
+    >>> from partwise.plotting import plot_signature_fit, signature_channels
+    >>> model = PoissonNMF.from_components(np.full((1, 96), 1 / 96), feature_names=signature_channels())
+    >>> len(plot_signature_fit(model, np.ones((2, 96))).axes)
+    6
+    """
+    data = model.checked_data(X, caller="plot_signature_fit")
+    rows = (
+        checked_rows(data.shape, _FEW_SAMPLES)
+        if samples is None
+        else checked_positions(samples, data.shape[0], "samples")
+    )
+    order = _usual_order(model, names, data.shape[1])
+    table = sample_table(data, rows, model)
+    observed = table.matrix.toarray().astype(np.float64)
+    expected = model.inverse_transform(model.transform(table))
+    labels = [f"sample {n}" for n in rows] if data.row_labels is None else [str(data.row_labels[n]) for n in rows]
+    figure, axes = panels(fig, len(rows), 3, 4.2, 1.3)
+    for n, label in enumerate(labels):
+        lengths = np.sqrt(np.square(observed[n]).sum() * np.square(expected[n]).sum())
+        cosine = float(observed[n] @ expected[n]) / max(float(lengths), 1e-300)
+        total, off = float(observed[n].sum()), np.abs(observed[n] - expected[n])
+        told = (
+            f"{total:,.0f} counts",
+            f"cosine {cosine:.3f}",
+            f"{off.sum() / 2.0 / max(total, 1.0):.1%} of the counts off",
+        )
+        top = 1.05 * max(float(observed[n].max()), float(expected[n].max()), 1.0)
+        wide = max(0.25 * top, 1.1 * float(off.max()))
+        pieces = (observed[n], (0.0, top)), (expected[n], (0.0, top)), (observed[n] - expected[n], (-wide, wide))
+        for ax, (values, ends), words in zip(axes[3 * n : 3 * n + 3], pieces, told, strict=True):
+            _draw_channels(ax, values[order], percent=False)
+            ax.set_ylim(*ends)
+            _say(ax, words)
+        axes[3 * n].set_ylabel(label.replace("$", r"\$"), fontsize=8)
+    for ax, title in zip(axes[:3], ("data", "reconstruction", "residual"), strict=True):
+        _head(ax)
+        ax.set_title(title, fontsize=9, pad=28)
+    return figure

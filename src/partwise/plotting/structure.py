@@ -20,7 +20,7 @@ from partwise.plotting._figures import (
 from partwise.plotting._types import Axes
 from partwise.plotting.features import shortened
 from partwise.plotting.order import Positions, checked_groups, cluster_order, evenly_spaced, part_order
-from partwise.plotting.palette import ink_on, part_colour
+from partwise.plotting.palette import PART_COLOURS, ink_on, part_colour
 
 _MOST_SAMPLES = 2000
 # Where a name fits into a part: shares of the width and of the height, and letters.
@@ -77,6 +77,7 @@ def plot_structure(
     parts: Sequence[int] | None = None,
     titles: Sequence[str] | None = None,
     title: str = "",
+    counts: bool = False,
     ax: Any = None,
 ) -> Axes:
     """Draw one bar per sample; colours show how much of it each part explains.
@@ -93,11 +94,14 @@ def plot_structure(
         Of samples (of a group): ``"parts"``, by the part that they have most of; ``"cluster"``, as `cluster_order` has
         it; ``"given"``.
     parts
-        Which parts, from the bottom up; all by default, largest first. What is left white is in the others.
+        Which parts, from the bottom up, the others blank; by default all, largest first. Of more than 20, for which
+        there are no colours, the smallest are grey.
     titles
         One for each part drawn; by default its name, else ``part k``.
     title
         Above the picture.
+    counts
+        Draw expected counts of samples instead of shares.
     ax
         Axes to draw into; by default those of a new figure, which is ``ax.figure``.
 
@@ -117,18 +121,32 @@ def plot_structure(
         raise InvalidInputError(f"order={order!r} is unknown; give 'parts', 'cluster' or 'given'.")
     shares = part_shares(activations, model)
     chosen = _largest_first(shares) if parts is None else chosen_parts(parts, shares.shape[1])
+    n_grey = len(chosen) - len(PART_COLOURS) if parts is None and titles is None else 0
+    if n_grey > 0:
+        chosen = chosen[: len(PART_COLOURS)]
     named = part_titles(titles, model, chosen)
     belongs = None if groups is None else checked_groups(groups, shares.shape[0], "groups")
     runs = _runs(shares[:, chosen], evenly_spaced(shares.shape[0], _MOST_SAMPLES), belongs, order)
-    columns = 1 + (len(chosen) - 1) // 14
+    columns = 1 + (len(chosen) - 1 + (n_grey > 0)) // 14
     ax = given_or_new_axes(ax, 6.1 + 0.9 * columns, 2.4 + 0.12 * min(max(0, len(chosen) - 12), 8))
-    _stack(ax, shares[np.concatenate([run for _, run in runs])][:, chosen], named)
+    drawn = np.concatenate([run for _, run in runs])
+    heights, totals = shares[drawn], np.ones(len(drawn))
+    if counts:
+        weights = 1.0 if model is None else np.abs(components_of(model)).sum(axis=1)
+        totals = (np.asarray(activations, dtype=np.float64)[drawn] * weights).sum(axis=1)
+    _stack(ax, heights[:, chosen] * totals[:, None], named, float(totals.max()))
+    if n_grey > 0:
+        look = {"facecolor": "#DDDDDD", "edgecolor": "none", "linewidth": 0, "label": f"{n_grey} other parts"}
+        below = heights[:, chosen].sum(axis=1) * totals
+        ax.stairs(totals * (heights.sum(axis=1) > 0), np.arange(len(drawn) + 1), baseline=below, fill=True, **look)
     _name_runs(ax, runs if belongs is not None else [])
     ax.set_xticks([])
-    ax.set_ylim(0, 1)
+    ax.set_ylim(0, 1 if not counts else None)
     ax.spines["bottom"].set_visible(False)
     ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=7, frameon=False, reverse=True, ncols=columns)
-    return finish_axes(ax, y_label="share of a sample", title=title, label_size=8, tick_size=7)
+    return finish_axes(
+        ax, y_label="counts of a sample" if counts else "share of a sample", title=title, label_size=8, tick_size=7
+    )
 
 
 def _largest_first(shares: Floats) -> list[int]:
@@ -150,23 +168,23 @@ def _within(shares: Floats, order: str) -> Positions:
     return part_order(shares) if order == "parts" else cluster_order(shares)
 
 
-def _stack(ax: Any, shares: Floats, names: list[str]) -> None:
+def _stack(ax: Any, shares: Floats, names: list[str], top: float) -> None:
     edges = np.arange(shares.shape[0] + 1)
     tops = np.cumsum(shares, axis=1)
     for position, name in enumerate(names):
         below = tops[:, position - 1] if position else np.zeros(shares.shape[0])
         look = {"facecolor": part_colour(position), "edgecolor": "none", "linewidth": 0}
         ax.stairs(tops[:, position], edges, baseline=below, fill=True, label=shortened(name), **look)
-        _name_inside(ax, below, tops[:, position], name, part_colour(position))
+        _name_inside(ax, below, tops[:, position], name, part_colour(position), top)
     ax.set_xlim(0, shares.shape[0])
 
 
-def _name_inside(ax: Any, below: Floats, above: Floats, name: str, colour: str) -> None:
+def _name_inside(ax: Any, below: Floats, above: Floats, name: str, colour: str, top: float) -> None:
     """Write a part's name where it is widest, if there is room: nobody has to look up its colour."""
     window = max(1, int(_ROOM_OF_A_NAME * above.size))
     height = np.convolve(above - below, np.ones(window) / window, mode="valid")
     at = int(np.argmax(height))
-    if window > 1 and height[at] >= _TALL_ENOUGH and len(name) <= _SHORT_ENOUGH:
+    if window > 1 and height[at] >= _TALL_ENOUGH * top and len(name) <= _SHORT_ENOUGH:
         run = slice(at, at + window)
         room = above[run] - below[run]
         across = np.average(np.arange(at, at + window) + 0.5, weights=room)  # inside the part, not at its border

@@ -24,6 +24,7 @@ from partwise.reporting.alerts import alerts
 from partwise.reporting.diagnostics import deviance_explained, diagnostics_section
 from partwise.reporting.encoding import embedded_json, visible
 from partwise.reporting.known import Known
+from partwise.reporting.matched import matched_table
 from partwise.reporting.model_view import Fact, ModelView, citations, details, headline
 from partwise.reporting.parts import parts_section
 from partwise.reporting.samples import samples_section
@@ -47,6 +48,7 @@ def report(
     texts: Sequence[str] | None = None,
     feature_names: Any = None,
     image_shape: tuple[int, int] | None = None,
+    reference: Any = None,
     batch: Any = None,
     random_state: RandomState = 0,
 ) -> str:
@@ -77,6 +79,8 @@ def report(
         Names of the features, where the model has none: one for each, or the fitted ``CountVectorizer`` that made them.
     image_shape
         Height and width, where features are pixels: parts are then also shown as pictures.
+    reference
+        A model or a table of features x parts: the page then says which of these parts each part is like.
     batch
         The batch of each sample, or the name of an obs column, where the model was fitted with batches.
     random_state
@@ -107,7 +111,10 @@ def report(
         "diagnostics": diagnostics_section(view, X, random_state),
     }
     heading = visible(f"{type(model).__name__} report" if title is None else title)
-    page = _filled(view, heading, content, _facts(alerts(view, X), headline(view, quality), details(view)))
+    facts = _facts(alerts(view, X), headline(view, quality), details(view))
+    table = matched_table(view, reference)
+    facts |= {"references": table, "references_link": '<a href="#references">References</a>' if table else ""}
+    page = _filled(view, heading, content, facts)
     if output is not None:
         # A lone surrogate in a label is spelled out by then, so that the page is UTF-8 whatever the labels are.
         write_atomically(output, lambda aside: aside.write_text(page, encoding="utf-8", newline="\n"))

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from partwise.cli.files import check_outputs, check_table_name
-from partwise.cli.models import opened_model, read_parts
+from partwise.cli.models import opened_model, read_reference
 from partwise.cli.options import ModelFile
 from partwise.cli.output import Outcome
 
@@ -36,14 +36,11 @@ def command(
     check_table_name("--output", output)
     check_outputs({"--output": output}, [model, reference])
     fitted = opened_model(model, 1, None)
-    given = read_parts(reference)
 
-    from partwise.io import Table, write_columns
-    from partwise.io.table import as_labels
+    from partwise.io import write_columns
     from partwise.refit import match
 
-    rows, columns = (None if names is None else as_labels(names) for names in (given.feature_names, given.part_names))
-    found = match(fitted, Table(given.components.T, rows, columns, source=str(reference)), most=most)
+    found = match(fitted, read_reference(reference), most=most)
     table = found.table()
     facts = {"model": model, "reference": reference, "n_parts": len(found), "output": output}
     if output is not None:

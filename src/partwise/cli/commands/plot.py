@@ -16,8 +16,8 @@ from partwise.cli.files import (
     read_groups,
     sample_labels,
 )
-from partwise.cli.models import opened_model
-from partwise.cli.options import Batch, ImageShape, ModelFile, ProgressBar, Seed, Threads
+from partwise.cli.models import opened_model, read_reference
+from partwise.cli.options import Batch, ImageShape, ModelFile, ProgressBar, Reference, Seed, Threads
 from partwise.cli.output import Outcome
 from partwise.cli.reading import ReadArguments
 
@@ -38,6 +38,7 @@ class PictureKind(StrEnum):
     DICTIONARY = "dictionary"
     FEATURES = "features"
     SIGNATURES = "signatures"
+    SIGNATURE_FIT = "signature-fit"
     IMAGES = "images"
     TRACE = "trace"
     NORMS = "norms"
@@ -46,7 +47,7 @@ class PictureKind(StrEnum):
     RECONSTRUCTION = "reconstruction"
 
 
-_OF_DATA = (PictureKind.STRUCTURE, PictureKind.CHECKS, PictureKind.RECONSTRUCTION)
+_OF_DATA = (PictureKind.STRUCTURE, PictureKind.CHECKS, PictureKind.RECONSTRUCTION, PictureKind.SIGNATURE_FIT)
 # Features whose names a picture can show.
 _MOST_FEATURES = 120
 _OF_GROUPS = (PictureKind.DICTIONARY, PictureKind.STRUCTURE)
@@ -76,6 +77,8 @@ def command(
         "their groups, or an obs column of DATA.",
     ),
     top: int = typer.Option(10, "--top", metavar="N", min=1, help="Features shown of each part."),
+    reference: Reference = None,
+    counts: bool = typer.Option(False, "--counts", help="Draw counts of samples, not shares, for structure."),
     batch: Batch = None,
     shape: ImageShape = None,
     seed: Seed = 0,
@@ -93,26 +96,36 @@ def command(
         raise typer.BadParameter(f"{kind} needs data: give DATA as well.", param_hint="--kind")
     if kind is PictureKind.IMAGES and shape is None:
         raise typer.BadParameter("images need their height and width.", param_hint="--image-shape")
-    for option, value, kinds in (
+    _check_kinds(
+        kind,
         ("--groups", groups, _OF_GROUPS),
         ("--batch", batch, (PictureKind.STRUCTURE,)),
         ("--image-shape", shape, _OF_PIXELS),
-    ):
-        if value is not None and kind not in kinds:
-            raise typer.BadParameter(f"it is for {' and '.join(kinds)}, not for {kind}.", param_hint=option)
+        ("--reference", reference, (PictureKind.SIGNATURES,)),
+        ("--counts", counts or None, (PictureKind.STRUCTURE,)),
+    )
     if data is None:
         reading.refuse("it says how to read DATA: give DATA as well.")
     pixels = image_shape(shape)
     check_picture_name("--output", output)
-    check_outputs({"--output": output}, [file, data, groups])
+    check_outputs({"--output": output}, [file, data, groups, reference])
     model = opened_model(file, threads, progress)
     table = None if data is None else reading.read(data)
-    if table is None:
+    if kind is PictureKind.SIGNATURES:
+        figure = _signatures(model, table, None if reference is None else read_reference(reference))
+    elif table is None:
         figure = _parts(kind, model, groups, top, pixels)
     else:
-        figure = _of_data(kind, model, table, groups, batch_argument(model, batch, table), pixels, seed)
+        figure = _of_data(kind, model, table, groups, batch_argument(model, batch, table), pixels, seed, counts)
     save_figure(figure, output)
     return Outcome({"model": file, "kind": kind.value, "output": output}, written=[output])
+
+
+def _check_kinds(kind: PictureKind, *options: tuple[str, Any, tuple[PictureKind, ...]]) -> None:
+    """Refuse options that are for other kinds of pictures."""
+    for option, value, kinds in options:
+        if value is not None and kind not in kinds:
+            raise typer.BadParameter(f"it is for {' and '.join(kinds)}, not for {kind}.", param_hint=option)
 
 
 def _parts(kind: PictureKind, model: Any, groups: Path | None, top: int, pixels: tuple[int, int] | None) -> Any:
@@ -123,12 +136,9 @@ def _parts(kind: PictureKind, model: Any, groups: Path | None, top: int, pixels:
         return plotting.plot_trace(model, column=_traced(model)).figure
     if kind is PictureKind.NORMS:
         return plotting.plot_column_norms(model).figure
-    active = set(model.active_components_.tolist())
-    parts = [k for k in plotting.largest_parts(model) if k in active] or None
+    parts = _active(model)
     if kind is PictureKind.FEATURES:
         return plotting.plot_top_features(model, n=top, parts=parts)
-    if kind is PictureKind.SIGNATURES:
-        return plotting.plot_signatures(model, parts=parts)
     if kind is PictureKind.IMAGES and pixels is not None:
         return plotting.plot_parts_images(model, pixels, parts=parts)
     belongs = None if groups is None else read_groups(groups, model.known_features, "feature")
@@ -144,6 +154,25 @@ def _parts(kind: PictureKind, model: Any, groups: Path | None, top: int, pixels:
     return plotting.plot_dictionary(model, groups=belongs, order="parts", parts=parts, **greys).figure
 
 
+def _active(model: Any) -> list[int] | None:
+    """Parts that hold something, largest first; None for all."""
+    from partwise.plotting import largest_parts
+
+    active = set(model.active_components_.tolist())
+    return [k for k in largest_parts(model) if k in active] or None
+
+
+def _signatures(model: Any, table: Table | None, reference: Table | None) -> Any:
+    """Signatures and, of data, the counts that each makes there: those that make any, largest first."""
+    from partwise.plotting import plot_signatures
+
+    if table is None:
+        return plot_signatures(model, parts=_active(model), reference=reference)
+    totals = model.transform(table).sum(axis=0) * model.components_.sum(axis=1)
+    parts = [int(k) for k in (-totals).argsort(kind="stable") if totals[k] >= 0.5] or None
+    return plot_signatures(model, parts=parts, reference=reference, totals=totals)
+
+
 def _of_data(
     kind: PictureKind,
     model: Any,
@@ -152,6 +181,7 @@ def _of_data(
     batches: dict[str, Any],
     pixels: tuple[int, int] | None,
     seed: int,
+    counts: bool,
 ) -> Any:
     """A picture of a model and data."""
     from partwise import plotting
@@ -160,10 +190,12 @@ def _of_data(
         return plotting.plot_predictive_checks(model, table, random_state=seed)
     if kind is PictureKind.RECONSTRUCTION:
         return plotting.plot_reconstruction(model, table, shape=pixels)
+    if kind is PictureKind.SIGNATURE_FIT:
+        return plotting.plot_signature_fit(model, table)
     if kind is not PictureKind.STRUCTURE:
         raise typer.BadParameter(f"{kind} shows the model alone: drop DATA.", param_hint="--kind")
     belongs = sample_labels(groups, table)
-    return plotting.plot_structure(model.transform(table, **batches), model=model, groups=belongs).figure
+    return plotting.plot_structure(model.transform(table, **batches), model=model, groups=belongs, counts=counts).figure
 
 
 def _traced(model: Any) -> str:

@@ -7,14 +7,14 @@ from pathlib import Path
 import typer
 
 from partwise.cli.files import batch_argument, check_outputs, image_shape, sample_labels
-from partwise.cli.models import opened_model
-from partwise.cli.options import Batch, ImageShape, ModelFile, ProgressBar, Seed, Threads
+from partwise.cli.models import opened_model, read_reference
+from partwise.cli.options import Batch, ImageShape, ModelFile, ProgressBar, Reference, Seed, Threads
 from partwise.cli.output import Outcome
 from partwise.cli.reading import ReadArguments
 
 EXAMPLES = (
     "partwise report topics.partwise counts.npz -o report.html",
-    "partwise report topics.partwise -o parts.html --title 'Parts alone'",
+    "partwise report topics.partwise -o parts.html --title 'Parts alone' --reference topics.partwise",
 )
 
 
@@ -38,6 +38,7 @@ def command(
     feature_names: Path | None = typer.Option(
         None, "--feature-names", metavar="FILE", help="Names of the features, one per line, where the model has none."
     ),
+    reference: Reference = None,
     batch: Batch = None,
     shape: ImageShape = None,
     seed: Seed = 0,
@@ -64,7 +65,7 @@ def command(
         raise typer.BadParameter("batches belong to samples: give DATA as well.", param_hint="--batch")
     if data is None:
         reading.refuse("it says how to read DATA: give DATA as well.")
-    check_outputs({"--output": output}, [model, data, groups, names, feature_names])
+    check_outputs({"--output": output}, [model, data, groups, names, feature_names, reference])
     fitted = opened_model(model, threads, progress)
     if names is not None:
         fitted.name_parts(names)
@@ -78,6 +79,7 @@ def command(
         groups=belongs,
         feature_names=None if feature_names is None else read_label_file(feature_names, bytes_allowed()),
         image_shape=pixels,
+        reference=None if reference is None else read_reference(reference),
         **batch_argument(fitted, batch, table),
         random_state=seed,
     )

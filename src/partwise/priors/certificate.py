@@ -11,15 +11,15 @@ polynomial is bounded by Taylor's theorem, halving intervals until the bound is 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from numpy.polynomial import chebyshev
 from scipy.special import comb
 
 from partwise.priors.base import Floats
-from partwise.priors.kernels.columns import shape_column
-from partwise.priors.kernels.directional import peak_sums, ratio_sums
+from partwise.priors.condensed import ExposureCells
+from partwise.priors.kernels.directional import peak_sums, peaks, ratio_sums
 from partwise.priors.observations import Observations
 
 # Degree of the interpolation; sum of the half axes of the ellipse, and its half axes, for the interval [-1, 1].
@@ -37,7 +37,6 @@ _ROUNDING = 1e-10
 
 
 _ORDERS = np.arange(_DEGREE + 1)
-_BINOMIALS = comb(_ORDERS[:, None], _ORDERS)
 _NODES = np.cos(np.pi * _ORDERS / _DEGREE)
 
 
@@ -51,6 +50,34 @@ def _interpolation() -> Floats:
 
 
 _POWERS = _interpolation()
+# What takes coefficients of powers to those on either half of the interval.
+_SHIFTS = comb(_ORDERS[:, None], _ORDERS) * 0.5 ** np.maximum(_ORDERS[:, None] - _ORDERS, 0) * 0.5**_ORDERS
+_HALVES = _SHIFTS * (-1.0) ** (_ORDERS[:, None] - _ORDERS), _SHIFTS
+
+
+class SlopeTerms(NamedTuple):
+    """Of D: what `ratio_sums` takes, of those observations that matter on an interval."""
+
+    counts: Floats
+    inverse: Floats
+    tops: Floats
+    shape: float
+
+    def peaks(self, lows: Floats, highs: Floats, cosines: Floats) -> tuple[Floats, Floats]:
+        """Sums of the largest values on each strip of log rates, and the information there."""
+        out, information = np.empty((2, lows.size))
+        peak_sums(*self, np.exp(lows), np.exp(highs), cosines, out, information)
+        return out, information
+
+    def on(self, low: float, high: float, negligible: float) -> tuple[SlopeTerms, float]:
+        """Those that are more than negligible on an interval, and the sum of the others."""
+        largest = np.empty(self.counts.size)
+        peaks(*self, np.exp(low), np.exp(high), 1.0, largest)
+        kept = np.flatnonzero(largest > negligible)
+        if 2 * kept.size > largest.size:
+            return self, 0.0
+        some = SlopeTerms(self.counts[kept], self.inverse[kept], self.tops[kept], self.shape)
+        return some, float(largest.sum() - largest[kept].sum())
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,38 +89,25 @@ class Slopes:
     data
         The observations.
     log_mixture
-        Log evidence of each count under the mixture, relative to the best rate of each count.
+        Log evidence of each count under the mixture, relative to that under the best component of this shape.
     shape
         Of the component; infinite for points.
+    cells
+        Of the observations, if sums are to go over these: the error enters the bound.
     """
 
     data: Observations
     log_mixture: Floats
     shape: float
 
-    @cached_property
-    def _terms(self) -> tuple[Floats, Floats, Floats, Floats, float]:
-        x, s = self.data.counts, np.ascontiguousarray(np.broadcast_to(self.data.exposure, self.data.counts.shape))
-        with np.errstate(divide="ignore", invalid="ignore"):
-            tops = np.log(self.data.repeats / self.data.number) - self.log_mixture
-            peaks = np.where(x > 0, np.log(x) - np.log(s), 0.0)
-        if self.shape < np.inf:
-            shared = np.empty(x.size)
-            shape_column(x, self.shape, shared)
-            share = -np.log1p(self.shape / np.maximum(x, 1e-300))
-            tops = tops + shared + x * share - self.shape * np.log1p(x / self.shape)
-        return x, s, tops, peaks, self.shape
+    cells: ExposureCells | None = None
 
-    def at(self, log_rates: Floats) -> Floats:
-        """D at some places."""
-        out = np.empty(log_rates.size)
-        ratio_sums(*self._terms, np.ascontiguousarray(log_rates), out)
-        return out - 1.0
-
-    def _peaks(self, lows: Floats, highs: Floats, cosines: Floats) -> tuple[Floats, Floats]:
-        out, information = np.empty((2, lows.size))
-        peak_sums(*self._terms, lows, highs, cosines, out, information)
-        return out, information
+    def _terms(self) -> tuple[SlopeTerms, float]:
+        """The terms of D, and the largest error of their sum."""
+        if self.cells is not None:
+            counts, inverse, tops, error = self.cells.ratios(self.log_mixture)
+            return SlopeTerms(counts, inverse, tops, self.shape), error
+        return SlopeTerms(*self.data.relative, np.log(self.data.shares) - self.log_mixture, self.shape), 0.0
 
     def supremum(self, tol: float) -> tuple[float, Floats]:
         """A bound of D over all rates, close to it where that is above ``tol``, and log rates of maxima above 0.
@@ -101,29 +115,36 @@ class Slopes:
         The bound is infinite if D is too rough to say.
         """
         bound, found = -1.0, [np.zeros((2, 0))]
-        zero = np.array([-np.inf])
-        at_zero = float(self._peaks(zero, zero, np.ones(1))[0][0]) - 1.0
-        lows, highs = self._range()
-        for _ in range(_MOST_LEVELS):
-            if not lows.size:
-                return bound, _local_maxima(*np.concatenate(found, axis=1))
-            sums, information = self._peaks(lows, highs, np.ones(lows.size))
-            low = sums - 1.0 <= tol
-            if at_zero > 0 and lows[0] == -np.inf and sums[0] - 1.0 <= at_zero + 0.1 * max(tol, at_zero):
+        zero, (terms, error) = np.array([-np.inf]), self._terms()
+        at_zero = float(terms.peaks(zero, zero, np.ones(1))[0][0]) + (error - 1.0)
+        negligible = 1e-3 * tol / max(terms.counts.size, 1)
+        # What is left to look at: intervals, with the terms that matter there, the sum of the others, and the depth.
+        pending = [(terms, *self._range(), error, 0)]
+        while pending:
+            terms, lows, highs, omitted, depth = pending.pop()
+            if depth > _MOST_LEVELS:
+                return np.inf, _local_maxima(*np.concatenate(found, axis=1))
+            sums, information = terms.peaks(lows, highs, np.ones(lows.size))
+            tops = sums + (omitted - 1.0)
+            low = tops <= tol
+            if at_zero > 0 and lows[0] == -np.inf and tops[0] <= at_zero + 0.1 * max(tol, at_zero):
                 low[0] = True
                 found.append(np.array([[-np.inf], [at_zero]]))
-            bound = max(bound, float(np.max(sums[low] - 1.0, initial=-1.0)))
+            bound = max(bound, float(np.max(tops[low], initial=-1.0)))
             lows, highs = lows[~low], highs[~low]
             half = np.minimum(_WIDEST, _WIDTH / np.sqrt(np.maximum(information[~low], 1e-300))) / _IMAGINARY
             ready = 0.5 * (highs - lows) <= 1.001 * half
-            errors, tops, places = self._interpolated(lows[ready], highs[ready], tol)
+            errors, tops, places = _interpolated(terms, lows[ready], highs[ready], tol)
+            errors += omitted
             rough = errors > 0.1 * np.maximum(tol, tops)
             bound = max(bound, float(np.max((errors + tops)[~rough], initial=-1.0)))
             found.append(np.array([places, tops])[:, (tops > 0) & ~rough])
             half[ready] *= 0.5
             ready[ready] = ~rough
-            lows, highs = _cut(lows[~ready], highs[~ready], half[~ready])
-        return np.inf, _local_maxima(*np.concatenate(found, axis=1))
+            for interval in zip(lows[~ready], highs[~ready], half[~ready], strict=True):
+                some, more = terms.on(*interval[:2], negligible)
+                pending.append((some, *_cut(*interval), omitted + more, depth + 1))
+        return bound, _local_maxima(*np.concatenate(found, axis=1))
 
     def _range(self) -> tuple[Floats, Floats]:
         """Intervals of log rates with all that can be the best: beyond the rates x / s, every term falls."""
@@ -138,16 +159,19 @@ class Slopes:
         edges = np.arange(np.log(top), np.log(1e-9 * self.data.number / self.data.total_exposure) - 4.0, -4.0)[::-1]
         return np.append(-np.inf, edges[:-1]), edges
 
-    def _interpolated(self, lows: Floats, highs: Floats, tol: float) -> tuple[Floats, Floats, Floats]:
-        """On each interval: error of the interpolation, bound of the interpolant, and where that is largest."""
-        if not lows.size:
-            return np.zeros(0), np.zeros(0), np.zeros(0)
-        middle, half = 0.5 * (lows + highs), np.maximum(0.5 * (highs - lows), 1e-15)
-        values = self.at((middle[:, None] + half[:, None] * _NODES).ravel()).reshape(lows.size, -1)
-        sizes = self._peaks(middle - half * _REAL, middle + half * _REAL, np.cos(half * _IMAGINARY))[0]
-        tops, places = _polynomial_tops(values @ _POWERS, tol)
-        errors = _ERROR * (sizes + 1.0) + _ROUNDING * np.abs(values).max(axis=1)
-        return errors, tops, middle + half * places
+
+def _interpolated(terms: SlopeTerms, lows: Floats, highs: Floats, tol: float) -> tuple[Floats, Floats, Floats]:
+    """On each interval: error of the interpolation, bound of the interpolant, and where that is largest."""
+    if not lows.size:
+        return np.zeros(0), np.zeros(0), np.zeros(0)
+    middle, half = 0.5 * (lows + highs), np.maximum(0.5 * (highs - lows), 1e-15)
+    values = np.empty(lows.size * _NODES.size)
+    ratio_sums(*terms, np.exp(middle[:, None] + half[:, None] * _NODES).ravel(), values)
+    values = values.reshape(lows.size, -1) - 1.0
+    sizes = terms.peaks(middle - half * _REAL, middle + half * _REAL, np.cos(half * _IMAGINARY))[0]
+    tops, places = _polynomial_tops(values @ _POWERS, tol)
+    errors = _ERROR * (sizes + 1.0) + _ROUNDING * np.abs(values).max(axis=1)
+    return errors, tops, middle + half * places
 
 
 def _local_maxima(places: Floats, values: Floats) -> Floats:
@@ -157,28 +181,22 @@ def _local_maxima(places: Floats, values: Floats) -> Floats:
     return places[order][(padded[1:-1] >= padded[:-2]) & (padded[1:-1] >= padded[2:])]
 
 
-def _cut(lows: Floats, highs: Floats, half: Floats) -> tuple[Floats, Floats]:
-    """Intervals in pieces of such half widths, or a few; that from 0 on (log rate -inf) loses its upper end."""
-    new_lows, new_highs = [np.zeros(0)], [np.zeros(0)]
-    for low, high, width in zip(lows, highs, half, strict=True):
-        if low == -np.inf:
-            edges = np.array([-np.inf, high - 3.0, high])
-        else:
-            pieces = int(np.clip(np.ceil(0.5 * (high - low) / max(width, 1e-12)), 2, _MOST_PIECES))
-            edges = np.linspace(low, high, pieces + 1)
-        new_lows.append(edges[:-1])
-        new_highs.append(edges[1:])
-    return np.concatenate(new_lows), np.concatenate(new_highs)
+def _cut(low: float, high: float, half: float) -> tuple[Floats, Floats]:
+    """An interval in pieces of such a half width, or a few; that from 0 on (log rate -inf) loses its upper end."""
+    if low == -np.inf:
+        edges = np.array([-np.inf, high - 3.0, high])
+    else:
+        pieces = int(np.clip(np.ceil(0.5 * (high - low) / max(half, 1e-12)), 2, _MOST_PIECES))
+        edges = np.linspace(low, high, pieces + 1)
+    return edges[:-1], edges[1:]
 
 
 def _polynomial_tops(coefficients: Floats, tol: float) -> tuple[Floats, Floats]:
     """Bounds of polynomials on [-1, 1], sharp where they are above ``tol``, and places of their largest values."""
     n = coefficients.shape[0]
     bounds, best, places = np.full(n, -np.inf), np.full(n, -np.inf), np.zeros(n)
-    which, centres, half = np.arange(n), np.zeros(n), 1.0
+    which, centres, half, local = np.arange(n), np.zeros(n), 1.0, coefficients
     while which.size:
-        powers = centres[:, None, None] ** np.maximum(_ORDERS[:, None] - _ORDERS, 0)
-        local = np.einsum("qj,jk,qjk->qk", coefficients[which], _BINOMIALS, powers) * half**_ORDERS
         rest = np.abs(local[:, 3:]).sum(axis=1)
         with np.errstate(divide="ignore", invalid="ignore"):
             vertex = np.where(local[:, 2] < 0, np.clip(-0.5 * local[:, 1] / local[:, 2], -1.0, 1.0), 0.0)
@@ -192,7 +210,8 @@ def _polynomial_tops(coefficients: Floats, tol: float) -> tuple[Floats, Floats]:
         done = (top + rest <= 0.5 * tol) | (top + rest <= best[which] + 1e-3 * np.maximum(tol, best[which]))
         done |= half < 1e-6
         np.maximum.at(bounds, which[done], (top + rest)[done])
-        which, centres = np.repeat(which[~done], 2), np.repeat(centres[~done], 2)
+        which, centres, local = np.tile(which[~done], 2), np.tile(centres[~done], 2), local[~done]
         half *= 0.5
-        centres = centres + half * np.tile([-1.0, 1.0], which.size // 2)
+        centres = centres + half * np.repeat([-1.0, 1.0], which.size // 2)
+        local = np.concatenate([local @ _HALVES[0], local @ _HALVES[1]])
     return bounds, places

@@ -7,7 +7,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from partwise.priors.grid import ZERO_REACH, Grid, GridFamily, near_zero, rate_range, ratio_grid
+from partwise.priors.grid import ZERO_REACH, Grid, GridFamily
+from partwise.priors.layout import near_zero, rate_range, ratio_grid
 from partwise.priors.observations import Observations
 
 
@@ -30,6 +31,7 @@ class ExponentialMixture(GridFamily):
         means = ratio_grid(*rate_range(data), self.ratio)
         return Grid.joined([(1.0, means, np.log(self.ratio)), (1.0, near_zero(data), ZERO_REACH)])
 
-    def component_shapes(self) -> tuple[float, ...]:
-        """1."""
-        return (1.0,)
+    @property
+    def narrowest(self) -> float:
+        """That of exponential distributions."""
+        return 1.0

@@ -8,7 +8,8 @@ from typing import ClassVar
 import numpy as np
 
 from partwise.priors.base import Floats
-from partwise.priors.grid import ZERO_REACH, Grid, GridFamily, near_zero, rate_range, ratio_grid
+from partwise.priors.grid import ZERO_REACH, Grid, GridFamily
+from partwise.priors.layout import near_zero, rate_range, ratio_grid
 from partwise.priors.observations import Observations
 
 
@@ -39,6 +40,7 @@ class GammaMixtureFamily(GridFamily):
             below = shape
         return Grid.joined(parts)
 
-    def component_shapes(self) -> tuple[float, ...]:
-        """Those given."""
-        return self.shapes
+    @property
+    def narrowest(self) -> float:
+        """The last of those given."""
+        return max(self.shapes)

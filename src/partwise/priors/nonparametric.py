@@ -7,7 +7,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from partwise.priors.grid import Grid, GridFamily, near_zero, rate_range, ratio_grid
+from partwise.priors.grid import Grid, GridFamily
+from partwise.priors.layout import near_zero, rate_cells, rate_range, ratio_grid
 from partwise.priors.observations import Observations
 
 # More cells with data are thinned out at first.
@@ -31,27 +32,20 @@ class Nonparametric(GridFamily):
 
     def grid(self, data: Observations) -> Grid:
         """Points where the data are, a few beyond and between, the overall rate, and 0 if some count is 0."""
-        seen = data.rates > 0
-        logs = np.log(data.rates[seen])
-        level = np.floor(np.log2(self.spacing * np.minimum(1.0, data.counts[seen] ** -0.5)))
-        cells = np.unique(np.stack((level, np.floor(logs / 2.0**level))), axis=1)
-        widths = 2.0 ** cells[0]
-        points = np.exp((cells[1] + 0.5) * widths)
-        kept = np.argsort(points, kind="stable")
-        if kept.size > _MOST_CELLS:
-            kept = kept[np.linspace(0, kept.size - 1, _MOST_CELLS).astype(np.intp)]
+        cells, widths = rate_cells(data, np.inf, self.spacing, _MOST_CELLS)
         # The overall rate is the whole answer for counts that vary no more than Poisson counts. It is never quite 0, so
         # that positive counts of a later fit are possible.
         overall = np.array([data.overall_rate])
         return Grid.joined(
             [
-                (np.inf, points[kept], widths[kept]),
+                (np.inf, cells, widths),
                 (np.inf, ratio_grid(*rate_range(data), 2.0), np.log(2.0)),
                 (np.inf, overall, 1e-9),
                 (np.inf, np.zeros(near_zero(data).size), 0.0),
             ]
         )
 
-    def component_shapes(self) -> tuple[float, ...]:
-        """Infinite."""
-        return (np.inf,)
+    @property
+    def narrowest(self) -> float:
+        """Points."""
+        return np.inf

@@ -9,6 +9,7 @@ import numpy as np
 
 from partwise.priors.base import Floats
 from partwise.priors.kernels.columns import all_whole
+from partwise.priors.kernels.directional import NO_COUNT
 from partwise.priors.kernels.evidence import ObservedCounts
 
 # Expected count over all observations that stands for none: a rate of 0 would have no logarithm.
@@ -73,6 +74,17 @@ class Observations:
         return np.divide(self.counts, self.exposure, out=np.zeros(self.counts.size), where=exposed)
 
     @cached_property
+    def relative(self) -> tuple[Floats, Floats]:
+        """Counts, not quite 0, and inverse rates ``s / x``: what kernels of likelihood ratios take."""
+        counts = np.maximum(self.counts, NO_COUNT)
+        return counts, self.exposure / counts
+
+    @cached_property
+    def shares(self) -> Floats:
+        """Of each in the number of observations."""
+        return np.full(self.counts.shape, self.repeats / self.number)
+
+    @cached_property
     def overall_rate(self) -> float:
         """Σ x / Σ s, the best single rate; not quite 0 where all counts are."""
         return max(self.total_count, _NOTHING) / self.total_exposure if self.total_exposure > 0 else 1.0
@@ -86,14 +98,20 @@ class Observations:
         excess = self.excess_variance(rate)
         return float(np.clip(self._sum((self.exposure * rate) ** 2) / excess, 1e-3, 1e3)) if excess > 0 else 10.0
 
-    def coarse(self) -> Observations:
-        """Nearly the same with fewer, if there are many: neighbours in count and exposure as one in their middle."""
+    def coarse(self, width: float = _CELL) -> Observations:
+        """Nearly the same with fewer, if there are many: neighbours in count and exposure as one in their middle.
+
+        Parameters
+        ----------
+        width
+            Standard deviations within which they are neighbours.
+        """
         if self.counts.size <= _MANY:
             return self
-        counts = np.where(self.counts > 0, np.floor(2.0 * np.sqrt(self.counts) / _CELL), -1.0)
+        counts = np.where(self.counts > 0, np.floor(2.0 * np.sqrt(self.counts) / width), -1.0)
         s, repeats = (np.broadcast_to(part, self.counts.shape) for part in (self.exposure, self.repeats))
         levels = np.log(np.maximum(s, 1e-300)) * np.sqrt(np.maximum(self.counts, 1.0))
-        _, cell = np.unique(counts + 1j * np.floor(levels / _CELL), return_inverse=True)
+        _, cell = np.unique(counts + 1j * np.floor(levels / width), return_inverse=True)
         number: Floats = np.bincount(cell, weights=repeats).astype(np.float64)
         x, middle, square = (np.bincount(cell, weights=repeats * part) / number for part in (self.counts, s, s * s))
         # Two exposures in each cell, of the same mean and variance as those that were there.

@@ -11,9 +11,10 @@ import numpy as np
 from partwise.priors.base import Floats
 from partwise.priors.gamma import LARGE_SHAPE, GammaFamily, gamma_value
 from partwise.priors.gamma_mixture import GammaMixtureFamily
-from partwise.priors.grid import log_columns, rate_range, ratio_grid
+from partwise.priors.grid import log_columns
 from partwise.priors.kernels.newton import maximise_evidence
 from partwise.priors.kernels.posterior import mixture_posterior
+from partwise.priors.layout import rate_range, ratio_grid
 from partwise.priors.mixture import GammaMixture, MixtureFamily
 from partwise.priors.observations import Observations
 

@@ -6,16 +6,14 @@ import math
 
 import numpy as np
 
-from partwise.kernels.inner import inline_kernel
 from partwise.kernels.jit import kernel
 from partwise.priors.base import Floats
+from partwise.priors.kernels.elementary import exp_of_negative
 from partwise.priors.kernels.evidence import shape_constants
 from partwise.priors.kernels.posterior import gamma_terms
 
 # Rows that are processed at once: all their columns fit into the cache.
 _ROWS = 512
-# log 2 in two parts: halvings times the first is exact.
-_LOG2_E, _LOG_2_HIGH, _LOG_2_LOW = 1.4426950408889634, 0.693145751953125, 1.4286068203094172e-06
 
 
 @kernel
@@ -46,22 +44,6 @@ def shape_column(counts: Floats, shape: float, out: Floats) -> None:
     constants = shape_constants(shape)
     for i in range(counts.size):
         out[i] = gamma_terms(counts[i], constants)[0]
-
-
-@inline_kernel
-def exp_of_negative(x: float) -> float:
-    """``exp(x)`` for x <= 0 to the last digit, and 0 below -708; without branches or calls, so that loops over it go
-    several at a time.
-    """
-    safe = max(x, -708.0)
-    halvings = math.floor(safe * _LOG2_E + 0.5)
-    rest = safe - halvings * _LOG_2_HIGH
-    rest -= halvings * _LOG_2_LOW
-    high = 1 / 40320 + rest * (1 / 362880 + rest * (1 / 3628800 + rest * (1 / 39916800 + rest * (1 / 479001600))))
-    middle = 1 / 24 + rest * (1 / 120 + rest * (1 / 720 + rest * (1 / 5040 + rest * high)))
-    series = 1.0 + rest * (1.0 + rest * (1 / 2 + rest * (1 / 6 + rest * middle)))
-    power = np.int64((np.int64(halvings) + 1023) << 52).view(np.float64)
-    return series * power if x > -708.0 else 0.0
 
 
 @kernel

@@ -1,4 +1,12 @@
-"""Sums over observations of likelihood ratios p(x | component) / p(x | mixture): the slopes of the log evidence."""
+"""Likelihood ratios p(x | component) / p(x | mixture), summed over observations: the slopes of the log evidence.
+
+All components have one shape a, and all likelihoods are relative to that of the best component of this shape, whose
+mean is the rate x / s itself. A mean of r times that rate loses x (r - 1 - log r) nats under points (a infinite), and
+(a + x) log(1 + x (r - 1) / (a + x)) - x log r in general. So nothing of size x log x is ever computed: with an r that
+is exact to the last digit e, the error is about e x |r - 1|, which is e sqrt(x) wherever the likelihood matters.
+
+An observation is given by ``counts`` (1e-200 in place of 0) and ``inverse``, the inverse s / x of its rate.
+"""
 
 from __future__ import annotations
 
@@ -9,72 +17,265 @@ import numpy as np
 from partwise.kernels.inner import inline_kernel
 from partwise.kernels.jit import kernel
 from partwise.priors.base import Floats
-from partwise.priors.kernels.columns import exp_of_negative
+from partwise.priors.kernels.elementary import exp_of_negative, log_beside_one
 
+# What stands for a count of 0: the expected count is still finite beside it, and its logarithm nothing.
+NO_COUNT = 1e-200
 # Rows that are processed at once, and the largest exponent that is looked at.
 _ROWS = 512
 _LARGEST = 600.0
-# What stands for the logarithm of 0, and for 0 where there is one.
-_LOWEST = -1e300
-_TINY = 1e-300
-_LOG_2 = 0.6931471805599453
+# Responsibilities that do not matter for a direction.
+_NOTHING = 1e-8
 
 
 @inline_kernel
-def log_of_positive(x: float) -> float:
-    """``log(x)`` to the last digits for positive normal numbers; without branches or calls, as `exp_of_negative`."""
-    bits = np.float64(x).view(np.int64)
-    power = (bits >> 52) - 1023
-    mantissa = np.int64((bits & 0x000FFFFFFFFFFFFF) | 0x3FF0000000000000).view(np.float64)
-    upper = mantissa > 1.4142135623730951
-    mantissa = 0.5 * mantissa if upper else mantissa
-    exponent = power + 1.0 if upper else power + 0.0
-    ratio = (mantissa - 1.0) / (mantissa + 1.0)
-    z = ratio * ratio
-    high = 1 / 11 + z * (1 / 13 + z * (1 / 15 + z * (1 / 17 + z * (1 / 19))))
-    series = 1.0 + z * (1 / 3 + z * (1 / 5 + z * (1 / 7 + z * (1 / 9 + z * high))))
-    return exponent * _LOG_2 + 2.0 * ratio * series
+def _beyond(inverse: float, rate: float) -> float:
+    """``inverse * rate - 1``. The maximum keeps compilers from adding the 1 to something else, where digits go."""
+    return max(inverse * rate - 1.0, -1.0)
+
+
+@inline_kernel
+def _point_loss(count: float, ratio: float, beyond: float) -> float:
+    """``x * (log(r) - (r - 1))``, ``beyond = r - 1``."""
+    return count * (log_beside_one(ratio, beyond) - beyond)
+
+
+@inline_kernel
+def _gamma_loss(count: float, ratio: float, beyond: float, shape: float) -> float:
+    """``x * log(r) - (shape + x) * log((shape + x * r) / (shape + x))``, ``beyond = r - 1``."""
+    size = shape + count
+    change = max(count * beyond / size, -1.0)
+    return count * log_beside_one(ratio, beyond) - size * log_beside_one((shape + count * ratio) / size, change)
 
 
 @kernel
-def ratio_sums(
-    counts: Floats, exposure: Floats, tops: Floats, peaks: Floats, shape: float, log_rates: Floats, out: Floats
-) -> None:
-    """``out[j] = sum(exp(tops + counts * (log_rates[j] - peaks) - rest))`` over the observations.
+def log_likelihood_column(counts: Floats, inverse: Floats, shape: float, mean: float, out: Floats) -> None:
+    """``out = log p(x | mean) - log p(x | x / s)`` of each observation."""
+    if mean == 0.0:
+        for i in range(counts.size):
+            out[i] = -math.inf if counts[i] > NO_COUNT else 0.0
+    elif shape < math.inf:
+        for i in range(counts.size):
+            out[i] = _gamma_loss(counts[i], inverse[i] * mean, _beyond(inverse[i], mean), shape)
+    else:
+        for i in range(counts.size):
+            out[i] = _point_loss(counts[i], inverse[i] * mean, _beyond(inverse[i], mean))
 
-    ``rest = exposure * rate - counts`` for points, ``(shape + counts) * log((shape + exposure * rate) / (shape +
-    counts))`` for gammas, ``rate = exp(log_rates[j])``. What is below exp(-708) counts as 0.
+
+@kernel
+def log_likelihood_columns(counts: Floats, inverse: Floats, shape: float, means: Floats, out: Floats) -> None:
+    """``out[:, j] = log p(x | means[j]) - log p(x | x / s)``, in Fortran order."""
+    for j in range(means.size):
+        log_likelihood_column(counts, inverse, shape, means[j], out[:, j])
+
+
+@kernel
+def mixture_slopes(
+    counts: Floats,
+    inverse: Floats,
+    share: Floats,
+    shape: float,
+    means: Floats,
+    weights: Floats,
+    sums: Floats,
+    out: Floats,
+) -> float:
+    """``out = log(p @ weights)``, and ``share @ out`` comes back; ``p = exp(log_likelihood_columns)``.
+
+    With ``r = weights * p / exp(out)[:, None]``, ``expected = counts * inverse * means`` and ``score = (counts -
+    expected) / (1 + expected / shape)``, the derivative by a log mean, ``sums = share @ [r, r * score, r * expected /
+    (1 + expected / shape)]``.
     """
+    size = means.size
+    columns = np.empty((size, _ROWS))
+    top, mixed = np.empty((2, _ROWS))
+    flat = 0.0 if shape == math.inf else 1.0 / shape
+    sums[:] = 0.0
+    value = 0.0
+    for start in range(0, counts.size, _ROWS):
+        length = min(_ROWS, counts.size - start)
+        x, inverse_rate, part = (
+            counts[start : start + length],
+            inverse[start : start + length],
+            share[start : start + length],
+        )
+        logs = out[start : start + length]
+        top[:] = -math.inf
+        mixed[:] = 0.0
+        for j in range(size):
+            column = columns[j, :length]
+            log_likelihood_column(x, inverse_rate, shape, means[j], column)
+            for i in range(length):
+                top[i] = max(top[i], column[i])
+        for j in range(size):
+            column, weight = columns[j], weights[j]
+            for i in range(length):
+                column[i] = weight * exp_of_negative(column[i] - top[i])
+                mixed[i] += column[i]
+        for i in range(length):
+            logs[i] = top[i] + math.log(mixed[i])
+            mixed[i] = part[i] / mixed[i]
+        for i in range(length):
+            value += part[i] * logs[i]
+        for j in range(size):
+            column, mean = columns[j], means[j]
+            total, slope, information = 0.0, 0.0, 0.0
+            for i in range(length):
+                responsible, beyond = column[i] * mixed[i], _beyond(inverse_rate[i], mean)
+                damped = responsible * x[i] / (1.0 + x[i] * (1.0 + beyond) * flat)
+                total += responsible
+                slope -= damped * beyond
+                information += damped * (1.0 + beyond)
+            sums[0, j] += total
+            sums[1, j] += slope
+            sums[2, j] += information
+    return value
+
+
+@kernel
+def mixture_curvature(
+    counts: Floats,
+    inverse: Floats,
+    share: Floats,
+    shape: float,
+    means: Floats,
+    weights: Floats,
+    log_mixture: Floats,
+    sums: Floats,
+    gauss: Floats,
+) -> None:
+    """``gauss = (share[:, None] * both).T @ both``, ``both = hstack((r, r * score))``, but for what is nothing.
+
+    ``r`` and ``score`` as in `mixture_slopes`, ``bend`` is the square of the score plus its derivative by the log mean;
+    ``sums = share @ [r, r * score, r * bend]``. Columns that are nothing in a block of rows are left out there, which
+    leaves few where rows come in the order of their rates.
+    """
+    size = means.size
+    both = np.empty((2 * size, _ROWS))
+    logs = np.empty(_ROWS)
+    inside = np.empty(2 * size, dtype=np.int64)
+    flat = 0.0 if shape == math.inf else 1.0 / shape
+    sums[:] = 0.0
+    gauss[:] = 0.0
+    for start in range(0, counts.size, _ROWS):
+        length = min(_ROWS, counts.size - start)
+        x, inverse_rate, part = (
+            counts[start : start + length],
+            inverse[start : start + length],
+            share[start : start + length],
+        )
+        mixed = log_mixture[start : start + length]
+        n_inside = 0
+        for j in range(size):
+            mean, weight = means[j], weights[j]
+            log_likelihood_column(x, inverse_rate, shape, mean, logs[:length])
+            here, first = both[2 * n_inside], both[2 * n_inside + 1]
+            largest, total, slope, bend = 0.0, 0.0, 0.0, 0.0
+            for i in range(length):
+                responsible = weight * exp_of_negative(min(logs[i] - mixed[i], _LARGEST))
+                largest = max(largest, responsible)
+                beyond = _beyond(inverse_rate[i], mean)
+                expected = x[i] * (1.0 + beyond)
+                damping = 1.0 / (1.0 + expected * flat)
+                score = -damping * x[i] * beyond
+                root = math.sqrt(part[i])
+                here[i] = root * responsible
+                first[i] = here[i] * score
+                total += part[i] * responsible
+                slope += part[i] * responsible * score
+                bend += part[i] * responsible * (score * score - damping * damping * expected * (1.0 + x[i] * flat))
+            sums[0, j] += total
+            sums[1, j] += slope
+            sums[2, j] += bend
+            if largest > _NOTHING:
+                inside[2 * n_inside], inside[2 * n_inside + 1] = j, size + j
+                n_inside += 1
+        for a in range(2 * n_inside):
+            left = both[a]
+            for c in range(a + 1):
+                right = both[c]
+                product = 0.0
+                for i in range(length):
+                    product += left[i] * right[i]
+                gauss[max(inside[a], inside[c]), min(inside[a], inside[c])] += product
+    for a in range(2 * size):
+        for c in range(a):
+            gauss[c, a] = gauss[a, c]
+
+
+@kernel
+def ratio_sums(counts: Floats, inverse: Floats, tops: Floats, shape: float, rates: Floats, out: Floats) -> None:
+    """``out[j] = sum(exp(tops + log_likelihood_columns(rates[j])))``; what is below exp(-708) counts as 0."""
     out[:] = 0.0
     logs = np.empty(_ROWS)
     for start in range(0, counts.size, _ROWS):
         length = min(_ROWS, counts.size - start)
-        x, s = counts[start : start + length], exposure[start : start + length]
-        top, peak = tops[start : start + length], peaks[start : start + length]
-        if shape < math.inf:
-            for i in range(length):
-                logs[i] = math.log(shape + x[i])
-        for j in range(log_rates.size):
-            log_rate = log_rates[j]
-            rate = math.exp(log_rate)
+        top = tops[start : start + length]
+        for j in range(rates.size):
+            log_likelihood_column(
+                counts[start : start + length], inverse[start : start + length], shape, rates[j], logs[:length]
+            )
             total = 0.0
-            if shape < math.inf:
-                for i in range(length):
-                    rest = (shape + x[i]) * (log_of_positive(shape + s[i] * rate) - logs[i])
-                    total += exp_of_negative(min(top[i] + x[i] * (log_rate - peak[i]) - rest, _LARGEST))
-            else:
-                for i in range(length):
-                    rest = s[i] * rate - x[i]
-                    total += exp_of_negative(min(top[i] + x[i] * (log_rate - peak[i]) - rest, _LARGEST))
+            for i in range(length):
+                total += exp_of_negative(min(top[i] + logs[i], _LARGEST))
             out[j] += total
+
+
+@kernel
+def peaks(
+    counts: Floats, inverse: Floats, tops: Floats, shape: float, low: float, high: float, cosine: float, out: Floats
+) -> float:
+    """``out``: the largest modulus of each term of `ratio_sums` for log rates in a strip of the complex plane.
+
+    The strip is ``log(low) <= z.real <= log(high)``, ``abs(z.imag) <= arccos(cosine)``; with a cosine of 1 it is an
+    interval. Along the real direction each modulus has one maximum: at a ratio r of 1 / cosine for points, and at the
+    positive root S = r x of S² + (a - x) cosine S - x a for gammas. The mean information of a count on the log rate at
+    these places comes back.
+    """
+    total, weighted = 0.0, 0.0
+    if shape == math.inf:
+        best, lost = 1.0 / cosine, 1.0 - cosine
+        for i in range(counts.size):
+            x = counts[i]
+            ratio = min(max(best, inverse[i] * low), inverse[i] * high)
+            beyond = min(max(best - 1.0, _beyond(inverse[i], low)), _beyond(inverse[i], high))
+            loss = _point_loss(x, ratio, beyond) + x * ratio * lost
+            out[i] = exp_of_negative(min(tops[i] + loss, _LARGEST))
+            weighted += out[i] * x * ratio
+    elif cosine == 1.0:
+        for i in range(counts.size):
+            x = counts[i]
+            ratio = min(max(1.0, inverse[i] * low), inverse[i] * high)
+            beyond = min(max(0.0, _beyond(inverse[i], low)), _beyond(inverse[i], high))
+            out[i] = exp_of_negative(min(tops[i] + _gamma_loss(x, ratio, beyond, shape), _LARGEST))
+            weighted += out[i] * shape * x * ratio / (shape + x * ratio)
+    else:
+        for i in range(counts.size):
+            x, size = counts[i], shape + counts[i]
+            half = 0.5 * (x - shape) * cosine
+            root = math.sqrt(half * half + x * shape)
+            # that of the two forms in which nothing cancels
+            best = (half + root if half > 0.0 else (x * shape) / (root - half)) / x
+            ratio = min(max(best, inverse[i] * low), inverse[i] * high)
+            beyond = min(max(best - 1.0, _beyond(inverse[i], low)), _beyond(inverse[i], high))
+            expected = x * ratio
+            # |a + S e^{iv}|² / (a + x)² = 1 + ((S - x) (S + x + 2 a) - 2 a S (1 - cosine)) / (a + x)²
+            change = x * beyond * (expected + size + shape) - 2.0 * shape * expected * (1.0 - cosine)
+            square = shape * shape + expected * expected + 2.0 * shape * expected * cosine
+            other = log_beside_one(square / (size * size), max(change / (size * size), -1.0))
+            loss = x * log_beside_one(ratio, beyond) - 0.5 * size * other
+            out[i] = exp_of_negative(min(tops[i] + loss, _LARGEST))
+            weighted += out[i] * shape * expected / (shape + expected)
+    for i in range(counts.size):
+        total += out[i]
+    return weighted / total if total > 0.0 else 0.0
 
 
 @kernel
 def peak_sums(
     counts: Floats,
-    exposure: Floats,
+    inverse: Floats,
     tops: Floats,
-    peaks: Floats,
     shape: float,
     lows: Floats,
     highs: Floats,
@@ -82,92 +283,10 @@ def peak_sums(
     out: Floats,
     information: Floats,
 ) -> None:
-    """``out[j]``: the sum of the largest value of each term of `ratio_sums` for log rates in a strip of the plane.
-
-    The strip is ``lows[j] <= z.real <= highs[j]``, ``abs(z.imag) <= arccos(cosines[j])``; with a cosine of 1 it is an
-    interval. Along the real direction each modulus has one maximum: at x / (s cosine) for points, and at the positive
-    root of S² + (a - x) cosine S - x a for gammas, S being s times the rate. ``information`` is the mean information of
-    a count on the log rate at these places.
-    """
+    """``out[j] = sum(peaks)`` and the mean information in strip j."""
+    terms = np.empty(counts.size)
     for j in range(lows.size):
-        low, high, cosine = max(lows[j], _LOWEST), max(highs[j], _LOWEST), cosines[j]
-        rate_low, rate_high = math.exp(low), math.exp(high)
-        total, weighted = 0.0, 0.0
-        if shape < math.inf:
-            for i in range(counts.size):
-                x, s, size = counts[i], exposure[i], shape + counts[i]
-                half = 0.5 * (x - shape) * cosine
-                root = math.sqrt(half * half + x * shape)
-                # that of the two forms in which nothing cancels
-                best = half + root if half > 0.0 else (x * shape) / (root - half)
-                expected = min(max(best, s * rate_low), s * rate_high)
-                at = min(max(log_of_positive(max(best, _TINY)) - log_of_positive(max(s, _TINY)), low), high)
-                square = shape * shape + expected * expected + 2.0 * shape * expected * cosine
-                rest = 0.5 * size * log_of_positive(square / (size * size))
-                term = exp_of_negative(min(tops[i] + x * (at - peaks[i]) - rest, _LARGEST))
-                total += term
-                weighted += term * shape * expected / (shape + expected)
-        else:
-            for i in range(counts.size):
-                x, s = counts[i], exposure[i]
-                best = x / cosine
-                expected = min(max(best, s * rate_low), s * rate_high)
-                at = min(max(log_of_positive(max(best, _TINY)) - log_of_positive(max(s, _TINY)), low), high)
-                term = exp_of_negative(min(tops[i] + x * (at - peaks[i]) - (expected * cosine - x), _LARGEST))
-                total += term
-                weighted += term * expected
-        out[j] = total
-        information[j] = weighted / total if total > 0.0 else 0.0
-
-
-@kernel
-def mixture_derivatives(
-    counts: Floats,
-    exposure: Floats,
-    share: Floats,
-    responsible: Floats,
-    shapes: Floats,
-    means: Floats,
-    sums: Floats,
-    gauss: Floats,
-) -> None:
-    """``gauss = (share[:, None] * both).T @ both``, ``both = hstack((responsible, responsible * score))``.
-
-    ``score`` is the derivative of the log evidence under a component by its log mean, ``bend`` its square plus the
-    second derivative; ``sums = share @ [responsible, responsible * score, responsible * bend]``.
-    """
-    size = shapes.size
-    both = np.empty((2 * size, _ROWS))
-    sums[:] = 0.0
-    gauss[:] = 0.0
-    for start in range(0, counts.size, _ROWS):
-        length = min(_ROWS, counts.size - start)
-        x, s, part = counts[start : start + length], exposure[start : start + length], share[start : start + length]
-        for j in range(size):
-            column, inverse, mean = responsible[start : start + length, j], 1.0 / shapes[j], means[j]
-            here, first, second = both[j], both[size + j], 0.0
-            total, slope = 0.0, 0.0
-            for i in range(length):
-                expected = s[i] * mean
-                ratio = 1.0 / (1.0 + expected * inverse)
-                score = ratio * (x[i] - expected)
-                root = math.sqrt(part[i])
-                here[i] = root * column[i]
-                first[i] = here[i] * score
-                total += part[i] * column[i]
-                slope += part[i] * column[i] * score
-                second += part[i] * column[i] * (score * score - ratio * ratio * expected * (1.0 + x[i] * inverse))
-            sums[0, j] += total
-            sums[1, j] += slope
-            sums[2, j] += second
-        for a in range(2 * size):
-            left = both[a]
-            for c in range(a + 1):
-                right = both[c]
-                product = 0.0
-                for i in range(length):
-                    product += left[i] * right[i]
-                gauss[a, c] += product
-    for a in range(2 * size):
-        for c in range(a):
-            gauss[c, a] = gauss[a, c]
+        information[j] = peaks(counts, inverse, tops, shape, lows[j], highs[j], cosines[j], terms)
+        out[j] = 0.0
+        for i in range(counts.size):
+            out[j] += terms[i]

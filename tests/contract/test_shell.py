@@ -60,7 +60,7 @@ class TestColumns:
     def test_names_given_twice_are_refused(self, small_counts: np.ndarray) -> None:
         pd = pytest.importorskip("pandas")
         frame = pd.DataFrame(small_counts, columns=[*NAMES[:24], "f3"])
-        with pytest.raises(InvalidInputError, match=r"^2 columns of X are called 'f3': give each feature a name"):
+        with pytest.raises(InvalidInputError, match=r"^2 columns of X are called 'f3': give each feature a different name"):
             PoissonNMF(2).fit(frame)
 
     def test_other_number_is_refused(self, named: PoissonNMF, nameless: PoissonNMF, small_counts: np.ndarray) -> None:
@@ -137,7 +137,7 @@ class TestEndOfARun:
         assert model.n_iter_ == 7
 
     def test_resume_needs_the_name_of_a_checkpoint(self, small_counts: np.ndarray) -> None:
-        with pytest.raises(InvalidInputError, match="give checkpoint"):
+        with pytest.raises(InvalidInputError, match="needs a checkpoint to continue from: pass checkpoint="):
             PoissonNMF(3, resume=True).fit(small_counts)
 
     def test_resume_without_a_file_starts(self, small_counts: np.ndarray, tmp_path: Path) -> None:

@@ -82,7 +82,7 @@ def test_a_real_interrupt_leaves_a_whole_state(where: str, n_iter: int, n_jobs: 
     assert (result["code"], result["n_iter"], result["rows"]) == ("interrupted", n_iter, n_iter)
     assert result["left"] == result["right"] == [n_iter, n_iter]
     assert result["warnings"] == ["InterruptedFitWarning"]
-    assert f"the fit so far is usable; to finish it, resume from {path}" in result["message"]
+    assert f"You can use the fit so far; to finish it, resume from {path}" in result["message"]
     assert result["restored"]
     assert len(read_checkpoint(path).trace) == n_iter
     resumed = run(TwoHalves(), None, key=KEY, max_iter=10, resume_from=path)

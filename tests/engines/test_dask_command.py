@@ -42,7 +42,7 @@ def test_a_scheduler_address(counts: Path, tmp_path: Path) -> None:
     [
         (["--engine", "spark"], "is not one of local, dask"),
         (["--scheduler", "tcp://here:1"], "it needs --engine dask"),
-        (["--engine", "dask", "--scheduler", "here"], "is no address"),
+        (["--engine", "dask", "--scheduler", "here"], "is not an address such as tcp://HOST:8786"),
     ],
 )
 def test_wrong_usage(counts: Path, tmp_path: Path, options: list[str], sentence: str) -> None:

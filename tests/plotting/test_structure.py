@@ -272,7 +272,7 @@ def test_rank_selection_of_comparisons() -> None:
     from partwise.selection.comparison import Row
 
     rows = [
-        Row(model, rank, 1, score, 0.1, 0.0, 0.05, 1.0, 1.0, 0.0, 1.0)
+        Row(model, rank, 1, score, 0.1, 0.0, 0.05, 1.0, 1.0, 0.1, 0.9, 0.0, 1.0)
         for model, rank, score in (("a", 1, -2.0), ("a", 2, -1.0), ("b", 1, -1.5))
     ]
     ax = plot_rank_selection(SimpleNamespace(table=lambda: rows, choice=("b", 1), candidates={}))

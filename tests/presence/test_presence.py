@@ -151,7 +151,7 @@ def test_allowed_forbidden_and_always(refit: tuple[PoissonNMF, np.ndarray, np.nd
     assert np.all(only.probability[0, [0, *range(3, 12)]] == 0)
     for wrong, told in (
         ({"forbidden": ["ref 99"]}, "forbidden names a part 'ref 99' that there is not"),
-        ({"prior": 1.5}, "presence holds numbers that are no probabilities"),
+        ({"prior": 1.5}, "presence must hold probabilities: give numbers from 0 to 1"),
         ({"prior": [0.1, 0.2]}, "one for each of 12 parts"),
         ({"allowed": []}, "forbids every part"),
         ({"n_draws": 3}, "n_draws must be at least 20"),

@@ -95,7 +95,7 @@ def test_feature_names_are_given() -> None:
     assert nameless.known_features is None
     with pytest.raises(InvalidInputError, match="there are 1 names for 9 features"):
         partwise.report(nameless, counts, feature_names=["a"])
-    with pytest.raises(InvalidInputError, match="texts are those of samples"):
+    with pytest.raises(InvalidInputError, match="texts belong to samples, and there are none"):
         partwise.report(nameless, texts=["a"])
 
 

@@ -151,7 +151,7 @@ def test_an_estimator_stores_the_numbers_of_draws() -> None:
     model = Estimator()
     assert model.chains() == {}
     draws = fitted(toy(), 8).draws
-    model._store_chains(draws)
+    model._store_numbers(draws)
     found = model.chains()
     assert found.keys() == {"log_joint", "n_active"}, "what the data do not have is left out"
     np.testing.assert_array_equal(found["log_joint"], [[6, 8], [7, 9]])

@@ -47,7 +47,7 @@ def test_probabilities_and_own_criteria() -> None:
 
 
 def test_refused() -> None:
-    with pytest.raises(InvalidInputError, match="candidates must be numbers of parts"):
+    with pytest.raises(InvalidInputError, match="candidates must name at least one number of parts"):
         select_rank([[1, 2]], [0, 1])
     with pytest.raises(InvalidInputError, match="criterion must be a function or one of marginal-likelihood"):
         select_rank([[1, 2]], [1], criterion="guess")

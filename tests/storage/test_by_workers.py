@@ -245,7 +245,7 @@ class TestCommand:
         words = ["convert", str(tmp_path / "parts" / "0.npz"), str(tmp_path / "x.mtx"), "--engine", "dask"]
         done = CliRunner().invoke(build(), words)
         assert done.exit_code == 2
-        assert "workers write folders NAME.rows alone" in " ".join(done.output.split())
+        assert "workers can only write folders NAME.rows" in " ".join(done.output.split())
 
 
 def slow_rows(part: Any) -> Any:

@@ -201,8 +201,8 @@ def plot_signature_fit(
     >>> import numpy as np
     >>> from partwise import PoissonNMF
     >>> from partwise.plotting import plot_signature_fit, signature_channels
-    >>> model = PoissonNMF.from_components(np.full((1, 96), 1 / 96), feature_names=signature_channels())
-    >>> len(plot_signature_fit(model, np.ones((2, 96))).axes)
+    >>> model = PoissonNMF.from_components(np.full((1, 96), 1 / 96))
+    >>> len(plot_signature_fit(model, np.ones((2, 96)), names=signature_channels()).axes)
     6
     """
     data = model.checked_data(X, caller="plot_signature_fit")

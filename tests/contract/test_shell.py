@@ -60,7 +60,7 @@ class TestColumns:
     def test_names_given_twice_are_refused(self, small_counts: np.ndarray) -> None:
         pd = pytest.importorskip("pandas")
         frame = pd.DataFrame(small_counts, columns=[*NAMES[:24], "f3"])
-        with pytest.raises(InvalidInputError, match=r"^2 columns of X are called 'f3': give each feature a different name"):
+        with pytest.raises(InvalidInputError, match=r"^2 columns of X are called 'f3': give each feature a dif"):
             PoissonNMF(2).fit(frame)
 
     def test_other_number_is_refused(self, named: PoissonNMF, nameless: PoissonNMF, small_counts: np.ndarray) -> None:

@@ -141,6 +141,14 @@ def test_every_plot_has_a_picture() -> None:
     assert re.findall(r'save_figure\(.*"(\w+\.png)"\)', code) == re.findall(r"\(figures/(\w+\.png)\)", text)
 
 
+def test_drawings_of_models_are_those_of_the_script(tmp_path: Path) -> None:
+    subprocess.run([sys.executable, DOCS / "images" / "draw_stories.py", tmp_path], check=True)
+    kept = {path.name: path.read_bytes() for path in (DOCS / "explanation" / "stories").glob("*.svg")}
+    assert kept == {path.name: path.read_bytes() for path in tmp_path.glob("*.svg")}
+    for name in kept:
+        assert f"](stories/{name})" in (DOCS / "explanation" / f"{Path(name).stem}.md").read_text(encoding="utf-8")
+
+
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The built site, warnings being errors."""

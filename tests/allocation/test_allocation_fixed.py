@@ -139,6 +139,22 @@ def test_fixed_parts_stay_beside_free_ones(concentration: float | str, tmp_path:
     np.testing.assert_array_equal(load(tmp_path / "m.partwise").fixed_parts, 7 * parts[1:2])
 
 
+def test_names_of_fixed_parts_are_kept(tmp_path: Path) -> None:
+    table, parts = planted()
+    names = [f"w{f}" for f in reversed(range(12))]
+    frame = pd.DataFrame(parts[1:2, ::-1], columns=names, index=["known"])
+    known = Table(frame.to_numpy(), np.array(["known"]), np.array(names))
+    settings = {"n_draws": 20, "burn_in": 20, "inference": "gibbs-partial", "random_state": 0}
+    for given in (frame, known):
+        model = AllocationNMF(3, fixed_parts=given, **settings).fit(table)
+        assert model.part_labels() == ["known", "part 1", "part 2"]
+        model.save(tmp_path / "m.partwise")
+        loaded = load(tmp_path / "m.partwise")
+        assert loaded.part_labels() == model.part_labels()
+        # its features are matched by name again
+        np.testing.assert_array_equal(loaded.fit(table).components_, model.components_)
+
+
 def test_bad_fixed_parts_get_a_sentence() -> None:
     table, parts = planted()
     partial = {"inference": "gibbs-partial"}

@@ -6,6 +6,8 @@ import csv
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
+import pytest
 
 import partwise as package
 from partwise.io import write_table
@@ -57,3 +59,20 @@ def test_hint_to_transpose(partwise, folder: Path) -> None:
     hint = "the rows of types.tsv look like mutation types: if they are the features, use --transpose"
     assert hint in partwise("info", "types.tsv").stderr
     assert hint not in partwise("info", "types.tsv", "--transpose").stderr
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_fixed_parts_from_a_file(partwise, folder: Path) -> None:
+    table = package.read("catalogue.tsv", transpose=True)
+    known = package.PoissonNMF(2, random_state=0).fit(table).components_[:1]
+    frame = pd.DataFrame(known, columns=table.column_labels, index=["=known"])
+    write_table("known.csv", known.T, table.column_labels, ["=known"], corner="feature")
+    fit = ["fit", "catalogue.tsv", "--transpose", "-o", "m.partwise", "--model", "lda", "-k", 3, "--seed", 1]
+    fit += ["--inference", "gibbs-partial", "--set", "n_draws=5", "--set", "burn_in=5", "--set"]
+    partwise(*fit, "fixed_parts=known.csv")
+    given = package.load("m.partwise")
+    settings = {"inference": "gibbs-partial", "n_draws": 5, "burn_in": 5, "random_state": 1}
+    model = package.AllocationNMF(3, fixed_parts=frame, **settings).fit(table)
+    np.testing.assert_array_equal(given.components_, model.components_)
+    assert given.part_labels() == model.part_labels() == ["=known", "part 1", "part 2"]
+    assert "no_such.csv" in partwise.fails(*fit, "fixed_parts=no_such.csv")

@@ -24,7 +24,7 @@ from partwise.allocation.samples import FIRST_CONCENTRATION, AllocationSamples
 from partwise.contract.declaration import Candidate, Declaration
 from partwise.contract.parameters import AT_LEAST_0, AT_LEAST_1, COMMON_CONSTRAINTS, POSITIVE
 from partwise.contract.partial_fit import OnlineVariational
-from partwise.contract.seeds import fixed_shares, read_seeds, seed_counts, seeded_names
+from partwise.contract.seeds import fixed_shares, given_names, read_seeds, seed_counts
 from partwise.core.data import MISSING_REMEDY, CountMatrix
 from partwise.core.stopping import Threshold, small_change
 from partwise.errors import InvalidInputError
@@ -88,7 +88,8 @@ class AllocationNMF(KeepsChains, OnlineVariational, AllocationSamples):
         Strength of the prior: tokens of the seeds of a part, as a share of the tokens of an average part.
     fixed_parts
         Parts that are known, parts x features: they are the first parts of the model, up to their size, and the other
-        parts are free. Features of a table or frame are matched by name. For ``inference="gibbs-partial"``.
+        parts are free. Features of a table or frame are matched by name, and its row labels name the parts. For
+        ``inference="gibbs-partial"``.
     missing
         ``"refuse"`` or, for ``"gibbs"`` and ``"gibbs-partial"``, ``"impute"``: missing cells are drawn with everything
         else.
@@ -264,8 +265,7 @@ class AllocationNMF(KeepsChains, OnlineVariational, AllocationSamples):
     def _fit_by_sampling(self, model: AllocationModel, data: CountMatrix) -> None:
         settings = self._sampler_settings(active_threshold=self._active_share(), engine=self._engine())
         if self.seeds is not None:
-            seeds = read_seeds(self.seeds)
-            settings["seeds"] = seed_counts(seeds, self.seed_weight, model.n_components, data)
+            settings["seeds"] = seed_counts(read_seeds(self.seeds), self.seed_weight, model.n_components, data)
         algorithm = _SAMPLERS[self.inference](model, self._start(data), **settings)
         most = self._most_sweeps(algorithm)
         state: AllocationGibbsState = self._run(algorithm, data, max_iter=most, convergence=self._chain_rule).state
@@ -274,8 +274,8 @@ class AllocationNMF(KeepsChains, OnlineVariational, AllocationSamples):
         activations = np.asarray(draws.activations[best]) / kept
         self._store(activations, draws.dictionary[best] / kept, draws.component_tokens[best] / kept)
         self._store_chains(draws, draws.dictionary)
-        if self.seeds is not None:
-            self.component_names_ = seeded_names(seeds, self.n_components_)
+        if names := given_names(self.seeds, self.fixed_parts):
+            self.name_parts(names)
         learned = draws.dictionary_concentration[best], draws.activation_concentration[best]
         self._store_concentrations(Concentrations(*(values / kept for values in learned)))
 

@@ -59,6 +59,7 @@ def build_estimator(cls: Any, options: Mapping[str, Any], settings: Iterable[str
         Parameters and values; None leaves the default of the class.
     settings
         Any other parameters as text; a value is read as JSON or as numbers with commas between, else taken as text.
+        ``fixed_parts`` is a file, as of `read_parts`.
     preset
         Name of settings that the class declares; options and settings come before them.
     """
@@ -69,6 +70,8 @@ def build_estimator(cls: Any, options: Mapping[str, Any], settings: Iterable[str
             raise typer.BadParameter(f"{cls.__name__} has no parameter {name}.", param_hint=option_name(name))
     # Callbacks are functions, which no text stands for.
     parameters |= parsed_settings(settings, known - set(options) - {"callbacks"}, cls.__name__)
+    if isinstance(file := parameters.get("fixed_parts"), str):
+        parameters["fixed_parts"] = read_reference(Path(file)).transpose()
     try:
         estimator = cls(**parameters) if preset is None else cls.preset(preset, **parameters)
         estimator.check_parameters()
@@ -163,7 +166,8 @@ def read_reference(path: Path) -> Table:
     from partwise.io.table import Table, as_labels
 
     given = read_parts(path)
-    rows, columns = (None if names is None else as_labels(names) for names in (given.feature_names, given.part_names))
+    both = given.feature_names, given.part_names
+    rows, columns = (None if names is None else as_labels(_original_names(names)) for names in both)
     return Table(given.components.T, rows, columns, source=str(path))
 
 

@@ -12,10 +12,12 @@ import numpy as np
 
 from partwise._registry import find_estimator, is_registered
 from partwise._version import __version__
+from partwise.core.coerce import as_table
 from partwise.core.result import Status, StatusCode, Trace
 from partwise.core.state import fingerprint
 from partwise.errors import FileFormatError, InvalidInputError
 from partwise.io.arrays import load_arrays, save_arrays
+from partwise.io.table import Table
 
 if TYPE_CHECKING:
     from partwise.contract.estimator import FactorizationEstimator
@@ -94,6 +96,10 @@ def _pack(name: str, value: Any, arrays: dict[str, Any]) -> Any:
         return {"kind": "mapping", "items": items}
     if isinstance(value, os.PathLike):
         return {"kind": "value", "value": os.fspath(value)}
+    if isinstance(value, Table) or hasattr(value, "columns"):
+        table = as_table(value)
+        held = table.matrix.toarray(), table.row_labels, table.column_labels
+        return {**_pack(name, held, arrays), "kind": "table"}
     if hasattr(value, "__array__"):
         return _pack(name, np.asarray(value), arrays)
     if hasattr(value, "to_plain"):
@@ -233,8 +239,9 @@ def _unpack(name: str, note: Any, arrays: dict[str, Any]) -> Any:
         if status.code not in get_args(StatusCode) or not isinstance(status.message, str):
             raise ValueError(f"unknown status {status.code!r}")
         return status
-    if kind == "tuple":
-        return tuple(_unpack(f"{name}/{at}", item, arrays) for at, item in enumerate(note["items"]))
+    if kind in ("tuple", "table"):
+        items = tuple(_unpack(f"{name}/{at}", item, arrays) for at, item in enumerate(note["items"]))
+        return Table(*items) if kind == "table" else items
     if kind == "mapping":
         return {str(key): _unpack(f"{name}/{key}", item, arrays) for key, item in note["items"].items()}
     if kind == "value" and (note["value"] is None or isinstance(note["value"], bool | int | float | str)):

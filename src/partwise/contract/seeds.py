@@ -128,7 +128,15 @@ def seeded_order(seeds: Floats, dictionary: Floats) -> NDArray[np.intp]:
     return np.asarray(linear_sum_assignment(wanted.T @ shares, maximize=True)[1])
 
 
-def seeded_names(seeds: Seeds, n_components: int) -> NDArray[Any]:
-    """Names of all parts: those of the seeds, then ``part k``."""
-    names = [*seeds, *(f"part {k}" for k in range(len(seeds), n_components))]
-    return np.array(names, dtype=object)
+def given_names(seeds: Any, fixed_parts: Any) -> dict[int | str, str]:
+    """Names of the first parts of a model, by position: those of the seeds, or of the rows of fixed parts.
+
+    Parameters
+    ----------
+    seeds, fixed_parts
+        Parameters of an estimator.
+    """
+    names: Any = () if seeds is None else read_seeds(seeds)
+    if seeds is None and fixed_parts is not None and not isinstance(fixed_parts, np.ndarray | list | tuple):
+        names = as_table(fixed_parts).row_labels
+    return {} if names is None else {k: str(name) for k, name in enumerate(names)}

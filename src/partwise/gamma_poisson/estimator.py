@@ -13,7 +13,7 @@ from sklearn.utils._param_validation import StrOptions
 from partwise.contract.batches import BatchModel
 from partwise.contract.declaration import Candidate, Declaration
 from partwise.contract.parameters import AT_LEAST_0, AT_LEAST_1, COMMON_CONSTRAINTS, POSITIVE
-from partwise.contract.seeds import fixed_shares, read_seeds, seed_counts, seeded_names
+from partwise.contract.seeds import fixed_shares, given_names, read_seeds, seed_counts
 from partwise.core.data import CountMatrix, SparseData
 from partwise.core.stopping import Rule, SmallChange, Threshold
 from partwise.core.validation import positive_each
@@ -80,7 +80,8 @@ class GammaPoissonNMF(BatchModel, GammaActivations):
         Strength of the prior: tokens of the seeds of a part, as a share of the tokens of an average part.
     fixed_parts
         Parts that are known, parts x features: they are the first parts of the model, up to their size, and the other
-        parts are free. Features of a table or frame are matched by name. For ``inference="vem"``, and without seeds.
+        parts are free. Features of a table or frame are matched by name, and its row labels name the parts. For
+        ``inference="vem"``, and without seeds.
     n_starts
         Starts that ``"thorough"`` tries.
     batch_size
@@ -220,8 +221,8 @@ class GammaPoissonNMF(BatchModel, GammaActivations):
         max_iter = _MAX_ITER.get(self.inference, _MAX_ITER_OF_OTHERS) if self.max_iter is None else self.max_iter
         result = self._run(algorithm, data, max_iter=max_iter, convergence=rule)
         self._store(algorithm.model(result.state))
-        if self.seeds is not None:
-            self.component_names_ = seeded_names(read_seeds(self.seeds), self.n_components_)
+        if names := given_names(self.seeds, self.fixed_parts):
+            self.name_parts(names)
 
     def _batchable(self, algorithm: Any) -> Any:
         if self.inference not in _OF_BATCHES or (self.inference == "online" and isinstance(self.shape, str)):

@@ -75,6 +75,9 @@ def test_pipelines_keep_their_words(model: PoissonNMF) -> None:
     framed = clone(pipeline).set_params(poissonnmf__n_components=2)
     framed[-1].set_output(transform="pandas")
     assert list(framed.fit(TEXTS).transform(TEXTS).columns) == ["part 0", "part 1"]
+    whole = clone(pipeline).set_output(transform="pandas").fit(TEXTS)
+    assert list(whole.transform(TEXTS).columns) == ["part 0", "part 1", "part 2"]
+    assert whole[-1].feature_names_in_.tolist() == fitted[-1].feature_names_in_.tolist()
     search = GridSearchCV(pipeline, {"poissonnmf__n_components": [2, 3]}, cv=2).fit(TEXTS)
     assert search.best_estimator_[-1].feature_names_in_.size == 9
     content = content_of(partwise.report(fitted, TEXTS))

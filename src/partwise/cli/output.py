@@ -159,7 +159,8 @@ def in_options(sentence: str, options: Mapping[str, str]) -> str:
     """
     for name, option in options.items():
         sentence = re.sub(rf"\b{name}=True\b", option, sentence)
-        sentence = re.sub(rf"\b{name}=(['\"])(.*?)\1", rf"{option} \2", sentence)
+        sentence = re.sub(rf"\b{name}=(['\"])(\w.*?)\1", rf"{option} \2", sentence)
+        sentence = re.sub(rf"\b{name}=(['\"].*?['\"])", rf"{option} \1", sentence)
         sentence = re.sub(rf"\b{name}=(?=[\s.,;:)]|$)", option, sentence)
     if "settings" in options:  # what else a model can be told
         sentence = re.sub(r"\b([a-z_]+)=(['\"])([\w-]+)\2", r"--set \1=\3", sentence)

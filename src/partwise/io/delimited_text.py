@@ -15,7 +15,7 @@ import numpy as np
 
 from partwise.errors import FileFormatError, InvalidInputError
 from partwise.io.reading import ReadOptions
-from partwise.io.source import COUNT_FIRST, bad_file, is_prose, refuse_above
+from partwise.io.source import COUNT_FIRST, bad_file, refuse_above
 from partwise.io.sparse import Array, from_coordinates
 from partwise.io.table import Table, label_array, with_labels
 from partwise.io.text_cells import (
@@ -84,7 +84,7 @@ def _one_column(path: Path, reader: CellReader) -> FileFormatError:
     text = reader.first[1][0] if reader.first is not None else ""
     other = next((mark for mark in ";\t|, " if mark in text), None)
     remedy = "pass index=False if it holds numbers" if other is None else f"pass delimiter={other!r}"
-    if is_prose(text) and other in (",", " "):
+    if other in (",", " "):
         remedy += f"; if it is raw text, {COUNT_FIRST}"
     return bad_file(path, f"line 1 has one cell when cut at {reader.delimiter!r}", remedy)
 

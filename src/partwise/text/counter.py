@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 from sklearn.feature_extraction.text import CountVectorizer
 
@@ -50,6 +50,16 @@ class TextCounter(CountVectorizer):  # type: ignore[misc]  # of scikit-learn, wh
         """
         texts = list(raw_documents) if not isinstance(raw_documents, str) else raw_documents
         return self._named(super().transform(texts), texts)
+
+    def set_output(self, *, transform: str | None = None) -> Self:
+        """Let a pipeline set the output of its other steps; the output of this one is always a `Table`.
+
+        Parameters
+        ----------
+        transform
+            Ignored.
+        """
+        return self
 
     def _named(self, matrix: Any, texts: Any) -> Table:
         metadata = {"text": text_array(texts)} if self.input == "content" else {}

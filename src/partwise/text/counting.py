@@ -122,9 +122,8 @@ def count_texts(
     token_pattern
         Regular expression of a word.
     vocabulary
-        Count these words only, in this order: a sequence, such as ``model.feature_names_in_``, or a file with a word
-        per line. A warning says how many other words were ignored. ``min_df``, ``max_df`` and ``max_features`` do not
-        apply.
+        Count these words only, in this order: a fitted model, a sequence, or a file with a word per line. A warning
+        says how many other words were ignored. ``min_df``, ``max_df`` and ``max_features`` do not apply.
     keep_texts
         Keep the texts as metadata, so that reports can show them.
     encoding
@@ -261,7 +260,7 @@ def _words(words: Words) -> list[str]:
     """Words of a file, or given."""
     if isinstance(words, str | os.PathLike):
         return [str(word) for word in read_label_file(Path(words).expanduser(), bytes_allowed()) if word]
-    return [str(word) for word in words]
+    return [str(word) for word in getattr(words, "feature_names_in_", words)]
 
 
 def _count(

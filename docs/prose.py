@@ -1,6 +1,6 @@
 """Measures what people read: the length of sentences, and words that have a plainer or agreed name.
 
-``python docs/prose.py`` prints what to mend in README, pages and messages; ``--all`` adds docstrings and comments.
+``python docs/prose.py`` prints what to mend in README, pages, messages and docstrings; ``--all`` adds comments.
 The docs build and ``tests/test_prose.py`` fail on what it finds.
 """
 
@@ -156,16 +156,39 @@ def of_source(path: Path) -> Iterator[Sentence]:
                         yield from sentences(plain(paragraph), f"{name}:{node.lineno}")
 
 
+def _paragraphs(text: str) -> Iterator[str]:
+    """Paragraphs of a docstring, and what lists say about each name; without examples, formulas and tables."""
+    found: list[str] = []
+    lines, formula, after = re.sub(r"```.*?```", "", text, flags=re.DOTALL).splitlines(), False, ""
+    for line, following in zip(lines, [*lines[1:], ""], strict=True):
+        set_in = line.startswith("    ")
+        named = bool(line) and not set_in and following.startswith("    ")  # a name of a list stands alone on its line
+        if not line.strip() or re.fullmatch("-+", line.strip()) or named:
+            yield " ".join(found)
+            found = []
+        elif not (formula := set_in and (formula or not after.strip())) and not line.lstrip().startswith(
+            (">>>", "...")
+        ):
+            found.append(line.strip())
+        after = line
+    yield " ".join(found)
+
+
 def docstrings(path: Path) -> Iterator[Sentence]:
-    """The prose of docstrings, the lists of parameters included, and comments of a line or more."""
+    """The prose of docstrings, the lists of parameters included."""
     source = path.read_text("utf-8")
     name = path.relative_to(ROOT).as_posix()
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)) and (text := ast.get_docstring(node)):
             line = node.body[0].lineno
-            for paragraph in re.split(r"\n\s*\n|\n-+\n|\n(?=\w[^\n]* : )", text):
-                if not paragraph.lstrip().startswith((">>>", "...", "$ ")) and "::" not in paragraph:
-                    yield from sentences(plain(paragraph), f"{name}:{line}", counted=False)
+            for paragraph in _paragraphs(text):
+                yield from sentences(plain(paragraph), f"{name}:{line}", counted=False)
+
+
+def comments(path: Path) -> Iterator[Sentence]:
+    """The prose of comments of a line or more."""
+    source = path.read_text("utf-8")
+    name = path.relative_to(ROOT).as_posix()
     comment: list[str] = []
     for number, line in enumerate([*source.splitlines(), ""], 1):
         match = re.match(r"\s*# (.*)", line)
@@ -195,19 +218,20 @@ def pages() -> list[Path]:
 
 def groups() -> dict[str, list[Sentence]]:
     """All prose, by what it is for."""
-    found: dict[str, list[Sentence]] = {"guides": [], "pages": [], "messages": []}
+    found: dict[str, list[Sentence]] = {"guides": [], "pages": [], "messages": [], "docstrings": []}
     for page in pages():
         name = page.relative_to(ROOT).as_posix()
         found["guides" if name.startswith(GUIDES) else "pages"] += of_page(page)
     for module in sorted((ROOT / "src").rglob("*.py")):
         found["messages"] += of_source(module)
+        found["docstrings"] += docstrings(module)
     return found
 
 
 def check() -> list[str]:
     """Everything that README, pages and messages must mend."""
     found = groups()
-    wrong = faults(found["guides"]) + faults(found["messages"]) + faults(found["pages"], long=False)
+    wrong = [fault for name, all_of_it in found.items() for fault in faults(all_of_it, long=name != "pages")]
     for name in ("guides", "messages"):
         middle = median(one.n_words for one in found[name] if one.counted)
         if middle > MEDIAN:
@@ -229,11 +253,11 @@ def main() -> int:
     wrong = check()
     if "--all" in sys.argv:
         for module in sorted((ROOT / "src").rglob("*.py")):
-            wrong += faults(list(docstrings(module)))
+            wrong += faults(list(comments(module)))
     for line in wrong:
         print(line)
     for name, all_of_it in found.items():
-        lengths = [one.n_words for one in all_of_it if one.counted]
+        lengths = [one.n_words for one in all_of_it if one.counted or name == "docstrings"]
         print(f"{name}: {len(lengths)} sentences, median {median(lengths)} words, longest {max(lengths)}")
     return bool(wrong)
 

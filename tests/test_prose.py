@@ -30,6 +30,8 @@ def test_nothing_to_mend(prose: ModuleType) -> None:
 
 def test_sentences_are_found(prose: ModuleType) -> None:
     found = prose.groups()
+    read = next(one.text for one in found["docstrings"] if "Whether branches of the tree" in one.text)
+    assert read.endswith("(Bar-Joseph, Gifford & Jaakkola 2001).")
     assert all(len(sentences) > 400 for sentences in found.values())
     page = " ".join(one.text for one in found["guides"])
     assert "CODE" in page

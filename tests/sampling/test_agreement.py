@@ -91,7 +91,7 @@ def test_parts_are_matched_over_chains() -> None:
 
 
 def test_words_about_parts_that_chains_do_not_share() -> None:
-    bad, good = "Ended: the chains disagree, so take the parts as tentative: raise burn_in.", "Converged: all agree."
+    bad, good = "Ended: the chains disagree, so treat the parts as tentative: raise burn_in.", "Converged: all agree."
     assert "disagree, so treat parts 3, 7 and 12 as tentative: raise burn_in." in naming_parts(bad, [3, 7, 12], 20)
     assert "treat part 3 as tentative" in naming_parts(bad, [3], 20)
     assert "treat all parts as tentative" in naming_parts(bad, [0, 1], 2)
@@ -116,9 +116,9 @@ def test_bits_compare_parts_of_chains_too() -> None:
 
 @pytest.mark.filterwarnings("default::sklearn.exceptions.ConvergenceWarning")
 def test_other_samplers_say_it_too(hard_counts: np.ndarray) -> None:
-    with pytest.warns(ConvergenceWarning, match="take the parts as tentative"):
+    with pytest.warns(ConvergenceWarning, match="treat the parts as tentative"):
         BinaryNMF(4, inference="gibbs", burn_in=0, n_draws=10, thin=1, random_state=0).fit(hard_counts > 10)
-    with pytest.warns(ConvergenceWarning, match="take the parts as tentative: raise burn_in and n_draws"):
+    with pytest.warns(ConvergenceWarning, match="treat the parts as tentative: raise burn_in and n_draws"):
         BetaGammaPFA(5, burn_in=0, n_draws=12, random_state=0).fit(hard_counts)
     with pytest.warns(ConvergenceWarning, match="four draws at least"):
         AllocationNMF(3, burn_in=0, n_draws=2, random_state=0).fit(hard_counts)

@@ -43,8 +43,8 @@ def log_marginal_likelihood(
     """Log p(X) of the allocation model: the paper's "natural next step", and what the number of parts is chosen by.
 
     Both methods of sampling estimate p(X) without bias; the logarithm of an estimate is low, by about half the squared
-    standard error. Islands are independent runs, and the error comes from their spread: the logarithm of an island is
-    close to normal, and the error reported is the root mean square one, bias included, of the mean of this many
+    standard error. Islands are independent runs, and the error comes from their spread. The logarithm of an island is
+    close to normal. The error reported is the root mean square one, bias included, of the mean of this many
     log-normal numbers.
 
     Parameters

@@ -135,7 +135,7 @@ class BinaryNMF(KeepsChains, OnlineVariational, BinarySamples):
     n_components_, n_active_components_, active_components_
         Number of parts; number and positions of those that hold a share worth naming.
     log_joint_draws_, log_likelihood_draws_, n_active_draws_, missing_probability_draws_, total_concentration_draws_
-        Chains x draws, of samplers: log p(X, labels) given the priors; log-likelihood of the observed cells; active
+        Chains x draws, of samplers: log p(X, labels) given the priors. Log-likelihood of the observed cells. Active
         parts; mean probability of the missing cells (NaN if there are none); sum of ``concentration_`` (NaN if it was
         given).
     missing_cells_

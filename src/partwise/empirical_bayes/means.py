@@ -100,7 +100,7 @@ def ebpm(x: Any, s: Any = 1.0, prior: Any = "exponential-mixture") -> EBPMResult
     prior
         The family in which g is sought: ``"gamma"``, ``"point-gamma"`` (mass at 0), ``"two-gamma"``,
         ``"exponential-mixture"``, ``"gamma-mixture"``, ``"nonparametric"`` (mixtures of points),
-        or a family of your own; or a prior, such as a `GammaMixture`, which is then kept as it is.
+        or a family of your own. If it is a prior, such as a `GammaMixture`, that is kept as it is.
 
     Returns
     -------

@@ -70,7 +70,7 @@ class Engine(Protocol):
             Arrays that the function fills.
         recut
             Set it where any other blocks would give the same result, because only whole numbers, or nothing, are
-            summed: an engine may then use the cuts of arrays that are on workers, so that no row has to move.
+            summed. An engine may then use the cuts of arrays that are on workers, so that no row has to move.
         stay
             Whether arrays that are made stay on the workers even if none was given.
         """

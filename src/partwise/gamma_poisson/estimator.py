@@ -58,9 +58,9 @@ class GammaPoissonNMF(BatchModel, GammaActivations):
         b_k: a number, or one per component. It only sets the scale of the dictionary.
     inference
         ``"vem"``: variational EM, which predicts as well as any and is the fastest. ``"thorough"``: the highest
-        marginal likelihood, at ten times the time or more: several starts, then stochastic EM until Monte Carlo error
-        does not matter, with components merged or removed where that gains likelihood, and exact EM at the end of
-        small problems. ``"mcem-c"``, ``"mcem-h"``, ``"mcem-ch"``: Monte Carlo EM as published, for ``max_iter``
+        marginal likelihood, at ten times the time or more. It takes several starts, then stochastic EM until Monte
+        Carlo error does not matter. Components are merged or removed where that gains likelihood, and small problems
+        end with exact EM. ``"mcem-c"``, ``"mcem-h"``, ``"mcem-ch"``: Monte Carlo EM as published, for ``max_iter``
         iterations. ``"saem"``: stochastic approximation. ``"online"``: minibatches, an iteration each. ``"exact-em"``:
         exact E-step, for small problems. ``"joint"``: maximum joint likelihood of dictionary and activations, for
         comparison.
@@ -110,8 +110,9 @@ class GammaPoissonNMF(BatchModel, GammaActivations):
         Number of parts; number and positions of those that hold a share worth naming.
     n_iter_, trace_, status_
         Iterations, what was reached at each, and how the fit ended. The trace has the column norms w_+k and, where the
-        algorithm knows it, the objective: the log-likelihood (exact-em), its variational bound (vem, online), the joint
-        one (joint), or the bound at the start of sampling plus the gain since, with ``objective_error`` (the others).
+        algorithm knows it, the objective. That is the log-likelihood (exact-em), its variational bound (vem, online),
+        or the joint one (joint). The others give the bound at the start of sampling plus the gain since, with
+        ``objective_error``.
     column_norms_
         Iterations x components: w_+k after each iteration.
     batch_names_, batch_factors_, batch_strength_

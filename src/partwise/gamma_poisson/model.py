@@ -129,7 +129,7 @@ def column_norms(dictionary: Floats) -> dict[str, float]:
 class NegativeMultinomial:
     """Counts c of F kinds with P(c) = Γ(a + Σc) / (Γ(a) Π c_f!) p_0^a Π p_f^c_f, p_0 = 1 - Σ p_f (GaP, Eq. 15).
 
-    The number of successes of each kind before a failures, for any a > 0; equally, Poisson counts with rates w_f λ
+    The number of successes of each kind before a failures, for any a > 0. Equally, Poisson counts with rates w_f λ
     where λ ~ Gamma(a, b) (Proposition 1), or a multinomial split of a negative binomial total (Proposition 2).
 
     Parameters

@@ -103,7 +103,7 @@ def _dense_entries(rows: int, columns: int, symmetry: str) -> int:
 class _Watched:
     """The file's bytes on their way to SciPy's fast reader, which is too trusting.
 
-    It cuts 5.7 to 5 in an integer matrix and 3,5 to 3 in a real one, passes over what stands after the value, and
+    It cuts 5.7 to 5 in an integer matrix and 3,5 to 3 in a real one. It passes over what stands after the value, and
     crashes (1.17.1) when the last line ends in a space instead of a line end.
     """
 

@@ -1,7 +1,8 @@
 """A digest of all that the machine code of a kernel depends on.
 
-That is its own code, the code of every function that it calls in any file, the module constants that they use, the
-options of the compiler, and the versions of Python, numba, LLVM and NumPy. Comments and line numbers do not count.
+That is its own code, the code of every function that it calls in any file, and the module constants that they use. The
+options of the compiler count, and the versions of Python, numba, LLVM and NumPy. Comments and line numbers do not
+count.
 """
 
 from __future__ import annotations

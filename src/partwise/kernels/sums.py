@@ -1,7 +1,7 @@
 """Sums over components, in loops that store nothing, and the length of the longest row.
 
 In a loop that also stores, the compiler asks at run time whether the arrays overlap, and takes one of two loops that
-add in different orders; how it asks depends on the addresses of the arrays, so that the same sum could have other bits
+add in different orders. How it asks depends on the addresses of the arrays, so that the same sum could have other bits
 on another thread.
 """
 

@@ -1,6 +1,6 @@
 """Tables of the ziggurat method (Marsaglia and Tsang, 2000) for the standard normal and exponential densities.
 
-Each density is covered by 256 layers of equal area: layer 0 is the base strip with the tail beyond the last edge,
+Each density is covered by 256 layers of equal area. Layer 0 is the base strip with the tail beyond the last edge,
 layer i > 0 the rectangle [0, edges[i]) between heights[i] and heights[i + 1].
 """
 

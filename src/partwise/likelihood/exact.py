@@ -141,9 +141,9 @@ def exact(
     X, dictionary, shape, rate, n_jobs
         As for all estimators: see `partwise.likelihood`.
     method
-        ``"lattice"``: recursion over the totals; ``"subcount"``: recurrence over smaller counts, for few distinct
-        features or many components; ``"quadrature"``: Gauss rules on the mixing proportions, for few components and
-        long rows; ``"auto"``: the cheapest for each row.
+        ``"lattice"``: recursion over the totals. ``"subcount"``: recurrence over smaller counts, for few distinct
+        features or many components. ``"quadrature"``: Gauss rules on the mixing proportions, for few components and
+        long rows. ``"auto"``: the cheapest for each row.
     max_cost
         Most multiply-adds for one row, counted beforehand; half a nanosecond each, roughly.
 

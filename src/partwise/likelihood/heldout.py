@@ -104,7 +104,7 @@ def word_prediction(X: Any, held_out: Any, dictionary: Any, shape: Any, rate: An
     Returns
     -------
     LogLikelihood
-        Values, standard errors and, of the two likelihoods, the smaller effective sample size; 0 for rows without
+        Values, standard errors and, of the two likelihoods, the smaller effective sample size. 0 for rows without
         held-out cells, -inf where the held-out cells are impossible or, as nothing can then be said of them, the given
         ones are.
 

@@ -22,9 +22,9 @@ _FEATURES_OF_DIVERSITY = 25
 def coherence(model: Any, X: Any, *, n: int = FEATURES) -> Floats:
     """NPMI coherence: how much the likeliest features of each part occur in the same samples.
 
-    The mean over pairs of log(p_ij / (p_i p_j)) / -log p_ij, where p counts the samples of X that have a feature, or
-    both: 1 for features that always go together, 0 for independent ones, -1 for features that never meet. Words that
-    do not occur in X are left out. It describes parts and chooses no model: use held-out scores for that.
+    The mean over pairs of log(p_ij / (p_i p_j)) / -log p_ij, where p is the share of samples of X that have a feature,
+    or both. It is 1 for features that always go together, 0 for independent ones, -1 for features that never meet.
+    Words that do not occur in X are left out. It describes parts and chooses no model: use held-out scores for that.
 
     Parameters
     ----------

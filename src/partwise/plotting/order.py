@@ -25,7 +25,7 @@ def cluster_order(matrix: Any, *, optimal: bool | None = None) -> Positions:
         Rows x columns; a missing cell (NaN) counts as the mean of its column.
     optimal
         Whether branches of the tree are turned so that the distances between neighbours add up to the least that the
-        tree allows (Bar-Joseph, Gifford & Jaakkola 2001), which takes time that grows with the cube of the rows; by
+        tree allows (Bar-Joseph, Gifford & Jaakkola 2001). This takes time that grows with the cube of the rows; by
         default if there are at most 500.
 
     Returns

@@ -38,9 +38,9 @@ def plot_rank_selection(
     ----------
     scores
         What `partwise.selection.compare` gives. Or a table by columns (mapping or data frame), or an object with the
-        columns as attributes, such as what `partwise.selection.select_rank` gives: ``rank`` (or ``n_components``,
-        ``candidates``), ``mean`` (or ``score``, ``scores``), and perhaps ``std_error`` (or ``std_errors``) and
-        ``model``.
+        columns as attributes, such as what `partwise.selection.select_rank` gives. Its columns are ``rank`` (or
+        ``n_components``, ``candidates``), ``mean`` (or ``score``, ``scores``), and perhaps ``std_error`` (or
+        ``std_errors``) and ``model``.
     chosen
         What is marked by a ring: the number of parts, or model and number; by default what a comparison chose, else
         the highest mean.

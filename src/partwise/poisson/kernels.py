@@ -82,8 +82,8 @@ def coordinate_descent(
     ``max_sweeps`` times. Returns the objective summed over the block.
 
     The derivative in h_k is gain(h_k) - exposure_k, where gain is a sum of terms c / (a + h_k), so that 1 / gain is
-    concave: a Newton step on 1 / gain = 1 / exposure (Hsieh & Dhillon 2011 take one on gain = exposure, which is
-    shorter upward and longer downward) never ends above the solution. A step down may end at 0 or below. Then the
+    concave. So a Newton step on 1 / gain = 1 / exposure never ends above the solution. (Hsieh & Dhillon 2011 take one
+    on gain = exposure, which is shorter upward and longer downward.) A step down may end at 0 or below. Then the
     derivative at 0 decides: 0 is the maximum, or such a step from 0 is safe.
     """
     n_components = other.shape[1]

@@ -4,7 +4,7 @@ With D(λ) = mean of p(x_i | λ) / p(x_i | mixture) - 1, no mixture of component
 better (Lindsay 1983). The supremum is bounded interval by interval. First by the peaks of the terms, each of which has
 its peak in [l, u] at clamp(x_i / s_i, l, u): that is enough where D is well below 0. Elsewhere D is interpolated in
 log λ at Chebyshev's points. It is analytic there, so that the error is known from the size of the terms on an ellipse
-around the interval (Trefethen, Approximation Theory and Approximation Practice, theorem 8.2), and the supremum of a
+around the interval (Trefethen, Approximation Theory and Approximation Practice, theorem 8.2). The supremum of a
 polynomial is bounded by Taylor's theorem, halving intervals until the bound is sharp.
 """
 
@@ -93,7 +93,7 @@ class Slopes:
     shape
         Of the component; infinite for points.
     cells
-        Of the observations, if sums are to go over these: the error enters the bound.
+        Of the observations, if sums are taken over these instead: the error enters the bound.
     """
 
     data: Observations

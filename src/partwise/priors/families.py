@@ -43,7 +43,7 @@ def resolve_family(prior: Any, argument: str = "prior") -> PriorFamily:
     Parameters
     ----------
     prior
-        A name of `FAMILIES`, an object with ``fit``, ``pack`` and ``unpack``, or one with ``posterior``; or what model
+        A name of `FAMILIES`, an object with ``fit``, ``pack`` and ``unpack``, or one with ``posterior``. Or what model
         files keep of these: an array whose rows are the weights, shapes and means of a `GammaMixture`, or the name of a
         family with pairs of its options and their values.
     argument

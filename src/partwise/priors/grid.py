@@ -83,7 +83,7 @@ class GridFamily(MixtureFamily):
     def narrowest(self) -> float:
         """The largest shape that components may have.
 
-        It is all that the best mixture needs: a gamma of shape a is a mixture of gammas of any larger shape b, as a
+        It is all that the best mixture needs. A gamma of shape a is a mixture of gammas of any larger shape b, as a
         Gamma(b) variable times a Beta(a, b - a) one is a Gamma(a) variable.
         """
 

@@ -50,7 +50,7 @@ def lacking(model: CountModel, X: Any, *, n_draws: int = 99, random_state: Rando
     """Test whether samples, or all of them together, hold counts that no combination of the parts explains.
 
     All parts are fitted by maximum likelihood. Data are then drawn with Poisson noise, as if the parts that `presence`
-    finds explained everything, and fitted in the same way; a sample rings the alarm if its deviance is larger than
+    finds explained everything, and fitted in the same way. A sample rings the alarm if its deviance is larger than
     nearly all of those. Noise beyond Poisson rings it, too.
 
     Parameters

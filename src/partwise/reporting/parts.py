@@ -33,8 +33,8 @@ _KEPT = 6
 def parts_section(view: ModelView, image_shape: tuple[int, int] | None = None, texts: Any = None) -> dict[str, Any]:
     """Names, weights, features, neighbours, typical samples and pictures of the parts, largest first.
 
-    A part lists every feature that is among its first 30 for some λ (in steps of 0.05) of the relevance
-    λ log p(f | k) + (1 - λ) log(p(f | k) / p(f)) (Sievert & Shirley 2014); the page sorts them as the slider asks.
+    The relevance is λ log p(f | k) + (1 - λ) log(p(f | k) / p(f)) (Sievert & Shirley 2014). A part lists every feature
+    that is among its first 30 for some λ, in steps of 0.05. The page sorts them as the slider asks.
 
     Parameters
     ----------

@@ -62,7 +62,7 @@ def cluster_parts(
     """Cluster the parts of several restarts by matching them to common centres.
 
     Outliers are dropped by local density first, as cNMF does (Kotliar et al. 2019). Then parts of each restart are
-    matched one to one to the centres, beginning with the restart that agrees best with all others, and centres become
+    matched one to one to the centres, beginning with the restart that agrees best with all others. Centres become
     the medians of what is matched to them, until nothing changes. So a cluster never has two parts of one restart,
     which k-means allows.
 

@@ -16,7 +16,7 @@ from partwise.sampling.draws import KeptDraws
 
 SAME_PART = 0.8
 """Cosine from which a part of one chain and its match in another count as the same part."""
-_TENTATIVE = "take the parts as tentative"
+_TENTATIVE = "treat the parts as tentative"
 _MOST_NAMED = 12
 
 

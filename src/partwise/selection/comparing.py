@@ -66,15 +66,15 @@ def compare(
         simplest first; None = all of the kind.
     ranks
         Numbers of parts, all of which are tried. None: each model tries 1, 2, 4, 8 parts and so on while that gains,
-        to at most one part for four rows; then models that are not far behind try the numbers around their best.
+        to at most one part for four rows. Then models that are not far behind try the numbers around their best.
     kind
         ``"counts"`` or ``"bits"``; None = bits if there are only zeros and ones.
     n_restarts
         Fits of each candidate that the first one does not rule out.
     rule
-        Which candidate is recommended: ``"best"`` prediction; ``"simple"``: the fewest parts (then the simplest model)
-        of those at most one standard error worse than the best; ``"stable"``: the most parts that restarts agree on, of
-        those at most two standard errors worse.
+        Which candidate is recommended. ``"best"``: the best prediction. ``"simple"``: the fewest parts (then the
+        simplest model) of those at most one standard error worse than the best. ``"stable"``: the most parts that
+        restarts agree on, of those at most two standard errors worse.
     metric
         ``"ndcg@20"``, ``"precision@20"`` or ``"recall@20"`` (or another length): score lists of that many features that
         are new to a row by what was held out of it, beside lists by popularity. None: held-out log-likelihood.

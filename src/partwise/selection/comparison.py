@@ -49,7 +49,7 @@ class Row:
         Mean cosine of the parts of different restarts, matched one to one; NaN for one restart.
     coherence, diversity
         How often the likeliest features of a part occur together (NPMI, from -1 to 1, mean over parts), and the share
-        of different ones among the likeliest features of all parts; mean over restarts, NaN for bits.
+        of different ones among the likeliest features of all parts. Mean over restarts, NaN for bits.
     evidence
         The family's own objective on the training data of the first restart (nats; comparable within a model only).
     seconds

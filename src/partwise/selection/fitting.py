@@ -39,7 +39,7 @@ def count_fold(data: CountMatrix, key: Key, restart: int, size: float = np.inf) 
     """One of five disjoint fifths of the tokens is held out; the sixth restart begins with a new division.
 
     Under Poisson noise each token goes to a fifth at random. A count with negative-binomial noise of size r is the sum
-    of five independent counts of a fifth of its mean, each of size r / 5; given the sum, each takes of what is left a
+    of five independent counts of a fifth of its mean, each of size r / 5. Given the sum, each takes of what is left a
     share that is drawn from a beta distribution (beta-binomial thinning).
 
     Parameters

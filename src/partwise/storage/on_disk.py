@@ -35,9 +35,9 @@ def on_disk(
     Parameters
     ----------
     source
-        A folder that this function wrote; a folder of parts (files of any format of `partwise.read`, taken in the order
-        of their names, each with some samples); an .h5ad file, a backed or a lazy AnnData object; a Dask array of
-        sparse or dense chunks; or an iterable of matrices.
+        A folder that this function wrote. A folder of parts: files of any format of `partwise.read`, taken in the order
+        of their names, each with some samples. An .h5ad file, a backed or a lazy AnnData object. A Dask array of
+        sparse or dense chunks, or an iterable of matrices.
     folder
         The folder to write; None where the source is one that is there already.
     engine

@@ -106,8 +106,8 @@ def count_texts(
     Parameters
     ----------
     source
-        A folder of .txt files (folders inside it become groups); a .csv, .tsv, .jsonl (each also .gz) or .parquet file
-        with a document per record; a .txt file with a document per line; a data frame; or any sequence of texts.
+        A folder of .txt files; folders inside it become groups. A .csv, .tsv, .jsonl (each also .gz) or .parquet file
+        with a document per record. A .txt file with a document per line. A data frame, or any sequence of texts.
     text_column, id_column, group_column, time_column
         Columns that hold the text, and the name, group and time of each document. Group and time are kept as metadata
         of the table, which reports show.

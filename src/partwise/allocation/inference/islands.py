@@ -32,7 +32,7 @@ def annealed_island(
     """Log of an unbiased estimate of the probability of the tokens in order, given the lengths.
 
     Labels start from independent draws around what a run of Gibbs sampling has found (`bridge_island`). All orders of
-    the components are one solution, and a run finds one of them: the estimate is of Σ_z g(z) Σ_σ p(X, σz), where g(z) =
+    the components are one solution, and a run finds one of them. The estimate is of Σ_z g(z) Σ_σ p(X, σz), where g(z) =
     q(z) / Σ_σ q(σz) is the share of this order among all by the independent labels' q. That is p(X) whatever q is.
     """
     sample_anchor, feature_anchor = anchors(key.for_stage("pilot"), data, model, n_pilot)

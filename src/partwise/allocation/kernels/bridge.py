@@ -38,7 +38,7 @@ def bridge_island(
     """``log Z_0 + sum over stages of log mean weight``, without the last stage, and the set of its particles.
 
     The stages are the model with priors Dirichlet(α + c A_.k) and Dirichlet(β + c B_n.), c being ``strengths``, falling
-    to 0; before them, as for c = ∞, labels are independent, with probabilities proportional to a_fk b_nk, the anchors
+    to 0. Before them, as for c = ∞, labels are independent, with probabilities proportional to a_fk b_nk, the anchors
     A and B with columns and rows that sum to 1. A stage weighs particles by the ratio of its p(X, labels) to that of
     the stage before, resamples them and moves them by collapsed Gibbs sweeps. The weights of the last stage are left in
     ``log_weights``. Counts, 0 at first, and labels are two sets of particles.

@@ -74,7 +74,7 @@ def sweep_by_proposals(
 ) -> int:
     """Leave ``p(k) = w_fk * (β_k + S_nk)`` of every token of some rows as it is, ``n_cycles`` times, in two steps.
 
-    First a label is proposed by the feature's alias table, and accepted by the row's counts; then a label of the row,
+    First a label is proposed by the feature's alias table, and accepted by the row's counts. Then a label of the row,
     that of a token drawn at random or a draw from the prior, is proposed and accepted by the dictionary. Counts are
     without the token itself. ``moves`` gets entries ``f * K + k`` of feature counts that tokens have left, and those
     that they have come to; returns how many.

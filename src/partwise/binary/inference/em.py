@@ -44,7 +44,7 @@ class ExpectationMaximisation:
     """E-step: r proportional to w h for a one, w (1 - h) for a zero. M-step: shares of the expected counts.
 
     With ``use_priors`` the M-step adds the parameters of the priors to the counts, which gives the mode of log odds (of
-    a beta factor) and of logarithms up to a constant (of a Dirichlet factor): every prior has one, and it does not sit
+    a beta factor) and of logarithms up to a constant (of a Dirichlet factor). Every prior has one, and it does not sit
     at 0. Priors that are estimated come from the sampler of `partwise.binary.inference.learning`, and stay.
 
     EM is slow, so each E-step is taken some way beyond the factors, along their last change in logarithms and log odds,

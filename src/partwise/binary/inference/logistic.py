@@ -53,7 +53,7 @@ class AlternatingMajorisation:
     """One factor after the other, each row by weighted least squares (Schein, Saul & Ungar 2003).
 
     The log-likelihood of a logit θ is bounded below by a parabola that touches it at the present θ, with curvature
-    tanh(θ/2) / (2 θ), the tightest there is (Jaakkola & Jordan 2000); at large logits it is far flatter than the usual
+    tanh(θ/2) / (2 θ), the tightest there is (Jaakkola & Jordan 2000). At large logits it is far flatter than the usual
     bound of 1/4, so that steps are longer. The objective, Σ log P(x) - penalty / 2 (|activations|² + |dictionary|²),
     never falls.
     """

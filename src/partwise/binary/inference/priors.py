@@ -1,8 +1,8 @@
 """Parameters of the priors, drawn given counts of labels.
 
-Given the labels, a beta factor gives Γ(α + ones) Γ(β + zeros) / Γ(α + β + both) in each row, up to a constant, and a
-Dirichlet factor the same with one term for each component. Both are products over the counts of rising factors, so all
-that is needed of the counts is how many of them exceed 0, 1, 2 and so on.
+Given the labels, a beta factor gives Γ(α + ones) Γ(β + zeros) / Γ(α + β + both) in each row, up to a constant. A
+Dirichlet factor gives the same with one term for each component. Both are products over the counts of rising factors,
+so all that is needed of the counts is how many of them exceed 0, 1, 2 and so on.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The factor of rows for given weights of the columns: each row on its own, so that it has one answer in any batch.
 
-``weights[x, f, k]`` is the weight of component k where column f shows bit x: w_fk for both bits if the rows have a beta
-factor, w_fk and 1 - w_fk if they have a Dirichlet factor (given its second label, a cell of Dir-Dir is a cell of
-Dir-Beta).
+``weights[x, f, k]`` is the weight of component k where column f shows bit x. It is w_fk for both bits if the rows have
+a beta factor, w_fk and 1 - w_fk if they have a Dirichlet factor. Given its second label, a cell of Dir-Dir is a cell of
+Dir-Beta.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ def expected_counts(
     """Expected counts of each component in each row, of which the posterior of the activations follows.
 
     Each row is updated by itself until its expected counts are within ``tol`` of the row's total of where they
-    settle, as far as the last steps show: its result is the same in any batch. If some are not after ``max_sweeps``,
+    settle, as far as the last steps show. So its result is the same in any batch. If some are not after ``max_sweeps``,
     there is one warning.
 
     Parameters

@@ -39,7 +39,7 @@ class Settings:
         Whether components that hold next to nothing are taken out.
     ease
         Nats per count by which the prior of a component may be short of the best in a sweep (0.0001 to 0.01 in all),
-        where its family can stop early: the next sweep goes on from there. 0 = not at all.
+        where its family can stop early. The next sweep goes on from there. 0 = not at all.
     """
 
     activation_family: PriorFamily

@@ -255,7 +255,7 @@ class Drift:
 
     Two chains that know nothing of each other give the statistic s of the last dictionary twice: s + d + e and
     s + d + e', with the same drift d. To second order an EM step gains Σ d² / 2s, of which Σ (d + e)(d + e') / 2s is an
-    unbiased estimate, and noise e costs Σ e² / 2s, of which Σ (e - e')² / 4s is one. ``error`` is that of ``gain``.
+    unbiased estimate. Noise e costs Σ e² / 2s, of which Σ (e - e')² / 4s is one. ``error`` is that of ``gain``.
     """
 
     gain: float = 0.0

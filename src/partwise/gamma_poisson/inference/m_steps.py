@@ -86,7 +86,7 @@ def profile_shapes(totals: Sequence[ValueCounts], shape: Floats) -> Floats:
     """The maximum over a_k of the likelihood of draws of the totals L_nk, with w = (b / a) mean c (MATH 1.2).
 
     The profile log-likelihood Σ_n E[logΓ(a + L_n) - logΓ(a)] + N a log(a / (a + L̄)) - N L̄ log(a + L̄) has the
-    derivative N (E[ψ(a + L) - ψ(a)] - log(1 + L̄ / a)), which has one root at most. Averages are over samples and over
+    derivative N (E[ψ(a + L) - ψ(a)] - log(1 + L̄ / a)). It has one root at most. Averages are over samples and over
     draws: the mean of L in place of its draws would hide how much L varies.
 
     Parameters

@@ -160,7 +160,7 @@ def stratified_uniforms(stream: Stream, multiplier: np.uint64, size: int, out: F
     """``out[first : first + size] = (rng.random() + multiplier * np.arange(size) / size) % 1`` for each island.
 
     With a multiplier that has no divisor in common with the size there is one number in each of that many equal parts
-    of (0, 1), in an order that the multiplier gives: each number is uniform, all together are as even as can be.
+    of (0, 1), in an order that the multiplier gives. Each number is uniform, all together are as even as can be.
     Another multiplier gives way to the next that does; 0 stands for a random one. Islands have independent numbers, so
     islands of one have plain random ones.
     """

@@ -1,7 +1,7 @@
 """The lattice of allocation totals: where its states lie in memory, and in which order a step goes through them.
 
 States are the totals (c_1, ..., c_K) of m tokens. With partial sums s_i = c_1 + ... + c_i, state s lies at
-Σ_{i<K} C(s_i + i - 1, i): the states of m tokens are a prefix of those of m + 1, the last total is implied, and runs of
+Σ_{i<K} C(s_i + i - 1, i). The states of m tokens are a prefix of those of m + 1, and the last total is implied. Runs of
 states in which only c_1 and c_2 change (lines, of s_2 + 1 states) are contiguous. A state's neighbours with one token
 less lie in the same line or in lines below, so that a step that goes downwards needs no second buffer. For K = 2 there
 is a single line, which moves down by one address a step.
@@ -183,7 +183,7 @@ def _lost_at_once(n_components: int, n_tokens: int) -> float:
 def nothing_lost_on_the_way(row: RowBuffers, size: OpenRow, walk: Walk, log_sum: float) -> bool:
     """Whether states below the range of doubles can have changed the sum by no more than one part in 2^55.
 
-    What the tokens after m can make of a lost state is at most max_θ Π_{i>m} q_i·θ, which is bounded at any θ by
+    What the tokens after m can make of a lost state is at most max_θ Π_{i>m} q_i·θ. Its bound at any θ is
     Π q_i·θ times max_k (mean_i q_ik / q_i·θ)^(number of i). Taken near the maximum of the whole document, and with
     tokens interleaved, that bound is tight unless the prior rules; then Π_{i>m} (q_i·a + i max_k q_ik) / (A + i) is.
     """

@@ -1,9 +1,9 @@
 """The mode of a row's posterior in logarithms of the mixing proportions, and how sharp the posterior is there.
 
-With proportions θ of the open components, T[Π_f (q_f·y)^x_f] = Γ(A + L) / Π Γ(a_k) ∫ Π θ_k^a_k Π_f (q_f·θ)^x_f du over
-log ratios u of the θ_k (the Jacobian is the one θ_k more that the power has). The integrand has a single mode: wherever
-its gradient a_k + N_k - (A + L) θ_k vanishes, with N_k the expected tokens of component k, minus its second derivative
-is (A + L) times a variance, so positive.
+With proportions θ of the open components, T[Π_f (q_f·y)^x_f] = Γ(A + L) / Π Γ(a_k) ∫ Π θ_k^a_k Π_f (q_f·θ)^x_f du. The
+integral is over log ratios u of the θ_k, and the Jacobian is the one θ_k more that the power has. The integrand has a
+single mode: wherever its gradient a_k + N_k - (A + L) θ_k vanishes, with N_k the expected tokens of component k, minus
+its second derivative is (A + L) times a variance, so positive.
 """
 
 from __future__ import annotations

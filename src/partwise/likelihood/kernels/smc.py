@@ -166,13 +166,13 @@ def smc_rows(
 ) -> None:
     """``out[i, j] = log T[prod_f (q_f . y)^x_f]`` of row ``rows[i]``, estimated by the particle system (island) j.
 
-    The target after t tokens is the product of their q times prod_k Γ(c_k + L_k) / Γ(a_k), with L_k those of component
-    k and concentration c_k = a_k + what is expected of the tokens still to come. So the first is known and the last is
-    what is asked for; any expectations leave the estimate unbiased, good ones make its variance small. When to resample
-    and move is found by a first batch of islands, which is then thrown away: moves at times that depend on the very
-    particles that are moved would make the estimate biased. Islands of a batch share the order of their tokens; given
-    that, and so at all, they are uncorrelated. Where the rows are only some of others, ``first_row`` is the first of
-    them: streams are keyed by the position in all.
+    The target after t tokens is the product of their q times prod_k Γ(c_k + L_k) / Γ(a_k). L_k are those of component
+    k, and the concentration c_k is a_k + what is expected of the tokens still to come. So the first is known and the
+    last is what is asked for; any expectations leave the estimate unbiased, good ones make its variance small. When to
+    resample and move is found by a first batch of islands, which is then thrown away: moves at times that depend on the
+    very particles that are moved would make the estimate biased. Islands of a batch share the order of their tokens;
+    given that, and so at all, they are uncorrelated. Where the rows are only some of others, ``first_row`` is the first
+    of them: streams are keyed by the position in all.
     """
     n_particles = settings.n_particles
     for i in range(rows.size):

@@ -5,7 +5,7 @@ With log G = Σ_m c_m z^m, c_m = Σ_k a_k (|m| - 1)! / Π m! Π_f q_fk^m_f, and 
     y_f g_y = Σ_{m <= y, m_f >= 1} m_f c_m g_{y-m},  g_0 = 1,  T[Π_f (q_f·y)^x_f] = g_x Π_f x_f!
 
 Sub-counts y <= x are the digits of an address, the most frequent feature first. f is the highest digit that is not
-zero: then of the sub-counts with all tokens of the rarest feature only x itself is needed.
+zero. Then of the sub-counts with all tokens of the rarest feature only x itself is needed.
 """
 
 from __future__ import annotations

@@ -124,7 +124,7 @@ def look_ahead(
     """``out = lookahead * r**1.5``: what a token yet to come counts, with r its allocation at the posterior mode.
 
     A negative ``lookahead`` means one that suits the row. The power takes more from uncertain allocations than from
-    certain ones: a Dirichlet distribution that holds all expected allocations for certain is narrower than the
+    certain ones. A Dirichlet distribution that holds all expected allocations for certain is narrower than the
     posterior, and a start that is too narrow costs more than one that is too broad. ``shapes`` are
     those of the start; ``totals`` is room.
     """

@@ -49,7 +49,7 @@ def absorb(statistics: OnlineStatistics, data: SparseData, engine: Engine) -> On
 
     The weight of batch t is t^-0.7 (Cappé & Moulines 2009), where t - 1 is the number of samples seen before in units
     of this batch. The averages from before are held while the batch is gone through several times, so that they and
-    the batch's own agree on one dictionary; with a single pass, few large batches would give few steps of EM.
+    the batch's own agree on one dictionary. With a single pass, few large batches would give few steps of EM.
     """
     n_samples = data.shape[0]
     weight = (1.0 + statistics.n_samples / n_samples) ** -_FORGETTING

@@ -2,7 +2,7 @@
 
 All components have one shape a, and all likelihoods are relative to that of the best component of this shape, whose
 mean is the rate x / s itself. A mean of r times that rate loses x (r - 1 - log r) nats under points (a infinite), and
-(a + x) log(1 + x (r - 1) / (a + x)) - x log r in general. So nothing of size x log x is ever computed: with an r that
+(a + x) log(1 + x (r - 1) / (a + x)) - x log r in general. So nothing of size x log x is ever computed. With an r that
 is exact to the last digit e, the error is about e x |r - 1|, which is e sqrt(x) wherever the likelihood matters.
 
 An observation is given by ``counts`` (1e-200 in place of 0) and ``inverse``, the inverse s / x of its rate.
@@ -228,9 +228,9 @@ def peaks(
     """``out``: the largest modulus of each term of `ratio_sums` for log rates in a strip of the complex plane.
 
     The strip is ``log(low) <= z.real <= log(high)``, ``abs(z.imag) <= arccos(cosine)``; with a cosine of 1 it is an
-    interval. Along the real direction each modulus has one maximum: at a ratio r of 1 / cosine for points, and at the
-    positive root S = r x of S² + (a - x) cosine S - x a for gammas. The mean information of a count on the log rate at
-    these places comes back.
+    interval. Along the real direction each modulus has one maximum. It lies at a ratio r of 1 / cosine for points, and
+    at the positive root S = r x of S² + (a - x) cosine S - x a for gammas. The mean information of a count on the log
+    rate at these places comes back.
     """
     total, weighted = 0.0, 0.0
     if shape == math.inf:

@@ -1,6 +1,6 @@
 """Evidence of one count under a gamma prior of its rate, with derivatives: the negative binomial, for any real count.
 
-Everything is relative to the best that any rate could give, ``sat(x) = x log x - x - log x!``: what is left is a few
+Everything is relative to the best that any rate could give, ``sat(x) = x log x - x - log x!``. What is left is a few
 nats, whatever the size of the counts, and nothing cancels as the shape grows and the prior becomes a point.
 """
 

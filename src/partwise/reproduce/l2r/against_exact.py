@@ -75,7 +75,7 @@ def divergence(exact: Floats, estimated: Floats) -> float:
     """Kullback-Leibler divergence of log probabilities of documents, Σ p log(p / q) - p + q, over Σ p.
 
     The paper sums p log(p / q) alone. Over a sample of documents p and q do not sum to 1 (it has a corpus of a single
-    document), so that sum can be negative; with - p + q it is a divergence, and the same where they do sum to 1.
+    document), so that sum can be negative. With - p + q it is a divergence, and the same where they do sum to 1.
     """
     weights = np.exp(exact - exact.max())
     ratio = estimated - exact

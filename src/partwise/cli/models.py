@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -71,7 +70,7 @@ def build_estimator(cls: Any, options: Mapping[str, Any], settings: Iterable[str
     # Callbacks are functions, which no text stands for.
     parameters |= parsed_settings(settings, known - set(options) - {"callbacks"}, cls.__name__)
     if isinstance(file := parameters.get("fixed_parts"), str):
-        parameters["fixed_parts"] = read_reference(Path(file)).transpose()
+        parameters["fixed_parts"] = read_parts(Path(file)).transpose()
     try:
         estimator = cls(**parameters) if preset is None else cls.preset(preset, **parameters)
         estimator.check_parameters()
@@ -128,17 +127,8 @@ def _parsed(text: str) -> Any:
     return text
 
 
-@dataclass(frozen=True, eq=False)
-class GivenParts:
-    """Components x features, and the names of parts and features if there are any."""
-
-    components: Any
-    part_names: Any
-    feature_names: Any
-
-
-def read_parts(path: Path) -> GivenParts:
-    """Parts from a model file, or from a table of features x parts such as ``--parts`` writes.
+def read_parts(path: Path) -> Table:
+    """Parts as a table of features x parts, from a model file or from a table such as ``--parts`` writes.
 
     Parameters
     ----------
@@ -151,27 +141,22 @@ def read_parts(path: Path) -> GivenParts:
     from partwise.contract.model_file import load
     from partwise.core.coerce import as_table
     from partwise.io import read
+    from partwise.io.table import Table, as_labels
+    from partwise.io.writing_tables import original
 
     if is_safetensors(path):
         model = load(path)
-        return GivenParts(model.components_, model.known_parts, model.known_features)
-    table = read(path)
-    components = as_table(table).matrix.toarray().T.astype(np.float64)
-    names = None if table.column_labels is None else [str(name) for name in table.column_labels]
-    return GivenParts(components, names, table.row_labels)
+        table = Table(model.components_, model.known_parts, model.known_features).transpose()
+    else:
+        table = read(path)
+    parts = np.asarray(as_table(table).matrix.toarray(), dtype=np.float64)
+    rows, columns = (
+        None if names is None else as_labels(map(original, names)) for names in (table.row_labels, table.column_labels)
+    )
+    return Table(parts, rows, columns, source=str(path))
 
 
-def read_reference(path: Path) -> Table:
-    """Parts to compare with, as a table of features x parts; from the same files as `read_parts`."""
-    from partwise.io.table import Table, as_labels
-
-    given = read_parts(path)
-    both = given.feature_names, given.part_names
-    rows, columns = (None if names is None else as_labels(_original_names(names)) for names in both)
-    return Table(given.components.T, rows, columns, source=str(path))
-
-
-def refitted(estimator: Any, parts: GivenParts, table: Table | MappedCounts, path: Path, **more: Any) -> Any:
+def refitted(estimator: Any, parts: Table, table: Table | MappedCounts, **more: Any) -> Any:
     """An estimator of given parts, and the data checked against them; features are matched by name where both have any.
 
     Parameters
@@ -179,36 +164,26 @@ def refitted(estimator: Any, parts: GivenParts, table: Table | MappedCounts, pat
     estimator
         Has the parameters of the result.
     parts
-        What was read.
+        Features x parts, as of `read_parts`.
     table
         The data.
-    path
-        Where the parts came from, for messages.
     more
         Further arguments of `from_components`.
     """
     from partwise.errors import InvalidInputError
 
     n_features = table.shape[1]
-    nameless = parts.feature_names is None or table.column_labels is None
-    if nameless and parts.components.shape[1] != n_features:
+    nameless = parts.row_labels is None or table.column_labels is None
+    if nameless and len(parts) != n_features:
         raise InvalidInputError(
-            f"{path} has parts of {parts.components.shape[1]} features, but the data have {n_features}; give parts "
+            f"{parts.source} has parts of {len(parts)} features, but the data have {n_features}; give parts "
             "of the same features (one row per feature), or --transpose the data."
         )
-    names = table.column_labels if parts.feature_names is None else _original_names(parts.feature_names)
+    names = table.column_labels if parts.row_labels is None else parts.row_labels
     parameters = {name: value for name, value in estimator.get_params(deep=False).items() if name != "n_components"}
     model = type(estimator).from_components(
-        parts.components, feature_names=names, component_names=parts.part_names, **more, **parameters
+        parts.matrix.T, feature_names=names, component_names=parts.column_labels, **more, **parameters
     )
     if not nameless:
         model.checked_data(table, caller="fit")
     return model
-
-
-def _original_names(names: Any) -> list[str]:
-    """The names without the apostrophe that our own tables have before those that a spreadsheet would run."""
-    from partwise.io.writing_tables import neutralised
-
-    texts = [str(name) for name in names]
-    return [text[1:] if text.startswith("'") and neutralised(text[1:]) == text else text for text in texts]

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import csv
 import os
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -15,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from partwise.contract.offers import Offers
 from partwise.core.result import Status
 from partwise.errors import InvalidInputError
-from partwise.io.source import bad_file, bytes_allowed, check_regular, text_lines
+from partwise.io.pairs import read_pairs
 from partwise.metrics.relevance import By, ranked
 
 Floats = NDArray[np.float64]
@@ -111,7 +109,7 @@ class HandledParts(Offers):
         """
         check_is_fitted(self, "components_")
         if isinstance(names, str | os.PathLike):
-            names = _read_names(Path(names).expanduser())
+            names = dict(read_pairs(names, "part", "name"))
         if names is None:
             chosen = self.automatic_part_names(n_words)
         elif isinstance(names, Mapping):
@@ -241,26 +239,3 @@ class HandledParts(Offers):
             Features x parts of this one.
         """
         raise InvalidInputError(f"{type(self).__name__} cannot merge or drop parts: fit it with fewer parts instead.")
-
-
-def _read_names(path: Path) -> dict[str, str]:
-    """Parts and names of a table."""
-    check_regular(path)
-    delimiter = "\t" if path.name.lower().endswith(".tsv") else ","
-    try:
-        rows = [row for row in csv.reader(text_lines(path, bytes_allowed()), delimiter=delimiter) if row]
-    except csv.Error as error:
-        raise bad_file(path, f"it is not valid CSV ({error})", "write the columns part and name") from error
-    header = [cell.strip().lower() for cell in rows[0]] if rows else []
-    if "part" not in header or "name" not in header:
-        raise bad_file(path, "it has no columns 'part' and 'name'", "name the columns in the first line")
-    part, name = header.index("part"), header.index("name")
-    for number, row in enumerate(rows[1:], start=2):
-        if len(row) <= max(part, name):
-            raise bad_file(path, f"line {number} has {len(row)} cells", "give a part and its name in each line")
-    # An apostrophe before what a spreadsheet would run is ours, and no part of the name.
-    return {row[part]: _without_apostrophe(row[name]) for row in rows[1:]}
-
-
-def _without_apostrophe(text: str) -> str:
-    return text[1:] if text[:1] == "'" and text[1:2] in tuple("=+-@\t\r") else text

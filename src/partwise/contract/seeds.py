@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import csv
 import os
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,7 +14,7 @@ from partwise.contract.features import positions_of
 from partwise.core.coerce import as_table
 from partwise.core.data import SparseData
 from partwise.errors import InvalidInputError
-from partwise.io.source import bad_file, bytes_allowed, check_regular, text_lines
+from partwise.io.pairs import read_pairs
 
 Floats = NDArray[np.float64]
 Seeds = Mapping[str, Sequence[str | int]]
@@ -34,14 +32,9 @@ def read_seeds(seeds: Any) -> Seeds:
         return {str(part): [words] if isinstance(words, str | int) else list(words) for part, words in seeds.items()}
     if not isinstance(seeds, str | os.PathLike):
         raise InvalidInputError(f"seeds is a {type(seeds).__name__}: give a mapping of parts to features, or a file.")
-    path = Path(seeds).expanduser()
-    check_regular(path)
-    delimiter = "\t" if path.name.lower().endswith(".tsv") else ","
     found: dict[str, list[str | int]] = {}
-    for row in csv.DictReader(text_lines(path, bytes_allowed()), delimiter=delimiter):
-        if not row.get("part") or not row.get("feature"):
-            raise bad_file(path, "a line lacks a part or a feature", "name the columns part and feature, and fill them")
-        found.setdefault(row["part"], []).append(row["feature"])
+    for part, feature in read_pairs(seeds, "part", "feature"):
+        found.setdefault(part, []).append(feature)
     return found
 
 

@@ -40,6 +40,17 @@ def neutralised(text: str) -> str:
     return text
 
 
+def original(text: str) -> str:
+    """The text without the apostrophe that `neutralised` put before it.
+
+    Examples
+    --------
+    >>> original("'=SUM(A1)"), original("'s-Gravenhage")
+    ('=SUM(A1)', "'s-Gravenhage")
+    """
+    return text[1:] if text.startswith("'") and neutralised(text[1:]) == text else text
+
+
 def format_cells(values: np.ndarray[Any, Any], *, neutralise: bool) -> list[str]:
     """One row or column of cells as text: shortest decimals that read back the same, missing values empty."""
     kind = values.dtype.kind

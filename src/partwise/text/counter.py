@@ -37,8 +37,7 @@ class TextCounter(CountVectorizer):  # type: ignore[misc]  # of scikit-learn, wh
         y
             Ignored.
         """
-        texts = list(raw_documents) if not isinstance(raw_documents, str) else raw_documents
-        return self._named(super().fit_transform(texts), texts)
+        return self._named(super().fit_transform, raw_documents)
 
     def transform(self, raw_documents: Any) -> Table:
         """Count the words that are known; others are ignored.
@@ -48,8 +47,7 @@ class TextCounter(CountVectorizer):  # type: ignore[misc]  # of scikit-learn, wh
         raw_documents
             Texts.
         """
-        texts = list(raw_documents) if not isinstance(raw_documents, str) else raw_documents
-        return self._named(super().transform(texts), texts)
+        return self._named(super().transform, raw_documents)
 
     def set_output(self, *, transform: str | None = None) -> Self:
         """Let a pipeline set the output of its other steps; the output of this one is always a `Table`.
@@ -61,6 +59,8 @@ class TextCounter(CountVectorizer):  # type: ignore[misc]  # of scikit-learn, wh
         """
         return self
 
-    def _named(self, matrix: Any, texts: Any) -> Table:
+    def _named(self, count: Any, texts: Any) -> Table:
+        texts = texts if isinstance(texts, str) else list(texts)
+        matrix = count(texts)
         metadata = {"text": text_array(texts)} if self.input == "content" else {}
         return Table(matrix, None, as_labels(self.get_feature_names_out()), source="texts", metadata=metadata)

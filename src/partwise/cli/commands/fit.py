@@ -138,7 +138,7 @@ class ModelArguments:
             raise typer.BadParameter("with --components-file there is nothing to fit: drop it.", param_hint="--batch")
         rules = {"presence": True, "allowed": self.allow, "forbidden": self.forbid or (), "always": self.always or ()}
         parts = read_parts(self.components_file)
-        return refitted(estimator, parts, table, self.components_file, **(rules if self.presence else {}))
+        return refitted(estimator, parts, table, **(rules if self.presence else {}))
 
 
 @dataclass(frozen=True)

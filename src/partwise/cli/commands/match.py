@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from partwise.cli.files import check_outputs, check_table_name
-from partwise.cli.models import opened_model, read_reference
+from partwise.cli.models import opened_model, read_parts
 from partwise.cli.options import ModelFile
 from partwise.cli.output import Outcome
 
@@ -40,7 +40,7 @@ def command(
     from partwise.io import write_columns
     from partwise.refit import match
 
-    found = match(fitted, read_reference(reference), most=most)
+    found = match(fitted, read_parts(reference), most=most)
     table = found.table()
     facts = {"model": model, "reference": reference, "n_parts": len(found), "output": output}
     if output is not None:

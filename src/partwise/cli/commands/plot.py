@@ -16,7 +16,7 @@ from partwise.cli.files import (
     read_groups,
     sample_labels,
 )
-from partwise.cli.models import opened_model, read_reference
+from partwise.cli.models import opened_model, read_parts
 from partwise.cli.options import Batch, ImageShape, ModelFile, ProgressBar, Reference, Seed, Threads
 from partwise.cli.output import Outcome
 from partwise.cli.reading import ReadArguments
@@ -112,7 +112,7 @@ def command(
     model = opened_model(file, threads, progress)
     table = None if data is None else reading.read(data)
     if kind is PictureKind.SIGNATURES:
-        figure = _signatures(model, table, None if reference is None else read_reference(reference))
+        figure = _signatures(model, table, None if reference is None else read_parts(reference))
     elif table is None:
         figure = _parts(kind, model, groups, top, pixels)
     else:

@@ -7,7 +7,7 @@ from pathlib import Path
 import typer
 
 from partwise.cli.files import batch_argument, check_outputs, image_shape, sample_labels
-from partwise.cli.models import opened_model, read_reference
+from partwise.cli.models import opened_model, read_parts
 from partwise.cli.options import Batch, ImageShape, ModelFile, ProgressBar, Reference, Seed, Threads
 from partwise.cli.output import Outcome
 from partwise.cli.reading import ReadArguments
@@ -79,7 +79,7 @@ def command(
         groups=belongs,
         feature_names=None if feature_names is None else read_label_file(feature_names, bytes_allowed()),
         image_shape=pixels,
-        reference=None if reference is None else read_reference(reference),
+        reference=None if reference is None else read_parts(reference),
         **batch_argument(fitted, batch, table),
         random_state=seed,
     )

@@ -34,7 +34,7 @@ function labelMap() {
   layer.replaceChildren(...order.flatMap((part) => {
     const [x, y] = mapPlaces[part];
     const name = parts.names[part].length > 28 ? `${parts.names[part].slice(0, 27)}…` : parts.names[part];
-    const wide = 0.55 * letters * name.length;
+    const wide = (part === chosenPart ? 0.64 : 0.55) * letters * name.length;
     const middle = Math.min(Math.max(x, wide / 2 + 4), MAP_WIDTH - wide / 2 - 4);
     const clashes = (box) => taken.some((one) => one.left < box.right && box.left < one.right && one.top < box.bottom && box.top < one.bottom)
       || (part !== chosenPart && order.some((other) => other !== part && coversCircle(box, other)));

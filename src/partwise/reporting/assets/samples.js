@@ -42,7 +42,7 @@ function startSamples() {
 
   function mix(n) {
     return element("span", { class: "mix" }, ...pairs(n).map(([part, share]) =>
-      element("span", {}, part < COLOURS.length ? swatch(part) : "", isolated(parts.names[part]), ` ${(share / 10).toFixed(1)} %`)));
+      element("span", {}, swatch(part), isolated(parts.names[part]), ` ${(share / 10).toFixed(1)}\u00a0%`)));
   }
 
   function label(n) {

@@ -42,7 +42,8 @@ function startSamples() {
 
   function mix(n) {
     return element("span", { class: "mix" }, ...pairs(n).map(([part, share]) =>
-      element("span", {}, swatch(part), isolated(parts.names[part]), ` ${(share / 10).toFixed(1)}\u00a0%`)));
+      element("span", {}, swatch(part), isolated(parts.names[part]),
+        element("span", { class: "share" }, `${(share / 10).toFixed(1)} %`))));
   }
 
   function label(n) {

@@ -1,7 +1,7 @@
 // Structure: samples as stacked bars, some thousand pixels of a few paths.
 const WIDTH = 1100;
 const HEIGHT = 240;
-const FOOT = 26;
+const FOOT = 40;
 
 function sampleWords(sample) {
   const samples = data.samples;
@@ -50,16 +50,20 @@ function groupMarks(structure, bars) {
   const samples = data.samples;
   if (!samples.groups) return [];
   const marks = [];
+  // On a narrow screen the picture shrinks, and its letters must not.
+  const letters = Math.min(33, Math.max(12, (12 * WIDTH) / Math.max(byId("structure-plot").clientWidth, 1)));
   let start = 0;
   bars.forEach((bar, at) => {
     const own = samples.group_of[structure.samples[bar]];
     const last = at === bars.length - 1 || samples.group_of[structure.samples[bars[at + 1]]] !== own;
     if (!last) return;
     const [from, to] = [(start * WIDTH) / bars.length, ((at + 1) * WIDTH) / bars.length];
-    const room = Math.floor((to - from) / 7);
+    const room = Math.floor((to - from) / (0.6 * letters));
     const name = samples.groups[own];
     const text = name.length <= room ? name : room > 2 ? `${name.slice(0, room - 1)}…` : "";
-    marks.push(drawn("text", { x: (from + to) / 2, y: HEIGHT + 17, "text-anchor": "middle" }, text));
+    const label = drawn("text", { x: (from + to) / 2, y: HEIGHT + letters + 3, "text-anchor": "middle" }, text);
+    label.style.fontSize = `${letters}px`;
+    marks.push(label);
     if (at < bars.length - 1) marks.push(drawn("line", { class: "parting", x1: to, x2: to, y1: 0, y2: HEIGHT + 6 }));
     start = at + 1;
   });

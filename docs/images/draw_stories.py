@@ -1,4 +1,4 @@
-"""Draws how each model says that data come about.
+"""Draws how each model says that data come about, and which model suits which data.
 
 ``python docs/images/draw_stories.py`` writes docs/explanation/stories/*.svg.
 """
@@ -162,6 +162,44 @@ def drawing(name: str, story: Story) -> str:
     said = "; ".join(
         ["each part: " + ", ".join(story.part), "each sample: " + ", ".join(story.sample), *story.cell, story.noise]
     )
+    return page(name, said, tall, lines)
+
+
+CHOICE = {
+    "Counts: 0, 1, 2, …": (
+        ("a quick look, any nonnegative numbers", "PoissonNMF"),
+        ("topics: shares of parts per document", "AllocationNMF (LDA)"),
+        ("sparse counts, to predict or recommend", "GammaPoissonNMF"),
+        ("sparse parts with learned priors", "EmpiricalBayesPoissonNMF"),
+        ("counts vary more than Poisson noise", "NegativeBinomialNMF"),
+        ("to compare with published results", "BetaGammaPFA"),
+    ),
+    "Yes or no, present or absent": (
+        ("parts that you can read", "BinaryNMF"),
+        ("prediction only, signs allowed", "LogisticPCA"),
+    ),
+}
+
+
+def choice() -> str:
+    """Which model suits which data, as SVG."""
+    lines, y = [text(12, 30, "What is in a cell of your table?", "title")], 46
+    for kind, models in CHOICE.items():
+        deep = 34 + 30 * len(models)
+        lines += [
+            f'  <rect x="10" y="{y}" width="540" height="{deep}" rx="6" class="box"/>',
+            text(22, y + 23, kind, "title"),
+        ]
+        for at, (want, model) in enumerate(models):
+            row = y + 50 + 30 * at
+            lines += [text(22, row, want, "small"), arrow(f"M290 {row - 5} H306"), text(312, row, model, "title")]
+        y += deep + 12
+    said = "; ".join(f"{want}: {model}" for models in CHOICE.values() for want, model in models)
+    return page("Which model should I use?", said, y, lines)
+
+
+def page(name: str, said: str, tall: int, lines: list[str]) -> str:
+    """A drawing with its title, style and background."""
     head = '<marker id="head" viewBox="0 0 10 10" refX="9" refY="5" markerWidth="7" markerHeight="7" orient="auto">'
     return "\n".join([
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 560 {tall}" width="560" height="{tall}" role="img">',
@@ -177,6 +215,7 @@ def main(folder: Path = FOLDER) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for name, story in STORIES.items():
         (folder / f"{name}.svg").write_text(drawing(name, story), encoding="utf-8")
+    (folder / "which-model.svg").write_text(choice(), encoding="utf-8")
 
 
 if __name__ == "__main__":

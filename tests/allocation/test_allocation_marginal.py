@@ -119,7 +119,7 @@ def test_errors_are_calibrated_on_three_thousand_tokens(n_components: int) -> No
 
 def test_disagreeing_islands_are_said() -> None:
     X = AllocationModel(40, 3, 0.1, 0.3, 1000.0, 10.0).simulate(Key(0), 30).counts
-    with pytest.warns(InaccurateWarning, match="with 3 components has a standard error of .* islands disagree"):
+    with pytest.warns(InaccurateWarning, match="with 3 parts has a standard error of .* islands disagree"):
         log_marginal_likelihood(X, 3, rng=0, method="smc", n_islands=4, n_particles=2, n_stages=10)
 
 
@@ -153,7 +153,7 @@ def test_sum_over_all_orders() -> None:
     assert islands.log_all_orders(apart) == pytest.approx(0.0, abs=1e-12)
     apart[:3, :3] = 0.0
     assert islands.log_all_orders(apart) == pytest.approx(np.log(6), abs=1e-12)
-    with pytest.raises(InvalidInputError, match="cannot tell 15 components apart"):
+    with pytest.raises(InvalidInputError, match="cannot tell 15 parts apart"):
         islands.log_all_orders(np.zeros((15, 15)))
 
 

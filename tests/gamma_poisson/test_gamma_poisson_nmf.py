@@ -178,7 +178,7 @@ def test_partial_fit_learns(counts: np.ndarray) -> None:
 def test_all_pruned_is_named() -> None:
     X = np.zeros((400, 5), dtype=int)
     X[0, 0] = 1
-    with pytest.raises(AllComponentsPrunedError, match="use inference='vem', fewer components"):
+    with pytest.raises(AllComponentsPrunedError, match="use inference='vem', fewer parts"):
         GammaPoissonNMF(3, inference="joint", random_state=0, shape=1.0, max_iter=5000, tol=0.0).fit(X)
 
 

@@ -124,7 +124,7 @@ def log_marginal_likelihood(
     error = log_normal_error(logs[0])
     if error > _INACCURATE:
         warnings.warn(
-            f"log_marginal_likelihood with {n_components} components has a standard error of {error:.2g} nats, as its"
+            f"log_marginal_likelihood with {n_components} parts has a standard error of {error:.2g} nats, as its"
             " islands disagree: raise n_pilot, n_stages or n_particles until the value settles.",
             InaccurateWarning,
             stacklevel=2,

@@ -81,7 +81,7 @@ class BinaryModel:
     def __post_init__(self) -> None:
         if self.kind == "dir-dir" and self.n_components == 1:
             raise InvalidInputError(
-                "n_components=1 with model='dir-dir' gives every zero probability 0: take at least 2 components, or"
+                "n_components=1 with model='dir-dir' gives every zero probability 0: take at least 2 parts, or"
                 " another model."
             )
 

@@ -128,7 +128,7 @@ def reason(error: BaseException, values: Mapping[str, Any]) -> str:
     if isinstance(error, KeyboardInterrupt):
         return "interrupted; no file was left half-written."
     if isinstance(error, MemoryError):
-        return "there is not enough memory for this; use a machine with more, or fewer components or samples."
+        return "there is not enough memory for this; use a machine with more, or fewer parts or samples."
     if isinstance(error, PartwiseError | OSError | ValueError):
         return in_options(_sentence(error), {name: "--" + name.replace("_", "-") for name in values})
     if isinstance(error, Exception):

@@ -66,7 +66,7 @@ class FromGivenParts(Offers):
         for attribute, names in given_names(feature_names, n_features, component_names, n_components).items():
             setattr(model, attribute, names)
         model.n_iter_, model.trace_, model.n_samples_seen_ = 0, Trace(), 0
-        model.status_ = Status("converged", "The components were given; there is nothing to fit.")
+        model.status_ = Status("converged", "The parts were given; there is nothing to fit.")
         model._take_components(np.ascontiguousarray(given.to_scipy().toarray().T, dtype=np.float64))
         rules = {"allowed": allowed, "forbidden": forbidden, "always": always}
         if presence is not None and presence is not False:

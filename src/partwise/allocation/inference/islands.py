@@ -121,7 +121,7 @@ def log_all_orders(logs: Floats) -> float:
     alike = np.flatnonzero(leaving + most.sum() - most >= _NEGLIGIBLE)
     if alike.size > _MOST_ALIKE:
         raise InvalidInputError(
-            f"method='annealed' cannot tell {alike.size} components apart, more than {_MOST_ALIKE}: use fewer"
+            f"method='annealed' cannot tell {alike.size} parts apart, more than {_MOST_ALIKE}: use fewer"
             " components, or method='smc'."
         )
     np.fill_diagonal(relative, 0.0)

@@ -209,5 +209,5 @@ def refuse_beyond(limit: float, needed: int, inference: str) -> None:
     remedy = "inference='gibbs' or " if inference.startswith("cvb") else ""
     raise InvalidInputError(
         f"inference={inference!r} stores {why}, about {needed / 1e9:.3g} GB here, which is more than"
-        f" max_memory={limit / 1e9:.3g} GB: raise max_memory, or use {remedy}fewer components or samples."
+        f" max_memory={limit / 1e9:.3g} GB: raise max_memory, or use {remedy}fewer parts or samples."
     )

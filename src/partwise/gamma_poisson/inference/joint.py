@@ -71,8 +71,8 @@ class JointEM:
         state.dictionary = normalised_rates(counts, features.exposure(state.activations, totals=totals))
         if np.all(state.rates >= LARGEST_RATE):
             raise AllComponentsPrunedError(
-                f"inference='joint' pruned all {self.shape.size} components, as X has too few counts per sample"
-                f" ({data.total / data.shape[0]:.3g}) for it: use inference='vem', fewer components or a larger shape."
+                f"inference='joint' pruned all {self.shape.size} parts, as X has too few counts per sample"
+                f" ({data.total / data.shape[0]:.3g}) for it: use inference='vem', fewer parts or a larger shape."
             )
         return state, {**info, **column_norms(self.model(state).dictionary)}
 

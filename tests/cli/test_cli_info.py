@@ -28,6 +28,14 @@ def test_info_of_data(partwise, folder, counts) -> None:
     assert text.startswith("catalogue.tsv: 60 samples x 30 features\n")
     assert "values: whole numbers" in text
     assert "names: samples and features" in text
+    assert "known about" not in text
+
+
+def test_info_names_what_is_known_about_samples(partwise, folder: Path) -> None:
+    Path("posts.csv").write_text("year,body\n1999,goal team\n2000,team goal\n")
+    partwise("count", "posts.csv", "-o", "posts.npz", "--text-column", "body", "--time-column", "year", "--keep-texts")
+    assert partwise.json("info", "posts.npz")["metadata"] == ["time", "text"]
+    assert "known about each sample: time, text\n" in partwise("info", "posts.npz").stdout
 
 
 def test_info_of_data_with_faults(partwise, folder) -> None:

@@ -92,6 +92,7 @@ def data_facts(table: Table) -> dict[str, Any]:
         "density": size["n_nonzeros"] / observed_cells if observed_cells else None,
         "has_sample_names": table.row_labels is not None,
         "has_feature_names": table.column_labels is not None,
+        "metadata": list(table.metadata),
     }
     matrix = as_table(table).matrix if cells else None
     observed = np.array([]) if matrix is None else matrix.data[~np.isnan(matrix.data)]
@@ -130,12 +131,8 @@ def _faults(table: Table) -> list[str]:
 def data_lines(name: str, facts: dict[str, Any]) -> list[str]:
     """The same for people."""
     density = "" if facts["density"] is None else f" ({100 * facts['density']:.3g} % of the observed cells)"
-    if facts["zeros_and_ones"]:
-        kind = "zeros and ones"
-    elif facts["whole_numbers"]:
-        kind = "whole numbers"
-    else:
-        kind = "real numbers"
+    whole = "whole numbers" if facts["whole_numbers"] else "real numbers"
+    kind = "zeros and ones" if facts["zeros_and_ones"] else whole
     lines = [
         f"{name}: {facts['n_samples']} samples x {facts['n_features']} features",
         f"nonzeros: {facts['n_nonzeros']}{density}; missing: {facts['n_missing']}",
@@ -145,6 +142,8 @@ def data_lines(name: str, facts: dict[str, Any]) -> list[str]:
         lines.append(f"empty: {facts['n_empty_samples']} samples, {facts['n_empty_features']} features")
     names = [kind for kind in ("sample", "feature") if facts[f"has_{kind}_names"]]
     lines.append(f"names: {' and '.join(f'{kind}s' for kind in names) or 'none'}")
+    if facts["metadata"]:
+        lines.append(f"known about each sample: {', '.join(facts['metadata'])}")
     return [*lines, *(f"fault: {fault}" for fault in facts["faults"])]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,7 @@ from partwise.core.data import BinaryMatrix, CountMatrix
 from partwise.core.keys import Key
 from partwise.engines import LocalEngine
 from partwise.engines.dask import DaskEngine
-from partwise.errors import InvalidInputError
+from partwise.errors import EmptyRowsWarning, InvalidInputError
 from partwise.selection import compare
 from partwise.selection.fitting import cell_fold, count_fold
 from partwise.selection.list_scores import ListMetric
@@ -68,6 +69,15 @@ def test_rows_of_hidden_bits() -> None:
     right[fold.rows, fold.columns] = fold.bits
     popular = np.tile(np.where(hidden, 0, bits).sum(axis=0), (60, 1))
     np.testing.assert_allclose(metric.of_popularity(fold), by_hand(metric, popular, ~hidden, right))
+
+
+def test_rows_that_holding_out_empties_are_not_warned_of(plays: np.ndarray) -> None:
+    one = plays.copy()
+    one[:10] = 0
+    one[:10, 0] = 1  # is held out, or is all that is left
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", EmptyRowsWarning)
+        compare(one, ["poisson"], [2], n_restarts=1, metric="ndcg@5", random_state=0)
 
 
 def test_mean_and_standard_error_are_over_the_rows_that_count(plays: np.ndarray) -> None:

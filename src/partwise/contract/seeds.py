@@ -129,7 +129,6 @@ def given_names(seeds: Any, fixed_parts: Any) -> dict[int | str, str]:
     seeds, fixed_parts
         Parameters of an estimator.
     """
-    names: Any = () if seeds is None else read_seeds(seeds)
-    if seeds is None and fixed_parts is not None and not isinstance(fixed_parts, np.ndarray | list | tuple):
-        names = as_table(fixed_parts).row_labels
-    return {} if names is None else {k: str(name) for k, name in enumerate(names)}
+    named = fixed_parts is not None and not isinstance(fixed_parts, np.ndarray | list | tuple)
+    names = read_seeds(seeds) if seeds is not None else as_table(fixed_parts).row_labels if named else None
+    return {k: str(name) for k, name in enumerate(() if names is None else names)}

@@ -12,6 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from partwise.core.blas import one_blas_thread
 from partwise.core.data import CountMatrix
 from partwise.core.keys import Key
+from partwise.errors import EmptyRowsWarning
 from partwise.io.table import Table
 from partwise.selection.candidates import candidates_of, coarse_ranks, default_ranks
 from partwise.selection.dispersion import Dispersion, dispersion_test
@@ -44,7 +45,8 @@ def found_noise(data: CountMatrix, key: Key) -> tuple[Dispersion, float]:
     ladder = [rank for rank in default_ranks(some.shape, further=True) if rank <= _MOST_PARTS]
     size = np.inf
     with warnings.catch_warnings(), one_blas_thread():
-        warnings.simplefilter("ignore", ConvergenceWarning)
+        for category in (ConvergenceWarning, EmptyRowsWarning):
+            warnings.simplefilter("ignore", category)
         for _ in range(2):
             best = _best_rank(some, ladder, key, size)
             for rank in reversed([rank for rank in ladder if rank <= best]):

@@ -19,7 +19,7 @@ from sklearn.exceptions import ConvergenceWarning
 from partwise.core.blas import one_blas_thread
 from partwise.core.data import CountMatrix
 from partwise.core.progress import say
-from partwise.errors import EngineError, InaccurateWarning, PartwiseError
+from partwise.errors import EmptyRowsWarning, EngineError, InaccurateWarning, PartwiseError
 from partwise.selection.candidates import coarse_ranks, default_ranks
 from partwise.selection.fitting import Fitting
 from partwise.selection.records import Evidence, Fit, NewRows, Task, TaskRecords
@@ -117,8 +117,8 @@ class Search:
         pool = ThreadPoolExecutor(self._n_threads, thread_name_prefix="partwise-compare")
         try:
             with warnings.catch_warnings():
-                # Both are in the tables: how a fit ended, and the standard error of log p(X).
-                for category in (ConvergenceWarning, InaccurateWarning):
+                # The tables say how a fit ended and the standard error of log p(X). Rows may be empty by holding out.
+                for category in (ConvergenceWarning, InaccurateWarning, EmptyRowsWarning):
                     warnings.simplefilter("ignore", category)
                 for kind, tasks in self._rounds(ranks, n_restarts, full):
                     if not self._round(pool, kind, tasks):

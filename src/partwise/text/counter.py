@@ -61,6 +61,5 @@ class TextCounter(CountVectorizer):  # type: ignore[misc]  # of scikit-learn, wh
 
     def _named(self, count: Any, texts: Any) -> Table:
         texts = texts if isinstance(texts, str) else list(texts)
-        matrix = count(texts)
         metadata = {"text": text_array(texts)} if self.input == "content" else {}
-        return Table(matrix, None, as_labels(self.get_feature_names_out()), source="texts", metadata=metadata)
+        return Table(count(texts), None, as_labels(self.get_feature_names_out()), source="texts", metadata=metadata)

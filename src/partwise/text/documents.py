@@ -96,7 +96,7 @@ def documents(source: Any, columns: Columns, encoding: str) -> Iterator[Document
 def _of_path(path: Path, columns: Columns, encoding: str) -> Iterator[Document]:
     if not path.exists():
         raise FileNotFoundError(f"there is no file {path}; check the name.")
-    reader = _folder if path.is_dir() else _readers().get(Path(path.name.lower().removesuffix(".gz")).suffix)
+    reader = _folder if path.is_dir() else _READERS.get(Path(path.name.lower().removesuffix(".gz")).suffix)
     if reader is None:
         raise InvalidInputError(
             f"{path} is no text that can be counted: give a folder of .txt files, a .csv, .tsv, .parquet or .jsonl"
@@ -133,8 +133,8 @@ def _folder(path: Path, columns: Columns, encoding: str) -> Iterator[Document]:
 
 def _lines(path: Path, columns: Columns, encoding: str) -> Iterator[Document]:
     """One document per line, named by the number of the line."""
-    for number, line in enumerate(text_lines(path, bytes_allowed(), encoding), start=1):
-        yield Document(line, str(number))
+    lines = text_lines(path, bytes_allowed(), encoding)
+    return (Document(line, str(number)) for number, line in enumerate(lines, start=1))
 
 
 def _table(path: Path, columns: Columns, encoding: str) -> Iterator[Document]:
@@ -198,8 +198,8 @@ def _parquet(path: Path, columns: Columns, encoding: str) -> Iterator[Document]:
         yield from _from_records(records, list(wanted))
 
 
-def _readers() -> dict[str, Callable[[Path, Columns, str], Iterator[Document]]]:
-    return {".csv": _table, ".tsv": _table, ".jsonl": _jsonl, ".parquet": _parquet, ".txt": _lines}
+_Reader = Callable[[Path, Columns, str], Iterator[Document]]
+_READERS: dict[str, _Reader] = {".csv": _table, ".tsv": _table, ".jsonl": _jsonl, ".parquet": _parquet, ".txt": _lines}
 
 
 def _from_records(records: Iterable[tuple[Any, ...]], roles: list[str]) -> Iterator[Document]:

@@ -16,7 +16,7 @@ from partwise.core.keys import Key
 from partwise.engines.base import Engine
 from partwise.kernels.arrays import Floats
 from partwise.passes.side import Side
-from partwise.poisson.inference.coordinate import CoordinateDescent
+from partwise.poisson.inference.coordinate import CoordinateDescent, with_columns
 from partwise.poisson.inference.multiplicative import Multiplicative
 from partwise.poisson.inference.state import PoissonState, Start
 
@@ -45,13 +45,15 @@ def kl_factors(
 def first_feature_counts(key: Key, data: SparseData, model: AllocationModel, start: Start, engine: Engine) -> Floats:
     """Expected counts, features x components, after some iterations of KL-NMF on the data, or on a part of the rows."""
     n_components, total = model.n_components, data.total
-    if data.nnz * n_components <= _LARGE_WORK:
+    large = data.nnz * n_components > _LARGE_WORK
+    chosen = chosen_rows(key, data, n_components) if large else None
+    if chosen is not None:
+        start = (start[0][chosen], start[1]) if isinstance(start, tuple) else start
+        data, engine = only_rows(data, chosen), engine.here
+    data, engine = with_columns(data, engine)
+    if not large:
         factors = kl_factors(key, data, n_components, start, _ITERATIONS, engine)
     else:
-        chosen = chosen_rows(key, data, n_components)
-        if chosen is not None:
-            start = (start[0][chosen], start[1]) if isinstance(start, tuple) else start
-            data, engine = only_rows(data, chosen), engine.here
         solver = Multiplicative(n_components, start, engine)
         factors = solver.init(key, data)
         for iteration in range(1, min(max(_EM_ITERATIONS // n_components, _FEWEST), _MOST) + 1):

@@ -207,7 +207,7 @@ def test_a_fit_is_the_same_from_disk_or_refuses(
     if large:  # from some of the rows
         monkeypatch.setattr("partwise.allocation.inference.start._LARGE_WORK", 10)
         monkeypatch.setattr("partwise.allocation.inference.start._NONZEROS", 200)
-    matrix = X[:40].toarray().astype(float)
+    matrix = X[:60].toarray().astype(float)
     if "missing" in how:
         matrix[RNG.random(matrix.shape) < 0.1] = np.nan
     names = kind._parameter_constraints

@@ -11,7 +11,7 @@ from scipy.optimize import linear_sum_assignment
 from scipy.special import gammaln
 
 from partwise.allocation.model import AllocationModel
-from partwise.core.data import CountMatrix, SparseData
+from partwise.core.data import SparseData
 from partwise.core.keys import Key
 from partwise.engines.base import Engine
 from partwise.kernels.arrays import Floats
@@ -49,7 +49,7 @@ def first_feature_counts(key: Key, data: SparseData, model: AllocationModel, sta
     chosen = chosen_rows(key, data, n_components) if large else None
     if chosen is not None:
         start = (start[0][chosen], start[1]) if isinstance(start, tuple) else start
-        data, engine = only_rows(data, chosen), engine.here
+        data, engine = data.take(chosen), engine.here
     data, engine = with_columns(data, engine)
     if not large:
         factors = kl_factors(key, data, n_components, start, _ITERATIONS, engine)
@@ -71,27 +71,6 @@ def chosen_rows(key: Key, data: SparseData, n_components: int) -> NDArray[np.int
     order = key.for_stage("rows").generator().permutation(data.shape[0])
     enough = int(np.searchsorted(np.cumsum(np.diff(data.indptr)[order]), _NONZEROS)) + 1
     return np.sort(order[: max(enough, _ROWS_PER_COMPONENT * n_components)])
-
-
-def only_rows(data: SparseData, chosen: NDArray[np.intp]) -> CountMatrix:
-    """Some rows as data of their own, in memory."""
-    starts, cells = _cells_of(data.indptr, chosen)
-    missing_starts, missing_cells = _cells_of(data.missing_indptr, chosen)
-    return CountMatrix(
-        (chosen.size, data.shape[1]),
-        starts,
-        np.asarray(data.indices[cells]),
-        np.asarray(data.values[cells]),
-        missing_starts,
-        np.asarray(data.missing_indices[missing_cells]),
-    )
-
-
-def _cells_of(indptr: NDArray[np.int64], chosen: NDArray[np.intp]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Row pointers of some rows, and where their cells were."""
-    sizes = np.diff(indptr)[chosen]
-    starts = np.concatenate(([0], np.cumsum(sizes)))
-    return starts, np.arange(starts[-1]) + np.repeat(indptr[chosen] - starts[:-1], sizes)
 
 
 def best_order(model: AllocationModel, sample_counts: Floats) -> NDArray[np.intp]:

@@ -204,7 +204,8 @@ def test_a_fit_is_the_same_from_disk_or_refuses(
 ) -> None:
     if large and kind is not partwise.AllocationNMF:
         pytest.skip("all sizes start alike")
-    if large:  # from some of the rows
+    if large:  # from some of the rows, then feature by feature
+        monkeypatch.setattr("partwise.allocation.inference.labels.MANY_COMPONENTS", 1)
         monkeypatch.setattr("partwise.allocation.inference.start._LARGE_WORK", 10)
         monkeypatch.setattr("partwise.allocation.inference.start._NONZEROS", 200)
     matrix = X[:60].toarray().astype(float)

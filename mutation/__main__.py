@@ -167,9 +167,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--only", default="", help="only those of modules whose path begins so; several with commas")
     parser.add_argument("--least", type=float, default=0.9, help="the rate below which it exits with 1 (default 0.9)")
     parser.add_argument("--out", type=Path, default=OUT, help="folder of copies and results (default out/mutation)")
-    parser.add_argument("--minutes", type=float, default=math.inf, help="begin no mutant after so many minutes")
+    parser.add_argument("--minutes", type=float, default=math.inf, help="begin no mutant so many minutes after the tracing")
     options = parser.parse_args(arguments)
-    until = time.monotonic() + 60.0 * options.minutes
     # A shell has processes in the background ignore Ctrl-C, and so would the fits that tests interrupt.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     out = options.out.absolute()
@@ -181,6 +180,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not all((ROOT / "tests" / package).is_dir() for package in packages):  # one is tested by others
         packages = set(map(package_of, found))
     calls = trace(out / "base", out / "calls.jsonl", packages, options.processes)
+    until = time.monotonic() + 60.0 * options.minutes
     results = work(mutants, Ledger(out / "results.jsonl", out / "base"), calls, options.processes, out, until)
     for result in results:  # once more together, with the reasons of those that are explained
         if result.outcome == "survived":

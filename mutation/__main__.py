@@ -167,7 +167,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--only", default="", help="only those of modules whose path begins so; several with commas")
     parser.add_argument("--least", type=float, default=0.9, help="the rate below which it exits with 1 (default 0.9)")
     parser.add_argument("--out", type=Path, default=OUT, help="folder of copies and results (default out/mutation)")
-    parser.add_argument("--minutes", type=float, default=math.inf, help="begin no mutant so many minutes after the tracing")
+    parser.add_argument("--minutes", type=float, default=math.inf, help="begin no mutant so long after tracing")
     options = parser.parse_args(arguments)
     # A shell has processes in the background ignore Ctrl-C, and so would the fits that tests interrupt.
     signal.signal(signal.SIGINT, signal.default_int_handler)

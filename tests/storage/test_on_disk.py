@@ -189,7 +189,9 @@ def _fits_of_counts() -> list[Any]:
     how = {"inference": "gibbs-partial", "missing": "impute"}
     found.append(pytest.param(partwise.AllocationNMF, how, id="Allocation-missing"))
     found += [pytest.param(NegativeBinomialNMF, {"dispersion": name}, id=name) for name in ("feature", "sample")]
-    return [*found, pytest.param(partwise.BetaGammaPFA, {}, id="BetaGamma")]
+    found.append(pytest.param(partwise.BetaGammaPFA, {}, id="BetaGamma"))
+    large = [pytest.param(*case.values, True, id=f"large-{case.id}") for case in found if "Alloc" in str(case.id)]
+    return [*(pytest.param(*case.values, False, id=case.id) for case in found), *large]
 
 
 def _arrays(model: Any) -> dict[str, Any]:
@@ -197,13 +199,10 @@ def _arrays(model: Any) -> dict[str, Any]:
 
 
 @pytest.mark.filterwarnings("ignore")  # a few sweeps never converge
-@pytest.mark.parametrize(("kind", "how"), _fits_of_counts())
-@pytest.mark.parametrize("large", [False, True])
+@pytest.mark.parametrize(("kind", "how", "large"), _fits_of_counts())
 def test_a_fit_is_the_same_from_disk_or_refuses(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: Any, how: dict[str, Any], large: bool
 ) -> None:
-    if large and kind is not partwise.AllocationNMF:
-        pytest.skip("all sizes start alike")
     if large:  # from some of the rows, then feature by feature
         monkeypatch.setattr("partwise.allocation.inference.labels.MANY_COMPONENTS", 1)
         monkeypatch.setattr("partwise.allocation.inference.start._LARGE_WORK", 10)

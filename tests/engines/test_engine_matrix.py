@@ -29,7 +29,6 @@ SMALL_BLOCKS = (
     "gamma_poisson.inference.sweeps",
     "allocation.inference.gibbs",
     "allocation.inference.partial",
-    "allocation.inference.proposals",
     "binary.inference.cells",
     "binary.inference.activations",
     "negative_binomial.inference.majorisation",
@@ -87,7 +86,6 @@ CASES: dict[str, tuple[Callable[[Any, int | None], Any], Any]] = {
         fit(AllocationNMF, WITH_MISSING, inference="gibbs-partial", missing="impute", n_draws=2, burn_in=1),
         X,
     ),
-    "allocation-alias": (fit(AllocationNMF, X, inference="gibbs-alias", n_draws=2, burn_in=1), X),
     "allocation-chains": (fit(AllocationNMF, X, inference="gibbs-partial", n_draws=2, burn_in=1, n_chains=2), X),
     "empirical-bayes": (fit(EmpiricalBayesPoissonNMF, X, **SHORT), X),
     "empirical-bayes-scales": (

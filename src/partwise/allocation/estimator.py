@@ -16,7 +16,6 @@ from partwise.allocation.inference.decomposition import BestDecomposition
 from partwise.allocation.inference.distributed import DistributedGibbs
 from partwise.allocation.inference.gibbs import AllocationCollapsedGibbs, AllocationDraws, AllocationGibbsState
 from partwise.allocation.inference.partial import AllocationPartialGibbs
-from partwise.allocation.inference.proposals import AllocationAliasGibbs
 from partwise.allocation.inference.start import first_feature_counts
 from partwise.allocation.inference.variational import AllocationVariationalBayes, absorb
 from partwise.allocation.model import AllocationModel, Concentrations
@@ -36,7 +35,6 @@ from partwise.sampling.chains import AUTO, KeepsChains
 _SAMPLERS: dict[str, type[AllocationCollapsedGibbs]] = {
     "gibbs": AllocationCollapsedGibbs,
     "gibbs-partial": AllocationPartialGibbs,
-    "gibbs-alias": AllocationAliasGibbs,
     "gibbs-distributed": DistributedGibbs,
 }
 ESTIMATE = StrOptions({"estimate"})
@@ -71,9 +69,7 @@ class AllocationNMF(KeepsChains, OnlineVariational, AllocationSamples):
         b; None = length_shape over the mean total of the training samples.
     inference
         ``"gibbs"``: collapsed Gibbs sampling, exact, chains in parallel. ``"gibbs-partial"``: draws the dictionary and
-        collapses the activations, exact, rows in parallel. ``"gibbs-alias"``: the same at a cost per token that does
-        not grow with the number of parts, for hundreds of parts on many cores; a sweep moves less.
-        ``"gibbs-distributed"``: approximate, fixed blocks of rows side by side. ``"cvb0"``, ``"vb"``: variational
+        collapses the activations, exact, rows in parallel. ``"gibbs-distributed"``: approximate, fixed blocks of rows side by side. ``"cvb0"``, ``"vb"``: variational
         Bayes, collapsed and not. ``"bld"``: the paper's best latent decomposition, a relaxed mode of p(S), from KL-NMF.
         ``"map"``: a mode over whole numbers, by annealing.
     init

@@ -69,9 +69,9 @@ class AllocationNMF(KeepsChains, OnlineVariational, AllocationSamples):
         b; None = length_shape over the mean total of the training samples.
     inference
         ``"gibbs"``: collapsed Gibbs sampling, exact, chains in parallel. ``"gibbs-partial"``: draws the dictionary and
-        collapses the activations, exact, rows in parallel. ``"gibbs-distributed"``: approximate, fixed blocks of rows side by side. ``"cvb0"``, ``"vb"``: variational
-        Bayes, collapsed and not. ``"bld"``: the paper's best latent decomposition, a relaxed mode of p(S), from KL-NMF.
-        ``"map"``: a mode over whole numbers, by annealing.
+        collapses the activations, exact, rows in parallel. ``"gibbs-distributed"``: approximate, fixed blocks of rows
+        side by side. ``"cvb0"``, ``"vb"``: variational Bayes, collapsed and not. ``"bld"``: the paper's best latent
+        decomposition, a relaxed mode of p(S), from KL-NMF. ``"map"``: a mode over whole numbers, by annealing.
     init
         Start of the KL-NMF that a fit begins with: ``"random"``, ``"nndsvd"`` or a pair (activations, components).
         Every chain begins with its own, of a sample of the rows where the data are large. ``"map"`` cools down from

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from partwise.kernels.inner import inner_kernel
+from partwise.kernels.jit import inner_kernel
 from partwise.kernels.streams import Stream, next_exponential, next_normal, next_uniform
 
 _LOWEST = -np.finfo(np.float64).max

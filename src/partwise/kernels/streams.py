@@ -26,8 +26,7 @@ from llvmlite import ir  # type: ignore[import-untyped]  # has no types
 from numba import types
 from numba.extending import intrinsic
 
-from partwise.kernels.inner import inline_kernel, inner_kernel
-from partwise.kernels.jit import kernel
+from partwise.kernels.jit import inline_kernel, inner_kernel, kernel
 from partwise.kernels.ziggurat import (
     EXPONENTIAL_EDGES,
     EXPONENTIAL_HEIGHTS,

@@ -14,8 +14,7 @@ import numpy as np
 
 from partwise.kernels.arrays import Floats, Indices, Numbers, Starts
 from partwise.kernels.gamma_functions import digamma, log_gamma_difference, trigamma
-from partwise.kernels.inner import inner_kernel
-from partwise.kernels.jit import kernel
+from partwise.kernels.jit import inner_kernel, kernel
 
 # Up to here differences of digamma functions are sums of this many terms, without cancellation.
 _FEW = 32

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from partwise.contract.declaration import Candidate, Declaration
 from partwise.errors import InvalidInputError
+from partwise.kernels.arrays import Floats
 from partwise.selection.candidates import ranks_beyond
 from partwise.selection.dispersion import Dispersion
 from partwise.selection.list_scores import ListMetric
@@ -20,7 +21,6 @@ from partwise.selection.standings import RULES, Choice, Difference, Standings
 if TYPE_CHECKING:
     import pandas as pd
 
-Floats = NDArray[np.float64]
 
 # Shares of resamples that agree from which confidence is high, and moderate.
 _HIGH, _MODERATE = 0.9, 0.6

@@ -7,13 +7,11 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from partwise.core.keys import Key
+from partwise.kernels.arrays import Floats
 from partwise.metrics.matching import stability
 from partwise.selection.records import Fit, Task
-
-Floats = NDArray[np.float64]
 
 AS_GOOD = 1.0
 """A candidate is as good as the best if it is worse by at most this many standard errors of the paired difference."""

@@ -10,8 +10,7 @@ from partwise.allocation.kernels.particles import LabelCounts, Priors, log_mean_
 from partwise.kernels.arrays import Counts, Floats, Indices, Numbers, Word
 from partwise.kernels.categories import categorical
 from partwise.kernels.gamma_functions import log_gamma_difference
-from partwise.kernels.inner import inner_kernel
-from partwise.kernels.jit import kernel
+from partwise.kernels.jit import inner_kernel, kernel
 from partwise.kernels.streams import new_stream, seek
 from partwise.kernels.sums import sum_of
 

@@ -9,8 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from partwise.kernels.arrays import Counts, Floats, Indices, LongCounts, Numbers, Starts, Word
-from partwise.kernels.inner import inline_kernel
-from partwise.kernels.jit import kernel
+from partwise.kernels.jit import inline_kernel, kernel
 from partwise.kernels.streams import new_stream, next_uniform, seek
 from partwise.kernels.sums import sum_of
 

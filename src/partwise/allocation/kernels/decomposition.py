@@ -9,8 +9,7 @@ from scipy.special import digamma, gammaln, polygamma
 
 from partwise.kernels.arrays import Floats, Indices, Numbers, Starts
 from partwise.kernels.gamma_functions import HALF_LOG_TWO_PI, digamma_rest, stirling_rest
-from partwise.kernels.inner import inline_kernel, inner_kernel
-from partwise.kernels.jit import kernel
+from partwise.kernels.jit import inline_kernel, inner_kernel, kernel
 
 # Cubic pieces of log Γ(1 + s) and ψ(1 + s) from 0 to 32: errors are below 7e-11 and 3e-10, those of a cubic through
 # values and slopes, step⁴ / 384 times the fourth derivative, which is largest at 0.

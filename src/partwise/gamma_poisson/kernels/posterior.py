@@ -11,8 +11,7 @@ from partwise.kernels.arrays import Floats, Indices, Numbers, Starts, Word
 from partwise.kernels.categories import multinomial
 from partwise.kernels.continuous import gamma
 from partwise.kernels.gamma_functions import digamma
-from partwise.kernels.inner import inner_kernel
-from partwise.kernels.jit import kernel
+from partwise.kernels.jit import inner_kernel, kernel
 from partwise.kernels.streams import new_stream, seek
 from partwise.kernels.sums import inner_product, sum_of
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, ClassVar
@@ -21,7 +20,7 @@ from partwise.allocation.inference.variational import AllocationVariationalBayes
 from partwise.allocation.model import AllocationModel, Concentrations
 from partwise.allocation.samples import FIRST_CONCENTRATION, AllocationSamples
 from partwise.contract.declaration import Candidate, Declaration
-from partwise.contract.parameters import AT_LEAST_0, AT_LEAST_1, COMMON_CONSTRAINTS, POSITIVE
+from partwise.contract.parameters import CHAIN_CONSTRAINTS, COMMON_CONSTRAINTS, KNOWN_PART_CONSTRAINTS, POSITIVE
 from partwise.contract.partial_fit import OnlineVariational
 from partwise.contract.seeds import fixed_shares, read_seeds, seed_counts, seeded_names
 from partwise.core.data import MISSING_REMEDY, CountMatrix
@@ -30,7 +29,7 @@ from partwise.errors import InvalidInputError
 from partwise.kernels.arrays import Floats
 from partwise.poisson.inference.state import Start, checked_start
 from partwise.sampling.agreement import check_chains
-from partwise.sampling.chains import AUTO, KeepsChains
+from partwise.sampling.chains import KeepsChains
 
 _SAMPLERS: dict[str, type[AllocationCollapsedGibbs]] = {
     "gibbs": AllocationCollapsedGibbs,
@@ -168,22 +167,15 @@ class AllocationNMF(KeepsChains, OnlineVariational, AllocationSamples):
     )
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **COMMON_CONSTRAINTS,
+        **CHAIN_CONSTRAINTS,
+        **KNOWN_PART_CONSTRAINTS,
         "dictionary_concentration": [POSITIVE, "array-like", ESTIMATE],
         "activation_concentration": [POSITIVE, "array-like", ESTIMATE],
         "length_shape": [POSITIVE],
         "length_rate": [POSITIVE, None],
         "inference": [StrOptions({*_SAMPLERS, "cvb0", "vb", "bld", "map"})],
         "init": [StrOptions({"random", "nndsvd"}), tuple],
-        "seeds": [Mapping, str, os.PathLike, None],
-        "seed_weight": [POSITIVE],
-        "fixed_parts": ["array-like", None],
         "missing": [StrOptions({"refuse", "impute"})],
-        "max_iter": [AT_LEAST_0, AUTO],
-        "n_draws": [AT_LEAST_1],
-        "burn_in": [AT_LEAST_0],
-        "thin": [AT_LEAST_1],
-        "n_chains": [AT_LEAST_1],
-        "max_memory": [POSITIVE],
     }
 
     _: KW_ONLY

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -117,7 +117,11 @@ class Standings:
         """The candidate of a model with the highest score, of those with the most restarts."""
         own = {choice: found for choice, found in self.rows.items() if choice.model == model}
         most = max(len(found) for found in own.values())
-        return max((choice for choice in own if len(own[choice]) == most), key=lambda choice: self.score(choice)[0])
+        return self.leader(choice for choice in own if len(own[choice]) == most)
+
+    def leader(self, choices: Iterable[Choice]) -> Choice:
+        """The one with the highest score."""
+        return max(choices, key=lambda choice: self.score(choice)[0])
 
     def ranks_of(self, model: str) -> list[int]:
         """Every number of parts that was tried."""

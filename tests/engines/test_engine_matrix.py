@@ -62,7 +62,6 @@ CASES: dict[str, tuple[Callable[[Any, int | None], Any], Any]] = {
     "poisson-multiplicative": (fit(PoissonNMF, X, inference="multiplicative", max_iter=11, tol=0.0), X),
     "poisson-online": (partial_fit(PoissonNMF), X),
     "gamma-poisson-mcem": (fit(GammaPoissonNMF, WITH_MISSING, inference="mcem-c", **FEW), X),
-    "gamma-poisson-collapsed": (fit(GammaPoissonNMF, X, inference="mcem-c", e_step="collapsed", **FEW), X),
     "gamma-poisson-saem": (fit(GammaPoissonNMF, X, inference="saem", **FEW), X),
     "gamma-poisson-vem": (fit(GammaPoissonNMF, X, inference="vem", **SHORT), X),
     "gamma-poisson-mcem-h": (fit(GammaPoissonNMF, WITH_MISSING, inference="mcem-h", **FEW), X),

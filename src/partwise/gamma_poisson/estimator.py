@@ -63,8 +63,8 @@ class GammaPoissonNMF(BatchModel, GammaActivations):
         exact E-step, for small problems. ``"joint"``: maximum joint likelihood of dictionary and activations, for
         comparison.
     e_step
-        ``"sampled"``, ``"rao-blackwell"`` or ``"collapsed"``, for the three MCEM and SAEM. None: sampled, as published,
-        for MCEM, Rao-Blackwellised for SAEM.
+        ``"sampled"`` or ``"rao-blackwell"``, for the three MCEM and SAEM. None: sampled, as published, for MCEM,
+        Rao-Blackwellised for SAEM.
     draws_per_iter, burn_in_per_iter
         Gibbs sweeps of an iteration that are averaged over, and that are thrown away before. None: 150 and 150 for
         MCEM, 1 and 0 for SAEM, 3 and 2 for batches.
@@ -148,7 +148,7 @@ class GammaPoissonNMF(BatchModel, GammaActivations):
         "shape": [POSITIVE, "array-like", StrOptions({"estimate"})],
         "rate": [POSITIVE, "array-like"],
         "inference": [StrOptions(_ALGORITHMS)],
-        "e_step": [StrOptions({"sampled", "rao-blackwell", "collapsed"}), None],
+        "e_step": [StrOptions({"sampled", "rao-blackwell"}), None],
         "draws_per_iter": [AT_LEAST_1, None],
         "burn_in_per_iter": [AT_LEAST_0, None],
         "init": ["array-like", None],

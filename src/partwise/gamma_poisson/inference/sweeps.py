@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from partwise.core.data import SparseData
 from partwise.core.keys import Key
-from partwise.engines.blocks import TARGET_NONZEROS, Block, Made, Ragged, first_tokens, row_blocks
+from partwise.engines.blocks import TARGET_NONZEROS, Block, Made, row_blocks
 from partwise.gamma_poisson.kernels import draws
 from partwise.kernels.arrays import Floats
 from partwise.passes.side import Side
@@ -83,29 +83,6 @@ class GibbsSweeps(Side):
         )
         return self.engine.map_rows(_pad_rows, self.data, blocks, reads=[other], makes=made, recut=True)[1][0]
 
-    def labels(
-        self, key: Key, labels: Any, dictionary: Floats, shape: Floats, inverse_rates: Any
-    ) -> tuple[Any, Any, Floats]:
-        """Collapsed: each token takes k with probability ∝ q_fk (a_k + L_nk without it); labels are used up.
-
-        Gives labels, and sample counts and feature counts, as `allocations` does.
-        """
-        data = self.data
-        blocks = row_blocks(data.indptr, max(TARGET_NONZEROS, 8 * data.shape[1]))
-        tokens = self.engine.place(Ragged(labels, first_tokens), data, blocks)
-        counts, (labels, sample_counts) = self.engine.map_rows(
-            _draw_labels,
-            data,
-            blocks,
-            np.ascontiguousarray(dictionary),
-            shape,
-            key.for_stage("labels").words,
-            reads=[inverse_rates],
-            changes=[Ragged(tokens, first_tokens)],
-            makes=[Made(shape.shape)],
-        )
-        return labels, sample_counts, counts.astype(np.float64)
-
     def dirichlet_dictionary(self, key: Key, feature_counts: Floats, concentration: float) -> Floats:
         """w_.k ~ Dirichlet(concentration + c_+.k)."""
         out = np.empty_like(feature_counts)
@@ -143,23 +120,6 @@ def _draw_allocations(
     if missing_words is not None:
         draws.draw_missing(*block.own_missing, factor, other, *missing_words, *span, own, counts)
     own_counts[block.rows] = own
-    return counts
-
-
-def _draw_labels(
-    block: Block,
-    inverse_rates: Floats,
-    labels: NDArray[Any],
-    starts: NDArray[np.int64],
-    sample_counts: Floats,
-    dictionary: Floats,
-    shape: Floats,
-    words: Words,
-) -> NDArray[np.int64]:
-    counts = np.zeros(dictionary.shape, dtype=np.int64)
-    span = block.first_row, block.start, block.stop
-    priors = dictionary, inverse_rates, shape
-    draws.draw_labels(*block.cells, starts, *priors, *words, *span, labels, sample_counts, counts)
     return counts
 
 

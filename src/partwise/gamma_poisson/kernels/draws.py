@@ -5,14 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from partwise.kernels.arrays import Floats, Indices, LongCounts, Numbers, Starts, Word
-from partwise.kernels.categories import categorical, multinomial
+from partwise.kernels.categories import multinomial
 from partwise.kernels.continuous import gamma
 from partwise.kernels.discrete import poisson
 from partwise.kernels.jit import kernel
 from partwise.kernels.lanes import LANES as LANES
 from partwise.kernels.lanes import last_positive, running_sums
 from partwise.kernels.streams import new_stream, next_uniform, seek
-from partwise.kernels.sums import sum_of
 
 # Gamma draws of tiny shapes underflow; a positive number keeps every weight of a cell from vanishing.
 SMALLEST = 1e-200
@@ -164,59 +163,3 @@ def draw_missing(
                 count = poisson(stream, factor[n, k] * other[f, k])
                 own_counts[n, k] += count
                 other_counts[f, k] += count
-
-
-@kernel
-def draw_labels(
-    indptr: Starts,
-    indices: Indices,
-    values: Numbers,
-    first_tokens: Starts,
-    dictionary: Floats,
-    inverse_rates: Floats,
-    shape: Floats,
-    seed: Word,
-    stage_chain: Word,
-    iteration: Word,
-    first_row: int,
-    start: int,
-    stop: int,
-    labels: Numbers,
-    sample_counts: Floats,
-    feature_counts: LongCounts,
-) -> None:
-    """``p = dictionary[f] * inverse_rates[n] * (shape + L_n); labels[i] = rng.choice(K, p=p / p.sum())``, L without i.
-
-    Each token in turn takes a component given all others of its row, activations integrated out. A token whose label
-    is K has none yet. ``sample_counts[n]`` is set to L_n, ``feature_counts[f]`` grows by the labels of the block.
-    """
-    n_components = shape.size
-    weights = np.empty(n_components)
-    cell = np.empty(n_components)
-    concentration = np.empty(n_components)
-    stream = new_stream()
-    for n in range(start, stop):
-        seek(stream, seed, stage_chain, iteration, first_row + n)
-        inverse = inverse_rates[min(n, inverse_rates.shape[0] - 1)]
-        for k in range(n_components):
-            concentration[k] = shape[k]
-        for i in range(first_tokens[n], first_tokens[n + 1]):
-            if labels[i] < n_components:
-                concentration[labels[i]] += 1.0
-        i = first_tokens[n]
-        for p in range(indptr[n], indptr[n + 1]):
-            f = indices[p]
-            for k in range(n_components):
-                cell[k] = dictionary[f, k] * inverse[k]
-            for _ in range(values[p]):
-                if labels[i] < n_components:
-                    concentration[labels[i]] -= 1.0
-                for k in range(n_components):
-                    weights[k] = cell[k] * concentration[k]
-                k = categorical(stream, weights, sum_of(weights))
-                concentration[k] += 1.0
-                labels[i] = k
-                feature_counts[f, k] += 1
-                i += 1
-        for k in range(n_components):
-            sample_counts[n, k] = concentration[k] - shape[k]

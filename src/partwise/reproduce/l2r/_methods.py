@@ -1,4 +1,4 @@
-"""The estimators by the names of the figures, with so many draws that their numbers can be compared; how much is run."""
+"""The estimators by the names of the figures, each with so many draws that numbers compare, and how much is run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The methods that the paper compares and how long they are run, as functions from bits to probabilities of all cells."""
+"""The methods that the paper compares, as functions from bits to probabilities of all cells, and how long they run."""
 
 from __future__ import annotations
 

@@ -16,10 +16,8 @@ from partwise.core.data import SparseData
 from partwise.core.keys import Key
 from partwise.engines.blocks import TARGET_NONZEROS, Block, Made, row_blocks
 from partwise.gamma_poisson.kernels import draws
-from partwise.kernels.arrays import Floats
+from partwise.kernels.arrays import Floats, Words
 from partwise.passes.side import Side
-
-Words = tuple[np.uint64, np.uint64, np.uint64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,8 +87,8 @@ class GibbsSweeps(Side):
         words = key.for_stage("dictionary").words
 
         def one(block: tuple[int, int]) -> None:
-            start, stop = block
-            draws.draw_dictionary(feature_counts, concentration, *words, start, stop, out)
+            rows = slice(*block)
+            draws.draw_dictionary(feature_counts[rows], concentration, words, block[0], out[rows])
 
         self.engine.for_each(one, row_blocks(np.arange(out.shape[0] + 1)))
         return np.asarray(out / out.sum(axis=0))
@@ -99,8 +97,8 @@ class GibbsSweeps(Side):
 def _draw_activations(
     block: Block, sample_counts: Floats, inverse_rates: Floats, out: Floats, shape: Floats, words: Words
 ) -> float:
-    span = block.first_row, block.start, block.stop
-    draws.draw_activations(sample_counts, shape, inverse_rates, *words, *span, out)
+    first = block.first_row + block.start
+    draws.draw_activations(sample_counts[block.rows], shape, block.own(inverse_rates), words, first, out[block.rows])
     return 0.0
 
 
@@ -115,10 +113,10 @@ def _draw_allocations(
 ) -> NDArray[np.int64]:
     counts = np.zeros((other.shape[0], n_components), dtype=np.int64)
     own = np.zeros((block.n_rows, n_components), dtype=np.int64)
-    factor, span = _padded(factor[block.rows]), (block.first_row + block.start, 0, block.n_rows)
-    draws.draw_allocations(*block.own_cells, factor, other, *words, *span, own, counts)
+    factor, first = _padded(factor[block.rows]), block.first_row + block.start
+    draws.draw_allocations(block.own_cells, factor, other, words, first, own, counts)
     if missing_words is not None:
-        draws.draw_missing(*block.own_missing, factor, other, *missing_words, *span, own, counts)
+        draws.draw_missing(block.own_missing, factor, other, missing_words, first, own, counts)
     own_counts[block.rows] = own
     return counts
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from partwise.kernels.arrays import Floats, Indices, LongCounts, Numbers, Starts, Word
+from partwise.kernels.arrays import Cells, Floats, LongCounts, Missing, Words
 from partwise.kernels.categories import multinomial
 from partwise.kernels.continuous import gamma
 from partwise.kernels.discrete import poisson
 from partwise.kernels.jit import kernel
 from partwise.kernels.lanes import LANES as LANES
 from partwise.kernels.lanes import last_positive, running_sums
-from partwise.kernels.streams import new_stream, next_uniform, seek
+from partwise.kernels.streams import new_stream, next_uniform, seek_row
 
 # Gamma draws of tiny shapes underflow; a positive number keeps every weight of a cell from vanishing.
 SMALLEST = 1e-200
@@ -19,21 +19,12 @@ SMALLEST = 1e-200
 
 @kernel
 def draw_activations(
-    sample_counts: Floats,
-    shape: Floats,
-    inverse_rates: Floats,
-    seed: Word,
-    stage_chain: Word,
-    iteration: Word,
-    first_row: int,
-    start: int,
-    stop: int,
-    out: Floats,
+    sample_counts: Floats, shape: Floats, inverse_rates: Floats, words: Words, first_row: int, out: Floats
 ) -> None:
     """``out = rng.gamma(shape + sample_counts) * inverse_rates``: activations given allocation totals."""
     stream = new_stream()
-    for n in range(start, stop):
-        seek(stream, seed, stage_chain, iteration, first_row + n)
+    for n in range(out.shape[0]):
+        seek_row(stream, words, first_row + n)
         inverse = inverse_rates[min(n, inverse_rates.shape[0] - 1)]
         for k in range(shape.size):
             draw = gamma(stream, shape[k] + sample_counts[n, k]) * inverse[k]
@@ -41,20 +32,11 @@ def draw_activations(
 
 
 @kernel
-def draw_dictionary(
-    feature_counts: Floats,
-    concentration: float,
-    seed: Word,
-    stage_chain: Word,
-    iteration: Word,
-    start: int,
-    stop: int,
-    out: Floats,
-) -> None:
+def draw_dictionary(feature_counts: Floats, concentration: float, words: Words, first: int, out: Floats) -> None:
     """``out = rng.gamma(concentration + feature_counts)``: Dirichlet draws, up to the sums of their columns."""
     stream = new_stream()
-    for f in range(start, stop):
-        seek(stream, seed, stage_chain, iteration, f)
+    for f in range(out.shape[0]):
+        seek_row(stream, words, first + f)
         for k in range(out.shape[1]):
             out[f, k] = max(gamma(stream, concentration + feature_counts[f, k]), SMALLEST)
 
@@ -64,17 +46,11 @@ def draw_dictionary(
 
 @kernel
 def draw_allocations(
-    indptr: Starts,
-    indices: Indices,
-    values: Numbers,
+    cells: Cells,
     factor: Floats,
     other: Floats,
-    seed: Word,
-    stage_chain: Word,
-    iteration: Word,
+    words: Words,
     first_row: int,
-    start: int,
-    stop: int,
     own_counts: LongCounts,
     other_counts: LongCounts,
 ) -> None:
@@ -86,6 +62,7 @@ def draw_allocations(
     A component is found in two steps. The components are dealt out to ``LANES`` groups like cards, so that the running
     sums inside all groups are made by the same additions, in the lanes of the processor, as the total.
     """
+    indptr, indices, values = cells
     n_components = own_counts.shape[1]
     n_levels = factor.shape[1] // LANES
     # Up to about here drawing token by token is faster than a multinomial, which visits all components.
@@ -95,8 +72,8 @@ def draw_allocations(
     weights = np.empty(n_components)
     drawn = np.empty(n_components, np.int64)
     stream = new_stream()
-    for n in range(start, stop):
-        seek(stream, seed, stage_chain, iteration, first_row + n)
+    for n in range(own_counts.shape[0]):
+        seek_row(stream, words, first_row + n)
         row = factor[n]
         own_counts[n] = 0
         for p in range(indptr[n], indptr[n + 1]):
@@ -140,23 +117,19 @@ def draw_allocations(
 
 @kernel
 def draw_missing(
-    missing_indptr: Starts,
-    missing_indices: Indices,
+    missing: Missing,
     factor: Floats,
     other: Floats,
-    seed: Word,
-    stage_chain: Word,
-    iteration: Word,
+    words: Words,
     first_row: int,
-    start: int,
-    stop: int,
     own_counts: LongCounts,
     other_counts: LongCounts,
 ) -> None:
     """``c[n, f] = rng.poisson(factor[n] * other[f])`` in the missing cells, added to both sums."""
+    missing_indptr, missing_indices = missing
     stream = new_stream()
-    for n in range(start, stop):
-        seek(stream, seed, stage_chain, iteration, first_row + n)
+    for n in range(own_counts.shape[0]):
+        seek_row(stream, words, first_row + n)
         for p in range(missing_indptr[n], missing_indptr[n + 1]):
             f = missing_indices[p]
             for k in range(own_counts.shape[1]):

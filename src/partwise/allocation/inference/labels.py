@@ -97,7 +97,8 @@ class TokenLabels:
             return
         columns = data.rows(0, data.shape[0]).transposed if data.by_rows else data.transposed
         cells = columns.indptr, columns.indices, columns.values, first_tokens(data)
-        sweep_by_features(*cells, *model.concentrations, *key.words, *self.of_chain(chain))
+        priors = model.dictionary_concentration, model.activation_concentration
+        sweep_by_features(cells, priors, key.words, self.of_chain(chain))
 
 
 def sweep(
@@ -120,5 +121,5 @@ def sweep(
     tokens = data.indptr, data.indices, data.values, first_tokens(data)
     priors = model.dictionary_concentration, model.activation_concentration
     tile, streams = tile_of(feature_counts.shape[1]), keys_of_rows(data) if row_keys is None else row_keys
-    span = first_row, streams, *rows
-    sweep_tokens(*tokens, *priors, tile, *key.words, *span, labels, sample_counts, feature_counts, component_counts)
+    state = labels, sample_counts, feature_counts, component_counts
+    sweep_tokens(tokens, priors, tile, key.words, (first_row, streams, *rows), state)

@@ -32,7 +32,7 @@ def test_allocations_are_multinomial(rng: np.random.Generator, n_components: int
         own, before = np.full((1, n_components), -7, np.int64), drawn.copy()
         words = KEY.at(iteration).words
         cells = data.indptr, data.indices, data.values
-        draw_allocations(cells, _padded(factor), _padded(other), words, 5, own, drawn)
+        draw_allocations(cells, _padded(factor), _padded(other), words, 5, (own, drawn))
         np.testing.assert_array_equal(own[0], (drawn - before).sum(axis=0))
     np.testing.assert_array_equal(drawn.sum(axis=1), n_draws * count)
     weights = factor * other

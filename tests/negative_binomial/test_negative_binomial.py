@@ -40,7 +40,7 @@ def test_an_update_of_activations_is_that_of_the_formula() -> None:
     counts, rates, sizes = np.where(seen, X[:9], 0.0), activations @ parts, row_sizes[:, None] * feature_sizes
     weights = np.where(seen, (counts + sizes) / (rates + sizes), 0.0)
     expected = activations * ((counts / rates) @ parts.T) / (weights @ parts.T)
-    kernels.improve_activations(*cells, parts, (row_sizes, feature_sizes), np.zeros(9), 1, 0.0, activations)
+    kernels.improve_activations(*cells, parts, (row_sizes, feature_sizes), np.zeros(9), (1, 0.0), activations)
     np.testing.assert_allclose(activations, expected, rtol=1e-12)
 
 

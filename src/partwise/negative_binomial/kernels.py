@@ -70,14 +70,7 @@ def _gain(n: int, k: int, cells: Cells, parts: Floats, rates: Floats) -> float:
 
 @kernel
 def improve_activations(
-    cells: Cells,
-    missing: Missing,
-    parts: Floats,
-    sizes: Sizes,
-    floors: Floats,
-    most_updates: int,
-    tol: float,
-    out: Floats,
+    cells: Cells, missing: Missing, parts: Floats, sizes: Sizes, floors: Floats, effort: tuple[int, float], out: Floats
 ) -> None:
     """``h *= (X / rates) @ parts.T / ((X + size) / (rates + size)) @ parts.T``, which never lowers the likelihood.
 
@@ -85,12 +78,12 @@ def improve_activations(
     """
     n_components, n_features = parts.shape
     rates, weights, exposure = np.empty(n_features), np.empty(n_features), np.empty(n_components)
-    indptr, values = cells[0], cells[2]
+    (indptr, _, values), (most_updates, tol) = cells, effort
     for n in range(out.shape[0]):
         total = 0.0
         for p in range(indptr[n], indptr[n + 1]):
             total += values[p]
-        for _ in range(most_updates):
+        for _update in range(most_updates):
             _row_rates(n, out, parts, rates)
             _row_weights(n, cells, missing, sizes, rates, weights)
             change = 0.0

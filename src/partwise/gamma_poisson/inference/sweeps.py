@@ -114,9 +114,9 @@ def _draw_allocations(
     counts = np.zeros((other.shape[0], n_components), dtype=np.int64)
     own = np.zeros((block.n_rows, n_components), dtype=np.int64)
     factor, first = _padded(factor[block.rows]), block.first_row + block.start
-    draws.draw_allocations(block.own_cells, factor, other, words, first, own, counts)
+    draws.draw_allocations(block.own_cells, factor, other, words, first, (own, counts))
     if missing_words is not None:
-        draws.draw_missing(block.own_missing, factor, other, missing_words, first, own, counts)
+        draws.draw_missing(block.own_missing, factor, other, missing_words, first, (own, counts))
     own_counts[block.rows] = own
     return counts
 

@@ -46,13 +46,7 @@ def draw_dictionary(feature_counts: Floats, concentration: float, words: Words, 
 
 @kernel
 def draw_allocations(
-    cells: Cells,
-    factor: Floats,
-    other: Floats,
-    words: Words,
-    first_row: int,
-    own_counts: LongCounts,
-    other_counts: LongCounts,
+    cells: Cells, factor: Floats, other: Floats, words: Words, first_row: int, counts: tuple[LongCounts, LongCounts]
 ) -> None:
     """``c[n, f] = rng.multinomial(X[n, f], normalise(factor[n] * other[f]))``, summed over f and over n.
 
@@ -62,7 +56,7 @@ def draw_allocations(
     A component is found in two steps. The components are dealt out to ``LANES`` groups like cards, so that the running
     sums inside all groups are made by the same additions, in the lanes of the processor, as the total.
     """
-    indptr, indices, values = cells
+    (indptr, indices, values), (own_counts, other_counts) = cells, counts
     n_components = own_counts.shape[1]
     n_levels = factor.shape[1] // LANES
     # Up to about here drawing token by token is faster than a multinomial, which visits all components.
@@ -117,16 +111,10 @@ def draw_allocations(
 
 @kernel
 def draw_missing(
-    missing: Missing,
-    factor: Floats,
-    other: Floats,
-    words: Words,
-    first_row: int,
-    own_counts: LongCounts,
-    other_counts: LongCounts,
+    missing: Missing, factor: Floats, other: Floats, words: Words, first_row: int, counts: tuple[LongCounts, LongCounts]
 ) -> None:
     """``c[n, f] = rng.poisson(factor[n] * other[f])`` in the missing cells, added to both sums."""
-    missing_indptr, missing_indices = missing
+    (missing_indptr, missing_indices), (own_counts, other_counts) = missing, counts
     stream = new_stream()
     for n in range(own_counts.shape[0]):
         seek_row(stream, words, first_row + n)

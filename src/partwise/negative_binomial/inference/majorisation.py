@@ -159,7 +159,7 @@ def _sweep(
 ) -> tuple[Floats, Floats]:
     own, sizes = activations[block.rows], (row_sizes[block.rows], feature_sizes)
     cells, floors = (block.own_cells, block.own_missing), floor * block.data.row_sums[block.rows]
-    kernels.improve_activations(*cells, parts, sizes, floors, 1, 0.0, own)
+    kernels.improve_activations(*cells, parts, sizes, floors, (1, 0.0), own)
     gain, exposure = np.zeros(parts.shape), np.zeros(parts.shape)
     kernels.add_part_sums(*cells, own, parts, sizes, gain, exposure)
     return gain, exposure
@@ -215,6 +215,6 @@ def _settle(block: Block, start: Floats, out: Floats, parts: Floats, feature_siz
     # A multiplicative update cannot leave 0, where Poisson noise may have put a part that is needed.
     totals = block.data.row_sums[block.rows, None]
     own[...] = np.where(parts.any(axis=1), start[block.rows] + 1e-3 * totals / len(parts), 0.0)
-    sizes, floors, limits = (np.ones(block.n_rows), feature_sizes), np.zeros(block.n_rows), (_MOST_UPDATES, _ROW_TOL)
-    kernels.improve_activations(block.own_cells, block.own_missing, parts, sizes, floors, *limits, own)
+    sizes, floors, effort = (np.ones(block.n_rows), feature_sizes), np.zeros(block.n_rows), (_MOST_UPDATES, _ROW_TOL)
+    kernels.improve_activations(block.own_cells, block.own_missing, parts, sizes, floors, effort, own)
     return 0.0

@@ -20,7 +20,7 @@ from partwise.engines import resolve_engine
 
 MODEL = AllocationModel(200, 10, 0.05, 0.1, 40.0, 0.4)
 SOON = {"burn_in": 20, "n_draws": 5}
-FEW: dict[str, dict[str, int]] = {"vb": {}, "cvb0": {}, "gibbs": SOON, "gibbs-partial": SOON, "gibbs-alias": SOON}
+FEW: dict[str, dict[str, int]] = {"vb": {}, "cvb0": {}, "gibbs": SOON, "gibbs-partial": SOON}
 
 
 def noise(key: Key, data: Any, model: AllocationModel, *_: Any) -> np.ndarray:

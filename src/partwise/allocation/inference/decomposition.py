@@ -95,8 +95,9 @@ def evaluate(
 
     def one(block: tuple[int, int]) -> tuple[Floats, float]:
         feature_counts = np.zeros_like(dictionary)
-        cells = data.indptr, data.indices, data.values, activations, dictionary, LOG_GAMMA_TABLE
-        return feature_counts, decomposition_sums(*cells, *block, sample_counts, feature_counts)
+        cells, factors = (data.indptr, data.indices, data.values), (activations, dictionary)
+        sums = sample_counts, feature_counts
+        return feature_counts, decomposition_sums(cells, factors, LOG_GAMMA_TABLE, *block, *sums)
 
     feature_counts, log_factorials = engine.map_reduce(one, _blocks(data))
     objective = model.log_constant(data.row_sums) + model.log_sums(sample_counts, feature_counts) - log_factorials
@@ -116,9 +117,9 @@ def gradients(
 
     def one(block: tuple[int, int]) -> Floats:
         out = np.zeros_like(feature_terms)
-        cells = data.indptr, data.indices, data.values, state.activations, state.dictionary
-        terms = sample_terms, feature_terms, DIGAMMA_TABLE
-        decomposition_gradients(*cells, *terms, *block, sample_gradients, out)
+        cells, factors = (data.indptr, data.indices, data.values), (state.activations, state.dictionary)
+        terms = sample_terms, feature_terms
+        decomposition_gradients(cells, factors, terms, DIGAMMA_TABLE, *block, (sample_gradients, out))
         return out
 
     return sample_gradients, engine.map_reduce(one, _blocks(data))

@@ -15,8 +15,8 @@ from partwise.core.coerce import as_table
 from partwise.core.data import SparseData
 from partwise.errors import InvalidInputError
 from partwise.io.pairs import read_pairs
+from partwise.kernels.arrays import Floats
 
-Floats = NDArray[np.float64]
 Seeds = Mapping[str, Sequence[str | int]]
 
 

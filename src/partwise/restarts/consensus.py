@@ -12,9 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import _safe_indexing
 
+from partwise.contract.batch_labels import batch_labels
 from partwise.contract.estimator import FactorizationEstimator
-from partwise.core.keys import RandomState, key_from
+from partwise.core.data import SparseData
+from partwise.core.keys import Key, RandomState, key_from
 from partwise.engines.local import LocalEngine
 from partwise.errors import InvalidInputError
 from partwise.metrics.matching import stability
@@ -39,7 +42,8 @@ class Consensus:
         Of the samples that the restarts were fitted to, samples x parts.
     shares, lower, upper
         Parts x features: the median over the members of each part of how much of it a feature makes up, and the 5% and
-        95% quantiles. They tell how a part varies from start to start, which is not what the data leave open.
+        95% quantiles. They tell how a part varies from start to start (and, with ``max_samples``, between samples of
+        that size), which is not what the data leave open.
     clusters
         The parts of all restarts, and where they belong.
     n_restarts
@@ -86,6 +90,7 @@ def consensus(
     *,
     n_restarts: int = 50,
     batch: Any = None,
+    max_samples: int | None = None,
     density_threshold: float = 0.5,
     random_state: RandomState = None,
     n_jobs: int | None = None,
@@ -103,6 +108,9 @@ def consensus(
         Number of random starts, at least 2.
     batch
         The batch of each sample, for models that take batches.
+    max_samples
+        Samples that each restart is fitted to, at least 2, drawn at random for each restart; None = all. Activations
+        are always refitted to all samples.
     density_threshold
         Parts whose mean distance to their nearest 30% is larger are outliers; from 0 to 1.41, 2 keeps all.
     random_state
@@ -124,12 +132,13 @@ def consensus(
     >>> found.members.tolist(), found.stability > 0.95
     ([6, 6, 6], True)
     """
-    if n_restarts < 2:
-        raise InvalidInputError(f"n_restarts must be at least 2, got {n_restarts}.")
+    for name, value in (("n_restarts", n_restarts), ("max_samples", max_samples)):
+        if value is not None and value < 2:
+            raise InvalidInputError(f"{name} must be at least 2, got {value}.")
     given = {} if batch is None else {"batch": batch}
     if given and not estimator.declares.batches:
         raise InvalidInputError(f"{type(estimator).__name__} does not take batch: leave it out, or use PoissonNMF.")
-    fits = _fits(estimator, X, given, n_restarts, random_state, n_jobs)
+    fits = _fits(estimator, X, given, n_restarts, max_samples, random_state, n_jobs)
     active = [fit.shares for fit in fits]
     n_parts = int(np.median([len(parts) for parts in active]))
     clusters = cluster_parts(active, n_parts, density_threshold=density_threshold)
@@ -187,17 +196,19 @@ def _fits(
     X: Any,
     given: dict[str, Any],
     n_restarts: int,
+    max_samples: int | None,
     random_state: RandomState,
     n_jobs: int | None,
 ) -> list[_Restart]:
-    seed = estimator.random_state if random_state is None else random_state
-    seeds = key_from(seed).for_stage("restarts").generator().integers(2**31, size=n_restarts)
+    key = key_from(estimator.random_state if random_state is None else random_state)
+    seeds = key.for_stage("restarts").generator().integers(2**31, size=n_restarts)
     workers = LocalEngine(estimator.n_jobs if n_jobs is None else n_jobs).n_threads if estimator.engine is None else 1
 
     def one(number: int) -> _Restart:
         model = clone(estimator).set_params(random_state=int(seeds[number]), progress=False)
         model.set_params(n_jobs=1 if workers > 1 else model.n_jobs)
-        model.fit(X, **given)
+        data, batches = _drawn(X, given, max_samples, key.for_stage("samples of restarts").at(number))
+        model.fit(data, **batches)
         parts = model.feature_importance()[model.active_components_]
         sizes = np.abs(model.components_).sum(axis=1)[model.active_components_]
         # Only the first is kept whole: it lends its batch factors and its class.
@@ -215,6 +226,16 @@ def _fits(
             stacklevel=3,
         )
     return found
+
+
+def _drawn(X: Any, given: dict[str, Any], n: int | None, key: Key) -> tuple[Any, dict[str, Any]]:
+    """Some samples with their batches, drawn without replacement; all where there are no more."""
+    n_samples = X.shape[0] if hasattr(X, "shape") else len(X)
+    if n is None or n >= n_samples:
+        return X, given
+    rows = np.sort(key.generator().choice(n_samples, n, replace=False))
+    drawn = X.rows(0, n_samples).take(rows) if isinstance(X, SparseData) else _safe_indexing(X, rows)
+    return drawn, {name: batch_labels(batch, X, n_samples)[rows] for name, batch in given.items()}
 
 
 def _with_parts(

@@ -80,6 +80,7 @@ def consensus(
     n_components: int = 10,
     *,
     n_restarts: int = 20,
+    max_samples: int | None = None,
     model: str | FactorizationEstimator = "poisson",
     layer: str | None = None,
     batch_key: str | None = None,
@@ -95,8 +96,8 @@ def consensus(
     ----------
     adata, n_components, model, layer, batch_key, key_added, mod, copy, parameters
         As for `fit`.
-    n_restarts, density_threshold
-        As for `partwise.consensus`.
+    n_restarts, max_samples, density_threshold
+        As for `partwise.consensus`; ``max_samples`` are cells.
 
     Returns
     -------
@@ -117,10 +118,10 @@ def consensus(
     data = modality(whole, mod)
     estimator = _estimator(model, n_components, parameters)
     table, given = counts_of(data, layer), _batches(estimator, data, batch_key)
-    options = {"n_restarts": n_restarts, "density_threshold": density_threshold}
-    found = restarts.consensus(estimator, table, n_restarts=n_restarts, density_threshold=density_threshold, **given)
-    options |= {**_storable(parameters), "n_components": n_components}
-    params = {"layer": layer, "batch_key": batch_key, **options}
+    options: Any = {"n_restarts": n_restarts, "max_samples": max_samples, "density_threshold": density_threshold}
+    found = restarts.consensus(estimator, table, **options, **given)
+    options |= {**parameters, "n_components": n_components}
+    params = {"layer": layer, "batch_key": batch_key, **_storable(options)}
     keep(data, found.model, found.activations, key_added, params)
     for name in ("lower", "upper"):
         data.varm[f"{key_added}_{name}"] = of_variables(data, found.model, getattr(found, name))

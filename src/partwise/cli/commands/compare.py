@@ -97,7 +97,10 @@ class CandidateArguments:
     )
     fits: int | None = option(None, "--fits", metavar="N", min=1, help="Stop after this many fits.")
     time_budget: str | None = option(
-        None, "--time-budget", metavar="TIME", help="Begin no further fit after this time, such as 90s, 5m or 1h."
+        None,
+        "--time-budget",
+        metavar="TIME",
+        help="Begin no fit that would end after this time, such as 90s, 5m or 1h.",
     )
 
     def parameters(self) -> dict[str, Any]:

@@ -299,9 +299,7 @@ def _consensus(chosen: ModelArguments, estimator: Any, table: Any, batches: dict
 
     if chosen.components_file is not None or estimator.checkpoint is not None:
         raise typer.BadParameter("it takes neither --components-file nor --checkpoint.", param_hint="--consensus")
-    return consensus(
-        estimator, table, n_restarts=chosen.n_restarts or 50, max_samples=chosen.max_samples, **batches
-    )
+    return consensus(estimator, table, n_restarts=chosen.n_restarts or 50, max_samples=chosen.max_samples, **batches)
 
 
 def _save(fitted: Any, output: Path, checkpoint: Path | None) -> None:

@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -138,7 +139,9 @@ def consensus(
     given = {} if batch is None else {"batch": batch}
     if given and not estimator.declares.batches:
         raise InvalidInputError(f"{type(estimator).__name__} does not take batch: leave it out, or use PoissonNMF.")
-    fits = _fits(estimator, X, given, n_restarts, max_samples, random_state, n_jobs)
+    key = key_from(estimator.random_state if random_state is None else random_state)
+    drawn = partial(_drawn, X, given, max_samples, key.for_stage("samples of restarts"))
+    fits = _fits(estimator, drawn, key, n_restarts, n_jobs)
     active = [fit.shares for fit in fits]
     n_parts = int(np.median([len(parts) for parts in active]))
     clusters = cluster_parts(active, n_parts, density_threshold=density_threshold)
@@ -149,7 +152,7 @@ def consensus(
         bands[:, k] = np.quantile(stacked[own], (0.5, _LOW, _HIGH), axis=0)
         scales[k] = np.median(sizes[own])
     shares = bands[0] / np.maximum(bands[0].sum(axis=1, keepdims=True), 1e-300)
-    model = _with_parts(estimator, X, shares * scales[:, None], given, fits)
+    model = _with_parts(estimator, X, shares * scales[:, None], given, fits[0].model)
     activations = model.transform(X, **given)
     return Consensus(model, activations, shares, bands[1], bands[2], clusters, n_restarts, stability(active))
 
@@ -191,23 +194,14 @@ class _Restart:
     converged: bool
 
 
-def _fits(
-    estimator: FactorizationEstimator,
-    X: Any,
-    given: dict[str, Any],
-    n_restarts: int,
-    max_samples: int | None,
-    random_state: RandomState,
-    n_jobs: int | None,
-) -> list[_Restart]:
-    key = key_from(estimator.random_state if random_state is None else random_state)
+def _fits(estimator: Any, drawn: Any, key: Key, n_restarts: int, n_jobs: int | None) -> list[_Restart]:
     seeds = key.for_stage("restarts").generator().integers(2**31, size=n_restarts)
     workers = LocalEngine(estimator.n_jobs if n_jobs is None else n_jobs).n_threads if estimator.engine is None else 1
 
     def one(number: int) -> _Restart:
         model = clone(estimator).set_params(random_state=int(seeds[number]), progress=False)
         model.set_params(n_jobs=1 if workers > 1 else model.n_jobs)
-        data, batches = _drawn(X, given, max_samples, key.for_stage("samples of restarts").at(number))
+        data, batches = drawn(number)
         model.fit(data, **batches)
         parts = model.feature_importance()[model.active_components_]
         sizes = np.abs(model.components_).sum(axis=1)[model.active_components_]
@@ -228,29 +222,24 @@ def _fits(
     return found
 
 
-def _drawn(X: Any, given: dict[str, Any], n: int | None, key: Key) -> tuple[Any, dict[str, Any]]:
-    """Some samples with their batches, drawn without replacement; all where there are no more."""
+def _drawn(X: Any, given: dict[str, Any], n: int | None, key: Key, restart: int) -> tuple[Any, dict[str, Any]]:
+    """Samples of a restart with their batches, drawn without replacement; all where there are no more."""
     n_samples = X.shape[0] if hasattr(X, "shape") else len(X)
     if n is None or n >= n_samples:
         return X, given
-    rows = np.sort(key.generator().choice(n_samples, n, replace=False))
+    rows = np.sort(key.at(restart).generator().choice(n_samples, n, replace=False))
     drawn = X.rows(0, n_samples).take(rows) if isinstance(X, SparseData) else _safe_indexing(X, rows)
     return drawn, {name: batch_labels(batch, X, n_samples)[rows] for name, batch in given.items()}
 
 
-def _with_parts(
-    estimator: FactorizationEstimator, X: Any, parts: Floats, given: dict[str, Any], fits: Sequence[_Restart]
-) -> Any:
+def _with_parts(estimator: Any, X: Any, parts: Floats, given: dict[str, Any], first: Any) -> Any:
     """A fitted model with given parts: of the same class where that takes them, otherwise by maximum likelihood."""
-    first = fits[0].model
     names = {"feature_names": first.known_features, "n_jobs": estimator.n_jobs, "engine": estimator.engine}
-    own = estimator.declares.given_parts
-    settings = {name: value for name, value in estimator.get_params(deep=False).items() if name != "n_components"}
-    model: Any = (
-        type(estimator).from_components(parts, **{**settings, **names})
-        if own
-        else PoissonNMF.from_components(parts, **names)
-    )
+    cls: Any = PoissonNMF
+    if estimator.declares.given_parts:
+        cls, names = type(estimator), {**estimator.get_params(deep=False), **names}
+    names.pop("n_components", None)
+    model = cls.from_components(parts, **names)
     if given:
         model.estimate_batches(X, given["batch"], strength=first.batch_strength_)
     return model

@@ -11,7 +11,7 @@ from partwise._registry import find_estimator
 from partwise.contract.differential import Versus
 from partwise.contract.estimator import FactorizationEstimator
 from partwise.errors import InvalidInputError
-from partwise.tl.objects import copied, counts_of, keep, kept, modality, of_variables
+from partwise.tl.objects import counts_of, keep, kept, modality, of_variables, opened
 
 
 def fit(
@@ -64,8 +64,7 @@ def fit(
     >>> cells.obsm["X_partwise"].shape, partwise.tl.stored_model(cells).n_components_
     ((30, 2), 2)
     """
-    whole = copied(adata) if copy else adata
-    data = modality(whole, mod)
+    whole, data = opened(adata, mod, copy)
     estimator = _estimator(model, n_components, parameters)
     given = _batches(estimator, data, batch_key)
     table = counts_of(data, layer)
@@ -114,8 +113,7 @@ def consensus(
     >>> cells.uns["consensus"]["members"].tolist(), cells.varm["consensus_lower"].shape
     ([3, 3], (8, 2))
     """
-    whole = copied(adata) if copy else adata
-    data = modality(whole, mod)
+    whole, data = opened(adata, mod, copy)
     estimator = _estimator(model, n_components, parameters)
     table, given = counts_of(data, layer), _batches(estimator, data, batch_key)
     options: Any = {"n_restarts": n_restarts, "max_samples": max_samples, "density_threshold": density_threshold}
@@ -169,8 +167,7 @@ def project(
     >>> others.obsm["X_partwise"].shape
     (5, 2)
     """
-    whole = copied(adata) if copy else adata
-    data = modality(whole, mod)
+    whole, data = opened(adata, mod, copy)
     model = reference
     if not isinstance(reference, FactorizationEstimator):
         model = stored_model(reference, key=key, mod=mod if hasattr(reference, "mod") else None)
@@ -223,8 +220,7 @@ def markers(
     >>> {part: sorted(genes.tolist()) for part, genes in cells.uns["partwise"]["markers"].items()}
     {'part 0': ['0', '1', '2', '3'], 'part 1': ['4', '5', '6', '7']}
     """
-    whole = copied(adata) if copy else adata
-    data = modality(whole, mod)
+    whole, data = opened(adata, mod, copy)
     model, params = kept(data, key)
     given = _batches(model, data, params.get("batch_key"))
     found = model.differential(counts_of(data, params.get("layer")), versus=versus, **given)

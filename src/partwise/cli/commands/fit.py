@@ -104,11 +104,7 @@ class ModelArguments:
         None, "--n-restarts", metavar="N", min=2, help="Random starts of --consensus; 50 by default."
     )
     max_samples: int | None = option(
-        None,
-        "--max-samples",
-        metavar="N",
-        min=2,
-        help="With --consensus: fit each restart to this many samples, drawn at random; all by default.",
+        None, "--max-samples", metavar="N", min=2, help="With --consensus: samples of each restart, drawn at random."
     )
     consensus: bool = option(
         False, "--consensus", help="Fit from many random starts and keep the parts that the fits agree on."

@@ -200,13 +200,11 @@ def _fits(estimator: Any, drawn: Any, key: Key, n_restarts: int, n_jobs: int | N
 
     def one(number: int) -> _Restart:
         model = clone(estimator).set_params(random_state=int(seeds[number]), progress=False)
-        model.set_params(n_jobs=1 if workers > 1 else model.n_jobs)
         data, batches = drawn(number)
-        model.fit(data, **batches)
-        parts = model.feature_importance()[model.active_components_]
-        sizes = np.abs(model.components_).sum(axis=1)[model.active_components_]
+        model.set_params(n_jobs=1 if workers > 1 else model.n_jobs).fit(data, **batches)
+        active, converged = model.active_components_, model.status_.code == "converged"
+        parts, sizes = model.feature_importance()[active], np.abs(model.components_).sum(axis=1)[active]
         # Only the first is kept whole: it lends its batch factors and its class.
-        converged = model.status_.code == "converged"
         return _Restart(parts, sizes, model if number == 0 else None, converged)
 
     with warnings.catch_warnings(), ThreadPoolExecutor(workers) as pool:
@@ -214,11 +212,8 @@ def _fits(estimator: Any, drawn: Any, key: Key, n_restarts: int, n_jobs: int | N
         found = list(pool.map(one, range(n_restarts)))
     late = n_restarts - sum(fit.converged for fit in found)
     if late:
-        warnings.warn(
-            f"{late} of {n_restarts} restarts did not converge: raise max_iter of the estimator, or tol.",
-            ConvergenceWarning,
-            stacklevel=3,
-        )
+        told = f"{late} of {n_restarts} restarts did not converge: raise max_iter of the estimator, or tol."
+        warnings.warn(told, ConvergenceWarning, stacklevel=3)
     return found
 
 

@@ -61,8 +61,8 @@ class Limits:
 
     def reached(self, n_fits: int) -> bool:
         """Whether no further fit may begin after this many; the first always may."""
-        needed = time.monotonic() - self.begun + self.longest
-        late = n_fits > 0 and self.seconds is not None and needed > self.seconds
+        end = time.monotonic() - self.begun + self.longest
+        late = n_fits > 0 and self.seconds is not None and end > self.seconds
         return late or (self.fits is not None and n_fits >= self.fits)
 
 

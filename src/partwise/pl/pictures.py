@@ -140,8 +140,7 @@ def usage(
         look = {"s": 4, "linewidths": 0, "rasterized": True, "cmap": shade, "vmin": 0.0, "vmax": most}
         drawn = ax.scatter(places[order, 0], places[order, 1], c=shares[order, k], **look)
         ax.set_title(names[k], fontsize=8, loc="left")
-        ax.set_xticks([])
-        ax.set_yticks([])
+        ax.set(xticks=[], yticks=[])
     bar = figure.colorbar(drawn, ax=axes, shrink=0.5, aspect=30)
     bar.set_label("share of a cell", fontsize=8)
     bar.ax.tick_params(labelsize=7)

@@ -134,9 +134,8 @@ def _matched(
         if np.array_equal(fresh, labels):
             break
         labels = fresh
-        members = [stacked[labels == k] for k in range(len(centres))]
-        medians = [np.median(own, axis=0) if len(own) else old for own, old in zip(members, centres, strict=True)]
-        centres = unit_parts(np.stack(medians))
+        pairs = ((stacked[labels == k], old) for k, old in enumerate(centres))
+        centres = unit_parts(np.stack([np.median(own, axis=0) if len(own) else old for own, old in pairs]))
     return labels, centres
 
 

@@ -118,13 +118,12 @@ def consensus(
     table, given = counts_of(data, layer), _batches(estimator, data, batch_key)
     options: Any = {"n_restarts": n_restarts, "max_samples": max_samples, "density_threshold": density_threshold}
     found = restarts.consensus(estimator, table, **options, **given)
-    options |= {**parameters, "n_components": n_components}
-    params = {"layer": layer, "batch_key": batch_key, **_storable(options)}
-    keep(data, found.model, found.activations, key_added, params)
+    options |= {**parameters, "n_components": n_components, "layer": layer, "batch_key": batch_key}
+    keep(data, found.model, found.activations, key_added, _storable(options))
     for name in ("lower", "upper"):
         data.varm[f"{key_added}_{name}"] = of_variables(data, found.model, getattr(found, name))
-    numbers = {"stability": found.stability, "silhouette": found.clusters.silhouette, "members": found.members}
-    data.uns[key_added].update(numbers)
+    silhouette = found.clusters.silhouette
+    data.uns[key_added].update(stability=found.stability, silhouette=silhouette, members=found.members)
     return whole if copy else None
 
 

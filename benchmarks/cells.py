@@ -32,7 +32,7 @@ STEPS: dict[str, tuple[str, ...]] = {
     ),
     "consensus": (
         *("fit", "cells.h5ad", "-k", _K, "--batch", "batch", "--tol", "1e-4", "--consensus", "--n-restarts", "20"),
-        *("-o", "consensus.partwise"),
+        *("--max-samples", "5000", "-o", "consensus.partwise"),
     ),
     "structure plot": (
         *("plot", "programmes.partwise", "cells.h5ad", "--batch", "batch", "--kind", "structure"),

@@ -13,7 +13,7 @@ from benchmarks.harness.data import by_key
 from benchmarks.harness.measuring import compile_kernels
 
 
-def _status(field: str) -> int:
+def status(field: str) -> int:
     """A field of this process's status, in bytes."""
     for line in Path("/proc/self/status").read_text().splitlines():
         name, _, value = line.partition(":")
@@ -22,7 +22,7 @@ def _status(field: str) -> int:
     raise LookupError(f"/proc/self/status has no field {field}")
 
 
-def _settle() -> None:
+def settle() -> None:
     """Give memory that was freed back to the system: what a fit takes must show as a rise."""
     gc.collect()
     ctypes.CDLL(None).malloc_trim(0)
@@ -36,11 +36,11 @@ def main(key: str, n_components: int, inference: str, n_threads: int) -> None:
     settings: dict[str, Any] = {"init": "random", "random_state": 0, "max_iter": 15, "tol": 0.0, "n_jobs": n_threads}
     compile_kernels(**settings)
     model = PoissonNMF(n_components, inference=inference, progress=False, **settings)
-    _settle()
-    before = _status("VmRSS")
+    settle()
+    before = status("VmRSS")
     Path("/proc/self/clear_refs").write_text("5")  # the peak starts anew from what is held now
     model.fit(counts)
-    rise = _status("VmHWM") - before
+    rise = status("VmHWM") - before
     matrix = counts.data.nbytes + counts.indices.nbytes + counts.indptr.nbytes
     factors = 8 * n_components * sum(counts.shape)
     json.dump({"rise": rise, "size": matrix + factors}, sys.stdout)

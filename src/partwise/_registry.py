@@ -152,10 +152,9 @@ def find_estimator(name: str) -> type[Any]:
         if name == model.class_name or name in (*model.names, *model.also):
             found: type[Any] = resolve(model.address)
             return found
-    known = ", ".join(sorted(model.class_name for model in registered_models()))
     raise InvalidInputError(
-        f"no model called {name!r} is registered (there are {known}): upgrade partwise if a newer version wrote this"
-        " name, or install the package that brings it."
+        f"no model called {name!r} is registered (there are {', '.join(model_names())}): name one of them. If a file"
+        " names it, upgrade partwise, or install the package that brings the model."
     )
 
 

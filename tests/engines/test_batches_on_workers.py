@@ -75,11 +75,15 @@ def test_batches(client: Any, case: str) -> None:
         np.testing.assert_array_equal(value, expected[name], err_msg=name)
 
 
-@pytest.mark.parametrize("client", [2], indirect=True)
-def test_consensus_of_rows_on_disk(client: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize("max_samples", [None, 90])
+@pytest.mark.parametrize(
+    "client", [2, pytest.param(1, marks=pytest.mark.slow), pytest.param(4, marks=pytest.mark.slow)], indirect=True
+)
+def test_consensus_of_rows_on_disk(client: Any, max_samples: int | None, tmp_path: Path) -> None:
     mapped = on_disk(X, tmp_path / "counts")
     estimator = PoissonNMF(4, random_state=1, max_iter=300, tol=1e-2)
     options: dict[str, Any] = {"n_restarts": 3, "batch": BATCH, "density_threshold": 2.0}
+    options["max_samples"] = max_samples
     here = partwise.consensus(estimator, mapped, n_jobs=2, **options)
     there = partwise.consensus(estimator.set_params(engine=client), mapped, **options)
     for name in ("shares", "lower", "upper", "activations", "stability"):

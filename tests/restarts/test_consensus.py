@@ -103,6 +103,46 @@ def test_with_batches() -> None:
     np.testing.assert_array_equal(found.model.transform(data.table, batch="batch"), found.activations)
 
 
+@pytest.mark.parametrize("kind", ["table", "anndata", "frame", "matrix", "on disk"])
+def test_restarts_on_samples_of_the_rows(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import anndata
+    import pandas as pd
+
+    data = simulate_batches(300, 60, n_groups=3, n_shared=1, n_batches=3, random_state=0)
+    labels, matrix = np.asarray(data.table.metadata["batch"]), data.table.matrix
+    X, batch = {
+        "table": lambda: (data.table, "batch"),
+        "anndata": lambda: (anndata.AnnData(matrix, obs={"batch": labels}), "batch"),
+        "frame": lambda: (pd.DataFrame(matrix.toarray()), labels),
+        "matrix": lambda: (matrix, labels),
+        "on disk": lambda: (partwise.on_disk(data.table, tmp_path / "rows"), labels),
+    }[kind]()
+    seen, fitted = [], PoissonNMF.fit
+
+    def fit(self: PoissonNMF, X: Any, **given: Any) -> PoissonNMF:
+        seen.append(np.asarray(partwise.as_table(X.to_table() if kind == "on disk" else X).matrix.sum(axis=1)).ravel())
+        return fitted(self, X, **given)
+
+    monkeypatch.setattr(PoissonNMF, "fit", fit)
+    model = PoissonNMF(4, random_state=0, tol=1e-4)
+    found = partwise.consensus(model, X, n_restarts=4, max_samples=150, batch=batch)
+    totals = np.asarray(matrix.sum(axis=1)).ravel()
+    assert [len(one) for one in seen] == [150] * 4
+    assert len({tuple(one) for one in seen}) == 4, "each restart has other rows"
+    assert all(np.isin(one, totals).all() for one in seen)
+    assert match_parts(data.dictionary.T, found.shares)[2].min() > 0.9
+    assert found.activations.shape == (300, 4)
+    again = partwise.consensus(model, X, n_restarts=4, max_samples=150, batch=batch, n_jobs=2)
+    np.testing.assert_array_equal(again.shares, found.shares)
+
+
+def test_more_samples_than_there_are_means_all(found: Consensus) -> None:
+    again = partwise.consensus(PoissonNMF(4, random_state=0), DATA.table, n_restarts=8, max_samples=150)
+    np.testing.assert_array_equal(again.shares, found.shares)
+    with pytest.raises(InvalidInputError, match="max_samples must be at least 2, got 1"):
+        partwise.consensus(PoissonNMF(4), DATA.table, max_samples=1)
+
+
 def test_tables_are_laid_out_as_those_of_cnmf(found: Consensus, tmp_path: Path) -> None:
     import pandas as pd
 

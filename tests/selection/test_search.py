@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -138,6 +139,20 @@ class TestBudget:
     def test_the_first_fit_is_always_done(self) -> None:
         found = compare(noisy(0, 3.0), FAST, random_state=0, max_seconds=1e-9)
         assert (found.n_fits, found.stopped) == (1, "budget")
+
+    def test_no_fit_begins_that_would_end_late(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        now = 0.0
+        monkeypatch.setattr("partwise.selection.search.time.monotonic", lambda: now)
+        fit = Fitting.fit
+
+        def slow(self: Fitting, task: Task) -> Any:
+            nonlocal now
+            now += 30.0
+            return replace(fit(self, task), seconds=30.0)
+
+        monkeypatch.setattr(Fitting, "fit", slow)
+        found = compare(noisy(0, 3.0), FAST, random_state=0, max_seconds=100.0)
+        assert (found.n_fits, found.stopped, now) == (3, "budget", 90.0)
 
     def test_time_budget_is_repeated_by_its_fits(self, monkeypatch: pytest.MonkeyPatch) -> None:
         ticks = iter(range(10**6))

@@ -180,12 +180,17 @@ def test_mudata() -> None:
     partwise.pl.structure(whole, "group", mod="rna")
     with pytest.raises(InvalidInputError, match="a MuData object needs mod: give one of 'rna'"):
         partwise.tl.fit(whole, 3)
+    with pytest.raises(InvalidInputError, match=r"X is a MuData object: pass one of its modalities .'rna', 'other'"):
+        PoissonNMF(3).fit(whole)
 
 
 def test_pictures(fitted: Any) -> None:
     assert partwise.pl.structure(fitted, "group", order="cluster").get_ylabel() == "share of a sample"
     assert len(partwise.pl.markers(fitted, parts=[0, 2]).axes) == 2  # type: ignore[attr-defined]
     assert partwise.pl.usage(fitted, parts=[0, 1]).axes[0].get_title(loc="left") == "part 0"  # type: ignore[attr-defined]
+    named = partwise.pl.usage(fitted, basis="umap", parts=["part 2"])  # as scanpy names embeddings
+    assert named.axes[0].get_title(loc="left") == "part 2"  # type: ignore[attr-defined]
+    assert partwise.pl.markers(fitted, parts=["part 1"]).axes[0].get_title(loc="left") == "part 1"  # type: ignore[attr-defined]
 
 
 def twice() -> Any:
@@ -208,6 +213,7 @@ def test_estimators_warn_of_names_that_are_there_twice() -> None:
             lambda: partwise.tl.fit(twice(), 2, layer="counts"),
             "2 variables are called 'same': call var_names",
         ),
+        (lambda: partwise.tl.fit(cells(), 2, model="nmf"), r"no model called 'nmf' is registered .there are poisson, "),
         (lambda: partwise.tl.fit(cells(), 2, layer="raw"), "layer='raw' is not in the AnnData object"),
         (lambda: partwise.tl.fit(cells(), 2, layer="counts", batch_key="x"), "batch_key='x' is not an obs column"),
         (lambda: partwise.tl.fit(cells(), 2, mod="rna"), "mod='rna' is for MuData objects"),

@@ -59,6 +59,9 @@ def as_table(X: Any, *, layer: str | None = None, missing: Any = None, name: str
     columns: Labels | None = None
     matrix, masks = X, [missing]
     metadata = X.metadata if isinstance(X, Table) else {}
+    if hasattr(X, "mod") and hasattr(X, "obsm"):  # NumPy would never end to index it
+        known = ", ".join(map(repr, X.mod))
+        raise InvalidInputError(f"X is a MuData object: pass one of its modalities ({known}), such as X.mod[...].")
     if layer is not None and not is_anndata(X):
         raise InvalidInputError(f"layer={layer!r} needs an AnnData object, got {type(X).__name__}: drop layer.")
     if isinstance(X, Table):

@@ -79,6 +79,8 @@ def markers(adata: Any, *, key: str = "partwise", mod: str | None = None, **look
         raise InvalidInputError(f"there are no markers of key={key!r}: run partwise.tl.markers first.")
     change, error, mean, lfsr = (np.asarray(data.varm[f"{key}_{n}"]).T for n in ("change", "std_error", "mean", "lfsr"))
     nobody = np.full(change.shape, -1)
+    if look.get("parts") is not None:
+        look["parts"] = [model.part_position(k) for k in look["parts"]]
     found = Differential(change, error, mean, mean, mean, lfsr, nobody, model.part_labels(), list(data.var_names))
     return plot_volcano(found, **look)
 
@@ -88,7 +90,7 @@ def usage(
     *,
     key: str = "partwise",
     basis: str = "X_umap",
-    parts: Sequence[int] | None = None,
+    parts: Sequence[int | str] | None = None,
     mod: str | None = None,
     fig: FigureBase | None = None,
 ) -> FigureBase:
@@ -101,9 +103,9 @@ def usage(
     key
         Key of the model.
     basis
-        Key of the embedding in obsm.
+        Key of the embedding in obsm, with or without ``X_``.
     parts
-        Positions of the parts to draw; all by default.
+        Positions or names of the parts to draw; all by default.
     mod
         Modality of MuData.
     fig
@@ -120,10 +122,11 @@ def usage(
     """
     data = modality(adata, mod)
     model, _ = kept(data, key)
+    basis = basis if basis in data.obsm else f"X_{basis}"  # as scanpy names it
     if basis not in data.obsm:
         raise InvalidInputError(f"basis={basis!r} is not in obsm; there are: {', '.join(data.obsm)}.")
     places, shares = np.asarray(data.obsm[basis]), part_shares(data.obsm[f"X_{key}"], model)
-    chosen = list(range(shares.shape[1])) if parts is None else list(parts)
+    chosen = [model.part_position(k) for k in (range(shares.shape[1]) if parts is None else parts)]
     figure, axes = panel_grid(fig, len(chosen), 2.2, 2.0, widest=4)
     names = model.part_labels()
     colours = require("matplotlib.colors", "plot", "drawing")
@@ -136,8 +139,7 @@ def usage(
         look = {"s": 4, "linewidths": 0, "rasterized": True, "cmap": shade, "vmin": 0.0, "vmax": most}
         drawn = ax.scatter(places[order, 0], places[order, 1], c=shares[order, k], **look)
         ax.set_title(names[k], fontsize=8, loc="left")
-        ax.set_xticks([])
-        ax.set_yticks([])
+        ax.set(xticks=[], yticks=[])
     bar = figure.colorbar(drawn, ax=axes, shrink=0.5, aspect=30)
     bar.set_label("share of a cell", fontsize=8)
     bar.ax.tick_params(labelsize=7)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
+from sklearn.metrics import silhouette_samples
 
 from partwise.errors import InvalidInputError
 from partwise.metrics.matching import match_parts, unit_parts
@@ -133,24 +134,14 @@ def _matched(
         if np.array_equal(fresh, labels):
             break
         labels = fresh
-        members = [stacked[labels == k] for k in range(len(centres))]
-        medians = [np.median(own, axis=0) if len(own) else old for own, old in zip(members, centres, strict=True)]
-        centres = unit_parts(np.stack(medians))
+        pairs = ((stacked[labels == k], old) for k, old in enumerate(centres))
+        centres = unit_parts(np.stack([np.median(own, axis=0) if len(own) else old for own, old in pairs]))
     return labels, centres
 
 
 def _silhouettes(distances: Floats, labels: NDArray[np.intp]) -> Floats:
     """Rousseeuw's silhouette of each part that has a cluster."""
-    clusters = np.unique(labels[labels >= 0])
-    found = np.zeros(len(labels))
-    if clusters.size < 2:
-        return found
-    members = (labels[:, None] == clusters).astype(np.float64)
-    sums, sizes = distances @ members, members.sum(axis=0)
-    for i in np.flatnonzero(labels >= 0):
-        own = int(np.searchsorted(clusters, labels[i]))
-        if sizes[own] > 1:
-            inside = sums[i, own] / (sizes[own] - 1)
-            outside = float(np.min(np.delete(sums[i] / sizes, own)))
-            found[i] = (outside - inside) / max(outside, inside, 1e-300)
+    found, kept = np.zeros(len(labels)), labels >= 0
+    if 1 < np.unique(labels[kept]).size < kept.sum():
+        found[kept] = silhouette_samples(distances[np.ix_(kept, kept)], labels[kept], metric="precomputed")
     return found

@@ -6,15 +6,19 @@ import warnings
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import _safe_indexing
 
+from partwise.contract.batch_labels import batch_labels
 from partwise.contract.estimator import FactorizationEstimator
-from partwise.core.keys import RandomState, key_from
+from partwise.core.data import SparseData
+from partwise.core.keys import Key, RandomState, key_from
 from partwise.engines.local import LocalEngine
 from partwise.errors import InvalidInputError
 from partwise.metrics.matching import stability
@@ -39,7 +43,8 @@ class Consensus:
         Of the samples that the restarts were fitted to, samples x parts.
     shares, lower, upper
         Parts x features: the median over the members of each part of how much of it a feature makes up, and the 5% and
-        95% quantiles. They tell how a part varies from start to start, which is not what the data leave open.
+        95% quantiles. They tell how a part varies from start to start (and, with ``max_samples``, between samples of
+        that size), which is not what the data leave open.
     clusters
         The parts of all restarts, and where they belong.
     n_restarts
@@ -86,6 +91,7 @@ def consensus(
     *,
     n_restarts: int = 50,
     batch: Any = None,
+    max_samples: int | None = None,
     density_threshold: float = 0.5,
     random_state: RandomState = None,
     n_jobs: int | None = None,
@@ -103,6 +109,9 @@ def consensus(
         Number of random starts, at least 2.
     batch
         The batch of each sample, for models that take batches.
+    max_samples
+        Samples that each restart is fitted to, at least 2, drawn at random for each restart; None = all. Activations
+        are always refitted to all samples.
     density_threshold
         Parts whose mean distance to their nearest 30% is larger are outliers; from 0 to 1.41, 2 keeps all.
     random_state
@@ -124,12 +133,15 @@ def consensus(
     >>> found.members.tolist(), found.stability > 0.95
     ([6, 6, 6], True)
     """
-    if n_restarts < 2:
-        raise InvalidInputError(f"n_restarts must be at least 2, got {n_restarts}.")
+    for name, value in (("n_restarts", n_restarts), ("max_samples", max_samples)):
+        if value is not None and value < 2:
+            raise InvalidInputError(f"{name} must be at least 2, got {value}.")
     given = {} if batch is None else {"batch": batch}
     if given and not estimator.declares.batches:
         raise InvalidInputError(f"{type(estimator).__name__} does not take batch: leave it out, or use PoissonNMF.")
-    fits = _fits(estimator, X, given, n_restarts, random_state, n_jobs)
+    key = key_from(estimator.random_state if random_state is None else random_state)
+    drawn = partial(_drawn, X, given, max_samples, key.for_stage("samples of restarts"))
+    fits = _fits(estimator, drawn, key, n_restarts, n_jobs)
     active = [fit.shares for fit in fits]
     n_parts = int(np.median([len(parts) for parts in active]))
     clusters = cluster_parts(active, n_parts, density_threshold=density_threshold)
@@ -140,7 +152,7 @@ def consensus(
         bands[:, k] = np.quantile(stacked[own], (0.5, _LOW, _HIGH), axis=0)
         scales[k] = np.median(sizes[own])
     shares = bands[0] / np.maximum(bands[0].sum(axis=1, keepdims=True), 1e-300)
-    model = _with_parts(estimator, X, shares * scales[:, None], given, fits)
+    model = _with_parts(estimator, X, shares * scales[:, None], given, fits[0].model)
     activations = model.transform(X, **given)
     return Consensus(model, activations, shares, bands[1], bands[2], clusters, n_restarts, stability(active))
 
@@ -182,26 +194,17 @@ class _Restart:
     converged: bool
 
 
-def _fits(
-    estimator: FactorizationEstimator,
-    X: Any,
-    given: dict[str, Any],
-    n_restarts: int,
-    random_state: RandomState,
-    n_jobs: int | None,
-) -> list[_Restart]:
-    seed = estimator.random_state if random_state is None else random_state
-    seeds = key_from(seed).for_stage("restarts").generator().integers(2**31, size=n_restarts)
+def _fits(estimator: Any, drawn: Any, key: Key, n_restarts: int, n_jobs: int | None) -> list[_Restart]:
+    seeds = key.for_stage("restarts").generator().integers(2**31, size=n_restarts)
     workers = LocalEngine(estimator.n_jobs if n_jobs is None else n_jobs).n_threads if estimator.engine is None else 1
 
     def one(number: int) -> _Restart:
         model = clone(estimator).set_params(random_state=int(seeds[number]), progress=False)
-        model.set_params(n_jobs=1 if workers > 1 else model.n_jobs)
-        model.fit(X, **given)
-        parts = model.feature_importance()[model.active_components_]
-        sizes = np.abs(model.components_).sum(axis=1)[model.active_components_]
+        data, batches = drawn(number)
+        model.set_params(n_jobs=1 if workers > 1 else model.n_jobs).fit(data, **batches)
+        active, converged = model.active_components_, model.status_.code == "converged"
+        parts, sizes = model.feature_importance()[active], np.abs(model.components_).sum(axis=1)[active]
         # Only the first is kept whole: it lends its batch factors and its class.
-        converged = model.status_.code == "converged"
         return _Restart(parts, sizes, model if number == 0 else None, converged)
 
     with warnings.catch_warnings(), ThreadPoolExecutor(workers) as pool:
@@ -209,27 +212,29 @@ def _fits(
         found = list(pool.map(one, range(n_restarts)))
     late = n_restarts - sum(fit.converged for fit in found)
     if late:
-        warnings.warn(
-            f"{late} of {n_restarts} restarts did not converge: raise max_iter of the estimator, or tol.",
-            ConvergenceWarning,
-            stacklevel=3,
-        )
+        told = f"{late} of {n_restarts} restarts did not converge: raise max_iter of the estimator, or tol."
+        warnings.warn(told, ConvergenceWarning, stacklevel=3)
     return found
 
 
-def _with_parts(
-    estimator: FactorizationEstimator, X: Any, parts: Floats, given: dict[str, Any], fits: Sequence[_Restart]
-) -> Any:
+def _drawn(X: Any, given: dict[str, Any], n: int | None, key: Key, restart: int) -> tuple[Any, dict[str, Any]]:
+    """Samples of a restart with their batches, drawn without replacement; all where there are no more."""
+    n_samples = X.shape[0] if hasattr(X, "shape") else len(X)
+    if n is None or n >= n_samples:
+        return X, given
+    rows = np.sort(key.at(restart).generator().choice(n_samples, n, replace=False))
+    drawn = X.rows(0, n_samples).take(rows) if isinstance(X, SparseData) else _safe_indexing(X, rows)
+    return drawn, {name: batch_labels(batch, X, n_samples)[rows] for name, batch in given.items()}
+
+
+def _with_parts(estimator: Any, X: Any, parts: Floats, given: dict[str, Any], first: Any) -> Any:
     """A fitted model with given parts: of the same class where that takes them, otherwise by maximum likelihood."""
-    first = fits[0].model
     names = {"feature_names": first.known_features, "n_jobs": estimator.n_jobs, "engine": estimator.engine}
-    own = estimator.declares.given_parts
-    settings = {name: value for name, value in estimator.get_params(deep=False).items() if name != "n_components"}
-    model: Any = (
-        type(estimator).from_components(parts, **{**settings, **names})
-        if own
-        else PoissonNMF.from_components(parts, **names)
-    )
+    cls: Any = PoissonNMF
+    if estimator.declares.given_parts:
+        cls, names = type(estimator), {**estimator.get_params(deep=False), **names}
+    names.pop("n_components", None)
+    model = cls.from_components(parts, **names)
     if given:
         model.estimate_batches(X, given["batch"], strength=first.batch_strength_)
     return model

@@ -62,8 +62,7 @@ def write_cnmf_tables(
         f"{name}.gene_spectra_tpm.{ending}.txt": (1e6 * found.shares, parts, features),
     }
     for file, (matrix, names, columns) in tables.items():
-        lines = (
-            [label, *format_cells(np.asarray(row), neutralise=False)] for label, row in zip(names, matrix, strict=True)
-        )
+        rows_of = zip(names, map(np.asarray, matrix), strict=True)
+        lines = ([label, *format_cells(row, neutralise=False)] for label, row in rows_of)
         write_rows(where / file, "\t", [["", *columns], *lines])
     return [where / file for file in tables]

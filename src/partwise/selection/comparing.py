@@ -82,7 +82,8 @@ def compare(
         ``"quick"``, or ``"full"``: every number of parts of every model, restarts of all close candidates, and all that
         models say about themselves (log p(X), marginal likelihood of new rows).
     max_fits, max_seconds
-        Begin no further fit after this many fits, or seconds. `Comparison.n_fits` as ``max_fits`` repeats the result.
+        Begin no further fit after this many fits, and none that would end after so many seconds, if it took as long as
+        the longest so far. `Comparison.n_fits` as ``max_fits`` repeats the result.
     random_state
         Seed: int, Generator or None.
     n_jobs

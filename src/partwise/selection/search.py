@@ -46,11 +46,14 @@ class Limits:
     fits
         Most fits; None = as many as it takes.
     seconds
-        Time after which no further fit is begun; None = no limit.
+        No fit is begun that would end later, if it took as long as the longest so far; None = no limit.
+    longest
+        Seconds of the longest fit so far.
     """
 
     fits: int | None = None
     seconds: float | None = None
+    longest: float = 0.0
     begun: float = field(init=False)
 
     def __post_init__(self) -> None:
@@ -58,7 +61,8 @@ class Limits:
 
     def reached(self, n_fits: int) -> bool:
         """Whether no further fit may begin after this many; the first always may."""
-        late = n_fits > 0 and self.seconds is not None and time.monotonic() - self.begun > self.seconds
+        end = time.monotonic() - self.begun + self.longest
+        late = n_fits > 0 and self.seconds is not None and end > self.seconds
         return late or (self.fits is not None and n_fits >= self.fits)
 
 
@@ -315,6 +319,7 @@ class Search:
                 self.left_out[task.model] = " ".join(str(error).split()) or "there is not enough memory."
             return
         ledger.put(record)
+        self._limits.longest = max(self._limits.longest, record.seconds)
         if self._shown:
             seconds = (time.monotonic() - self._limits.begun) / len(self.done) * n_waiting
             left = f", {n_waiting} of this round left, about {seconds:.0f} s" if n_waiting else ""

@@ -11,7 +11,7 @@ from partwise._registry import find_estimator
 from partwise.contract.differential import Versus
 from partwise.contract.estimator import FactorizationEstimator
 from partwise.errors import InvalidInputError
-from partwise.tl.objects import copied, counts_of, keep, kept, modality, of_variables
+from partwise.tl.objects import counts_of, keep, kept, modality, of_variables, opened
 
 
 def fit(
@@ -64,8 +64,7 @@ def fit(
     >>> cells.obsm["X_partwise"].shape, partwise.tl.stored_model(cells).n_components_
     ((30, 2), 2)
     """
-    whole = copied(adata) if copy else adata
-    data = modality(whole, mod)
+    whole, data = opened(adata, mod, copy)
     estimator = _estimator(model, n_components, parameters)
     given = _batches(estimator, data, batch_key)
     table = counts_of(data, layer)
@@ -80,6 +79,7 @@ def consensus(
     n_components: int = 10,
     *,
     n_restarts: int = 20,
+    max_samples: int | None = None,
     model: str | FactorizationEstimator = "poisson",
     layer: str | None = None,
     batch_key: str | None = None,
@@ -95,8 +95,8 @@ def consensus(
     ----------
     adata, n_components, model, layer, batch_key, key_added, mod, copy, parameters
         As for `fit`.
-    n_restarts, density_threshold
-        As for `partwise.consensus`.
+    n_restarts, max_samples, density_threshold
+        As for `partwise.consensus`; ``max_samples`` are cells.
 
     Returns
     -------
@@ -113,19 +113,17 @@ def consensus(
     >>> cells.uns["consensus"]["members"].tolist(), cells.varm["consensus_lower"].shape
     ([3, 3], (8, 2))
     """
-    whole = copied(adata) if copy else adata
-    data = modality(whole, mod)
+    whole, data = opened(adata, mod, copy)
     estimator = _estimator(model, n_components, parameters)
     table, given = counts_of(data, layer), _batches(estimator, data, batch_key)
-    options = {"n_restarts": n_restarts, "density_threshold": density_threshold}
-    found = restarts.consensus(estimator, table, n_restarts=n_restarts, density_threshold=density_threshold, **given)
-    options |= {**_storable(parameters), "n_components": n_components}
-    params = {"layer": layer, "batch_key": batch_key, **options}
-    keep(data, found.model, found.activations, key_added, params)
+    options: Any = {"n_restarts": n_restarts, "max_samples": max_samples, "density_threshold": density_threshold}
+    found = restarts.consensus(estimator, table, **options, **given)
+    options |= {**parameters, "n_components": n_components, "layer": layer, "batch_key": batch_key}
+    keep(data, found.model, found.activations, key_added, _storable(options))
     for name in ("lower", "upper"):
         data.varm[f"{key_added}_{name}"] = of_variables(data, found.model, getattr(found, name))
-    numbers = {"stability": found.stability, "silhouette": found.clusters.silhouette, "members": found.members}
-    data.uns[key_added].update(numbers)
+    silhouette = found.clusters.silhouette
+    data.uns[key_added].update(stability=found.stability, silhouette=silhouette, members=found.members)
     return whole if copy else None
 
 
@@ -168,8 +166,7 @@ def project(
     >>> others.obsm["X_partwise"].shape
     (5, 2)
     """
-    whole = copied(adata) if copy else adata
-    data = modality(whole, mod)
+    whole, data = opened(adata, mod, copy)
     model = reference
     if not isinstance(reference, FactorizationEstimator):
         model = stored_model(reference, key=key, mod=mod if hasattr(reference, "mod") else None)
@@ -222,8 +219,7 @@ def markers(
     >>> {part: sorted(genes.tolist()) for part, genes in cells.uns["partwise"]["markers"].items()}
     {'part 0': ['0', '1', '2', '3'], 'part 1': ['4', '5', '6', '7']}
     """
-    whole = copied(adata) if copy else adata
-    data = modality(whole, mod)
+    whole, data = opened(adata, mod, copy)
     model, params = kept(data, key)
     given = _batches(model, data, params.get("batch_key"))
     found = model.differential(counts_of(data, params.get("layer")), versus=versus, **given)

@@ -33,9 +33,11 @@ def modality(data: Any, mod: str | None) -> Any:
     return data
 
 
-def copied(data: Any) -> Any:
-    """A copy of an object in memory, also of one that is backed by a file."""
-    return data.to_memory() if getattr(data, "isbacked", False) else data.copy()
+def opened(whole: Any, mod: str | None, copy: bool) -> tuple[Any, Any]:
+    """The object to write to, perhaps a copy in memory, and the AnnData object in it that is meant."""
+    if copy:
+        whole = whole.to_memory() if getattr(whole, "isbacked", False) else whole.copy()
+    return whole, modality(whole, mod)
 
 
 def of_variables(adata: Any, model: Any, parts: Any, unknown: float = np.nan) -> Any:

@@ -81,6 +81,7 @@ class ModelArguments:
     )
 
     n_restarts: int | None = option("Random starts of --consensus; 50 by default.", min=2)
+    max_samples: int | None = option("With --consensus: samples of each restart, drawn at random.", min=2)
     consensus: bool = option("Fit from many random starts and keep the parts that the fits agree on.", False)
 
     def estimator(self, running: dict[str, Any]) -> Any:
@@ -249,14 +250,15 @@ def _prepared(
 def _consensus(chosen: ModelArguments, estimator: Any, table: Any, batches: dict[str, Any]) -> Consensus | None:
     """The consensus of many restarts, where it is asked for."""
     if not chosen.consensus:
-        if chosen.n_restarts is not None:
-            raise typer.BadParameter("it needs --consensus.", param_hint="--n-restarts")
+        for name in ("n_restarts", "max_samples"):
+            if getattr(chosen, name) is not None:
+                raise typer.BadParameter("it needs --consensus.", param_hint=option_name(name))
         return None
     from partwise.restarts import consensus
 
     if chosen.components_file is not None or estimator.checkpoint is not None:
         raise typer.BadParameter("it takes neither --components-file nor --checkpoint.", param_hint="--consensus")
-    return consensus(estimator, table, n_restarts=chosen.n_restarts or 50, **batches)
+    return consensus(estimator, table, n_restarts=chosen.n_restarts or 50, max_samples=chosen.max_samples, **batches)
 
 
 def _save(fitted: Any, output: Path, checkpoint: Path | None) -> None:

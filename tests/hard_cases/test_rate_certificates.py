@@ -15,6 +15,7 @@ from partwise.priors.families import FAMILIES
 from partwise.priors.grid import GridFamily
 from partwise.priors.mixture import GammaMixture, saturated
 from partwise.priors.observations import Observations
+from partwise.priors.search import MixtureSearch
 
 GRIDS = {"exponential-mixture": (1.0,), "gamma-mixture": (0.1, 1.0, 10.0, 100.0), "nonparametric": (np.inf,)}
 PER_OBSERVATION = 1e-8
@@ -202,3 +203,17 @@ def test_many_observations_need_few_components(rng: np.random.Generator) -> None
         assert fit.prior.weights.size < 60
     assert found["nonparametric"].log_likelihood > found["gamma-mixture"].log_likelihood
     assert found["gamma-mixture"].log_likelihood > found["exponential-mixture"].log_likelihood
+
+
+def test_a_heavy_tail_of_many_observations(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Rare components have a millionth of the weight of others. Scores are 0 for an observation with a component of its
+    # own: scaled by these, Newton's steps strayed, and 112 were needed instead of 21.
+    rng, steps, curvature = np.random.default_rng(2), [], MixtureSearch._curvature
+    monkeypatch.setattr(MixtureSearch, "_curvature", lambda *given: steps.append(1) or curvature(*given))
+    counts = rng.poisson(np.minimum(rng.pareto(0.7, 30_000), 1e8)).astype(np.float64)
+    fit = ebpm(counts, prior="nonparametric")
+    assert counts.max() > 1e6
+    assert fit.gap <= PER_OBSERVATION * 30_000
+    assert isinstance(fit.prior, GammaMixture)
+    assert fit.prior.weights.size < 150
+    assert len(steps) < 60

@@ -39,7 +39,7 @@ def _log_of_total(counts: Any, profiles: Any, shape: float, rate: float) -> Any:
 # Pairs of equal columns: the sum of the activations of a pair is a gamma of the sum of their shapes.
 
 
-def _pairs(shape: float, seed: int, n_tokens: int = 100_000) -> Case:
+def _pairs(shape: float, seed: int, n_tokens: int = 20_000) -> Case:
     """Three pairs of equal columns; no two pairs share a feature."""
     rng = np.random.default_rng(seed)
     dictionary = np.zeros((18, 6))
@@ -108,7 +108,7 @@ def between_truth(counts: Any, dictionary: Any, shape: float, rate: float, n_pan
 
 
 LONG_KINDS: dict[str, LongKind] = {
-    "pairs of equal columns, 100,000 tokens": LongKind(partial(_pairs, 0.5), pairs_truth),
+    "pairs of equal columns, 20,000 tokens": LongKind(partial(_pairs, 0.5), pairs_truth),
     "two near-equal columns, 100,000 tokens": LongKind(partial(_pair, 0.3), pair_truth),
     "a column between two, 20,000 tokens": LongKind(partial(_between, 0.3), between_truth),
 }

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 
 from partwise.kernels.arrays import Floats, LongCounts
-from partwise.kernels.inner import inner_kernel
+from partwise.kernels.jit import inner_kernel
 from partwise.kernels.streams import Stream, next_exponential, next_normal, next_uniform
 
 # The proposal is wider than the normal approximation, as the tails of the target are.

@@ -7,13 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.stats import norm
 
 from partwise.core.blas import one_blas_thread
 from partwise.errors import EmptyRowsWarning, InvalidInputError
-
-Floats = NDArray[np.float64]
+from partwise.kernels.arrays import Floats
 
 LEVEL = 0.05
 """Share of Poisson data that the test calls over-dispersed."""

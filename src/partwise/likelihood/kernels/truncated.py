@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from partwise.kernels.inner import inner_kernel
+from partwise.kernels.jit import inner_kernel
 from partwise.kernels.streams import Stream, next_exponential, next_normal, next_uniform
 from partwise.likelihood.kernels.mode import Mode, cholesky, solve
 from partwise.likelihood.kernels.rows import Floats, Integers, OpenRow, RowBuffers

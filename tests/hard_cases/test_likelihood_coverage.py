@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 from likelihood_kinds import CORPORA, KINDS, Case
-from long_kinds import LONG_KINDS
+from long_kinds import BETWEEN, LONG_KINDS, LongKind
 from scipy.stats import binom
 
 from partwise.likelihood import auto, exact, exact_cost, importance, smc
@@ -111,20 +111,24 @@ def test_long_documents_of_known_likelihood(name: str) -> None:
     _check(name, kind.case, lambda case: kind.truth(*case))
 
 
-@pytest.mark.parametrize("name", LONG_KINDS)
-def test_known_likelihoods_are_those_of_exact(name: str) -> None:
-    for seed in range(2):
-        case = LONG_KINDS[name].case(1 + 2 * seed, n_tokens=12 if "pairs" in name else 1000)
+@pytest.mark.parametrize(("kind", "n_tokens"), zip((*LONG_KINDS.values(), BETWEEN), (12, 1000, 1000), strict=True))
+def test_known_likelihoods_are_those_of_exact(kind: LongKind, n_tokens: int) -> None:
+    for seed in (1, 3):
+        case = kind.case(seed, n_tokens=n_tokens)
         counts, *model = case
         exactly = exact([counts], *model, max_cost=_AFFORDABLE).values[0]
-        assert LONG_KINDS[name].truth(*case) == pytest.approx(exactly, abs=1e-8)
+        assert kind.truth(*case) == pytest.approx(exactly, abs=1e-8)
 
 
 def test_heavy_tails_of_weights_widen_errors() -> None:
     """A curved ridge: weights have hardly a variance, and errors that their spread shows cover 75%."""
-    kind = LONG_KINDS["a column between two, 20,000 tokens"]
-    settings = {"n_documents": 2, "truth": lambda case: kind.truth(*case), "n_replicates": 60, "n_draws": 16_384}
-    found = _coverage(kind.case, importance, **settings)
+    settings: Any = {
+        "n_documents": 2,
+        "truth": lambda case: BETWEEN.truth(*case),
+        "n_replicates": 60,
+        "n_draws": 16_384,
+    }
+    found = _coverage(BETWEEN.case, importance, **settings)
     assert binom.cdf(found.covered.sum(), found.covered.size, _COVERED) > 0.01
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import mpmath
 import numpy as np
 import pytest
@@ -208,8 +210,14 @@ def test_many_observations_need_few_components(rng: np.random.Generator) -> None
 def test_a_heavy_tail_of_many_observations(monkeypatch: pytest.MonkeyPatch) -> None:
     # Rare components have a millionth of the weight of others. Scores are 0 for an observation with a component of its
     # own: scaled by these, Newton's steps strayed, and 112 were needed instead of 21.
-    rng, steps, curvature = np.random.default_rng(2), [], MixtureSearch._curvature
-    monkeypatch.setattr(MixtureSearch, "_curvature", lambda *given: steps.append(1) or curvature(*given))
+    rng, curvature = np.random.default_rng(2), MixtureSearch._curvature
+    steps: list[int] = []
+
+    def counted(*given: Any) -> Any:
+        steps.append(1)
+        return curvature(*given)
+
+    monkeypatch.setattr(MixtureSearch, "_curvature", counted)
     counts = rng.poisson(np.minimum(rng.pareto(0.7, 30_000), 1e8)).astype(np.float64)
     fit = ebpm(counts, prior="nonparametric")
     assert counts.max() > 1e6

@@ -128,7 +128,7 @@ def test_heavy_tails_of_weights_widen_errors() -> None:
         "n_replicates": 60,
         "n_draws": 16_384,
     }
-    found = _coverage(BETWEEN.case, importance, truth=lambda case: BETWEEN.truth(*case), **settings)
+    found = _coverage(BETWEEN.case, importance, **settings)
     assert binom.cdf(found.covered.sum(), found.covered.size, _COVERED) > 0.01
 
 

@@ -88,7 +88,7 @@ def test_calibrated_under_the_prior(total: int) -> None:
     sampler = _RowSampler(Key(5), CountMatrix.build(x), parts, np.full(8, 0.4), 400, 4, 12)
     probability, ranks, covered = np.zeros(z.shape), [], []
     for n in range(n_rows):
-        probability[n], draws, _ = sampler.row(n)
+        probability[n], draws, *_ = sampler.row(n)
         drawn = draws / draws.sum(axis=1, keepdims=True)
         below, equal = (drawn < shares[n]).mean(axis=0), (drawn == shares[n]).mean(axis=0)
         ranks.append(below + equal * rng.random(8))

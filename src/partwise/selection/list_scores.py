@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 from partwise.contract.heldout import HiddenCells, ThinnedCounts
 from partwise.contract.lists import best_features, list_scores
 from partwise.engines.local import LocalEngine
-from partwise.errors import InvalidInputError
+from partwise.errors import EmptyRowsWarning, InvalidInputError
 from partwise.metrics.ranking import ranking_rows
 
 Floats = NDArray[np.float64]
@@ -52,8 +53,11 @@ class ListMetric:
 
     def of_model(self, model: Any, fold: Fold) -> Floats:
         """Score of each row's list by a model that was fitted to the training data; 0 where nothing was held out."""
-        scores = list_scores(model, model.training_activations(fold.train))
-        return self._rows(fold, scores)
+        with warnings.catch_warnings():
+            warnings.simplefilter(
+                "ignore", EmptyRowsWarning
+            )  # rows whose only counts were held out get popular features
+            return self._rows(fold, list_scores(model, model.training_activations(fold.train)))
 
     def of_popularity(self, fold: Fold) -> Floats:
         """The same of the features with the largest totals."""

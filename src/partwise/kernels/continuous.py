@@ -16,6 +16,7 @@ _SAFE_CONCENTRATION = 0.5
 _SMALLEST, _MINUS_LOG_SMALLEST = 1e-30, 69.0
 # Below it, exp(-x) is 1.
 _NOTHING = 2.0**-54
+_EASY = 0.4  # bounds up to here, in standard deviations, that plain rejection reaches soon
 
 
 @inner_kernel
@@ -153,3 +154,18 @@ def log_dirichlet(stream: Stream, concentration: npt.NDArray[np.float64], out: n
         if concentration[k] > 0.0:
             # The maximum also keeps the compiler from adding log_total to a huge common offset first.
             out[k] = max(out[k] - largest, _LOWEST) - log_total
+
+
+@inner_kernel
+def normal_above(stream: Stream, bound: float) -> float:
+    """A standard normal number above a bound (Robert 1995)."""
+    if bound < _EASY:
+        while True:
+            value = next_normal(stream)
+            if value > bound:
+                return value
+    steepness = 0.5 * (bound + math.sqrt(bound * bound + 4.0))
+    while True:
+        value = bound + next_exponential(stream) / steepness
+        if next_uniform(stream) < math.exp(-0.5 * (value - steepness) ** 2):
+            return value

@@ -54,9 +54,7 @@ class ListMetric:
     def of_model(self, model: Any, fold: Fold) -> Floats:
         """Score of each row's list by a model that was fitted to the training data; 0 where nothing was held out."""
         with warnings.catch_warnings():
-            warnings.simplefilter(
-                "ignore", EmptyRowsWarning
-            )  # rows whose only counts were held out get popular features
+            warnings.simplefilter("ignore", EmptyRowsWarning)  # they get popular features
             return self._rows(fold, list_scores(model, model.training_activations(fold.train)))
 
     def of_popularity(self, fold: Fold) -> Floats:

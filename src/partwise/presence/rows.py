@@ -18,6 +18,8 @@ Floats = NDArray[np.float64]
 # Share of the counts from which a part of the fit of all parts is in the set that a chain starts from.
 _START_SHARES = 0.02, 0.15
 _BACKGROUND = 1e-10
+# Counts that vary by more than this are not noisy: the parts do not explain them.
+_LEAST_SIZE = 1.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,7 +74,8 @@ class RowSampler:
             known = self.data.values[cells].sum(dtype=np.float64)
             spread = np.sqrt(np.sum(counts / weights[columns] ** 2) / counts.sum())
             totals = drawn.sum(axis=1)
-            totals = np.maximum(known + spread * (totals - totals.mean()), 0.0)
+            totals = np.exp(spread / known * (totals - totals.mean()))
+            totals *= known / totals.mean()
             drawn = drawn * (totals / (drawn @ (seen / scale)))[:, None]
         return np.where(judged, presence.mean(axis=0), self.prior), drawn / scale, unlike, size
 
@@ -91,7 +94,7 @@ class RowSampler:
         held = means > 0
         followed = leverages_of(means[None], fitted[None], self.dictionary)[0]
         found = dispersion_of(row[held], means[held], followed[held])
-        size = np.inf if found.poisson else found.size
+        size = np.inf if found.poisson else max(found.size, _LEAST_SIZE)
         return observed / (1.0 + means / size), size
 
 

@@ -33,7 +33,6 @@ class _Sweeper:
         from partwise import CountMatrix
         from partwise.core.keys import Key
         from partwise.engines.resolve import resolve_engine
-        from partwise.gamma_poisson.inference.gibbs import Chain
         from partwise.gamma_poisson.inference.starts import perturbed_dictionary
         from partwise.gamma_poisson.inference.sweeps import GibbsSweeps
 
@@ -41,11 +40,10 @@ class _Sweeper:
         self.ones = np.ones(n_components)
         self.key = Key(0)
         self.number = 0
-        engine = resolve_engine(None, n_jobs)
-        self.sweeps = GibbsSweeps(data, engine)
+        self.sweeps = GibbsSweeps(data, resolve_engine(None, n_jobs))
         self.dictionary = perturbed_dictionary(self.key, data, self.ones, self.ones)
         self.inverse = 1.0 / (1.0 + self.dictionary.sum(axis=0, keepdims=True))
-        self.counts = Chain.start(data, n_components, engine).sample_counts
+        self.counts = self.sweeps.even_counts(n_components)
         self.run(3)
 
     def run(self, n_sweeps: int) -> float:

@@ -69,7 +69,7 @@ def replayed(sweep: Any, n_components: int, unlabelled: bool, prior: float) -> t
     data, components = CountMatrix.build(COUNTS), by_feature.sum(axis=0, dtype=np.int64)[:n_components].copy()
     columns = data.transposed
     cells = columns.indptr, columns.indices, columns.values, first_tokens(data)
-    sweep(*cells, ALPHA, beta, *KEY.words, labels, by_sample, by_feature, components)
+    sweep(cells, (ALPHA, beta), KEY.words, (labels, by_sample, by_feature, components))
     np.testing.assert_array_equal(components, by_feature.sum(axis=0)[:n_components])
     return expected, labels, by_sample - besides, by_feature
 

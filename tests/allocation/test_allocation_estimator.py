@@ -23,7 +23,7 @@ from partwise.core.keys import Key
 from partwise.engines import resolve_engine
 from partwise.errors import InvalidInputError
 
-ALGORITHMS = ["gibbs", "gibbs-partial", "gibbs-alias", "gibbs-distributed", "cvb0", "vb", "bld", "map"]
+ALGORITHMS = ["gibbs", "gibbs-partial", "gibbs-distributed", "cvb0", "vb", "bld", "map"]
 
 
 def estimator(inference: str, n_components: int = 3, **changes: Any) -> AllocationNMF:
@@ -262,8 +262,8 @@ def test_missing_cells_are_refused_unless_they_can_be_imputed(planted: Any) -> N
         estimator("vb").partial_fit(X)
     with pytest.raises(InvalidInputError, match="missing='impute' is for inference='gibbs' and 'gibbs-partial'"):
         estimator("vb", missing="impute").fit(X)
-    with pytest.raises(InvalidInputError, match="not for 'gibbs-alias': use one of these"):
-        estimator("gibbs-alias", missing="impute").fit(X)
+    with pytest.raises(InvalidInputError, match="not for 'gibbs-distributed': use one of these"):
+        estimator("gibbs-distributed", missing="impute").fit(X)
     model = estimator("gibbs", missing="impute")
     np.testing.assert_array_equal(model.fit_transform(X), model.activations_)
 

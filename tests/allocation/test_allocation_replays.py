@@ -82,15 +82,15 @@ def test_a_sweep_is_the_textbook_one(
     sample_counts = counted(given, ROWS, 4, n_components).astype(np.int32)
     feature_counts = np.zeros((5, width), np.int32)
     listed = data.indptr, data.indices, data.values, first_tokens(data)
-    keys = (tile, *KEY.words, 100, 9, *rows)
+    keys = tile, KEY.words, (100, 9, *rows)
     if collapsed:
         feature_counts[:, :n_components] = counted(given, FEATURES, 5, n_components)
         components = counted(given, FEATURES, 5, n_components).sum(axis=0)
-        sweep_tokens(*listed, ALPHA, beta, *keys, labels, sample_counts, feature_counts, components)
+        sweep_tokens(listed, (ALPHA, beta), *keys, (labels, sample_counts, feature_counts, components))
         np.testing.assert_array_equal(components, feature_counts.sum(axis=0)[:n_components])
         swept = np.ones(ROWS.size, bool)
     else:
-        sweep_rows(*listed, dictionary, beta, *keys, labels, sample_counts, feature_counts)
+        sweep_rows(listed, dictionary, beta, *keys, (labels, sample_counts, feature_counts))
         swept = (rows[0] <= ROWS) & (rows[1] > ROWS)
     np.testing.assert_array_equal(np.where(labels == n_components, -1, labels.astype(int)), expected)
     np.testing.assert_array_equal(sample_counts, counted(expected, ROWS, 4, n_components))
@@ -107,12 +107,10 @@ def test_mean_counts_are_averages_of_probabilities(burn_in: int, n_draws: int) -
     data = CountMatrix.build(COUNTS)
     out = np.full((4, 3), np.nan)
     words = KEY.words
-    mean_sample_counts(
-        data.indptr, data.indices, data.values, dictionary, beta, burn_in, n_draws, *words[:2], 1, 4, out
-    )
+    mean_sample_counts((data.indptr[1:], data.indices, data.values), dictionary, beta, burn_in, n_draws, words, out[1:])
     assert np.all(np.isnan(out[0]))
     for n in range(1, 4):
-        uniforms = Uniforms((words[0], words[1], np.uint64(0)), 0)
+        uniforms = Uniforms(words, 0)
         tokens = FEATURES[n == ROWS]
         labels = np.full(tokens.size, -1)
         expected = np.zeros(3)

@@ -56,7 +56,7 @@ def test_an_annealed_sweep_is_the_textbook_one(rng: np.random.Generator, coldnes
     counts = [before.sum(axis=1).astype(np.int32), before.sum(axis=0).astype(np.int32)]
     listed = DATA.indptr, DATA.indices, DATA.values, first_tokens(DATA)
     components = counts[1].sum(axis=0, dtype=np.int64)
-    logs = sweep_annealed(*listed, ALPHA, BETA, coldness, *key.words, own, *counts, components)
+    logs = sweep_annealed(listed, (ALPHA, BETA), coldness, key.words, (own, *counts, components))
     for n in range(4):
         uniforms = Uniforms(key.words, n)
         for i in np.flatnonzero(n == ROWS):
@@ -237,7 +237,7 @@ def test_activations_are_shares_of_expected_lengths(rng: np.random.Generator, bu
     known = CountMatrix.build(COUNTS * [1, 0, 1, 1, 1])
     counts, words = np.empty((4, 3)), Key(0).for_stage("activations").words
     cells = known.indptr, known.indices, known.values
-    mean_sample_counts(*cells, dictionary, BETA, burn_in, 4, *words[:2], 0, 4, counts)
+    mean_sample_counts(cells, dictionary, BETA, burn_in, 4, words, counts)
     shares = BETA + counts
     lengths = (3.0 + COUNTS.sum(axis=1)) / 1.7
     np.testing.assert_allclose(found, lengths[:, None] * shares / shares.sum(axis=1, keepdims=True), rtol=1e-12)
@@ -301,24 +301,26 @@ def test_particles_have_the_counts_of_their_labels(rng: np.random.Generator, n_s
     rows, features = tokens_of(DATA)
     np.testing.assert_array_equal(rows, ROWS)
     np.testing.assert_array_equal(features, FEATURES)
-    particles = no_particles(DATA, 3, 6)
-    anchored = BETA, ALPHA, rng.gamma(1.0, size=(4, 3)), rng.gamma(1.0, size=(5, 3))
+    particles, labels = no_particles(DATA, 3, 6)
+    anchored = (BETA, ALPHA), (rng.gamma(1.0, size=(4, 3)), rng.gamma(1.0, size=(5, 3)))
     strengths, log_weights = np.linspace(2.0, 0.0, n_stages), np.empty(6)
-    reached, last = bridge_island(rows, features, *anchored, strengths, 2, *Key(5).words, *particles, log_weights)
+    reached, last = bridge_island(
+        tokens_of(DATA), *anchored, strengths, 2, Key(5).words, particles, labels, log_weights
+    )
     assert np.isfinite(reached)
     assert last == (n_stages - 1) % 2
     for s in range(6):
-        by_sample, by_feature = counted(particles[3][last, s].astype(int), rows, features)
+        by_sample, by_feature = counted(labels[last, s].astype(int), rows, features)
         np.testing.assert_array_equal(particles[0][last, s], by_sample)
         np.testing.assert_array_equal(particles[1][last, s], by_feature)
         np.testing.assert_array_equal(particles[2][last, s], by_feature.sum(axis=0))
-    particles = no_particles(DATA, 3, 6)
+    particles, labels = no_particles(DATA, 3, 6)
     priors = np.tile(BETA, (4, 1)), np.tile(ALPHA[:, None], (1, 3))
     stages = np.unique(np.linspace(0, ROWS.size, n_stages + 1).astype(np.int64)[1:])
-    assert np.isfinite(smc_island(rows, features, *priors, stages, 2, *Key(5).words, *particles))
+    assert np.isfinite(smc_island(tokens_of(DATA), *priors, stages, 2, Key(5).words, particles, labels))
     last = (stages.size - 1) % 2
     for s in range(6):
-        by_sample, by_feature = counted(particles[3][last, s].astype(int), rows, features)
+        by_sample, by_feature = counted(labels[last, s].astype(int), rows, features)
         np.testing.assert_array_equal(particles[0][last, s], by_sample)
         np.testing.assert_array_equal(particles[1][last, s], by_feature)
         np.testing.assert_array_equal(particles[2][last, s], by_feature.sum(axis=0))

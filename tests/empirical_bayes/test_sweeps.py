@@ -143,10 +143,10 @@ def test_kernels_are_their_numpy_lines(small_counts: np.ndarray, rng: np.random.
     np.testing.assert_allclose(rates, dense[rows, columns], rtol=1e-13)
     out = np.empty(40)
     row, column = factor[:, 0].copy(), other[:, 0].copy()
-    kernels.component_counts(data.indptr, data.indices, data.values, rates, row, column, 0, 40, out)
+    kernels.component_counts((data.indptr, data.indices, data.values), rates, row, column, 0, 40, out)
     np.testing.assert_allclose(out, row * ((X / dense) @ column), rtol=1e-12)
     new_row, new_column = rng.gamma(1.0, 1.0, 40), rng.gamma(1.0, 1.0, 25)
-    kernels.replace_component(data.indptr, data.indices, row, column, new_row, new_column, 0, 40, rates)
+    kernels.replace_component(data.indptr, data.indices, (row, column), (new_row, new_column), 0, 40, rates)
     changed = dense + np.outer(new_row, new_column) - np.outer(row, column)
     np.testing.assert_allclose(rates, changed[rows, columns], rtol=1e-10)
 

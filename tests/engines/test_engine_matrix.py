@@ -29,7 +29,6 @@ SMALL_BLOCKS = (
     "gamma_poisson.inference.sweeps",
     "allocation.inference.gibbs",
     "allocation.inference.partial",
-    "allocation.inference.proposals",
     "binary.inference.cells",
     "binary.inference.activations",
     "negative_binomial.inference.majorisation",
@@ -63,7 +62,6 @@ CASES: dict[str, tuple[Callable[[Any, int | None], Any], Any]] = {
     "poisson-multiplicative": (fit(PoissonNMF, X, inference="multiplicative", max_iter=11, tol=0.0), X),
     "poisson-online": (partial_fit(PoissonNMF), X),
     "gamma-poisson-mcem": (fit(GammaPoissonNMF, WITH_MISSING, inference="mcem-c", **FEW), X),
-    "gamma-poisson-collapsed": (fit(GammaPoissonNMF, X, inference="mcem-c", e_step="collapsed", **FEW), X),
     "gamma-poisson-saem": (fit(GammaPoissonNMF, X, inference="saem", **FEW), X),
     "gamma-poisson-vem": (fit(GammaPoissonNMF, X, inference="vem", **SHORT), X),
     "gamma-poisson-mcem-h": (fit(GammaPoissonNMF, WITH_MISSING, inference="mcem-h", **FEW), X),
@@ -87,7 +85,6 @@ CASES: dict[str, tuple[Callable[[Any, int | None], Any], Any]] = {
         fit(AllocationNMF, WITH_MISSING, inference="gibbs-partial", missing="impute", n_draws=2, burn_in=1),
         X,
     ),
-    "allocation-alias": (fit(AllocationNMF, X, inference="gibbs-alias", n_draws=2, burn_in=1), X),
     "allocation-chains": (fit(AllocationNMF, X, inference="gibbs-partial", n_draws=2, burn_in=1, n_chains=2), X),
     "empirical-bayes": (fit(EmpiricalBayesPoissonNMF, X, **SHORT), X),
     "empirical-bayes-scales": (
@@ -179,6 +176,22 @@ VARIANTS = {
 }
 
 
+# Samplers, which take seconds: with one worker they do what two do, without the messages between them.
+SAMPLERS = {
+    "binary-partial",
+    "allocation-distributed",
+    "allocation-partial",
+    "gamma-poisson-saem",
+    "gamma-poisson-mcem",
+}
+
+
+def slow_on_workers(case: str, n_workers: int) -> bool:
+    if case in VARIANTS or (case in MANY_PASSES and n_workers != 2):
+        return True
+    return case in SAMPLERS and n_workers == 1
+
+
 def slow_if(condition: bool) -> list[Any]:
     return [pytest.mark.slow] if condition else []
 
@@ -186,7 +199,7 @@ def slow_if(condition: bool) -> list[Any]:
 @pytest.mark.parametrize(
     ("client", "case"),
     [
-        pytest.param(n_workers, case, marks=slow_if(case in VARIANTS or (case in MANY_PASSES and n_workers != 2)))
+        pytest.param(n_workers, case, marks=slow_if(slow_on_workers(case, n_workers)))
         for n_workers in WORKERS
         for case in CASES
     ],

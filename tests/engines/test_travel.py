@@ -25,7 +25,6 @@ GIVEN: dict[str, Any] = {"dictionary_concentration": 0.1, "activation_concentrat
 CASES: dict[str, tuple[Any, dict[str, Any]]] = {
     "poisson": (PoissonNMF, {"inference": "multiplicative", **SHORT}),
     "gamma-poisson-mcem": (GammaPoissonNMF, {"inference": "mcem-c", **FEW}),
-    "gamma-poisson-collapsed": (GammaPoissonNMF, {"inference": "mcem-c", "e_step": "collapsed", **FEW}),
     "gamma-poisson-saem": (GammaPoissonNMF, {"inference": "saem", **FEW}),
     "gamma-poisson-vem": (GammaPoissonNMF, {"inference": "vem", **SHORT}),
     "gamma-poisson-joint": (GammaPoissonNMF, {"inference": "joint", **SHORT}),

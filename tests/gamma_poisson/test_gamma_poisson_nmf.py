@@ -22,7 +22,7 @@ QUICK: dict[str, dict[str, Any]] = {
     "thorough": {"max_iter": 30, "n_starts": 2, "tol": 0.0},
     "mcem-c": {"max_iter": 8, "draws_per_iter": 3, "burn_in_per_iter": 2},
     "mcem-h": {"max_iter": 8, "draws_per_iter": 3, "burn_in_per_iter": 2},
-    "mcem-ch": {"max_iter": 8, "draws_per_iter": 3, "burn_in_per_iter": 2, "e_step": "collapsed"},
+    "mcem-ch": {"max_iter": 8, "draws_per_iter": 3, "burn_in_per_iter": 2, "e_step": "rao-blackwell"},
     "saem": {"max_iter": 10},
     "online": {"max_iter": 8, "batch_size": 50},
     "vem": {"max_iter": 20, "tol": 0.0},

@@ -10,44 +10,12 @@ from scipy.special import psi
 from partwise import CountMatrix
 from partwise.core.keys import Key
 from partwise.engines import resolve_engine
-from partwise.engines.blocks import first_tokens
 from partwise.gamma_poisson.inference.posterior import posterior_mean
 from partwise.gamma_poisson.inference.sweeps import GibbsSweeps, _padded
-from partwise.gamma_poisson.kernels.draws import LANES, draw_allocations, draw_labels
-from replay import Uniforms, choice
+from partwise.gamma_poisson.kernels.draws import LANES, draw_allocations
 
 KEY = Key(4, stage=2, chain=1, iteration=6)
 COUNTS = np.array([[2, 0, 1, 3, 0], [0, 1, 2, 0, 4], [0, 0, 0, 0, 0], [1, 1, 0, 2, 5]])
-
-
-@pytest.mark.parametrize("n_components", [1, 3, 8, 11])
-@pytest.mark.parametrize("unlabelled", [False, True])
-@pytest.mark.parametrize("one_rate", [False, True])
-def test_a_collapsed_sweep_is_the_textbook_one(
-    rng: np.random.Generator, n_components: int, unlabelled: bool, one_rate: bool
-) -> None:
-    data, (start, stop) = CountMatrix.build(COUNTS), (1, 4)
-    dictionary, shape = rng.gamma(1.0, size=(5, n_components)), rng.gamma(1.0, size=n_components)
-    inverse = rng.gamma(1.0, size=(1 if one_rate else 4, n_components))
-    rows, features = (np.repeat(index, COUNTS.ravel()) for index in np.indices(COUNTS.shape).reshape(2, -1))
-    labels = rng.integers(n_components + unlabelled, size=rows.size).astype(np.uint8)
-    expected = np.where(labels == n_components, -1, labels.astype(int))
-    for n in range(start, stop):
-        uniforms = Uniforms(KEY.words, 100 + n)
-        for i in np.flatnonzero(rows == n):
-            expected[i] = -1
-            others = expected[(rows == n) & (expected >= 0)]
-            weights = dictionary[features[i]] * inverse[0 if one_rate else n]
-            expected[i] = choice(weights * (shape + np.bincount(others, minlength=n_components)), uniforms.next())
-    by_sample, by_feature = np.zeros((4, n_components)), np.zeros((5, n_components), np.int64)
-    cells = data.indptr, data.indices, data.values, first_tokens(data)
-    draw_labels(*cells, dictionary, inverse, shape, *KEY.words, 100, start, stop, labels, by_sample, by_feature)
-    swept = (rows >= start) & (rows < stop)
-    np.testing.assert_array_equal(labels[swept], expected[swept])
-    for counts, places in ((by_sample, rows), (by_feature, features)):
-        again = np.zeros(counts.shape)
-        np.add.at(again, (places[swept], expected[swept]), 1)
-        np.testing.assert_allclose(counts, again, atol=1e-12)
 
 
 @pytest.mark.parametrize("n_components", [1, 3, 8, 11])
@@ -64,7 +32,7 @@ def test_allocations_are_multinomial(rng: np.random.Generator, n_components: int
         own, before = np.full((1, n_components), -7, np.int64), drawn.copy()
         words = KEY.at(iteration).words
         cells = data.indptr, data.indices, data.values
-        draw_allocations(*cells, _padded(factor), _padded(other), *words, 5, 0, 1, own, drawn)
+        draw_allocations(cells, _padded(factor), _padded(other), words, 5, (own, drawn))
         np.testing.assert_array_equal(own[0], (drawn - before).sum(axis=0))
     np.testing.assert_array_equal(drawn.sum(axis=1), n_draws * count)
     weights = factor * other

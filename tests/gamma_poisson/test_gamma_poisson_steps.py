@@ -194,7 +194,7 @@ def test_averages_are_those_of_sweeps_one_by_one(missing: bool, expected: bool, 
     data, observed = (WITH_HOLES, ~HIDDEN) if missing else (CountMatrix.build(X), np.ones(X.shape, bool))
     key, burn_in, n_draws = Key(5).at(7), 3, 4
     sampler = GibbsEStep(data, ENGINE, expected=expected, smooth=smooth, with_activations=True, with_totals=True)
-    averages = sampler.run(key, Chain.start(data, 3, ENGINE), OLD, n_draws=n_draws, burn_in=burn_in)
+    averages = sampler.run(key, Chain(Side(data, ENGINE).even_counts(3)), OLD, n_draws=n_draws, burn_in=burn_in)
     sweeps, inverse = GibbsSweeps(data, ENGINE), 1.0 / (RATE + observed @ OLD.dictionary)
     seen = np.where(observed, X, 0)
     counts = np.repeat(seen.sum(axis=1, keepdims=True) / 3, 3, axis=1)
@@ -219,7 +219,7 @@ def test_averages_are_those_of_sweeps_one_by_one(missing: bool, expected: bool, 
 
 def test_missing_cells_are_in_the_totals_on_average() -> None:
     sampler = GibbsEStep(WITH_HOLES, ENGINE, with_totals=True)
-    chain, gained = Chain.start(WITH_HOLES, 3, ENGINE), []
+    chain, gained = Chain(Side(WITH_HOLES, ENGINE).even_counts(3)), []
     for number in range(1000):
         averages = sampler.run(Key(2).at(number), chain, OLD, n_draws=1, burn_in=0)
         gained.append((np.asarray(averages.totals[0]) - np.asarray(averages.sample_counts)).sum(axis=0))

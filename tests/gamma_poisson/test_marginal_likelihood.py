@@ -68,7 +68,7 @@ class Iterates:
             self.dictionaries.append(state.dictionary.copy())
 
 
-@pytest.mark.parametrize("e_step", ["sampled", "rao-blackwell", "collapsed"])
+@pytest.mark.parametrize("e_step", ["sampled", "rao-blackwell"])
 @pytest.mark.parametrize("inference", ["mcem-c", "mcem-h", "mcem-ch"])
 def test_monte_carlo_em_ends_at_the_optimum(
     counts: np.ndarray, optimum: GammaPoissonNMF, inference: str, e_step: str
@@ -79,7 +79,7 @@ def test_monte_carlo_em_ends_at_the_optimum(
     )
     kept = np.array(iterates.dictionaries)
     # Error bars of its own: the spread of ten batches. |t| with 9 degrees of freedom exceeds 8 once in 45,000, and
-    # there are 8 entries in each of 9 variants: a false alarm in 600 runs. Entries near 0 also show the noise's bias.
+    # there are 8 entries in each of 6 variants: a false alarm in 900 runs. Entries near 0 also show the noise's bias.
     batches = kept.reshape(10, -1, *kept.shape[1:]).mean(axis=1)
     error = batches.std(axis=0, ddof=1) / np.sqrt(10)
     assert np.all(np.abs(kept.mean(axis=0) - optimum.components_.T) < 8 * error + 2e-3)
@@ -102,7 +102,6 @@ def test_error_bars_would_show_a_wrong_step(counts: np.ndarray, optimum: GammaPo
     [
         ("saem", {"max_iter": 600}, 0.05),
         ("saem", {"max_iter": 600, "e_step": "sampled"}, 0.1),
-        ("saem", {"max_iter": 600, "e_step": "collapsed"}, 0.1),
         ("online", {"max_iter": 600, "batch_size": 40}, 0.5),
         ("thorough", {"tol": 1e-6}, 0.25),
     ],
@@ -129,7 +128,7 @@ def test_auto_reports_its_gain_with_its_error(counts: np.ndarray) -> None:
     assert model.trace_["remaining_gain"][-1] * counts.sum() <= 0.05
 
 
-@pytest.mark.parametrize("e_step", ["sampled", "rao-blackwell", "collapsed"])
+@pytest.mark.parametrize("e_step", ["sampled", "rao-blackwell"])
 @pytest.mark.parametrize("hidden", [0.0, 0.3])
 def test_rows_of_mcem_c_sum_to_the_means_at_every_iteration(counts: np.ndarray, e_step: str, hidden: float) -> None:
     """GaP, Eq. 49 (and for unequal a/b: Σ_k (a_k / b_k) w_fk is the mean of feature f)."""

@@ -12,7 +12,6 @@ from partwise.kernels.continuous import (
     gamma,
     log_dirichlet,
     log_gamma_variate,
-    small_gamma,
 )
 from partwise.kernels.streams import next_normal, next_uniform
 
@@ -37,17 +36,6 @@ def test_gamma(shape: float) -> None:
     assert mean_fit(values, shape, shape) > ALARM
     centred = (values - shape) / np.sqrt(shape)
     assert mean_fit(centred**2, 1.0, 2.0 + 6.0 / shape) > ALARM  # kurtosis of a gamma: 3 + 6 / shape
-
-
-@pytest.mark.parametrize("shape", [0.01, 0.1, 0.5, 0.999])
-def test_small_gamma(shape: float) -> None:
-    values = sample(small_gamma, shape, size=SIZE, seed=4)
-    assert values.min() >= 1e-30
-    # What has been raised to the smallest number is spread over all that lies below it.
-    share = float(log_gamma_cdf(np.array([-69.0]), shape)[0])
-    ranks = log_gamma_cdf(np.log(values), shape)
-    spread = np.random.default_rng(0).uniform(0.0, share, size=values.size)
-    assert continuous_fit(np.where(values == 1e-30, spread, ranks), stats.uniform.cdf) > ALARM
 
 
 @pytest.mark.parametrize("shape", [1e-8, 1e-3, 0.1, 0.7, 1.0, 5.0, 1e6])

@@ -21,7 +21,7 @@ FILES = {
     "__init__": "",
     "constants": "import numpy as np\nOFFSET = 100.0\nTABLE = np.array([0.0, 10.0])\n",
     "below": """
-from partwise.kernels.inner import inner_kernel
+from partwise.kernels.jit import inner_kernel
 from partwise.kernels.jit import kernel
 from toy.constants import TABLE
 

@@ -29,7 +29,7 @@ DISPERSIONS: list[Any] = ["common", "feature", "sample", 2.0]
 def small_case() -> tuple[Any, np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Kernel arguments and dense arrays: cells, seen, activations, parts, sizes of rows and of features."""
     data = CountMatrix.build(WITH_MISSING[:9])
-    cells = data.indptr, data.indices, data.values, data.missing_indptr, data.missing_indices
+    cells = (data.indptr, data.indices, data.values), (data.missing_indptr, data.missing_indices)
     rng = np.random.default_rng(0)
     seen = ~np.isnan(WITH_MISSING[:9])
     return cells, seen, rng.gamma(2.0, size=(9, 3)), rng.gamma(1.0, size=(3, 12)), rng.gamma(3.0, size=9), np.ones(12)
@@ -40,7 +40,7 @@ def test_an_update_of_activations_is_that_of_the_formula() -> None:
     counts, rates, sizes = np.where(seen, X[:9], 0.0), activations @ parts, row_sizes[:, None] * feature_sizes
     weights = np.where(seen, (counts + sizes) / (rates + sizes), 0.0)
     expected = activations * ((counts / rates) @ parts.T) / (weights @ parts.T)
-    kernels.improve_activations(*cells, parts, row_sizes, feature_sizes, np.zeros(9), 1, 0.0, 0, 9, activations)
+    kernels.improve_activations(*cells, parts, (row_sizes, feature_sizes), np.zeros(9), (1, 0.0), activations)
     np.testing.assert_allclose(activations, expected, rtol=1e-12)
 
 
@@ -48,7 +48,7 @@ def test_sums_for_the_parts_are_those_of_the_formula() -> None:
     cells, seen, activations, parts, row_sizes, feature_sizes = small_case()
     counts, rates, sizes = np.where(seen, X[:9], 0.0), activations @ parts, row_sizes[:, None] * feature_sizes
     gain, exposure = np.zeros_like(parts), np.zeros_like(parts)
-    kernels.add_part_sums(*cells, activations, parts, row_sizes, feature_sizes, 0, 9, gain, exposure)
+    kernels.add_part_sums(*cells, activations, parts, (row_sizes, feature_sizes), gain, exposure)
     np.testing.assert_allclose(gain, activations.T @ (counts / rates), rtol=1e-12)
     weights = np.where(seen, (counts + sizes) / (rates + sizes), 0.0)
     np.testing.assert_allclose(exposure, activations.T @ weights, rtol=1e-12)
@@ -67,7 +67,7 @@ def test_size_terms_are_the_log_likelihood_and_its_derivatives(by_rows: bool, sc
         return logs.sum(axis=1 if by_rows else 0)
 
     found = np.zeros((9 if by_rows else 12, 3))
-    kernels.add_size_terms(*cells, activations, parts, row_sizes, feature_sizes, by_rows, 0, 9, found)
+    kernels.add_size_terms(*cells, activations, parts, (row_sizes, feature_sizes), by_rows, found)
     step = 1e-3
     np.testing.assert_allclose(found[:, 0], value(0.0), rtol=1e-10)
     np.testing.assert_allclose(found[:, 1], (value(step) - value(-step)) / (2 * step), rtol=1e-4, atol=1e-4)

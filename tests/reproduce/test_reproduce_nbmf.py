@@ -18,6 +18,9 @@ from partwise.reproduce._notebook import Notebook
 from partwise.reproduce.nbmf import concentration, definitions, dictionaries, prediction, references
 from partwise.reproduce.nbmf._data import Split, bits, negative_log_likelihood, random_split, reference_split
 from partwise.reproduce.nbmf._methods import (
+    FULL,
+    QUICK,
+    RunLengths,
     baselines,
     beta_dir_gs,
     bica,
@@ -27,7 +30,6 @@ from partwise.reproduce.nbmf._methods import (
     lda_shares,
     variational_methods,
 )
-from partwise.reproduce.nbmf._protocol import FULL, QUICK, RunLengths
 
 needs_data = pytest.mark.skipif(not os.environ.get("PARTWISE_DATA"), reason="PARTWISE_DATA is not set")
 

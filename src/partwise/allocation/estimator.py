@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, ClassVar
@@ -16,13 +15,12 @@ from partwise.allocation.inference.decomposition import BestDecomposition
 from partwise.allocation.inference.distributed import DistributedGibbs
 from partwise.allocation.inference.gibbs import AllocationCollapsedGibbs, AllocationDraws, AllocationGibbsState
 from partwise.allocation.inference.partial import AllocationPartialGibbs
-from partwise.allocation.inference.proposals import AllocationAliasGibbs
 from partwise.allocation.inference.start import first_feature_counts
 from partwise.allocation.inference.variational import AllocationVariationalBayes, absorb
 from partwise.allocation.model import AllocationModel, Concentrations
 from partwise.allocation.samples import FIRST_CONCENTRATION, AllocationSamples
 from partwise.contract.declaration import Candidate, Declaration
-from partwise.contract.parameters import AT_LEAST_0, AT_LEAST_1, COMMON_CONSTRAINTS, POSITIVE
+from partwise.contract.parameters import CHAIN_CONSTRAINTS, COMMON_CONSTRAINTS, KNOWN_PART_CONSTRAINTS, POSITIVE
 from partwise.contract.partial_fit import OnlineVariational
 from partwise.contract.seeds import fixed_shares, read_seeds, seed_counts, seeded_names
 from partwise.core.data import MISSING_REMEDY, CountMatrix
@@ -31,12 +29,11 @@ from partwise.errors import InvalidInputError
 from partwise.kernels.arrays import Floats
 from partwise.poisson.inference.state import Start, checked_start
 from partwise.sampling.agreement import check_chains
-from partwise.sampling.chains import AUTO, KeepsChains
+from partwise.sampling.chains import KeepsChains
 
 _SAMPLERS: dict[str, type[AllocationCollapsedGibbs]] = {
     "gibbs": AllocationCollapsedGibbs,
     "gibbs-partial": AllocationPartialGibbs,
-    "gibbs-alias": AllocationAliasGibbs,
     "gibbs-distributed": DistributedGibbs,
 }
 ESTIMATE = StrOptions({"estimate"})
@@ -71,11 +68,9 @@ class AllocationNMF(KeepsChains, OnlineVariational, AllocationSamples):
         b; None = length_shape over the mean total of the training samples.
     inference
         ``"gibbs"``: collapsed Gibbs sampling, exact, chains in parallel. ``"gibbs-partial"``: draws the dictionary and
-        collapses the activations, exact, rows in parallel. ``"gibbs-alias"``: the same at a cost per token that does
-        not grow with the number of parts, for hundreds of parts on many cores; a sweep moves less.
-        ``"gibbs-distributed"``: approximate, fixed blocks of rows side by side. ``"cvb0"``, ``"vb"``: variational
-        Bayes, collapsed and not. ``"bld"``: the paper's best latent decomposition, a relaxed mode of p(S), from KL-NMF.
-        ``"map"``: a mode over whole numbers, by annealing.
+        collapses the activations, exact, rows in parallel. ``"gibbs-distributed"``: approximate, fixed blocks of rows
+        side by side. ``"cvb0"``, ``"vb"``: variational Bayes, collapsed and not. ``"bld"``: the paper's best latent
+        decomposition, a relaxed mode of p(S), from KL-NMF. ``"map"``: a mode over whole numbers, by annealing.
     init
         Start of the KL-NMF that a fit begins with: ``"random"``, ``"nndsvd"`` or a pair (activations, components).
         Every chain begins with its own, of a sample of the rows where the data are large. ``"map"`` cools down from
@@ -172,22 +167,15 @@ class AllocationNMF(KeepsChains, OnlineVariational, AllocationSamples):
     )
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **COMMON_CONSTRAINTS,
+        **CHAIN_CONSTRAINTS,
+        **KNOWN_PART_CONSTRAINTS,
         "dictionary_concentration": [POSITIVE, "array-like", ESTIMATE],
         "activation_concentration": [POSITIVE, "array-like", ESTIMATE],
         "length_shape": [POSITIVE],
         "length_rate": [POSITIVE, None],
         "inference": [StrOptions({*_SAMPLERS, "cvb0", "vb", "bld", "map"})],
         "init": [StrOptions({"random", "nndsvd"}), tuple],
-        "seeds": [Mapping, str, os.PathLike, None],
-        "seed_weight": [POSITIVE],
-        "fixed_parts": ["array-like", None],
         "missing": [StrOptions({"refuse", "impute"})],
-        "max_iter": [AT_LEAST_0, AUTO],
-        "n_draws": [AT_LEAST_1],
-        "burn_in": [AT_LEAST_0],
-        "thin": [AT_LEAST_1],
-        "n_chains": [AT_LEAST_1],
-        "max_memory": [POSITIVE],
     }
 
     _: KW_ONLY

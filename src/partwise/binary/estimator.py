@@ -26,12 +26,12 @@ from partwise.binary.model import KINDS, BinaryModel
 from partwise.binary.samples import BinarySamples
 from partwise.contract.bits import Floats
 from partwise.contract.declaration import Candidate, Declaration
-from partwise.contract.parameters import AT_LEAST_0, AT_LEAST_1, COMMON_CONSTRAINTS, POSITIVE
+from partwise.contract.parameters import AT_LEAST_1, CHAIN_CONSTRAINTS, COMMON_CONSTRAINTS, POSITIVE
 from partwise.contract.partial_fit import OnlineVariational
 from partwise.core.data import BinaryMatrix
 from partwise.core.stopping import SmallChange, Threshold, small_change
 from partwise.sampling.agreement import check_chains
-from partwise.sampling.chains import AUTO, KeepsChains
+from partwise.sampling.chains import KeepsChains
 
 _ESTIMATE = StrOptions({"estimate"})
 _SAMPLERS = {"gibbs": BinaryCollapsedGibbs, "gibbs-partial": BinaryPartialGibbs}
@@ -168,6 +168,7 @@ class BinaryNMF(KeepsChains, OnlineVariational, BinarySamples):
     )
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **COMMON_CONSTRAINTS,
+        **CHAIN_CONSTRAINTS,
         "model": [StrOptions(set(KINDS))],
         "inference": [StrOptions(_INFERENCE)],
         "beta_prior": [tuple, list, _ESTIMATE],
@@ -175,13 +176,7 @@ class BinaryNMF(KeepsChains, OnlineVariational, BinarySamples):
         "activation_concentration": [POSITIVE, _ESTIMATE],
         "nonparametric": ["boolean"],
         "init": [StrOptions({"random", "vb"})],
-        "max_iter": [AT_LEAST_0, AUTO],
-        "n_draws": [AT_LEAST_1],
-        "burn_in": [AT_LEAST_0],
-        "thin": [AT_LEAST_1],
-        "n_chains": [AT_LEAST_1],
         "batch_size": [AT_LEAST_1, None],
-        "max_memory": [POSITIVE],
     }
 
     n_components: int = 50

@@ -7,7 +7,7 @@ import inspect
 import pkgutil
 import sys
 from collections.abc import Callable
-from dataclasses import fields, is_dataclass
+from dataclasses import Field, fields, is_dataclass
 from importlib import import_module
 from typing import Annotated, Any, get_type_hints
 
@@ -15,6 +15,7 @@ import typer
 
 from partwise._version import __version__
 from partwise.cli import commands
+from partwise.cli.options import shown_option
 from partwise.cli.output import Outcome, fail, reason, warnings_as_lines
 
 # Raised by the command line itself; it knows how to show them.
@@ -65,7 +66,9 @@ def _runnable(function: Callable[..., Outcome], name: str) -> Callable[..., Any]
         if own in bundles:
             types = get_type_hints(bundles[own])
             for part in fields(bundles[own]):
-                shown[part.name] = Annotated[types[part.name], part.metadata["option"]], part.default
+                shown[part.name] = shown_option(part.name, types[part.name], part)
+        elif isinstance(parameter.default, Field):
+            shown[own] = shown_option(own, hints[own], parameter.default)
         else:
             shown[own] = hints[own], parameter.default
     shown |= {"as_json": (_Json, False), "debug": (_Debug, False)}

@@ -7,17 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from partwise import PoissonNMF
 from partwise.core.coerce import as_table
 from partwise.datasets import DIGIT_SHAPE, digits, python_topics
 from partwise.io import Table
+from partwise.kernels.arrays import Floats
 from partwise.plotting import plot_parts_images, plot_top_features, save_figure, top_features
 from partwise.plotting._figures import new_figure
 from partwise.plotting.images import draw_picture
-
-Floats = NDArray[np.float64]
 
 _N_STROKES = 16
 _N_TOPICS = 15

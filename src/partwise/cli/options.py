@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import copy
+import inspect
+from dataclasses import Field, dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 import typer
 
@@ -67,17 +69,34 @@ Threads = Annotated[
 ]
 
 
-def option(default: Any, *names: str, **more: Any) -> Any:
-    """A field of a bundle, which the command line shows as an option.
+_METAVARS = {Path: "FILE", int: "N", float: "X", str: "NAME"}
+
+
+def option(help: str, default: Any = None, *names: str, **more: Any) -> Any:
+    """A field of a bundle, or the default of a parameter, that the command line shows as an option.
 
     Parameters
     ----------
+    help
+        What the option does.
     default
-        Its value where the option is not given.
-    names, more
-        As of `typer.Option`.
+        Its value where it is not given; ``...`` where it must be.
+    names
+        By default that of the field or parameter: ``--row-labels`` for ``row_labels``.
+    more
+        Arguments of `typer.Option`. By default, ``metavar`` goes by the type.
     """
-    return field(default=default, metadata={"option": typer.Option(*names, **more)})
+    return field(default=default, metadata={"option": typer.Option(*names, help=help, **more)})
+
+
+def shown_option(name: str, hint: Any, declared: Field[Any]) -> tuple[Any, Any]:
+    """The annotation and the default of what was declared by `option`, as typer takes them."""
+    shown = copy.copy(declared.metadata["option"])
+    if shown.default is ...:  # where typer keeps the first name until it meets the annotation
+        shown.param_decls = (f"--{name.replace('_', '-')}",)
+    if shown.metavar is None:
+        shown.metavar = next((_METAVARS[kind] for kind in (hint, *get_args(hint)) if kind in _METAVARS), None)
+    return Annotated[hint, shown], inspect.Parameter.empty if declared.default is ... else declared.default
 
 
 @dataclass(frozen=True)
@@ -85,15 +104,10 @@ class EngineArguments:
     """Where a command works."""
 
     engine: str | None = option(
-        None,
-        "--engine",
-        metavar="NAME",
+        "local: threads. dask: as many workers as --threads, started here, or those of --scheduler.",
         autocompletion=lambda: ["local", "dask"],
-        help="local: threads. dask: as many workers as --threads, started here, or those of --scheduler.",
     )
-    scheduler: str | None = option(
-        None, "--scheduler", metavar="ADDRESS", help="Dask scheduler with --engine dask: tcp://HOST:PORT."
-    )
+    scheduler: str | None = option("Dask scheduler with --engine dask: tcp://HOST:PORT.", metavar="ADDRESS")
 
     def chosen(self) -> str | None:
         """What estimators take as ``engine``."""

@@ -53,53 +53,28 @@ def _check_format(name: str | None) -> str | None:
 class ReadArguments:
     """Options of `partwise.read`, with the same names and meanings."""
 
-    transpose: bool = option(False, "--transpose", help="The file holds features x samples: swap rows and columns.")
+    transpose: bool = option("The file holds features x samples: swap rows and columns.", False)
     format: str | None = option(
-        None,
-        "--format",
-        metavar="NAME",
+        "Format, if the file name does not say it: npz, npy, mtx, 10x, h5ad, zarr, docword, ldac, csv, "
+        "tsv, long, parquet.",
         callback=_check_format,
         autocompletion=format_names,
-        help="Format, if the file name does not say it: npz, npy, mtx, 10x, h5ad, zarr, docword, ldac, csv, "
-        "tsv, long, parquet.",
     )
-    layer: str | None = option(None, "--layer", metavar="NAME", help="Layer of an AnnData file to read instead of X.")
-    vocabulary: str | None = option(
-        None, "--vocabulary", metavar="FILE", help="File with the names of the columns, one per line."
-    )
-    row_labels: str | None = option(
-        None, "--row-labels", metavar="FILE", help="File with the names of the rows, one per line."
-    )
-    header: bool = option(True, "--header/--no-header", help="Whether the first line of a text file names the columns.")
-    index: bool = option(
-        True, "--index/--no-index", help="Whether the first cell of a line of a wide file names the row."
-    )
-    label_columns: int = option(
-        1,
-        "--label-columns",
-        metavar="N",
-        min=1,
-        help="How many cells at the start of a line of a wide file name the row.",
-    )
-    delimiter: str | None = option(
-        None, "--delimiter", metavar="C", help="Separator of the cells of a text file, if it is unusual; or tab."
-    )
+    layer: str | None = option("Layer of an AnnData file to read instead of X.")
+    vocabulary: str | None = option("File with the names of the columns, one per line.", metavar="FILE")
+    row_labels: str | None = option("File with the names of the rows, one per line.", metavar="FILE")
+    header: bool = option("Whether the first line of a text file names the columns.", True, "--header/--no-header")
+    index: bool = option("Whether the first cell of a line of a wide file names the row.", True, "--index/--no-index")
+    label_columns: int = option("How many cells at the start of a line of a wide file name the row.", 1, min=1)
+    delimiter: str | None = option("Separator of the cells of a text file, if it is unusual; or tab.", metavar="C")
     long_columns: str | None = option(
-        None,
-        "--long-columns",
-        metavar="ROW,COLUMN,VALUE",
-        help="Columns of a long file that hold row, column and value: names, or positions from 0. With "
+        "Columns of a long file that hold row, column and value: names, or positions from 0. With "
         "two columns every line counts 1.",
+        metavar="ROW,COLUMN,VALUE",
     )
-    duplicates: Duplicates = option(
-        Duplicates.refuse, "--duplicates", help="What to do when a text file gives the same cell twice."
-    )
-    feature_column: FeatureColumn = option(
-        FeatureColumn.name, "--feature-column", help="What names the features of a 10x directory."
-    )
-    memory_limit: str | None = option(
-        None, "--memory-limit", metavar="SIZE", help="Refuse files that declare more than this, such as 8GB."
-    )
+    duplicates: Duplicates = option("What to do when a text file gives the same cell twice.", Duplicates.refuse)
+    feature_column: FeatureColumn = option("What names the features of a 10x directory.", FeatureColumn.name)
+    memory_limit: str | None = option("Refuse files that declare more than this, such as 8GB.", metavar="SIZE")
 
     def open(self, path: Path) -> Table | MappedCounts:
         """Open a folder of rows on disk, for commands that work row by row; anything else is read.

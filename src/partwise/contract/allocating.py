@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from partwise.core.data import SparseData
+from partwise.kernels.arrays import Floats
 
-Floats = NDArray[np.float64]
 Positions = NDArray[np.int64]
 
 

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from partwise.errors import InvalidInputError
 from partwise.io.table import Table
+from partwise.kernels.arrays import Floats
 
-Floats = NDArray[np.float64]
 Labels = NDArray[np.str_]
 
 # Columns whose name says that they hold batches.

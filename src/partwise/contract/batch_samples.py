@@ -21,10 +21,9 @@ from partwise.core.data import SparseData
 from partwise.core.keys import RandomState, key_from
 from partwise.core.weights import CellWeights
 from partwise.errors import BatchWarning, InvalidInputError
+from partwise.kernels.arrays import Floats
 from partwise.likelihood.completion import Completion, Predictor, complete
 from partwise.passes.batches import new_factors
-
-Floats = NDArray[np.float64]
 
 # Rounds for the factors of a new batch, and the change of their logarithms below which they have settled.
 _NEW_BATCH_ROUNDS, _SETTLED = 20, 1e-3

@@ -16,9 +16,8 @@ from partwise.core.run import Algorithm
 from partwise.core.stopping import Rule
 from partwise.core.weights import CellWeights
 from partwise.errors import InvalidInputError
+from partwise.kernels.arrays import Floats
 from partwise.passes.batches import BatchedAlgorithm, BatchPosterior
-
-Floats = NDArray[np.float64]
 
 # Samples that are enough to see whether a part follows a batch.
 _ENOUGH_ROWS = 2000

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from partwise.contract.allocating import CellAllocations, cell_shares
 from partwise.contract.differential import PSEUDOCOUNT, Differential, Versus, differential
@@ -25,10 +24,9 @@ from partwise.contract.lists import row_names
 from partwise.core.data import SparseData
 from partwise.core.keys import Key, RandomState, key_from
 from partwise.errors import EmptyRowsWarning
+from partwise.kernels.arrays import Floats
 from partwise.likelihood.completion import Completion, Predictor, complete
 from partwise.presence import PresencePosterior, PresencePrior, presence_posterior
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(eq=False, repr=False)

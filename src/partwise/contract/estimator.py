@@ -39,9 +39,8 @@ from partwise.core.stopping import Rule
 from partwise.engines.base import Engine
 from partwise.engines.resolve import resolve_engine
 from partwise.errors import InvalidInputError, TrainingDataWarning
+from partwise.kernels.arrays import Floats
 from partwise.storage.on_disk import spread
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(eq=False, repr=False)

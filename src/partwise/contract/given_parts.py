@@ -6,16 +6,14 @@ from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from partwise.contract.features import given_names
 from partwise.contract.offers import Offers
 from partwise.core.data import CountMatrix
 from partwise.core.result import Status, Trace
 from partwise.errors import InvalidInputError
+from partwise.kernels.arrays import Floats
 from partwise.presence import PresencePrior
-
-Floats = NDArray[np.float64]
 
 
 class FromGivenParts(Offers):

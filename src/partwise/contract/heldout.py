@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from scipy.special import gammaln
 
 from partwise.io.table import Table
+from partwise.kernels.arrays import Floats
 
-Floats = NDArray[np.float64]
 Positions = NDArray[np.int64]
 
 SMOOTHING = 1e-3

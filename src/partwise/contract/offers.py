@@ -18,12 +18,12 @@ from partwise.core.result import Status, Trace
 from partwise.engines.base import Engine
 from partwise.errors import InvalidInputError
 from partwise.io.optional import require
+from partwise.kernels.arrays import Floats
 from partwise.sampling.agreement import Diagnostic, diagnose
 
 if TYPE_CHECKING:
     from partwise.likelihood.problem import LogLikelihood
 
-Floats = NDArray[np.float64]
 
 # Entries of the two factors that are gathered at once.
 _GATHERED = 2**20

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from numbers import Integral, Real
 from typing import Any, TypeVar, cast
 
 import numpy as np
 from sklearn.base import _fit_context
-from sklearn.utils._param_validation import HasMethods, Interval
+from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 
 from partwise.core.checkpoint import Checkpoint
 
@@ -33,6 +33,23 @@ COMMON_CONSTRAINTS: dict[str, list[Any]] = {
     "resume": ["boolean"],
 }
 """Constraints of parameters that most estimators have, in scikit-learn's vocabulary."""
+
+CHAIN_CONSTRAINTS: dict[str, list[Any]] = {
+    "max_iter": [AT_LEAST_0, StrOptions({"auto"})],
+    "n_draws": [AT_LEAST_1],
+    "burn_in": [AT_LEAST_0],
+    "thin": [AT_LEAST_1],
+    "n_chains": [AT_LEAST_1],
+    "max_memory": [POSITIVE],
+}
+"""Those of models with samplers of labels."""
+
+KNOWN_PART_CONSTRAINTS: dict[str, list[Any]] = {
+    "seeds": [Mapping, str, os.PathLike, None],
+    "seed_weight": [POSITIVE],
+    "fixed_parts": ["array-like", None],
+}
+"""Those of models that can be told about parts."""
 
 
 def checks_parameters(method: Method) -> Method:

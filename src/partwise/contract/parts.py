@@ -9,16 +9,14 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from partwise.contract.offers import Offers
 from partwise.core.result import Status
 from partwise.errors import InvalidInputError
 from partwise.io.source import bad_file, bytes_allowed, check_regular, text_lines
+from partwise.kernels.arrays import Floats
 from partwise.metrics.relevance import By, ranked
-
-Floats = NDArray[np.float64]
 
 _WORDS_IN_A_NAME = 3
 _MOST_WORDS = 8

@@ -17,8 +17,8 @@ from partwise.core.coerce import as_table
 from partwise.core.data import SparseData
 from partwise.errors import InvalidInputError
 from partwise.io.source import bad_file, bytes_allowed, check_regular, text_lines
+from partwise.kernels.arrays import Floats
 
-Floats = NDArray[np.float64]
 Seeds = Mapping[str, Sequence[str | int]]
 
 

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from partwise.kernels.arrays import Floats
+
 Groups = NDArray[np.int32]
 
 

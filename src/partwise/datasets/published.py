@@ -7,14 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from partwise.datasets.catalogue import BINARY, COUNTS, GAP
 from partwise.datasets.folder import check_documented, locate, lookup
 from partwise.errors import FileFormatError
 from partwise.io import Table, read
-
-Floats = NDArray[np.float64]
+from partwise.kernels.arrays import Floats
 
 
 def load_counts(name: str) -> Table:

@@ -6,14 +6,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from partwise.core.keys import Key, RandomState, key_from
 from partwise.errors import InvalidInputError
 from partwise.io import Table
+from partwise.kernels.arrays import Floats
 from partwise.poisson.model import PoissonModel
-
-Floats = NDArray[np.float64]
 
 
 class Simulated(NamedTuple):

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from partwise.kernels.arrays import Floats, Indices, Numbers, Starts
+from partwise.kernels.arrays import Cells, Floats, Indices, Starts
 from partwise.kernels.jit import kernel
 from partwise.kernels.sums import inner_product
+
+Component = tuple[Floats, Floats]
+"""Its activations, and its column of the dictionary; or the other way round."""
 
 
 @kernel
@@ -22,17 +25,10 @@ def cell_rates(
 
 @kernel
 def component_counts(
-    indptr: Starts,
-    indices: Indices,
-    values: Numbers,
-    rates: Floats,
-    row_part: Floats,
-    column_part: Floats,
-    start: int,
-    stop: int,
-    out: Floats,
+    cells: Cells, rates: Floats, row_part: Floats, column_part: Floats, start: int, stop: int, out: Floats
 ) -> None:
     """``out = row_part * ((X / rates) @ column_part)``: expected counts of one component in each row."""
+    indptr, indices, values = cells
     for n in range(start, stop):
         total = 0.0
         for p in range(indptr[n], indptr[n + 1]):
@@ -42,17 +38,10 @@ def component_counts(
 
 @kernel
 def replace_component(
-    indptr: Starts,
-    indices: Indices,
-    old_row: Floats,
-    old_column: Floats,
-    new_row: Floats,
-    new_column: Floats,
-    start: int,
-    stop: int,
-    rates: Floats,
+    indptr: Starts, indices: Indices, old: Component, fresh: Component, start: int, stop: int, rates: Floats
 ) -> None:
     """``rates += new_row * new_column - old_row * old_column`` for the stored cells, and never below the new part."""
+    (old_row, old_column), (new_row, new_column) = old, fresh
     for n in range(start, stop):
         for p in range(indptr[n], indptr[n + 1]):
             f = indices[p]

@@ -15,6 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from partwise.kernels.arrays import Floats
+
 TARGET_NONZEROS = 2**17
 MOST_ROWS = 2**15
 
@@ -145,3 +147,18 @@ def row_blocks(
             bounds = [start + piece * (stop - start) // pieces for piece in range(pieces + 1)]
             blocks.extend(itertools.pairwise(bounds))
     return blocks
+
+
+def aligned(matrix: Floats) -> Floats:
+    """The same matrix from the edge of a cache line on, copied if need be.
+
+    NumPy begins large arrays 16 bytes beyond one, so that every wide load of a row touches two lines. Where the length
+    of a row is no multiple of 32 bytes, rows begin anywhere, and a copy would not help.
+    """
+    if matrix.shape[1] % 4 or matrix.ctypes.data % 64 == 0:
+        return matrix
+    memory = np.empty(matrix.size + 7)
+    first = -memory.ctypes.data % 64 // 8
+    moved = memory[first : first + matrix.size].reshape(matrix.shape)
+    moved[...] = matrix
+    return moved

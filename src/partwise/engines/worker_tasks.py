@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 
 from partwise.core.blas import one_blas_thread
 from partwise.core.data import SparseData
-from partwise.engines.alignment import aligned
-from partwise.engines.blocks import Block, Made
+from partwise.engines.blocks import Block, Made, aligned
 from partwise.engines.sum_messages import packed
 from partwise.engines.tree import TreeSum
 from partwise.engines.worker_rows import joined

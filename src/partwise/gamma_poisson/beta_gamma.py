@@ -83,13 +83,13 @@ class BetaGammaPFA(GammaActivations):
         counts_parts_by="active",
     )
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **{name: rule for name, rule in COMMON_CONSTRAINTS.items() if name not in ("max_iter", "tol")},
+        **COMMON_CONSTRAINTS,
+        "n_draws": [AT_LEAST_1],
+        "burn_in": [AT_LEAST_0],
         "dictionary_concentration": [POSITIVE],
         "shape": [POSITIVE],
         "concentration": [POSITIVE],
         "base_probability": [Interval(Real, 0, 1, closed="neither"), None],
-        "n_draws": [AT_LEAST_1],
-        "burn_in": [AT_LEAST_0],
     }
 
     n_components: int = 100

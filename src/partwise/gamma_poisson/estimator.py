@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, ClassVar
 
@@ -12,7 +10,7 @@ from sklearn.utils._param_validation import StrOptions
 
 from partwise.contract.batches import BatchModel
 from partwise.contract.declaration import Candidate, Declaration
-from partwise.contract.parameters import AT_LEAST_0, AT_LEAST_1, COMMON_CONSTRAINTS, POSITIVE
+from partwise.contract.parameters import AT_LEAST_0, AT_LEAST_1, COMMON_CONSTRAINTS, KNOWN_PART_CONSTRAINTS, POSITIVE
 from partwise.contract.seeds import fixed_shares, read_seeds, seed_counts, seeded_names
 from partwise.core.data import CountMatrix, SparseData
 from partwise.core.stopping import Rule, SmallChange, Threshold
@@ -65,8 +63,8 @@ class GammaPoissonNMF(BatchModel, GammaActivations):
         exact E-step, for small problems. ``"joint"``: maximum joint likelihood of dictionary and activations, for
         comparison.
     e_step
-        ``"sampled"``, ``"rao-blackwell"`` or ``"collapsed"``, for the three MCEM and SAEM. None: sampled, as published,
-        for MCEM, Rao-Blackwellised for SAEM.
+        ``"sampled"`` or ``"rao-blackwell"``, for the three MCEM and SAEM. None: sampled, as published, for MCEM,
+        Rao-Blackwellised for SAEM.
     draws_per_iter, burn_in_per_iter
         Gibbs sweeps of an iteration that are averaged over, and that are thrown away before. None: 150 and 150 for
         MCEM, 1 and 0 for SAEM, 3 and 2 for batches.
@@ -145,17 +143,15 @@ class GammaPoissonNMF(BatchModel, GammaActivations):
     )
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **COMMON_CONSTRAINTS,
+        **KNOWN_PART_CONSTRAINTS,
         "max_iter": [AT_LEAST_0, None],
         "shape": [POSITIVE, "array-like", StrOptions({"estimate"})],
         "rate": [POSITIVE, "array-like"],
         "inference": [StrOptions(_ALGORITHMS)],
-        "e_step": [StrOptions({"sampled", "rao-blackwell", "collapsed"}), None],
+        "e_step": [StrOptions({"sampled", "rao-blackwell"}), None],
         "draws_per_iter": [AT_LEAST_1, None],
         "burn_in_per_iter": [AT_LEAST_0, None],
         "init": ["array-like", None],
-        "seeds": [Mapping, str, os.PathLike, None],
-        "seed_weight": [POSITIVE],
-        "fixed_parts": ["array-like", None],
         "n_starts": [AT_LEAST_1],
         "batch_size": [AT_LEAST_1],
     }

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from partwise.kernels.arrays import Numbers
-from partwise.kernels.inner import inline_kernel
-from partwise.kernels.jit import kernel
+from partwise.kernels.jit import inline_kernel, kernel
 from partwise.kernels.streams import Stream, next_uniform
 
 

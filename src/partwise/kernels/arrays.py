@@ -18,3 +18,9 @@ Numbers = NDArray[Any]
 """Values of cells, or labels: of whichever type is the smallest that holds them."""
 Word = np.uint64
 """One of the three words of a key."""
+Words = tuple[Word, Word, Word]
+"""A key."""
+Cells = tuple[Starts, Indices, Numbers]
+"""Where each row starts, the columns of its stored cells, and their values."""
+Missing = tuple[Starts, Indices]
+"""The same of missing cells."""

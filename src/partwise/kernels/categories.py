@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from partwise.kernels.discrete import binomial
-from partwise.kernels.inner import inline_kernel, inner_kernel
+from partwise.kernels.jit import inline_kernel, inner_kernel
 from partwise.kernels.streams import Stream, next_uniform
 
 _GROUP = 8

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from partwise.kernels.arrays import Floats
-from partwise.kernels.inner import inner_kernel
+from partwise.kernels.jit import inner_kernel
 
 
 @inner_kernel

@@ -7,15 +7,12 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from partwise.kernels.inner import inner_kernel
+from partwise.kernels.jit import inner_kernel
 from partwise.kernels.streams import Stream, next_exponential, next_normal, next_uniform
 
 _LOWEST = -np.finfo(np.float64).max
 # P(sum of gammas < 1e-300) is below 1e-149 from this total on, and grows fast below it.
 _SAFE_CONCENTRATION = 0.5
-_SMALLEST, _MINUS_LOG_SMALLEST = 1e-30, 69.0
-# Below it, exp(-x) is 1.
-_NOTHING = 2.0**-54
 _EASY = 0.4  # bounds up to here, in standard deviations, that plain rejection reaches soon
 
 
@@ -54,26 +51,6 @@ def gamma(stream: Stream, shape: float) -> float:
     if shape > 0.0:
         return _gamma_from_one(stream, shape + 1.0) * math.exp(-next_exponential(stream) / shape)
     return 0.0 if shape <= 0.0 else math.nan  # rejection would never end with NaN
-
-
-@inner_kernel
-def small_gamma(stream: Stream, shape: float) -> float:
-    """``max(rng.standard_gamma(shape), 1e-30)`` for shapes below 1, faster than `gamma` (Ahrens and Dieter, 1974)."""
-    bound = 1.0 + shape / math.e
-    while True:
-        p = bound * next_uniform(stream)
-        if p <= 1.0:
-            # -log p, given that it is positive, is exponential; a table gives that sooner than a logarithm.
-            minus_log = next_exponential(stream) / shape
-            if minus_log >= _MINUS_LOG_SMALLEST:
-                return _SMALLEST
-            x = math.exp(-minus_log)
-            if x < _NOTHING or next_uniform(stream) < math.exp(-x):
-                return x
-        else:
-            x = -math.log((bound - p) / shape)
-            if next_uniform(stream) < x ** (shape - 1.0):
-                return x
 
 
 @inner_kernel

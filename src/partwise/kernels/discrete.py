@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from partwise.kernels.continuous import gamma
-from partwise.kernels.inner import inner_kernel
+from partwise.kernels.jit import inner_kernel
 from partwise.kernels.special import log_binomial_scaled, log_poisson_scaled
 from partwise.kernels.streams import Stream, next_uniform
 

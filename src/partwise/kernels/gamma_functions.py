@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from partwise.kernels.inner import inner_kernel
+from partwise.kernels.jit import inner_kernel
 
 HALF_LOG_TWO_PI = 0.5 * math.log(2.0 * math.pi)
 

@@ -29,3 +29,18 @@ def compiled(function: Callable[P, R], **options: object) -> Callable[P, R]:
 def kernel(function: Callable[P, R]) -> Callable[P, R]:
     """Compile a serial function on flat arrays."""
     return compiled(function)
+
+
+# Small functions that kernels call in their inner loops with arrays as arguments do not count references to these: the
+# caller holds the arrays, so counting buys nothing, and its two atomic operations a call cost more than a random number
+# does. Such functions cannot allocate or slice arrays.
+
+
+def inner_kernel(function: Callable[P, R]) -> Callable[P, R]:
+    """Compile a function that is called from inner loops."""
+    return compiled(function, _nrt=False)
+
+
+def inline_kernel(function: Callable[P, R]) -> Callable[P, R]:
+    """Compile a function of a few instructions into its callers: an array argument takes seven words to pass."""
+    return compiled(function, _nrt=False, forceinline=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from partwise.kernels.arrays import Floats, Numbers
-from partwise.kernels.inner import inline_kernel, inner_kernel
+from partwise.kernels.jit import inline_kernel, inner_kernel
 
 # Components are padded with zeros to a multiple of this, the numbers that the processor works on at once.
 LANES = 8

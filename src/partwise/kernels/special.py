@@ -9,7 +9,7 @@ import math
 
 import numpy as np
 
-from partwise.kernels.inner import inner_kernel
+from partwise.kernels.jit import inner_kernel
 
 _HALF_LOG_TWO_PI = 0.5 * math.log(2.0 * math.pi)
 _FAR = 30.0

@@ -26,8 +26,8 @@ from llvmlite import ir  # type: ignore[import-untyped]  # has no types
 from numba import types
 from numba.extending import intrinsic
 
-from partwise.kernels.inner import inline_kernel, inner_kernel
-from partwise.kernels.jit import kernel
+from partwise.kernels.arrays import Words
+from partwise.kernels.jit import inline_kernel, inner_kernel, kernel
 from partwise.kernels.ziggurat import (
     EXPONENTIAL_EDGES,
     EXPONENTIAL_HEIGHTS,
@@ -95,6 +95,12 @@ def seek(stream: Stream, seed: np.uint64, stage_chain: np.uint64, iteration: np.
     stream[4] = iteration
     stream[5] = _ZERO
     stream[_POSITION] = _BUFFER_SIZE
+
+
+@inner_kernel
+def seek_row(stream: Stream, words: Words, row: int) -> None:
+    """As `seek`, with the words of a key in one."""
+    seek(stream, words[0], words[1], words[2], row)
 
 
 @inner_kernel

@@ -8,7 +8,7 @@ on another thread.
 from __future__ import annotations
 
 from partwise.kernels.arrays import Floats, Starts
-from partwise.kernels.inner import inline_kernel, inner_kernel
+from partwise.kernels.jit import inline_kernel, inner_kernel
 
 
 @inline_kernel

@@ -6,12 +6,10 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from partwise.core.coerce import as_table
 from partwise.errors import InvalidInputError
-
-Floats = NDArray[np.float64]
+from partwise.kernels.arrays import Floats
 
 FEATURES = 10
 """Features of a part that coherence looks at."""

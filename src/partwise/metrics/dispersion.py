@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.stats import norm
 
-Floats = NDArray[np.float64]
+from partwise.kernels.arrays import Floats
 
 LEVEL = 0.05
 """Share of Poisson data that the test calls over-dispersed."""

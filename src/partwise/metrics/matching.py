@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
 from partwise.errors import InvalidInputError
-
-Floats = NDArray[np.float64]
+from partwise.kernels.arrays import Floats
 
 
 def match_parts(one: Floats, other: Floats) -> tuple[NDArray[np.intp], NDArray[np.intp], Floats]:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from partwise.errors import InvalidInputError
+from partwise.kernels.arrays import Floats
 
-Floats = NDArray[np.float64]
 By = Literal["relevance", "probability", "lift"]
 
 BALANCE = 0.3

@@ -15,8 +15,7 @@ from scipy.stats import t as student
 
 from partwise.core.coerce import as_table
 from partwise.errors import InvalidInputError
-
-Floats = NDArray[np.float64]
+from partwise.kernels.arrays import Floats
 
 MOST_TIMES = 30
 """Moments that are told apart; of more, neighbours are taken together."""

@@ -5,11 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from partwise.errors import InvalidInputError
-
-Floats = NDArray[np.float64]
+from partwise.kernels.arrays import Floats
 
 
 def hoyer_sparseness(values: Any, axis: int = -1) -> Floats:

@@ -12,11 +12,12 @@ import math
 
 import numpy as np
 
-from partwise.kernels.arrays import Floats, Indices, Numbers, Starts
+from partwise.kernels.arrays import Cells, Floats, Missing
 from partwise.kernels.gamma_functions import digamma, log_gamma_difference, trigamma
-from partwise.kernels.inner import inner_kernel
-from partwise.kernels.jit import kernel
+from partwise.kernels.jit import inner_kernel, kernel
 
+Sizes = tuple[Floats, Floats]
+"""Of rows and of features: the size of a cell is their product."""
 # Up to here differences of digamma functions are sums of this many terms, without cancellation.
 _FEW = 32
 
@@ -33,19 +34,9 @@ def _row_rates(n: int, activations: Floats, parts: Floats, rates: Floats) -> Non
 
 
 @inner_kernel
-def _row_weights(
-    n: int,
-    indptr: Starts,
-    indices: Indices,
-    values: Numbers,
-    missing_indptr: Starts,
-    missing_indices: Indices,
-    row_sizes: Floats,
-    feature_sizes: Floats,
-    rates: Floats,
-    weights: Floats,
-) -> None:
+def _row_weights(n: int, cells: Cells, missing: Missing, sizes: Sizes, rates: Floats, weights: Floats) -> None:
     """``weights[:] = (X[n] + size) / (rates + size)``, the expected noise of each cell; 0 in missing cells."""
+    (indptr, indices, values), (missing_indptr, missing_indices), (row_sizes, feature_sizes) = cells, missing, sizes
     for f in range(rates.size):
         size = row_sizes[n] * feature_sizes[f]
         weights[f] = size / (rates[f] + size)
@@ -66,8 +57,9 @@ def _weighted_sum(k: int, parts: Floats, weights: Floats) -> float:
 
 
 @inner_kernel
-def _gain(n: int, k: int, indptr: Starts, indices: Indices, values: Numbers, parts: Floats, rates: Floats) -> float:
+def _gain(n: int, k: int, cells: Cells, parts: Floats, rates: Floats) -> float:
     """``parts[k] @ (X[n] / rates)`` over the nonzeros of a row; a count that no part holds adds nothing."""
+    indptr, indices, values = cells
     total = 0.0
     for p in range(indptr[n], indptr[n + 1]):
         f = indices[p]
@@ -78,20 +70,7 @@ def _gain(n: int, k: int, indptr: Starts, indices: Indices, values: Numbers, par
 
 @kernel
 def improve_activations(
-    indptr: Starts,
-    indices: Indices,
-    values: Numbers,
-    missing_indptr: Starts,
-    missing_indices: Indices,
-    parts: Floats,
-    row_sizes: Floats,
-    feature_sizes: Floats,
-    floors: Floats,
-    most_updates: int,
-    tol: float,
-    start: int,
-    stop: int,
-    activations: Floats,
+    cells: Cells, missing: Missing, parts: Floats, sizes: Sizes, floors: Floats, effort: tuple[int, float], out: Floats
 ) -> None:
     """``h *= (X / rates) @ parts.T / ((X + size) / (rates + size)) @ parts.T``, which never lowers the likelihood.
 
@@ -99,63 +78,40 @@ def improve_activations(
     """
     n_components, n_features = parts.shape
     rates, weights, exposure = np.empty(n_features), np.empty(n_features), np.empty(n_components)
-    for n in range(start, stop):
+    (indptr, _, values), (most_updates, tol) = cells, effort
+    for n in range(out.shape[0]):
         total = 0.0
         for p in range(indptr[n], indptr[n + 1]):
             total += values[p]
-        for _ in range(most_updates):
-            _row_rates(n, activations, parts, rates)
-            _row_weights(
-                n,
-                indptr,
-                indices,
-                values,
-                missing_indptr,
-                missing_indices,
-                row_sizes,
-                feature_sizes,
-                rates,
-                weights,
-            )
+        for _update in range(most_updates):
+            _row_rates(n, out, parts, rates)
+            _row_weights(n, cells, missing, sizes, rates, weights)
             change = 0.0
             for k in range(n_components):
                 exposure[k] = _weighted_sum(k, parts, weights)
             for k in range(n_components):
-                old = activations[n, k]
+                old = out[n, k]
                 if exposure[k] > 0.0 and old > 0.0:
-                    gain = _gain(n, k, indptr, indices, values, parts, rates)
-                    activations[n, k] = max(old * gain / exposure[k], floors[n])
+                    gain = _gain(n, k, cells, parts, rates)
+                    out[n, k] = max(old * gain / exposure[k], floors[n])
                 else:
-                    activations[n, k] = floors[n]
-                change = max(change, abs(activations[n, k] - old) * exposure[k])
+                    out[n, k] = floors[n]
+                change = max(change, abs(out[n, k] - old) * exposure[k])
             if change <= tol * total:
                 break
 
 
 @kernel
 def add_part_sums(
-    indptr: Starts,
-    indices: Indices,
-    values: Numbers,
-    missing_indptr: Starts,
-    missing_indices: Indices,
-    activations: Floats,
-    parts: Floats,
-    row_sizes: Floats,
-    feature_sizes: Floats,
-    start: int,
-    stop: int,
-    gain: Floats,
-    exposure: Floats,
+    cells: Cells, missing: Missing, activations: Floats, parts: Floats, sizes: Sizes, gain: Floats, exposure: Floats
 ) -> None:
     """``gain += activations.T @ (X / rates); exposure += activations.T @ ((X + size) / (rates + size))``."""
     n_components, n_features = parts.shape
     rates, weights = np.empty(n_features), np.empty(n_features)
-    for n in range(start, stop):
+    indptr, indices, values = cells
+    for n in range(activations.shape[0]):
         _row_rates(n, activations, parts, rates)
-        _row_weights(
-            n, indptr, indices, values, missing_indptr, missing_indices, row_sizes, feature_sizes, rates, weights
-        )
+        _row_weights(n, cells, missing, sizes, rates, weights)
         for p in range(indptr[n], indptr[n + 1]):
             f = indices[p]
             ratio = values[p] / rates[f]
@@ -200,32 +156,21 @@ def _add_size_terms(count: float, rate: float, size: float, sign: float, place: 
 
 @kernel
 def add_size_terms(
-    indptr: Starts,
-    indices: Indices,
-    values: Numbers,
-    missing_indptr: Starts,
-    missing_indices: Indices,
-    activations: Floats,
-    parts: Floats,
-    row_sizes: Floats,
-    feature_sizes: Floats,
-    by_rows: bool,
-    start: int,
-    stop: int,
-    terms: Floats,
+    cells: Cells, missing: Missing, activations: Floats, parts: Floats, sizes: Sizes, by_rows: bool, terms: Floats
 ) -> None:
     """``terms[group] += log-likelihood and its two derivatives in log(size)``, groups being rows or features."""
+    (indptr, indices, values), (missing_indptr, missing_indices), (row_sizes, feature_sizes) = cells, missing, sizes
     n_features = parts.shape[1]
     rates = np.empty(n_features)
-    for n in range(start, stop):
+    for n in range(activations.shape[0]):
         _row_rates(n, activations, parts, rates)
         for f in range(n_features):
-            _add_size_terms(0.0, rates[f], row_sizes[n] * feature_sizes[f], 1.0, n - start if by_rows else f, terms)
+            _add_size_terms(0.0, rates[f], row_sizes[n] * feature_sizes[f], 1.0, n if by_rows else f, terms)
         for p in range(missing_indptr[n], missing_indptr[n + 1]):
             f = missing_indices[p]
-            _add_size_terms(0.0, rates[f], row_sizes[n] * feature_sizes[f], -1.0, n - start if by_rows else f, terms)
+            _add_size_terms(0.0, rates[f], row_sizes[n] * feature_sizes[f], -1.0, n if by_rows else f, terms)
         for p in range(indptr[n], indptr[n + 1]):
             f = indices[p]
-            size, place = row_sizes[n] * feature_sizes[f], n - start if by_rows else f
+            size, place = row_sizes[n] * feature_sizes[f], n if by_rows else f
             _add_size_terms(0.0, rates[f], size, -1.0, place, terms)
             _add_size_terms(float(values[p]), rates[f], size, 1.0, place, terms)

@@ -23,9 +23,8 @@ from partwise.core.weights import CellWeights
 from partwise.engines.base import Engine
 from partwise.engines.blocks import Block, row_blocks
 from partwise.engines.local import LocalEngine
+from partwise.kernels.arrays import Floats
 from partwise.passes.side import Side
-
-Floats = NDArray[np.float64]
 
 # Strengths beyond these do not change a rate noticeably: batches do not matter, or share nothing.
 _SMALLEST, _LARGEST = 1e-2, 1e7

@@ -4,12 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
-
 from partwise.core.data import SparseData
-
-Floats = NDArray[np.float64]
+from partwise.kernels.arrays import Floats
 
 # Relative to what independence of rows and columns would give: factors never reach 0 where there are counts.
 FLOOR = 1e-10

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from partwise.kernels.arrays import Floats
 from partwise.kernels.jit import kernel
 
-Floats = NDArray[np.float64]
 Pointer = NDArray[np.int64]
 Index = NDArray[np.int32]
 Values = NDArray[Any]

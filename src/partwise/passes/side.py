@@ -12,12 +12,10 @@ from numpy.typing import NDArray
 
 from partwise.core.data import SparseData
 from partwise.core.weights import CellWeights
-from partwise.engines.alignment import aligned
 from partwise.engines.base import Engine
-from partwise.engines.blocks import Block, Made, row_blocks
+from partwise.engines.blocks import Block, Made, aligned, row_blocks
+from partwise.kernels.arrays import Floats
 from partwise.passes import kernels
-
-Floats = NDArray[np.float64]
 
 # About a millisecond of work: enough blocks for every thread also where the data are small.
 NONZEROS_AT_ONCE = 2**15

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,15 @@ from partwise.contract.estimator import FactorizationEstimator
 from partwise.errors import InvalidInputError
 from partwise.io.atomic import write_atomically
 from partwise.io.optional import require
-from partwise.plotting._types import Axes, Figure, FigureBase
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes as Axes
+    from matplotlib.figure import Figure as Figure
+    from matplotlib.figure import FigureBase as FigureBase
+else:
+    # Only a type checker imports them: matplotlib is optional.
+    Axes = Figure = FigureBase = Any
+
 
 BLUE = "#0072B2"
 ORANGE = "#D55E00"

@@ -8,8 +8,18 @@ from typing import Any
 import numpy as np
 
 from partwise.errors import InvalidInputError
-from partwise.plotting._figures import BLUE, GREY, ORANGE, Floats, finish_axes, given_or_new_axes, panels, write_beside
-from partwise.plotting._types import Axes, FigureBase
+from partwise.plotting._figures import (
+    BLUE,
+    GREY,
+    ORANGE,
+    Axes,
+    FigureBase,
+    Floats,
+    finish_axes,
+    given_or_new_axes,
+    panels,
+    write_beside,
+)
 
 _PER_BOX = 0.22
 

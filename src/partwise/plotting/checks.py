@@ -7,8 +7,7 @@ from typing import Any, Literal
 import numpy as np
 
 from partwise.errors import InvalidInputError
-from partwise.plotting._figures import BLUE, GREY, ORANGE, finish_axes, given_or_new_axes, panels
-from partwise.plotting._types import Axes, FigureBase
+from partwise.plotting._figures import BLUE, GREY, ORANGE, Axes, FigureBase, finish_axes, given_or_new_axes, panels
 from partwise.plotting.order import evenly_spaced
 from partwise.plotting.predictive import Check, PredictiveChecks, predictive_checks
 

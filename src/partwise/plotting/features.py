@@ -9,8 +9,7 @@ import numpy as np
 
 from partwise.contract.estimator import FactorizationEstimator
 from partwise.errors import InvalidInputError
-from partwise.plotting._figures import BLUE, components_of, part_panels
-from partwise.plotting._types import FigureBase
+from partwise.plotting._figures import BLUE, FigureBase, components_of, part_panels
 
 _LONGEST_NAME = 24
 

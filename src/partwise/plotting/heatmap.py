@@ -11,6 +11,7 @@ from partwise.errors import InvalidInputError
 from partwise.plotting._figures import (
     BLUE,
     INK,
+    Axes,
     Floats,
     chosen_parts,
     components_of,
@@ -18,7 +19,6 @@ from partwise.plotting._figures import (
     part_titles,
     write_beside,
 )
-from partwise.plotting._types import Axes
 from partwise.plotting.features import feature_names, shortened
 from partwise.plotting.order import (
     Positions,

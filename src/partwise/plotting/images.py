@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from partwise.errors import InvalidInputError
-from partwise.plotting._figures import INK, components_of, part_panels
-from partwise.plotting._types import FigureBase
+from partwise.plotting._figures import INK, FigureBase, components_of, part_panels
 
 
 def plot_parts_images(

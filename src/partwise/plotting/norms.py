@@ -8,8 +8,7 @@ import numpy as np
 
 from partwise.contract.estimator import FactorizationEstimator
 from partwise.errors import InvalidInputError
-from partwise.plotting._figures import GREY, Floats, chosen_parts, finish_axes, given_or_new_axes, part_titles
-from partwise.plotting._types import Axes
+from partwise.plotting._figures import GREY, Axes, Floats, chosen_parts, finish_axes, given_or_new_axes, part_titles
 from partwise.plotting.features import shortened
 from partwise.plotting.palette import COLOURS
 

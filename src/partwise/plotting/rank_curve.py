@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from partwise.errors import InvalidInputError
-from partwise.plotting._figures import GREY, Floats, finish_axes, given_or_new_axes
-from partwise.plotting._types import Axes
+from partwise.plotting._figures import GREY, Axes, Floats, finish_axes, given_or_new_axes
 from partwise.plotting.features import shortened
 from partwise.plotting.palette import COLOURS
 

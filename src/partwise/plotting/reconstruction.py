@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from partwise.errors import InvalidInputError
-from partwise.plotting._figures import Floats, panels
-from partwise.plotting._types import FigureBase
+from partwise.plotting._figures import FigureBase, Floats, panels
 from partwise.plotting.heatmap import draw_cells
 from partwise.plotting.images import draw_picture
 from partwise.plotting.order import Positions, checked_positions, cluster_order

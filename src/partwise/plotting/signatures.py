@@ -11,8 +11,7 @@ import numpy as np
 from partwise.contract.estimator import FactorizationEstimator
 from partwise.errors import InvalidInputError
 from partwise.io.table import Table, as_labels
-from partwise.plotting._figures import GREY, components_of, panels, part_panels
-from partwise.plotting._types import FigureBase
+from partwise.plotting._figures import GREY, FigureBase, components_of, panels, part_panels
 from partwise.plotting.features import percent_axis
 from partwise.plotting.order import checked_positions
 from partwise.plotting.palette import TINTS

@@ -9,6 +9,7 @@ import numpy as np
 
 from partwise.errors import InvalidInputError
 from partwise.plotting._figures import (
+    Axes,
     Floats,
     chosen_parts,
     components_of,
@@ -17,7 +18,6 @@ from partwise.plotting._figures import (
     part_titles,
     write_beside,
 )
-from partwise.plotting._types import Axes
 from partwise.plotting.features import shortened
 from partwise.plotting.order import Positions, checked_groups, cluster_order, evenly_spaced, part_order
 from partwise.plotting.palette import PART_COLOURS, ink_on, part_colour

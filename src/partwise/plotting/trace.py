@@ -7,8 +7,7 @@ from typing import Any, Literal
 from partwise.contract.estimator import FactorizationEstimator
 from partwise.core.result import Trace
 from partwise.errors import InvalidInputError
-from partwise.plotting._figures import BLUE, GREY, finish_axes, given_or_new_axes, write_beside
-from partwise.plotting._types import Axes
+from partwise.plotting._figures import BLUE, GREY, Axes, finish_axes, given_or_new_axes, write_beside
 
 _FEW = 30
 _LABELS = {"iteration": "iteration", "elapsed": "seconds"}

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from partwise.contract.differential import Differential
-from partwise.plotting._figures import BLUE, GREY, ORANGE, finish_axes, panel_grid, write_beside
-from partwise.plotting._types import FigureBase
+from partwise.plotting._figures import BLUE, GREY, ORANGE, FigureBase, finish_axes, panel_grid, write_beside
 from partwise.plotting.features import shortened
 
 

@@ -12,8 +12,7 @@ import numpy as np
 
 from partwise.kernels.arrays import Floats, LongCounts, Word
 from partwise.kernels.continuous import gamma
-from partwise.kernels.inner import inner_kernel
-from partwise.kernels.jit import kernel
+from partwise.kernels.jit import inner_kernel, kernel
 from partwise.kernels.streams import Stream, new_stream, next_uniform, seek
 from partwise.presence.evidence import find_mode, log_evidence
 

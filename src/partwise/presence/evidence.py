@@ -15,7 +15,7 @@ import math
 from partwise.kernels.arrays import Floats, LongCounts
 from partwise.kernels.cholesky import solve
 from partwise.kernels.continuous import normal_above
-from partwise.kernels.inner import inner_kernel
+from partwise.kernels.jit import inner_kernel
 from partwise.kernels.special import log_normal_cdf
 from partwise.kernels.streams import Stream, next_uniform
 

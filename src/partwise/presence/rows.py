@@ -10,10 +10,9 @@ from numpy.typing import NDArray
 
 from partwise.core.data import SparseData
 from partwise.core.keys import Key
+from partwise.kernels.arrays import Floats
 from partwise.metrics.dispersion import dispersion_of, leverages_of
 from partwise.presence.chain import fit_all, run_chain
-
-Floats = NDArray[np.float64]
 
 # Share of the counts from which a part of the fit of all parts is in the set that a chain starts from.
 _START_SHARES = 0.02, 0.15

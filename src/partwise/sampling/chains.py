@@ -7,14 +7,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils._param_validation import StrOptions
 
 from partwise.core.result import Status
 from partwise.sampling.agreement import SAME_PART, ChainsAgree, naming_parts, part_agreement
 from partwise.sampling.draws import KeptDraws
 from partwise.sampling.gibbs import GibbsSampler
 
-AUTO = StrOptions({"auto"})
 """What ``max_iter`` may be beside a number."""
 # Of a run that goes on until its chains agree, and iterations of fits without chains.
 _MOST_SWEEPS, _MOST_ITERATIONS = 5000, 500

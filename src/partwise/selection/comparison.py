@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from partwise.contract.declaration import Candidate, Declaration
 from partwise.errors import InvalidInputError
+from partwise.kernels.arrays import Floats
 from partwise.metrics.dispersion import Dispersion
 from partwise.selection.candidates import ranks_beyond
 from partwise.selection.list_scores import ListMetric
@@ -20,7 +21,6 @@ from partwise.selection.standings import RULES, Choice, Difference, Standings
 if TYPE_CHECKING:
     import pandas as pd
 
-Floats = NDArray[np.float64]
 
 # Shares of resamples that agree from which confidence is high, and moderate.
 _HIGH, _MODERATE = 0.9, 0.6
@@ -137,7 +137,7 @@ class Comparison:
     @property
     def best(self) -> Choice:
         """The candidate with the highest score, however many parts it has."""
-        return max(self.standings.finalists, key=lambda choice: self.standings.score(choice)[0])
+        return self.standings.leader(self.standings.finalists)
 
     @property
     def answers(self) -> dict[str, Choice]:
@@ -248,7 +248,7 @@ class Comparison:
             model = self.recommended.model
             rivals = [choice for choice in self.standings.rows if choice.rank == rank]
             if rank is not None and rivals and Choice(model, rank) not in rivals:
-                model = max(rivals, key=lambda choice: self.standings.score(choice)[0]).model
+                model = self.standings.leader(rivals).model
         if rank is None:
             same = model == self.recommended.model
             rank = self.recommended.rank if same else self.standings.best_of(model).rank
@@ -345,9 +345,7 @@ class Comparison:
     def untried(self) -> list[int]:
         """Numbers of parts to try next, if the recommended one, which is among them, is at an end of those tried."""
         model, rank = self.recommended
-        if self.choice != self.recommended:
-            return []
-        if self.stopped:
+        if self.choice != self.recommended or self.stopped:
             return []
         fit = next(fit for task, fit in self.fits.items() if task[:2] == self.recommended)
         shape = fit.rows.size, fit.components.shape[1]
@@ -361,20 +359,6 @@ class Comparison:
     def signed(self) -> bool:
         """Whether the components of the choice have signs: they are directions in which samples differ, not parts."""
         return self._declared(self.choice.model).signed
-
-    def preferred_by_new_rows(self) -> tuple[str, Difference] | None:
-        """The model that predicts new rows best, and by how much; None if the choice is within 2 standard errors."""
-        own, found = self.new_rows.get(self.choice.model), None
-        for name, new in self.new_rows.items():
-            if own is None or not own.rows.size or new.rows.size != own.rows.size or name not in self.models:
-                continue
-            gaps = (new.rows - own.rows) * (own.completion / float(own.rows.sum()))
-            gap = Difference(
-                float(gaps.sum()), float(np.sqrt(gaps.size) * gaps.std(ddof=1)) if gaps.size > 1 else np.inf
-            )
-            if gap.value > 0 and gap.significant and (found is None or gap.value > found[1].value):
-                found = name, gap
-        return found
 
     @property
     def instead(self) -> Choice | None:

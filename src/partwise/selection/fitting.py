@@ -18,6 +18,7 @@ from partwise.contract.heldout import HiddenCells, ThinnedCounts
 from partwise.core.data import BinaryMatrix, CountMatrix
 from partwise.core.keys import Key
 from partwise.io.table import Table
+from partwise.kernels.arrays import Floats
 from partwise.likelihood.completion import split_tokens
 from partwise.metrics.coherence import coherence, diversity
 from partwise.selection.list_scores import ListMetric
@@ -30,7 +31,6 @@ N_FOLDS = 5
 _MOST_CELLS = 100_000
 # Document completion splits tokens with chain 0 of the same seed.
 _FIRST_DIVISION = 1000
-Floats = NDArray[np.float64]
 # Standard error, in nats, of the likelihood of one new row that is good enough beside how much rows differ.
 _ROW_ERROR = 0.3
 

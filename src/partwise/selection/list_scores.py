@@ -9,15 +9,14 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from partwise.contract.heldout import HiddenCells, ThinnedCounts
 from partwise.contract.lists import best_features, list_scores
 from partwise.engines.local import LocalEngine
 from partwise.errors import EmptyRowsWarning, InvalidInputError
+from partwise.kernels.arrays import Floats
 from partwise.metrics.ranking import ranking_rows
 
-Floats = NDArray[np.float64]
 Fold = ThinnedCounts | HiddenCells
 
 _NAMES = {"ndcg": "NDCG", "precision": "precision", "recall": "recall"}

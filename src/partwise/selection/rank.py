@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from partwise._registry import estimator_classes
 from partwise.core.keys import RandomState, key_from
 from partwise.errors import InaccurateWarning, InvalidInputError
+from partwise.kernels.arrays import Floats
 
-Floats = NDArray[np.float64]
 Criterion = Callable[..., tuple[float, float]]
 
 

@@ -12,13 +12,11 @@ from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from partwise.errors import FileFormatError, InvalidInputError
 from partwise.io.atomic import atomic_path, disk_error, write_atomically
 from partwise.io.source import bytes_allowed, library, text_lines
-
-Floats = NDArray[np.float64]
+from partwise.kernels.arrays import Floats
 
 SETTINGS = "comparison.json"
 

@@ -193,7 +193,7 @@ class Search:
             yield "fit", [Task(name, rank, 0) for name in climbing]
             standings = self._standings()
             here = [choice for choice in standings.rows if choice.rank == rank]
-            leader = max(here, key=lambda choice: standings.score(choice)[0], default=None)
+            leader = standings.leader(here) if here else None
             for name in climbing:
                 now = Choice(name, rank)
                 if leader is None or now not in here:
@@ -201,7 +201,7 @@ class Search:
                     continue
                 before = [choice for choice in standings.rows if choice.model == name and choice.rank < rank]
                 if before:
-                    gain = standings.difference(now, max(before, key=lambda choice: standings.score(choice)[0]))
+                    gain = standings.difference(now, standings.leader(before))
                     stuck = 1 + (gain.value < -DISTINCT * gain.std_error)
                     idle[name] = 0 if gain.value > gain.std_error else idle[name] + stuck
                 # With too few parts the model of the widest noise leads. A gap that closes fast says nothing yet.
@@ -239,13 +239,13 @@ class Search:
         models = [name for name in self._cheap_first if any(choice.model == name for choice in standings.rows)]
         if not models:
             return []
-        leader = max((standings.best_of(name) for name in models), key=lambda choice: standings.score(choice)[0])
+        leader = standings.leader(standings.best_of(name) for name in models)
         return [name for name in models if not _hopeless(standings, leader, standings.best_of(name))]
 
     def _promising(self, full: bool) -> list[Choice]:
         """Candidates that the first restart cannot tell from the best of all; of each model two at most."""
         standings = self._standings()
-        leader = max(standings.rows, key=lambda choice: standings.score(choice)[0])
+        leader = standings.leader(standings.rows)
         found: list[Choice] = []
         for name in self._contenders(standings):
             close, seen = [], set()

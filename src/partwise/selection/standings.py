@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from partwise.core.keys import Key
+from partwise.kernels.arrays import Floats
 from partwise.metrics.matching import stability
 from partwise.selection.records import Fit, Task
-
-Floats = NDArray[np.float64]
 
 AS_GOOD = 1.0
 """A candidate is as good as the best if it is worse by at most this many standard errors of the paired difference."""
@@ -119,7 +117,11 @@ class Standings:
         """The candidate of a model with the highest score, of those with the most restarts."""
         own = {choice: found for choice, found in self.rows.items() if choice.model == model}
         most = max(len(found) for found in own.values())
-        return max((choice for choice in own if len(own[choice]) == most), key=lambda choice: self.score(choice)[0])
+        return self.leader(choice for choice in own if len(own[choice]) == most)
+
+    def leader(self, choices: Iterable[Choice]) -> Choice:
+        """The one with the highest score."""
+        return max(choices, key=lambda choice: self.score(choice)[0])
 
     def ranks_of(self, model: str) -> list[int]:
         """Every number of parts that was tried."""

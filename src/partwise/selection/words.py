@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from partwise.selection.standings import Difference
+
 if TYPE_CHECKING:
     from partwise.selection.comparison import Comparison
 
@@ -85,7 +89,7 @@ def _confidence(found: Comparison) -> str:
 
 def _new_rows_note(found: Comparison) -> str:
     """That new rows prefer another model than held-out tokens do."""
-    other = found.preferred_by_new_rows()
+    other = _preferred_by_new_rows(found)
     if other is None:
         return ""
     name, gap = other
@@ -93,6 +97,19 @@ def _new_rows_note(found: Comparison) -> str:
         f"New rows disagree: {name} predicts rows that it was not fitted to better than {found.choice.model}, by"
         f" {gap.value:.4f} ± {gap.std_error:.4f} {found.scale}. Prefer it if you apply the model to new rows."
     )
+
+
+def _preferred_by_new_rows(found: Comparison) -> tuple[str, Difference] | None:
+    """The model that predicts new rows best, and by how much; None if the choice is within 2 standard errors."""
+    own, preferred = found.new_rows.get(found.choice.model), None
+    for name, new in found.new_rows.items():
+        if own is None or not own.rows.size or new.rows.size != own.rows.size or name not in found.models:
+            continue
+        gaps = (new.rows - own.rows) * (own.completion / float(own.rows.sum()))
+        gap = Difference(float(gaps.sum()), float(np.sqrt(gaps.size) * gaps.std(ddof=1)) if gaps.size > 1 else np.inf)
+        if gap.value > 0 and gap.significant and (preferred is None or gap.value > preferred[1].value):
+            preferred = name, gap
+    return preferred
 
 
 def _stopped_note(found: Comparison) -> str:

@@ -66,7 +66,7 @@ class AnnealedGibbs:
 
         def one(chain: int) -> None:
             words = key.for_chain(chain).for_stage("annealed").words
-            log_factorials = sweep_annealed(*tokens, *priors, coldness, *words, *state.of_chain(chain))
+            log_factorials = sweep_annealed(tokens, priors, coldness, words, state.of_chain(chain))
             sums = state.sample_counts[chain], state.feature_counts[chain][:, : model.n_components]
             state.log_allocation[chain] = model.log_constant(data.row_sums) + model.log_sums(*sums) - log_factorials
 

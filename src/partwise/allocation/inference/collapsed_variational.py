@@ -65,7 +65,7 @@ class AllocationCollapsedVariational:
         cells = data.indptr, data.indices, data.values
         priors = Concentrations(state.dictionary_concentration, state.activation_concentration)
         counts = state.sample_counts, state.feature_counts, state.component_counts
-        change = sweep_responsibilities(*cells, *priors, state.responsibilities, *counts)
+        change = sweep_responsibilities(cells, (priors[0], priors[1]), state.responsibilities, counts)
         if self.model.estimated and key.iteration % EVERY == 0:
             model = self.model.with_concentrations(priors)
             for _ in range(_FIXED_POINTS):

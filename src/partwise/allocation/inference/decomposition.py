@@ -21,6 +21,7 @@ from partwise.core.keys import Key
 from partwise.engines.base import Engine
 from partwise.engines.blocks import TARGET_NONZEROS, row_blocks
 from partwise.kernels.arrays import Floats
+from partwise.poisson.inference.coordinate import with_columns
 from partwise.poisson.inference.state import Start
 
 _SMALLEST_STEP = 2.0**-20
@@ -55,7 +56,8 @@ class BestDecomposition:
 
     def init(self, key: Key, data: SparseData) -> DecompositionState:
         """Factors of KL-NMF, its components in the best order."""
-        factors = kl_factors(key, data, self.model.n_components, self.start, self.start_iterations, self.engine)
+        whole, engine = with_columns(data, self.engine)
+        factors = kl_factors(key, whole, self.model.n_components, self.start, self.start_iterations, engine)
         activations, dictionary = np.asarray(factors.activations), factors.dictionary
         order = best_order(self.model, evaluate(self.model, data, activations, dictionary, self.engine).sample_counts)
         columns = [np.ascontiguousarray(factor[:, order]) for factor in (activations, dictionary)]
@@ -93,8 +95,9 @@ def evaluate(
 
     def one(block: tuple[int, int]) -> tuple[Floats, float]:
         feature_counts = np.zeros_like(dictionary)
-        cells = data.indptr, data.indices, data.values, activations, dictionary, LOG_GAMMA_TABLE
-        return feature_counts, decomposition_sums(*cells, *block, sample_counts, feature_counts)
+        cells, factors = (data.indptr, data.indices, data.values), (activations, dictionary)
+        sums = sample_counts, feature_counts
+        return feature_counts, decomposition_sums(cells, factors, LOG_GAMMA_TABLE, *block, *sums)
 
     feature_counts, log_factorials = engine.map_reduce(one, _blocks(data))
     objective = model.log_constant(data.row_sums) + model.log_sums(sample_counts, feature_counts) - log_factorials
@@ -114,9 +117,9 @@ def gradients(
 
     def one(block: tuple[int, int]) -> Floats:
         out = np.zeros_like(feature_terms)
-        cells = data.indptr, data.indices, data.values, state.activations, state.dictionary
-        terms = sample_terms, feature_terms, DIGAMMA_TABLE
-        decomposition_gradients(*cells, *terms, *block, sample_gradients, out)
+        cells, factors = (data.indptr, data.indices, data.values), (state.activations, state.dictionary)
+        terms = sample_terms, feature_terms
+        decomposition_gradients(cells, factors, terms, DIGAMMA_TABLE, *block, (sample_gradients, out))
         return out
 
     return sample_gradients, engine.map_reduce(one, _blocks(data))

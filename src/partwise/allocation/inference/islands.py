@@ -36,14 +36,14 @@ def annealed_island(
     q(z) / Σ_σ q(σz) is the share of this order among all by the independent labels' q. That is p(X) whatever q is.
     """
     sample_anchor, feature_anchor = anchors(key.for_stage("pilot"), data, model, n_pilot)
-    tokens, particles = tokens_of(data), no_particles(data, model.n_components, n_particles)
-    sample_counts, feature_counts, *_ = particles
+    tokens, (particles, labels) = tokens_of(data), no_particles(data, model.n_components, n_particles)
+    sample_counts, feature_counts, _ = particles
     log_weights = np.empty(n_particles)
     strengths = (np.arange(1, n_stages + 1) / n_stages) ** -_SPACING - 1.0
     priors = model.activation_concentration, model.dictionary_concentration
-    anchored = *priors, sample_anchor, feature_anchor, strengths
+    anchored = priors, (sample_anchor, feature_anchor), strengths
     words = key.for_stage("bridge").words
-    reached, last = bridge_island(*tokens, *anchored, n_moves, *words, *particles, log_weights)
+    reached, last = bridge_island(tokens, *anchored, n_moves, words, particles, labels, log_weights)
     log_shares = np.log(sample_anchor / sample_anchor.sum(axis=1, keepdims=True))
     log_parts = np.log(feature_anchor / feature_anchor.sum(axis=0))
     for s in range(n_particles):
@@ -60,14 +60,14 @@ def token_island(
     n_tokens, n_components = int(data.total), model.n_components
     # In random order: few tokens of all samples are a small problem of the same kind, on which particles still move.
     order = key.generator().permutation(n_tokens)
-    token_rows, token_features = (own[order] for own in tokens_of(data))
+    rows, features = tokens_of(data)
+    tokens = rows[order], features[order]
     stages = np.unique(np.ceil(n_tokens * (np.arange(1, n_stages + 1) / n_stages) ** _TOKEN_SPACING)).astype(np.int64)
     sample_prior = model.activation_posterior(np.zeros((data.shape[0], n_components)))
     feature_prior = model.dictionary_posterior(np.zeros((data.shape[1], n_components)))
     seed, stage_chain, _ = key.words
-    streams = seed, stage_chain, np.uint64(island)
-    particles = no_particles(data, n_components, n_particles)
-    return smc_island(token_rows, token_features, sample_prior, feature_prior, stages, n_moves, *streams, *particles)
+    words, particles = (seed, stage_chain, np.uint64(island)), no_particles(data, n_components, n_particles)
+    return smc_island(tokens, sample_prior, feature_prior, stages, n_moves, words, *particles)
 
 
 def tokens_of(data: SparseData) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
@@ -76,15 +76,12 @@ def tokens_of(data: SparseData) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     return rows, np.repeat(data.indices, data.values.astype(np.int64))
 
 
-def no_particles(data: SparseData, n_components: int, n_particles: int) -> tuple[Any, Any, Any, Any]:
+def no_particles(data: SparseData, n_components: int, n_particles: int) -> tuple[Any, Any]:
     """Two sets of particles without labels: counts of samples, features and components, and labels."""
     n_samples, n_features = data.shape
-    return (
-        np.zeros((2, n_particles, n_samples, n_components), np.int32),
-        np.zeros((2, n_particles, n_features, n_components), np.int32),
-        np.zeros((2, n_particles, n_components), np.int32),
-        np.zeros((2, n_particles, int(data.total)), label_type(n_components)),
-    )
+    sizes = (n_samples, n_components), (n_features, n_components), (n_components,)
+    counts = tuple(np.zeros((2, n_particles, *size), np.int32) for size in sizes)
+    return counts, np.zeros((2, n_particles, int(data.total)), label_type(n_components))
 
 
 def anchors(key: Key, data: SparseData, model: AllocationModel, n_sweeps: int) -> tuple[Floats, Floats]:

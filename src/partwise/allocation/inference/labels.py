@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from partwise.allocation.inference.start import first_feature_counts
 from partwise.allocation.kernels.by_features import sweep_by_features
-from partwise.allocation.kernels.collapsed import sweep_tokens
+from partwise.allocation.kernels.collapsed import Labelled, sweep_tokens
 from partwise.allocation.model import AllocationModel
 from partwise.core.data import SparseData
 from partwise.core.keys import Key
@@ -93,11 +93,12 @@ class TokenLabels:
     def sweep(self, key: Key, data: SparseData, model: AllocationModel, chain: int) -> None:
         """One collapsed sweep of one chain over all rows, in place; tokens without a label get one."""
         if model.n_components < MANY_COMPONENTS:
-            sweep(key, data, model, (0, data.shape[0]), *self.of_chain(chain))
+            sweep(key, data, model, (0, data.shape[0]), self.of_chain(chain))
             return
         columns = data.rows(0, data.shape[0]).transposed if data.by_rows else data.transposed
         cells = columns.indptr, columns.indices, columns.values, first_tokens(data)
-        sweep_by_features(*cells, *model.concentrations, *key.words, *self.of_chain(chain))
+        priors = model.dictionary_concentration, model.activation_concentration
+        sweep_by_features(cells, priors, key.words, self.of_chain(chain))
 
 
 def sweep(
@@ -105,20 +106,16 @@ def sweep(
     data: SparseData,
     model: AllocationModel,
     rows: tuple[int, int],
-    labels: NDArray[Any],
-    sample_counts: NDArray[np.int32],
-    feature_counts: NDArray[np.int32],
-    component_counts: NDArray[np.int64],
+    state: Labelled,
     *,
     first_row: int = 0,
     row_keys: int | None = None,
 ) -> None:
-    """One collapsed sweep over some rows, in place; tokens without a label get one.
+    """One collapsed sweep over some rows, in place: labels and their counts change; tokens without a label get one.
 
     Where the data are only some rows of others, ``first_row`` is the first of them, and ``row_keys`` that of all.
     """
     tokens = data.indptr, data.indices, data.values, first_tokens(data)
     priors = model.dictionary_concentration, model.activation_concentration
-    tile, streams = tile_of(feature_counts.shape[1]), keys_of_rows(data) if row_keys is None else row_keys
-    span = first_row, streams, *rows
-    sweep_tokens(*tokens, *priors, tile, *key.words, *span, labels, sample_counts, feature_counts, component_counts)
+    tile, streams = tile_of(state[2].shape[1]), keys_of_rows(data) if row_keys is None else row_keys
+    sweep_tokens(tokens, priors, tile, key.words, (first_row, streams, *rows), state)

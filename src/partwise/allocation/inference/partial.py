@@ -50,7 +50,7 @@ class AllocationPartialGibbs(AllocationCollapsedGibbs):
 
         def some_features(block: tuple[int, int]) -> None:
             counts = state.feature_counts[chain]
-            draw_weights(counts, model.dictionary_concentration, n_components, *words, *block, drawn)
+            draw_weights(counts, model.dictionary_concentration, n_components, words, *block, drawn)
 
         self.engine.for_each(some_features, row_blocks(np.arange(n_features + 1), 2**17 // n_components + 1))
         totals = drawn.sum(axis=0)
@@ -76,7 +76,8 @@ def _sweep_block(
 ) -> Counts:
     counts = np.zeros(dictionary.shape, np.int32)
     span = block.first_row, row_keys, block.start, block.stop
-    sweep_rows(*block.cells, starts, dictionary, concentration, tile, *words, *span, labels, sample_counts, counts)
+    tokens, state = (*block.cells, starts), (labels, sample_counts, counts)
+    sweep_rows(tokens, dictionary, concentration, tile, words, span, state)
     return counts
 
 
@@ -105,7 +106,6 @@ def _mean_counts(
 ) -> float:
     rows = block.data.rows(block.start, block.stop)
     known = rows.only(np.any(dictionary > 0, axis=1)[rows.indices])
-    seed, stage_chain, _ = Key(0).for_stage("activations").words
-    cells = known.indptr, known.indices, known.values, dictionary, concentration
-    mean_sample_counts(*cells, burn_in, n_draws, seed, stage_chain, 0, block.n_rows, counts[block.rows])
+    cells, words = (known.indptr, known.indices, known.values), Key(0).for_stage("activations").words
+    mean_sample_counts(cells, dictionary, concentration, burn_in, n_draws, words, counts[block.rows])
     return 0.0

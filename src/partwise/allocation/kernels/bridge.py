@@ -6,32 +6,24 @@ import math
 
 import numpy as np
 
-from partwise.allocation.kernels.particles import LabelCounts, Priors, log_mean_weight, move, resample
-from partwise.kernels.arrays import Counts, Floats, Indices, Numbers, Word
+from partwise.allocation.kernels.particles import LabelCounts, Places, Priors, log_mean_weight, move, resample
+from partwise.kernels.arrays import Floats, Numbers, Words
 from partwise.kernels.categories import categorical
 from partwise.kernels.gamma_functions import log_gamma_difference
-from partwise.kernels.inner import inner_kernel
-from partwise.kernels.jit import kernel
-from partwise.kernels.streams import new_stream, seek
+from partwise.kernels.jit import inner_kernel, kernel
+from partwise.kernels.streams import new_stream, seek_row
 from partwise.kernels.sums import sum_of
 
 
 @kernel
 def bridge_island(
-    token_rows: Indices,
-    token_features: Indices,
-    activation_concentration: Floats,
-    dictionary_concentration: Floats,
-    sample_anchor: Floats,
-    feature_anchor: Floats,
+    tokens: Places,
+    concentrations: tuple[Floats, Floats],
+    anchors: tuple[Floats, Floats],
     strengths: Floats,
     n_moves: int,
-    seed: Word,
-    stage_chain: Word,
-    island: Word,
-    sample_counts: Counts,
-    feature_counts: Counts,
-    component_counts: Counts,
+    words: Words,
+    particles: LabelCounts,
     labels: Numbers,
     log_weights: Floats,
 ) -> tuple[float, int]:
@@ -43,13 +35,15 @@ def bridge_island(
     the stage before, resamples them and moves them by collapsed Gibbs sweeps. The weights of the last stage are left in
     ``log_weights``. Counts, 0 at first, and labels are two sets of particles.
     """
+    (token_rows, token_features), (sample_counts, feature_counts, component_counts) = tokens, particles
+    (activation_concentration, dictionary_concentration), (sample_anchor, feature_anchor) = concentrations, anchors
     n_particles, n_tokens = labels.shape[1], labels.shape[2]
     n_components = activation_concentration.size
     column_sums = feature_anchor.sum(axis=0)
     row_sums = sample_anchor.sum(axis=1)
     weights = np.empty(n_components)
     stream = new_stream()
-    seek(stream, seed, stage_chain, island, 0)
+    seek_row(stream, words, 0)
     result = 0.0
     for i in range(n_tokens):
         n, f = token_rows[i], token_features[i]
@@ -92,10 +86,9 @@ def bridge_island(
             break
         log_mean = log_mean_weight(log_weights)
         result += log_mean
-        particles = sample_counts, feature_counts, component_counts
         now = resample(stream, log_weights, log_mean, n_tokens, now, particles, labels)
         counts = sample_counts[now], feature_counts[now], component_counts[now]
-        move(stream, token_rows, token_features, n_tokens, n_moves, priors, counts, labels[now])
+        move(stream, tokens, n_tokens, n_moves, priors, counts, labels[now])
     return result, now
 
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from partwise.kernels.arrays import Counts, Floats, Indices, LongCounts, Numbers, Starts, Word
-from partwise.kernels.inner import inline_kernel
-from partwise.kernels.jit import kernel
-from partwise.kernels.streams import new_stream, next_uniform, seek
+from partwise.allocation.kernels.collapsed import Concentrations, Labelled, Tokens
+from partwise.kernels.arrays import Counts, Floats, LongCounts, Numbers, Words
+from partwise.kernels.jit import inline_kernel, kernel
+from partwise.kernels.streams import new_stream, next_uniform, seek_row
 from partwise.kernels.sums import sum_of
 
 # Entries that are summed together: rows are filled up to a multiple of the first with components counted 0 times.
@@ -51,28 +51,16 @@ def _group_sum(row: Numbers, numbers: Counts, ratios: Floats, j: int) -> float:
 
 
 @kernel
-def sweep_by_features(
-    indptr: Starts,
-    rows: Indices,
-    values: Numbers,
-    first_tokens: Starts,
-    dictionary_concentration: Floats,
-    activation_concentration: Floats,
-    seed: Word,
-    stage_chain: Word,
-    iteration: Word,
-    labels: Numbers,
-    sample_counts: Counts,
-    feature_counts: Counts,
-    component_counts: LongCounts,
-) -> None:
+def sweep_by_features(tokens: Tokens, priors: Concentrations, words: Words, state: Labelled) -> None:
     """``k = rng.choice(K, p=normalise((α_f + S_fk) / (α_+ + S_k) * (β_k + S_nk)))`` for each token, without itself.
 
-    ``indptr``, ``rows`` and ``values`` are the data by columns; labels lie row after row, those of a row by features.
+    The cells of ``tokens`` are the data by columns; labels lie row after row, those of a row by features.
     Labels and counts change in place; a label of K stands for none yet. Feature f has the stream f. A draw goes through
     the row's own components first, in the order in which they came to it, each counting S_nk times, and then through
     all components, each counting β_k times.
     """
+    (indptr, rows, values, first_tokens), (dictionary_concentration, activation_concentration) = tokens, priors
+    labels, sample_counts, feature_counts, component_counts = state
     n_components = activation_concentration.size
     whole = sum_of(dictionary_concentration)
     n_rows = first_tokens.size - 1
@@ -105,7 +93,7 @@ def sweep_by_features(
     for f in range(indptr.size - 1):
         if indptr[f] == indptr[f + 1]:
             continue
-        seek(stream, seed, stage_chain, iteration, f)
+        seek_row(stream, words, f)
         alpha = dictionary_concentration[f]
         counts = feature_counts[f]
         for k in range(n_components):

@@ -6,13 +6,19 @@ import math
 
 import numpy as np
 
-from partwise.kernels.arrays import Counts, Floats, Indices, LongCounts, Numbers, Singles, Starts, Word
+from partwise.kernels.arrays import Cells, Counts, Floats, Indices, LongCounts, Numbers, Singles, Starts, Words
 from partwise.kernels.categories import categorical
-from partwise.kernels.inner import inline_kernel
-from partwise.kernels.jit import kernel
+from partwise.kernels.jit import inline_kernel, kernel
 from partwise.kernels.lanes import LANES, draw_component
-from partwise.kernels.streams import new_stream, next_uniform, seek
+from partwise.kernels.streams import new_stream, next_uniform, seek_row
 from partwise.kernels.sums import sum_of
+
+Tokens = tuple[Starts, Indices, Numbers, Starts]
+"""Cells, and where the labels of each row start."""
+Concentrations = tuple[Floats, Floats]
+"""Of the dictionary and of the activations."""
+Labelled = tuple[Numbers, Counts, Counts, LongCounts]
+"""Labels, and how often samples, features and all data have each."""
 
 
 @inline_kernel
@@ -27,49 +33,35 @@ def count_token(
 
 @kernel
 def sweep_tokens(
-    indptr: Starts,
-    indices: Indices,
-    values: Numbers,
-    first_tokens: Starts,
-    dictionary_concentration: Floats,
-    activation_concentration: Floats,
-    tile: int,
-    seed: Word,
-    stage_chain: Word,
-    iteration: Word,
-    first_row: int,
-    row_keys: int,
-    start: int,
-    stop: int,
-    labels: Numbers,
-    sample_counts: Counts,
-    feature_counts: Counts,
-    component_counts: LongCounts,
+    tokens: Tokens, priors: Concentrations, tile: int, words: Words, span: tuple[int, int, int, int], state: Labelled
 ) -> None:
     """``k = rng.choice(K, p=normalise((α_f + S_fk) / (α_+ + S_k) * (β_k + S_nk)))`` for each token, without itself.
 
     Labels and counts change in place; a label of K stands for none yet. ``feature_counts`` has zeros appended up to a
     multiple of ``LANES`` components. Only two entries of (β_k + S_nk) / (α_+ + S_k) change from one token to the next.
     All rows take their tokens of the first ``tile`` features, then those of the next, so that counts stay in the cache.
-    Row n of tile t has the stream ``first_row + n + row_keys * t``.
+    With ``first_row, row_keys, start, stop = span``, row n of tile t has the stream ``first_row + n + row_keys * t``.
     """
+    (indptr, indices, values, first_tokens), (first_row, row_keys, start, stop) = tokens, span
+    dictionary_concentration, activation_concentration = priors
+    labels, sample_counts, feature_counts, component_counts = state
     n_components = activation_concentration.size
     n_features, n_padded = feature_counts.shape
     whole = sum_of(dictionary_concentration)
     shares = np.zeros(n_padded)
     running = np.empty((n_padded // LANES, LANES))
-    cells = indptr[start : stop + 1].copy()
-    tokens = first_tokens[start : stop + 1].copy()
+    next_cells = indptr[start : stop + 1].copy()
+    next_tokens = first_tokens[start : stop + 1].copy()
     stream = new_stream()
     for last in range(tile, n_features + tile, tile):
         for n in range(start, stop):
-            p, end = cells[n - start], indptr[n + 1]
+            p, end = next_cells[n - start], indptr[n + 1]
             if p == end or indices[p] >= last:
                 continue
-            seek(stream, seed, stage_chain, iteration, first_row + n + row_keys * (last // tile))
+            seek_row(stream, words, first_row + n + row_keys * (last // tile))
             for k in range(n_components):
                 shares[k] = (activation_concentration[k] + sample_counts[n, k]) / (whole + component_counts[k])
-            i = tokens[n - start]
+            i = next_tokens[n - start]
             while p < end and indices[p] < last:
                 f = indices[p]
                 alpha = dictionary_concentration[f]
@@ -86,33 +78,20 @@ def sweep_tokens(
                     labels[i] = new
                     i += 1
                 p += 1
-            cells[n - start] = p
-            tokens[n - start] = i
+            next_cells[n - start] = p
+            next_tokens[n - start] = i
 
 
 @kernel
-def sweep_annealed(
-    indptr: Starts,
-    indices: Indices,
-    values: Numbers,
-    first_tokens: Starts,
-    dictionary_concentration: Floats,
-    activation_concentration: Floats,
-    coldness: float,
-    seed: Word,
-    stage_chain: Word,
-    iteration: Word,
-    labels: Numbers,
-    sample_counts: Counts,
-    feature_counts: Counts,
-    component_counts: LongCounts,
-) -> float:
+def sweep_annealed(tokens: Tokens, priors: Concentrations, coldness: float, words: Words, state: Labelled) -> float:
     """``gain = (α_f + S_fk) / (α_+ + S_k) * (β_k + S_nk) / (S_nfk + 1); p = gain**coldness * (S_nfk + 1)``.
 
     Each token takes a component with probability proportional to p, without itself; an infinite coldness stands for the
     largest gain, the present component winning ties. Draws from p(S)^coldness, the labels that give one S sharing its
     probability evenly; at coldness 1 this is the ordinary sweep. Returns Σ log S_nfk!.
     """
+    (indptr, indices, values, first_tokens), (dictionary_concentration, activation_concentration) = tokens, priors
+    labels, sample_counts, feature_counts, component_counts = state
     n_components = activation_concentration.size
     whole = sum_of(dictionary_concentration)
     cell = np.zeros(n_components)
@@ -121,7 +100,7 @@ def sweep_annealed(
     stream = new_stream()
     log_factorials = 0.0
     for n in range(indptr.size - 1):
-        seek(stream, seed, stage_chain, iteration, n)
+        seek_row(stream, words, n)
         i = first_tokens[n]
         for p in range(indptr[n], indptr[n + 1]):
             f = indices[p]
@@ -163,21 +142,15 @@ def sweep_annealed(
 
 @kernel
 def sweep_responsibilities(
-    indptr: Starts,
-    indices: Indices,
-    values: Numbers,
-    dictionary_concentration: Floats,
-    activation_concentration: Floats,
-    responsibilities: Singles,
-    sample_counts: Floats,
-    feature_counts: Floats,
-    component_counts: Floats,
+    cells: Cells, priors: Concentrations, responsibilities: Singles, counts: tuple[Floats, Floats, Floats]
 ) -> float:
     """``r = normalise((α_f + S_fk - r) / (α_+ + S_k - r) * (β_k + S_nk - r))`` for each nonzero in turn, in place.
 
     Counts are expected ones, without one token's own responsibility; the tokens of a cell share theirs. Returns the sum
     of absolute changes, a token at a time.
     """
+    (indptr, indices, values), (dictionary_concentration, activation_concentration) = cells, priors
+    sample_counts, feature_counts, component_counts = counts
     n_components = activation_concentration.size
     whole = sum_of(dictionary_concentration)
     fresh = np.empty(n_components)

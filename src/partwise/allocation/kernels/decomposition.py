@@ -7,10 +7,9 @@ import math
 import numpy as np
 from scipy.special import digamma, gammaln, polygamma
 
-from partwise.kernels.arrays import Floats, Indices, Numbers, Starts
+from partwise.kernels.arrays import Cells, Floats
 from partwise.kernels.gamma_functions import HALF_LOG_TWO_PI, digamma_rest, stirling_rest
-from partwise.kernels.inner import inline_kernel, inner_kernel
-from partwise.kernels.jit import kernel
+from partwise.kernels.jit import inline_kernel, inner_kernel, kernel
 
 # Cubic pieces of log Γ(1 + s) and ψ(1 + s) from 0 to 32: errors are below 7e-11 and 3e-10, those of a cubic through
 # values and slopes, step⁴ / 384 times the fourth derivative, which is largest at 0.
@@ -34,6 +33,9 @@ def _coefficients(values: Floats) -> Floats:
 
 _LOG_GAMMA = _coefficients(gammaln(1.5 + 0.5 * _PLACES))
 _DIGAMMA = _coefficients(digamma(1.5 + 0.5 * _PLACES))
+
+Factors = tuple[Floats, Floats]
+"""An array of the samples, and one of the features."""
 
 
 @inline_kernel
@@ -78,21 +80,13 @@ def digamma_from_one(s: float, table: Floats) -> float:
 
 @kernel
 def decomposition_sums(
-    indptr: Starts,
-    indices: Indices,
-    values: Numbers,
-    activations: Floats,
-    dictionary: Floats,
-    table: Floats,
-    start: int,
-    stop: int,
-    sample_counts: Floats,
-    feature_counts: Floats,
+    cells: Cells, factors: Factors, table: Floats, start: int, stop: int, sample_counts: Floats, feature_counts: Floats
 ) -> float:
     """``S = X[..., None] * normalise(activations[:, None] * dictionary); S.sum(axis=1), S.sum(axis=0)``.
 
     Returns ``gammaln(S + 1).sum()``. ``sample_counts`` are set, ``feature_counts`` grow by the block's rows.
     """
+    (indptr, indices, values), (activations, dictionary) = cells, factors
     n_components = dictionary.shape[1]
     share = np.empty(n_components)
     logs = np.empty(n_components)
@@ -124,18 +118,7 @@ def decomposition_sums(
 
 @kernel
 def decomposition_gradients(
-    indptr: Starts,
-    indices: Indices,
-    values: Numbers,
-    activations: Floats,
-    dictionary: Floats,
-    sample_terms: Floats,
-    feature_terms: Floats,
-    table: Floats,
-    start: int,
-    stop: int,
-    sample_gradients: Floats,
-    feature_gradients: Floats,
+    cells: Cells, factors: Factors, terms: Factors, table: Floats, start: int, stop: int, gradients: Factors
 ) -> None:
     """``S * (plus + (r * minus).sum(axis=2, keepdims=True))`` and the same with plus and minus exchanged, summed.
 
@@ -143,6 +126,8 @@ def decomposition_gradients(
     hold its terms by sign (Eq. 15): both gradients are nonnegative. The middle axis of the terms and of the gradients
     is plus, minus.
     """
+    (indptr, indices, values), (activations, dictionary) = cells, factors
+    (sample_terms, feature_terms), (sample_gradients, feature_gradients) = terms, gradients
     n_components = dictionary.shape[1]
     share = np.empty(n_components)
     slopes = np.empty(n_components)

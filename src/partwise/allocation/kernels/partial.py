@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from partwise.kernels.arrays import Counts, Floats, Indices, Numbers, Singles, Starts, Word
+from partwise.allocation.kernels.collapsed import Tokens
+from partwise.kernels.arrays import Cells, Counts, Floats, Numbers, Singles, Words
 from partwise.kernels.categories import categorical
 from partwise.kernels.continuous import gamma
 from partwise.kernels.jit import kernel
 from partwise.kernels.lanes import LANES, draw_component
-from partwise.kernels.streams import new_stream, next_uniform, seek
+from partwise.kernels.streams import new_stream, next_uniform, seek_row
 from partwise.kernels.sums import sum_of
 
 # Gamma draws of tiny shapes underflow; a positive number keeps every weight of a token from vanishing.
@@ -18,43 +19,25 @@ _SMALLEST = 1e-30
 
 @kernel
 def draw_weights(
-    feature_counts: Counts,
-    concentration: Floats,
-    n_components: int,
-    seed: Word,
-    stage_chain: Word,
-    iteration: Word,
-    start: int,
-    stop: int,
-    out: Floats,
+    feature_counts: Counts, concentration: Floats, n_components: int, words: Words, start: int, stop: int, out: Floats
 ) -> None:
     """``out = rng.gamma(concentration[:, None] + feature_counts)``: Dirichlet draws, up to the sums of columns."""
     stream = new_stream()
     for f in range(start, stop):
-        seek(stream, seed, stage_chain, iteration, f)
+        seek_row(stream, words, f)
         for k in range(n_components):
             out[f, k] = max(gamma(stream, concentration[f] + feature_counts[f, k]), _SMALLEST)
 
 
 @kernel
 def sweep_rows(
-    indptr: Starts,
-    indices: Indices,
-    values: Numbers,
-    first_tokens: Starts,
+    tokens: Tokens,
     dictionary: Singles,
     activation_concentration: Floats,
     tile: int,
-    seed: Word,
-    stage_chain: Word,
-    iteration: Word,
-    first_row: int,
-    row_keys: int,
-    start: int,
-    stop: int,
-    labels: Numbers,
-    sample_counts: Counts,
-    feature_counts: Counts,
+    words: Words,
+    span: tuple[int, int, int, int],
+    state: tuple[Numbers, Counts, Counts],
 ) -> None:
     """``k = rng.choice(K, p=normalise(w_fk * (β_k + S_nk)))`` for each token of each row, without the token itself.
 
@@ -62,24 +45,26 @@ def sweep_rows(
     new labels. The dictionary has zeros appended up to a multiple of ``LANES`` components, and is in single precision,
     of which a sweep reads twice as much in the same time; sums are in double precision. All rows take their tokens of
     the first ``tile`` features, then those of the next, so that what is read and written stays in the cache.
-    Row n of tile t has the stream ``first_row + n + row_keys * t``.
+    With ``first_row, row_keys, start, stop = span``, row n of tile t has the stream ``first_row + n + row_keys * t``.
     """
+    (indptr, indices, values, first_tokens), (first_row, row_keys, start, stop) = tokens, span
+    labels, sample_counts, feature_counts = state
     n_components = activation_concentration.size
     n_features, n_padded = dictionary.shape
     shares = np.zeros(n_padded)
     running = np.empty((n_padded // LANES, LANES))
-    cells = indptr[start : stop + 1].copy()
-    tokens = first_tokens[start : stop + 1].copy()
+    next_cells = indptr[start : stop + 1].copy()
+    next_tokens = first_tokens[start : stop + 1].copy()
     stream = new_stream()
     for last in range(tile, n_features + tile, tile):
         for n in range(start, stop):
-            p, end = cells[n - start], indptr[n + 1]
+            p, end = next_cells[n - start], indptr[n + 1]
             if p == end or indices[p] >= last:
                 continue
-            seek(stream, seed, stage_chain, iteration, first_row + n + row_keys * (last // tile))
+            seek_row(stream, words, first_row + n + row_keys * (last // tile))
             for k in range(n_components):
                 shares[k] = activation_concentration[k] + sample_counts[n, k]
-            i = tokens[n - start]
+            i = next_tokens[n - start]
             while p < end and indices[p] < last:
                 f = indices[p]
                 for _ in range(values[p]):
@@ -92,8 +77,8 @@ def sweep_rows(
                     feature_counts[f, new] += 1
                     i += 1
                 p += 1
-            cells[n - start] = p
-            tokens[n - start] = i
+            next_cells[n - start] = p
+            next_tokens[n - start] = i
             # Not counted again from the labels: counts may hold those of missing cells too, which have none.
             for k in range(n_components):
                 sample_counts[n, k] = np.int32(shares[k] - activation_concentration[k] + 0.5)
@@ -101,27 +86,17 @@ def sweep_rows(
 
 @kernel
 def mean_sample_counts(
-    indptr: Starts,
-    indices: Indices,
-    values: Numbers,
-    dictionary: Floats,
-    activation_concentration: Floats,
-    burn_in: int,
-    n_draws: int,
-    seed: Word,
-    stage_chain: Word,
-    start: int,
-    stop: int,
-    out: Floats,
+    cells: Cells, dictionary: Floats, concentration: Floats, burn_in: int, n_draws: int, words: Words, out: Floats
 ) -> None:
     """``out[n] = mean over draws of S_n+k``, by collapsed Gibbs sampling given the dictionary.
 
     Averages are of each token's probabilities, which have less noise than its draws. All rows use the same stream, so
     that a row's result does not depend on where in a batch it stands.
     """
-    n_components = activation_concentration.size
+    indptr, indices, values = cells
+    n_components = concentration.size
     most = 0
-    for n in range(start, stop):
+    for n in range(out.shape[0]):
         length = 0
         for p in range(indptr[n], indptr[n + 1]):
             length += values[p]
@@ -130,10 +105,10 @@ def mean_sample_counts(
     shares = np.empty(n_components)
     weights = np.empty(n_components)
     stream = new_stream()
-    for n in range(start, stop):
-        seek(stream, seed, stage_chain, np.uint64(0), 0)
+    for n in range(out.shape[0]):
+        seek_row(stream, words, 0)
         for k in range(n_components):
-            shares[k] = activation_concentration[k]
+            shares[k] = concentration[k]
             out[n, k] = 0.0
         for s in range(-burn_in - 1, n_draws):
             i = 0

@@ -6,16 +6,17 @@ import math
 
 import numpy as np
 
-from partwise.kernels.arrays import Counts, Floats, Indices, Numbers, Starts, Word
+from partwise.kernels.arrays import Counts, Floats, Indices, Numbers, Starts, Words
 from partwise.kernels.categories import categorical
-from partwise.kernels.inner import inline_kernel, inner_kernel
-from partwise.kernels.jit import kernel
-from partwise.kernels.streams import Stream, new_stream, next_uniform, seek
+from partwise.kernels.jit import inline_kernel, inner_kernel, kernel
+from partwise.kernels.streams import Stream, new_stream, next_uniform, seek_row
 from partwise.kernels.sums import sum_of
 
 # In the order of samples, features and components: what priors and labels add to each.
 Priors = tuple[Floats, Floats, Floats]
 LabelCounts = tuple[Counts, Counts, Counts]
+# The row and the feature of each token.
+Places = tuple[Indices, Indices]
 
 
 @inner_kernel
@@ -48,16 +49,10 @@ def _count(counts: LabelCounts, s: int, n: int, f: int, k: int, change: int) -> 
 
 @kernel
 def move(
-    stream: Stream,
-    token_rows: Indices,
-    token_features: Indices,
-    n_tokens: int,
-    n_moves: int,
-    priors: Priors,
-    counts: LabelCounts,
-    labels: Numbers,
+    stream: Stream, tokens: Places, n_tokens: int, n_moves: int, priors: Priors, counts: LabelCounts, labels: Numbers
 ) -> None:
     """``n_moves`` collapsed Gibbs sweeps of every particle over the first tokens, in place."""
+    token_rows, token_features = tokens
     weights = np.empty(priors[2].size)
     for s in range(labels.shape[0]):
         for _ in range(n_moves):
@@ -103,18 +98,13 @@ def resample(
 
 @kernel
 def smc_island(
-    token_rows: Indices,
-    token_features: Indices,
+    tokens: Places,
     sample_prior: Floats,
     feature_prior: Floats,
     stages: Starts,
     n_moves: int,
-    seed: Word,
-    stage_chain: Word,
-    island: Word,
-    sample_counts: Counts,
-    feature_counts: Counts,
-    component_counts: Counts,
+    words: Words,
+    particles: LabelCounts,
     labels: Numbers,
 ) -> float:
     """``log E[prod_i u_i]``, u_i = Σ_k (α_f + S_fk) / (α_+ + S_k) * (β_k + S_nk) / (β_+ + S_n), counts so far.
@@ -124,6 +114,7 @@ def smc_island(
     is returned is unbiased. The priors hold β_k in each row and α_f in each column; counts, 0 at first, and labels are
     two sets of particles.
     """
+    (token_rows, token_features), (sample_counts, feature_counts, component_counts) = tokens, particles
     n_particles = labels.shape[1]
     component_prior = feature_prior.sum(axis=0)
     spread = sample_prior[0].sum()
@@ -131,7 +122,7 @@ def smc_island(
     weights = np.empty(component_prior.size)
     log_weights = np.zeros(n_particles)
     stream = new_stream()
-    seek(stream, seed, stage_chain, island, 0)
+    seek_row(stream, words, 0)
     priors = sample_prior, feature_prior, component_prior
     now = 0
     first = 0
@@ -153,8 +144,7 @@ def smc_island(
         result += log_mean
         first = last
         if stage < stages.size - 1:
-            particles = sample_counts, feature_counts, component_counts
             now = resample(stream, log_weights, log_mean, last, now, particles, labels)
             counts = sample_counts[now], feature_counts[now], component_counts[now]
-            move(stream, token_rows, token_features, last, n_moves, priors, counts, labels[now])
+            move(stream, tokens, last, n_moves, priors, counts, labels[now])
     return result

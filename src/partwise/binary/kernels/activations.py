@@ -14,8 +14,7 @@ import numpy as np
 from partwise.kernels.arrays import Floats, Indices, Starts, Word
 from partwise.kernels.categories import categorical
 from partwise.kernels.gamma_functions import digamma
-from partwise.kernels.inner import inner_kernel
-from partwise.kernels.jit import kernel
+from partwise.kernels.jit import inner_kernel, kernel
 from partwise.kernels.streams import new_stream, seek
 from partwise.kernels.sums import longest_row, sum_of
 

@@ -8,8 +8,7 @@ import numpy as np
 
 from partwise.kernels.arrays import Counts, Floats, Indices, Numbers, Starts, Word
 from partwise.kernels.categories import categorical
-from partwise.kernels.inner import inline_kernel
-from partwise.kernels.jit import kernel
+from partwise.kernels.jit import inline_kernel, kernel
 from partwise.kernels.streams import new_stream, seek
 from partwise.kernels.sums import sum_of
 

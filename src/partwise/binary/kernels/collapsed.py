@@ -6,8 +6,7 @@ import numpy as np
 
 from partwise.kernels.arrays import Counts, Floats, Indices, Numbers, Starts, Word
 from partwise.kernels.categories import categorical
-from partwise.kernels.inner import inline_kernel
-from partwise.kernels.jit import kernel
+from partwise.kernels.jit import inline_kernel, kernel
 from partwise.kernels.streams import Stream, new_stream, next_uniform, seek
 from partwise.kernels.sums import longest_row, sum_of
 

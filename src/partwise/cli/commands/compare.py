@@ -65,40 +65,23 @@ class CandidateArguments:
     """What is compared."""
 
     models: str | None = option(
-        None,
-        "--models",
-        metavar="NAME,...",
-        autocompletion=_name_lists,
-        help="Models to compare; by default all that suit the data.",
+        "Models to compare; by default all that suit the data.", metavar="NAME,...", autocompletion=_name_lists
     )
     ranks: str | None = option(
-        None,
-        "--ranks",
-        metavar="K,K-K,...",
-        help="How many parts to try, such as 1-8 or 5,10,20; by default 1, 2, 4, 8, ...",
+        "How many parts to try, such as 1-8 or 5,10,20; by default 1, 2, 4, 8, ...", metavar="K,K-K,..."
     )
-    restarts: int = option(
-        3, "--restarts", metavar="N", min=1, help="Restarts of each candidate that is not ruled out."
-    )
-    kind: DataKind | None = option(None, "--kind", help="Kind of data; by default bits if all values are 0 or 1.")
+    restarts: int = option("Restarts of each candidate that is not ruled out.", 3, min=1)
+    kind: DataKind | None = option("Kind of data; by default bits if all values are 0 or 1.")
     rule: RecommendationRule = option(
+        "What to recommend: the best prediction, the fewest parts that do as well, or the most stable parts.",
         RecommendationRule.simple,
-        "--rule",
-        help="What to recommend: the best prediction, the fewest parts that do as well, or the most stable parts.",
     )
     metric: str | None = option(
-        None,
-        "--metric",
-        metavar="NAME@N",
-        help="Score lists of N features, and those of popularity: ndcg@20, precision@20 or recall@20.",
+        "Score lists of N features, and those of popularity: ndcg@20, precision@20 or recall@20.", metavar="NAME@N"
     )
-    effort: SearchEffort = option(
-        SearchEffort.quick, "--effort", help="full tries every number of parts of every model."
-    )
-    fits: int | None = option(None, "--fits", metavar="N", min=1, help="Stop after this many fits.")
-    time_budget: str | None = option(
-        None, "--time-budget", metavar="TIME", help="Begin no further fit after this time, such as 90s, 5m or 1h."
-    )
+    effort: SearchEffort = option("full tries every number of parts of every model.", SearchEffort.quick)
+    fits: int | None = option("Stop after this many fits.", min=1)
+    time_budget: str | None = option("Begin no further fit after this time, such as 90s, 5m or 1h.", metavar="TIME")
 
     def parameters(self) -> dict[str, Any]:
         """What `partwise.selection.compare` is told."""
@@ -119,17 +102,11 @@ class CandidateArguments:
 class ResultArguments:
     """What a comparison writes, and whether its recommendation is overruled."""
 
-    save: Path | None = option(
-        None, "--save", metavar="MODEL", help="Fit the choice to all data, and write it to this model file."
-    )
-    table: Path | None = option(None, "--table", metavar="FILE", help="Write all candidates to .csv, .tsv or .parquet.")
-    plot: Path | None = option(
-        None, "--plot", metavar="PICTURE", help="Draw scores against the number of parts: .png, .pdf or .svg."
-    )
-    model: str | None = option(
-        None, "--model", metavar="NAME", autocompletion=compared_names, help="Overrule the recommended model."
-    )
-    rank: int | None = option(None, "--rank", metavar="K", min=1, help="Overrule the recommended number of parts.")
+    save: Path | None = option("Fit the choice to all data, and write it to this model file.", metavar="MODEL")
+    table: Path | None = option("Write all candidates to .csv, .tsv or .parquet.")
+    plot: Path | None = option("Draw scores against the number of parts: .png, .pdf or .svg.", metavar="PICTURE")
+    model: str | None = option("Overrule the recommended model.", autocompletion=compared_names)
+    rank: int | None = option("Overrule the recommended number of parts.", metavar="K", min=1)
 
     def check(self, data: Path) -> None:
         """Refuse files that cannot be written."""
@@ -156,12 +133,12 @@ class ResultArguments:
 def command(
     data: DataFile,
     *,
-    output: Path | None = typer.Option(
+    output: Path | None = option(
+        "Folder for fits.csv, one line per fit; the same command continues there.",
         None,
         "--output",
         "-o",
         metavar="DIR",
-        help="Folder for fits.csv, one line per fit; the same command continues there.",
     ),
     candidates: CandidateArguments,
     results: ResultArguments,

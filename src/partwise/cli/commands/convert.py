@@ -7,7 +7,7 @@ from pathlib import Path
 import typer
 
 from partwise.cli.files import check_outputs
-from partwise.cli.options import DataFile, EngineArguments, Threads
+from partwise.cli.options import DataFile, EngineArguments, Threads, option
 from partwise.cli.output import Outcome, in_options
 from partwise.cli.reading import ReadArguments, format_names, table_size
 
@@ -22,12 +22,8 @@ EXAMPLES = (
 def command(
     data: DataFile,
     output: Path = typer.Argument(..., metavar="OUTPUT", help="The file to write; its name says the format."),
-    write_format: str | None = typer.Option(
-        None,
-        "--write-format",
-        metavar="NAME",
-        autocompletion=format_names,
-        help="Format to write, if the name does not say it; long: row, column and value.",
+    write_format: str | None = option(
+        "Format to write, if the name does not say it; long: row, column and value.", autocompletion=format_names
     ),
     *,
     engine: EngineArguments,

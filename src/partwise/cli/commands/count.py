@@ -26,39 +26,23 @@ EXAMPLES = (
 class ColumnArguments:
     """Columns of a table of texts."""
 
-    text_column: str | None = option(None, "--text-column", metavar="NAME", help="Column that holds the text.")
-    id_column: str | None = option(None, "--id-column", metavar="NAME", help="Column that names the document.")
-    group_column: str | None = option(
-        None, "--group-column", metavar="NAME", help="Column with the group of each document."
-    )
-    time_column: str | None = option(
-        None, "--time-column", metavar="NAME", help="Column with the time of each document."
-    )
+    text_column: str | None = option("Column that holds the text.")
+    id_column: str | None = option("Column that names the document.")
+    group_column: str | None = option("Column with the group of each document.")
+    time_column: str | None = option("Column with the time of each document.")
 
 
 @dataclass(frozen=True)
 class WordArguments:
     """Which words are counted."""
 
-    min_df: str = option(
-        "2", "--min-df", metavar="N", help="Leave out words that fewer documents have: a number, or a share like 0.01."
-    )
-    max_df: str = option(
-        "1.0", "--max-df", metavar="N", help="Leave out words that more documents have: a number, or a share like 0.5."
-    )
-    max_features: int | None = option(
-        None, "--max-features", metavar="N", min=1, help="Keep only this many words, those with the highest counts."
-    )
-    stop_words: str | None = option(
-        None, "--stop-words", metavar="english|FILE", help="Words to leave out: a list, or a file with one per line."
-    )
-    ngrams: str = option("1", "--ngrams", metavar="N|N-M", help="Sequences of words to count: 1-2 counts pairs.")
-    token_pattern: str | None = option(
-        None, "--token-pattern", metavar="REGEX", help="What a word is; by default two or more letters or digits."
-    )
-    vocabulary: Path | None = option(
-        None, "--vocabulary", metavar="FILE", help="Count only the words of this model, .npz file, or list."
-    )
+    min_df: str = option("Leave out words that fewer documents have: a number, or a share like 0.01.", "2", metavar="N")
+    max_df: str = option("Leave out words that more documents have: a number, or a share like 0.5.", "1.0", metavar="N")
+    max_features: int | None = option("Keep only this many words, those with the highest counts.", min=1)
+    stop_words: str | None = option("Words to leave out: a list, or a file with one per line.", metavar="english|FILE")
+    ngrams: str = option("Sequences of words to count: 1-2 counts pairs.", "1", metavar="N|N-M")
+    token_pattern: str | None = option("What a word is; by default two or more letters or digits.", metavar="REGEX")
+    vocabulary: Path | None = option("Count only the words of this model, .npz file, or list.")
 
     def wanted(self) -> Wanted:
         """What `count_texts` is told."""
@@ -82,13 +66,11 @@ def command(
         help="Folder of .txt files, a .csv, .tsv, .jsonl (.gz) or .parquet file, or a .txt file with a text per line.",
     ),
     *,
-    output: Path = typer.Option(..., "--output", "-o", metavar="FILE", help="The counts to write, .npz."),
+    output: Path = option("The counts to write, .npz.", ..., "--output", "-o"),
     columns: ColumnArguments,
     words: WordArguments,
-    keep_texts: bool = typer.Option(
-        False, "--keep-texts", help="Write the texts into the file as well, for reports to show."
-    ),
-    encoding: str = typer.Option("utf-8", "--encoding", metavar="NAME", help="Encoding of text files."),
+    keep_texts: bool = option("Write the texts into the file as well, for reports to show.", False),
+    encoding: str = option("Encoding of text files.", "utf-8"),
 ) -> Outcome:
     """Count the words of texts.
 

@@ -10,7 +10,7 @@ import typer
 
 from partwise.cli.files import check_outputs
 from partwise.cli.models import parsed_settings
-from partwise.cli.options import Seed
+from partwise.cli.options import Seed, option
 from partwise.cli.output import Outcome
 from partwise.cli.reading import table_size
 
@@ -32,18 +32,12 @@ def command(
     name: str | None = typer.Argument(
         None, metavar="NAME", autocompletion=_names, help="The data set to write; without it, all are listed."
     ),
-    output: Path | None = typer.Option(
-        None, "--output", "-o", metavar="FILE", help="Write it, samples x features; the name says the format."
-    ),
-    samples: int | None = typer.Option(None, "--samples", metavar="N", min=1, help="Samples, of simulated data (100)."),
-    features: int | None = typer.Option(
-        None, "--features", metavar="F", min=1, help="Features, of simulated data (60)."
-    ),
-    components: int | None = typer.Option(
-        None, "--components", "-k", metavar="K", min=1, help="Parts, of simulated data (4)."
-    ),
-    settings: list[str] | None = typer.Option(
-        None, "--set", metavar="NAME=VALUE", help="Any other parameter of the simulation; may be repeated."
+    output: Path | None = option("Write it, samples x features; the name says the format.", None, "--output", "-o"),
+    samples: int | None = option("Samples, of simulated data (100).", min=1),
+    features: int | None = option("Features, of simulated data (60).", metavar="F", min=1),
+    components: int | None = option("Parts, of simulated data (4).", None, "--components", "-k", metavar="K", min=1),
+    settings: list[str] | None = option(
+        "Any other parameter of the simulation; may be repeated.", None, "--set", metavar="NAME=VALUE"
     ),
     seed: Seed = 0,
 ) -> Outcome:

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import typer
-
-from partwise.cli.options import ProgressBar, Seed, Threads
+from partwise.cli.options import ProgressBar, Seed, Threads, option
 from partwise.cli.output import Outcome, say
 
 EXAMPLES = ("partwise demo",)
 
 
 def command(
-    output: Path = typer.Option(
-        Path("out"), "--output", "-o", metavar="DIR", help="Folder for the picture; it is created if needed."
+    output: Path = option(
+        "Folder for the picture; it is created if needed.", Path("out"), "--output", "-o", metavar="DIR"
     ),
     seed: Seed = 0,
     threads: Threads = 1,

@@ -53,59 +53,35 @@ class ModelArguments:
     """Which model is fitted, and how."""
 
     model: str = option(
+        f"Which model to fit: {', '.join(sorted(model_names()))} (lda: topics, the same as allocation).",
         "poisson",
-        "--model",
-        metavar="NAME",
         autocompletion=lambda: list(model_names()),
-        help=f"Which model to fit: {', '.join(sorted(model_names()))} (lda: topics, the same as allocation).",
     )
     components: int | None = option(
-        None,
-        "--components",
-        "-k",
-        metavar="K",
-        min=1,
-        help="Number of parts; by default that of the model (poisson: 10).",
+        "Number of parts; by default that of the model (poisson: 10).", None, "--components", "-k", metavar="K", min=1
     )
-    inference: str | None = option(
-        None, "--inference", metavar="NAME", help="Algorithm, for poisson: coordinate (fast) or multiplicative."
-    )
-    init: str | None = option(None, "--init", metavar="NAME", help="Starting point, for poisson: random or nndsvd.")
-    max_iter: int | None = option(None, "--max-iter", metavar="N", min=0, help="Most iterations.")
-    tol: float | None = option(
-        None, "--tol", metavar="X", min=0.0, help="Stop when an iteration gains less than this per count."
-    )
+    inference: str | None = option("Algorithm, for poisson: coordinate (fast) or multiplicative.")
+    init: str | None = option("Starting point, for poisson: random or nndsvd.")
+    max_iter: int | None = option("Most iterations.", min=0)
+    tol: float | None = option("Stop when an iteration gains less than this per count.", min=0.0)
     settings: list[str] | None = option(
-        None, "--set", metavar="NAME=VALUE", help="Any other parameter of the model; may be repeated."
+        "Any other parameter of the model; may be repeated.", None, "--set", metavar="NAME=VALUE"
     )
-    preset: str | None = option(
-        None, "--preset", metavar="NAME", help="Named settings: paper uses those of the model's paper."
-    )
+    preset: str | None = option("Named settings: paper uses those of the model's paper.")
     components_file: Path | None = option(
-        None,
-        "--components-file",
-        metavar="FILE",
-        help="Keep these parts and fit only activations: a table of features x parts, or a model file.",
+        "Keep these parts and fit only activations: a table of features x parts, or a model file."
     )
-    presence: bool = option(
-        False, "--presence", help="With --components-file: find out which parts are present in each sample."
-    )
+    presence: bool = option("With --components-file: find out which parts are present in each sample.", False)
     allow: list[str] | None = option(
-        None, "--allow", metavar="PART", help="With --presence: only parts so named may be present; may be repeated."
+        "With --presence: only parts so named may be present; may be repeated.", metavar="PART"
     )
-    forbid: list[str] | None = option(
-        None, "--forbid", metavar="PART", help="With --presence: a part that is not present; may be repeated."
-    )
+    forbid: list[str] | None = option("With --presence: a part that is not present; may be repeated.", metavar="PART")
     always: list[str] | None = option(
-        None, "--always", metavar="PART", help="With --presence: a part that is always present; may be repeated."
+        "With --presence: a part that is always present; may be repeated.", metavar="PART"
     )
 
-    n_restarts: int | None = option(
-        None, "--n-restarts", metavar="N", min=2, help="Random starts of --consensus; 50 by default."
-    )
-    consensus: bool = option(
-        False, "--consensus", help="Fit from many random starts and keep the parts that the fits agree on."
-    )
+    n_restarts: int | None = option("Random starts of --consensus; 50 by default.", min=2)
+    consensus: bool = option("Fit from many random starts and keep the parts that the fits agree on.", False)
 
     def estimator(self, running: dict[str, Any]) -> Any:
         """The estimator, with further parameters that say how it runs; None leaves a default."""
@@ -146,18 +122,11 @@ class CheckpointArguments:
     """Whether, where and how often the running fit is written."""
 
     checkpoint: Path | None = option(
-        None,
-        "--checkpoint",
-        metavar="FILE",
-        help="Write checkpoints to this file and keep it; by default MODEL.checkpoint, until the fit is done.",
+        "Write checkpoints to this file and keep it; by default MODEL.checkpoint, until the fit is done."
     )
-    checkpoint_every: float = option(
-        _CHECKPOINT_SECONDS, "--checkpoint-every", metavar="SECONDS", min=0.0, help="How often."
-    )
+    checkpoint_every: float = option("How often.", _CHECKPOINT_SECONDS, metavar="SECONDS", min=0.0)
     resume: bool = option(
-        False,
-        "--resume",
-        help="Continue from the checkpoint, if there is one. The result is that of an uninterrupted fit.",
+        "Continue from the checkpoint, if there is one. The result is that of an uninterrupted fit.", False
     )
 
     def file(self, output: Path) -> Path:
@@ -197,15 +166,11 @@ class CheckpointArguments:
 def command(
     data: DataFile,
     *,
-    output: Path = typer.Option(..., "--output", "-o", metavar="MODEL", help="The model file to write."),
+    output: Path = option("The model file to write.", ..., "--output", "-o", metavar="MODEL"),
     chosen: ModelArguments,
-    activations: Path | None = typer.Option(
-        None, "--activations", metavar="FILE", help="Write the table of samples x parts."
-    ),
-    intervals: Path | None = typer.Option(
-        None, "--intervals", metavar="FILE", help="With --presence: write presence, activation and its interval."
-    ),
-    parts: Path | None = typer.Option(None, "--parts", metavar="FILE", help="Write the table of features x parts."),
+    activations: Path | None = option("Write the table of samples x parts."),
+    intervals: Path | None = option("With --presence: write presence, activation and its interval."),
+    parts: Path | None = option("Write the table of features x parts."),
     batch: Batch = None,
     checkpoints: CheckpointArguments,
     engine: EngineArguments,

@@ -7,6 +7,7 @@ from pathlib import Path
 import typer
 
 from partwise.cli.files import is_safetensors
+from partwise.cli.options import option
 from partwise.cli.output import Outcome
 from partwise.cli.reading import ReadArguments
 
@@ -19,7 +20,7 @@ EXAMPLES = (
 
 def command(
     file: Path = typer.Argument(..., metavar="FILE", help="A model file, a checkpoint, or data."),
-    top: int = typer.Option(8, "--top", metavar="N", min=1, help="Features shown of each part of a model."),
+    top: int = option("Features shown of each part of a model.", 8, min=1),
     *,
     reading: ReadArguments,
 ) -> Outcome:

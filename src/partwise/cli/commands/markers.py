@@ -10,7 +10,7 @@ import typer
 
 from partwise.cli.files import batch_argument, check_outputs, check_picture_name, check_table_name
 from partwise.cli.models import opened_model
-from partwise.cli.options import Batch, DataFile, ModelFile, ProgressBar, Threads
+from partwise.cli.options import Batch, DataFile, ModelFile, ProgressBar, Threads, option
 from partwise.cli.output import Outcome
 from partwise.cli.reading import ReadArguments
 
@@ -30,23 +30,15 @@ class Against(StrEnum):
 def command(
     model: ModelFile,
     data: DataFile,
-    output: Path | None = typer.Option(
-        None,
-        "--output",
-        "-o",
-        metavar="FILE",
-        help="Table of parts and features to write: .csv, .tsv or .parquet.",
+    output: Path | None = option(
+        "Table of parts and features to write: .csv, .tsv or .parquet.", None, "--output", "-o"
     ),
-    volcano: Path | None = typer.Option(None, "--volcano", metavar="FILE", help="Picture to draw: .png, .pdf, .svg."),
-    versus: Against = typer.Option(
-        Against.LEAST_EXTREME,
-        "--versus",
-        help="Compare a part with the other part whose rate is nearest, or with all others together.",
+    volcano: Path | None = option("Picture to draw: .png, .pdf, .svg."),
+    versus: Against = option(
+        "Compare a part with the other part whose rate is nearest, or with all others together.", Against.LEAST_EXTREME
     ),
-    lfsr: float = typer.Option(
-        0.05, "--lfsr", metavar="X", min=0.0, max=1.0, help="Largest local false sign rate of the markers shown."
-    ),
-    top: int = typer.Option(10, "--top", metavar="N", min=1, help="Markers of each part to show."),
+    lfsr: float = option("Largest local false sign rate of the markers shown.", 0.05, min=0.0, max=1.0),
+    top: int = option("Markers of each part to show.", 10, min=1),
     batch: Batch = None,
     threads: Threads = 1,
     progress: ProgressBar = None,

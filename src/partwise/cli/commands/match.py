@@ -9,7 +9,7 @@ import typer
 
 from partwise.cli.files import check_outputs, check_table_name
 from partwise.cli.models import opened_model, read_reference
-from partwise.cli.options import ModelFile
+from partwise.cli.options import ModelFile, option
 from partwise.cli.output import Outcome
 
 EXAMPLES = (
@@ -23,10 +23,8 @@ def command(
     reference: Annotated[
         Path, typer.Argument(metavar="REFERENCE", help="A table of features x parts, or another model file.")
     ],
-    output: Path | None = typer.Option(
-        None, "--output", "-o", metavar="FILE", help="Table to write, one line per part: .csv, .tsv or .parquet."
-    ),
-    most: int = typer.Option(3, "--most", metavar="N", min=1, max=3, help="Most references in a mixture."),
+    output: Path | None = option("Table to write, one line per part: .csv, .tsv or .parquet.", None, "--output", "-o"),
+    most: int = option("Most references in a mixture.", 3, min=1, max=3),
 ) -> Outcome:
     """Compare the parts of a model with references.
 

@@ -8,7 +8,7 @@ from typing import Any
 import typer
 
 from partwise.cli.files import check_outputs, check_table_name
-from partwise.cli.options import ModelFile
+from partwise.cli.options import ModelFile, option
 from partwise.cli.output import Outcome
 
 EXAMPLES = (
@@ -23,26 +23,18 @@ _RANKINGS = ("relevance", "probability", "lift")
 def command(
     model: ModelFile,
     *,
-    output: Path | None = typer.Option(None, "--output", "-o", metavar="MODEL", help="Model file to write."),
-    names: Path | None = typer.Option(
-        None, "--names", metavar="FILE", help="Name parts by a table with the columns part and name (.csv, .tsv)."
-    ),
-    name_parts: bool = typer.Option(False, "--name-parts", help="Name parts by their most distinctive features."),
-    merge: list[str] | None = typer.Option(
-        None, "--merge", metavar="A,B", help="Merge parts: numbers from 0, or names; may be repeated."
-    ),
-    drop: list[str] | None = typer.Option(None, "--drop", metavar="A", help="Drop a part; may be repeated."),
-    by: str = typer.Option(
+    output: Path | None = option("Model file to write.", None, "--output", "-o", metavar="MODEL"),
+    names: Path | None = option("Name parts by a table with the columns part and name (.csv, .tsv)."),
+    name_parts: bool = option("Name parts by their most distinctive features.", False),
+    merge: list[str] | None = option("Merge parts: numbers from 0, or names; may be repeated.", metavar="A,B"),
+    drop: list[str] | None = option("Drop a part; may be repeated.", metavar="A"),
+    by: str = option(
+        "Rank features by relevance (frequent and particular), probability or lift.",
         "relevance",
-        "--by",
-        metavar="NAME",
         autocompletion=lambda: list(_RANKINGS),
-        help="Rank features by relevance (frequent and particular), probability or lift.",
     ),
-    top: int = typer.Option(10, "--top", metavar="N", min=1, help="Features of each part."),
-    table: Path | None = typer.Option(
-        None, "--table", metavar="FILE", help="Write part, feature and value as a table: .csv, .tsv or .parquet."
-    ),
+    top: int = option("Features of each part.", 10, min=1),
+    table: Path | None = option("Write part, feature and value as a table: .csv, .tsv or .parquet."),
 ) -> Outcome:
     """Show the parts of a model; name, merge or drop them.
 

@@ -17,7 +17,7 @@ from partwise.cli.files import (
     sample_labels,
 )
 from partwise.cli.models import opened_model, read_reference
-from partwise.cli.options import Batch, ImageShape, ModelFile, ProgressBar, Reference, Seed, Threads
+from partwise.cli.options import Batch, ImageShape, ModelFile, ProgressBar, Reference, Seed, Threads, option
 from partwise.cli.output import Outcome
 from partwise.cli.reading import ReadArguments
 
@@ -60,25 +60,19 @@ def command(
         None, metavar="[DATA]", help="Samples x features, for structure, checks and reconstruction."
     ),
     *,
-    output: Path = typer.Option(
-        ..., "-o", "--output", metavar="PICTURE", help="The picture to write: .png, .pdf or .svg."
-    ),
-    kind: PictureKind = typer.Option(
-        PictureKind.DICTIONARY,
-        "--kind",
-        help="What to draw. Of the model: dictionary (features x parts), features (the largest of each part), "
+    output: Path = option("The picture to write: .png, .pdf or .svg.", ..., "-o", "--output", metavar="PICTURE"),
+    kind: PictureKind = option(
+        "What to draw. Of the model: dictionary (features x parts), features (the largest of each part), "
         "signatures, images, trace, norms. With DATA: structure (samples as stacked bars), checks, reconstruction.",
+        PictureKind.DICTIONARY,
     ),
-    groups: Path | None = typer.Option(
-        None,
-        "--groups",
-        metavar="FILE",
-        help="Sort by groups: a table (.csv, .tsv) of features and their groups. For structure: of samples and "
-        "their groups, or an obs column of DATA.",
+    groups: Path | None = option(
+        "Sort by groups: a table (.csv, .tsv) of features and their groups. For structure: of samples and "
+        "their groups, or an obs column of DATA."
     ),
-    top: int = typer.Option(10, "--top", metavar="N", min=1, help="Features shown of each part."),
+    top: int = option("Features shown of each part.", 10, min=1),
     reference: Reference = None,
-    counts: bool = typer.Option(False, "--counts", help="Draw counts of samples, not shares, for structure."),
+    counts: bool = option("Draw counts of samples, not shares, for structure.", False),
     batch: Batch = None,
     shape: ImageShape = None,
     seed: Seed = 0,
@@ -123,9 +117,9 @@ def command(
 
 def _check_kinds(kind: PictureKind, *options: tuple[str, Any, tuple[PictureKind, ...]]) -> None:
     """Refuse options that are for other kinds of pictures."""
-    for option, value, kinds in options:
+    for name, value, kinds in options:
         if value is not None and kind not in kinds:
-            raise typer.BadParameter(f"it is for {' and '.join(kinds)}, not for {kind}.", param_hint=option)
+            raise typer.BadParameter(f"it is for {' and '.join(kinds)}, not for {kind}.", param_hint=name)
 
 
 def _parts(kind: PictureKind, model: Any, groups: Path | None, top: int, pixels: tuple[int, int] | None) -> Any:

@@ -6,11 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import typer
-
 from partwise.cli.files import check_outputs, check_table_name
 from partwise.cli.models import opened_model
-from partwise.cli.options import DataFile, ModelFile, OnlyRows, ProgressBar, Threads
+from partwise.cli.options import DataFile, ModelFile, OnlyRows, ProgressBar, Threads, option
 from partwise.cli.output import Outcome
 from partwise.cli.reading import ReadArguments, row_positions
 
@@ -29,8 +27,8 @@ _CELLS_AT_ONCE = 2**22
 def command(
     model: ModelFile,
     data: DataFile,
-    output: Path | None = typer.Option(
-        None, "--output", "-o", metavar="FILE", help="Table to write, with one line per cell: .csv, .tsv or .parquet."
+    output: Path | None = option(
+        "Table to write, with one line per cell: .csv, .tsv or .parquet.", None, "--output", "-o"
     ),
     row: OnlyRows = None,
     threads: Threads = 1,

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import typer
-
 from partwise.cli.files import check_outputs, check_table_name
 from partwise.cli.models import opened_model
-from partwise.cli.options import DataFile, ModelFile, OnlyRows, ProgressBar, Threads
+from partwise.cli.options import DataFile, ModelFile, OnlyRows, ProgressBar, Threads, option
 from partwise.cli.output import Outcome
 from partwise.cli.reading import ReadArguments, row_positions
 
@@ -22,12 +20,12 @@ EXAMPLES = (
 def command(
     model: ModelFile,
     data: DataFile,
-    output: Path | None = typer.Option(
-        None, "--output", "-o", metavar="FILE", help="Table to write, one line per row and rank: .csv, .tsv, .parquet."
+    output: Path | None = option(
+        "Table to write, one line per row and rank: .csv, .tsv, .parquet.", None, "--output", "-o"
     ),
-    top: int = typer.Option(10, "--top", "-n", metavar="N", min=1, help="Length of the lists."),
+    top: int = option("Length of the lists.", 10, "--top", "-n", min=1),
     row: OnlyRows = None,
-    seen: bool = typer.Option(False, "--seen", help="Also list features that the row already has."),
+    seen: bool = option("Also list features that the row already has.", False),
     threads: Threads = 1,
     progress: ProgressBar = None,
     *,

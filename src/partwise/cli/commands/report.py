@@ -8,7 +8,7 @@ import typer
 
 from partwise.cli.files import batch_argument, check_outputs, image_shape, sample_labels
 from partwise.cli.models import opened_model, read_reference
-from partwise.cli.options import Batch, ImageShape, ModelFile, ProgressBar, Reference, Seed, Threads
+from partwise.cli.options import Batch, ImageShape, ModelFile, ProgressBar, Reference, Seed, Threads, option
 from partwise.cli.output import Outcome
 from partwise.cli.reading import ReadArguments
 
@@ -24,20 +24,14 @@ def command(
         None, metavar="[DATA]", help="Samples x features to show; best are those of the fit."
     ),
     *,
-    output: Path = typer.Option(..., "--output", "-o", metavar="FILE", help="The page to write, .html."),
-    title: str | None = typer.Option(None, "--title", metavar="TEXT", help="Title of the page."),
-    groups: Path | None = typer.Option(
-        None,
-        "--groups",
+    output: Path = option("The page to write, .html.", ..., "--output", "-o"),
+    title: str | None = option("Title of the page.", metavar="TEXT"),
+    groups: Path | None = option(
+        "The group of each sample: an obs column of DATA, or a table (.csv, .tsv) of samples and their groups.",
         metavar="COLUMN|FILE",
-        help="The group of each sample: an obs column of DATA, or a table (.csv, .tsv) of samples and their groups.",
     ),
-    names: Path | None = typer.Option(
-        None, "--names", metavar="FILE", help="Name parts by a table with the columns part and name (.csv, .tsv)."
-    ),
-    feature_names: Path | None = typer.Option(
-        None, "--feature-names", metavar="FILE", help="Names of the features, one per line, where the model has none."
-    ),
+    names: Path | None = option("Name parts by a table with the columns part and name (.csv, .tsv)."),
+    feature_names: Path | None = option("Names of the features, one per line, where the model has none."),
     reference: Reference = None,
     batch: Batch = None,
     shape: ImageShape = None,

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import typer
 
+from partwise.cli.options import option
 from partwise.cli.output import Outcome
 
 EXAMPLES = ("partwise reproduce",)
@@ -21,8 +22,8 @@ def command(
     name: str | None = typer.Argument(
         None, metavar="NAME", autocompletion=_names, help="What to redo; without it, what there is."
     ),
-    output: Path = typer.Option(Path("out"), "--output", "-o", metavar="DIR", help="Folder for tables and figures."),
-    quick: bool = typer.Option(True, "--quick/--full", help="A short version, or the paper's whole protocol."),
+    output: Path = option("Folder for tables and figures.", Path("out"), "--output", "-o", metavar="DIR"),
+    quick: bool = option("A short version, or the paper's whole protocol.", True, "--quick/--full"),
 ) -> Outcome:
     """Repeat the tables and figures of a paper.
 

@@ -9,7 +9,7 @@ import typer
 
 from partwise.cli.files import batch_argument, check_outputs, check_table_name
 from partwise.cli.models import opened_model
-from partwise.cli.options import Batch, DataFile, ModelFile, ProgressBar, Seed, Threads
+from partwise.cli.options import Batch, DataFile, ModelFile, ProgressBar, Seed, Threads, option
 from partwise.cli.output import Outcome
 from partwise.cli.reading import ReadArguments
 
@@ -27,16 +27,14 @@ EXAMPLES = (
 def command(
     model: ModelFile,
     data: DataFile,
-    output: Path | None = typer.Option(
-        None, "--output", "-o", metavar="FILE", help="Table to write, with one line per sample: .csv, .tsv or .parquet."
+    output: Path | None = option(
+        "Table to write, with one line per sample: .csv, .tsv or .parquet.", None, "--output", "-o"
     ),
-    std_error: float = typer.Option(
-        0.1, "--std-error", metavar="NATS", min=1e-6, help="Largest standard error of a sample's log-likelihood."
-    ),
-    marginal: bool = typer.Option(
+    std_error: float = option("Largest standard error of a sample's log-likelihood.", 0.1, metavar="NATS", min=1e-6),
+    marginal: bool = option(
+        "Also give the likelihood of whole samples, activations integrated out, if the model has it.",
         True,
         "--marginal/--no-marginal",
-        help="Also give the likelihood of whole samples, activations integrated out, if the model has it.",
     ),
     batch: Batch = None,
     seed: Seed = 0,

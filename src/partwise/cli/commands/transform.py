@@ -17,7 +17,7 @@ from partwise.cli.files import (
     write_intervals,
 )
 from partwise.cli.models import opened_model
-from partwise.cli.options import Batch, DataFile, ModelFile, ProgressBar, Threads
+from partwise.cli.options import Batch, DataFile, ModelFile, ProgressBar, Threads, option
 from partwise.cli.output import Outcome
 from partwise.cli.reading import ReadArguments
 
@@ -35,20 +35,11 @@ EXAMPLES = (
 def command(
     model: ModelFile,
     data: DataFile,
-    output: Path = typer.Option(
-        ..., "--output", "-o", metavar="FILE", help="Table to write: .csv, .tsv (.gz), .parquet or .h5ad."
-    ),
-    errors: Path | None = typer.Option(
-        None, "--errors", metavar="FILE", help="Also write standard errors of the activations."
-    ),
-    intervals: Path | None = typer.Option(
-        None, "--intervals", metavar="FILE", help="Write which parts are present, with probabilities and intervals."
-    ),
-    allocations: Path | None = typer.Option(
-        None,
-        "--allocations",
-        metavar="FILE",
-        help="Write the probability that each part made the counts of a cell, one line per cell.",
+    output: Path = option("Table to write: .csv, .tsv (.gz), .parquet or .h5ad.", ..., "--output", "-o"),
+    errors: Path | None = option("Also write standard errors of the activations."),
+    intervals: Path | None = option("Write which parts are present, with probabilities and intervals."),
+    allocations: Path | None = option(
+        "Write the probability that each part made the counts of a cell, one line per cell."
     ),
     batch: Batch = None,
     threads: Threads = 1,

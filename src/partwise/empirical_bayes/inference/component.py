@@ -36,8 +36,8 @@ class ComponentSweeps(Sweeps):
             exposure = samples.exposure(*features.weighted(dictionary[k].mean))
             activations[k] = samples.solve(row_counts, exposure, activations[k])
             row, column = activations[k].geometric[:, 0], dictionary[k].geometric[:, 0]
-            by_rows.replace(old_row, old_column, row, column)
-            by_columns.replace(old_column, old_row, column, row)
+            by_rows.replace((old_row, old_column), (row, column))
+            by_columns.replace((old_column, old_row), (column, row))
         state = EmpiricalBayesState(Factor.joined(activations), Factor.joined(dictionary), state.constant, state.grown)
         return state, problem.elbo(state)
 
@@ -70,20 +70,17 @@ class CellRates:
         out = np.empty((data.shape[0], 1))
 
         def one(block: tuple[int, int]) -> None:
-            kernels.component_counts(
-                data.indptr, data.indices, data.values, self.values, row_part, column_part, *block, out[:, 0]
-            )
+            cells = data.indptr, data.indices, data.values
+            kernels.component_counts(cells, self.values, row_part, column_part, *block, out[:, 0])
 
         self._engine.for_each(one, self._blocks)
         return out
 
-    def replace(self, old_row: Floats, old_column: Floats, new_row: Floats, new_column: Floats) -> None:
+    def replace(self, old: kernels.Component, fresh: kernels.Component) -> None:
         """Take a component out of the rates and put its new version in."""
         data = self._data
 
         def one(block: tuple[int, int]) -> None:
-            kernels.replace_component(
-                data.indptr, data.indices, old_row, old_column, new_row, new_column, *block, self.values
-            )
+            kernels.replace_component(data.indptr, data.indices, old, fresh, *block, self.values)
 
         self._engine.for_each(one, self._blocks)

@@ -12,7 +12,6 @@ from partwise.core.data import SparseData
 from partwise.core.keys import Key
 from partwise.engines.base import Engine
 from partwise.engines.blocks import Block, Made
-from partwise.errors import InvalidInputError
 from partwise.gamma_poisson.inference.sweeps import GibbsSweeps
 from partwise.gamma_poisson.inference.vem import MeanField
 from partwise.gamma_poisson.model import GammaPoissonModel
@@ -21,32 +20,13 @@ from partwise.passes.side import Side, own_exposure
 
 # Draws of the sample counts that are kept one by one, for the estimation of shapes.
 _MOST_TOTALS = 8
-_MOST_LABELS = 2**31
 
 
 @dataclass
 class Chain:
-    """Where a Gibbs chain stands: the allocation totals of each sample and, if it is collapsed, each token's label.
-
-    Both may be on workers.
-    """
+    """Where a Gibbs chain stands: the allocation totals of each sample, which may be on workers."""
 
     sample_counts: Any
-    labels: Any = None
-
-    @classmethod
-    def start(cls, data: SparseData, n_components: int, engine: Engine, *, collapsed: bool = False) -> Chain:
-        """Each sample's total spread evenly; tokens without labels, which the first sweep draws in turn."""
-        counts = Side(data, engine).even_counts(n_components)
-        if not collapsed:
-            return cls(counts)
-        if data.total > _MOST_LABELS:
-            raise InvalidInputError(
-                f"e_step='collapsed' keeps a label for each token, and X has {data.total:.3g} of them: use"
-                " e_step='sampled' or 'rao-blackwell', whose memory does not grow with the counts."
-            )
-        kind = np.uint8 if n_components < 2**8 else np.uint16 if n_components < 2**16 else np.uint32
-        return cls(counts, np.full(int(data.total), n_components, dtype=kind))
 
 
 @dataclass(frozen=True)
@@ -103,7 +83,7 @@ class GibbsEStep(GibbsSweeps):
         chain.sample_counts = self.place(chain.sample_counts)
         settled = burn_in // 2
         for number in range(settled):
-            self._sweep(sweep_key(key, number), chain, model, inverse, drawing=False)
+            self._sweep(sweep_key(key, number), chain, model, inverse)
         before = None
         if burn_in > settled:
             plain = replace(self, expected=False, smooth=True, with_activations=False)
@@ -116,10 +96,9 @@ class GibbsEStep(GibbsSweeps):
         sample_counts = mean_activations = None
         features, totals = Side(self.data.transposed, self.engine), []
         every = -(-len(numbers) // _MOST_TOTALS)
-        drawing = self.expected or not self.smooth or self.data.n_missing > 0
         for place, number in enumerate(numbers):
             at, weight = sweep_key(key, number), 1.0 / (place + 1)
-            activations, drawn = self._sweep(at, chain, model, inverse, drawing=drawing)
+            activations, drawn = self._sweep(at, chain, model, inverse)
             feature_counts += features.expected_counts(model.dictionary, activations)[0] if self.expected else drawn
             sample_counts = mean_rows(self, sample_counts, chain.sample_counts, weight)
             if self.with_activations:
@@ -134,19 +113,11 @@ class GibbsEStep(GibbsSweeps):
             totals=totals,
         )
 
-    def _sweep(
-        self, key: Key, chain: Chain, model: GammaPoissonModel, inverse: Any, *, drawing: bool
-    ) -> tuple[Any, Floats]:
-        """One sweep: activations and feature counts. A collapsed chain draws activations only where they are needed."""
-        if chain.labels is None:
-            activations = self.activations(key, chain.sample_counts, model.shape, inverse)
-            chain.sample_counts, drawn = self.allocations(key, activations, model.dictionary)
-            return activations, drawn
-        priors = model.dictionary, model.shape, inverse
-        chain.labels, chain.sample_counts, drawn = self.labels(key, chain.labels, *priors)
-        if drawing:
-            return self.activations(key, chain.sample_counts, model.shape, inverse), drawn
-        return inverse, drawn
+    def _sweep(self, key: Key, chain: Chain, model: GammaPoissonModel, inverse: Any) -> tuple[Any, Floats]:
+        """One sweep: activations and feature counts."""
+        activations = self.activations(key, chain.sample_counts, model.shape, inverse)
+        chain.sample_counts, drawn = self.allocations(key, activations, model.dictionary)
+        return activations, drawn
 
     def _smoothed(self, chain: Chain, model: GammaPoissonModel, inverse: Any) -> Any:
         """Expected activations given the allocations of a draw."""

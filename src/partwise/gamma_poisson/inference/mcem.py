@@ -43,8 +43,7 @@ class MonteCarloEM:
         ``"c"``: w = (b / a) mean c (Eq. 48), activations integrated out. ``"ch"``: Σ c / Σ h (Eq. 41). ``"h"``: the
         same with expected allocations (Eq. 42).
     e_step
-        ``"sampled"``: averages of the draws. ``"rao-blackwell"``: of conditional expectations. ``"collapsed"``:
-        activations integrated out of the sampler too; each token is drawn given all others.
+        ``"sampled"``: averages of the draws. ``"rao-blackwell"``: of conditional expectations.
     draws, burn_in
         Sweeps of an iteration that are averaged over, and those before. The sampler is never restarted.
     """
@@ -62,9 +61,9 @@ class MonteCarloEM:
     def init(self, key: Key, data: SparseData) -> MonteCarloState:
         """A dictionary, the even one of Eq. 51 for MCEM, and the variational bound from which gains are counted."""
         dictionary = self._first_dictionary(key, data) if self.start is None else self.start.copy()
-        chain = Chain.start(data, self.shape.size, self.engine, collapsed=self.e_step == "collapsed")
         model = GammaPoissonModel(dictionary, self.shape, self.rate)
         mean_field = MeanField(data, self.engine)
+        chain = Chain(mean_field.even_counts(self.shape.size))
         _, bound = mean_field.fit(model, mean_field.posterior(model, chain.sample_counts))
         return MonteCarloState(
             dictionary=dictionary,

@@ -61,9 +61,9 @@ def _posterior_means(
 ) -> float:
     rows, own = explained(block.data.rows(block.start, block.stop), dictionary), out[block.rows]
     inverse = inverse_rates(rows, dictionary, rate, LocalEngine())
-    cells = rows.indptr, rows.indices, rows.values, dictionary, inverse, shape
+    cells = (rows.indptr, rows.indices, rows.values), (dictionary, inverse, shape)
     if variational:
-        variational_mean_rows(*cells, 1e-8, 1000, 0, block.n_rows, own)
+        variational_mean_rows(*cells, 1e-8, 1000, own)
     cheap = _cheap(rows, dictionary, shape, rate) if counts else np.zeros(block.n_rows, dtype=bool)
     if cheap.any():
         few = rows.take(np.flatnonzero(cheap))
@@ -71,8 +71,7 @@ def _posterior_means(
     if not variational:
         visits = np.maximum(np.diff(rows.indptr) * shape.size, 1)
         draws = np.where(cheap, 0, np.clip(_MOST_VISITS / visits, _LEAST_DRAWS, _MOST_DRAWS)).astype(np.int64)
-        seed, stage_chain, _ = Key(0).for_stage("posterior mean").words
-        posterior_mean_rows(*cells, BURN_IN, draws, _ENOUGH, seed, stage_chain, 0, block.n_rows, own)
+        posterior_mean_rows(*cells, BURN_IN, draws, _ENOUGH, Key(0).for_stage("posterior mean").words, own)
     return 0.0
 
 

@@ -14,12 +14,10 @@ from numpy.typing import NDArray
 
 from partwise.core.data import SparseData
 from partwise.core.keys import Key
-from partwise.engines.blocks import TARGET_NONZEROS, Block, Made, Ragged, first_tokens, row_blocks
+from partwise.engines.blocks import TARGET_NONZEROS, Block, Made, row_blocks
 from partwise.gamma_poisson.kernels import draws
-from partwise.kernels.arrays import Floats
+from partwise.kernels.arrays import Floats, Words
 from partwise.passes.side import Side
-
-Words = tuple[np.uint64, np.uint64, np.uint64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,37 +81,14 @@ class GibbsSweeps(Side):
         )
         return self.engine.map_rows(_pad_rows, self.data, blocks, reads=[other], makes=made, recut=True)[1][0]
 
-    def labels(
-        self, key: Key, labels: Any, dictionary: Floats, shape: Floats, inverse_rates: Any
-    ) -> tuple[Any, Any, Floats]:
-        """Collapsed: each token takes k with probability ∝ q_fk (a_k + L_nk without it); labels are used up.
-
-        Gives labels, and sample counts and feature counts, as `allocations` does.
-        """
-        data = self.data
-        blocks = row_blocks(data.indptr, max(TARGET_NONZEROS, 8 * data.shape[1]))
-        tokens = self.engine.place(Ragged(labels, first_tokens), data, blocks)
-        counts, (labels, sample_counts) = self.engine.map_rows(
-            _draw_labels,
-            data,
-            blocks,
-            np.ascontiguousarray(dictionary),
-            shape,
-            key.for_stage("labels").words,
-            reads=[inverse_rates],
-            changes=[Ragged(tokens, first_tokens)],
-            makes=[Made(shape.shape)],
-        )
-        return labels, sample_counts, counts.astype(np.float64)
-
     def dirichlet_dictionary(self, key: Key, feature_counts: Floats, concentration: float) -> Floats:
         """w_.k ~ Dirichlet(concentration + c_+.k)."""
         out = np.empty_like(feature_counts)
         words = key.for_stage("dictionary").words
 
         def one(block: tuple[int, int]) -> None:
-            start, stop = block
-            draws.draw_dictionary(feature_counts, concentration, *words, start, stop, out)
+            rows = slice(*block)
+            draws.draw_dictionary(feature_counts[rows], concentration, words, block[0], out[rows])
 
         self.engine.for_each(one, row_blocks(np.arange(out.shape[0] + 1)))
         return np.asarray(out / out.sum(axis=0))
@@ -122,8 +97,8 @@ class GibbsSweeps(Side):
 def _draw_activations(
     block: Block, sample_counts: Floats, inverse_rates: Floats, out: Floats, shape: Floats, words: Words
 ) -> float:
-    span = block.first_row, block.start, block.stop
-    draws.draw_activations(sample_counts, shape, inverse_rates, *words, *span, out)
+    first = block.first_row + block.start
+    draws.draw_activations(sample_counts[block.rows], shape, block.own(inverse_rates), words, first, out[block.rows])
     return 0.0
 
 
@@ -138,28 +113,11 @@ def _draw_allocations(
 ) -> NDArray[np.int64]:
     counts = np.zeros((other.shape[0], n_components), dtype=np.int64)
     own = np.zeros((block.n_rows, n_components), dtype=np.int64)
-    factor, span = _padded(factor[block.rows]), (block.first_row + block.start, 0, block.n_rows)
-    draws.draw_allocations(*block.own_cells, factor, other, *words, *span, own, counts)
+    factor, first = _padded(factor[block.rows]), block.first_row + block.start
+    draws.draw_allocations(block.own_cells, factor, other, words, first, (own, counts))
     if missing_words is not None:
-        draws.draw_missing(*block.own_missing, factor, other, *missing_words, *span, own, counts)
+        draws.draw_missing(block.own_missing, factor, other, missing_words, first, (own, counts))
     own_counts[block.rows] = own
-    return counts
-
-
-def _draw_labels(
-    block: Block,
-    inverse_rates: Floats,
-    labels: NDArray[Any],
-    starts: NDArray[np.int64],
-    sample_counts: Floats,
-    dictionary: Floats,
-    shape: Floats,
-    words: Words,
-) -> NDArray[np.int64]:
-    counts = np.zeros(dictionary.shape, dtype=np.int64)
-    span = block.first_row, block.start, block.stop
-    priors = dictionary, inverse_rates, shape
-    draws.draw_labels(*block.cells, starts, *priors, *words, *span, labels, sample_counts, counts)
     return counts
 
 

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from partwise.kernels.arrays import Floats, Indices, LongCounts, Numbers, Starts, Word
-from partwise.kernels.categories import categorical, multinomial
+from partwise.kernels.arrays import Cells, Floats, LongCounts, Missing, Words
+from partwise.kernels.categories import multinomial
 from partwise.kernels.continuous import gamma
 from partwise.kernels.discrete import poisson
 from partwise.kernels.jit import kernel
 from partwise.kernels.lanes import LANES as LANES
 from partwise.kernels.lanes import last_positive, running_sums
-from partwise.kernels.streams import new_stream, next_uniform, seek
-from partwise.kernels.sums import sum_of
+from partwise.kernels.streams import new_stream, next_uniform, seek_row
 
 # Gamma draws of tiny shapes underflow; a positive number keeps every weight of a cell from vanishing.
 SMALLEST = 1e-200
@@ -20,21 +19,12 @@ SMALLEST = 1e-200
 
 @kernel
 def draw_activations(
-    sample_counts: Floats,
-    shape: Floats,
-    inverse_rates: Floats,
-    seed: Word,
-    stage_chain: Word,
-    iteration: Word,
-    first_row: int,
-    start: int,
-    stop: int,
-    out: Floats,
+    sample_counts: Floats, shape: Floats, inverse_rates: Floats, words: Words, first_row: int, out: Floats
 ) -> None:
     """``out = rng.gamma(shape + sample_counts) * inverse_rates``: activations given allocation totals."""
     stream = new_stream()
-    for n in range(start, stop):
-        seek(stream, seed, stage_chain, iteration, first_row + n)
+    for n in range(out.shape[0]):
+        seek_row(stream, words, first_row + n)
         inverse = inverse_rates[min(n, inverse_rates.shape[0] - 1)]
         for k in range(shape.size):
             draw = gamma(stream, shape[k] + sample_counts[n, k]) * inverse[k]
@@ -42,20 +32,11 @@ def draw_activations(
 
 
 @kernel
-def draw_dictionary(
-    feature_counts: Floats,
-    concentration: float,
-    seed: Word,
-    stage_chain: Word,
-    iteration: Word,
-    start: int,
-    stop: int,
-    out: Floats,
-) -> None:
+def draw_dictionary(feature_counts: Floats, concentration: float, words: Words, first: int, out: Floats) -> None:
     """``out = rng.gamma(concentration + feature_counts)``: Dirichlet draws, up to the sums of their columns."""
     stream = new_stream()
-    for f in range(start, stop):
-        seek(stream, seed, stage_chain, iteration, f)
+    for f in range(out.shape[0]):
+        seek_row(stream, words, first + f)
         for k in range(out.shape[1]):
             out[f, k] = max(gamma(stream, concentration + feature_counts[f, k]), SMALLEST)
 
@@ -65,19 +46,7 @@ def draw_dictionary(
 
 @kernel
 def draw_allocations(
-    indptr: Starts,
-    indices: Indices,
-    values: Numbers,
-    factor: Floats,
-    other: Floats,
-    seed: Word,
-    stage_chain: Word,
-    iteration: Word,
-    first_row: int,
-    start: int,
-    stop: int,
-    own_counts: LongCounts,
-    other_counts: LongCounts,
+    cells: Cells, factor: Floats, other: Floats, words: Words, first_row: int, counts: tuple[LongCounts, LongCounts]
 ) -> None:
     """``c[n, f] = rng.multinomial(X[n, f], normalise(factor[n] * other[f]))``, summed over f and over n.
 
@@ -87,6 +56,7 @@ def draw_allocations(
     A component is found in two steps. The components are dealt out to ``LANES`` groups like cards, so that the running
     sums inside all groups are made by the same additions, in the lanes of the processor, as the total.
     """
+    (indptr, indices, values), (own_counts, other_counts) = cells, counts
     n_components = own_counts.shape[1]
     n_levels = factor.shape[1] // LANES
     # Up to about here drawing token by token is faster than a multinomial, which visits all components.
@@ -96,8 +66,8 @@ def draw_allocations(
     weights = np.empty(n_components)
     drawn = np.empty(n_components, np.int64)
     stream = new_stream()
-    for n in range(start, stop):
-        seek(stream, seed, stage_chain, iteration, first_row + n)
+    for n in range(own_counts.shape[0]):
+        seek_row(stream, words, first_row + n)
         row = factor[n]
         own_counts[n] = 0
         for p in range(indptr[n], indptr[n + 1]):
@@ -141,82 +111,16 @@ def draw_allocations(
 
 @kernel
 def draw_missing(
-    missing_indptr: Starts,
-    missing_indices: Indices,
-    factor: Floats,
-    other: Floats,
-    seed: Word,
-    stage_chain: Word,
-    iteration: Word,
-    first_row: int,
-    start: int,
-    stop: int,
-    own_counts: LongCounts,
-    other_counts: LongCounts,
+    missing: Missing, factor: Floats, other: Floats, words: Words, first_row: int, counts: tuple[LongCounts, LongCounts]
 ) -> None:
     """``c[n, f] = rng.poisson(factor[n] * other[f])`` in the missing cells, added to both sums."""
+    (missing_indptr, missing_indices), (own_counts, other_counts) = missing, counts
     stream = new_stream()
-    for n in range(start, stop):
-        seek(stream, seed, stage_chain, iteration, first_row + n)
+    for n in range(own_counts.shape[0]):
+        seek_row(stream, words, first_row + n)
         for p in range(missing_indptr[n], missing_indptr[n + 1]):
             f = missing_indices[p]
             for k in range(own_counts.shape[1]):
                 count = poisson(stream, factor[n, k] * other[f, k])
                 own_counts[n, k] += count
                 other_counts[f, k] += count
-
-
-@kernel
-def draw_labels(
-    indptr: Starts,
-    indices: Indices,
-    values: Numbers,
-    first_tokens: Starts,
-    dictionary: Floats,
-    inverse_rates: Floats,
-    shape: Floats,
-    seed: Word,
-    stage_chain: Word,
-    iteration: Word,
-    first_row: int,
-    start: int,
-    stop: int,
-    labels: Numbers,
-    sample_counts: Floats,
-    feature_counts: LongCounts,
-) -> None:
-    """``p = dictionary[f] * inverse_rates[n] * (shape + L_n); labels[i] = rng.choice(K, p=p / p.sum())``, L without i.
-
-    Each token in turn takes a component given all others of its row, activations integrated out. A token whose label
-    is K has none yet. ``sample_counts[n]`` is set to L_n, ``feature_counts[f]`` grows by the labels of the block.
-    """
-    n_components = shape.size
-    weights = np.empty(n_components)
-    cell = np.empty(n_components)
-    concentration = np.empty(n_components)
-    stream = new_stream()
-    for n in range(start, stop):
-        seek(stream, seed, stage_chain, iteration, first_row + n)
-        inverse = inverse_rates[min(n, inverse_rates.shape[0] - 1)]
-        for k in range(n_components):
-            concentration[k] = shape[k]
-        for i in range(first_tokens[n], first_tokens[n + 1]):
-            if labels[i] < n_components:
-                concentration[labels[i]] += 1.0
-        i = first_tokens[n]
-        for p in range(indptr[n], indptr[n + 1]):
-            f = indices[p]
-            for k in range(n_components):
-                cell[k] = dictionary[f, k] * inverse[k]
-            for _ in range(values[p]):
-                if labels[i] < n_components:
-                    concentration[labels[i]] -= 1.0
-                for k in range(n_components):
-                    weights[k] = cell[k] * concentration[k]
-                k = categorical(stream, weights, sum_of(weights))
-                concentration[k] += 1.0
-                labels[i] = k
-                feature_counts[f, k] += 1
-                i += 1
-        for k in range(n_components):
-            sample_counts[n, k] = concentration[k] - shape[k]

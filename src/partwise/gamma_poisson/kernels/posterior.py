@@ -7,15 +7,16 @@ import math
 import numpy as np
 
 from partwise.gamma_poisson.kernels.draws import SMALLEST
-from partwise.kernels.arrays import Floats, Indices, Numbers, Starts, Word
+from partwise.kernels.arrays import Cells, Floats, Numbers, Starts, Words
 from partwise.kernels.categories import multinomial
 from partwise.kernels.continuous import gamma
 from partwise.kernels.gamma_functions import digamma
-from partwise.kernels.inner import inner_kernel
-from partwise.kernels.jit import kernel
-from partwise.kernels.streams import new_stream, seek
+from partwise.kernels.jit import inner_kernel, kernel
+from partwise.kernels.streams import new_stream, seek_row
 from partwise.kernels.sums import inner_product, sum_of
 
+RowModel = tuple[Floats, Floats, Floats]
+"""Dictionary, inverse rates (of each row, or of all) and shapes."""
 # Draws of a batch, whose means tell the error of the mean of all, and batches that are needed for that.
 BATCH = 100
 LEAST_BATCHES = 4
@@ -34,20 +35,7 @@ def _spread_evenly(indptr: Starts, values: Numbers, n: int, counts: Floats) -> f
 
 @kernel
 def posterior_mean_rows(
-    indptr: Starts,
-    indices: Indices,
-    values: Numbers,
-    dictionary: Floats,
-    inverse_rates: Floats,
-    shape: Floats,
-    burn_in: int,
-    most_draws: Starts,
-    enough: float,
-    seed: Word,
-    stage_chain: Word,
-    start: int,
-    stop: int,
-    out: Floats,
+    cells: Cells, model: RowModel, burn_in: int, most_draws: Starts, enough: float, words: Words, out: Floats
 ) -> None:
     """``out[n] = (shape + mean over draws of E[c_n+k | h]) * inverse_rates``: posterior mean of activations by Gibbs.
 
@@ -55,6 +43,7 @@ def posterior_mean_rows(
     after ``most_draws[n]``; where these are 0, it is left out. All rows use the same stream, so that a row's result
     does not depend on where in a batch it stands.
     """
+    (indptr, indices, values), (dictionary, inverse_rates, shape) = cells, model
     n_components = shape.size
     weights = np.empty(n_components)
     point = np.empty(n_components)
@@ -64,10 +53,10 @@ def posterior_mean_rows(
     squares = np.empty(n_components)
     drawn = np.empty(n_components, np.int64)
     stream = new_stream()
-    for n in range(start, stop):
+    for n in range(out.shape[0]):
         if most_draws[n] == 0:
             continue
-        seek(stream, seed, stage_chain, np.uint64(0), 0)
+        seek_row(stream, words, 0)
         inverse = inverse_rates[min(n, inverse_rates.shape[0] - 1)]
         _spread_evenly(indptr, values, n, counts)
         out[n] = 0.0
@@ -110,29 +99,18 @@ def posterior_mean_rows(
 
 
 @kernel
-def variational_mean_rows(
-    indptr: Starts,
-    indices: Indices,
-    values: Numbers,
-    dictionary: Floats,
-    inverse_rates: Floats,
-    shape: Floats,
-    tol: float,
-    max_updates: int,
-    start: int,
-    stop: int,
-    out: Floats,
-) -> None:
+def variational_mean_rows(cells: Cells, model: RowModel, tol: float, max_updates: int, out: Floats) -> None:
     """``h = exp(digamma(shape + counts)); counts = h * ((X / (h @ dictionary.T)) @ dictionary)``, repeated.
 
     ``out[n] = (shape + counts) * inverse_rates``, the mean of the variational posterior.
     Rows are updated until none of their counts moves by more than ``tol`` of the row's total.
     """
+    (indptr, indices, values), (dictionary, inverse_rates, shape) = cells, model
     n_components = shape.size
     point = np.empty(n_components)
     counts = np.empty(n_components)
     fresh = np.empty(n_components)
-    for n in range(start, stop):
+    for n in range(out.shape[0]):
         inverse = inverse_rates[min(n, inverse_rates.shape[0] - 1)]
         length = _spread_evenly(indptr, values, n, counts)
         for _ in range(max_updates):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from partwise.kernels.inner import inner_kernel
+from partwise.kernels.jit import inner_kernel
 from partwise.kernels.streams import Stream, seek
 from partwise.likelihood.kernels.lanes import (
     RANDOM,

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from partwise.kernels.continuous import gamma, log_gamma_variate
-from partwise.kernels.inner import inner_kernel
+from partwise.kernels.jit import inner_kernel
 from partwise.kernels.streams import Stream, next_normal, next_uniform, seek
 from partwise.likelihood.kernels.mode import Mode, find_mode
 from partwise.likelihood.kernels.rows import Floats, Integers, OpenRow, RowBuffers, RowModel, Words, gather_row

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from partwise.kernels.gamma_functions import log_gamma_difference
-from partwise.kernels.inner import inner_kernel
+from partwise.kernels.jit import inner_kernel
 from partwise.kernels.streams import Stream, next_uint64, next_uniform
 from partwise.likelihood.kernels.mode import Mode, new_mode
 from partwise.likelihood.kernels.rows import Flag, Floats, Integers, OpenRow, RowBuffers

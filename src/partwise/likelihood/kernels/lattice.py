@@ -11,8 +11,7 @@ import math
 import numpy as np
 
 from partwise.kernels.gamma_functions import log_gamma_difference
-from partwise.kernels.inner import inner_kernel
-from partwise.kernels.jit import kernel
+from partwise.kernels.jit import inner_kernel, kernel
 from partwise.likelihood.kernels.lattice_walk import (
     Walk,
     fill_tables,

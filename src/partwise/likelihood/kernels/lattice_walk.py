@@ -14,8 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from partwise.kernels.inner import inline_kernel, inner_kernel
-from partwise.kernels.jit import kernel
+from partwise.kernels.jit import inline_kernel, inner_kernel, kernel
 from partwise.likelihood.kernels.rows import Floats, Integers, OpenRow, RowBuffers
 
 _SATURATED = 1 << 60

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from partwise.kernels.cholesky import solve
-from partwise.kernels.inner import inner_kernel
+from partwise.kernels.jit import inner_kernel
 from partwise.likelihood.kernels.rows import Floats, OpenRow, RowBuffers
 
 # Steps that each raise the density (expectation-maximisation) lead to where Newton's method is at home.

@@ -15,8 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from partwise.kernels.inner import inner_kernel
-from partwise.kernels.jit import kernel
+from partwise.kernels.jit import inner_kernel, kernel
 from partwise.likelihood.kernels.rows import Floats, Integers, RowBuffers, RowModel, gather_row, row_buffers
 from partwise.likelihood.kernels.subcount import Digits, count_up, fill_terms, make_digits, solve_row
 

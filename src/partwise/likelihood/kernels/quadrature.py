@@ -15,8 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from partwise.kernels.gamma_functions import log_gamma_difference
-from partwise.kernels.inner import inline_kernel, inner_kernel
-from partwise.kernels.jit import kernel
+from partwise.kernels.jit import inline_kernel, inner_kernel, kernel
 from partwise.likelihood.kernels.rows import Floats, Integers, RowModel, gather_row, row_buffers
 
 # Products of powers of many positive numbers, kept within the range of doubles.

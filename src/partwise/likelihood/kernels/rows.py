@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from partwise.kernels.gamma_functions import log_gamma_difference
-from partwise.kernels.inner import inner_kernel
-from partwise.kernels.jit import kernel
+from partwise.kernels.jit import inner_kernel, kernel
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]

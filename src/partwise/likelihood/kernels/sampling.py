@@ -8,8 +8,7 @@ import numpy as np
 
 from partwise.kernels.categories import categorical, multinomial
 from partwise.kernels.continuous import gamma
-from partwise.kernels.inner import inner_kernel
-from partwise.kernels.jit import kernel
+from partwise.kernels.jit import inner_kernel, kernel
 from partwise.kernels.streams import Stream, new_stream, seek
 from partwise.likelihood.kernels.rows import Floats, Integers, RowModel, Words
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from partwise.kernels.inner import inner_kernel
+from partwise.kernels.jit import inner_kernel
 from partwise.kernels.streams import Stream, seek
 from partwise.likelihood.kernels.lanes import (
     Lanes,

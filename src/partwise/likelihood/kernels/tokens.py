@@ -7,8 +7,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from partwise.kernels.inner import inner_kernel
-from partwise.kernels.jit import kernel
+from partwise.kernels.jit import inner_kernel, kernel
 from partwise.kernels.streams import Stream, next_uniform
 from partwise.likelihood.kernels.lanes import Labels, Places
 from partwise.likelihood.kernels.mode import Mode, find_mode, narrowness

@@ -13,7 +13,7 @@ import numpy as np
 
 from partwise.kernels.cholesky import solve
 from partwise.kernels.continuous import normal_above
-from partwise.kernels.inner import inner_kernel
+from partwise.kernels.jit import inner_kernel
 from partwise.kernels.special import log_normal_cdf
 from partwise.kernels.streams import Stream
 from partwise.likelihood.kernels.mode import Mode, cholesky

@@ -18,7 +18,7 @@ from partwise.engines.blocks import Block, Made, row_blocks
 from partwise.kernels.arrays import Floats
 from partwise.negative_binomial import kernels
 from partwise.passes.floors import Floors, activation_floor
-from partwise.poisson.inference.coordinate import CoordinateDescent
+from partwise.poisson.inference.coordinate import CoordinateDescent, with_columns
 from partwise.poisson.inference.passes import solve_activations
 
 SMALLEST_SIZE, LARGEST_SIZE = 1e-3, 1e9
@@ -71,9 +71,10 @@ class Majorisation:
     def init(self, key: Key, data: SparseData) -> NegativeBinomialState:
         """The factors of maximum likelihood under Poisson noise."""
         rule = small_change(_START_TOL, data.total)
-        solver = CoordinateDescent(self.n_components, "random", self.engine)
+        whole, engine = with_columns(data, self.engine)
+        solver = CoordinateDescent(self.n_components, "random", engine)
         found = run(
-            solver, data, key=key.for_stage("start"), max_iter=_START_ITERATIONS, convergence=rule, progress=False
+            solver, whole, key=key.for_stage("start"), max_iter=_START_ITERATIONS, convergence=rule, progress=False
         ).state
         size = _FIRST_SIZE if isinstance(self.dispersion, str) else float(self.dispersion)
         sizes = np.ones(data.shape[0]), np.full(data.shape[1], size)
@@ -157,12 +158,11 @@ def newton_sizes(sizes: Floats, terms: Callable[[Floats], Terms]) -> tuple[float
 def _sweep(
     block: Block, row_sizes: Floats, activations: Floats, parts: Floats, feature_sizes: Floats, floor: float
 ) -> tuple[Floats, Floats]:
-    own, sizes = activations[block.rows], row_sizes[block.rows]
-    cells = *block.own_cells, *block.own_missing
-    floors = floor * block.data.row_sums[block.rows]
-    kernels.improve_activations(*cells, parts, sizes, feature_sizes, floors, 1, 0.0, 0, block.n_rows, own)
+    own, sizes = activations[block.rows], (row_sizes[block.rows], feature_sizes)
+    cells, floors = (block.own_cells, block.own_missing), floor * block.data.row_sums[block.rows]
+    kernels.improve_activations(*cells, parts, sizes, floors, (1, 0.0), own)
     gain, exposure = np.zeros(parts.shape), np.zeros(parts.shape)
-    kernels.add_part_sums(*cells, own, parts, sizes, feature_sizes, 0, block.n_rows, gain, exposure)
+    kernels.add_part_sums(*cells, own, parts, sizes, gain, exposure)
     return gain, exposure
 
 
@@ -184,8 +184,8 @@ def _terms(
     block: Block, activations: Floats, parts: Floats, row_sizes: Floats, feature_sizes: Floats, *, by_rows: bool
 ) -> Terms:
     found = np.zeros((block.n_rows if by_rows else parts.shape[1], 3))
-    cells = *block.own_cells, *block.own_missing
-    kernels.add_size_terms(*cells, activations, parts, row_sizes, feature_sizes, by_rows, 0, block.n_rows, found)
+    sizes = row_sizes, feature_sizes
+    kernels.add_size_terms(block.own_cells, block.own_missing, activations, parts, sizes, by_rows, found)
     return found
 
 
@@ -216,8 +216,6 @@ def _settle(block: Block, start: Floats, out: Floats, parts: Floats, feature_siz
     # A multiplicative update cannot leave 0, where Poisson noise may have put a part that is needed.
     totals = block.data.row_sums[block.rows, None]
     own[...] = np.where(parts.any(axis=1), start[block.rows] + 1e-3 * totals / len(parts), 0.0)
-    ones, zeros, cells = np.ones(block.n_rows), np.zeros(block.n_rows), (*block.own_cells, *block.own_missing)
-    kernels.improve_activations(
-        *cells, parts, ones, feature_sizes, zeros, _MOST_UPDATES, _ROW_TOL, 0, block.n_rows, own
-    )
+    sizes, floors, effort = (np.ones(block.n_rows), feature_sizes), np.zeros(block.n_rows), (_MOST_UPDATES, _ROW_TOL)
+    kernels.improve_activations(block.own_cells, block.own_missing, parts, sizes, floors, effort, own)
     return 0.0

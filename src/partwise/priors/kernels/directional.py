@@ -14,8 +14,7 @@ import math
 
 import numpy as np
 
-from partwise.kernels.inner import inline_kernel
-from partwise.kernels.jit import kernel
+from partwise.kernels.jit import inline_kernel, kernel
 from partwise.priors.base import Floats
 from partwise.priors.kernels.elementary import exp_of_negative, log_beside_one
 

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from partwise.kernels.inner import inline_kernel
+from partwise.kernels.jit import inline_kernel
 
 # log 2, and in two parts: halvings times the first is exact.
 _LOG_2 = 0.6931471805599453

@@ -19,8 +19,7 @@ from partwise.kernels.gamma_functions import (
     trigamma,
     trigamma_rest,
 )
-from partwise.kernels.inner import inline_kernel, inner_kernel
-from partwise.kernels.jit import kernel
+from partwise.kernels.jit import inline_kernel, inner_kernel, kernel
 from partwise.kernels.special import deviance
 from partwise.priors.base import Floats
 

@@ -7,8 +7,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from partwise.kernels.inner import inner_kernel
-from partwise.kernels.jit import kernel
+from partwise.kernels.jit import inner_kernel, kernel
 from partwise.priors.base import Floats
 from partwise.priors.kernels.evidence import ObservedCounts, component_terms, gamma_evidence, shape_constants
 

@@ -7,8 +7,7 @@ import math
 import numpy as np
 
 from partwise.kernels.gamma_functions import ASYMPTOTIC, HALF_LOG_TWO_PI, digamma_rest, stirling_rest
-from partwise.kernels.inner import inner_kernel
-from partwise.kernels.jit import kernel
+from partwise.kernels.jit import inner_kernel, kernel
 from partwise.priors.base import Floats
 from partwise.priors.kernels.evidence import Shape, log_evidence, shape_constants, shifted
 

@@ -5,15 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from partwise.allocation.estimator import AllocationNMF
 from partwise.allocation.model import AllocationModel
 from partwise.datasets.swimmer import SWIMMER_SHAPE, swimmer
+from partwise.kernels.arrays import Floats
 from partwise.poisson.estimator import PoissonNMF
 from partwise.reproduce._notebook import Notebook
-
-Floats = NDArray[np.float64]
 
 N_COMPONENTS = 17
 ENOUGH = 0.9

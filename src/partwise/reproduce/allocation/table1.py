@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import digamma
 
 from partwise.allocation.inference.annealed import AnnealedGibbs
@@ -15,11 +14,10 @@ from partwise.allocation.model import AllocationModel
 from partwise.core.data import CountMatrix
 from partwise.core.keys import Key
 from partwise.engines.local import LocalEngine
+from partwise.kernels.arrays import Floats
 from partwise.metrics import hoyer_sparseness
 from partwise.plotting._figures import finish_axes, new_figure
 from partwise.reproduce._notebook import Notebook, table
-
-Floats = NDArray[np.float64]
 
 _MODEL = AllocationModel(8, 2, 1.0, 1.0, 40.0, 1.0)
 _ITERATIONS = (0, 10, 30, 100, 300, 1000)

@@ -10,8 +10,6 @@ from partwise.empirical_bayes.model import EmpiricalBayesModel
 from partwise.poisson.model import PoissonModel
 from partwise.priors.mixture import GammaMixture
 
-Floats = NDArray[np.float64]
-
 
 def mixture(weights: list[float], shapes: list[float], means: list[float]) -> GammaMixture:
     """A prior from plain numbers."""

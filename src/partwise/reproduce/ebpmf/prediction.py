@@ -7,16 +7,13 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 from scipy.special import gammaln
 
-from partwise.plotting._figures import BLUE, ORANGE, finish_axes, new_figure
-from partwise.plotting._types import Figure
+from partwise.kernels.arrays import Floats
+from partwise.plotting._figures import BLUE, ORANGE, Figure, finish_axes, new_figure
 from partwise.reproduce._notebook import Notebook, table
 from partwise.reproduce.ebpmf._simulated import sparse_factors
 from partwise.reproduce.ebpmf.recovery import fit
-
-Floats = NDArray[np.float64]
 
 KEPT = 0.8
 # Share of the prediction that goes by the totals of samples and features alone: maximum likelihood has rates of 0 where

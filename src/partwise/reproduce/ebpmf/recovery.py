@@ -8,13 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from partwise.empirical_bayes.estimator import EmpiricalBayesPoissonNMF
-from partwise.plotting._figures import BLUE, ORANGE, finish_axes, new_figure
-from partwise.plotting._types import Figure
+from partwise.kernels.arrays import Floats
+from partwise.plotting._figures import BLUE, ORANGE, Figure, finish_axes, new_figure
 from partwise.poisson.estimator import PoissonNMF
 from partwise.reproduce._notebook import Notebook
 from partwise.reproduce.ebpmf._simulated import sparse_factors
-
-Floats = NDArray[np.float64]
 
 N_COMPONENTS = 5
 METHODS = ("PoissonNMF", "gamma", "exponential-mixture", "two-gamma")

@@ -8,13 +8,11 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from partwise import GammaPoissonNMF
 from partwise.core.keys import Key
 from partwise.gamma_poisson import GammaPoissonModel
-
-Floats = NDArray[np.float64]
+from partwise.kernels.arrays import Floats
 
 # Eq. 50, features x components.
 DICTIONARY = np.array([[0.638, 0.075], [0.009, 0.568], [0.044, 0.126], [0.309, 0.231]])

@@ -9,8 +9,7 @@ import numpy as np
 from partwise.likelihood import exact
 from partwise.reproduce._notebook import Notebook
 from partwise.reproduce.l2r._corpora import Corpus, Floats, enumerable, of_all_lengths
-from partwise.reproduce.l2r._methods import LikelihoodMethod
-from partwise.reproduce.l2r._protocol import EvaluationSizes
+from partwise.reproduce.l2r._methods import EvaluationSizes, LikelihoodMethod
 
 Curves = dict[str, dict[str, dict[str, Any]]]
 

@@ -9,8 +9,7 @@ import numpy as np
 from partwise.reproduce._notebook import Notebook
 from partwise.reproduce.l2r import _pictures, against_exact, completion, convergence
 from partwise.reproduce.l2r._corpora import Corpus, enumerable, large, small
-from partwise.reproduce.l2r._methods import EXACT_CONDITIONALS, methods
-from partwise.reproduce.l2r._protocol import EvaluationSizes, evaluation_sizes
+from partwise.reproduce.l2r._methods import EXACT_CONDITIONALS, EvaluationSizes, evaluation_sizes, methods
 
 _COLUMNS = {
     "documents": "documents",

@@ -20,7 +20,7 @@ from partwise.likelihood import exact
 from partwise.likelihood.completion import Predictor, complete, split_tokens
 from partwise.reproduce._notebook import Notebook
 from partwise.reproduce.l2r._corpora import Corpus, Floats, of_all_lengths
-from partwise.reproduce.l2r._protocol import EvaluationSizes
+from partwise.reproduce.l2r._methods import EvaluationSizes
 
 _SEED = 0
 

@@ -10,8 +10,7 @@ import numpy as np
 from partwise.likelihood import auto
 from partwise.reproduce._notebook import Notebook
 from partwise.reproduce.l2r._corpora import Corpus, draw_rows
-from partwise.reproduce.l2r._methods import LikelihoodMethod
-from partwise.reproduce.l2r._protocol import EvaluationSizes
+from partwise.reproduce.l2r._methods import EvaluationSizes, LikelihoodMethod
 
 _STD_ERROR = 0.1
 

@@ -9,8 +9,7 @@ from partwise.core.keys import Key
 from partwise.plotting._figures import BLUE, GREY, ORANGE, finish_axes, new_figure
 from partwise.reproduce._notebook import Notebook
 from partwise.reproduce.nbmf._data import random_split
-from partwise.reproduce.nbmf._methods import beta_dir_gs
-from partwise.reproduce.nbmf._protocol import RunLengths, run_lengths
+from partwise.reproduce.nbmf._methods import RunLengths, beta_dir_gs, run_lengths
 
 _COMPONENTS = 10
 _STYLES = ((BLUE, "o-"), (ORANGE, "s--"), (GREY, "^:"))

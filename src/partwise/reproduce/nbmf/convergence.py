@@ -14,8 +14,7 @@ from partwise.binary.model import BinaryModel
 from partwise.plotting._figures import BLUE, GREY, ORANGE, finish_axes, panel_grid
 from partwise.reproduce._notebook import Notebook
 from partwise.reproduce.nbmf._data import Split, bits, random_split
-from partwise.reproduce.nbmf._methods import beta_dir_vb, bica, collapsed_bica
-from partwise.reproduce.nbmf._protocol import RunLengths, run_lengths
+from partwise.reproduce.nbmf._methods import RunLengths, beta_dir_vb, bica, collapsed_bica, run_lengths
 
 _COMPONENTS = 5
 _MAKERS: dict[str, tuple[Callable[..., BinaryNMF], str, str]] = {

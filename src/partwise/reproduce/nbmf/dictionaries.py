@@ -13,8 +13,15 @@ from partwise.plotting import largest_parts, plot_dictionary, plot_matrix
 from partwise.plotting._figures import new_figure
 from partwise.reproduce._notebook import Notebook
 from partwise.reproduce.nbmf._data import Floats, bits, feature_labels, negative_log_likelihood, parties
-from partwise.reproduce.nbmf._methods import beta_dir_gs, beta_dir_vb, bica, dir_dir_gs, logistic_pca
-from partwise.reproduce.nbmf._protocol import RunLengths, run_lengths
+from partwise.reproduce.nbmf._methods import (
+    RunLengths,
+    beta_dir_gs,
+    beta_dir_vb,
+    bica,
+    dir_dir_gs,
+    logistic_pca,
+    run_lengths,
+)
 
 PAPER = {"Beta-Dir GS": 4863, "Beta-Dir VB": 4729, "Dir-Dir GS": 8930, "bICA-8": 4957, "logPCA-8": 1783}
 """Negative log-likelihoods of Section 6.3.1."""

@@ -10,8 +10,7 @@ from typing import Any
 from partwise.binary.estimator import BinaryNMF
 from partwise.reproduce._notebook import Notebook
 from partwise.reproduce.nbmf._data import bits, negative_log_likelihood, random_split
-from partwise.reproduce.nbmf._methods import beta_dir_gs, dir_dir_gs
-from partwise.reproduce.nbmf._protocol import run_lengths
+from partwise.reproduce.nbmf._methods import beta_dir_gs, dir_dir_gs, run_lengths
 
 _SEED = 0
 _FORMATS = {

@@ -13,12 +13,13 @@ from partwise.reproduce._notebook import Notebook
 from partwise.reproduce.nbmf._data import bits, random_split
 from partwise.reproduce.nbmf._methods import (
     Prediction,
+    RunLengths,
     baselines,
     extra_gibbs_methods,
     gibbs_methods,
+    run_lengths,
     variational_methods,
 )
-from partwise.reproduce.nbmf._protocol import RunLengths, run_lengths
 
 Groups = dict[str, Callable[[RunLengths], dict[str, Prediction]]]
 

@@ -9,8 +9,7 @@ import numpy as np
 
 from partwise.reproduce._notebook import Notebook
 from partwise.reproduce.nbmf._data import reference_split
-from partwise.reproduce.nbmf._methods import beta_dir_gs, beta_dir_vb, bica
-from partwise.reproduce.nbmf._protocol import RunLengths, run_lengths
+from partwise.reproduce.nbmf._methods import RunLengths, beta_dir_gs, beta_dir_vb, bica, run_lengths
 
 REFERENCES: dict[str, dict[str, float]] = {
     "animals": {"Beta-Dir GS": 0.530, "Beta-Dir VB": 0.477, "bICA-5": 0.499},

@@ -171,7 +171,7 @@ def test_fits_reach_what_fits_in_memory_reach(tmp_path: Path, inference: str, mi
 
 _BRIEF: dict[str, Any] = {"max_iter": 2, "tol": 0.0}
 _DRAWS: dict[str, Any] = {"n_draws": 1, "burn_in": 1}
-_BY_ROWS = {None, "exact-em", "gibbs", "gibbs-partial", "gibbs-alias", "gibbs-distributed", "cvb0", "bld", "map"}
+_BY_ROWS = {None, "exact-em", "gibbs", "gibbs-partial", "gibbs-distributed", "cvb0", "bld", "map"}
 _OTHER_ALGORITHM = {("PoissonNMF", "coordinate"), ("PoissonNMF", "multiplicative"), ("GammaPoissonNMF", "online")}
 """Fits that the page on large data says to be others from disk: `test_fits_reach_what_fits_in_memory_reach`."""
 

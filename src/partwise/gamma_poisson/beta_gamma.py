@@ -83,7 +83,7 @@ class BetaGammaPFA(GammaActivations):
         counts_parts_by="active",
     )
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **COMMON_CONSTRAINTS,
+        **{name: rule for name, rule in COMMON_CONSTRAINTS.items() if name not in ("max_iter", "tol")},
         "n_draws": [AT_LEAST_1],
         "burn_in": [AT_LEAST_0],
         "dictionary_concentration": [POSITIVE],

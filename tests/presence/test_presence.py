@@ -15,7 +15,7 @@ from partwise.engines.resolve import resolve_engine
 from partwise.errors import EmptyRowsWarning, InvalidInputError
 from partwise.likelihood import exact
 from partwise.presence import PresencePrior, presence_posterior
-from partwise.presence.posterior import _RowSampler
+from partwise.presence.rows import RowSampler
 
 NAMES = list("abcd")
 PRIOR = np.array([0.3, 0.5, 0.2, 0.4])
@@ -85,10 +85,10 @@ def test_calibrated_under_the_prior(total: int) -> None:
     shares = rng.gamma(1.0, 1.0, z.shape) * z
     shares /= shares.sum(axis=1, keepdims=True)
     x = np.array([rng.multinomial(total, parts @ one) for one in shares])
-    sampler = _RowSampler(Key(5), CountMatrix.build(x), parts, np.full(8, 0.4), 400, 4, 12)
+    sampler = RowSampler(Key(5), CountMatrix.build(x), parts, np.full(8, 0.4), 400, 4, 12)
     probability, ranks, covered = np.zeros(z.shape), [], []
     for n in range(n_rows):
-        probability[n], draws, _ = sampler.row(n)
+        probability[n], draws, *_ = sampler.row(n)
         drawn = draws / draws.sum(axis=1, keepdims=True)
         below, equal = (drawn < shares[n]).mean(axis=0), (drawn == shares[n]).mean(axis=0)
         ranks.append(below + equal * rng.random(8))
@@ -127,6 +127,25 @@ def test_absent_parts_get_nothing(refit: tuple[PoissonNMF, np.ndarray, np.ndarra
     assert np.all(found.disagreement < 0.3)
     np.testing.assert_array_equal(model.transform(x), found.mean)
     np.testing.assert_array_equal(model.activation_errors(x), found.std)
+
+
+def test_intervals_are_wider_where_counts_vary_more(refit: tuple[PoissonNMF, np.ndarray, np.ndarray]) -> None:
+    model, x, truth = refit
+    rng = np.random.default_rng(4)
+    rates = truth @ model.components_
+    noisy = rng.poisson(rates * rng.gamma(20.0, 1.0 / 20.0, rates.shape))
+    found, plain = model.presence(noisy), model.presence(noisy, noise="poisson")
+    # Noise of size 20 is found in samples of 3,000 counts; Poisson samples ring by chance, more than 3 of 10 never.
+    assert np.all(np.isfinite(found.noise_size))
+    assert 10.0 < np.median(found.noise_size) < 40.0
+    assert np.isfinite(model.presence(x, n_draws=20).noise_size).sum() <= 3
+    present = truth > 50
+    held = [((one.lower <= truth) & (truth <= one.upper))[present].mean() for one in (found, plain)]
+    assert held[1] < 0.75 < 0.85 <= held[0]
+    # The shares are weighted, the total is not: activations add up to the counts.
+    np.testing.assert_allclose(found.mean.sum(axis=1), noisy.sum(axis=1), rtol=0.03)
+    with pytest.raises(InvalidInputError, match="noise must be"):
+        model.presence(x, noise="gamma")
 
 
 def test_same_bits_for_any_threads_and_any_rows(refit: tuple[PoissonNMF, np.ndarray, np.ndarray], tmp_path) -> None:

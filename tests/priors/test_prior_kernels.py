@@ -16,6 +16,7 @@ from partwise.priors.kernels.newton import eigen, newton_step
 from partwise.priors.kernels.posterior import mixture_divergence, prior_total
 from partwise.priors.kernels.weights import (
     ROWS,
+    best_weights,
     block_maxima,
     gram,
     line_search,
@@ -145,9 +146,22 @@ def test_nonnegative_minimum_is_that_of_least_squares(rng: np.random.Generator) 
         lower, solution = np.empty((size, size)), np.empty(size)
         inside = np.arange(0, size, 2)
         solve(matrix, 0.1, vector, inside, lower, solution)
-        regular = (matrix + 0.1 * np.eye(size))[np.ix_(inside, inside)]
+        regular = (matrix + 0.1 * np.diag(np.diag(matrix)))[np.ix_(inside, inside)]
         np.testing.assert_allclose(solution[: inside.size], np.linalg.solve(regular, vector[inside]), rtol=1e-9)
     assert ends > 40
+
+
+def test_rare_components_do_not_slow_the_others() -> None:
+    # 60 frequent rows that share wide components, and 40 rare ones with a component each.
+    rows, places = np.linspace(0.0, 6.0, 60), np.linspace(0.0, 6.0, 25)
+    columns = np.zeros((100, 65), order="F")
+    columns[:60, :25] = np.exp(-0.5 * (rows[:, None] - places) ** 2)
+    columns[60:, 25:] = np.eye(40)
+    share, weights, out = np.append(np.full(60, 1.0), np.full(40, 1e-6)), np.full(65, 1.0 / 65), np.empty(3)
+    best_weights(columns, share / share.sum(), 1e-10, weights, out)
+    assert out[1] <= 1e-10
+    assert out[2] < 30
+    np.testing.assert_allclose(weights[25:], 1e-6 / share.sum(), rtol=1e-3)
 
 
 def test_equal_columns_do_no_harm() -> None:

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 # A part counts as present from this probability on; chains that differ by more are worth a word; pairs that are named.
 _PRESENT = 0.5
 _UNLIKE = 0.5
+# The test for noise finds some in 5% of samples that have none.
+_BY_CHANCE = 0.1
 _MOST_PAIRS = 10
 
 
@@ -33,9 +35,12 @@ def write_presence(
     told = [
         f"{names[k]}  present in {present[:, k].sum()} of {len(present)} samples" for k in order if present[:, k].any()
     ]
-    unsure = int(np.sum(found.disagreement > _UNLIKE))
     summary = f"{present.sum(axis=1).mean():.1f} parts per sample, median cosine {np.median(found.cosine):.3f}"
     confused = [f"cannot be told apart in {n} samples: {a}, {b}" for (a, b), n in found.confused.items()]
+    notes = confused[:_MOST_PAIRS]
+    noisy, unsure = int(np.isfinite(found.noise_size).sum()), int(np.sum(found.disagreement > _UNLIKE))
+    if noisy > _BY_CHANCE * len(present):
+        notes.append(f"counts of {noisy} samples vary more than Poisson noise explains: their intervals are wider")
     if unsure:
-        confused.append(f"the chains of {unsure} samples disagree: take their probabilities as rough")
-    return [summary, *told, *confused[:_MOST_PAIRS]]
+        notes.append(f"the chains of {unsure} samples disagree: take their probabilities as rough")
+    return [summary, *told, *notes]

@@ -102,6 +102,7 @@ class CountModel(FactorizationEstimator):
         always: Any = (),
         n_draws: int = 1000,
         level: float = 0.95,
+        noise: str = "estimate",
         random_state: RandomState = 0,
     ) -> PresencePosterior:
         """Say which parts are present in each sample and how much of them, with probabilities and credible intervals.
@@ -122,6 +123,9 @@ class CountModel(FactorizationEstimator):
             Draws that are kept of each sample.
         level
             Probability that an interval holds.
+        noise
+            ``"estimate"``: test each sample for noise beyond Poisson; where there is some, weigh features by it, which
+            makes intervals wider. ``"poisson"``: assume that there is none.
         random_state
             Seed: int, Generator or None. The result is the same for any number of threads.
 
@@ -145,7 +149,7 @@ class CountModel(FactorizationEstimator):
         known = getattr(self, "presence_prior_", True) if prior is None else prior
         rules = PresencePrior.of(known, self.part_labels(), allowed=allowed, forbidden=forbidden, always=always)
         with self._compiling():
-            return self._presence(data, rules, key_from(random_state), n_draws=n_draws, level=level)
+            return self._presence(data, rules, key_from(random_state), n_draws=n_draws, level=level, noise=noise)
 
     def _presence(self, data: SparseData, rules: PresencePrior, key: Key, **effort: Any) -> PresencePosterior:
         parts = self.components_.T, rules, self._engine(), self.part_labels()

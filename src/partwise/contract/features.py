@@ -178,7 +178,7 @@ def _refuse_repeated(name: str, count: int) -> None:
 
 def _refuse_few(model: Any, data: SparseData, n_matched: int) -> None:
     known, labels, rows = model.feature_names_in_, data.column_labels, data.row_labels
-    remedy = "use the same kind of names"
+    remedy = "use the same kind of names" if n_matched == 0 else "pass more of the model's features"
     if rows is not None and np.isin(rows, known.astype(np.str_)).sum() >= _SMALLEST_SHARE * known.size:
         remedy = "the rows of X have such names, so swap rows and columns (--transpose)"
     raise InvalidInputError(

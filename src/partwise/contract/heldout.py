@@ -81,13 +81,13 @@ class Background:
         columns = np.asarray(train.matrix.sum(axis=0), dtype=np.float64) + _COLUMN_EXTRA
         return cls(np.asarray(train.matrix.sum(axis=1), dtype=np.float64) + _ROW_EXTRA, columns / columns.sum())
 
-    def mixed(self, expected: Floats, rows: Positions, columns: Positions) -> Floats:
+    def mixed(self, expected: Floats, rows: Positions, columns: Positions, smoothing: float = SMOOTHING) -> Floats:
         """Expected values of some cells, smoothed."""
         plain: Floats = self.row_totals[rows] * self.column_shares[columns]
-        return (1.0 - SMOOTHING) * expected + SMOOTHING * plain
+        return (1.0 - smoothing) * expected + smoothing * plain
 
 
-def poisson_rows(model: Any, fold: ThinnedCounts) -> Floats:
+def poisson_rows(model: Any, fold: ThinnedCounts, smoothing: float = SMOOTHING) -> Floats:
     """Poisson log-likelihood of each row's held-out counts under the smoothed expected counts of a fitted model.
 
     Parameters
@@ -96,15 +96,17 @@ def poisson_rows(model: Any, fold: ThinnedCounts) -> Floats:
         Fitted to ``fold.train``.
     fold
         Training and held-out counts.
+    smoothing
+        Share of the predictions that follows totals alone.
     """
     activations = model.training_activations(fold.train)
     background, held = Background.of(fold.train), fold.held_out.tocoo()
     rows, columns = held.coords
-    mixed = background.mixed(model.expected_cells(activations, rows, columns), rows, columns)
-    expected = (1.0 - SMOOTHING) * model.expected_totals(activations) + SMOOTHING * background.row_totals
+    mixed = background.mixed(model.expected_cells(activations, rows, columns), rows, columns, smoothing)
+    expected = (1.0 - smoothing) * model.expected_totals(activations) + smoothing * background.row_totals
     if fold.train.missing is not None:
         at, of = fold.train.missing.tocoo().coords
-        absent = background.mixed(model.expected_cells(activations, at, of), at, of)
+        absent = background.mixed(model.expected_cells(activations, at, of), at, of, smoothing)
         expected = expected - np.bincount(at, weights=absent, minlength=expected.size)
     logs = held.data * np.log(fold.odds * mixed) - gammaln(held.data + 1.0)
     return np.asarray(np.bincount(rows, weights=logs, minlength=expected.size) - fold.odds * expected)

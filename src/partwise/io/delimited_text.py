@@ -111,7 +111,10 @@ def _not_a_number(path: Path, block: Lines, names: list[str] | None, width: int,
         place += f" ({names[column][:40]!r})"
     hint = " (index=False takes the first column for numbers)" if column == 0 and not n_labels else ""
     if column == 0 and n_labels:
-        hint = f" (label_columns={n_labels + 1} takes it for a label)"
+        more = n_labels + 1
+        hint = f" (label_columns={more}, or --label-columns {more} in the shell, takes it for a label)"
+        if width == 3:
+            hint = " (format='long', or --format long in the shell, reads lines of row, column and value)"
     return not_a_number(path, place, block.cells[position], hint)
 
 

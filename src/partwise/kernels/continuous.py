@@ -13,6 +13,7 @@ from partwise.kernels.streams import Stream, next_exponential, next_normal, next
 _LOWEST = -np.finfo(np.float64).max
 # P(sum of gammas < 1e-300) is below 1e-149 from this total on, and grows fast below it.
 _SAFE_CONCENTRATION = 0.5
+_EASY = 0.4  # bounds up to here, in standard deviations, that plain rejection reaches soon
 
 
 @inner_kernel
@@ -130,3 +131,18 @@ def log_dirichlet(stream: Stream, concentration: npt.NDArray[np.float64], out: n
         if concentration[k] > 0.0:
             # The maximum also keeps the compiler from adding log_total to a huge common offset first.
             out[k] = max(out[k] - largest, _LOWEST) - log_total
+
+
+@inner_kernel
+def normal_above(stream: Stream, bound: float) -> float:
+    """A standard normal number above a bound (Robert 1995)."""
+    if bound < _EASY:
+        while True:
+            value = next_normal(stream)
+            if value > bound:
+                return value
+    steepness = 0.5 * (bound + math.sqrt(bound * bound + 4.0))
+    while True:
+        value = bound + next_exponential(stream) / steepness
+        if next_uniform(stream) < math.exp(-0.5 * (value - steepness) ** 2):
+            return value

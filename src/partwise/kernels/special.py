@@ -12,6 +12,7 @@ import numpy as np
 from partwise.kernels.jit import inner_kernel
 
 _HALF_LOG_TWO_PI = 0.5 * math.log(2.0 * math.pi)
+_FAR = 30.0
 
 _N_TABLE = 16
 _STIRLING_TABLE = np.array(
@@ -62,3 +63,11 @@ def log_binomial_scaled(x: float, n: float, p: float) -> float:
     """
     rest = n - x
     return -stirling_error(x) - stirling_error(rest) - deviance(x, n * p) - deviance(rest, n * (1.0 - p))
+
+
+@inner_kernel
+def log_normal_cdf(x: float) -> float:
+    """``scipy.special.log_ndtr(x)``, to a few digits far below 0."""
+    if x > -_FAR:
+        return math.log(0.5 * math.erfc(-x / math.sqrt(2.0)))
+    return -0.5 * x * x - math.log(-x) - _HALF_LOG_TWO_PI

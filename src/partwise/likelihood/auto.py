@@ -28,6 +28,8 @@ _FIRST_ISLANDS = 12
 _LOST_FREEDOM = 3
 _MOST_GROWTH = 4
 _FIRST_DRAWS = 1024
+# Tail index of weights up to which first draws are believed, and what errors are aimed at: the one asked for over this.
+_LIGHT_TAIL, _MARGIN = 0.3, 1.5
 # Importance sampling is tried where that costs so little of what particles would.
 _SHARE_OF_A_TRIAL = 0.05
 # Particles of a row take no longer than about this, by their predicted cost.
@@ -128,22 +130,23 @@ def _estimate(
 def _draw(
     problem: LikelihoodProblem, row: int, std_error: float, max_draws: int, most_seconds: float
 ) -> tuple[float, float, float]:
-    """Add importance draws to a row until its error is small enough, or particles would be cheaper.
+    """Importance draws of a row, so many that its error is small enough, or particles would be cheaper.
 
-    The error is infinite where the tail of the weights says that it cannot be trusted.
+    Draws that tell how many are needed are thrown away: with those kept, rows would stop when their error happens to
+    look small. The error is infinite where the tail of the weights says that it cannot be trusted.
     """
-    rows = np.array([row])
-    logs = np.empty((1, 0))
-    wanted = min(_FIRST_DRAWS, max_draws)
-    while wanted > logs.shape[1]:
-        n_done = logs.shape[1]
-        logs = np.hstack((logs, importance_draws(problem, rows, wanted - n_done, first_draw=n_done)))
+    rows, n_done, n_new = np.array([row]), 0, min(_FIRST_DRAWS, max_draws)
+    while True:
+        logs = importance_draws(problem, rows, n_new, first_draw=n_done)
         value, error, ess, index = summary_of_draws(problem, rows, logs)[:, 0]
-        trusted = index <= MOST_PARETO_K
-        growth = min(error / std_error, _MOST_GROWTH) ** 2 if trusted and std_error > 0.0 else _MOST_GROWTH**2
-        if (trusted and error <= std_error) or importance_seconds(problem, int(growth * wanted))[row] > most_seconds:
+        n_done += n_new
+        light = index <= _LIGHT_TAIL
+        growth = np.clip(_MARGIN * error / std_error, 2.0, _MOST_GROWTH) ** 2 if std_error > 0.0 else _MOST_GROWTH**2
+        # Under a heavy tail errors rarely tell how many draws are needed: all that there may be.
+        n_new = min(int(growth) * n_new if light else max_draws, max_draws - n_done)
+        n_new = n_new // _FIRST_DRAWS * _FIRST_DRAWS
+        if (light and error <= std_error) or n_new < n_done or importance_seconds(problem, n_new)[row] > most_seconds:
             break
-        wanted = min(int(growth * wanted / _FIRST_DRAWS + 1.0) * _FIRST_DRAWS, max_draws)
     return float(value), float(error) if index <= MOST_PARETO_K else np.inf, float(ess)
 
 

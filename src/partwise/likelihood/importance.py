@@ -23,6 +23,9 @@ LEAST_DRAWS = 128  # fewer say too little of their tail
 
 _ROWS_AT_ONCE = 256
 _NONZEROS_AT_ONCE = 4096
+# Weights of a tail index of 1/2 and more have no variance: draws show less spread than there is. Errors are widened by
+# this for each unit of the index above that of a light tail. Chosen so that two errors cover 95%.
+_LIGHT_TAIL, _HEAVY = 0.4, 7.0
 # Measured, in nanoseconds: a nonzero and draw, more for each component; a draw; a nonzero of finding the mode.
 _OF_A_NONZERO, _OF_A_COMPONENT, _OF_A_DRAW, _OF_THE_MODE = 3.0, 0.33, 300.0, 300.0
 
@@ -114,9 +117,11 @@ def importance_draws(problem: LikelihoodProblem, rows: Integers, n_draws: int, *
 def summary_of_draws(problem: LikelihoodProblem, rows: Integers, logs: Floats) -> Floats:
     """Values, standard errors, effective sample sizes and tail indices of rows of log weights, one below the other."""
     values, errors, ess = log_mean(logs)
+    tails = pareto_k(logs)
+    errors *= 1.0 + _HEAVY * np.maximum(tails - _LIGHT_TAIL, 0.0)
     # The integrand is a sum of terms as large as log L!, whose rounding all draws have in common.
     rounding = np.finfo(np.float64).eps * gammaln(problem.data.row_sums[rows] + 2.0)
-    return np.stack((values, np.hypot(errors, rounding), ess, pareto_k(logs)))
+    return np.stack((values, np.hypot(errors, rounding), ess, tails))
 
 
 def importance_seconds(problem: LikelihoodProblem, n_draws: int) -> Floats:

@@ -10,9 +10,10 @@ import numpy as np
 from partwise.core.keys import Key, RandomState, key_from
 from partwise.errors import InvalidInputError
 from partwise.io.table import Table, as_labels
+from partwise.metrics.dispersion import Dispersion
 from partwise.plotting._figures import Floats
 from partwise.plotting.order import evenly_spaced
-from partwise.selection.dispersion import Dispersion, dispersion_test
+from partwise.selection.dispersion import dispersion_test
 
 _MOST_CELLS = 1_000_000
 _MOST_ROWS = 1000

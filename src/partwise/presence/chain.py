@@ -74,6 +74,16 @@ def _pick(stream: Stream, weights: Floats, inside: LongCounts, odds: Floats, tot
 
 
 @kernel
+def fit_all(counts: Floats, cells: Floats, background: float, members: LongCounts, h: Floats) -> None:
+    """``h[:] = argmax counts @ np.log(background + cells[:, members] @ h) - h.sum()`` over h >= 0, from a start."""
+    m = members.shape[0]
+    ridge = 1.0 / ((counts.sum() + 1.0) * (counts.sum() + 1.0))
+    rates, slope, step, trial = np.zeros(counts.shape[0]), np.zeros(m), np.zeros(m), np.zeros(m)
+    curve, root, free = np.zeros((m, m)), np.zeros((m, m)), np.zeros(m, np.int64)
+    find_mode(counts, cells, background, members, m, ridge, h, rates, slope, curve, root, step, trial, free)
+
+
+@kernel
 def run_chain(
     seed: Word,
     stage_chain: Word,

@@ -13,8 +13,11 @@ from __future__ import annotations
 import math
 
 from partwise.kernels.arrays import Floats, LongCounts
+from partwise.kernels.cholesky import solve
+from partwise.kernels.continuous import normal_above
 from partwise.kernels.jit import inner_kernel
-from partwise.kernels.streams import Stream, next_exponential, next_normal, next_uniform
+from partwise.kernels.special import log_normal_cdf
+from partwise.kernels.streams import Stream, next_uniform
 
 # The proposal is wider than the normal approximation, as the tails of the target are.
 _WIDER = 1.2
@@ -86,19 +89,6 @@ def _cholesky(curve: Floats, m: int, free: LongCounts, n_free: int, root: Floats
 
 
 @inner_kernel
-def _solve(root: Floats, n: int, right: Floats) -> None:
-    """``right[:] = np.linalg.solve(root @ root.T, right)``."""
-    for a in range(n):
-        for b in range(a):
-            right[a] -= root[a, b] * right[b]
-        right[a] /= root[a, a]
-    for a in range(n - 1, -1, -1):
-        for b in range(a + 1, n):
-            right[a] -= root[b, a] * right[b]
-        right[a] /= root[a, a]
-
-
-@inner_kernel
 def _try_step(h: Floats, free: LongCounts, n_free: int, step: Floats, length: float, m: int, trial: Floats) -> None:
     """``trial = h``; ``trial[free] = max(h[free] + length * step, 0)``."""
     for j in range(m):
@@ -144,7 +134,7 @@ def find_mode(
         _cholesky(curve, m, free, n_free, root)
         for a in range(n_free):
             step[a] = slope[free[a]]
-        _solve(root, n_free, step)
+        solve(root, n_free, step)
         length, better = 1.0, False
         for _ in range(30):
             _try_step(h, free, n_free, step, length, m, trial)
@@ -165,29 +155,6 @@ def find_mode(
         value = reached
     _slopes(counts, cells, members, m, rates, ridge, slope, curve)
     return value
-
-
-@inner_kernel
-def _log_upper(bound: float) -> float:
-    """``scipy.special.log_ndtr(-bound)``."""
-    if bound < 25.0:
-        return math.log(0.5 * math.erfc(bound / math.sqrt(2.0)))
-    return -0.5 * bound * bound - _LOG_ROOT_2PI - math.log(bound) - 1.0 / (bound * bound)
-
-
-@inner_kernel
-def _truncated_normal(stream: Stream, bound: float) -> float:
-    """A standard normal draw above a bound: plain rejection below 0.4, from an exponential above (Robert, 1995)."""
-    if bound < 0.4:
-        while True:
-            draw = next_normal(stream)
-            if draw > bound:
-                return draw
-    rate = 0.5 * (bound + math.sqrt(bound * bound + 4.0))
-    while True:
-        draw = bound + next_exponential(stream) / rate
-        if next_uniform(stream) <= math.exp(-0.5 * (draw - rate) * (draw - rate)):
-            return draw
 
 
 @inner_kernel
@@ -221,7 +188,7 @@ def log_evidence(
     _cholesky(curve, m, order, m, root)
     for a in range(m):
         centre[a] = slope[order[a]]
-    _solve(root, m, centre)
+    solve(root, m, centre)
     for a in range(m):
         centre[a] += mode[order[a]]
     total = -math.inf
@@ -234,8 +201,8 @@ def log_evidence(
             scale = _WIDER / root[a, a]
             middle = centre[a] - shift / root[a, a]
             bound = -middle / scale
-            draw = _truncated_normal(stream, bound)
-            log_density -= 0.5 * draw * draw + _LOG_ROOT_2PI + math.log(scale) + _log_upper(bound)
+            draw = normal_above(stream, bound)
+            log_density -= 0.5 * draw * draw + _LOG_ROOT_2PI + math.log(scale) + log_normal_cdf(-bound)
             trial[order[a]] = max(middle + scale * draw, 1e-300)
         _rates(cells, background, members, m, trial, rates)
         weight = _target(counts, rates, trial, m) - log_density

@@ -14,16 +14,12 @@ from partwise.core.data import SparseData
 from partwise.core.keys import Key
 from partwise.engines.base import Engine
 from partwise.errors import InvalidInputError
-from partwise.presence.chain import run_chain
+from partwise.presence.rows import RowSampler
 
 Floats = NDArray[np.float64]
 
 # Parts that are expected in a sample, where nothing else is said.
 _USUAL_NUMBER = 5.0
-# Share of the counts from which a part of the fit of all parts is in the set that a chain starts from.
-_START_SHARES = 0.02, 0.15
-_BACKGROUND = 1e-10
-_FIT_STEPS = 200
 # Correlation of the activations of two parts below which one can stand for the other.
 _EXCHANGED = -0.8
 
@@ -49,6 +45,9 @@ class PresencePosterior:
     disagreement
         Largest difference between the presence probabilities of two chains of a sample. Above 0.3, run longer
         (``n_draws=``).
+    noise_size
+        r of each sample, if its counts vary more than Poisson noise explains: their variance is mean + mean² / r, and
+        the intervals are wider for it. Infinite where they do not.
     confused
         Pairs of parts that the data cannot tell apart, and in how many samples: what draws take from one, they give to
         the other.
@@ -65,6 +64,7 @@ class PresencePosterior:
     cosine: Floats
     residual: Floats
     disagreement: Floats
+    noise_size: Floats
     confused: dict[tuple[str, str], int]
     part_names: list[str]
 
@@ -150,6 +150,7 @@ def presence_posterior(
     level: float = 0.95,
     thin: int = 4,
     n_particles: int = 12,
+    noise: str = "estimate",
 ) -> PresencePosterior:
     """Sample which parts are present in each row, and their activations.
 
@@ -178,17 +179,23 @@ def presence_posterior(
         Steps of a chain between draws.
     n_particles
         Points at which the marginal likelihood of a set of parts is estimated.
+    noise
+        ``"estimate"``: of each sample, whether and how much its counts vary beyond Poisson noise. ``"poisson"``: they
+        do not.
     """
     if n_draws < 20 or not 0 < level < 1:
         raise InvalidInputError(f"n_draws must be at least 20 and level between 0 and 1, got {n_draws} and {level}.")
+    if noise not in ("estimate", "poisson"):
+        raise InvalidInputError(f"noise must be 'estimate' or 'poisson', got {noise!r}.")
     shape = data.shape[0], dictionary.shape[1]
     found = {name: np.zeros(shape) for name in ("probability", "mean", "std", "lower", "upper")}
-    unlike, cosine, residual = np.zeros(shape[0]), np.zeros(shape[0]), np.zeros(shape[0])
+    unlike, cosine, residual, size = (np.zeros(shape[0]) for _ in range(4))
     swapped: list[list[tuple[int, int]]] = [[] for _ in range(shape[0])]
-    sampler = _RowSampler(key.for_stage("presence"), data, dictionary, prior.probability, n_draws, thin, n_particles)
+    settings = prior.probability, n_draws, thin, n_particles, noise
+    sampler = RowSampler(key.for_stage("presence"), data, dictionary, *settings)
 
     def work(n: int) -> None:
-        probability, draws, unlike[n] = sampler.row(n)
+        probability, draws, unlike[n], size[n] = sampler.row(n)
         found["probability"][n] = probability
         found["mean"][n], found["std"][n] = draws.mean(axis=0), draws.std(axis=0)
         ends = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2], axis=0)
@@ -206,72 +213,10 @@ def presence_posterior(
         cosine=cosine,
         residual=residual,
         disagreement=unlike,
+        noise_size=size,
         confused=confused,
         part_names=names,
     )
-
-
-@dataclass(frozen=True, eq=False)
-class _RowSampler:
-    """Runs the chains of single rows."""
-
-    key: Key
-    data: SparseData
-    dictionary: Floats
-    prior: Floats
-    n_draws: int
-    thin: int
-    n_particles: int
-
-    def row(self, n: int) -> tuple[Floats, Floats, float]:
-        """Presence probabilities, draws x parts of the activations, and how far two chains disagree."""
-        n_parts = self.dictionary.shape[1]
-        cells = slice(self.data.indptr[n], self.data.indptr[n + 1])
-        hidden = self.data.missing_indices[self.data.missing_indptr[n] : self.data.missing_indptr[n + 1]]
-        counts, columns = self.data.values[cells].astype(np.float64), self.data.indices[cells]
-        # Of each part, what can be observed: with cells missing, shares are shares of the observed counts.
-        seen = self.dictionary.sum(axis=0) - self.dictionary[hidden].sum(axis=0)
-        judged = seen > 1e-12 * np.maximum(self.dictionary.sum(axis=0), 1e-300)
-        prior = np.where(judged, self.prior, 0.0)
-        half = self.n_draws // 2
-        draws = np.zeros((2, half, n_parts))
-        if not counts.size or not prior.any():  # nothing is known: what was known before
-            return self.prior.copy(), draws.reshape(-1, n_parts), 0.0
-        scale = np.where(judged, seen, 1.0)
-        scaled = np.ascontiguousarray(self.dictionary[columns] / scale)
-        with np.errstate(divide="ignore"):
-            odds = prior / (1.0 - prior)
-        shares = _shares_of_all(counts, scaled, prior > 0)
-        alike = _likeness(scaled)
-        presence = np.zeros((2, n_parts))
-        for chain, smallest in enumerate(_START_SHARES):
-            start = (shares >= min(smallest, shares.max())) | (prior == 1.0)
-            words = self.key.for_chain(chain).words
-            background = _BACKGROUND * counts.sum()
-            settings = half * self.thin // 2, half, self.thin, self.n_particles
-            begin = start.astype(np.int64)
-            run_chain(
-                *words, n, counts, scaled, background, odds, alike, begin, *settings, presence[chain], draws[chain]
-            )
-        unlike = float(np.abs(presence[0] - presence[1]).max())
-        return np.where(judged, presence.mean(axis=0), self.prior), draws.reshape(-1, n_parts) / scale, unlike
-
-
-def _shares_of_all(counts: Floats, cells: Floats, allowed: NDArray[np.bool_]) -> Floats:
-    """Shares of the counts that parts make if all that are allowed are present, by maximum likelihood."""
-    shares = allowed / allowed.sum()
-    for _ in range(_FIT_STEPS):
-        rates = cells @ shares
-        shares = shares * (cells.T @ np.divide(counts, rates, out=np.zeros_like(counts), where=rates > 0))
-        shares /= max(shares.sum(), 1e-300)
-    return np.asarray(shares)
-
-
-def _likeness(cells: Floats) -> Floats:
-    """Weights with which one part is proposed in place of another: those that are alike in the cells with counts."""
-    lengths = np.sqrt(np.square(cells).sum(axis=0))
-    units = np.divide(cells, lengths, out=np.zeros_like(cells), where=lengths > 0)
-    return np.asarray((units.T @ units) ** 8 + 0.02)
 
 
 def _in_exchange(draws: Floats) -> list[tuple[int, int]]:

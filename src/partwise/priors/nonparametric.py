@@ -13,6 +13,8 @@ from partwise.priors.observations import Observations
 
 # More cells with data are thinned out at first.
 _MOST_CELLS = 300
+# Of neighbouring points elsewhere. Coarser grids cost factorizations up to 0.9 nats for each prior.
+_RATIO = 1.25
 
 
 @dataclass(frozen=True)
@@ -23,12 +25,12 @@ class Nonparametric(GridFamily):
     ----------
     spacing
         Distance of neighbouring points at first, in standard deviations of a log rate that is estimated from one count,
-        1 / sqrt(x). A point is where a rate x / s is, and beyond that each is at most twice the one before.
+        1 / sqrt(x). A point is where a rate x / s is, and beyond that each is at most 1.25 times the one before.
     """
 
     name: ClassVar[str] = "nonparametric"
 
-    spacing: float = 0.5
+    spacing: float = 0.25
 
     def grid(self, data: Observations) -> Grid:
         """Points where the data are, a few beyond and between, the overall rate, and 0 if some count is 0."""
@@ -39,7 +41,7 @@ class Nonparametric(GridFamily):
         return Grid.joined(
             [
                 (np.inf, cells, widths),
-                (np.inf, ratio_grid(*rate_range(data), 2.0), np.log(2.0)),
+                (np.inf, ratio_grid(*rate_range(data), _RATIO), np.log(_RATIO)),
                 (np.inf, overall, 1e-9),
                 (np.inf, np.zeros(near_zero(data).size), 0.0),
             ]

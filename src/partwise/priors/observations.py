@@ -119,8 +119,11 @@ class Observations:
         return Observations(np.tile(x, 2), np.append(middle - spread, middle + spread), np.tile(0.5 * number, 2))
 
     def by_rate(self) -> Observations:
-        """The same in the order of their rates."""
-        return self.some(np.argsort(self.rates, kind="stable"))
+        """The same in the order of their rates, those of about the same precision together.
+
+        So a block of rows has few components that matter: wide likelihoods do not stand between narrow ones.
+        """
+        return self.some(np.lexsort((self.rates, np.floor(0.5 * np.log2(np.maximum(self.counts, 1.0))))))
 
     def sample(self, size: int) -> Observations:
         """At most this many of them, evenly spread over the order of their rates; not for repeated ones."""

@@ -28,7 +28,7 @@ _MOST_STUCK = 4
 # Neighbours so close, in standard deviations of a log rate, stand for one component between them.
 _CLOSE = 0.02
 # Standard deviations of a log rate between components at first, and how many there are at most.
-_SPACING, _MOST_CELLS = 0.5, 600
+_SPACING, _MOST_CELLS = 0.5, 2000
 # One in so many of them has a weight at first: removing components takes longer than adding some.
 _SPARSE = 6
 # Distances of the finer grids from the components that have a weight.
@@ -171,7 +171,8 @@ class MixtureSearch:
             sums,
             gauss,
         )
-        scale = np.sqrt(np.diag(gauss) + 1e-12)
+        # The score of an observation that has a component of its own is 0: all curvature there is information.
+        scale = np.sqrt(np.diag(gauss) + np.append(np.zeros(k), points.weights * here.information) + 1e-12)
         rows = np.arange(k)
         gauss[rows, rows] -= sums[0] - points.weights
         gauss[k + rows, k + rows] -= sums[2]
@@ -197,7 +198,7 @@ class MixtureSearch:
         columns -= logs[:, None]
         ratios = np.exp(np.minimum(columns, _LARGEST))
         slopes, squares = self.data.shares @ ratios - 1.0, self.data.shares @ (ratios * ratios)
-        new = slopes > max(0.5 * tol, 1e-2 * slopes.max())
+        new = slopes > max(0.5 * tol, 1e-2 * min(slopes.max(), 1.0))
         new[np.argmax(slopes)] = True
         weights = np.clip(slopes[new] / squares[new], 1e-15, 0.5)
         return MixturePoints.of(np.append(points.weights, weights), np.append(points.means, means[new]))

@@ -1,11 +1,12 @@
 """Choose a model and its number of parts."""
 
 from partwise.contract.declaration import Candidate
+from partwise.metrics.dispersion import Dispersion
 from partwise.metrics.matching import match_parts, stability
 from partwise.selection.candidates import candidates_of, model_names
 from partwise.selection.comparing import compare
 from partwise.selection.comparison import Comparison, Row
-from partwise.selection.dispersion import Dispersion, dispersion_test
+from partwise.selection.dispersion import dispersion_test
 from partwise.selection.rank import CRITERIA, RankSelection, select_rank
 from partwise.selection.standings import Choice, Difference
 

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from partwise.contract.declaration import Candidate, Declaration
 from partwise.errors import InvalidInputError
 from partwise.kernels.arrays import Floats
+from partwise.metrics.dispersion import Dispersion
 from partwise.selection.candidates import ranks_beyond
-from partwise.selection.dispersion import Dispersion
 from partwise.selection.list_scores import ListMetric
 from partwise.selection.records import Evidence, Fit, NewRows, Task
 from partwise.selection.standings import RULES, Choice, Difference, Standings

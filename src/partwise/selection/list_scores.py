@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +13,7 @@ import scipy.sparse as sp
 from partwise.contract.heldout import HiddenCells, ThinnedCounts
 from partwise.contract.lists import best_features, list_scores
 from partwise.engines.local import LocalEngine
-from partwise.errors import InvalidInputError
+from partwise.errors import EmptyRowsWarning, InvalidInputError
 from partwise.kernels.arrays import Floats
 from partwise.metrics.ranking import ranking_rows
 
@@ -51,8 +52,9 @@ class ListMetric:
 
     def of_model(self, model: Any, fold: Fold) -> Floats:
         """Score of each row's list by a model that was fitted to the training data; 0 where nothing was held out."""
-        scores = list_scores(model, model.training_activations(fold.train))
-        return self._rows(fold, scores)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", EmptyRowsWarning)  # they get popular features
+            return self._rows(fold, list_scores(model, model.training_activations(fold.train)))
 
     def of_popularity(self, fold: Fold) -> Floats:
         """The same of the features with the largest totals."""

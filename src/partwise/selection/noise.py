@@ -7,21 +7,28 @@ import warnings
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 
+from partwise.contract.heldout import poisson_rows
 from partwise.core.blas import one_blas_thread
 from partwise.core.data import CountMatrix
 from partwise.core.keys import Key
 from partwise.errors import EmptyRowsWarning
 from partwise.io.table import Table
+from partwise.metrics.dispersion import Dispersion
 from partwise.selection.candidates import candidates_of, coarse_ranks, default_ranks
-from partwise.selection.dispersion import Dispersion, dispersion_test
+from partwise.selection.dispersion import dispersion_test
 from partwise.selection.fitting import count_fold
 
 # Noise is measured on at most this many evenly spaced rows, with at most this many parts. Parts follow some of the
 # noise: there are so few that at least this share of it is kept.
 _MOST_ROWS, _MOST_PARTS, _LEAST_KEPT = 1500, 40, 0.1
 _LEAST_SIZE = 0.01
+# Parts fitted to few counts predict zeros too surely; so much of the totals alone is mixed in, to choose their number.
+_SMOOTHING = 0.1
+# If counts vary too much, more parts are tried: so many times the best number, or so many.
+_FURTHER, _MANY_PARTS = 2, 10
 
 
 def found_noise(data: CountMatrix, key: Key) -> tuple[Dispersion, float]:
@@ -50,13 +57,36 @@ def found_noise(data: CountMatrix, key: Key) -> tuple[Dispersion, float]:
         for _ in range(2):
             best = _best_rank(some, ladder, key, size)
             for rank in reversed([rank for rank in ladder if rank <= best]):
-                found = dispersion_test(_fitted(some, rank, key), some)
+                model = _fitted(some, rank, key)
+                found = dispersion_test(model, some)
                 if found.kept >= _LEAST_KEPT:
                     break
+            further = [rank for rank in ladder if best < rank <= max(_FURTHER * best, _MANY_PARTS)]
+            if not found.poisson and further:
+                found = _without_structure(some, model, found, further, key)
             if found.poisson:
                 return found, np.inf
             size = max(found.size, _LEAST_SIZE)
     return found, size
+
+
+def _without_structure(data: CountMatrix, model: Any, found: Dispersion, ranks: list[int], key: Key) -> Dispersion:
+    """What is left with more parts, if they find structure that the model missed; else what was found.
+
+    More parts follow noise, too. So counts are drawn around the model with the noise that was found. If more parts
+    leave less than half as much excess in the data as in these, the data have structure rather than noise.
+    """
+    means = model.expected(model.training_activations(data))
+    generator = key.for_stage("over-dispersed").generator()
+    drawn = generator.poisson(means * generator.gamma(found.size, 1.0 / found.size, means.shape))
+    noisy = CountMatrix.build(Table(sp.csr_array(drawn), None, None, data.missing_matrix() if data.n_missing else None))
+    for rank in ranks:
+        more = dispersion_test(_fitted(data, rank, key), data)
+        if more.kept < _LEAST_KEPT:
+            break
+        if more.poisson and 2.0 * more.statistic < dispersion_test(_fitted(noisy, rank, key), noisy).statistic:
+            return more
+    return found
 
 
 def _fitted(data: Any, rank: int, key: Key) -> Any:
@@ -70,7 +100,7 @@ def _best_rank(data: CountMatrix, ladder: list[int], key: Key, size: float) -> i
     tried = coarse_ranks(ladder)
     while tried:
         for rank in tried:
-            scores[rank] = float(_fitted(fold.train, rank, key).held_out_log_likelihood(fold).sum())
+            scores[rank] = float(poisson_rows(_fitted(fold.train, rank, key), fold, _SMOOTHING).sum())
             if rank >= 4 * max(scores, key=lambda one: scores[one]):
                 break  # two coarse steps beyond the best
         best, known = max(scores, key=lambda one: scores[one]), sorted(scores)

@@ -81,7 +81,9 @@ class CandidateArguments:
     )
     effort: SearchEffort = option("full tries every number of parts of every model.", SearchEffort.quick)
     fits: int | None = option("Stop after this many fits.", min=1)
-    time_budget: str | None = option("Begin no fit that would end after this time, such as 90s, 5m or 1h.", metavar="TIME")
+    time_budget: str | None = option(
+        "Begin no fit that would end after this time, such as 90s, 5m or 1h.", metavar="TIME"
+    )
 
     def parameters(self) -> dict[str, Any]:
         """What `partwise.selection.compare` is told."""

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from partwise.kernels.cholesky import solve
 from partwise.kernels.jit import inner_kernel
 from partwise.likelihood.kernels.rows import Floats, OpenRow, RowBuffers
 
@@ -107,21 +108,6 @@ def _factorise(row: RowBuffers, size: OpenRow, shapes: Floats, mode: Mode) -> No
             for j in range(i + 1):
                 factor[i, j] += scaled * mode.allocated[f, j]
     cholesky(n_open, factor)
-
-
-@inner_kernel
-def solve(factor: Floats, n_open: int, vector: Floats) -> None:
-    """``vector[:] = np.linalg.solve(factor @ factor.T, vector)``."""
-    for i in range(n_open):
-        total = 0.0
-        for j in range(i):
-            total += factor[i, j] * vector[j]
-        vector[i] = (vector[i] - total) / factor[i, i]
-    for i in range(n_open - 1, -1, -1):
-        total = 0.0
-        for j in range(i + 1, n_open):
-            total += factor[j, i] * vector[j]
-        vector[i] = (vector[i] - total) / factor[i, i]
 
 
 @inner_kernel

@@ -11,17 +11,18 @@ from typing import NamedTuple
 
 import numpy as np
 
+from partwise.kernels.cholesky import solve
+from partwise.kernels.continuous import normal_above
 from partwise.kernels.jit import inner_kernel
-from partwise.kernels.streams import Stream, next_exponential, next_normal, next_uniform
-from partwise.likelihood.kernels.mode import Mode, cholesky, solve
+from partwise.kernels.special import log_normal_cdf
+from partwise.kernels.streams import Stream
+from partwise.likelihood.kernels.mode import Mode, cholesky
 from partwise.likelihood.kernels.rows import Floats, Integers, OpenRow, RowBuffers
 
 # Somewhat wider than the likelihood's own: a proposal must have the longer tails.
 _SPREAD = 1.15
 # Added to the precision: no proportion varies by more than about one.
 _LEAST_PRECISION = 1.0
-_EASY = 0.4  # bounds up to here, in standard deviations, that plain rejection reaches soon
-_FAR = 30.0
 _HALF_LOG_TWO_PI = 0.5 * math.log(2.0 * math.pi)
 
 
@@ -89,29 +90,6 @@ def fit_truncated_normal(row: RowBuffers, size: OpenRow, mode: Mode, out: Trunca
 
 
 @inner_kernel
-def _normal_above(stream: Stream, bound: float) -> float:
-    """A standard normal number above a bound (Robert 1995)."""
-    if bound < _EASY:
-        while True:
-            value = next_normal(stream)
-            if value > bound:
-                return value
-    steepness = 0.5 * (bound + math.sqrt(bound * bound + 4.0))
-    while True:
-        value = bound + next_exponential(stream) / steepness
-        if next_uniform(stream) < math.exp(-0.5 * (value - steepness) ** 2):
-            return value
-
-
-@inner_kernel
-def _log_normal_cdf(x: float) -> float:
-    """``scipy.special.log_ndtr(x)``, to a few digits far below 0."""
-    if x > -_FAR:
-        return math.log(0.5 * math.erfc(-x / math.sqrt(2.0)))
-    return -0.5 * x * x - math.log(-x) - _HALF_LOG_TWO_PI
-
-
-@inner_kernel
 def _given_later(i: int, n_free: int, normal: TruncatedNormal) -> float:
     """Mean of proportion i given those after it, whose offsets are known."""
     total = 0.0
@@ -126,7 +104,7 @@ def draw_truncated_normal(stream: Stream, n_open: int, normal: TruncatedNormal, 
     n_free, rest = n_open - 1, 1.0
     for i in range(n_free - 1, -1, -1):
         mean, spread = _given_later(i, n_free, normal), _SPREAD / normal.factor[i, i]
-        value = max(mean + spread * _normal_above(stream, -mean / spread), 1e-300)
+        value = max(mean + spread * normal_above(stream, -mean / spread), 1e-300)
         normal.offsets[i] = value - normal.centre[i]
         logs[normal.components[i], lane] = math.log(value)
         rest -= value
@@ -145,5 +123,5 @@ def log_truncated_normal(n_open: int, normal: TruncatedNormal, logs: Floats, sha
         normal.offsets[i] = share - normal.centre[i]
         distance = (share - mean) / spread
         value += logs[normal.components[i], lane] - 0.5 * distance * distance - _HALF_LOG_TWO_PI
-        value -= math.log(spread) + _log_normal_cdf(mean / spread)
+        value -= math.log(spread) + log_normal_cdf(mean / spread)
     return float(value)

@@ -21,7 +21,7 @@ from partwise.priors.kernels.elementary import exp_of_negative, log_beside_one
 # What stands for a count of 0: the expected count is still finite beside it, and its logarithm nothing.
 NO_COUNT = 1e-200
 # Rows that are processed at once, and the largest exponent that is looked at.
-_ROWS = 512
+_ROWS = 128
 _LARGEST = 600.0
 # Responsibilities that do not matter for a direction.
 _NOTHING = 1e-8

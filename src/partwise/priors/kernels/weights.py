@@ -15,7 +15,7 @@ _MOST_NEW = 30
 _MOST_ITERATIONS = 300
 _SHORTEST_STEP = 1e-4
 # Rows of a block: its scaled columns fit into the cache.
-ROWS = 512
+ROWS = 128
 _NOTHING = 1e-14
 _HIDDEN = 1e-15
 
@@ -43,7 +43,7 @@ def log_mean(share: Floats, mixed: Floats) -> float:
 
 @kernel
 def block_maxima(columns: Floats, out: Floats) -> None:
-    """``out[b] = columns[512 * b : 512 * (b + 1)].max(axis=0)``."""
+    """``out[b] = columns[128 * b : 128 * (b + 1)].max(axis=0)``."""
     n_rows = columns.shape[0]
     for j in range(columns.shape[1]):
         column = columns[:, j]
@@ -91,27 +91,35 @@ def gram(columns: Floats, maxima: Floats, working: NDArray[np.int64], factor: Fl
 
 @kernel
 def solve(matrix: Floats, jitter: float, vector: Floats, inside: NDArray[np.int64], lower: Floats, out: Floats) -> None:
-    """``out = solve((matrix + jitter * eye)[ix_(inside, inside)], vector[inside])``, by Cholesky's factors."""
+    """``out = solve((matrix + jitter * diag(diag(matrix)))[ix_(inside, inside)], vector[inside])``, by Cholesky."""
     size = inside.size
+    # Components far apart share no observation: what stands before the first entry of a row that is not 0 stays 0.
+    first = np.zeros(size, dtype=np.int64)
     for a in range(size):
-        for c in range(a + 1):
+        while first[a] < a and matrix[inside[a], inside[first[a]]] == 0.0:
+            first[a] += 1
+        for c in range(first[a], a + 1):
             total = matrix[inside[a], inside[c]]
-            for i in range(c):
-                total -= lower[a, i] * lower[c, i]
+            start = max(first[a], first[c])
+            left, right = lower[a, start:c], lower[c, start:c]
+            for i in range(left.size):
+                total -= left[i] * right[i]
             if a == c:
-                lower[a, a] = math.sqrt(max(total + jitter, 0.01 * jitter))
+                least = jitter * matrix[inside[a], inside[a]] + 1e-300
+                lower[a, a] = math.sqrt(max(total + least, 0.01 * least))
             else:
                 lower[a, c] = total / lower[c, c]
     for a in range(size):
         total = vector[inside[a]]
-        for i in range(a):
-            total -= lower[a, i] * out[i]
+        left, right = lower[a, first[a] : a], out[first[a] : a]
+        for i in range(left.size):
+            total -= left[i] * right[i]
         out[a] = total / lower[a, a]
     for a in range(size - 1, -1, -1):
-        total = out[a]
-        for i in range(a + 1, size):
-            total -= lower[i, a] * out[i]
-        out[a] = total / lower[a, a]
+        out[a] /= lower[a, a]
+        left, right = lower[a, first[a] : a], out[first[a] : a]
+        for i in range(left.size):
+            right[i] -= left[i] * out[a]
 
 
 @kernel
@@ -121,12 +129,11 @@ def nonnegative_minimum(matrix: Floats, vector: Floats, free: NDArray[np.bool_],
     Lawson & Hanson 1974; Bro & de Jong 1997. ``matrix`` is positive semidefinite; ``free`` is changed.
     """
     size = vector.size
-    trace = 0.0
     largest = 0.0
     for a in range(size):
-        trace += matrix[a, a]
         largest = max(largest, abs(vector[a]))
-    jitter = 1e-13 * trace + 1e-300
+    # Relative to each own curvature: those of rare and of frequent components differ by many orders of magnitude.
+    jitter = 1e-13 * size
     tol = 1e-12 * largest
     inside = np.empty(size, dtype=np.int64)
     solution = np.empty(size)

@@ -13,7 +13,6 @@ import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -161,18 +160,13 @@ def in_options(sentence: str, options: Mapping[str, str]) -> str:
     """
     for name, option in options.items():
         sentence = re.sub(rf"\b{name}=True\b", option, sentence)
-        quoted = partial(_quoted, option)
-        sentence = re.sub(rf"\b{name}=(['\"])(.*?)\1", quoted, sentence)
-        sentence = re.sub(rf"\b{name}=()(\d+)\b", quoted, sentence)
+        for found in list(re.finditer(rf"\b{name}=(?:(\d+)\b|'(.*?)'|\"(.*?)\")", sentence))[::-1]:
+            value = shlex.quote(found[found.lastindex or 0])  # ; and | mean something to a shell
+            sentence = f"{sentence[: found.start()]}{option} {value}{sentence[found.end() :]}"
         sentence = re.sub(rf"\b{name}=(?=[\s.,;:)]|$)", option, sentence)
     if "settings" in options:  # what else a model can be told
         sentence = re.sub(r"\b([a-z_]+)=(['\"])([\w-]+)\2", r"--set \1=\3", sentence)
     return sentence
-
-
-def _quoted(option: str, value: re.Match[str]) -> str:
-    """The option and its value as one types them: ; and | mean something to a shell."""
-    return f"{option} {shlex.quote(value[2])}"
 
 
 def _sentence(error: BaseException) -> str:

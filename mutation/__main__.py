@@ -12,11 +12,13 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import queue
 import signal
 import subprocess
 import sys
+import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -46,11 +48,13 @@ def package_of(module: str) -> str:
 def trace(base: Path, traced: Path, packages: Iterable[str], processes: int) -> Calls:
     """Run the tests that have not been traced as they are today, once, and say which functions they call.
 
-    Lines of an interrupted run do not count, because they may lack tests of a file.
+    One package at a time: lines of an interrupted run do not count, because they may lack tests of a file.
     """
-    files = Calls(base, traced).untraced(base, [f"tests/{package}" for package in packages])
-    if files:
-        print(f"tracing {len(files)} files of tests, once", flush=True)
+    for package in sorted(packages):
+        files = Calls(base, traced).untraced(base, [f"tests/{package}"])
+        if not files:
+            continue
+        print(f"tracing {len(files)} files of tests of {package}, once", flush=True)
         unfinished = traced.with_suffix(".unfinished")
         unfinished.unlink(missing_ok=True)
         environment = {**os.environ, "MUTATION_CALLS": str(unfinished), "CI": "1"}
@@ -63,8 +67,9 @@ def trace(base: Path, traced: Path, packages: Iterable[str], processes: int) -> 
         if code not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.NO_TESTS_COLLECTED):
             raise RuntimeError(f"pytest could not trace the tests (exit code {code})")
         if unfinished.exists():
-            with traced.open("a", encoding="utf-8") as file:
-                file.write(unfinished.read_text(encoding="utf-8"))
+            lines = traced.read_text(encoding="utf-8").splitlines(keepends=True) if traced.exists() else []
+            others = [line for line in lines if json.loads(line)["test"].partition("::")[0] not in files]
+            traced.write_text("".join(others) + unfinished.read_text(encoding="utf-8"), encoding="utf-8")
     return Calls(base, traced)
 
 
@@ -88,8 +93,10 @@ def check(runner: Runner, tree: Tree, calls: Calls, packages: Iterable[str]) -> 
         raise RuntimeError(f"tests fail without a bug: see {tree.path / 'report.log'}")
 
 
-def work(mutants: Sequence[Mutant], ledger: Ledger, calls: Calls, processes: int, out: Path) -> list[Result]:
-    """The results of some mutants, in so many processes."""
+def work(
+    mutants: Sequence[Mutant], ledger: Ledger, calls: Calls, processes: int, out: Path, until: float = math.inf
+) -> list[Result]:
+    """The results of some mutants, in so many processes; none begins after ``until`` of the monotonic clock."""
     explanations, runner = Explanations(), Runner()
     results: list[Result] = []
     waiting: list[Mutant] = []
@@ -110,9 +117,11 @@ def work(mutants: Sequence[Mutant], ledger: Ledger, calls: Calls, processes: int
     for tree in trees:
         free.put(tree)
 
-    def one(mutant: Mutant) -> Result:
+    def one(mutant: Mutant) -> Result | None:
         tree = free.get()
         try:
+            if time.monotonic() > until:
+                return None
             return ledger.add(mutant, package_of(mutant.module), attempt(runner, tree, calls, mutant))
         finally:
             free.put(tree)
@@ -120,8 +129,10 @@ def work(mutants: Sequence[Mutant], ledger: Ledger, calls: Calls, processes: int
     with ThreadPoolExecutor(len(trees)) as pool:
         try:
             for future in as_completed([pool.submit(one, mutant) for mutant in waiting]):
-                results.append(future.result())
-                print(f"{len(results)}/{len(mutants)} {describe(results[-1])}", flush=True)
+                result = future.result()
+                if result is not None:
+                    results.append(result)
+                    print(f"{len(results)}/{len(mutants)} {describe(result)}", flush=True)
         except BaseException:  # above all Ctrl-C: end with the mutants that run now
             pool.shutdown(wait=False, cancel_futures=True)
             raise
@@ -156,6 +167,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--only", default="", help="only those of modules whose path begins so; several with commas")
     parser.add_argument("--least", type=float, default=0.9, help="the rate below which it exits with 1 (default 0.9)")
     parser.add_argument("--out", type=Path, default=OUT, help="folder of copies and results (default out/mutation)")
+    parser.add_argument("--minutes", type=float, default=math.inf, help="begin no mutant so long after tracing")
     options = parser.parse_args(arguments)
     # A shell has processes in the background ignore Ctrl-C, and so would the fits that tests interrupt.
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -168,12 +180,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not all((ROOT / "tests" / package).is_dir() for package in packages):  # one is tested by others
         packages = set(map(package_of, found))
     calls = trace(out / "base", out / "calls.jsonl", packages, options.processes)
-    results = work(mutants, Ledger(out / "results.jsonl", out / "base"), calls, options.processes, out)
+    until = time.monotonic() + 60.0 * options.minutes
+    results = work(mutants, Ledger(out / "results.jsonl", out / "base"), calls, options.processes, out, until)
     for result in results:  # once more together, with the reasons of those that are explained
         if result.outcome == "survived":
             entry = Explanations().of(result.mutant)
             print(describe(replace(result, by=entry["reason"] if entry else "not explained in survivors.toml")))
     words, rate = summary(results)
+    if len(results) < len(mutants):
+        words += f"; {len(mutants) - len(results)} were not run for time: run the command again"
     (out / "summary.json").write_text(json.dumps({"rate": rate, "words": words, "seed": options.seed}, indent=1))
     print(words)
     return int(rate < options.least)

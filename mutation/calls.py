@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+
+from mutation.targets import SOURCE
 
 # A file with one of these may compute in one test what another looks at.
 SHARED = re.compile(r"scope=|functools|lru_cache|@cache|njit")
@@ -24,15 +27,36 @@ def digest(files: Iterable[Path], root: Path) -> str:
     return found.hexdigest()[:16]
 
 
+def shared_files(root: Path) -> list[Path]:
+    """What all tests share."""
+    return [file for file in (root / "tests").rglob("*.py") if not file.name.startswith("test_")]
+
+
 def digest_of_code(root: Path) -> str:
-    """What every test depends on: the sources, and what the tests share."""
-    shared = (file for file in (root / "tests").rglob("*.py") if not file.name.startswith("test_"))
-    return digest([*(root / "src").rglob("*.py"), *shared], root)
+    """What every test may depend on: the sources, and what the tests share."""
+    return digest([*(root / "src").rglob("*.py"), *shared_files(root)], root)
 
 
-def digest_of_test(code: str, file: Path) -> str:
-    """What was traced with other sources, or of another content of the file, does not count."""
-    return hashlib.sha256(code.encode() + file.read_bytes()).hexdigest()[:16]
+class Digests:
+    """What a traced test depends on: its file, what tests share, and the modules of the functions that it called.
+
+    A test that called nothing in a module cannot have begun to because that module has changed.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._shared = digest(shared_files(root), root)
+        self._of_file = functools.cache(self._read)
+
+    def _read(self, file: str) -> str:
+        path = self._root / file
+        return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else "gone"
+
+    def of(self, test: str, calls: Iterable[str]) -> str:
+        """The state of a test (``path/of/file.py::name``) that makes these calls."""
+        modules = sorted({f"{SOURCE}/{call.partition(':')[0]}" for call in calls})
+        found = [self._shared, *map(self._of_file, [test.partition("::")[0], *modules])]
+        return hashlib.sha256("".join(found).encode()).hexdigest()[:16]
 
 
 @dataclass(frozen=True)
@@ -54,15 +78,14 @@ class Calls:
 
     def __init__(self, root: Path, traced: Path) -> None:
         lines = traced.read_text(encoding="utf-8").splitlines() if traced.exists() else []
-        code = digest_of_code(root)
-        current = {
-            file.relative_to(root).as_posix(): digest_of_test(code, file)
-            for file in (root / "tests").rglob("test_*.py")
-        }
+        digests = Digests(root)
         found: dict[str, Test] = {}
+        stale: set[str] = set()  # a file is traced as a whole
         for line in map(json.loads, lines):
-            if current.get(line["test"].partition("::")[0]) == line["digest"]:
-                found[line["test"]] = Test(line["test"], line["seconds"], frozenset(line["calls"]))
+            test = found[line["test"]] = Test(line["test"], line["seconds"], frozenset(line["calls"]))
+            if digests.of(test.name, test.calls) != line["digest"]:
+                stale.add(test.file)
+        found = {name: test for name, test in found.items() if test.file not in stale}
         shared = {name for name in {test.file for test in found.values()} if SHARED.search((root / name).read_text())}
         together = {name: _union(test.calls for test in found.values() if test.file == name) for name in shared}
         self.tests = [Test(test.name, test.seconds, together.get(test.file, test.calls)) for test in found.values()]

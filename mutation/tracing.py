@@ -22,12 +22,12 @@ from typing import Any
 import pytest
 from numba.core import event, registry
 
-from mutation.calls import digest_of_code, digest_of_test
+from mutation.calls import Digests
 from mutation.targets import SOURCE, functions, is_kernel
 
 PACKAGE = Path.cwd() / SOURCE
 FILE = Path(os.environ["MUTATION_CALLS"])
-CODE = digest_of_code(Path.cwd())
+DIGESTS = Digests(Path.cwd())
 
 _called: set[str] = set()
 _kernels_called: dict[int, Any] = {}
@@ -149,7 +149,11 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
         below = [function.__code__ for kernel in _kernels_called.values() for function in reachable(kernel)]
         names = sorted(_called | {name for code in below if (name := _name(code))})
         with FILE.open("a", encoding="utf-8") as file:
-            digest = digest_of_test(CODE, item.path)
-            line = {"test": item.nodeid, "digest": digest, "seconds": report.duration, "calls": names}
+            line = {
+                "test": item.nodeid,
+                "digest": DIGESTS.of(item.nodeid, names),
+                "seconds": report.duration,
+                "calls": names,
+            }
             file.write(json.dumps(line) + "\n")
     return report

@@ -12,7 +12,11 @@ COPIED = ("src", "tests")
 
 
 def refresh(root: Path, copy: Path) -> None:
-    """Make a copy of the sources and tests, or bring one up to date; what was compiled in it stays."""
+    """Make a copy of the sources and tests, or bring one up to date.
+
+    What was compiled in it stays, and what was compiled in the repository comes along: a kernel that has changed is
+    compiled again in any case.
+    """
     copy.mkdir(parents=True, exist_ok=True)
     shutil.copy2(root / "pyproject.toml", copy)
     for name in COPIED:
@@ -24,6 +28,11 @@ def refresh(root: Path, copy: Path) -> None:
             if file not in present or (copy / file).read_bytes() != (root / file).read_bytes():
                 (copy / file).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy2(root / file, copy / file)
+    for file in (root / SOURCE).rglob("*.kernel"):
+        place = copy / file.relative_to(root)
+        if not place.exists():
+            place.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(file, place)
 
 
 def _made(file: Path) -> bool:

@@ -6,10 +6,11 @@ import ast
 import json
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 from mutation import calls as calls_module
-from mutation.calls import Calls, digest_of_code, digest_of_test
+from mutation.calls import Calls, Digests
 from mutation.ledger import Explanations, Ledger, Result
 from mutation.operators import Mutant, mutants
 from mutation.targets import all_mutants, choose, functions, is_kernel
@@ -148,14 +149,15 @@ def test_results_are_taken_up(tmp_path: Path) -> None:
 
 def test_a_mutant_meets_the_tests_that_call_it(tmp_path: Path) -> None:
     root = repository(tmp_path / "root")
-    file = root / "tests/a/test_a.py"
-    lines = [
+    lines: list[dict[str, Any]] = [
         {"test": "tests/a/test_a.py::slow", "seconds": 9.0, "calls": ["a/k.py:one", "a/k.py:two"]},
         {"test": "tests/a/test_a.py::fast", "seconds": 1.0, "calls": ["a/k.py:one"]},
     ]
     traced = tmp_path / "calls.jsonl"
-    digest = digest_of_test(digest_of_code(root), file)
-    traced.write_text("\n".join(json.dumps({**line, "digest": digest}) for line in lines))
+    digests = Digests(root)
+    traced.write_text(
+        "\n".join(json.dumps({**line, "digest": digests.of(line["test"], line["calls"])}) for line in lines)
+    )
     calls = Calls(root, traced)
     assert [test.name[-4:] for test in calls.of("a", "a/k.py", "one")] == ["fast", "slow"]
     assert [test.name[-4:] for test in calls.of("a", "a/k.py", "two")] == ["slow"]
@@ -167,7 +169,10 @@ def test_a_mutant_meets_the_tests_that_call_it(tmp_path: Path) -> None:
     (root / "tests/helper.py").unlink()
     assert not Calls(root, traced).untraced(root, ["tests/a"])
     (root / "src/partwise/a.py").write_text("changed")
-    assert Calls(root, traced).untraced(root, ["tests/a"]) == ["tests/a/test_a.py"], "the sources have changed"
+    assert not Calls(root, traced).untraced(root, ["tests/a"]), "no test calls anything there"
+    (root / "src/partwise/a").mkdir()
+    (root / "src/partwise/a/k.py").write_text("changed")
+    assert Calls(root, traced).untraced(root, ["tests/a"]) == ["tests/a/test_a.py"], "what it calls has changed"
 
 
 SHARE = '"""A share."""\n\n\ndef share(part, whole):\n    return part / whole\n\n\ndef run(n):\n'

@@ -93,7 +93,7 @@ def test_large_data_start_from_some_of_their_rows(monkeypatch: pytest.MonkeyPatc
     sizes = np.diff(data.indptr)[rows]
     assert 1000 <= sizes.sum() < 1000 + np.diff(data.indptr).max()
     assert start.chosen_rows(Key(0), data, 90).size == 360
-    some = start.only_rows(data, rows)
+    some = data.take(rows)
     np.testing.assert_array_equal(some.to_scipy().toarray(), data.to_scipy()[rows].toarray())
     np.testing.assert_array_equal(some.missing_matrix().toarray(), data.missing_matrix()[rows].toarray())
     found = first_feature_counts(Key(0), data, model, "random", resolve_engine())

@@ -179,6 +179,22 @@ VARIANTS = {
 }
 
 
+# Samplers, which take seconds: with one worker they do what two do, without the messages between them.
+SAMPLERS = {
+    "binary-partial",
+    "allocation-distributed",
+    "allocation-partial",
+    "gamma-poisson-saem",
+    "gamma-poisson-mcem",
+}
+
+
+def slow_on_workers(case: str, n_workers: int) -> bool:
+    if case in VARIANTS or (case in MANY_PASSES and n_workers != 2):
+        return True
+    return case in SAMPLERS and n_workers == 1
+
+
 def slow_if(condition: bool) -> list[Any]:
     return [pytest.mark.slow] if condition else []
 
@@ -186,7 +202,7 @@ def slow_if(condition: bool) -> list[Any]:
 @pytest.mark.parametrize(
     ("client", "case"),
     [
-        pytest.param(n_workers, case, marks=slow_if(case in VARIANTS or (case in MANY_PASSES and n_workers != 2)))
+        pytest.param(n_workers, case, marks=slow_if(slow_on_workers(case, n_workers)))
         for n_workers in WORKERS
         for case in CASES
     ],

@@ -63,7 +63,8 @@ def test_narrowness() -> None:
     c = row.shapes + ahead
     spread = np.diag(c) - np.outer(c, c) / c.sum()
     wanted = np.linalg.eigvals(np.linalg.solve(mode.factor @ mode.factor.T, spread)).real.max()
-    found, of_shapes, of_ahead = narrowness(size.n_components, row.shapes, ahead, mode, 50)
+    buffers = np.append(row.shapes, 70.0), np.append(ahead, 30.0)  # longer than the components that are open
+    found, of_shapes, of_ahead = narrowness(size.n_components, *buffers, mode, 50)
     assert found == pytest.approx(wanted, rel=1e-6)
     assert of_shapes + of_ahead == pytest.approx(found)
 

@@ -11,16 +11,39 @@ from scipy.special import gammaln, logsumexp
 from partwise import CountMatrix
 from partwise.core.keys import Key
 from partwise.engines import resolve_engine
+from partwise.errors import InvalidInputError
 from partwise.kernels.continuous import gamma
 from partwise.kernels.streams import new_stream, seek
 from partwise.likelihood import direct_sampling, harmonic_mean
 from partwise.likelihood.completion import SMOOTHING, Completion, Predictor, complete, predict_tokens, split_tokens
+from partwise.likelihood.importance import importance_seconds
+from partwise.likelihood.kernels.importance import N_PILOT
 from partwise.likelihood.kernels.sampling import activation_draws, allocate, log_product, widest_row
+from partwise.likelihood.left_to_right import _seconds
 from partwise.likelihood.problem import LikelihoodProblem, average_draws, log_factorials, log_mean, require_at_least
 
 ROWS = np.array([SHORT, LONG, np.zeros(6, int), SHORT + LONG])
 HIDDEN = np.zeros(ROWS.shape, bool)
 HIDDEN[[0, 1, 1, 3, 3, 3, 3, 3], [0, 2, 5, 0, 1, 2, 3, 4]] = True
+
+
+def test_predicted_seconds() -> None:
+    problem = LikelihoodProblem.build(ROWS, *MODEL)
+    nonzeros, n_components = (ROWS > 0).sum(axis=1), DICTIONARY.shape[1]
+    features = nonzeros**2 * n_components
+    by_chains = _seconds(problem, 7, 5, "sampled")
+    np.testing.assert_allclose(by_chains, 7e-9 * (features + 5 * nonzeros * n_components))
+    exactly = _seconds(problem, 7, 5, "exact")
+    np.testing.assert_allclose(exactly, 7e-9 * (features + (ROWS**2).sum(axis=1)))
+    draws = nonzeros * (3.0 + 0.33 * n_components) + 300.0 + n_components**2
+    wanted = (7 + N_PILOT) * draws + 300.0 * nonzeros * n_components
+    np.testing.assert_allclose(importance_seconds(problem, 7), 1e-9 * wanted)
+
+
+def test_harmonic_mean_may_keep_every_sweep() -> None:
+    assert np.isfinite(harmonic_mean([SHORT], *MODEL, rng=0, n_draws=10, burn_in=0).values).all()
+    with pytest.raises(InvalidInputError, match="burn_in"):
+        harmonic_mean([SHORT], *MODEL, rng=0, n_draws=10, burn_in=-1)
 
 
 def test_means_of_exponentials(rng: np.random.Generator) -> None:

@@ -21,6 +21,12 @@ STEPPED = np.array([2, 1, 1, 1, 1, 1])
 FEW = {"n_draws": 8, "n_islands": 2}
 
 
+@pytest.mark.parametrize(("shapes", "n_steps"), [([0.5, 2.0, 1e-9], 0), ([0.2, 0.1, 1e-9], 3), ([0.1, 0.2, 1e-9], 3)])
+def test_small_shapes_are_reached_in_steps(shapes: list[float], n_steps: int) -> None:
+    # Two components are open: from a sum of 1 down to 2 x 0.1, each step half of the one before.
+    assert kernels._count_shape_steps(np.array(shapes), 2) == n_steps
+
+
 @pytest.mark.parametrize("lookahead", [None, 0.0, 0.5, 1.0])
 @pytest.mark.parametrize("counts", [SHORT, LONG], ids=["short", "long"])
 def test_unbiased(counts: Any, lookahead: float | None) -> None:

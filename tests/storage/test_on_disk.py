@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from partwise import PoissonNMF, on_disk
+import partwise
+from partwise import NegativeBinomialNMF, PoissonNMF, on_disk
 from partwise.core.data import CountMatrix
 from partwise.errors import FileFormatError, InvalidInputError
 from partwise.storage.csr_folder import MappedCounts
@@ -166,6 +167,65 @@ def test_fits_reach_what_fits_in_memory_reach(tmp_path: Path, inference: str, mi
     objectives = models[0].trace_["objective"]
     reported = objectives[~np.isnan(objectives)]
     assert np.all(np.diff(reported) > -1e-9 * abs(right)), "EM never falls"
+
+
+_BRIEF: dict[str, Any] = {"max_iter": 2, "tol": 0.0}
+_DRAWS: dict[str, Any] = {"n_draws": 1, "burn_in": 1}
+_BY_ROWS = {None, "exact-em", "gibbs", "gibbs-partial", "gibbs-alias", "gibbs-distributed", "cvb0", "bld", "map"}
+_OTHER_ALGORITHM = {("PoissonNMF", "coordinate"), ("PoissonNMF", "multiplicative"), ("GammaPoissonNMF", "online")}
+"""Fits that the page on large data says to be others from disk: `test_fits_reach_what_fits_in_memory_reach`."""
+
+
+def _fits_of_counts() -> list[Any]:
+    """Every algorithm of every model of counts, and the settings under which it takes another way."""
+    found = []
+    for name in ("Poisson", "GammaPoisson", "EmpiricalBayesPoisson", "Allocation", "NegativeBinomial"):
+        kind = getattr(partwise, f"{name}NMF")
+        choices = kind._parameter_constraints.get("inference", [])
+        for inference in sorted(choices[0].options) if choices else [None]:
+            if (kind.__name__, inference) not in _OTHER_ALGORITHM:
+                how = {} if inference is None else {"inference": inference}
+                found.append(pytest.param(kind, how, id=f"{name}-{inference}"))
+    how = {"inference": "gibbs-partial", "missing": "impute"}
+    found.append(pytest.param(partwise.AllocationNMF, how, id="Allocation-missing"))
+    found += [pytest.param(NegativeBinomialNMF, {"dispersion": name}, id=name) for name in ("feature", "sample")]
+    found.append(pytest.param(partwise.BetaGammaPFA, {}, id="BetaGamma"))
+    large = [pytest.param(*case.values, True, id=f"large-{case.id}") for case in found if "Alloc" in str(case.id)]
+    return [*(pytest.param(*case.values, False, id=case.id) for case in found), *large]
+
+
+def _arrays(model: Any) -> dict[str, Any]:
+    return {name: value for name, value in vars(model).items() if isinstance(value, np.ndarray)}
+
+
+@pytest.mark.filterwarnings("ignore")  # a few sweeps never converge
+@pytest.mark.parametrize(("kind", "how", "large"), _fits_of_counts())
+def test_a_fit_is_the_same_from_disk_or_refuses(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: Any, how: dict[str, Any], large: bool
+) -> None:
+    if large:  # from some of the rows, then feature by feature
+        monkeypatch.setattr("partwise.allocation.inference.labels.MANY_COMPONENTS", 1)
+        monkeypatch.setattr("partwise.allocation.inference.start._LARGE_WORK", 10)
+        monkeypatch.setattr("partwise.allocation.inference.start._NONZEROS", 200)
+    matrix = X[:60].toarray().astype(float)
+    if "missing" in how:
+        matrix[RNG.random(matrix.shape) < 0.1] = np.nan
+    names = kind._parameter_constraints
+    given = {name: value for name, value in {**_BRIEF, **_DRAWS}.items() if name in names}
+    if "draws_per_iter" in names:
+        given |= {"draws_per_iter": 2, "burn_in_per_iter": 0}
+    if "n_draws" in names:
+        given.pop("max_iter", None)
+    mapped = on_disk(matrix, tmp_path / "counts")
+    model = kind(3, random_state=0, **given, **how)
+    if how.get("inference") not in _BY_ROWS:
+        with pytest.raises(InvalidInputError, match="needs columns"):
+            model.fit(mapped)
+        return
+    found, expected = _arrays(model.fit(mapped)), _arrays(model.fit(matrix))
+    assert found.keys() == expected.keys()
+    for name, value in found.items():
+        np.testing.assert_array_equal(value, expected[name], err_msg=name)
 
 
 def test_columns_are_refused(tmp_path: Path) -> None:

@@ -291,6 +291,10 @@ class MappedCounts(CountMatrix):
         """Samples ``start`` to ``stop`` as data of their own, in memory as far as anybody looks at them."""
         return self._plain.rows(start, stop)
 
+    def take(self, rows: NDArray[Any]) -> Any:
+        """Some samples, in the order given, as data of their own, in memory."""
+        return self._plain.take(rows)
+
     @cached_property
     def _plain(self) -> CountMatrix:
         """The same arrays, still mapped, as data like any other."""

@@ -21,6 +21,7 @@ from partwise.core.keys import Key
 from partwise.engines.base import Engine
 from partwise.engines.blocks import TARGET_NONZEROS, row_blocks
 from partwise.kernels.arrays import Floats
+from partwise.poisson.inference.coordinate import with_columns
 from partwise.poisson.inference.state import Start
 
 _SMALLEST_STEP = 2.0**-20
@@ -55,7 +56,8 @@ class BestDecomposition:
 
     def init(self, key: Key, data: SparseData) -> DecompositionState:
         """Factors of KL-NMF, its components in the best order."""
-        factors = kl_factors(key, data, self.model.n_components, self.start, self.start_iterations, self.engine)
+        whole, engine = with_columns(data, self.engine)
+        factors = kl_factors(key, whole, self.model.n_components, self.start, self.start_iterations, engine)
         activations, dictionary = np.asarray(factors.activations), factors.dictionary
         order = best_order(self.model, evaluate(self.model, data, activations, dictionary, self.engine).sample_counts)
         columns = [np.ascontiguousarray(factor[:, order]) for factor in (activations, dictionary)]

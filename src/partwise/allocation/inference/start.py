@@ -11,12 +11,12 @@ from scipy.optimize import linear_sum_assignment
 from scipy.special import gammaln
 
 from partwise.allocation.model import AllocationModel
-from partwise.core.data import CountMatrix, SparseData
+from partwise.core.data import SparseData
 from partwise.core.keys import Key
 from partwise.engines.base import Engine
 from partwise.kernels.arrays import Floats
 from partwise.passes.side import Side
-from partwise.poisson.inference.coordinate import CoordinateDescent
+from partwise.poisson.inference.coordinate import CoordinateDescent, with_columns
 from partwise.poisson.inference.multiplicative import Multiplicative
 from partwise.poisson.inference.state import PoissonState, Start
 
@@ -45,13 +45,15 @@ def kl_factors(
 def first_feature_counts(key: Key, data: SparseData, model: AllocationModel, start: Start, engine: Engine) -> Floats:
     """Expected counts, features x components, after some iterations of KL-NMF on the data, or on a part of the rows."""
     n_components, total = model.n_components, data.total
-    if data.nnz * n_components <= _LARGE_WORK:
+    large = data.nnz * n_components > _LARGE_WORK
+    chosen = chosen_rows(key, data, n_components) if large else None
+    if chosen is not None:
+        start = (start[0][chosen], start[1]) if isinstance(start, tuple) else start
+        data, engine = data.take(chosen), engine.here
+    data, engine = with_columns(data, engine)
+    if not large:
         factors = kl_factors(key, data, n_components, start, _ITERATIONS, engine)
     else:
-        chosen = chosen_rows(key, data, n_components)
-        if chosen is not None:
-            start = (start[0][chosen], start[1]) if isinstance(start, tuple) else start
-            data, engine = only_rows(data, chosen), engine.here
         solver = Multiplicative(n_components, start, engine)
         factors = solver.init(key, data)
         for iteration in range(1, min(max(_EM_ITERATIONS // n_components, _FEWEST), _MOST) + 1):
@@ -69,27 +71,6 @@ def chosen_rows(key: Key, data: SparseData, n_components: int) -> NDArray[np.int
     order = key.for_stage("rows").generator().permutation(data.shape[0])
     enough = int(np.searchsorted(np.cumsum(np.diff(data.indptr)[order]), _NONZEROS)) + 1
     return np.sort(order[: max(enough, _ROWS_PER_COMPONENT * n_components)])
-
-
-def only_rows(data: SparseData, chosen: NDArray[np.intp]) -> CountMatrix:
-    """Some rows as data of their own, in memory."""
-    starts, cells = _cells_of(data.indptr, chosen)
-    missing_starts, missing_cells = _cells_of(data.missing_indptr, chosen)
-    return CountMatrix(
-        (chosen.size, data.shape[1]),
-        starts,
-        np.asarray(data.indices[cells]),
-        np.asarray(data.values[cells]),
-        missing_starts,
-        np.asarray(data.missing_indices[missing_cells]),
-    )
-
-
-def _cells_of(indptr: NDArray[np.int64], chosen: NDArray[np.intp]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Row pointers of some rows, and where their cells were."""
-    sizes = np.diff(indptr)[chosen]
-    starts = np.concatenate(([0], np.cumsum(sizes)))
-    return starts, np.arange(starts[-1]) + np.repeat(indptr[chosen] - starts[:-1], sizes)
 
 
 def best_order(model: AllocationModel, sample_counts: Floats) -> NDArray[np.intp]:

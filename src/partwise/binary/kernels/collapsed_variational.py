@@ -28,34 +28,30 @@ def pass_zero_order(
     the sum of absolute changes.
     """
     n_components = column_counts.shape[1]
-    weights = np.empty(n_components)
+    weights, changes = np.empty(n_components), np.zeros(n_components)
     # One row for each bit: a vector of loads, where pairs would be gathered.
     by_bit = prior.T.copy()
     both = by_bit[0] + by_bit[1]
-    change = 0.0
     for n in range(row_starts.size - 1):
         for p in range(row_starts[n], row_starts[n + 1]):
-            x = codes[p] & 1
-            column = column_counts[codes[p] >> 1]
-            mine, others = row_counts[n, x], row_counts[n, 1 - x]
-            own, own_prior = shares[p], by_bit[x]
+            x, f = codes[p] & 1, codes[p] >> 1
             for k in range(n_components):
-                left, here = column[k] - own[k], mine[k] - own[k]
+                own = np.float64(shares[p, k])
+                left, here = column_counts[f, k] - own, row_counts[n, x, k] - own
                 # Rounding may leave a count slightly below what is taken out of it. max() would look for NaN as well.
                 left = left if left > 0.0 else 0.0
                 here = here if here > 0.0 else 0.0
-                weights[k] = (concentration[k] + left) * (own_prior[k] + here) / (both[k] + here + others[k])
-            total = sum_of(weights)
-            scale = 1.0 / total
-            for k in range(n_components):
-                change += abs(np.float64(np.float32(weights[k] * scale)) - np.float64(own[k]))
+                whole = both[k] + here + row_counts[n, 1 - x, k]
+                weights[k] = (concentration[k] + left) * (by_bit[x, k] + here) / whole
+            scale = 1.0 / sum_of(weights)
             for k in range(n_components):
                 new = np.float32(weights[k] * scale)
-                step = np.float64(new) - np.float64(own[k])
-                own[k] = new
-                column[k] += step
-                mine[k] += step
-    return change
+                step = np.float64(new) - np.float64(shares[p, k])
+                shares[p, k] = new
+                column_counts[f, k] += step
+                row_counts[n, x, k] += step
+                changes[k] += abs(step)
+    return sum_of(changes)
 
 
 @kernel

@@ -18,7 +18,7 @@ from partwise.engines.blocks import Block, Made, row_blocks
 from partwise.kernels.arrays import Floats
 from partwise.negative_binomial import kernels
 from partwise.passes.floors import Floors, activation_floor
-from partwise.poisson.inference.coordinate import CoordinateDescent
+from partwise.poisson.inference.coordinate import CoordinateDescent, with_columns
 from partwise.poisson.inference.passes import solve_activations
 
 SMALLEST_SIZE, LARGEST_SIZE = 1e-3, 1e9
@@ -71,9 +71,10 @@ class Majorisation:
     def init(self, key: Key, data: SparseData) -> NegativeBinomialState:
         """The factors of maximum likelihood under Poisson noise."""
         rule = small_change(_START_TOL, data.total)
-        solver = CoordinateDescent(self.n_components, "random", self.engine)
+        whole, engine = with_columns(data, self.engine)
+        solver = CoordinateDescent(self.n_components, "random", engine)
         found = run(
-            solver, data, key=key.for_stage("start"), max_iter=_START_ITERATIONS, convergence=rule, progress=False
+            solver, whole, key=key.for_stage("start"), max_iter=_START_ITERATIONS, convergence=rule, progress=False
         ).state
         size = _FIRST_SIZE if isinstance(self.dispersion, str) else float(self.dispersion)
         sizes = np.ones(data.shape[0]), np.full(data.shape[1], size)

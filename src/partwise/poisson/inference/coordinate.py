@@ -26,6 +26,8 @@ _SWEEPS = 2
 # A few rows at a time need no arrays of the size of a factor beside the factors.
 _ROWS_AT_ONCE = 1024
 _EM_STEPS = 10
+# Nonzeros of rows on disk that a start may take into memory, by rows and by columns: about 300 MB.
+_MOST_IN_MEMORY = 2**24
 _FIRST_STRIDE, _STRIDE_GROWTH, _LIMIT_GROWTH, _SHORTEST_LIMIT = 0.5, 1.1, 1.05, 0.1
 
 
@@ -118,6 +120,13 @@ class CoordinateDescent:
     def rebase(self, state: ExtrapolatedState, change: float) -> None:
         """Steps are judged by the log-likelihood under the latest batch factors."""
         state.objective += change
+
+
+def with_columns(data: SparseData, engine: Engine) -> tuple[SparseData, Engine]:
+    """Data to start a fit from: rows on disk are taken into memory unless they are many, so the start is the same."""
+    if data.by_rows and data.nnz <= _MOST_IN_MEMORY:
+        return data.rows(0, data.shape[0]), engine.here
+    return data, engine
 
 
 def _activations(samples: PoissonSide, state: ExtrapolatedState, stride: float) -> tuple[Any, Floats]:

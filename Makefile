@@ -101,7 +101,7 @@ $(VENV)/.installed-oldest: pyproject.toml .ci/oldest | $(BIN)/python
 .PHONY: $(VENV)/.installed-newest
 $(VENV)/.installed-newest: | $(BIN)/python
 	$(INSTALL) --upgrade 'pip>=25.1'
-	$(INSTALL) --upgrade --upgrade-strategy eager --pre --editable '.[all]' --group test --group docs
+	$(INSTALL) --upgrade --upgrade-strategy eager --pre --editable '.[all]' --group dev
 
 $(VENV)/.installed-browser: $(VENV)/.installed
 	$(INSTALL) --group browser

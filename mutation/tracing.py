@@ -73,10 +73,19 @@ vars(builtins)["__mutation_called__"] = _called.add
 sys.meta_path.insert(0, _Finder)
 
 from partwise.kernels.code_fingerprint import reachable  # noqa: E402  # after the finder
+from partwise.kernels.jit import Kernel  # noqa: E402
 
 
-class _Kernel(registry.CPUDispatcher):
+class _Kernel(Kernel):
     """A kernel that notes when Python calls it."""
+
+    def __call__(self, *arguments: Any, **named: Any) -> Any:
+        _kernels_called[id(self)] = self
+        return super().__call__(*arguments, **named)
+
+
+class _Dispatcher(registry.CPUDispatcher):
+    """The same for a kernel of a test."""
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
         _kernels_called[id(self)] = self
@@ -110,8 +119,10 @@ def _note_kernels() -> None:
     """Have every kernel that has been imported note its calls."""
     for module in [module for name, module in sys.modules.copy().items() if _is_ours(name, module)]:
         for value in vars(module).values():
-            if type(value) is registry.CPUDispatcher:
+            if type(value) is Kernel:
                 value.__class__ = _Kernel
+            elif type(value) is registry.CPUDispatcher:
+                value.__class__ = _Dispatcher
 
 
 def _name(code: CodeType) -> str | None:

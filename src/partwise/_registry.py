@@ -10,7 +10,6 @@ import warnings
 from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
-from importlib.metadata import entry_points
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -85,6 +84,8 @@ PUBLIC: Mapping[str, str] = MappingProxyType(
 @cache
 def registered_models() -> tuple[RegisteredModel, ...]:
     """All models: those of partwise, then those of other distributions, which cannot replace ours."""
+    from importlib.metadata import entry_points  # slow to import, and most processes need no list
+
     found = {model.address: model for model in BUILT_IN}
     taken = {name for model in BUILT_IN for name in (*model.names, *model.also, model.class_name)}
     for point in sorted(entry_points(group=GROUP), key=lambda point: (point.name, point.value)):

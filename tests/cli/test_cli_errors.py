@@ -21,6 +21,7 @@ def bad_files(folder: Path) -> Path:
     write_table("zeros.csv", np.zeros((3, 2)))
     Path("junk.npz").write_bytes(b"junk")
     Path("junk.partwise").write_bytes(b"\x10\x00\x00\x00\x00\x00\x00\x00{not json at all")
+    Path("cut.partwise").write_bytes(b"\x10\x00")
     Path("folder").mkdir()
     on_disk(np.eye(2), "old.rows")
     return folder
@@ -35,6 +36,10 @@ def bad_files(folder: Path) -> Path:
         (["fit", "junk.npz", "-o", "m"], "cannot read junk.npz"),
         (["fit", "counts.npz", "-o", "absent/m"], "there is no directory"),
         (["fit", "counts.npz", "-o", "folder"], "it is a directory"),
+        ([*FIT, "-k", "99999999"], "is more than the"),
+        (["fit", "cut.partwise", "-o", "m"], "cut.partwise has the name of a model"),
+        (["info", "cut.partwise"], "cut.partwise has the name of a model"),
+        (["compare", "counts.npz", "-o", "negative.csv"], "negative.csv is a file, and a comparison needs a folder"),
         ([*FIT, "--layer", "raw"], "option layer does not apply"),
         ([*FIT, "--memory-limit", "1k"], "counts.npz"),
         ([*FIT, "--components-file", "absent.csv"], "there is no file absent.csv"),
@@ -179,8 +184,10 @@ def test_printable_keeps_letters() -> None:
 def test_messages_speak_of_options() -> None:
     options = {"transpose": "--transpose", "format": "--format", "memory_limit": "--memory-limit"}
     assert in_options("say transpose=True, format= or memory_limit='8 GB'.", options) == (
-        "say --transpose, --format or --memory-limit 8 GB."
+        "say --transpose, --format or --memory-limit '8 GB'."
     )
+    marks = {"delimiter": "--delimiter", "label_columns": "--label-columns"}
+    assert in_options("pass delimiter=';' or label_columns=2.", marks) == "pass --delimiter ';' or --label-columns 2."
     assert in_options("layer=None and informat=3 stay", options) == "layer=None and informat=3 stay"
     sentence = "pass missing='impute' with inference='gibbs'."
     assert in_options(sentence, {"inference": "--inference"}) == "pass missing='impute' with --inference gibbs."

@@ -82,6 +82,14 @@ def test_reader_that_left_is_no_traceback(words: list[str], folder: Path) -> Non
     assert done.stderr.splitlines() == [line for line in done.stderr.splitlines() if line.startswith("read ")]
 
 
+def test_closed_streams_are_no_failure(folder: Path) -> None:
+    closed = ["sh", "-c", 'exec "$0" "$@" <&- >&- 2>&-', PROGRAM]
+    done = subprocess.run([*closed, "fit", "counts.npz", "-o", "m.partwise", "-k", "2"], timeout=120, check=False)
+    assert done.returncode == 0
+    assert load("m.partwise").n_components_ == 2
+    assert subprocess.run([*closed, "info", "absent.npz"], timeout=120, check=False).returncode == 1
+
+
 def test_an_interrupt_within_an_import_ends_with_code_1(tmp_path: Path) -> None:
     """CPython remembers an interrupt inside exec("..."), as in the making of a dataclass, even if it was caught."""
     (tmp_path / "interrupted.py").write_text(

@@ -281,6 +281,10 @@ class TestPolars:
         frame = self.pl.DataFrame(columns, schema=dict.fromkeys("abcd", getattr(self.pl, kind)))
         assert_same(CountMatrix.build(frame), holed)
 
+    def test_integers_that_numpy_lacks(self) -> None:
+        with pytest.raises(InvalidInputError, match="column 'a' is of type Int128: convert it to 64 bits or fewer"):
+            CountMatrix.build(self.pl.DataFrame({"a": [2**100, 1]}, schema={"a": self.pl.Int128}))
+
     def test_null_booleans(self) -> None:
         frame = self.pl.DataFrame({"a": [True, None], "b": [False, True]})
         assert_same(BinaryMatrix.build(frame), BinaryMatrix.build([[1, 0], [np.nan, 1]]))

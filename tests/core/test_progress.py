@@ -27,6 +27,7 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(progress, "_DELAY", 0.1)
     monkeypatch.setattr(progress, "_BAR_EVERY", 0.02)
     monkeypatch.setattr(progress, "_LINE_EVERY", 0.05)
+    monkeypatch.setattr(progress, "_watch", progress._CompileWatch())
     yield
     assert progress._current is None
     assert not [thread for thread in threading.enumerate() if thread.name == "partwise-progress"]
@@ -224,6 +225,9 @@ def test_compiling_is_announced_once(capsys: pytest.CaptureFixture[str], monkeyp
         for _ in range(3):
             compile_something()
     assert capsys.readouterr() == ("", COMPILING + "\n")
+    with compiling_notice():  # a later call in the same process
+        compile_something()
+    assert capsys.readouterr() == ("", "")
 
 
 def test_a_run_announces_compiling(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -79,14 +79,19 @@ def test_missing_where_it_is_not_supported(make: Any) -> None:
     CountMatrix.build(Table(np.eye(4, 5), missing=sp.csr_array((4, 5), dtype=bool)), allow_missing=False)
 
 
+def test_more_parts_than_cells() -> None:
+    with pytest.raises(InvalidInputError, match=r"^n_components=99999999 is more than the 6 cells of X: fit fewer\.$"):
+        PoissonNMF(99_999_999).fit(np.ones((3, 2)))
+
+
 def test_nothing_to_factorise() -> None:
     with pytest.raises(
-        InvalidInputError, match=r"^All of X is zero, so PoissonNMF.fit has nothing to factorise: check how"
+        InvalidInputError, match=r"^All cells of X are zero, so PoissonNMF.fit has nothing to factorise: check how"
     ):
         PoissonNMF(2).fit(np.zeros((3, 2)))
-    with pytest.raises(InvalidInputError, match=r"^All of the observed cells of X is zero"):
+    with pytest.raises(InvalidInputError, match=r"^All observed cells of X are zero"):
         PoissonNMF(2).fit([[0, np.nan], [0, 0]])
-    with pytest.raises(InvalidInputError, match=r"^All of the observed cells of X is zero"):
+    with pytest.raises(InvalidInputError, match=r"^All observed cells of X are zero"):
         PoissonNMF(2).fit(np.full((2, 2), np.nan))
     assert CountMatrix.build(np.zeros((3, 2))).nnz == 0
 

@@ -185,6 +185,7 @@ def test_what_is_no_number(cell: str) -> None:
     [
         ("id;a;b\n1;2;3\n", "line 1 has one cell when cut at ','; pass delimiter=';'"),
         ("goal team\nlaw court\n", "line 1 has one cell when cut at ','; pass delimiter=' '; if it is raw text, count"),
+        ("# made by hand\nid,a\n1,2\n", "line 1 is a comment; remove comments"),
         ("id,a,\n1,2,\n2,3,\n", "column 3 has neither a name nor a value, because lines end in ','"),
         ("id,a\n1,9007199254740993\n", r"line 2, column 2 \('a'\) holds 9007199254740993, which is above 2\^53"),
         ("id,a,b\n1,0.5,9007199254740993\n", "is above 2.53 and would be rounded"),

@@ -144,7 +144,7 @@ def test_empty_batches_and_rows() -> None:
     model.partial_fit(np.zeros((5, 60))).partial_fit(np.full((5, 60), np.nan)).partial_fit(X[:1])
     assert np.all(np.isfinite(model.components_))
     assert model.n_samples_seen_ == 211
-    with pytest.raises(InvalidInputError, match="All of X is zero"):
+    with pytest.raises(InvalidInputError, match="All cells of X are zero"):
         PoissonNMF(2).partial_fit(np.zeros((5, 60)))
 
 

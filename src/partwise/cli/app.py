@@ -81,7 +81,8 @@ def _runnable(function: Callable[..., Outcome], name: str) -> Callable[..., Any]
                 for own, bundle in bundles.items():
                     given[own] = bundle(**{part.name: given.pop(part.name) for part in fields(bundle)})
                 function(**given).show(name, as_json)
-            sys.stdout.flush()
+            if sys.stdout is not None:  # closed, as by a service manager
+                sys.stdout.flush()
         except _OWN:
             raise
         except BaseException as error:

@@ -7,6 +7,7 @@ import json
 import math
 import os
 import re
+import shlex
 import sys
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
@@ -159,8 +160,9 @@ def in_options(sentence: str, options: Mapping[str, str]) -> str:
     """
     for name, option in options.items():
         sentence = re.sub(rf"\b{name}=True\b", option, sentence)
-        sentence = re.sub(rf"\b{name}=(['\"])(\w.*?)\1", rf"{option} \2", sentence)
-        sentence = re.sub(rf"\b{name}=(['\"].*?['\"])", rf"{option} \1", sentence)
+        for found in list(re.finditer(rf"\b{name}=(?:(\d+)\b|'(.*?)'|\"(.*?)\")", sentence))[::-1]:
+            value = shlex.quote(found[found.lastindex or 0])  # ; and | mean something to a shell
+            sentence = f"{sentence[: found.start()]}{option} {value}{sentence[found.end() :]}"
         sentence = re.sub(rf"\b{name}=(?=[\s.,;:)]|$)", option, sentence)
     if "settings" in options:  # what else a model can be told
         sentence = re.sub(r"\b([a-z_]+)=(['\"])([\w-]+)\2", r"--set \1=\3", sentence)

@@ -42,6 +42,8 @@ from partwise.errors import InvalidInputError, TrainingDataWarning
 from partwise.kernels.arrays import Floats
 from partwise.storage.on_disk import spread
 
+_PARTS_ALWAYS_ALLOWED = 1_000
+
 
 @dataclass(eq=False, repr=False)
 class FactorizationEstimator(PartialFit, FromGivenParts, ListsFeatures, HandledParts, ScikitLearnModel):
@@ -122,6 +124,11 @@ class FactorizationEstimator(PartialFit, FromGivenParts, ListsFeatures, HandledP
         """
         X = X if layer is None else as_table(X, layer=layer)
         data = self._data(X, reset=True, caller="fit")
+        n_cells = data.shape[0] * data.shape[1]
+        if self.n_components > max(_PARTS_ALWAYS_ALLOWED, n_cells):
+            raise InvalidInputError(
+                f"n_components={self.n_components} is more than the {n_cells} cells of X: fit fewer."
+            )
         with self._compiling():
             self._fit(data)
         self.n_samples_seen_ = data.shape[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -123,6 +124,8 @@ def _frame_parts(frame: Any) -> tuple[Labels | None, Labels, Any]:
         for name, kind in zip(columns, frame.dtypes, strict=True):
             if hasattr(kind, "is_temporal") and kind.is_temporal():  # polars would give their numbers of days
                 raise InvalidInputError(f"column {str(name)!r} holds dates or times ({kind}): drop it.")
+            if str(kind) in {"Int128", "UInt128"}:
+                raise InvalidInputError(f"column {str(name)!r} is of type {kind}: convert it to 64 bits or fewer.")
         return None, columns, frame.to_numpy()
     rows = None if isinstance(frame.index, pandas.RangeIndex) else as_labels(frame.index)
     kinds = list(frame.dtypes)
@@ -145,7 +148,8 @@ def _dense_to_csr(matrix: Any, place: Table) -> Any:
             f"{name} is not a matrix, as its rows differ in length or in kind: pass samples x features."
         ) from error
     if array.ndim == 0:
-        hint = "read a file with partwise.read" if isinstance(matrix, str) else "pass samples x features"
+        is_path = isinstance(matrix, (str, os.PathLike))
+        hint = "read a file with partwise.read" if is_path else "pass samples x features"
         raise InvalidInputError(f"{name} is a {type(matrix).__name__}, and a 2D array is needed: {hint}.")
     if array.ndim == 1 and _holds_texts(array):
         raise InvalidInputError(f"{name} is a sequence of texts, and counts are needed: {COUNT_FIRST}.")

@@ -21,7 +21,6 @@ _BAR_EVERY = 0.25
 _LINE_EVERY = 10.0
 
 _current: ProgressDisplay | None = None
-_compile_watched = False
 
 
 class ProgressDisplay:
@@ -157,7 +156,7 @@ class _Forgiving:
 
 @contextlib.contextmanager
 def compiling_notice(progress: bool | None = None) -> Iterator[None]:
-    """Say so on standard error, once, when kernels have been compiling within this context for a second.
+    """Say so on standard error, once in a process, when kernels have been compiling in such contexts for a second.
 
     The run loop is wrapped in it already; kernels that are called before or after a run can be, too. What is watched is
     the compiler, not the clock: slow data give no false notice, nor do kernels that come from the cache.
@@ -167,31 +166,30 @@ def compiling_notice(progress: bool | None = None) -> Iterator[None]:
     progress
         False silences it.
     """
-    global _compile_watched
-    if progress is False or _compile_watched:
+    if progress is False or _watch.active:
         yield
         return
     from numba.core import event as numba_event
 
     event: Any = numba_event
-    watch = _CompileWatch()
-    listener = _listener(event.Listener, watch)
-    _compile_watched = True
+    listener = _listener(event.Listener, _watch)
+    _watch.active = True
     event.register("numba:compile", listener)
     try:
         yield
     finally:
         event.unregister("numba:compile", listener)
-        watch.end()
-        _compile_watched = False
+        _watch.end()
+        _watch.active = False
 
 
 class _CompileWatch:
-    """A clock that runs while the compiler does, and speaks after a second."""
+    """A clock that runs while the compiler does, and speaks after a second. A process has one."""
 
     def __init__(self) -> None:
+        self.active = False
         self._depth = 0
-        self._remaining = _DELAY
+        self._seconds = 0.0
         self._began = 0.0
         self._timer: threading.Timer | None = None
         self._unsaid = threading.Semaphore()
@@ -199,9 +197,9 @@ class _CompileWatch:
     def start(self) -> None:
         """A compilation begins, maybe within another; the compiler's own lock keeps threads from doing so at once."""
         self._depth += 1
-        if self._depth == 1 and self._remaining > 0:
+        if self._depth == 1 and self._seconds < _DELAY:
             self._began = time.monotonic()
-            self._timer = threading.Timer(self._remaining, self._speak)
+            self._timer = threading.Timer(_DELAY - self._seconds, self._speak)
             self._timer.daemon = True
             self._timer.start()
 
@@ -211,13 +209,16 @@ class _CompileWatch:
         if self._depth == 0 and self._timer is not None:
             self._timer.cancel()
             self._timer = None
-            self._remaining -= time.monotonic() - self._began
-            if self._remaining <= 0:  # on a busy machine, the timer may not have had its turn
+            self._seconds += time.monotonic() - self._began
+            if self._seconds >= _DELAY:  # on a busy machine, the timer may not have had its turn
                 self._speak()
 
     def _speak(self) -> None:
         if self._unsaid.acquire(blocking=False):
             say(COMPILING)
+
+
+_watch = _CompileWatch()
 
 
 def _listener(base: Any, watch: _CompileWatch) -> Any:

@@ -100,9 +100,9 @@ def refuse_fraction(data: Any, table: Table, caller: str) -> None:
 
 def refuse_all_zero(table: Table, has_missing: bool, caller: str) -> None:
     """Refuse data without a nonzero."""
-    where = "the observed cells of " if has_missing else ""
+    where = "All observed cells of" if has_missing else "All cells of"
     raise InvalidInputError(
-        f"All of {where}{table.source} is zero, so {caller} has nothing to factorise: check how the data were read."
+        f"{where} {table.source} are zero, so {caller} has nothing to factorise: check how the data were read."
     )
 
 

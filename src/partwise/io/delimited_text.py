@@ -82,6 +82,8 @@ def read_wide(path: Path, options: ReadOptions) -> Table:
 def _one_column(path: Path, reader: CellReader) -> FileFormatError:
     """The error for a file of which nothing is left besides row labels: most often its delimiter is another one."""
     text = reader.first[1][0] if reader.first is not None else ""
+    if text.startswith("#"):
+        return bad_file(path, "line 1 is a comment", "remove comments")
     other = next((mark for mark in ";\t|, " if mark in text), None)
     remedy = "pass index=False if it holds numbers" if other is None else f"pass delimiter={other!r}"
     if other in (",", " "):

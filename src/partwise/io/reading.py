@@ -136,6 +136,8 @@ def find_format(path: Path, name: str | None) -> Format:
             f"the name {path.name} does not say what format it has: if it holds raw text, {COUNT_FIRST}; otherwise"
             " rename it or pass format=."
         )
+    if lowered.endswith(".partwise"):
+        raise InvalidInputError(f"{path.name} has the name of a model, and it is not data (or a damaged model).")
     patterns = ", ".join(pattern for known in FORMATS for pattern in known.patterns if not pattern.endswith(".gz"))
     raise InvalidInputError(
         f"the name {path.name} does not say what format it has; known are {patterns} (text formats also as .gz) and "

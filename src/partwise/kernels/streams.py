@@ -22,12 +22,9 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from llvmlite import ir  # type: ignore[import-untyped]  # has no types
-from numba import types
-from numba.extending import intrinsic
 
 from partwise.kernels.arrays import Words
-from partwise.kernels.jit import inline_kernel, inner_kernel, kernel
+from partwise.kernels.jit import inline_kernel, inner_kernel, intrinsic, kernel
 from partwise.kernels.ziggurat import (
     EXPONENTIAL_EDGES,
     EXPONENTIAL_HEIGHTS,
@@ -63,6 +60,9 @@ _SIGN_SHIFT = np.uint64(7)
 
 
 def _wide_product_builder(typing_context: Any, left: Any, right: Any) -> Any:
+    from llvmlite import ir  # type: ignore[import-untyped]  # has no types
+    from numba import types
+
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         word, wide = ir.IntType(64), ir.IntType(128)
         product = builder.mul(builder.zext(arguments[0], wide), builder.zext(arguments[1], wide))

@@ -229,6 +229,8 @@ def check_identity(folder: Path, identity: Mapping[str, Any]) -> None:
     identity
         What must be the same for records to be used again: data, seed, settings of models.
     """
+    if folder.exists() and not folder.is_dir():
+        raise InvalidInputError(f"{folder} is a file, and a comparison needs a folder: give another name.")
     folder.mkdir(parents=True, exist_ok=True)
     text = json.dumps(identity, indent=2, sort_keys=True) + "\n"
     path = folder / SETTINGS

@@ -17,7 +17,7 @@ from statistics import median
 ROOT = Path(__file__).parents[1]
 LONGEST = 35  # words in a sentence
 MEDIAN = 20
-# Pages for readers with a job to do. The median is theirs; the appendix may have longer sentences.
+# Pages for readers with a job to do. The limit on the median applies to these; the appendix may have longer sentences.
 GUIDES = ("README.md", "docs/index.md", "docs/tutorials/", "docs/how-to/")
 APPENDIX = ("docs/papers/", "docs/extend/", "docs/reference/changelog.md", "CHANGELOG.md")
 

@@ -56,13 +56,13 @@ dist: $(VENV)/.installed ## wheel and sdist in dist/
 	rm -rf dist
 	$(BIN)/python -m hatchling build
 
-goldens: $(VENV)/.installed ## write the files anew that later versions must read (tests/goldens), after a change of formats
+goldens: $(VENV)/.installed ## write again the files that later versions must read (tests/goldens), after a change of formats
 	$(BIN)/python tests/goldens/golden_files.py
 
 mutate: $(VENV)/.installed ## plant N=150 bugs in kernels and samplers, chosen by SEED=0: do the tests notice?
 	$(BIN)/python -m mutation -n $(N) --seed $(SEED) --processes $(WORKERS)
 
-simulate: $(VENV)/.installed ## how well does compare choose? SETS=10 simulated data sets of each kind; goes on where it was
+simulate: $(VENV)/.installed ## how well does compare choose? SETS=10 simulated data sets of each kind; continues where it was stopped
 	$(BIN)/python -W ignore -m benchmarks.simulate $(SETS)
 
 bench: $(VENV)/.installed-bench ## measure speed and memory against named peers; all, or those that BENCH= names

@@ -72,7 +72,7 @@ class _Finder:
 vars(builtins)["__mutation_called__"] = _called.add
 sys.meta_path.insert(0, _Finder)
 
-from partwise.kernels.code_fingerprint import reachable  # noqa: E402  # after the finder
+from partwise.kernels.cache import reachable  # noqa: E402  # after the finder
 from partwise.kernels.jit import Kernel  # noqa: E402
 
 

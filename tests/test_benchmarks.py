@@ -178,6 +178,8 @@ def test_lost_lines_stay_below_one() -> None:
     assert advantage(line([2.0], [1.0])) == 0.5
     assert advantage(line([2.0], [1.0], peer_over_ours=False)) == 0.5
     assert advantage(line([1.0], [3.0])) == 3.0
+    lists = Line("lists: NDCG@20", "data", Sample.of([0.4], ""), Sample.of([0.2], ""), "peer", peer_over_ours=False)
+    assert advantage(lists) == 2.0  # more is better
     with pytest.raises(ValueError, match="has no ratio"):
         advantage(line([1.0]))
 

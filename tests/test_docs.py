@@ -50,7 +50,6 @@ def reader_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.mark.filterwarnings("default::partwise.errors.IgnoredWordsWarning")  # a page counts new words
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_code_of_page_runs(page: Path, reader_folder: Path) -> None:
     namespace: dict[str, object] = {"__name__": "__main__"}

@@ -47,6 +47,11 @@ def test_sentences_are_found(prose: ModuleType) -> None:
         "Two threads give the same bits.",
         "It knows missing entries.",
         "Kernels are compiled anew.",
+        "On-line inference needs one pass.",
+        "A model with ten components.",
+        "Component 3 is empty.",
+        "It chose the rank.",
+        "One line per row and rank.",
         "word " * 36 + ".",
     ],
 )
@@ -59,6 +64,16 @@ def test_plain_words_pass(prose: ModuleType) -> None:
     found = list(prose.sentences(text, "here"))
     assert [one.n_words for one in found] == [5, 10, 6]
     assert prose.faults(found) == []
+
+
+def test_names_and_papers_keep_their_words(prose: ModuleType) -> None:
+    text = (
+        "Drop --components-file, or give a model its components_. Principal components differ. ranks must be numbers."
+    )
+    assert prose.faults(list(prose.sentences(text, "here"))) == []
+    paper = list(prose.sentences("Two components of rank 1.", "here"))
+    assert prose.faults(paper, readers=False) == []
+    assert prose.faults(list(prose.sentences("Two components.", "src/partwise/reproduce/gap/surplus.py:3"))) == []
 
 
 def test_messages_are_read(prose: ModuleType) -> None:

@@ -56,7 +56,7 @@ def _perplexities(counts: Any, seed: int) -> tuple[float, float]:
 def perplexity(counts: Any, dictionary: Any) -> float:
     from scipy.special import gammaln
 
-    from partwise.allocation.marginal import log_length
+    from partwise.allocation.inference.marginal import log_length
     from partwise.likelihood import smc
 
     totals = np.asarray(counts.sum(axis=1)).ravel().astype(np.float64)

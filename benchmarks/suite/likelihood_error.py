@@ -58,7 +58,7 @@ def measure(settings: Settings) -> Iterator[Line]:
                 yield _line(name, setting, peers, goal)
     if curves:
         draw_curves(
-            "likelihood_error.png", curves, "processor time a document (ms)", "root mean squared error of log p"
+            "likelihood_error.png", curves, "processor time per document (ms)", "root mean squared error of log p"
         )
 
 
@@ -104,7 +104,7 @@ def _line(name: str, ours: Setting, peers: list[Setting], goal: Goal) -> Line:
     at_budget = float(np.exp(np.interp(np.log(budget), np.log(times), np.log(errors))))
     nearest = min(peers, key=lambda s: (np.median(s.times) > 1.2 * budget, np.median(s.errors)))
     return Line(
-        f"error of log p at {budget:.2g} ms a document",
+        f"error of log p at {budget:.2g} ms per document",
         name,
         Sample.of(ours.errors.tolist(), "nats"),
         Sample.of([at_budget] * ours.errors.size, "nats"),

@@ -34,7 +34,7 @@ def measure(settings: Settings) -> Iterator[Line]:
     ]
     errors = np.stack([result.std_errors for _, result in runs])
     note = (
-        f"{documents.lengths.mean():.0f} tokens a document; largest standard error {errors.max():.2g}, median"
+        f"{documents.lengths.mean():.0f} tokens per document; largest standard error {errors.max():.2g}, median"
         f" {np.median(errors):.2g}"
     )
     if len(runs) > 1:

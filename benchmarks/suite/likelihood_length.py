@@ -48,5 +48,5 @@ def measure(settings: Settings) -> Iterator[Line]:
             runs = [cpu_seconds(smc, rows[length], *model, rng=seed, **options)[0] for seed in range(settings.repeats)]
             seconds.append((min(runs) - checking) / len(rows[length]))
         slope = float(np.polyfit(np.log(_LENGTHS), np.log(seconds), 1)[0])
-        note = f"ms a document: {', '.join(f'{1e3 * time:.3g}' for time in seconds)}"
+        note = f"ms per document: {', '.join(f'{1e3 * time:.3g}' for time in seconds)}"
         yield Line(what, "simulated, seed 0", Sample.of([slope], ""), goal=goal, note=note)

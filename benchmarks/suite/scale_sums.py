@@ -14,7 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from benchmarks.harness.line import Goal, Line, Sample, Settings
-from partwise.engines import sum_messages
+from partwise.engines import tree
 
 _FEATURES, _N_COMPONENTS, _PER_ROW, _ITERATIONS = 1_000_000, 10, 200, 2
 # Blocks have eight nonzeros for each feature: four of them.
@@ -70,7 +70,7 @@ def _megabytes(data: Any, keep_dense: bool) -> float:
     settings: dict[str, Any] = {"random_state": 0, "tol": 0.0, "progress": False, "max_iter": _ITERATIONS}
     where: dict[str, Any] = {"processes": False, "protocol": "tcp://", "dashboard_address": ":0"}
     with (
-        _least(2**62 if keep_dense else sum_messages._FEWEST_ENTRIES),
+        _least(2**62 if keep_dense else tree._FEWEST_ENTRIES),
         distributed.LocalCluster(n_workers=2, threads_per_worker=1, **where) as cluster,
         distributed.Client(cluster, set_as_default=False) as client,
     ):
@@ -82,11 +82,11 @@ def _megabytes(data: Any, keep_dense: bool) -> float:
 @contextmanager
 def _least(entries: int) -> Iterator[None]:
     """Pack arrays from a number of entries on."""
-    before, sum_messages._FEWEST_ENTRIES = sum_messages._FEWEST_ENTRIES, entries
+    before, tree._FEWEST_ENTRIES = tree._FEWEST_ENTRIES, entries
     try:
         yield
     finally:
-        sum_messages._FEWEST_ENTRIES = before
+        tree._FEWEST_ENTRIES = before
 
 
 def _sent(dask_worker: Any) -> int:

@@ -83,7 +83,7 @@ STORIES = {
     ),
     "beta-gamma": Story(
         ("φ_{·k} ~ Dirichlet(η)", "shares of features, sum 1"),
-        ("h_{nk} ~ Gamma(r, scale s_{k})", "s_{k} = p_{k} / (1 − p_{k}). Near 0, the part is off"),
+        ("h_{nk} ~ Gamma(r, scale s_{k})", "s_{k} = p_{k} / (1 − p_{k}); near 0: part off"),
         ("expected count  λ_{nf} = Σ_{k} φ_{fk} h_{nk}",),
         "Poisson noise",
     ),

@@ -9,8 +9,7 @@ import pytest
 
 from partwise import AllocationNMF, CountMatrix
 from partwise.allocation.inference.collapsed_variational import check_memory
-from partwise.allocation.inference.labels import TokenLabels, check_tokens
-from partwise.allocation.inference.start import kl_factors
+from partwise.allocation.inference.labels import TokenLabels, check_tokens, kl_factors
 from partwise.core.keys import Key
 from partwise.engines import resolve_engine
 from partwise.errors import InvalidInputError

@@ -11,7 +11,7 @@ from scipy.special import gammaln, logsumexp, xlogy
 
 from partwise import AllocationNMF, PoissonNMF
 from partwise.allocation import AllocationModel, exact_log_marginal
-from partwise.allocation.marginal import log_length
+from partwise.allocation.inference.marginal import log_length
 from partwise.core.keys import Key
 from partwise.likelihood import exact
 

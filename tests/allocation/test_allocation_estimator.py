@@ -198,7 +198,7 @@ def test_bound_is_that_of_latent_dirichlet_allocation() -> None:
     peer = LatentDirichletAllocation(2, doc_topic_prior=0.4, topic_word_prior=0.7, random_state=0)
     peer.partial_fit(counts)
     peer.components_ = model.dictionary_posterior(state.feature_counts).T.copy()
-    from partwise.allocation.marginal import log_length
+    from partwise.allocation.inference.marginal import log_length
 
     bound = peer._approx_bound(counts, model.activation_posterior(state.sample_counts), sub_sampling=False)
     totals = counts.sum(axis=1)

@@ -12,9 +12,9 @@ import pytest
 from scipy.special import logsumexp
 
 from partwise.allocation import AllocationModel, exact_log_marginal, log_marginal_likelihood
-from partwise.allocation.inference import islands
-from partwise.allocation.kernels.bridge import log_permanent
-from partwise.allocation.marginal import log_normal_error
+from partwise.allocation.inference import marginal
+from partwise.allocation.inference.marginal import log_normal_error
+from partwise.allocation.kernels.particles import log_permanent
 from partwise.core.keys import Key
 from partwise.errors import InaccurateWarning, InvalidInputError
 
@@ -72,7 +72,7 @@ PLANTED = {
 
 @pytest.mark.parametrize("mistake", PLANTED)
 def test_planted_mistakes_are_seen_to_be_biased(mistake: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(islands, *PLANTED[mistake])
+    monkeypatch.setattr(marginal, *PLANTED[mistake])
     found = ratios(500, "annealed")
     assert abs(found.mean() - 1.0) > 4 * found.std(ddof=1) / np.sqrt(found.size)
 
@@ -146,15 +146,15 @@ def test_sum_over_all_orders() -> None:
     for size in (1, 2, 4, 6):
         logs = 3.0 * rng.standard_normal((size, size))
         every = [logs[range(size), order].sum() for order in itertools.permutations(range(size))]
-        assert islands.log_all_orders(logs) == pytest.approx(logsumexp(every) - np.trace(logs), abs=1e-12)
+        assert marginal.log_all_orders(logs) == pytest.approx(logsumexp(every) - np.trace(logs), abs=1e-12)
         assert log_permanent(logs) == pytest.approx(logsumexp(every), abs=1e-12)
     # Those far apart need no enumeration; too many alike are refused.
     apart = np.where(np.eye(40, dtype=bool), 0.0, -80.0)
-    assert islands.log_all_orders(apart) == pytest.approx(0.0, abs=1e-12)
+    assert marginal.log_all_orders(apart) == pytest.approx(0.0, abs=1e-12)
     apart[:3, :3] = 0.0
-    assert islands.log_all_orders(apart) == pytest.approx(np.log(6), abs=1e-12)
+    assert marginal.log_all_orders(apart) == pytest.approx(np.log(6), abs=1e-12)
     with pytest.raises(InvalidInputError, match="cannot tell 15 parts apart"):
-        islands.log_all_orders(np.zeros((15, 15)))
+        marginal.log_all_orders(np.zeros((15, 15)))
 
 
 @pytest.mark.parametrize(

@@ -131,7 +131,7 @@ def test_bad_priors_are_refused(arguments: tuple[object, ...], message: str) -> 
 
 
 def test_bad_arguments_are_refused() -> None:
-    with pytest.raises(InvalidInputError, match="samples x 3 features x 2 components, got shape"):
+    with pytest.raises(InvalidInputError, match="samples x 3 features x 2 parts, got shape"):
         MODEL.log_allocation(np.zeros((2, 2, 2)))
     with pytest.raises(InvalidInputError, match="X has 2 features, and the model 3"):
         exact_log_marginal([[1, 2]], MODEL)

@@ -10,9 +10,9 @@ import pytest
 from scipy.optimize import linear_sum_assignment
 
 from partwise import AllocationNMF
-from partwise.allocation.inference import labels, start, variational
+from partwise.allocation.inference import labels, variational
 from partwise.allocation.inference.collapsed_variational import AllocationCollapsedVariational
-from partwise.allocation.inference.start import best_order, first_feature_counts
+from partwise.allocation.inference.labels import best_order, first_feature_counts
 from partwise.allocation.model import AllocationModel
 from partwise.core.data import CountMatrix
 from partwise.core.keys import Key
@@ -84,15 +84,15 @@ def test_large_data_start_from_some_of_their_rows(monkeypatch: pytest.MonkeyPatc
     counts = np.random.default_rng(0).poisson(0.5, (400, 30)).astype(float)
     counts[np.random.default_rng(1).random(counts.shape) < 0.02] = np.nan
     data, model = CountMatrix.build(counts), AllocationModel(30, 3, 0.5, [0.1, 2.0, 5.0])
-    assert start.chosen_rows(Key(0), data, 3) is None
-    monkeypatch.setattr(start, "_LARGE_WORK", 0)
-    monkeypatch.setattr(start, "_NONZEROS", 1000)
-    rows = start.chosen_rows(Key(0), data, 3)
+    assert labels.chosen_rows(Key(0), data, 3) is None
+    monkeypatch.setattr(labels, "_LARGE_WORK", 0)
+    monkeypatch.setattr(labels, "_NONZEROS", 1000)
+    rows = labels.chosen_rows(Key(0), data, 3)
     assert rows is not None
     assert np.diff(rows).min() > 0
     sizes = np.diff(data.indptr)[rows]
     assert 1000 <= sizes.sum() < 1000 + np.diff(data.indptr).max()
-    assert start.chosen_rows(Key(0), data, 90).size == 360
+    assert labels.chosen_rows(Key(0), data, 90).size == 360
     some = data.take(rows)
     np.testing.assert_array_equal(some.to_scipy().toarray(), data.to_scipy()[rows].toarray())
     np.testing.assert_array_equal(some.missing_matrix().toarray(), data.missing_matrix()[rows].toarray())

@@ -14,14 +14,13 @@ from partwise.allocation.inference.collapsed_variational import AllocationCollap
 from partwise.allocation.inference.decomposition import _moved, _ratio
 from partwise.allocation.inference.distributed import DistributedGibbs
 from partwise.allocation.inference.gibbs import AllocationCollapsedGibbs
-from partwise.allocation.inference.islands import _log_orders, anchors, log_all_orders, no_particles, tokens_of
+from partwise.allocation.inference.labels import first_feature_counts
+from partwise.allocation.inference.marginal import _log_orders, anchors, log_all_orders, no_particles, tokens_of
 from partwise.allocation.inference.partial import AllocationPartialGibbs, expected_activations
-from partwise.allocation.inference.start import first_feature_counts
 from partwise.allocation.inference.variational import AllocationVariationalBayes, absorb
-from partwise.allocation.kernels.bridge import bridge_island, log_permanent
 from partwise.allocation.kernels.collapsed import sweep_annealed
 from partwise.allocation.kernels.partial import mean_sample_counts
-from partwise.allocation.kernels.particles import log_mean_weight, smc_island
+from partwise.allocation.kernels.particles import bridge_island, log_mean_weight, log_permanent, smc_island
 from partwise.allocation.model import AllocationModel
 from partwise.core.data import CountMatrix
 from partwise.core.keys import Key

@@ -194,7 +194,7 @@ def test_starts_from_a_variational_fit() -> None:
         assert labels.max() < 10 <= start_labels(Key(0), cells, model, "random")[0].max()
         if kind == "dir-dir":
             by_row = np.empty_like(labels)
-            to_row_order(cells.row_starts, cells.codes, cells.column_starts, labels, by_row)
+            to_row_order(cells.ordered, labels, by_row)
             np.testing.assert_array_equal(by_row == row_labels, (cells.codes & 1) == 1)
         fitted = short(20, model=kind, init="vb", burn_in=0).fit(X)
         # two blocks are found by the variational fit, and not yet by sweeps from random labels

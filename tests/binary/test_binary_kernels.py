@@ -57,13 +57,13 @@ def test_cells_are_hidden() -> None:
 def test_labels_are_counted() -> None:
     labels = np.random.default_rng(0).integers(4, size=CELLS.n_cells).astype(np.uint8)
     by_row = np.empty_like(labels)
-    to_row_order(*LISTED, CELLS.column_starts, labels, by_row)
+    to_row_order(CELLS.ordered, labels, by_row)
     grid = np.full(X.shape, -1)
     columns, rows = np.nonzero(SEEN.T)
     grid[rows, columns] = labels
     np.testing.assert_array_equal(by_row, grid[ROWS, COLUMNS])
     row_counts, column_counts = np.zeros((40, 4, 2), np.int32), np.zeros((25, 4), np.int32)
-    count_labels(*LISTED, CELLS.column_starts, labels, row_counts, column_counts)
+    count_labels(CELLS.ordered, labels, row_counts, column_counts)
     expected_rows, expected_columns = np.zeros_like(row_counts), np.zeros_like(column_counts)
     np.add.at(expected_rows, (ROWS, by_row, BITS), 1)
     np.add.at(expected_columns, (COLUMNS, by_row), 1)
@@ -74,16 +74,14 @@ def test_labels_are_counted() -> None:
 def test_sweep_keeps_counts_true() -> None:
     labels = np.random.default_rng(0).integers(30, size=CELLS.n_cells).astype(np.uint8)
     row_counts, column_counts = np.zeros((40, 30, 2), np.int32), np.zeros((25, 30), np.int32)
-    count_labels(*LISTED, CELLS.column_starts, labels, row_counts, column_counts)
+    count_labels(CELLS.ordered, labels, row_counts, column_counts)
     before = labels.copy()
     prior, concentration = np.full((30, 2), 0.5), np.geomspace(1e-200, 0.1, 30)
     for attempts in (0, 1, 20):
         words = Key(attempts).words
-        sweep_beta_dirichlet(
-            *LISTED, CELLS.column_starts, prior, concentration, attempts, *words, labels, row_counts, column_counts
-        )
+        sweep_beta_dirichlet(CELLS.ordered, (prior, concentration), attempts, words, labels, row_counts, column_counts)
     again = np.zeros_like(row_counts), np.zeros_like(column_counts)
-    count_labels(*LISTED, CELLS.column_starts, labels, *again)
+    count_labels(CELLS.ordered, labels, *again)
     np.testing.assert_array_equal(row_counts, again[0])
     np.testing.assert_array_equal(column_counts, again[1])
     assert (labels != before).mean() > 0.5
@@ -123,7 +121,7 @@ def test_sums_of_rare_bit(bit: int) -> None:
     rng = np.random.default_rng(0)
     rows, columns, back = rng.random((40, 3)), rng.random((25, 3)), rng.random((25, 3))
     out_rows, out_columns = np.empty((10, 3)), np.ones((25, 3))
-    total = sums_of_rare_bit(*LISTED, bit, rows, columns, back, 5, 15, out_rows, out_columns)
+    total = sums_of_rare_bit(LISTED, bit, (rows, columns, back), 5, 15, (out_rows, out_columns))
     product = (rows @ columns.T)[5:15]
     inverse = np.where(X[5:15] == bit, 1 / product, 0)
     np.testing.assert_allclose(out_rows, inverse @ back)
@@ -152,7 +150,7 @@ def test_rare_bits_take_a_short_cut_to_the_same_counts(density: float) -> None:
 def test_columns_are_dirichlet_draws() -> None:
     counts = np.repeat(np.array([[0, 3, 7]], np.int32), 4000, axis=0)
     out = np.empty((4000, 3))
-    draw_columns(counts, np.array([0.5, 0.2, 0.9]), *Key(0).words, 0, 4000, out)
+    draw_columns(counts, np.array([0.5, 0.2, 0.9]), Key(0).words, 0, 4000, out)
     moments = dirichlet_moments(counts, np.array([0.5, 0.2, 0.9]))
     # 4.5 standard errors for 6 numbers: a false alarm in 1 of 25,000 seeds
     assert np.all(np.abs(out.mean(axis=0) - moments.mean[0]) < 4.5 * np.sqrt(moments.variance[0] / 4000))
@@ -221,10 +219,10 @@ def test_collapsed_variational_pass(order: int) -> None:
     (row_counts, column_counts), (row_variances, column_variances) = sums
     found = shares.copy()
     if order == 0:
-        change = pass_zero_order(*LISTED, priors, gamma, found, row_counts, column_counts)
+        change = pass_zero_order(LISTED, (priors, gamma), found, row_counts, column_counts)
     else:
         change = pass_second_order(
-            *LISTED, priors, gamma, found, row_counts, column_counts, row_variances, column_variances
+            LISTED, (priors, gamma), found, (row_counts, column_counts), (row_variances, column_variances)
         )
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-7)
     assert np.isclose(change, np.abs(found.astype(np.float64) - shares).sum(), rtol=1e-6)
@@ -237,7 +235,7 @@ def test_columns_are_drawn_from_streams_of_their_own(rng: np.random.Generator) -
     """The words of the key in their order, and the column: the draw does not depend on where a block begins."""
     counts, concentration = rng.integers(0, 9, (5, 3)).astype(np.int32), np.array([0.5, 0.2, 0.9])
     words, out, expected = Key(3, stage=2, chain=1, iteration=4).words, np.zeros((5, 3)), np.zeros((5, 3))
-    draw_columns(counts, concentration, *words, 2, 5, out)
+    draw_columns(counts, concentration, words, 2, 5, out)
     for f in range(2, 5):
         stream = new_stream()
         seek(stream, *words, f)

@@ -63,7 +63,7 @@ def test_labels_of_a_sweep_have_their_conditional_probabilities(
     build_tables(COLUMNS, 0, N_FEATURES, thresholds, aliases)
     tables = COLUMNS, thresholds, aliases
     counts = labels, row_counts, column_counts
-    sweep_rows(starts, codes, PRIOR, *tables, attempts, *Key(attempts).words, 0, 0, N_ROWS, *counts)
+    sweep_rows((starts, codes), PRIOR, tables, attempts, Key(attempts).words, (0, 0, N_ROWS), *counts)
     found = np.zeros((3, 3, 3))
     np.add.at(found, tuple(labels.reshape(N_ROWS, len(cells))[:, :3].T), 1)
     expected = exact(cells, 3) * N_ROWS
@@ -129,12 +129,12 @@ def test_a_collapsed_sweep_of_beta_dirichlet(attempts: int) -> None:
     first = np.array(start, np.uint8)[by_columns]
     first_counts = np.zeros((2, 2, 2), np.int32), np.zeros((3, 2), np.int32)
     listed = cells.row_starts, cells.codes, cells.column_starts
-    count_labels(*listed, first, *first_counts)
+    count_labels(listed, first, *first_counts)
     found: Counter[Labels] = Counter()
     for seed in range(N_SWEEPS):
         labels, rows, columns = first.copy(), first_counts[0].copy(), first_counts[1].copy()
         words = Key(seed, iteration=attempts).words
-        sweep_beta_dirichlet(*listed, own, concentration, attempts, *words, labels, rows, columns)
+        sweep_beta_dirichlet(listed, (own, concentration), attempts, words, labels, rows, columns)
         by_rows = np.empty_like(labels)
         by_rows[by_columns] = labels
         found[tuple(map(int, by_rows))] += 1
@@ -170,7 +170,7 @@ def test_a_collapsed_sweep_of_dirichlet_dirichlet(attempts: int) -> None:
         labels, row_labels, counts = z[by_columns], c.copy(), (rows.copy(), columns.copy())
         words = Key(seed, iteration=attempts).words
         sweep_dirichlet_dirichlet(
-            *listed, concentration, row_concentration, attempts, *words, labels, row_labels, *counts
+            listed, (concentration, row_concentration), attempts, words, (labels, row_labels), *counts
         )
         by_rows = np.empty_like(labels)
         by_rows[by_columns] = labels
@@ -189,7 +189,7 @@ def test_first_labels_are_drawn_from_responsibilities() -> None:
     zeros, ones, columns = rng.random((2, 4)), rng.random((2, 4)), rng.random((3, 4))
     cells, words = cells_of(TABLE), Key(5, stage=2).words
     out = np.full(len(WHERE), 9, np.uint8)
-    draw_labels(cells.row_starts, cells.codes, cells.column_starts, zeros, ones, columns, *words[:2], out)
+    draw_labels(cells.ordered, zeros, ones, columns, words, out)
     uniforms = [Uniforms(words, n) for n in range(2)]
     by_rows = [choice(columns[f] * (ones if TABLE[n, f] else zeros)[n], uniforms[n].next()) for n, f in WHERE]
     np.testing.assert_array_equal(out, np.array(by_rows)[np.lexsort((WHERE[:, 0], WHERE[:, 1]))])

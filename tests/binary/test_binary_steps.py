@@ -89,8 +89,8 @@ def test_rows_are_iterated_until_they_stand_still(
 ) -> None:
     weights, (alpha, beta) = rng.random((2, 7, 3)), (ALPHA, BETA)
     out = np.full((12, 3, 2), -1.0)
-    settings = is_dirichlet, alpha, beta, by_mean_logs, max_iter, tol
-    fit_rows(CELLS.row_starts, CELLS.codes, weights, *settings, 2, 11, out)
+    given, rule = (weights, is_dirichlet, alpha, beta), (by_mean_logs, max_iter, tol)
+    fit_rows(CELLS.ordered[:2], given, rule, 2, 11, out)
     assert np.all(out[[0, 1, 11]] == -1.0)
     n_iterations = []
     for n in range(2, 11):
@@ -115,8 +115,8 @@ def test_rows_are_sampled_as_in_plain_python(rng: np.random.Generator, is_dirich
     weights, (alpha, beta), (burn_in, n_draws) = rng.random((2, 7, 3)), (ALPHA, BETA), (3, 4)
     words = Key(6, stage=2, chain=1).words
     out = np.full((12, 3), -1.0)
-    lengths = burn_in, n_draws, *words[:2]
-    sample_rows(CELLS.row_starts, CELLS.codes, weights, is_dirichlet, alpha, beta, *lengths, 2, 11, out)
+    given, lengths = (weights, is_dirichlet, alpha, beta), (burn_in, n_draws)
+    sample_rows(CELLS.ordered[:2], given, lengths, words, 2, 11, out)
     assert np.all(out[[0, 1, 11]] == -1.0)
     for n in range(2, 11):
         seen = np.flatnonzero(SEEN[n])

@@ -72,7 +72,7 @@ class TestCompare:
         saved = partwise("compare", "catalogue.tsv", "--transpose", *few, "--save", "best.partwise")
         told = partwise("compare", "catalogue.tsv", "--transpose", *few)
         further, fit = advised(told.stderr)
-        assert further == "partwise compare catalogue.tsv --transpose --models allocation --ranks 3,4,5,6 --seed 4"
+        assert further == "partwise compare catalogue.tsv --transpose --models allocation --ranks 3,4,5,6,7,8 --seed 4"
         assert "3 is the most parts that allocation was tried with" in told.stdout
         partwise(*shlex.split(fit)[1:])
         mine, expected = package.load("catalogue.partwise"), package.load("best.partwise")

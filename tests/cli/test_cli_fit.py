@@ -79,11 +79,29 @@ def test_fit_json(partwise, folder, counts) -> None:
     assert content["warnings"] == []
 
 
-def test_warnings_are_in_json(partwise, folder) -> None:
-    content = partwise.json("fit", "counts.npz", "-o", "m.partwise", "-k", 3, "--max-iter", 2)
+def test_a_fit_says_once_that_it_did_not_converge(partwise, folder) -> None:
+    given = ("fit", "counts.npz", "-o", "m.partwise", "-k", 3, "--max-iter", 2)
+    result = partwise(*given)
+    assert result.stdout.startswith("PoissonNMF: Did not converge after 2 iterations")
+    assert (result.stdout + result.stderr).count("Did not converge") == 1
+    assert "checkpoint" not in result.stdout  # it is removed after a fit
+    content = partwise.json(*given)
     assert content["status"]["code"] == "max_iter"
-    (warning,) = content["warnings"]
-    assert warning.startswith("Did not converge after 2 iterations")
+    assert content["warnings"] == []
+
+
+def test_chains_may_run_until_they_agree(partwise, folder) -> None:
+    given = ("fit", "counts.npz", "-o", "m.partwise", "--model", "lda", "-k", 2, "--set", "burn_in=10")
+    result = partwise(*given, "--set", "n_draws=10")
+    assert result.stdout.splitlines()[0].endswith("raise burn_in and n_draws, or set --max-iter auto.")
+    partwise(*given, "--set", "n_draws=100", "--max-iter", "auto")
+    assert load("m.partwise").max_iter == "auto"
+
+
+def test_warnings_are_in_json(partwise, folder, counts) -> None:
+    write_table("logged.csv", np.log1p(10 * counts / (counts.sum(axis=1, keepdims=True) + 1)))
+    (warning,) = partwise.json("fit", "logged.csv", "-o", "m.partwise", "-k", 2)["warnings"]
+    assert "looks log-normalised" in warning
 
 
 def test_missing_cells_are_counted_and_left_out(partwise, folder, counts) -> None:

@@ -13,7 +13,7 @@ import partwise
 from partwise import AllocationNMF, BinaryNMF, GammaPoissonNMF, PoissonNMF
 from partwise.datasets import simulate_poisson
 from partwise.errors import InvalidInputError
-from partwise.metrics.relevance import relevance
+from partwise.metrics.coherence import relevance
 
 WORDS = ["the", "cat", "dog", "bond", "stock", "rare"]
 COMPONENTS = np.array([[50, 20, 10, 0, 0, 0.0], [50, 0, 0, 15, 15, 1], [40, 1, 1, 1, 1, 0]])

@@ -172,7 +172,7 @@ class TestInverse:
         assert nameless.inverse_transform(activations.tolist()).shape == (4, 25)
 
     def test_refusals(self, nameless: PoissonNMF) -> None:
-        with pytest.raises(InvalidInputError, match="X has 4 columns, but there are 3 components: pass what transform"):
+        with pytest.raises(InvalidInputError, match="X has 4 columns, but there are 3 parts: pass what transform"):
             nameless.inverse_transform(np.ones((2, 4)))
         with pytest.raises(ValueError, match="NaN"):
             nameless.inverse_transform(np.full((2, 3), np.nan))

@@ -18,7 +18,7 @@ from partwise.empirical_bayes.inference.starts import FirstState, _divided, _exc
 from partwise.empirical_bayes.inference.sweep import Problem, Settings, Sweeps, sweep, without_collapsed
 from partwise.engines.blocks import Block
 from partwise.engines.local import LocalEngine
-from partwise.passes.floors import FLOOR
+from partwise.passes.side import FLOOR
 from partwise.priors.families import resolve_family
 from partwise.priors.mixture import GammaMixture
 

@@ -13,11 +13,10 @@ from hypothesis import strategies as st
 from clusters import cluster
 from partwise import PoissonNMF, on_disk
 from partwise.core.data import CountMatrix
-from partwise.engines import LocalEngine, sum_messages, worker_tasks
+from partwise.engines import LocalEngine, tree, worker_tasks
 from partwise.engines.blocks import Block
 from partwise.engines.dask import DaskEngine
-from partwise.engines.sum_messages import TouchedRows, packed, summed, unpacked
-from partwise.engines.tree import TreeSum
+from partwise.engines.tree import TouchedRows, TreeSum, packed, summed, unpacked
 
 # Numbers on which order, rounding and the sign of zero show.
 ODD = np.array([0.0, -0.0, 1.0, -1.0, 1e-300, -1e300, 1e17, 0.1, np.inf, np.nan])
@@ -25,7 +24,7 @@ ODD = np.array([0.0, -0.0, 1.0, -1.0, 1e-300, -1e300, 1e17, 0.1, np.inf, np.nan]
 
 @pytest.fixture(autouse=True)
 def small_arrays(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sum_messages, "_FEWEST_ENTRIES", 1)
+    monkeypatch.setattr(tree, "_FEWEST_ENTRIES", 1)
 
 
 def term(seed: int, share: float, n_rows: int = 23) -> np.ndarray:
@@ -47,7 +46,7 @@ def dense_sum(terms: list[np.ndarray]) -> np.ndarray:
 @settings(max_examples=300, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 10**6), st.sampled_from([0.0, 0.05, 0.2, 0.6, 1.0])), min_size=1, max_size=9))
 def test_sums_have_the_bits_of_dense_sums(drawn: list[tuple[int, float]]) -> None:
-    old, sum_messages._FEWEST_ENTRIES = sum_messages._FEWEST_ENTRIES, 1
+    old, tree._FEWEST_ENTRIES = tree._FEWEST_ENTRIES, 1
     try:
         terms = [term(*own) for own in drawn]
         travelled = [pickle.loads(pickle.dumps(packed(matrix.copy()))) for matrix in terms]
@@ -55,7 +54,7 @@ def test_sums_have_the_bits_of_dense_sums(drawn: list[tuple[int, float]]) -> Non
         assert unpacked(summed(travelled)).tobytes() == dense_sum(terms).tobytes()
         assert before == [pickle.dumps(own) for own in travelled], "terms stay as they are: a task may run again"
     finally:
-        sum_messages._FEWEST_ENTRIES = old
+        tree._FEWEST_ENTRIES = old
 
 
 def test_a_sum_that_skips_zeros_would_show() -> None:
@@ -91,7 +90,7 @@ def test_what_is_packed(monkeypatch: pytest.MonkeyPatch) -> None:
     assert kept.logs == 2.0
     for array in (np.ones((40, 3)), few[:, 0], few.T, few.astype(np.float32), 3.0):
         assert packed(array) is array
-    monkeypatch.setattr(sum_messages, "_FEWEST_ENTRIES", 10**6)
+    monkeypatch.setattr(tree, "_FEWEST_ENTRIES", 10**6)
     assert packed(few) is few
 
 
@@ -112,7 +111,7 @@ def test_bytes_that_travel_fall(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) 
     with cluster(2) as client:
         engine = DaskEngine(client)
         for smallest in (1, 10**6):
-            monkeypatch.setattr(sum_messages, "_FEWEST_ENTRIES", smallest)
+            monkeypatch.setattr(tree, "_FEWEST_ENTRIES", smallest)
             sizes: list[int] = []
             submit_each = engine.submit_each
 

@@ -107,9 +107,14 @@ def between_truth(counts: Any, dictionary: Any, shape: float, rate: float, n_pan
     return float(logsumexp(logs, b=(half * weights).ravel()))
 
 
+BETWEEN = LongKind(partial(_between, 0.3), between_truth)
 LONG_KINDS: dict[str, LongKind] = {
     "pairs of equal columns, 20,000 tokens": LongKind(partial(_pairs, 0.5), pairs_truth),
+    "pairs of equal columns, 100,000 tokens": LongKind(partial(_pairs, 0.5, n_tokens=100_000), pairs_truth),
     "two near-equal columns, 100,000 tokens": LongKind(partial(_pair, 0.3), pair_truth),
+    "column between two others, 20,000 tokens": BETWEEN,
+    "column between two others, 100,000 tokens": LongKind(partial(_between, 0.3, n_tokens=100_000), between_truth),
+    "column between two others, shape 1, 100,000 tokens": LongKind(
+        partial(_between, 1.0, n_tokens=100_000), between_truth
+    ),
 }
-# Importance weights are heavy-tailed here, and what they cannot do is left to particles, which takes minutes.
-BETWEEN = LongKind(partial(_between, 0.3), between_truth)

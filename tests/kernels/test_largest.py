@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse as sp
 
-from partwise.kernels.largest import largest_of_rows
+from partwise.kernels.sums import largest_of_rows
 
 
 def test_kernel_is_a_stable_sort() -> None:

@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from partwise.kernels import ziggurat
+from partwise.kernels import streams
 
 
 @pytest.mark.parametrize(
     ("edges", "heights", "tail", "density"),
     [
-        (ziggurat.NORMAL_EDGES, ziggurat.NORMAL_HEIGHTS, ziggurat.NORMAL_TAIL, stats.norm),
-        (ziggurat.EXPONENTIAL_EDGES, ziggurat.EXPONENTIAL_HEIGHTS, ziggurat.EXPONENTIAL_TAIL, stats.expon),
+        (streams.NORMAL_EDGES, streams.NORMAL_HEIGHTS, streams.NORMAL_TAIL, stats.norm),
+        (streams.EXPONENTIAL_EDGES, streams.EXPONENTIAL_HEIGHTS, streams.EXPONENTIAL_TAIL, stats.expon),
     ],
     ids=["normal", "exponential"],
 )

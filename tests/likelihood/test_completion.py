@@ -160,9 +160,10 @@ class TestPrediction:
         activations, dictionary = rng.gamma(1.0, size=(40, 3)), rng.gamma(0.1, size=(25, 3))
         activations[3] = 0
         means = np.full(40, np.nan)
-        cells = data.indptr, data.indices, data.values, data.missing_indptr, data.missing_indices
+        cells, absent = (data.indptr, data.indices, data.values), (data.missing_indptr, data.missing_indices)
+        factors = activations, dictionary, dictionary.sum(axis=0)
         for block in pairwise(cuts):
-            predict_rows(*cells, activations, dictionary, dictionary.sum(axis=0), SMOOTHING, *block, means)
+            predict_rows(cells, absent, factors, SMOOTHING, *block, means)
         with np.errstate(divide="ignore", invalid="ignore"):
             expected = completion_in_numpy(X, hidden, activations, dictionary)
         np.testing.assert_allclose(means, expected, rtol=1e-12, atol=1e-13)

@@ -222,7 +222,7 @@ def test_too_expensive_rows_are_named_with_their_cost() -> None:
     counts = np.array([[1] * 40, [40] * 40, [60] * 40])
     dictionary = rng.random((40, 8))
     costs = exact_cost(counts, dictionary)
-    wanted = rf"Row 1 of X \(1600 tokens among 8 components\) would take {costs.cheapest[1]:.2g} multiply-adds by "
+    wanted = rf"Row 1 of X \(1600 tokens among 8 parts\) would take {costs.cheapest[1]:.2g} multiply-adds by "
     with pytest.raises(
         InvalidInputError, match=wanted.replace("+", r"\+") + r".*raise max_cost, or estimate with .*smc"
     ):

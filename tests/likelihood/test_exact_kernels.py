@@ -174,8 +174,19 @@ def test_products_of_powers(largest: int) -> None:
     low = base + rest * forms.min(axis=1)
     low_bits = low.view(np.int64)
     assert exponent_sum(low_bits, counts, 9) == (counts * np.floor(np.log2(low))).sum()
-    log_products(forms, base, rest, low_bits, counts, 9, 70, powers, products, out)
+    log_products(forms, base, rest, (low_bits, counts, 9), 70, (powers, products), out)
     np.testing.assert_allclose(out, wanted, rtol=1e-14)
     if largest < 200:
-        plain_products(forms, base, rest, bit_ends, n_bits, bit_features, 70, out)
+        plain_products(forms, base, rest, (bit_ends, n_bits, bit_features), 70, out)
         np.testing.assert_allclose(out, np.exp(wanted), rtol=1e-13)
+
+
+def test_beta_rule_of_parameters_far_apart() -> None:
+    # The first eigenvalue is lost beside the largest: where it came out just above the first node, this was NaN.
+    rng = np.random.default_rng(0)
+    cases = [(int(rng.integers(2, 8)), 10.0 ** rng.uniform(-32, 0), 10.0 ** rng.uniform(0, 28)) for _ in range(300)]
+    for n, p, r in [(3, 1.7187632550205862e-30, 6.19887101924014e25), *cases]:
+        rule = beta_rule(n, p, r)
+        assert np.all(np.diff(rule.nodes, prepend=0.0) > 0)
+        mean = np.log(rule.nodes) + rule.log_weights
+        assert np.logaddexp.reduce(mean) == pytest.approx(np.log(p) - np.log(p + r), abs=1e-11)

@@ -14,8 +14,7 @@ from partwise.engines.blocks import Block
 from partwise.passes import kernels
 from partwise.passes import side as side_module
 from partwise.passes.batches import expected_in_groups
-from partwise.passes.floors import FLOOR, Floors, activation_floor
-from partwise.passes.side import Side, own_exposure, ready
+from partwise.passes.side import FLOOR, Floors, Side, activation_floor, own_exposure, ready
 
 N_ROWS, N_COLUMNS, N_COMPONENTS = 17, 70, 5
 RNG = np.random.default_rng(11)
@@ -45,7 +44,7 @@ def test_expected_counts(cuts: tuple[int, ...], with_logs: bool, kind: type) -> 
     data, rates = CountMatrix.build(X), FACTOR @ OTHER.T
     out, values = np.full(FACTOR.shape, np.nan), data.values.astype(kind)
     logs = sum(
-        kernels.expected_counts(data.indptr, data.indices, values, FACTOR, OTHER, with_logs, *block, out)
+        kernels.expected_counts((data.indptr, data.indices, values), FACTOR, OTHER, with_logs, *block, out)
         for block in pairwise(cuts)
     )
     np.testing.assert_allclose(out, FACTOR * ((X / rates) @ OTHER), rtol=1e-12, atol=1e-14)
@@ -55,7 +54,7 @@ def test_expected_counts(cuts: tuple[int, ...], with_logs: bool, kind: type) -> 
 
 def test_blocks_leave_other_rows_alone() -> None:
     data, out = CountMatrix.build(X), np.full(FACTOR.shape, np.nan)
-    kernels.expected_counts(data.indptr, data.indices, data.values, FACTOR, OTHER, False, 3, 9, out)
+    kernels.expected_counts((data.indptr, data.indices, data.values), FACTOR, OTHER, False, 3, 9, out)
     np.testing.assert_array_equal(np.isnan(out).any(axis=1), ~np.isin(np.arange(N_ROWS), range(3, 9)))
 
 

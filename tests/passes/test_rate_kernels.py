@@ -19,7 +19,7 @@ def test_rates_are_stationary_and_have_their_curvature(rng: np.random.Generator,
     exposures = rng.uniform(0.5, 1.5, (8, 1)) * activations.sum(axis=0)
     rates, covariances = np.full((8, 3), 0.3), np.full((8, 3, 3), np.nan)
     cells = by_feature.indptr, by_feature.indices, by_feature.values
-    feature_rates(*cells, activations, exposures, pseudocount, 0, 8, rates, covariances)
+    feature_rates(cells, activations, exposures, pseudocount, 0, 8, (rates, covariances))
     for f in range(8):
         if f == 5:
             assert not rates[f].any()

@@ -118,14 +118,14 @@ def test_saved_whole(suffix: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("call", "sentence"),
     [
-        (lambda: plot_parts_images(COMPONENTS, (2, 2)), "shape=(2, 2) has 4 pixels, but the components have 6"),
+        (lambda: plot_parts_images(COMPONENTS, (2, 2)), "shape=(2, 2) has 4 pixels, but the parts have 6"),
         (lambda: plot_parts_images(COMPONENTS, (2, 3), parts=[3]), "there are only parts 0 to 2"),
         (lambda: plot_parts_images(COMPONENTS, (2, 3), parts=[]), "parts is empty"),
         (lambda: plot_parts_images(COMPONENTS, (2, 3), titles=["a"]), "titles has 1 entries for 3 parts"),
         (lambda: plot_parts_images(COMPONENTS, (2, 3), n_columns=0), "n_columns must be at least 1"),
         (lambda: plot_parts_images(COMPONENTS[0], (2, 3)), "got shape (6,)"),
         (lambda: plot_parts_images([[np.nan]], (1, 1)), "NaN or infinity"),
-        (lambda: plot_top_features(COMPONENTS, ["a"]), "names has 1 entries, but the components have 6"),
+        (lambda: plot_top_features(COMPONENTS, ["a"]), "names has 1 entries, but the parts have 6"),
         (lambda: plot_top_features(COMPONENTS, n=0), "n must be at least 1"),
         (lambda: plot_trace(Trace()), "the trace has no values of 'objective'"),
         (lambda: plot_trace(3), "must be a fitted model or a Trace, got int"),

@@ -19,7 +19,7 @@ from partwise.plotting import (
     plot_structure,
     signature_channels,
 )
-from partwise.plotting.palette import COLOURS, PART_COLOURS, TINTS, part_colour
+from partwise.plotting._figures import COLOURS, PART_COLOURS, TINTS, part_colour
 
 ACTIVATIONS = np.array([[6.0, 2.0, 2.0], [1.0, 8.0, 1.0], [0.0, 0.0, 0.0], [9.0, 1.0, 0.0], [2.0, 2.0, 6.0]])
 
@@ -81,7 +81,7 @@ def test_structure_with_names_of_the_model() -> None:
 @pytest.mark.parametrize(
     ("activations", "options", "match"),
     [
-        ([1.0, 2.0], {}, "samples x components"),
+        ([1.0, 2.0], {}, "samples x parts"),
         ([[1.0, -2.0]], {}, "row 0, column 1"),
         ([[1.0, 2.0]], {"model": np.eye(3)}, "2 columns, but there are 3"),
         ([[1.0, 2.0]], {"order": "best"}, "order='best'"),
@@ -223,7 +223,7 @@ def test_column_norms_of_a_fit() -> None:
     assert ax.get_yscale() == "log"
     with pytest.raises(InvalidInputError, match="PoissonNMF has no column norms"):
         plot_column_norms(PoissonNMF(2, random_state=0).fit(X))
-    with pytest.raises(InvalidInputError, match="iterations x components"):
+    with pytest.raises(InvalidInputError, match="iterations x parts"):
         plot_column_norms([1.0, 2.0])
 
 

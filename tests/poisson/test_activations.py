@@ -154,11 +154,11 @@ def test_names_and_shapes_of_given_parts() -> None:
     np.testing.assert_allclose(model.transform(table), [[3.0, 5.0]])
     with pytest.raises(InvalidInputError, match="feature_names has 2 names for 3 features"):
         PoissonNMF.from_components(np.eye(3), feature_names=["a", "b"])
-    with pytest.raises(InvalidInputError, match="component_names has 4 names for 3 components"):
+    with pytest.raises(InvalidInputError, match="component_names has 4 names for 3 parts"):
         PoissonNMF.from_components(np.eye(3), component_names=list("abcd"))
     with pytest.raises(InvalidInputError, match=r"Negative values in data passed to from_components: X\[0, 1\] = -1"):
         PoissonNMF.from_components([[1, -1]])
-    with pytest.raises(InvalidInputError, match="Component 1 sums to 1e-300: scale it to between 1e-250 and 1e250"):
+    with pytest.raises(InvalidInputError, match="Part 1 sums to 1e-300: scale it to between 1e-250 and 1e250"):
         PoissonNMF.from_components([[1, 0], [0, 1e-300]])
     with pytest.raises(InvalidInputError, match=r"X\[0, 0\] is NaN or missing, which from_components does not support"):
         PoissonNMF.from_components([[np.nan, 1]])

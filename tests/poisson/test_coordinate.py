@@ -205,6 +205,6 @@ def test_value_types_give_the_same_bits(values: Any) -> None:
     for kind in (values, np.float64):
         factor = np.ones((23, 3))
         cells = data.indptr, data.indices, data.values.astype(kind)
-        kernels.coordinate_descent(*cells, other, exposures, np.zeros(23), 3, 0.0, 0, 23, factor)
+        kernels.coordinate_descent(cells, (other, exposures, np.zeros(23)), (3, 0.0), 0, 23, factor)
         factors.append(factor)
     np.testing.assert_array_equal(*factors)

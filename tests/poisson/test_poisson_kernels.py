@@ -68,7 +68,7 @@ def test_expected_counts(given: Example, factors: Any, cuts: tuple[int, ...], wi
     X, (factor, other) = given.X, factors
     out = np.full(factor.shape, np.nan)
     total = sum(
-        passes.expected_counts(*cells(given.data), factor, other, with_logs, *block, out) for block in blocks(cuts)
+        passes.expected_counts(cells(given.data), factor, other, with_logs, *block, out) for block in blocks(cuts)
     )
     np.testing.assert_allclose(out, factor * ((X / (factor @ other.T)) @ other), rtol=1e-13, atol=1e-13)
     expected = (X * np.log(factor @ other.T)).sum() if with_logs else 0.0
@@ -78,7 +78,7 @@ def test_expected_counts(given: Example, factors: Any, cuts: tuple[int, ...], wi
 def test_blocks_leave_other_rows_alone(given: Example, factors: Any) -> None:
     factor, other = factors
     out = np.full(factor.shape, np.nan)
-    passes.expected_counts(*cells(given.data), factor, other, False, 3, 9, out)
+    passes.expected_counts(cells(given.data), factor, other, False, 3, 9, out)
     assert np.isnan(np.delete(out, range(3, 9), axis=0)).all()
     assert not np.isnan(out[3:9]).any()
 
@@ -121,8 +121,8 @@ def solve_by_scipy(x: Floats, observed: Any, other: Floats) -> Floats:
 @pytest.mark.parametrize("cuts", CUTS)
 def test_coordinate_descent(given: Example, factors: Any, solved: Floats, cuts: tuple[int, ...]) -> None:
     factor, other = factors
-    args = (*cells(given.data), other, exposures_of(given.data, other), np.zeros(len(factor)))
-    objective = sum(kernels.coordinate_descent(*args, 5000, 1e-14, *block, factor) for block in blocks(cuts))
+    args = (cells(given.data), (other, exposures_of(given.data, other), np.zeros(len(factor))))
+    objective = sum(kernels.coordinate_descent(*args, (5000, 1e-14), *block, factor) for block in blocks(cuts))
     scale = given.X.sum(axis=1, keepdims=True) + 1
     np.testing.assert_allclose(factor * other.sum(axis=0) / scale, solved * other.sum(axis=0) / scale, atol=2e-6)
     assert objective == pytest.approx(log_likelihood(given, factor, other), rel=1e-12)
@@ -133,8 +133,8 @@ def test_coordinate_descent_respects_floors(given: Example, factors: Any) -> Non
     factor, other = factors
     floors = np.linspace(0.01, 2.0, len(factor))
     factor = np.maximum(factor, floors[:, None])
-    args = (*cells(given.data), other, exposures_of(given.data, other), floors)
-    kernels.coordinate_descent(*args, 50, 0.0, 0, len(factor), factor)
+    args = (cells(given.data), (other, exposures_of(given.data, other), floors))
+    kernels.coordinate_descent(*args, (50, 0.0), 0, len(factor), factor)
     assert np.all(factor >= floors[:, None])
     assert np.any(factor == floors[:, None])
 
@@ -143,8 +143,8 @@ def test_coordinate_descent_respects_floors(given: Example, factors: Any) -> Non
 def test_objective_of_coordinate_descent(given: Example, factors: Any, max_sweeps: int) -> None:
     factor, other = factors
     before = log_likelihood(given, factor, other)
-    args = (*cells(given.data), other, exposures_of(given.data, other), np.zeros(len(factor)))
-    objective = kernels.coordinate_descent(*args, max_sweeps, 0.0, 0, len(factor), factor)
+    args = (cells(given.data), (other, exposures_of(given.data, other), np.zeros(len(factor))))
+    objective = kernels.coordinate_descent(*args, (max_sweeps, 0.0), 0, len(factor), factor)
     assert objective == pytest.approx(log_likelihood(given, factor, other), rel=1e-12)
     assert objective >= before - 1e-12 * abs(before)
 
@@ -154,8 +154,8 @@ def test_a_component_that_collapses_leaves_no_error(given: Example, factors: Any
     factor, other = factors
     factor[:, 0] = 1e14
     other[:, 0] = 1e-3 * other.sum(axis=1)
-    args = (*cells(given.data), other, exposures_of(given.data, other), np.zeros(len(factor)))
-    objective = kernels.coordinate_descent(*args, 2, 0.0, 0, len(factor), factor)
+    args = (cells(given.data), (other, exposures_of(given.data, other), np.zeros(len(factor))))
+    objective = kernels.coordinate_descent(*args, (2, 0.0), 0, len(factor), factor)
     assert objective == pytest.approx(log_likelihood(given, factor, other), rel=1e-12)
 
 
@@ -164,10 +164,10 @@ def test_counts_that_depend_on_one_component_are_not_given_up() -> None:
     given = Example(np.array([[1.0, 1000.0]]), np.ones((1, 2), dtype=bool))
     other = np.array([[1.0, 0.0], [1e-5, 1.0]])
     factor = np.array([[1e6, 1000.0]])
-    args = (*cells(given.data), other, exposures_of(given.data, other), np.zeros(1))
+    args = (cells(given.data), (other, exposures_of(given.data, other), np.zeros(1)))
     values = [log_likelihood(given, factor, other)]
     for _ in range(10):
-        kernels.coordinate_descent(*args, 1, 0.0, 0, 1, factor)
+        kernels.coordinate_descent(*args, (1, 0.0), 0, 1, factor)
         values.append(log_likelihood(given, factor, other))
     assert np.all(np.diff(values) >= -1e-12 * abs(values[-1]))
     assert factor[0, 0] == pytest.approx(1.0, rel=1e-4)
@@ -178,8 +178,8 @@ def test_rates_next_to_nothing() -> None:
     given = Example(np.array([[5.0, 3.0]]), np.ones((1, 2), dtype=bool))
     other = np.array([[1e-200, 1.0], [1.0, 0.0]])
     factor = np.array([[1.0, 0.0]])
-    args = (*cells(given.data), other, exposures_of(given.data, other), np.zeros(1))
-    kernels.coordinate_descent(*args, 10, 0.0, 0, 1, factor)
+    args = (cells(given.data), (other, exposures_of(given.data, other), np.zeros(1)))
+    kernels.coordinate_descent(*args, (10, 0.0), 0, 1, factor)
     np.testing.assert_allclose(factor, [[3.0, 5.0]], rtol=1e-9)
 
 
@@ -191,10 +191,10 @@ def test_no_sweep_lowers_the_objective_from_far_away(seed: int) -> None:
     other = 10.0 ** rng.uniform(-12, 12, size=(30, 5)) * (rng.random((30, 5)) < 0.4) + 1e-14
     other /= other.sum(axis=0)
     factor = 10.0 ** rng.uniform(-12, 12, size=(12, 5))
-    args = (*cells(given.data), other, exposures_of(given.data, other), np.zeros(12))
+    args = (cells(given.data), (other, exposures_of(given.data, other), np.zeros(12)))
     values = [log_likelihood(given, factor, other)]
     for _ in range(60):
-        kernels.coordinate_descent(*args, 1, 0.0, 0, 12, factor)
+        kernels.coordinate_descent(*args, (1, 0.0), 0, 12, factor)
         assert np.all(np.isfinite(factor))
         values.append(log_likelihood(given, factor, other))
     steps = np.diff(values)
@@ -206,10 +206,10 @@ def test_kkt_residual(given: Example, factors: Any, cuts: tuple[int, ...]) -> No
     factor, other = factors
     data, flipped = given.data, given.data.transposed
     unit = data.total / data.shape[0]
-    args = (*cells(data), factor, other, exposures_of(data, other), unit)
+    args = (cells(data), factor, other, exposures_of(data, other), unit)
     one_side = max(kernels.kkt_residual(*args, *block) for block in blocks(cuts))
     unit = data.total / data.shape[1]
-    args = (*cells(flipped), other, factor, exposures_of(flipped, factor), unit)
+    args = (cells(flipped), other, factor, exposures_of(flipped, factor), unit)
     other_side = kernels.kkt_residual(*args, 0, data.shape[1])
     assert max(one_side, other_side) == pytest.approx(kkt_residual(given, factor, other), rel=1e-12)
     assert kkt_residual(transposed(given), other, factor) == kkt_residual(given, factor, other)
@@ -221,7 +221,7 @@ def test_kkt_residual_of_a_row_without_counts() -> None:
     other = np.array([[0.75], [0.25]])
     for expected in (0.0, 0.5, 1.0, 2.0):
         factor = np.array([[4.0], [expected]])
-        args = (*cells(data), factor, other, exposures_of(data, other), 2.0, 0, 2)
+        args = (cells(data), factor, other, exposures_of(data, other), 2.0, 0, 2)
         assert kernels.kkt_residual(*args) == pytest.approx(min(expected / 2.0, 1.0))
 
 
@@ -231,8 +231,8 @@ class TestPlantedBugs:
     def test_missing_taken_for_zeros(self, given: Example, factors: Any) -> None:
         factor, other = factors
         everything_observed = other.sum(axis=0, keepdims=True)
-        args = (*cells(given.data), other, everything_observed, np.zeros(len(factor)))
-        objective = kernels.coordinate_descent(*args, 100, 0.0, 0, len(factor), factor)
+        args = (cells(given.data), (other, everything_observed, np.zeros(len(factor))))
+        objective = kernels.coordinate_descent(*args, (100, 0.0), 0, len(factor), factor)
         assert objective != pytest.approx(log_likelihood(given, factor, other), rel=1e-3)
 
     def test_newton_step_on_the_gain_is_slower(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -240,20 +240,20 @@ class TestPlantedBugs:
         given = example(5)
         other = np.random.default_rng(1).dirichlet(np.full(17, 0.5), size=3).T
         even = np.repeat(given.X.sum(axis=1, keepdims=True), 3, axis=1)
-        args = (*cells(given.data), other, exposures_of(given.data, other), np.zeros(23))
+        args = (cells(given.data), (other, exposures_of(given.data, other), np.zeros(23)))
         plain: Any = kernels.coordinate_descent
         ours, theirs = even.copy(), even.copy()
-        value = plain.py_func(*args, 2, 0.0, 0, 23, ours)
+        value = plain.py_func(*args, (2, 0.0), 0, 23, ours)
         monkeypatch.setattr(
             kernels, "_reciprocal_step", lambda gain, curvature, exposure: (gain - exposure) / curvature
         )
-        assert plain.py_func(*args, 2, 0.0, 0, 23, theirs) < value
+        assert plain.py_func(*args, (2, 0.0), 0, 23, theirs) < value
 
     def test_compiled_and_plain_agree(self, given: Example, factors: Any) -> None:
         factor, other = factors
-        args = (*cells(given.data), other, exposures_of(given.data, other), np.zeros(len(factor)))
+        args = (cells(given.data), (other, exposures_of(given.data, other), np.zeros(len(factor))))
         compiled: Any = kernels.coordinate_descent
         twin = factor.copy()
-        value = compiled(*args, 3, 0.0, 0, len(factor), factor)
-        assert compiled.py_func(*args, 3, 0.0, 0, len(factor), twin) == pytest.approx(value, rel=1e-13)
+        value = compiled(*args, (3, 0.0), 0, len(factor), factor)
+        assert compiled.py_func(*args, (3, 0.0), 0, len(factor), twin) == pytest.approx(value, rel=1e-13)
         np.testing.assert_allclose(twin, factor, rtol=1e-9, atol=1e-12)

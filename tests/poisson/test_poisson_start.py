@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -72,7 +73,7 @@ def test_given_arrays_are_used_as_they_are_up_to_scale() -> None:
 @pytest.mark.parametrize(
     ("init", "message"),
     [
-        ((np.ones((23, 2)),), r"init must be a pair \(activations, components\), got 1 items"),
+        ((np.ones((23, 2)),), r"init must be a pair \(activations, parts\), got 1 items"),
         ((np.ones((22, 2)), np.ones((2, 17))), r"init: activations must have shape \(23, 2\), got \(22, 2\)"),
         ((np.ones((23, 2)), np.ones((17, 2))), r"init: components must have shape \(2, 17\), got \(17, 2\)"),
         ((np.full((23, 2), -1.0), np.ones((2, 17))), r"init: activations\[0, 0\] = -1.0 must be a finite nonnegative"),
@@ -98,7 +99,7 @@ def test_warm_start() -> None:
     first = model.trace_.evaluated()[1][0]
     assert first >= value - 1e-6 * given.X.sum()
     with pytest.raises(
-        InvalidInputError, match=r"the components of the last fit have shape \(3, 30\), and this fit needs \(4, 30\)"
+        InvalidInputError, match=r"the parts of the last fit have shape \(3, 30\), and this fit needs \(4, 30\)"
     ):
         model.set_params(n_components=4).fit(table)
     with pytest.raises(InvalidInputError, match="set warm_start=False"):
@@ -129,11 +130,17 @@ def test_kernels_see_one_layout_of_arrays() -> None:
     PoissonNMF.from_components(given[1], warm_start=True, **arguments).partial_fit(X).fit(X)
     for name in KERNELS:
         new = [signature for signature in compiled(name) if signature not in before[name]]
-        layouts = {kind.layout for signature in new for kind in signature if hasattr(kind, "layout")}
+        layouts = {kind.layout for signature in new for kind in flat(signature) if hasattr(kind, "layout")}
         assert layouts <= {"C"}
 
 
 KERNELS = ["expected_counts", "coordinate_descent", "kkt_residual"]
+
+
+def flat(kinds: Any) -> Iterator[Any]:
+    """Types of arguments, and of what is inside tuples."""
+    for kind in kinds:
+        yield from flat(kind.types) if hasattr(kind, "types") else [kind]
 
 
 def compiled(name: str) -> list[Any]:

@@ -11,7 +11,7 @@ from partwise import CountMatrix, on_disk
 from partwise.core.keys import Key
 from partwise.core.weights import CellWeights
 from partwise.engines import resolve_engine
-from partwise.passes.floors import FLOOR
+from partwise.passes.side import FLOOR
 from partwise.poisson.inference import online
 from partwise.poisson.inference.coordinate import CoordinateDescent, _extrapolate
 from partwise.poisson.inference.multiplicative import Multiplicative
@@ -219,7 +219,7 @@ def test_gains_of_features_are_added(with_logs: bool, rng: np.random.Generator) 
     factor, other = rng.gamma(1.0, size=(6, 3)), rng.gamma(1.0, size=(60, 3))
     out = np.ones((60, 3))
     cells = data.indptr, data.indices, data.values
-    logs = add_feature_gains(*cells, factor, other, with_logs, 1, 5, out)
+    logs = add_feature_gains(cells, factor, other, with_logs, 1, 5, out)
     rates = (factor @ other.T)[1:5]
     np.testing.assert_allclose(out - 1.0, (counts[1:5] / rates).T @ factor[1:5], rtol=1e-11, atol=1e-12)
     assert logs == pytest.approx(np.sum(counts[1:5] * np.log(rates)) if with_logs else 0.0)

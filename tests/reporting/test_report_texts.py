@@ -19,7 +19,7 @@ from hostile_labels import HOSTILE
 from partwise import AllocationNMF, PoissonNMF, count_texts
 from partwise.errors import InvalidInputError
 from partwise.metrics import coherence, parts_by_group, parts_over_time, representative_samples
-from partwise.reporting.part_map import places
+from partwise.reporting.parts import places
 from partwise.text import TextCounter
 
 SUBJECTS = [["goal", "match", "team"], ["vote", "law", "court"], ["cell", "gene", "blood"]]

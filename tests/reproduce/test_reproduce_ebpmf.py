@@ -11,10 +11,11 @@ from scipy.special import digamma, gammaln
 from scipy.stats import gamma, nbinom, poisson
 
 from partwise import ebpm
+from partwise.metrics.matching import match_parts
 from partwise.reproduce import find
 from partwise.reproduce.ebpmf import poisson_means, prediction, recovery
-from partwise.reproduce.ebpmf._simulated import SPARSE, sparse_factors
 from partwise.reproduce.ebpmf.prediction import KEPT, Judge
+from partwise.reproduce.ebpmf.recovery import SPARSE, sparse_factors
 
 
 def test_counts_have_the_depth_that_is_asked_for() -> None:
@@ -38,7 +39,7 @@ def test_parts_are_matched_and_compared_without_scale(rng: np.random.Generator) 
     truth = rng.gamma(0.5, 1.0, (4, 30))
     shuffled = np.array([2, 0, 3, 1])
     parts = 7.0 * truth[shuffled]
-    order = recovery.matched(parts, truth)
+    order = match_parts(truth, parts)[1]
     np.testing.assert_array_equal(shuffled[order], np.arange(4))
     assert recovery.affinity(parts[order], truth) == pytest.approx(1.0)
     assert recovery.affinity(parts, truth) < 0.99

@@ -14,7 +14,7 @@ from partwise.gamma_poisson import GammaPoissonModel
 from partwise.likelihood import auto, exact
 from partwise.reproduce import available, find
 from partwise.reproduce._notebook import Notebook
-from partwise.reproduce.gap import contour, curves, surplus
+from partwise.reproduce.gap import contour, nips, surplus
 from partwise.reproduce.gap._paper import ALGORITHMS, DICTIONARY, counts, followed
 
 
@@ -54,33 +54,33 @@ def test_figure_3_only_mcem_c_gets_there_soon() -> None:
 
 def test_published_run_in_parts_is_one_run(tmp_path: Path) -> None:
     X = counts(10, n_samples=30)
-    found = curves.published(Notebook(tmp_path, quick=True), X, "mcem-c", 0, 5, 10)
+    found = nips.published(Notebook(tmp_path, quick=True), X, "mcem-c", 0, 5, 10)
     whole = GammaPoissonNMF(
-        curves.N_COMPONENTS, inference="mcem-c", max_iter=5, draws_per_iter=5, burn_in_per_iter=5, random_state=0
+        nips.N_COMPONENTS, inference="mcem-c", max_iter=5, draws_per_iter=5, burn_in_per_iter=5, random_state=0
     ).fit(X)
     np.testing.assert_allclose(found["norms"], whole.column_norms_, rtol=1e-12)
     assert found["marks"] == [1, 3, 5]
     assert len(found["seconds"]) == 5
-    assert found["scores"][-1] == curves.score(X, whole.components_.T)[0]
+    assert found["scores"][-1] == nips.score(X, whole.components_.T)[0]
 
 
 def test_published_run_that_is_cut_off_within_a_part_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     X = counts(10, n_samples=30)
     # The last step ends with the fit alone, as if the machine had gone off before it was scored.
-    monkeypatch.setattr(curves, "_PARTS", (1,))
+    monkeypatch.setattr(nips, "_PARTS", (1,))
     notebook = Notebook(tmp_path, quick=True)
-    curves.published(notebook, X, "mcem-c", 0, 1, 10)
+    nips.published(notebook, X, "mcem-c", 0, 1, 10)
     settings = {"draws_per_iter": 5, "burn_in_per_iter": 5, "checkpoint": tmp_path / "mcem-c_0.checkpoint"}
-    curves.curve(X, "mcem-c", 0, begin=1, max_iter=3, resume=True, **settings)
-    found = curves.published(Notebook(tmp_path, quick=True), X, "mcem-c", 0, 5, 10)
+    nips.curve(X, "mcem-c", 0, begin=1, max_iter=3, resume=True, **settings)
+    found = nips.published(Notebook(tmp_path, quick=True), X, "mcem-c", 0, 5, 10)
     assert len(found["norms"]) == len(found["seconds"]) == 5
     assert min(found["seconds"]) > 0
-    whole = GammaPoissonNMF(curves.N_COMPONENTS, inference="mcem-c", max_iter=5, random_state=0, **settings).fit(X)
+    whole = GammaPoissonNMF(nips.N_COMPONENTS, inference="mcem-c", max_iter=5, random_state=0, **settings).fit(X)
     np.testing.assert_allclose(found["norms"], whole.column_norms_, rtol=1e-12)
 
 
 def test_likelihood_on_the_way_climbs() -> None:
-    found = curves.curve(counts(10), "saem", 0, max_iter=20)
+    found = nips.curve(counts(10), "saem", 0, max_iter=20)
     assert found["marks"] == [1, 5, 20]
     assert found["scores"][-1] > found["scores"][0] + 5 * max(found["errors"])
 

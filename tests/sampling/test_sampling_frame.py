@@ -12,9 +12,8 @@ from partwise.core.keys import Key
 from partwise.core.run import run
 from partwise.engines import resolve_engine
 from partwise.engines.blocks import Block, row_blocks
-from partwise.sampling.chains import KeepsChains
 from partwise.sampling.draws import KeptDraws, label_type
-from partwise.sampling.gibbs import GibbsSampler
+from partwise.sampling.gibbs import GibbsSampler, KeepsChains
 
 
 @dataclass

@@ -70,7 +70,7 @@ def test_missing_cells_and_other_models() -> None:
 
 
 def test_many_rows_are_sampled(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("partwise.selection.dispersion._MOST_CELLS", 3000)
+    monkeypatch.setattr("partwise.selection.noise._MOST_CELLS", 3000)
     assert p_and_size(simulated(0, np.inf, 2000), 3)[0] > 0.01
     assert p_and_size(simulated(0, 3.0, 2000), 3)[0] < 1e-4
 

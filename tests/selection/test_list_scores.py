@@ -97,7 +97,7 @@ def test_mean_and_standard_error_are_over_the_rows_that_count(plays: np.ndarray)
     assert popularity.behind == pytest.approx(values.mean() - plain.mean())
     assert found.scale == "NDCG@5"
     assert not found.new_rows
-    assert any("beside lists of the most popular features" in note for note in found.notes)
+    assert any("lists of the most popular features" in note for note in found.notes)
 
 
 def test_same_numbers_by_threads_and_workers(plays: np.ndarray) -> None:

@@ -205,8 +205,8 @@ def test_a_fit_is_the_same_from_disk_or_refuses(
 ) -> None:
     if large:  # from some of the rows, then feature by feature
         monkeypatch.setattr("partwise.allocation.inference.labels.MANY_COMPONENTS", 1)
-        monkeypatch.setattr("partwise.allocation.inference.start._LARGE_WORK", 10)
-        monkeypatch.setattr("partwise.allocation.inference.start._NONZEROS", 200)
+        monkeypatch.setattr("partwise.allocation.inference.labels._LARGE_WORK", 10)
+        monkeypatch.setattr("partwise.allocation.inference.labels._NONZEROS", 200)
     matrix = X[:60].toarray().astype(float)
     if "missing" in how:
         matrix[RNG.random(matrix.shape) < 0.1] = np.nan

@@ -14,22 +14,22 @@ from partwise.allocation.inference.collapsed_variational import AllocationCollap
 from partwise.allocation.inference.decomposition import BestDecomposition
 from partwise.allocation.inference.distributed import DistributedGibbs
 from partwise.allocation.inference.gibbs import AllocationCollapsedGibbs, AllocationDraws, AllocationGibbsState
+from partwise.allocation.inference.labels import first_feature_counts
 from partwise.allocation.inference.partial import AllocationPartialGibbs
-from partwise.allocation.inference.start import first_feature_counts
 from partwise.allocation.inference.variational import AllocationVariationalBayes, absorb
 from partwise.allocation.model import AllocationModel, Concentrations
 from partwise.allocation.samples import FIRST_CONCENTRATION, AllocationSamples
 from partwise.contract.declaration import Candidate, Declaration
+from partwise.contract.given_parts import fixed_shares, given_names, read_seeds, seed_counts
 from partwise.contract.parameters import CHAIN_CONSTRAINTS, COMMON_CONSTRAINTS, KNOWN_PART_CONSTRAINTS, POSITIVE
 from partwise.contract.partial_fit import OnlineVariational
-from partwise.contract.seeds import fixed_shares, given_names, read_seeds, seed_counts
 from partwise.core.data import MISSING_REMEDY, CountMatrix
 from partwise.core.stopping import Threshold, small_change
 from partwise.errors import InvalidInputError
 from partwise.kernels.arrays import Floats
 from partwise.poisson.inference.state import Start, checked_start
 from partwise.sampling.agreement import check_chains
-from partwise.sampling.chains import KeepsChains
+from partwise.sampling.gibbs import KeepsChains
 
 _SAMPLERS: dict[str, type[AllocationCollapsedGibbs]] = {
     "gibbs": AllocationCollapsedGibbs,
@@ -60,7 +60,7 @@ class AllocationNMF(KeepsChains, OnlineVariational, AllocationSamples):
         α: a number, or one per feature. Below 1, parts are sparse. ``"estimate"``: one number, learned with everything
         else.
     activation_concentration
-        β: a number, or one per component. ``"estimate"``: one per component, learned with everything else, so parts
+        β: a number, or one per part. ``"estimate"``: one per part, learned with everything else, so parts
         may be common or rare. ``"bld"``, ``"map"`` and `partial_fit` learn neither, and take 0.1.
     length_shape
         a, of the gamma prior of a sample's length.
@@ -72,7 +72,7 @@ class AllocationNMF(KeepsChains, OnlineVariational, AllocationSamples):
         side by side. ``"cvb0"``, ``"vb"``: variational Bayes, collapsed and not. ``"bld"``: the paper's best latent
         decomposition, a relaxed mode of p(S), from KL-NMF. ``"map"``: a mode over whole numbers, by annealing.
     init
-        Start of the KL-NMF that a fit begins with: ``"random"``, ``"nndsvd"`` or a pair (activations, components).
+        Start of the KL-NMF that a fit begins with: ``"random"``, ``"nndsvd"`` or a pair (activations, parts).
         Every chain begins with its own, of a sample of the rows where the data are large. ``"map"`` cools down from
         labels drawn in turn.
     seeds
@@ -93,9 +93,9 @@ class AllocationNMF(KeepsChains, OnlineVariational, AllocationSamples):
     n_chains
         Independent chains of samplers and of ``"map"``; the fitted factors are those of the likeliest.
     max_iter
-        Most iterations, where inference is not sampling; sweeps of ``"map"``. Samplers do ``burn_in + n_draws * thin``
-        sweeps. With ``"auto"`` they go on until their chains agree (R-hat at most 1.05, effective sample size at least
-        100), for 5,000 sweeps at most; then each round throws away the draws before it.
+        Stop after this many iterations, where inference is not sampling; sweeps of ``"map"``. Samplers do
+        ``burn_in + n_draws * thin`` sweeps. With ``"auto"`` they run until their chains agree (R-hat at most 1.05,
+        effective sample size at least 100), for 5,000 sweeps at most; each round then throws away the draws before it.
     tol
         Stop when the objective grows by less than this many nats per count and iteration (cvb0: when responsibilities
         change by less than 100 times this on average). 0: run to ``max_iter``.
@@ -113,10 +113,10 @@ class AllocationNMF(KeepsChains, OnlineVariational, AllocationSamples):
     Attributes
     ----------
     components_
-        Components x features: posterior means of the parts, each summing to 1 (conditional means given S for the two
+        Parts x features: posterior means of the parts, each summing to 1 (conditional means given S for the two
         modes, whose Eq. 11 has no mode where concentrations are below 1).
     activations_
-        Samples x components of the training data: means of h_nk L_n.
+        Samples x parts of the training data: means of h_nk L_n.
     log_allocation_
         Log p(S) of the decomposition, of ``"bld"`` and ``"map"``.
     component_counts_
@@ -163,7 +163,7 @@ class AllocationNMF(KeepsChains, OnlineVariational, AllocationSamples):
         missing="fit",
         missing_settings={"missing": "impute"},
         marginal=True,
-        # Numbers of parts differ by tens of nats of log p(X): an error of a few does not matter.
+        # Between two choices of K, log p(X) differs by tens of nats: an error of a few does not matter.
         evidence={"n_particles": 2, "n_islands": 4, "n_stages": 40, "n_pilot": 100},
     )
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -300,7 +300,7 @@ class AllocationNMF(KeepsChains, OnlineVariational, AllocationSamples):
         self._store_counts(model, state.sample_counts[state.best], by_feature)
 
     def _absorb(self, data: CountMatrix, n_batches: int, n_seen: int) -> None:
-        """On-line variational Bayes."""
+        """Online variational Bayes."""
         model, engine = self._model(data), self._engine()
         first = not self._goes_on()
         if first:
@@ -333,7 +333,7 @@ class AllocationNMF(KeepsChains, OnlineVariational, AllocationSamples):
         Returns
         -------
         ndarray
-            Samples x components, as `transform` finds them; with ``missing="impute"``, those of the fit itself, which
+            Samples x parts, as `transform` finds them; with ``missing="impute"``, those of the fit itself, which
             knows what to make of missing cells.
         """
         found: Floats = self.fit(X).activations_ if self.missing == "impute" else super().fit_transform(X)

@@ -224,8 +224,7 @@ class AllocationModel:
         expected = (self.n_features, self.n_components)
         if parts.ndim != 3 or parts.shape[1:] != expected:
             raise InvalidInputError(
-                f"allocations must be samples x {expected[0]} features x {expected[1]} components, got shape"
-                f" {parts.shape}."
+                f"allocations must be samples x {expected[0]} features x {expected[1]} parts, got shape {parts.shape}."
             )
         sums = self.log_sums(parts.sum(axis=1), parts.sum(axis=0))
         return self.log_constant(parts.sum(axis=(1, 2))) + sums - float(gammaln(parts + 1.0).sum())

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from partwise.allocation.inference.marginal import log_length, log_marginal_likelihood
 from partwise.allocation.inference.partial import expected_activations
-from partwise.allocation.marginal import log_length, log_marginal_likelihood
 from partwise.allocation.model import AllocationModel, Concentrations
 from partwise.contract.counts import CountModel
 from partwise.contract.heldout import SMOOTHING
@@ -128,24 +128,22 @@ class AllocationSamples(CountModel):
         """
         if self.seeds is not None or self.fixed_parts is not None:
             raise InvalidInputError("log_evidence does not know seeds and fixed_parts: leave them out.")
+        # Concentrations to be estimated are what a fit has found, or where it would start.
+        names = "dictionary_concentration", "activation_concentration"
+        given = {name: getattr(self, name) for name in names}
+        learned = {
+            name: getattr(self, f"{name}_", FIRST_CONCENTRATION) for name in names if isinstance(given[name], str)
+        }
         found = log_marginal_likelihood(
             X,
             self.n_components,
-            **self._known_concentrations(),
+            **given | learned,
             length_shape=self.length_shape,
             length_rate=self.length_rate,
             rng=key_from(random_state).seed,
             **effort,
         )
         return found.total, found.total_std_error
-
-    def _known_concentrations(self) -> dict[str, Any]:
-        """Concentrations as given. Those to be estimated are what a fit has found, or where it would start."""
-        found = {}
-        for name in ("dictionary_concentration", "activation_concentration"):
-            value = getattr(self, name)
-            found[name] = getattr(self, f"{name}_", FIRST_CONCENTRATION) if isinstance(value, str) else value
-        return found
 
     def _check_loaded(self) -> None:
         super()._check_loaded()

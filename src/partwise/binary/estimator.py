@@ -31,7 +31,7 @@ from partwise.contract.partial_fit import OnlineVariational
 from partwise.core.data import BinaryMatrix
 from partwise.core.stopping import SmallChange, Threshold, small_change
 from partwise.sampling.agreement import check_chains
-from partwise.sampling.chains import KeepsChains
+from partwise.sampling.gibbs import KeepsChains
 
 _ESTIMATE = StrOptions({"estimate"})
 _SAMPLERS = {"gibbs": BinaryCollapsedGibbs, "gibbs-partial": BinaryPartialGibbs}
@@ -70,7 +70,7 @@ class BinaryNMF(KeepsChains, OnlineVariational, BinarySamples):
     Parameters
     ----------
     n_components
-        Most parts.
+        Largest number of parts; those that are not needed stay empty.
     model
         ``"beta-dir"``: each feature is spread over parts (w_f. ~ Dirichlet), a sample has each part with a probability
         of its own (h_nk ~ Beta). ``"dir-beta"``: each sample is spread over parts, a part has each feature with some
@@ -99,9 +99,9 @@ class BinaryNMF(KeepsChains, OnlineVariational, BinarySamples):
         Independent chains; predictions are averages over all of them, which is worth more than longer chains. The
         dictionary is that of the likeliest.
     max_iter
-        Most iterations, where inference is not sampling. Samplers do ``burn_in + n_draws * thin`` sweeps. With
-        ``"auto"`` they go on until their chains agree (R-hat at most 1.05, effective sample size at least 100), for
-        5,000 sweeps at most; then each round throws away the draws before it.
+        Stop after this many iterations, where inference is not sampling. Samplers do ``burn_in + n_draws * thin``
+        sweeps. With ``"auto"`` they run until their chains agree (R-hat at most 1.05, effective sample size at least
+        100), for 5,000 sweeps at most; each round then throws away the draws before it.
     tol
         Stop when the objective grows by less than this many nats per observed cell and iteration; of ``cvb0`` and
         ``cvb``, when responsibilities change by less than 100 times this on average. 0: run to ``max_iter``.
@@ -121,15 +121,15 @@ class BinaryNMF(KeepsChains, OnlineVariational, BinarySamples):
     Attributes
     ----------
     components_, components_std_
-        Components x features: posterior means and standard deviations of w (those of one chain).
+        Parts x features: posterior means and standard deviations of w (those of one chain).
     activations_, activations_std_
-        Samples x components, the same of h.
+        Samples x parts, the same of h.
     probabilities_, probabilities_std_
         Samples x features, of P(x = 1), over all chains.
     component_cells_
         Observed cells that each part explains, on average.
     beta_prior_
-        Components x 2: α and β of each part, as given or learned.
+        Parts x 2: α and β of each part, as given or learned.
     concentration_, activation_concentration_
         One number for each part, as given or learned. Sums say how few parts a row of the factor has.
     n_components_, n_active_components_, active_components_

@@ -37,19 +37,19 @@ class LogisticPCA(BitModel):
     Parameters
     ----------
     n_components
-        Number of components.
+        Number of directions.
     intercept
         Whether every feature has a logit μ_f of its own.
     penalty
         λ of the penalty λ/2 (|activations|² + |dictionary|²), in nats, which makes predictions of missing cells far
         better. 0 is maximum likelihood, as published.
     max_iter
-        Most iterations.
+        Stop after this many iterations.
     tol
         Stop when the objective grows by less than this many nats per observed cell and iteration. 0: run to
         ``max_iter``.
     active_threshold
-        Share of the squared size of all components from which one counts as active; None = 0.01.
+        Share of the squared size of all directions from which one counts as active; None = 0.01.
     random_state
         Seed of all random numbers: int, Generator, RandomState or None.
     n_jobs
@@ -60,11 +60,11 @@ class LogisticPCA(BitModel):
     Attributes
     ----------
     components_
-        Components x features: w. Components are orthogonal, largest first, and as large as the activations.
+        Parts x features: w. Directions are orthogonal, largest first, and as large as the activations.
     intercept_
-        μ, a logit a feature.
+        μ, one logit per feature.
     activations_
-        Samples x components: h.
+        Samples x parts: h.
     probabilities_
         Samples x features, P(x = 1).
     n_components_, n_active_components_, active_components_, missing_cells_

@@ -51,9 +51,8 @@ class BinarySamples(BitModel):
     probabilities_std_: Floats = field(init=False)
 
     def _binary_model(self) -> BinaryModel:
-        given: Any = self.beta_prior
-        prior = (_FIRST_BETA, _FIRST_BETA) if given == "estimate" else tuple(given)
-        if len(prior) != 2 or not all(isinstance(part, Real) and 0 < part < np.inf for part in prior):  # type: ignore[operator]
+        prior: Any = (_FIRST_BETA, _FIRST_BETA) if self.beta_prior == "estimate" else tuple(self.beta_prior)
+        if len(prior) != 2 or not all(isinstance(part, Real) and 0 < float(part) < np.inf for part in prior):
             raise InvalidInputError(f"beta_prior must be two positive numbers (alpha, beta), got {self.beta_prior!r}.")
         if self.model == "dir-dir" and self.inference in ("cvb0", "cvb", "gibbs-partial"):
             raise InvalidInputError(
@@ -65,7 +64,7 @@ class BinarySamples(BitModel):
         share = 1.0 / self.n_components if self.nonparametric else 1.0
         concentration, own = self.concentration, self.activation_concentration
         kinds: dict[Estimated, bool] = {
-            "beta": given == "estimate" and self.model != "dir-dir",
+            "beta": self.beta_prior == "estimate" and self.model != "dir-dir",
             "concentration": concentration == "estimate",
             "activation_concentration": own == "estimate" and self.model == "dir-dir",
         }
@@ -102,7 +101,7 @@ class BinarySamples(BitModel):
         Returns
         -------
         ndarray
-            Samples x features, or one number a cell. Not there after maximum likelihood.
+            Samples x features, or one number per cell. Not there after maximum likelihood.
         """
         check_is_fitted(self, "components_")
         whole = getattr(self, "probabilities_std_", None)
@@ -111,8 +110,7 @@ class BinarySamples(BitModel):
                 f"inference={self.inference!r} gives no posterior standard deviations here: use 'gibbs', 'cvb0' or 'vb'"
                 " on a whole matrix."
             )
-        picked: Floats = whole.copy() if cells is None else whole[checked_cells(cells, whole.shape)]
-        return picked
+        return np.asarray(whole.copy() if cells is None else whole[checked_cells(cells, whole.shape)])
 
     @property
     def smallest_rank(self) -> int:
@@ -175,7 +173,7 @@ class BinarySamples(BitModel):
         for name in ("concentration_", "activation_concentration_"):
             check_array_is(getattr(self, name), name, (self.n_components_,))
         if not np.all((self.components_ >= 0) & (self.components_ <= 1)):
-            raise ValueError("its components are not probabilities")
+            raise ValueError("its parts are not probabilities")
         if hasattr(self, "online_averages_"):
             n_dimensions = self.online_averages_.ndim
             shape = (self.n_features_in_, self.n_components_, 2)[:n_dimensions]

@@ -22,7 +22,7 @@ _COLUMNS = {
     "stability": "mean cosine of the parts of different restarts; 1 = the same parts",
     "active": "parts that hold a share worth naming",
     "by itself": "number of parts by the model's own evidence, which is named in brackets",
-    "new rows": "log-likelihood per {unit} of half of each row that was not fitted to, given the other half",
+    "new rows": "log-likelihood per {unit} of rows that were not fitted to: half of a row, given its other half",
     "marginal": "log-likelihood per {unit} of new rows, activations integrated out",
     "coherence": "how often the top features of a part occur together, from -1 to 1 (NPMI)",
     "diversity": "share of different features among the top features of all parts",

@@ -39,8 +39,7 @@ class Example:
     @property
     def shares(self) -> Floats:
         """Share of all counts that each part explains."""
-        shares: Floats = self.activations.sum(axis=0) / self.activations.sum()
-        return shares
+        return np.asarray(self.activations.sum(axis=0) / self.activations.sum())
 
     @property
     def order(self) -> list[int]:
@@ -123,28 +122,21 @@ def fit_topics(seed: int, **running: Any) -> Example:
 def draw(pictures: Example, topics: Example, path: Path) -> None:
     """Draw the strokes, digits as sums of them, and the topics to one file."""
     # What is drawn is known, so it is arranged by hand: an automatic arrangement of so many axes takes a second.
-    figure = new_figure(12.0, 10.2, layout=None)
-    upper, lower = _pair(figure, 2, 1, height_ratios=[4.2, 6.0])
-    left, right = _pair(upper, 1, 2, width_ratios=[4.2, 7.0])
-    _draw_strokes(left, pictures)
+    figure: Any = new_figure(12.0, 10.2, layout=None)
+    upper, lower = figure.subfigures(2, 1, height_ratios=[4.2, 6.0])
+    left, right = upper.subfigures(1, 2, width_ratios=[4.2, 7.0])
+    left.suptitle(f"{len(pictures.order)} strokes of {len(pictures.table)} handwritten digits", fontsize=11)
+    titles = [f"{100 * pictures.shares[k]:.0f} %" for k in pictures.order]
+    plot_parts_images(pictures.model, DIGIT_SHAPE, parts=pictures.order, titles=titles, n_columns=4, fig=left)
     left.subplots_adjust(left=0.02, right=0.96, bottom=0.02, top=0.88, wspace=0.05, hspace=0.3)
     _draw_sums(right, pictures)
     right.subplots_adjust(left=0.01, right=0.99, bottom=0.02, top=0.91, hspace=0.06)
-    _draw_topics(lower, topics)
+    lower.suptitle(f"{len(topics.order)} topics of Python's help texts on {len(topics.table)} modules", fontsize=11)
+    modules = [topics.leading_samples(k)[0].rpartition(".")[2] for k in topics.order]
+    titles = [f"{name}, … ({100 * topics.shares[k]:.0f} %)" for name, k in zip(modules, topics.order, strict=True)]
+    plot_top_features(topics.model, n=_WORDS_DRAWN, parts=topics.order, titles=titles, n_columns=5, fig=lower)
     lower.subplots_adjust(left=0.07, right=0.99, bottom=0.04, top=0.89, wspace=0.45, hspace=0.42)
     save_figure(figure, path, dpi=110)
-
-
-def _pair(figure: Any, rows: int, columns: int, **settings: Any) -> tuple[Any, Any]:
-    first, second = figure.subfigures(rows, columns, **settings)
-    return first, second
-
-
-def _draw_strokes(figure: Any, example: Example) -> None:
-    n_samples = example.table.shape[0]
-    figure.suptitle(f"{len(example.order)} strokes of {n_samples} handwritten digits", fontsize=11)
-    titles = [f"{100 * example.shares[k]:.0f} %" for k in example.order]
-    plot_parts_images(example.model, DIGIT_SHAPE, parts=example.order, titles=titles, n_columns=4, fig=figure)
 
 
 def _draw_sums(figure: Any, example: Example) -> None:
@@ -172,11 +164,3 @@ def _draw_row(ax: Any, pictures: list[Any], top: float) -> None:
     ax.set_xlim(-0.02, len(pictures) * (1 + _GAP))
     ax.set_ylim(-0.02, 1.02)
     ax.set_axis_off()
-
-
-def _draw_topics(figure: Any, example: Example) -> None:
-    n_modules = example.table.shape[0]
-    figure.suptitle(f"{len(example.order)} topics of Python's help texts on {n_modules} modules", fontsize=11)
-    modules = [example.leading_samples(k)[0].rpartition(".")[2] for k in example.order]
-    titles = [f"{name}, … ({100 * example.shares[k]:.0f} %)" for name, k in zip(modules, example.order, strict=True)]
-    plot_top_features(example.model, n=_WORDS_DRAWN, parts=example.order, titles=titles, n_columns=5, fig=figure)

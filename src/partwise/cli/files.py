@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from partwise.cli.output import Outcome
+
 if TYPE_CHECKING:
     from partwise.io import Table
     from partwise.storage.csr_folder import MappedCounts
@@ -66,6 +68,18 @@ def check_picture_name(option: str, path: Path | None) -> None:
     from partwise.io.optional import require
 
     require("matplotlib", "plot", "drawing")
+
+
+def table_outcome(facts: dict[str, Any], columns: dict[str, list[Any]], output: Path | None) -> Outcome:
+    """Write a table to the file that was asked for, or print it."""
+    from partwise.io import write_columns
+
+    if output is not None:
+        write_columns(output, columns)
+        return Outcome({**facts, "output": output}, written=[output])
+    rows = zip(*columns.values(), strict=True)
+    lines = [tuple(f"{cell:.6g}" if isinstance(cell, float) else str(cell) for cell in row) for row in rows]
+    return Outcome({**facts, **columns, "output": None}, lines)
 
 
 def part_names(model: Any) -> list[str]:

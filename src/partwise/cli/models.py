@@ -40,13 +40,6 @@ def find_model(name: str) -> Any:
     return find_estimator(name)
 
 
-def opened_model(path: Path, threads: int, progress: bool | None) -> Any:
-    """The model of a file, to be run with as many threads as the command was told."""
-    from partwise.contract.model_file import load
-
-    return load(path).set_params(n_jobs=threads, progress=progress)
-
-
 def build_estimator(cls: Any, options: Mapping[str, Any], settings: Iterable[str], preset: str | None = None) -> Any:
     """An estimator with the options that were given (not None) and further settings ``NAME=VALUE``, all checked.
 
@@ -107,16 +100,16 @@ def parsed_settings(settings: Iterable[str], allowed: set[str], owner: str) -> d
                 f"{owner} has no parameter {name!r} that is set this way; it has {', '.join(sorted(allowed))}.",
                 param_hint="--set",
             )
-        found[name] = _parsed(text)
+        found[name] = parsed(text)
     return found
 
 
-def _parsed(text: str) -> Any:
+def parsed(text: str) -> Any:
     """The value that a text stands for: JSON, numbers separated by commas, else the text itself.
 
     Examples
     --------
-    >>> _parsed("0.5"), _parsed("0.1,0.1"), _parsed("estimate")
+    >>> parsed("0.5"), parsed("0.1,0.1"), parsed("estimate")
     (0.5, [0.1, 0.1], 'estimate')
     """
     for form in (text, f"[{text}]") if "," in text else (text,):

@@ -13,13 +13,6 @@ import typer
 Seed = Annotated[
     int, typer.Option("--seed", metavar="N", min=0, help="Seed of all random numbers: same seed, same result.")
 ]
-ProgressBar = Annotated[
-    bool | None,
-    typer.Option(
-        "--progress/--no-progress", help="Show progress on standard error. By default if that is a terminal.",
-        show_default=False,
-    ),
-]  # fmt: skip
 ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="A file that `partwise fit` wrote.")]
 ImageShape = Annotated[
     str | None,
@@ -58,17 +51,6 @@ def _check_threads(threads: int) -> int:
     return threads
 
 
-Threads = Annotated[
-    int,
-    typer.Option(
-        "--threads",
-        metavar="N",
-        callback=_check_threads,
-        help="Threads; the result is the same for any number. -1: all cores.",
-    ),
-]
-
-
 _METAVARS = {Path: "FILE", int: "N", float: "X", str: "NAME"}
 
 
@@ -97,6 +79,31 @@ def shown_option(name: str, hint: Any, declared: Field[Any]) -> tuple[Any, Any]:
     if shown.metavar is None:
         shown.metavar = next((_METAVARS[kind] for kind in (hint, *get_args(hint)) if kind in _METAVARS), None)
     return Annotated[hint, shown], inspect.Parameter.empty if declared.default is ... else declared.default
+
+
+def threads_option() -> Any:
+    """How many threads a command uses."""
+    told = "Threads; the result is the same for any number. -1: all cores."
+    return option(told, 1, metavar="N", callback=_check_threads)
+
+
+@dataclass(frozen=True)
+class RunArguments:
+    """How a command works, which does not change its result."""
+
+    threads: int = threads_option()
+    progress: bool | None = option(
+        "Show progress on standard error. By default if that is a terminal.",
+        None,
+        "--progress/--no-progress",
+        show_default=False,
+    )
+
+    def opened(self, path: Path) -> Any:
+        """A fitted model, which works as these options say."""
+        from partwise.contract.model_file import load
+
+        return load(path).set_params(n_jobs=self.threads, progress=self.progress)
 
 
 @dataclass(frozen=True)

@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import typer
 
@@ -20,20 +19,6 @@ if TYPE_CHECKING:
     from partwise.storage.csr_folder import MappedCounts
 
 _CHANNEL = re.compile(r"[ACGT]\[[ACGT]>[ACGT]\][ACGT]")
-
-
-class Duplicates(StrEnum):
-    """What to do with repeated entries."""
-
-    refuse = "refuse"
-    sum = "sum"
-
-
-class FeatureColumn(StrEnum):
-    """Columns of the features.tsv of a 10x directory."""
-
-    name = "name"
-    id = "id"
 
 
 def format_names() -> list[str]:
@@ -72,8 +57,8 @@ class ReadArguments:
         "two columns every line counts 1.",
         metavar="ROW,COLUMN,VALUE",
     )
-    duplicates: Duplicates = option("What to do when a text file gives the same cell twice.", Duplicates.refuse)
-    feature_column: FeatureColumn = option("What names the features of a 10x directory.", FeatureColumn.name)
+    duplicates: Literal["refuse", "sum"] = option("What to do when a text file gives the same cell twice.", "refuse")
+    feature_column: Literal["name", "id"] = option("What names the features of a 10x directory.", "name")
     memory_limit: str | None = option("Refuse files that declare more than this, such as 8GB.", metavar="SIZE")
 
     def open(self, path: Path) -> Table | MappedCounts:
@@ -114,9 +99,10 @@ class ReadArguments:
         """Arguments of `partwise.read` that were given as options."""
         given = {field.name: getattr(self, field.name) for field in fields(self)}
         given = {field.name: given[field.name] for field in fields(self) if given[field.name] != field.default}
-        for name, convert in (("duplicates", str), ("feature_column", str), ("long_columns", _columns)):
-            if name in given:
-                given[name] = convert(given[name])
+        if "long_columns" in given:
+            given["long_columns"] = [
+                int(name) if name.isdecimal() else name for name in given["long_columns"].split(",")
+            ]
         return given
 
     def refuse(self, why: str) -> None:
@@ -135,10 +121,6 @@ class ReadArguments:
 
 def _option(name: str) -> str:
     return f"--no-{name}" if name in ("header", "index") else f"--{name.replace('_', '-')}"
-
-
-def _columns(text: str) -> list[str | int]:
-    return [int(name) if name.isdecimal() else name for name in text.split(",")]
 
 
 def table_size(table: Table | MappedCounts) -> dict[str, int]:

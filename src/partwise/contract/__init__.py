@@ -4,11 +4,10 @@ Everything above the families (selection, reports, plots, the command) asks what
 family subclasses `CountModel` or `BitModel`, declares itself, and implements `_fit` and `_activations`.
 """
 
-from partwise.contract.allocating import CellAllocations
 from partwise.contract.batch_labels import BatchPart
 from partwise.contract.batches import BatchModel
 from partwise.contract.bits import BitModel
-from partwise.contract.counts import CountModel
+from partwise.contract.counts import CellAllocations, CountModel
 from partwise.contract.declaration import Candidate, Declaration
 from partwise.contract.estimator import FactorizationEstimator
 from partwise.contract.heldout import HiddenCells, ThinnedCounts

@@ -137,7 +137,7 @@ class SamplesOfBatches(CountModel):
         Returns
         -------
         ndarray
-            Samples x components. A row does not depend on other rows, unless its batch is new. Of a sample without
+            Samples x parts. A row does not depend on other rows, unless its batch is new. Of a sample without
             counts nothing is known: it gets what the prior of the activations expects, or zeros where there is no
             prior, and a warning.
         """

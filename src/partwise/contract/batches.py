@@ -60,8 +60,10 @@ class BatchModel(SamplesOfBatches):
         try:
             super().fit(X, layer=layer)
             labels = known_batches(X, self.n_samples_seen_) if batch is None else None
-            if labels is not None:
-                self._say_what_follows(labels)
+            found = [] if labels is None else self._parts_of(self._fitting.data, labels)
+            if found:
+                told = f"{'; '.join(map(str, found))}: fit with batch= if that is not what you look for."
+                self.status_ = replace(self.status_, message=f"{self.status_.message} But {told}")
         finally:
             del self._fitting
         return self
@@ -133,9 +135,3 @@ class BatchModel(SamplesOfBatches):
         totals = expected.sum(axis=1, keepdims=True)
         shares = np.divide(expected, totals, out=np.zeros_like(expected), where=totals > 0)
         return parts_of_batches(shares, self.part_labels(), labels[rows])
-
-    def _say_what_follows(self, labels: Labels) -> None:
-        found = self._parts_of(self._fitting.data, labels)
-        if found:
-            told = f"{'; '.join(map(str, found))}: fit with batch= if that is not what you look for."
-            self.status_ = replace(self.status_, message=f"{self.status_.message} But {told}")

@@ -48,7 +48,7 @@ class BitModel(FactorizationEstimator):
         return (generator.random(expected.shape) < expected).astype(np.float64)
 
     def feature_importance(self) -> Floats:
-        """Components x features: entries as they are, which are probabilities, or shares of signed components."""
+        """Parts x features: entries as they are, which are probabilities, or shares of signed components."""
         return super().feature_importance() if self.declares.signed else self.components_
 
     def feature_frequencies(self, activations: Floats | None = None) -> Floats:
@@ -83,15 +83,14 @@ class BitModel(FactorizationEstimator):
         Returns
         -------
         ndarray
-            Samples x features, or one number a cell.
+            Samples x features, or one number per cell.
         """
         check_is_fitted(self, "components_")
         own = self._training("predict_proba()", "probabilities_") if X is None else None
         whole = self.expected(self.transform(X)) if own is None else own
         if cells is None:
             return whole.copy()
-        picked: Floats = whole[checked_cells(cells, whole.shape)]
-        return picked
+        return np.asarray(whole[checked_cells(cells, whole.shape)])
 
     def _training(self, method: str, attribute: str) -> Floats:
         stored: Floats | None = getattr(self, attribute, None)
@@ -176,17 +175,12 @@ class BitModel(FactorizationEstimator):
         rows, columns = np.divmod(hidden, data.shape[1])
         given, bits = hide(data, rows, columns)
         with self._compiling():
-            found = self._cell_probabilities(self._activations(given), rows, columns)
+            activations = self._activations(given)
+            found, ends = np.empty(rows.size), [*np.flatnonzero(np.diff(rows)) + 1, rows.size]
+            for begin, end in itertools.pairwise([0, *ends]):  # the cells of one row
+                own = activations[rows[begin] : rows[begin] + 1]
+                found[begin:end] = self.expected(own, columns[begin:end])[0]
         return float(log_probability(found, bits).mean())
-
-    def _cell_probabilities(self, activations: Floats, rows: Positions, columns: Positions) -> Floats:
-        """Probabilities of single cells, whose rows rise."""
-        found = np.empty(rows.size)
-        ends = [*np.flatnonzero(np.diff(rows)) + 1, rows.size]
-        for begin, end in itertools.pairwise([0, *ends]):
-            own = activations[rows[begin] : rows[begin] + 1]
-            found[begin:end] = self.expected(own, columns[begin:end])[0]
-        return found
 
     def _check_loaded(self) -> None:
         super()._check_loaded()

@@ -111,7 +111,7 @@ def differential(
     data
         Checked counts, with the weights of batches.
     activations
-        Samples x components.
+        Samples x parts.
     engine
         Where features are processed.
     versus
@@ -168,7 +168,7 @@ def _rates_of_block(
 ) -> float:
     exposures = np.ascontiguousarray(own_exposure(block, expected, totals))
     own = rates[block.rows], covariances[block.rows]
-    feature_rates(*block.own_cells, expected, exposures, pseudocount, 0, block.n_rows, *own)
+    feature_rates(block.own_cells, expected, exposures, pseudocount, 0, block.n_rows, own)
     return 0.0
 
 

@@ -173,7 +173,7 @@ class FactorizationEstimator(PartialFit, FromGivenParts, ListsFeatures, HandledP
             progress=self.progress,
             checkpoint=checkpoint,
             resume_from=stored,
-            description=f"{type(self).__name__}, {self.n_components} components",
+            description=f"{type(self).__name__}, {self.n_components} parts",
         )
         self._forget()
         self.n_iter_, self.trace_, self.status_ = result.n_iter, result.trace, result.status
@@ -278,7 +278,7 @@ class FactorizationEstimator(PartialFit, FromGivenParts, ListsFeatures, HandledP
         Returns
         -------
         ndarray
-            Samples x components. A row does not depend on other rows. Of a sample without counts nothing is known: it
+            Samples x parts. A row does not depend on other rows. Of a sample without counts nothing is known: it
             gets what the prior of the activations expects, or zeros where there is no prior, and a warning.
         """
         data = self.checked_data(X, caller="transform")
@@ -296,7 +296,7 @@ class FactorizationEstimator(PartialFit, FromGivenParts, ListsFeatures, HandledP
         Parameters
         ----------
         X
-            Activations, samples x components.
+            Activations, samples x parts.
 
         Returns
         -------
@@ -307,7 +307,7 @@ class FactorizationEstimator(PartialFit, FromGivenParts, ListsFeatures, HandledP
         activations = check_array(X, dtype=np.float64)
         if activations.shape[1] != self.n_components_:
             raise InvalidInputError(
-                f"X has {activations.shape[1]} columns, but there are {self.n_components_} components:"
+                f"X has {activations.shape[1]} columns, but there are {self.n_components_} parts:"
                 " pass what transform gave."
             )
         return self.expected(activations)

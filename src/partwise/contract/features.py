@@ -187,13 +187,13 @@ def _refuse_few(model: Any, data: SparseData, n_matched: int) -> None:
     )
 
 
-def given_names(
+def checked_names(
     feature_names: Any, n_features: int, component_names: Any, n_components: int
 ) -> dict[str, NDArray[Any]]:
     """Attributes for the names that come with given parts; names that were not given are left out."""
     given = (
         ("feature_names", "feature_names_in_", feature_names, n_features, "features"),
-        ("component_names", "component_names_", component_names, n_components, "components"),
+        ("component_names", "component_names_", component_names, n_components, "parts"),
     )
     found: dict[str, NDArray[Any]] = {}
     for argument, attribute, names, wanted, what in given:

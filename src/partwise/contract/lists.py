@@ -18,7 +18,8 @@ from partwise.core.data import CountMatrix, SparseData
 from partwise.engines.base import Engine
 from partwise.engines.local import LocalEngine
 from partwise.errors import InvalidInputError
-from partwise.kernels.largest import largest_of_rows
+from partwise.kernels.sums import largest_of_rows
+from partwise.metrics.matching import unit_parts
 
 Floats = NDArray[np.float64]
 Positions = NDArray[np.int64]
@@ -143,7 +144,7 @@ def list_scores(model: Offers, activations: Floats) -> Callable[[slice], Floats]
     model
         A fitted model.
     activations
-        Samples x components.
+        Samples x parts.
     """
     unknown = ~np.any(activations, axis=1)
 
@@ -157,9 +158,8 @@ def list_scores(model: Offers, activations: Floats) -> Callable[[slice], Floats]
 
 def cosines(profiles: Floats, chosen: Positions) -> Floats:
     """Cosines of some columns with all columns; 0 where a column is empty."""
-    lengths = np.sqrt(np.square(profiles).sum(axis=0))
-    units = np.divide(profiles, lengths, out=np.zeros_like(profiles), where=lengths > 0)
-    return np.asarray(units[:, chosen].T @ units)
+    units = unit_parts(profiles.T)
+    return np.asarray(units[chosen] @ units.T)
 
 
 def row_names(data: SparseData) -> list[str]:

@@ -162,7 +162,8 @@ def load(path: str | os.PathLike[str]) -> FactorizationEstimator:
             if key not in allowed:
                 raise ValueError(f"{key!r} is not a fitted attribute of {cls.__name__}")
             value = _unpack(f"attribute/{key}", note, arrays)
-            if isinstance(value, float | np.ndarray) and np.any(np.abs(_numbers(value)) > LARGEST):
+            numbers = np.asarray(value)
+            if numbers.dtype.kind == "f" and np.any(np.abs(numbers.astype(np.float64)) > LARGEST):
                 raise ValueError(f"its {key} holds numbers beyond {LARGEST:g}")
             setattr(estimator, key, value)
         estimator._check_loaded()
@@ -173,11 +174,6 @@ def load(path: str | os.PathLike[str]) -> FactorizationEstimator:
             f"{where} is a damaged model file ({error}): fit the model again, or use a copy."
         ) from error
     return estimator
-
-
-def _numbers(value: Any) -> Any:
-    """Floating-point numbers in double precision, as others cannot be compared with `LARGEST`."""
-    return np.float64(value) if isinstance(value, float) or value.dtype.kind == "f" else 0.0
 
 
 def _class_of(name: Any, where: str) -> type[Any]:
@@ -202,9 +198,9 @@ def check_common(model: Any) -> None:
     check_array_is(model.part_weights_, "part_weights_", shape[:1])
     active = model.active_components_
     if active.dtype.kind != "i" or active.shape != (model.n_active_components_,):
-        raise ValueError("its active components are not a list of their positions")
+        raise ValueError("its active parts are not a list of their positions")
     if not np.all((active >= 0) & (active < model.n_components_)):
-        raise ValueError("its active components are beyond their number")
+        raise ValueError("its active parts are beyond their number")
     for names, size in (("feature_names_in_", shape[1]), ("component_names_", shape[0])):
         if hasattr(model, names) and getattr(model, names).shape != (size,):
             raise ValueError(f"its {names} are {getattr(model, names).size} names for {size}")

@@ -57,12 +57,11 @@ class Offers(ABC):
         Parameters
         ----------
         activations
-            Samples x components.
+            Samples x parts.
         columns
             Positions of some features; all by default.
         """
-        found: Floats = activations @ self.components_[:, columns]
-        return found
+        return np.asarray(activations @ self.components_[:, columns])
 
     def expected_cells(self, activations: Floats, rows: NDArray[Any], columns: NDArray[Any]) -> Floats:
         """Expected values of single cells, one for each pair of a row and a column."""
@@ -75,8 +74,7 @@ class Offers(ABC):
 
     def expected_totals(self, activations: Floats) -> Floats:
         """Expected total of each sample."""
-        found: Floats = activations @ self.components_.sum(axis=1)
-        return found
+        return np.asarray(activations @ self.components_.sum(axis=1))
 
     def training_activations(self, X: Any) -> Floats:
         """Activations of the samples that the model was fitted to: those that the fit kept, or what `transform` finds.
@@ -107,7 +105,7 @@ class Offers(ABC):
         return generator.poisson(np.maximum(expected, 0.0)).astype(np.float64)
 
     def activation_draws(self, X: Any, n_draws: int, random_state: RandomState) -> Floats | None:
-        """Draws of the activations from their posterior (draws x samples x components); None where there is none."""
+        """Draws of the activations from their posterior (draws x samples x parts); None where there is none."""
         return None
 
     def activation_errors(self, X: Any) -> Floats:
@@ -121,7 +119,7 @@ class Offers(ABC):
         Returns
         -------
         ndarray
-            Samples x components.
+            Samples x parts.
         """
         raise InvalidInputError(f"{type(self).__name__} has no standard errors of activations of new samples.")
 
@@ -196,7 +194,7 @@ class Offers(ABC):
         return np.asarray(found / total) if total > 0 else np.full(found.size, 1.0 / found.size)
 
     def feature_importance(self) -> Floats:
-        """How much of a part each feature makes up, components x features: shares of the part that sum to 1."""
+        """How much of a part each feature makes up, parts x features: shares of the part that sum to 1."""
         sizes = np.abs(self.components_).sum(axis=1, keepdims=True)
         return np.asarray(np.divide(self.components_, sizes, out=np.zeros_like(self.components_), where=sizes > 0))
 
@@ -248,7 +246,7 @@ class Offers(ABC):
         -------
         dict
             ``Diagnostic(mean, r_hat, ess_bulk, ess_tail)`` of each quantity, such as ``log_joint`` and ``n_active``. An
-            R-hat above 1.01 says that chains do not agree yet: raise ``burn_in``.
+            R-hat above 1.05 says that chains do not agree yet: raise ``burn_in``.
         """
         return {name: diagnose(values) for name, values in self._checked_chains().items()}
 

@@ -14,7 +14,7 @@ from partwise.core.result import Status
 from partwise.errors import InvalidInputError
 from partwise.io.pairs import read_pairs
 from partwise.kernels.arrays import Floats
-from partwise.metrics.relevance import By, ranked
+from partwise.metrics.coherence import By, ranked
 
 _WORDS_IN_A_NAME = 3
 _MOST_WORDS = 8
@@ -222,7 +222,7 @@ class HandledParts(Offers):
         )
         if names is not None:
             model.component_names_ = np.array(names, dtype=object)
-        return model  # type: ignore[no-any-return]
+        return model  # type: ignore[no-any-return]  # made by type(self), so it is a Self
 
     def _regroup(self, fitted: Any, membership: Floats, dictionary: Floats) -> None:
         """Store parts that are sums of the parts of a fitted model of this class.

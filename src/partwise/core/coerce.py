@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -73,8 +73,12 @@ def as_table(X: Any, *, layer: str | None = None, missing: Any = None, name: str
         rows, columns, matrix = as_labels(X.obs_names), as_labels(X.var_names), _anndata_matrix(X, layer)
     elif hasattr(X, "to_numpy") and hasattr(X, "columns"):
         rows, columns, matrix = _frame_parts(X)
-    if has_sparse_chunks(matrix):
-        blocks = list(rows_of_chunks(matrix))
+    # Chunks that NumPy does not know how to join.
+    if is_chunked(matrix) and matrix.ndim == 2 and not isinstance(getattr(matrix, "_meta", None), np.ndarray):
+        from dask.base import compute
+
+        whole = (joined(compute(*row)) for row in matrix.to_delayed())  # type: ignore[no-untyped-call]  # of Dask
+        blocks = [rows for rows in whole if rows.shape[0]]
         matrix = sp.vstack(blocks, format="csr") if blocks else np.zeros((0, matrix.shape[1]))
     if isinstance(matrix, np.ma.MaskedArray):
         hidden = np.ma.getmaskarray(matrix)
@@ -151,7 +155,7 @@ def _dense_to_csr(matrix: Any, place: Table) -> Any:
         is_path = isinstance(matrix, (str, os.PathLike))
         hint = "read a file with partwise.read" if is_path else "pass samples x features"
         raise InvalidInputError(f"{name} is a {type(matrix).__name__}, and a 2D array is needed: {hint}.")
-    if array.ndim == 1 and _holds_texts(array):
+    if array.ndim == 1 and array.dtype.kind in "UO" and all(isinstance(item, str) for item in array[:10]):
         raise InvalidInputError(f"{name} is a sequence of texts, and counts are needed: {COUNT_FIRST}.")
     if array.ndim != 2:
         raise InvalidInputError(
@@ -167,10 +171,6 @@ def _dense_to_csr(matrix: Any, place: Table) -> Any:
     array = array.astype(array.dtype.newbyteorder("="), copy=False)
     # `!= 0` is true for NaN, so missing cells are kept as stored values.
     return sp.csr_array(array)
-
-
-def _holds_texts(array: Any) -> bool:
-    return array.dtype.kind == "U" or (array.dtype == object and all(isinstance(item, str) for item in array[:10]))
 
 
 def _numbers(array: Any, place: Table) -> Any:
@@ -300,21 +300,6 @@ def _joined_masks(masks: list[Any], shape: tuple[int, int], name: str) -> Any:
 def is_chunked(X: Any) -> bool:
     """Whether it is an array of Dask."""
     return hasattr(X, "dask") and hasattr(X, "chunks") and hasattr(X, "to_delayed")
-
-
-def has_sparse_chunks(X: Any) -> bool:
-    """Whether it is an array of Dask with chunks that NumPy does not know how to join."""
-    return is_chunked(X) and X.ndim == 2 and not isinstance(getattr(X, "_meta", None), np.ndarray)
-
-
-def rows_of_chunks(array: Any) -> Iterator[Any]:
-    """The rows of chunks of an array of Dask, one after the other; empty ones are left out."""
-    from dask.base import compute
-
-    for row in array.to_delayed():
-        whole = joined(compute(*row))  # type: ignore[no-untyped-call]  # of Dask
-        if whole.shape[0]:
-            yield whole
 
 
 def joined(chunks: Sequence[Any]) -> Any:

@@ -343,19 +343,13 @@ def _split_missing(table: Table) -> tuple[Any, Any]:
         missing.eliminate_zeros()
     if missing is not None and missing.nnz:
         missing.sort_indices()
-        hidden |= _contains(missing, csr)
+        cells, absent = _flat_positions(csr), _flat_positions(missing)
+        hidden |= absent[np.minimum(np.searchsorted(absent, cells), absent.size - 1)] == cells
     drop = hidden | (csr.data == 0)
     if drop.any():
         kept = np.concatenate(([0], np.cumsum(~drop)))
         csr = sp.csr_array((csr.data[~drop], csr.indices[~drop], kept[csr.indptr]), shape=csr.shape)
     return csr, missing if missing is not None and missing.nnz else None
-
-
-def _contains(pattern: Any, csr: Any) -> NDArray[np.bool_]:
-    """For each stored entry of ``csr``, whether ``pattern`` stores the same cell."""
-    cells, wanted = _flat_positions(csr), _flat_positions(pattern)
-    nearest = np.minimum(np.searchsorted(wanted, cells), wanted.size - 1)
-    return np.asarray(wanted[nearest] == cells)
 
 
 def _flat_positions(csr: Any) -> NDArray[np.int64]:

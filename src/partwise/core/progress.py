@@ -172,7 +172,8 @@ def compiling_notice(progress: bool | None = None) -> Iterator[None]:
     from numba.core import event as numba_event
 
     event: Any = numba_event
-    listener = _listener(event.Listener, _watch)
+    methods = {"on_start": lambda self, event: _watch.start(), "on_end": lambda self, event: _watch.end()}
+    listener = type("CompileListener", (event.Listener,), methods)()
     _watch.active = True
     event.register("numba:compile", listener)
     try:
@@ -219,12 +220,6 @@ class _CompileWatch:
 
 
 _watch = _CompileWatch()
-
-
-def _listener(base: Any, watch: _CompileWatch) -> Any:
-    """A listener of numba's compile events; made here so that numba is only imported with the kernels."""
-    methods = {"on_start": lambda self, event: watch.start(), "on_end": lambda self, event: watch.end()}
-    return type("CompileListener", (base,), methods)()
 
 
 def say(text: str) -> None:

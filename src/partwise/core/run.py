@@ -204,7 +204,9 @@ def _status(
     checkpoint: Checkpoint | None,
 ) -> Status:
     after = f"after {len(trace)} iteration{'' if len(trace) == 1 else 's'}"
-    onward = "continue with a warm start" if checkpoint is None else f"resume from {os.fspath(checkpoint.path)}"
+    onward = "continue with a warm start"
+    if checkpoint is not None and (interrupted or not checkpoint.until_done):
+        onward = f"resume from {os.fspath(checkpoint.path)}"
     if interrupted:
         return Status("interrupted", f"Interrupted {after}. You can use the fit so far; to finish it, {onward}.")
     if reason is not None:

@@ -70,8 +70,8 @@ class SmallChange(Rule):
             # Multiplied out: no division by a value of zero; an infinite value makes this NaN, which is not smaller.
             if not abs(value - previous) < self.tol * unit * (iteration - previous_iteration):
                 return None
-        unit_in_words = "of its size" if self.unit is None else f"x {self.unit:.6g}"
-        return f"the {self.key} changed by less than {self.tol:g} {unit_in_words} per iteration"
+        limit = f"{self.tol:g} of its size" if self.unit is None else f"{self.tol * self.unit:.3g}"
+        return f"the {self.key} changed by less than {limit} per iteration"
 
 
 @dataclass(frozen=True)

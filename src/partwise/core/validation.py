@@ -165,7 +165,10 @@ def looks_normalised(csr: Any) -> str | None:
     """
     if csr.data.dtype.kind != "f":
         return None
-    rows = [values for values in _probed_rows(csr) if not np.array_equal(values, np.floor(values))]
+    enough = np.flatnonzero(np.diff(csr.indptr) >= _FEWEST_VALUES)
+    chosen = enough[np.linspace(0, enough.size - 1, min(enough.size, _ROWS_PROBED)).astype(np.intp)]
+    probed = [np.sort(csr.data[csr.indptr[row] : csr.indptr[row + 1]].astype(np.float64)) for row in chosen]
+    rows = [values for values in probed if not np.array_equal(values, np.floor(values))]
     found, units = _share_of_whole_multiples(rows, lambda values: values)
     if found:
         return "normalised" if np.unique(units).size > len(units) / 2 else None
@@ -174,13 +177,6 @@ def looks_normalised(csr: Any) -> str | None:
     logged = [values for values in rows if values[-1] <= _LARGEST_LOGARITHM]
     undoings = (np.expm1, lambda values: np.exp2(values) - 1.0)
     return "log-normalised" if any(_share_of_whole_multiples(logged, undo)[0] for undo in undoings) else None
-
-
-def _probed_rows(csr: Any) -> list[NDArray[np.float64]]:
-    """Values of some rows that have enough of them, sorted, spread over the whole matrix."""
-    enough = np.flatnonzero(np.diff(csr.indptr) >= _FEWEST_VALUES)
-    chosen = enough[np.linspace(0, enough.size - 1, min(enough.size, _ROWS_PROBED)).astype(np.intp)]
-    return [np.sort(csr.data[csr.indptr[row] : csr.indptr[row + 1]].astype(np.float64)) for row in chosen]
 
 
 def _share_of_whole_multiples(rows: list[NDArray[np.float64]], undo: Any) -> tuple[bool, list[float]]:

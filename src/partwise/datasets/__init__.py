@@ -3,10 +3,8 @@
 Published data are read from the folder that the environment variable ``PARTWISE_DATA`` names; nothing is downloaded.
 """
 
-from partwise.datasets.batches import simulate_batches
-from partwise.datasets.bundled import DIGIT_SHAPE, digits, python_topics
+from partwise.datasets.bundled import DIGIT_SHAPE, SWIMMER_SHAPE, Swimmer, digits, python_topics, swimmer
 from partwise.datasets.catalogue import BINARY, COUNTS, GAP
-from partwise.datasets.folder import data_folder
 from partwise.datasets.generators import (
     simulate_allocation,
     simulate_beta_gamma,
@@ -16,9 +14,8 @@ from partwise.datasets.generators import (
     simulate_logistic,
 )
 from partwise.datasets.named import describe_datasets, load_dataset
-from partwise.datasets.published import TrainedGap, load_binary, load_counts, load_gap
-from partwise.datasets.simulate import Simulated, simulate_poisson
-from partwise.datasets.swimmer import SWIMMER_SHAPE, Swimmer, swimmer
+from partwise.datasets.published import TrainedGap, data_folder, load_binary, load_counts, load_gap
+from partwise.datasets.simulate import Simulated, simulate_batches, simulate_poisson
 
 __all__ = [
     "BINARY",

@@ -10,11 +10,10 @@ import numpy as np
 import scipy.sparse as sp
 
 from partwise.datasets import generators
-from partwise.datasets.bundled import digits, python_topics
+from partwise.datasets.bundled import digits, python_topics, swimmer
 from partwise.datasets.catalogue import BINARY, COUNTS, GAP
 from partwise.datasets.published import load_binary, load_counts, load_gap
 from partwise.datasets.simulate import Simulated, simulate_poisson
-from partwise.datasets.swimmer import swimmer
 from partwise.errors import InvalidInputError
 from partwise.io import Table
 
@@ -22,6 +21,8 @@ from partwise.io import Table
 def _swimmer() -> Table:
     return Table(sp.csr_array(swimmer().counts.astype(np.int64)), source="swimmer")
 
+
+_swimmer.__doc__ = swimmer.__doc__
 
 BUNDLED: Mapping[str, Callable[[], Table]] = MappingProxyType(
     {"digits": digits, "python-topics": python_topics, "swimmer": _swimmer}
@@ -55,7 +56,7 @@ def describe_datasets() -> dict[str, str]:
     'Handwritten digits as counts: 1797 pictures of 8 x 8 pixels, each from 0 to 16.'
     """
     made = {**BUNDLED, **SIMULATED}
-    found = {name: _first_line(function) for name, function in made.items()}
+    found = {name: str(function.__doc__).strip().splitlines()[0] for name, function in made.items()}
     for name, counts in COUNTS.items():
         found[name] = f"{counts.shape[0]} samples x {counts.shape[1]} features, {counts.total} tokens; {counts.origin}."
     for name, bits in BINARY.items():
@@ -65,12 +66,6 @@ def describe_datasets() -> dict[str, str]:
     for name, trained in GAP.items():
         found[name] = f"{trained.shape[0]} documents x {trained.shape[1]} words; {trained.origin}."
     return found
-
-
-def _first_line(function: Any) -> str:
-    if function is _swimmer:
-        function = swimmer
-    return str(function.__doc__).strip().splitlines()[0]
 
 
 def load_dataset(name: str, **options: Any) -> Table:

@@ -1,4 +1,4 @@
-"""``EmpiricalBayesPoissonNMF``: Poisson factorization whose priors are learnt from the data."""
+"""``EmpiricalBayesPoissonNMF``: Poisson factorization whose priors are learned from the data."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _PRIOR = [
 
 @dataclass(eq=False, repr=False)
 class EmpiricalBayesPoissonNMF(BatchModel):
-    """Find nonnegative parts of counts, with priors that are learnt: h_nk ~ g_k, w_fk ~ g'_k, x_nf ~ Poisson(Σ h w).
+    """Find nonnegative parts of counts, with priors that are learned: h_nk ~ g_k, w_fk ~ g'_k, x_nf ~ Poisson(Σ h w).
 
     Each part has a prior for its activations and one for its dictionary column, and both are chosen from a family by
     the data (empirical Bayes). Entries for which there is little evidence are shrunk, so that too many parts do far
@@ -66,7 +66,7 @@ class EmpiricalBayesPoissonNMF(BatchModel):
         longer for the same bound.
     init
         ``"poisson"``: maximum likelihood; ``"greedy"``: parts are added as long as the bound rises; ``"random"``,
-        ``"nndsvd"``, or a pair of arrays (activations, components).
+        ``"nndsvd"``, or a pair of arrays (activations, parts).
     size_factors
         Whether the priors are of activations relative to each sample's total (for samples of very unequal depth).
     background
@@ -74,11 +74,11 @@ class EmpiricalBayesPoissonNMF(BatchModel):
     prune
         Whether parts that come to hold less than half a count are taken out.
     max_iter
-        Most sweeps.
+        Stop after this many sweeps.
     tol
         Stop when the bound grows by less than this many nats per count and sweep, twice. 0: run to ``max_iter``.
     active_threshold
-        Share of the expected counts from which a component counts as active; None = min(0.01, 0.1 / n_components).
+        Share of the expected counts from which a part counts as active; None = min(0.01, 0.1 / n_components).
     random_state
         Seed of all random numbers: int, Generator, RandomState or None.
     n_jobs
@@ -92,12 +92,12 @@ class EmpiricalBayesPoissonNMF(BatchModel):
     checkpoint
         File (or `Checkpoint`) to write the running fit to.
     resume
-        Go on from ``checkpoint`` if that file exists; the result is that of a fit that was never stopped.
+        Continue from ``checkpoint`` if that file exists; the result is that of a fit that was never stopped.
 
     Attributes
     ----------
     components_
-        Posterior means, components x features. Each sums to 1, so activations are expected counts, unless a prior that
+        Posterior means, parts x features. Each sums to 1, so activations are expected counts, unless a prior that
         was given sets the scale.
     geometric_components_
         exp(E[log w_fk]), on the same scale.
@@ -225,7 +225,7 @@ class EmpiricalBayesPoissonNMF(BatchModel):
         return [family.unpack(numbers) for numbers in parts]
 
     def dictionary_posterior(self) -> FactorPosterior:
-        """Variances, quantiles, credible intervals and draws of the dictionary (features x components)."""
+        """Variances, quantiles, credible intervals and draws of the dictionary (features x parts)."""
         check_is_fitted(self, "components_")
         counts, exposure = self.dictionary_counts_, self.dictionary_exposure_
         return FactorPosterior(self.components_.T, counts, exposure, self.dictionary_priors_, self.background_)
@@ -241,7 +241,7 @@ class EmpiricalBayesPoissonNMF(BatchModel):
         Returns
         -------
         FactorPosterior
-            Means, variances, quantiles, credible intervals and draws, samples x components.
+            Means, variances, quantiles, credible intervals and draws, samples x parts.
         """
         data = self.checked_data(X, caller="activation_posterior")
         with self._compiling():
@@ -279,7 +279,7 @@ class EmpiricalBayesPoissonNMF(BatchModel):
         Returns
         -------
         ndarray
-            Samples x components.
+            Samples x parts.
         """
         return np.asarray(np.sqrt(self.activation_posterior(X).variance))
 
@@ -300,7 +300,7 @@ class EmpiricalBayesPoissonNMF(BatchModel):
         X
             Data as for `fit`.
         sizes
-            Numbers of parts.
+            How many parts to try, such as ``range(1, 9)``.
         """
         return np.array([clone(self).set_params(n_components=int(size)).fit(X).elbo_ for size in sizes])
 

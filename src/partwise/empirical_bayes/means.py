@@ -21,7 +21,7 @@ from partwise.priors.observations import Observations
 
 @dataclass(frozen=True, eq=False)
 class EBPMResult:
-    """A prior that was learnt from counts, and what it says about the rate behind each of them.
+    """A prior that was learned from counts, and what it says about the rate behind each of them.
 
     Attributes
     ----------
@@ -89,7 +89,7 @@ class EBPMResult:
 
 
 def ebpm(x: Any, s: Any = 1.0, prior: Any = "exponential-mixture") -> EBPMResult:
-    """Empirical Bayes for Poisson means: x_i ~ Poisson(s_i λ_i), λ_i ~ g, and g learnt from the counts.
+    """Empirical Bayes for Poisson means: x_i ~ Poisson(s_i λ_i), λ_i ~ g, and g learned from the counts.
 
     Parameters
     ----------

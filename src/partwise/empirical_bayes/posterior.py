@@ -25,11 +25,11 @@ class FactorPosterior:
     Attributes
     ----------
     mean
-        E of each entry, rows x components.
+        E of each entry, rows x parts.
     counts, exposure
         Expected counts, and exposures (one row where all are the same), behind each entry.
     priors
-        One for each component.
+        One for each part.
     scales
         Known factors of the rows, with which the entries of each row are multiplied.
     """
@@ -58,7 +58,7 @@ class FactorPosterior:
         return np.stack(parts, axis=1) * self.scales[:, None]
 
     def interval(self, level: float = 0.9) -> Floats:
-        """Lower and upper ends of the central credible intervals, rows x components x 2.
+        """Lower and upper ends of the central credible intervals, rows x parts x 2.
 
         Parameters
         ----------
@@ -69,7 +69,7 @@ class FactorPosterior:
         return np.stack(parts, axis=1) * self.scales[:, None, None]
 
     def sample(self, n_draws: int, *, random_state: Any = 0) -> Floats:
-        """Draws, draws x rows x components.
+        """Draws, draws x rows x parts.
 
         Parameters
         ----------
@@ -108,7 +108,7 @@ class ScaledFit:
     feature_shares, size_unit
         With which new samples get their size factors.
     mean_activations, component_counts
-        Mean activation, and expected counts in all, of each component.
+        Mean activation, and expected counts in all, of each part.
     activation_priors, dictionary_priors
         Numbers of the priors, and how many each has.
     """
@@ -156,7 +156,7 @@ class ScaledFit:
 
 
 def _can_be_scaled(family: PriorFamily, factor: Factor) -> bool:
-    """Whether the priors of a factor are learnt, and mixtures of gammas (or there are none)."""
+    """Whether the priors of a factor are learned, and mixtures of gammas (or there are none)."""
     if isinstance(family, Fixed):
         return is_flat(family)
     return all(isinstance(prior, GammaMixture) for prior in factor.priors(family))

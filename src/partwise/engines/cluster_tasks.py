@@ -1,17 +1,164 @@
-"""Tasks on a Dask cluster: sending them, waiting for what they return, and what it means if the cluster is lost."""
+"""Tasks on a Dask cluster: sending them, waiting for what they return, and what it means if the cluster is lost.
+
+A folder that this process and all workers of a cluster see: data and pieces of arrays are written there.
+
+Wait for a cluster, but not for ever: one without workers, or without its scheduler, is an error after a while.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import concurrent.futures
+import os
+import shutil
+import tempfile
+import time
 import uuid
+import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError
+from pathlib import Path
 from typing import Any
 
+from partwise.core.data import SparseData
 from partwise.engines import worker_tasks as tasks
-from partwise.engines.sum_messages import summed
-from partwise.engines.waiting import gathered
+from partwise.engines.tree import summed
 from partwise.errors import EngineError
+from partwise.io.atomic import sweep, temporary_name
+from partwise.storage.csr_folder import MappedCounts
+from partwise.storage.writing import write_data
+
+# Seconds between two looks at the cluster.
+_LOOK_EVERY = 1.0
+
+
+def gathered(client: Any, futures: Sequence[Any], patience: float) -> list[Any]:
+    """What some tasks gave.
+
+    Parameters
+    ----------
+    client
+        A ``distributed.Client``.
+    futures
+        Of the tasks.
+    patience
+        Seconds without any worker after which to give up.
+
+    Raises
+    ------
+    EngineError
+        No worker was left for that long.
+    """
+
+    async def gather() -> list[Any]:
+        return list(await client.gather(list(futures), asynchronous=True))
+
+    waiting = asyncio.run_coroutine_threadsafe(gather(), client.loop.asyncio_loop)
+    alone_since: float | None = None
+    try:
+        while True:
+            # A look takes a message to the scheduler, so results that come soon are waited for without one.
+            done, _ = concurrent.futures.wait([waiting], timeout=min(_LOOK_EVERY, patience))
+            if done:
+                return waiting.result()
+            if _has_workers(client):
+                alone_since = None
+            elif alone_since is None:
+                alone_since = time.monotonic()
+            elif time.monotonic() - alone_since >= patience:
+                raise EngineError(
+                    f"the Dask cluster has had no worker for {patience:g} seconds: start workers, and resume from the"
+                    " last checkpoint."
+                )
+    finally:
+        waiting.cancel()
+
+
+def n_threads(client: Any) -> int:
+    """Threads of all workers.
+
+    Raises
+    ------
+    EngineError
+        The scheduler does not answer.
+    """
+    try:
+        return sum(client.nthreads().values())
+    except (OSError, RuntimeError) as error:
+        raise EngineError(
+            f"the Dask scheduler does not answer ({error}): start it again, and resume from the last checkpoint."
+        ) from error
+
+
+def _has_workers(client: Any) -> bool:
+    """Whether the client is connected to a scheduler that has workers."""
+    try:
+        return client.status == "running" and bool(client.scheduler_info()["workers"])
+    except (OSError, RuntimeError):
+        return False
+
+
+class SharedFolder:
+    """A new folder, removed in the end.
+
+    Parameters
+    ----------
+    parent
+        Where it is made; None = the temporary folder, which is right where all run on one machine.
+    """
+
+    def __init__(self, parent: str | os.PathLike[str] | None) -> None:
+        within = Path(tempfile.gettempdir() if parent is None else parent).absolute()
+        self.path = within / temporary_name()
+        self._data: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
+        try:
+            within.mkdir(parents=True, exist_ok=True)
+            sweep(within)
+            self.path.mkdir(mode=0o700)
+        except OSError as error:
+            raise EngineError(
+                f"cannot write to the folder {within} ({error}); give one that can be written."
+            ) from error
+        self.remove = weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
+
+    def new_paths(self, number: int) -> list[Path]:
+        """Names of files that do not exist yet."""
+        name = uuid.uuid4().hex
+        return [self.path / f"{name}-{at}.npy" for at in range(number)]
+
+    def address_of(self, data: Any) -> tasks.DataAddress:
+        """Where workers find the data, written on first use, and what they make of them."""
+        if isinstance(data, MappedCounts):
+            return str(data.folder.absolute()), data.checksum, None
+        if isinstance(data, SparseData):
+            data = data.unweighted
+        if data not in self._data:
+            folder = self.path / f"data-{uuid.uuid4().hex}"
+            matrix: SparseData = data if isinstance(data, SparseData) else data.matrix
+            try:
+                write_data(matrix, folder)
+            except OSError as error:
+                raise EngineError(
+                    f"the data could not be written for the workers ({error}): free some space."
+                ) from error
+            self._data[data] = str(folder)
+            weakref.finalize(data, shutil.rmtree, folder, ignore_errors=True)
+        return self._data[data], "", None if isinstance(data, SparseData) else type(data).of
+
+    def check(self, client: Any) -> None:
+        """Raise ``EngineError`` unless all workers see the folder."""
+        probe = self.path / "probe"
+        probe.touch()
+        seen = client.run(tasks.can_read, str(probe))
+        if not seen:
+            raise EngineError("the Dask cluster has no workers: start some first.")
+        blind = [worker for worker, sees in seen.items() if not sees]
+        if blind:
+            raise EngineError(
+                f"the worker {blind[0]} does not see the folder {self.path}: give DaskEngine a folder that all share."
+            )
+
 
 # Terms that one task adds: a power of two, so that it adds a branch of the tree.
 _BRANCH = 8

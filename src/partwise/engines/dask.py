@@ -11,11 +11,9 @@ import numpy as np
 
 from partwise.engines import worker_tasks as tasks
 from partwise.engines.blocks import Made, Ragged
-from partwise.engines.cluster_tasks import ClusterTasks
+from partwise.engines.cluster_tasks import ClusterTasks, SharedFolder, n_threads
 from partwise.engines.local import LocalEngine
-from partwise.engines.shared_folder import SharedFolder
-from partwise.engines.sum_messages import unpacked
-from partwise.engines.waiting import n_threads
+from partwise.engines.tree import unpacked
 from partwise.engines.worker_rows import RowsOnWorkers, StoredPieces
 from partwise.errors import EngineError
 

@@ -83,20 +83,12 @@ class LocalEngine:
             Further arguments, the same for all blocks.
         """
         total: TreeSum[Value] = TreeSum(len(blocks))
-
-        def work(index: int) -> None:
-            total.put(index, function(blocks[index], *args))
-
-        self._run(work, len(blocks))
+        self._run(lambda index: total.put(index, function(blocks[index], *args)), len(blocks))
         return total.result()
 
     def for_each(self, function: Callable[..., object], blocks: Sequence[Item], *args: Any) -> None:
         """Call ``function(block, *args)`` for every block; blocks write to disjoint parts of shared arrays."""
-
-        def work(index: int) -> None:
-            function(blocks[index], *args)
-
-        self._run(work, len(blocks))
+        self._run(lambda index: function(blocks[index], *args), len(blocks))
 
     def map_rows(
         self,
@@ -113,11 +105,9 @@ class LocalEngine:
         """The sum of a function of blocks, and the arrays that it changed and made; see `Engine.map_rows`."""
         made = [np.empty((blocks[-1][1], *kind.shape), dtype=kind.dtype) for kind in makes]
         given = [part for array in (*reads, *changes) for part in _with_starts(array, data)]
-
-        def one(block: tuple[int, int]) -> Value:
-            return function(Block(data, *block, 0), *given, *made, *shared)
-
-        total = self.map_reduce(one, blocks)
+        total = self.map_reduce(
+            lambda block: function(Block(data, block[0], block[1], 0), *given, *made, *shared), blocks
+        )
         return total, (*(self.place(array, data, blocks) for array in changes), *made)
 
     def map_columns(
@@ -149,7 +139,7 @@ class LocalEngine:
         """The same for every engine: the number of threads changes no result."""
         return "engine"
 
-    def _run(self, work: Callable[[int], None], n_blocks: int) -> None:
+    def _run(self, work: Callable[[int], object], n_blocks: int) -> None:
         n_threads = 1 if n_blocks < 2 else min(self.n_threads, n_blocks)
         if n_threads == 1:
             for index in range(n_blocks):
@@ -177,7 +167,7 @@ def _with_starts(array: Any, data: Any) -> list[Any]:
 class _Schedule:
     """Hands out blocks in order to the threads that ask, not too far ahead of the first that is not finished."""
 
-    def __init__(self, work: Callable[[int], None], n_blocks: int, window: int) -> None:
+    def __init__(self, work: Callable[[int], object], n_blocks: int, window: int) -> None:
         self._work = work
         self._n_blocks = n_blocks
         self._window = window

@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 from partwise.core.blas import one_blas_thread
 from partwise.core.data import SparseData
 from partwise.engines.blocks import Block, Made, aligned
-from partwise.engines.sum_messages import packed
-from partwise.engines.tree import TreeSum
+from partwise.engines.tree import TreeSum, packed
 from partwise.engines.worker_rows import joined
 from partwise.io.arrays import load_npy
 from partwise.io.atomic import atomic_path
@@ -129,8 +128,7 @@ def store(array: NDArray[Any], path: str) -> str:
 
 def restore(path: str) -> NDArray[Any]:
     """Read a piece."""
-    array: NDArray[Any] = load_npy(path)
-    return array
+    return load_npy(path)
 
 
 def can_read(path: str) -> bool:

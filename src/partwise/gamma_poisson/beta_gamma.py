@@ -30,7 +30,7 @@ class BetaGammaPFA(GammaActivations):
     Parameters
     ----------
     n_components
-        Most parts.
+        Largest number of parts; those that are not needed stay empty.
     dictionary_concentration
         η, concentration of the Dirichlet prior of parts.
     shape
@@ -42,7 +42,7 @@ class BetaGammaPFA(GammaActivations):
     n_draws, burn_in
         Sweeps that are kept, and that are thrown away before.
     active_threshold
-        Share of the counts from which a component counts as active; None = min(0.01, 0.1 / n_components).
+        Share of the counts from which a part counts as active; None = min(0.01, 0.1 / n_components).
     random_state
         Seed of all random numbers: int, Generator, RandomState or None.
     n_jobs
@@ -53,9 +53,9 @@ class BetaGammaPFA(GammaActivations):
     Attributes
     ----------
     components_
-        Components x features; each sums to 1.
+        Parts x features; each sums to 1.
     shape_, rate_
-        Of the gamma prior of each component's activations: r and (1 - p_k) / p_k.
+        Of the gamma prior of each part's activations: r and (1 - p_k) / p_k.
     n_components_, n_active_components_, active_components_
         Number of parts; number and positions of those that hold a share worth naming.
     n_iter_, trace_, status_

@@ -10,8 +10,8 @@ from sklearn.utils._param_validation import StrOptions
 
 from partwise.contract.batches import BatchModel
 from partwise.contract.declaration import Candidate, Declaration
+from partwise.contract.given_parts import fixed_shares, given_names, read_seeds, seed_counts
 from partwise.contract.parameters import AT_LEAST_0, AT_LEAST_1, COMMON_CONSTRAINTS, KNOWN_PART_CONSTRAINTS, POSITIVE
-from partwise.contract.seeds import fixed_shares, given_names, read_seeds, seed_counts
 from partwise.core.data import CountMatrix, SparseData
 from partwise.core.stopping import Rule, SmallChange, Threshold
 from partwise.core.validation import positive_each
@@ -49,15 +49,15 @@ class GammaPoissonNMF(BatchModel, GammaActivations):
     Parameters
     ----------
     n_components
-        Most parts.
+        Largest number of parts; those that are not needed stay empty.
     shape
-        a_k of the gamma priors: a number, one per component, or ``"estimate"``.
+        a_k of the gamma priors: a number, one per part, or ``"estimate"``.
     rate
-        b_k: a number, or one per component. It only sets the scale of the dictionary.
+        b_k: a number, or one per part. It only sets the scale of the dictionary.
     inference
         ``"vem"``: variational EM, which predicts as well as any and is the fastest. ``"thorough"``: the highest
         marginal likelihood, at ten times the time or more. It takes several starts, then stochastic EM until Monte
-        Carlo error does not matter. Components are merged or removed where that gains likelihood, and small problems
+        Carlo error does not matter. Parts are merged or removed where that gains likelihood, and small problems
         end with exact EM. ``"mcem-c"``, ``"mcem-h"``, ``"mcem-ch"``: Monte Carlo EM as published, for ``max_iter``
         iterations. ``"saem"``: stochastic approximation. ``"online"``: minibatches, an iteration each. ``"exact-em"``:
         exact E-step, for small problems. ``"joint"``: maximum joint likelihood of dictionary and activations, for
@@ -69,7 +69,7 @@ class GammaPoissonNMF(BatchModel, GammaActivations):
         Gibbs sweeps of an iteration that are averaged over, and that are thrown away before. None: 150 and 150 for
         MCEM, 1 and 0 for SAEM, 3 and 2 for batches.
     init
-        None: as the algorithm asks (for MCEM the deterministic start of Eq. 51); or an array, components x features.
+        None: as the algorithm asks (for MCEM the deterministic start of Eq. 51); or an array, parts x features.
     seeds
         Features that some parts are known to hold: a mapping such as ``{"tax": ["tax", "budget"]}``, or a .csv or .tsv
         file with the columns ``part`` and ``feature``. Seeded parts come first, under these names. A seed is a prior on
@@ -85,12 +85,12 @@ class GammaPoissonNMF(BatchModel, GammaActivations):
     batch_size
         Samples in a batch of ``"online"``.
     max_iter
-        Most iterations. None: 500, for thorough, vem and joint 2,000, for exact-em 1,000.
+        Stop after this many iterations. None: 500, for thorough, vem and joint 2,000, for exact-em 1,000.
     tol
         Nats per count: ``"vem"``, ``"exact-em"`` and ``"joint"`` stop when an iteration gains less, ``"thorough"`` when
         neither an EM step nor less noise would gain more, or less than 0.05 nats in all. 0: run to ``max_iter``.
     active_threshold
-        Share of the expected counts from which a component counts as active; None = min(0.01, 0.1 / n_components).
+        Share of the expected counts from which a part counts as active; None = min(0.01, 0.1 / n_components).
     random_state
         Seed of all random numbers: int, Generator, RandomState or None.
     n_jobs
@@ -101,9 +101,9 @@ class GammaPoissonNMF(BatchModel, GammaActivations):
     Attributes
     ----------
     components_
-        Components x features, on the scale that ``rate`` sets: E[x_f] = Σ_k (shape_k / rate_k) w_fk.
+        Parts x features, on the scale that ``rate`` sets: E[x_f] = Σ_k (shape_k / rate_k) w_fk.
     shape_, rate_
-        a_k and b_k of each component.
+        a_k and b_k of each part.
     n_components_, n_active_components_, active_components_
         Number of parts; number and positions of those that hold a share worth naming.
     n_iter_, trace_, status_
@@ -112,7 +112,7 @@ class GammaPoissonNMF(BatchModel, GammaActivations):
         or the joint one (joint). The others give the bound at the start of sampling plus the gain since, with
         ``objective_error``.
     column_norms_
-        Iterations x components: w_+k after each iteration.
+        Iterations x parts: w_+k after each iteration.
     batch_names_, batch_factors_, batch_strength_
         As for `PoissonNMF`; ``"vem"`` and ``"online"`` take batches.
     n_samples_seen_
@@ -178,7 +178,7 @@ class GammaPoissonNMF(BatchModel, GammaActivations):
 
     @property
     def column_norms_(self) -> Floats:
-        """Iterations x components: w_+k after each iteration of the fit."""
+        """Iterations x parts: w_+k after each iteration of the fit."""
         if not len(self.trace_):
             return np.empty((0, self.n_components_))
         return np.column_stack([self.trace_[f"column_norm_{k}"] for k in range(self.n_components_)])
@@ -287,7 +287,7 @@ class GammaPoissonNMF(BatchModel, GammaActivations):
         return True
 
     def _absorb(self, data: CountMatrix, n_batches: int, n_seen: int) -> None:
-        """On-line EM, whatever ``inference`` is."""
+        """Online EM, whatever ``inference`` is."""
         online, key = self._online(self._settings(data)), self._key()
         if not hasattr(self, "components_"):
             state = online.init(key, data)

@@ -103,7 +103,10 @@ class GammaActivations(CountModel):
             Share of each feature in a background that every part is mixed with; None = no background.
         """
         data = self.checked_data(X, caller="log_likelihood", integers=True)
-        dictionary = smoothed_dictionary(self.components_.T, background)
+        dictionary = self.components_.T
+        if background is not None:  # mixed into every part, with the part's own sum
+            smooth = SMOOTHING * background[:, None] * dictionary.sum(axis=0)
+            dictionary = (1.0 - SMOOTHING) * dictionary + smooth
         with self._compiling():
             prior = self.shape_, self.rate_
             return auto(data, dictionary, *prior, rng=random_state, std_error=std_error, engine=self._engine())
@@ -120,10 +123,3 @@ class GammaActivations(CountModel):
             arrays["online_statistic_"] = shape[::-1]
         for name, expected in arrays.items():
             check_array_is(getattr(self, name), name, expected)
-
-
-def smoothed_dictionary(dictionary: Floats, background: Floats | None) -> Floats:
-    """Every part mixed with a background that has the part's own sum."""
-    if background is None:
-        return dictionary
-    return np.asarray((1.0 - SMOOTHING) * dictionary + SMOOTHING * background[:, None] * dictionary.sum(axis=0))

@@ -57,8 +57,7 @@ class GammaPoissonModel:
 
     def mean(self) -> Floats:
         """E[x_f] = Σ_k (a_k / b_k) w_fk (GaP, Eq. 21)."""
-        mean: Floats = self.dictionary @ (self.shape / self.rate)
-        return mean
+        return np.asarray(self.dictionary @ (self.shape / self.rate))
 
     def component(self, k: int) -> NegativeMultinomial:
         """The distribution of the counts c_n.k that component k adds to a sample (GaP, Theorem 1)."""
@@ -217,16 +216,13 @@ class NegativeMultinomial:
         rng = np.random.default_rng(random_state)
         leading = () if size is None else (size,) if isinstance(size, int) else tuple(size)
         level = rng.gamma(self.shape, size=(*leading, 1))
-        draws: NDArray[np.int64] = rng.poisson(level * self.probabilities / self._rest)
-        return draws
+        return np.asarray(rng.poisson(level * self.probabilities / self._rest))
 
     def mean(self) -> Floats:
         """E[c_f] = a p_f / p_0 (GaP, Eq. 16)."""
-        mean: Floats = self.shape * self.probabilities / self._rest
-        return mean
+        return np.asarray(self.shape * self.probabilities / self._rest)
 
     def cov(self) -> Floats:
         """Covariance matrix: a (diag(r) + r rᵀ) with r_f = p_f / p_0."""
         ratios = self.probabilities / self._rest
-        covariance: Floats = self.shape * (np.diag(ratios) + np.outer(ratios, ratios))
-        return covariance
+        return np.asarray(self.shape * (np.diag(ratios) + np.outer(ratios, ratios)))

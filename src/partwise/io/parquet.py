@@ -21,7 +21,9 @@ def read_parquet(path: Path, options: ReadOptions) -> Table:
     """Read a sparse table: absent pairs are zero, a null value is missing; labels in order of first appearance."""
     parquet = require("pyarrow.parquet", "arrow", "reading Parquet files")
     with library(path, "a Parquet file"), parquet.ParquetFile(path) as file:
-        schema, n_records = file.schema_arrow, _declared_records(file.metadata)
+        schema, declared = file.schema_arrow, file.metadata
+        groups = sum(declared.row_group(n).num_rows for n in range(declared.num_row_groups))
+        n_records = max(int(declared.num_rows), int(groups))
     names = list(schema.names)
     wanted = [names[position] for position in column_positions(path, names, len(names), options.long_columns)]
     refuse_above(options.limit, _BYTES_PER_RECORD * n_records, f"{path} ({n_records} records)")
@@ -37,11 +39,6 @@ def read_parquet(path: Path, options: ReadOptions) -> Table:
     shape = len(row_labels), len(column_labels)
     matrix = from_coordinates((rows, columns, values), shape, path, options.duplicates, "record {}".format)
     return Table(matrix, row_labels, column_labels, source=str(path))
-
-
-def _declared_records(metadata: Any) -> int:
-    groups = sum(metadata.row_group(n).num_rows for n in range(metadata.num_row_groups))
-    return max(int(metadata.num_rows), int(groups))
 
 
 def _codes(table: Any, name: str, path: Path, limit: int) -> tuple[Array, Labels]:

@@ -202,7 +202,7 @@ def read(
     layer
         Layer of an AnnData file to read instead of X.
     vocabulary, row_labels
-        Labels of the columns and of the rows as they stand in the file: a file with one label a line, or a
+        Labels of the columns and of the rows as they stand in the file: a file with one label per line, or a
         sequence. False ignores label files beside the data.
     header, index
         Whether the first line names the columns, and (wide only) the first cell of each line names the row.

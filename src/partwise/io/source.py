@@ -207,7 +207,7 @@ def text_chunks(path: Path, limit: int, encoding: str = "utf-8") -> Iterator[tup
 
 def byte_chunks(path: Path, limit: int, size: int = 2**24) -> Iterator[bytes]:
     """Bytes in pieces that end at line ends, the last perhaps not; a piece is larger only if one line is."""
-    longest = _longest_line(limit)
+    longest = max(limit // 16, _CHUNK)
     with reading(path), open_binary(path) as stream:
         rest = b""
         while chunk := stream.read(size):
@@ -223,19 +223,10 @@ def byte_chunks(path: Path, limit: int, size: int = 2**24) -> Iterator[bytes]:
             yield rest
 
 
-def _longest_line(limit: int) -> int:
-    return max(limit // 16, _CHUNK)
-
-
-def largest_content(path: Path) -> int:
-    """Bytes that the file can hold at most once decompressed."""
-    size = path.stat().st_size
-    return size * _LARGEST_DEFLATE_RATIO if path.suffix.lower() == ".gz" else size
-
-
 def check_entries_fit(path: Path, entries: int, bytes_each: int) -> None:
     """Refuse a header that declares more entries than the file has room for."""
-    if entries * bytes_each > largest_content(path) + bytes_each:
+    largest = path.stat().st_size * (_LARGEST_DEFLATE_RATIO if path.suffix.lower() == ".gz" else 1)
+    if entries * bytes_each > largest + bytes_each:
         raise bad_file(path, f"its header declares {entries} entries, more than a file of this size can hold")
 
 

@@ -53,7 +53,12 @@ def from_compressed(data: Array, indices: Array, indptr: Array, shape: tuple[int
     """A CSR array, checked; repeated entries are summed, which is what they mean in SciPy."""
     indices, indptr = check_compressed(indices, indptr, shape, len(data), path)
     matrix = sp.csr_array((data[: len(indices)], indices, indptr), shape=shape)
-    return _without_repeats(matrix, path)
+    if not matrix.has_canonical_format:
+        matrix.sort_indices()
+    if matrix.has_canonical_format:
+        return matrix
+    entries = matrix.tocoo()
+    return _summed((entries.row, entries.col, entries.data), matrix.shape, path)
 
 
 def check_compressed(
@@ -96,16 +101,6 @@ def from_coordinates(
             )
         matrix = _summed(entries, shape, path)
     return sp.csr_array(matrix)
-
-
-def _without_repeats(matrix: sp.csr_array, path: Path) -> sp.csr_array:
-    if matrix.has_canonical_format:
-        return matrix
-    matrix.sort_indices()
-    if matrix.has_canonical_format:
-        return matrix
-    entries = matrix.tocoo()
-    return _summed((entries.row, entries.col, entries.data), matrix.shape, path)
 
 
 def _summed(entries: Entries, shape: tuple[int, int], path: Path) -> sp.csr_array:

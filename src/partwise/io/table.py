@@ -166,7 +166,7 @@ def label_array(values: Sequence[str], where: object, limit: int) -> Labels:
 
 
 def read_label_file(path: Path, limit: int) -> Labels:
-    """One label a line, UTF-8, .gz or not."""
+    """One label per line, UTF-8, .gz or not."""
     check_regular(path)
     return label_array([line.rstrip("\r\n") for line in text_lines(path, limit)], path, limit)
 

@@ -100,7 +100,7 @@ def write_rows(path: str | os.PathLike[str], delimiter: str, rows: Iterable[Sequ
 
 
 def write_labels(path: Path, labels: Iterable[str]) -> None:
-    """Write one label a line."""
+    """Write one label per line."""
     with text_file(path) as file:
         file.writelines(f"{label}\n" for label in labels)
 

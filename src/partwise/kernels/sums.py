@@ -3,12 +3,16 @@
 In a loop that also stores, the compiler asks at run time whether the arrays overlap, and takes one of two loops that
 add in different orders. How it asks depends on the addresses of the arrays, so that the same sum could have other bits
 on another thread.
+
+The largest entries of each row of a dense block.
 """
 
 from __future__ import annotations
 
-from partwise.kernels.arrays import Floats, Starts
-from partwise.kernels.jit import inline_kernel, inner_kernel
+import math
+
+from partwise.kernels.arrays import Floats, Indices, LongCounts, Starts
+from partwise.kernels.jit import inline_kernel, inner_kernel, kernel
 
 
 @inline_kernel
@@ -36,3 +40,28 @@ def longest_row(starts: Starts, start: int, stop: int) -> int:
     for n in range(start, stop):
         longest = max(longest, starts[n + 1] - starts[n])
     return longest
+
+
+@kernel
+def largest_of_rows(values: Floats, indptr: Starts, indices: Indices, positions: LongCounts, found: Floats) -> None:
+    """``positions[:] = np.argsort(-values, axis=1, kind="stable")[:, :n]``, without the cells of a CSR pattern.
+
+    ``values`` is used up. Places for which no cell is left are -1 in ``positions`` and NaN in ``found``.
+    """
+    n_wanted = positions.shape[1]
+    for row in range(values.shape[0]):
+        for cell in range(indptr[row], indptr[row + 1]):
+            values[row, indices[cell]] = -math.inf
+        filled = 0
+        for column in range(values.shape[1]):
+            value = values[row, column]
+            if value == -math.inf or (filled == n_wanted and not value > found[row, n_wanted - 1]):
+                continue
+            place = filled if filled < n_wanted else n_wanted - 1
+            while place > 0 and value > found[row, place - 1]:
+                found[row, place], positions[row, place] = found[row, place - 1], positions[row, place - 1]
+                place -= 1
+            found[row, place], positions[row, place] = value, column
+            filled = min(filled + 1, n_wanted)
+        for place in range(filled, n_wanted):
+            found[row, place], positions[row, place] = math.nan, -1

@@ -6,9 +6,9 @@ They return a `LogLikelihood` with one number per row. These arguments mean the 
 X
     Rows of counts, of any accepted kind; missing cells are left out.
 dictionary
-    Features x components.
+    Features x parts.
 shape, rate
-    Of the gamma prior of activations: one number, or one per component.
+    Of the gamma prior of activations: one number, or one per part.
 rng
     Seed: int, Generator or None. Each row has a random stream of its own, by its position in X.
 n_jobs

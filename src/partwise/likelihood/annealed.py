@@ -46,7 +46,7 @@ def annealed(
     Returns
     -------
     LogLikelihood
-        Values, standard errors, effective sample sizes; one number a row.
+        Values, standard errors, effective sample sizes; one number per row.
 
     Examples
     --------

@@ -30,6 +30,8 @@ _MOST_GROWTH = 4
 _FIRST_DRAWS = 1024
 # Tail index of weights up to which first draws are believed, and what errors are aimed at: the one asked for over this.
 _LIGHT_TAIL, _MARGIN = 0.3, 1.5
+# Draws whose weights have a heavy tail first take about this long, by their predicted cost.
+_SECONDS_OF_A_HEAVY_TAIL = 1.0
 # Importance sampling is tried where that costs so little of what particles would.
 _SHARE_OF_A_TRIAL = 0.05
 # Particles of a row take no longer than about this, by their predicted cost.
@@ -72,8 +74,8 @@ def auto(
     -------
     LogLikelihood
         Values, standard errors (0 where exact, infinite where draws cannot be trusted), effective sample sizes
-        (infinite where exact); one number a row. Two standard errors to either side hold the true value for 95% of the
-        rows.
+        (infinite where exact); one number per row. Two standard errors to either side hold the true value for 95% of
+        the rows.
 
     Examples
     --------
@@ -142,10 +144,12 @@ def _draw(
         n_done += n_new
         light = index <= _LIGHT_TAIL
         growth = np.clip(_MARGIN * error / std_error, 2.0, _MOST_GROWTH) ** 2 if std_error > 0.0 else _MOST_GROWTH**2
-        # Under a heavy tail errors rarely tell how many draws are needed: all that there may be.
-        n_new = min(int(growth) * n_new if light else max_draws, max_draws - n_done)
+        enough = error <= std_error and (light or (index <= MOST_PARETO_K and n_new > _FIRST_DRAWS))
+        # Under a heavy tail errors rarely tell how many draws are needed: all that take less than a second.
+        quick = int(n_new * _SECONDS_OF_A_HEAVY_TAIL / importance_seconds(problem, n_new)[row])
+        n_new = min(n_new * int(growth if light else max(quick // n_new, _MOST_GROWTH)), max_draws - n_done)
         n_new = n_new // _FIRST_DRAWS * _FIRST_DRAWS
-        if (light and error <= std_error) or n_new < n_done or importance_seconds(problem, n_new)[row] > most_seconds:
+        if enough or n_new < n_done or importance_seconds(problem, n_new)[row] > most_seconds:
             break
     return float(value), float(error) if index <= MOST_PARETO_K else np.inf, float(ess)
 

@@ -52,7 +52,7 @@ def split_tokens(
     words = key.for_stage("split").words
 
     def one(block: tuple[int, int]) -> None:
-        split_rows(data.indptr, data.values, share, *words, first_row, *block, given)
+        split_rows(data.indptr, data.values, share, words, first_row, *block, given)
 
     (engine or LocalEngine()).for_each(one, row_blocks(data.indptr))
     rest = data.values - given
@@ -95,7 +95,7 @@ class Predictor:
     Attributes
     ----------
     dictionary
-        Features x components.
+        Features x parts.
     solve
         ``solve(given)`` finds activations, of each row on its own.
     """
@@ -166,17 +166,20 @@ def predict_tokens(
     held_out
         The tokens to predict.
     activations, dictionary
-        Samples x components, fitted to the other tokens, and features x components.
+        Samples x parts, fitted to the other tokens, and features x parts.
     engine
         Where rows are processed; None = this thread.
     """
     means = np.empty(held_out.shape[0])
     dictionary = np.ascontiguousarray(dictionary)
     totals = dictionary.sum(axis=0)
-    cells = held_out.indptr, held_out.indices, held_out.values, held_out.missing_indptr, held_out.missing_indices
+    cells, missing = (
+        (held_out.indptr, held_out.indices, held_out.values),
+        (held_out.missing_indptr, held_out.missing_indices),
+    )
 
     def one(block: tuple[int, int]) -> None:
-        predict_rows(*cells, activations, dictionary, totals, SMOOTHING, *block, means)
+        predict_rows(cells, missing, (activations, dictionary, totals), SMOOTHING, *block, means)
 
     (engine or LocalEngine()).for_each(one, row_blocks(held_out.indptr))
     return Completion(means, held_out.row_sums)

@@ -34,7 +34,7 @@ def direct_sampling(
     Returns
     -------
     LogLikelihood
-        Values, standard errors, effective sample sizes; one number a row.
+        Values, standard errors, effective sample sizes; one number per row.
 
     Examples
     --------

@@ -71,7 +71,7 @@ class ExactCost:
         too_much = np.flatnonzero(~(needed <= max_cost))
         if too_much.size:
             n = int(too_much[0])
-            row = f"Row {n} of X ({self.sizes[n, 2]} tokens among {self.sizes[n, 1]} components)"
+            row = f"Row {n} of X ({self.sizes[n, 2]} tokens among {self.sizes[n, 1]} parts)"
             method = METHODS[chosen[n]]
             if needed[n] == np.inf:
                 raise InvalidInputError(

@@ -35,7 +35,7 @@ def harmonic_mean(
     Returns
     -------
     LogLikelihood
-        Values, standard errors, effective sample sizes; one number a row.
+        Values, standard errors, effective sample sizes; one number per row.
 
     Examples
     --------

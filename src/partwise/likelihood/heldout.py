@@ -53,9 +53,9 @@ def marginal_perplexity(X: Any, dictionary: Any, shape: Any, rate: Any, **settin
     X
         Rows of counts, of any accepted kind, that the model was not fitted to; missing cells are left out.
     dictionary
-        Features x components. Of models with a prior on the dictionary, the point estimate.
+        Features x parts. Of models with a prior on the dictionary, the point estimate.
     shape, rate
-        Of the gamma prior of activations: numbers, or one per component.
+        Of the gamma prior of activations: numbers, or one per part.
     settings
         Arguments of `partwise.likelihood.auto`: ``rng``, ``std_error``, ``max_cost``, ``max_draws``, ``n_jobs``,
         ``engine``.

@@ -61,7 +61,7 @@ def importance(
     Returns
     -------
     LogLikelihood
-        Values, standard errors, effective sample sizes, and `pareto_k`, the index of the weights' tail; one number a
+        Values, standard errors, effective sample sizes, and `pareto_k`, the index of the weights' tail; one number per
         row.
 
     Warns

@@ -31,7 +31,7 @@ def left_to_right(
     in the number of nonzero features. The proposal of Eq. 20 is corrected: the feature itself counts in its
     denominator, which makes a count of one exact. Algorithm 1 reads as if each draw had a chain of its own
     (``n_chains=n_draws``); the authors' program has one chain for all. The former errs less with few draws, but one
-    sweep a feature does not forget the proposals, so it does not converge to p(x).
+    sweep per feature does not forget the proposals, so it does not converge to p(x).
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ def left_to_right(
     Returns
     -------
     LogLikelihood
-        Values, standard errors, effective sample sizes; one number a row.
+        Values, standard errors, effective sample sizes; one number per row.
 
     Examples
     --------
@@ -70,10 +70,10 @@ def left_to_right(
     problem.refuse_hopeless("left_to_right", _seconds(problem, n_draws, n_inner, conditionals))
     logs, variances = np.empty((2, problem.n_rows))
     words = problem.key.for_stage("left to right").words
-    settings = n_draws, n_inner if conditionals == "sampled" else 0, n_chains, words
+    numbers = n_draws, n_inner if conditionals == "sampled" else 0, n_chains
 
     def one(block: tuple[int, int]) -> None:
-        left_to_right_rows(problem.model, *settings, *block, logs, variances)
+        left_to_right_rows(problem.model, numbers, words, *block, logs, variances)
 
     problem.for_each(one, problem.row_blocks())
     # The conditionals carry the constants themselves.

@@ -27,11 +27,11 @@ class PosteriorMoments:
     Attributes
     ----------
     activations, variances
-        E[h_nk | x_n] and Var[h_nk | x_n]: rows x components.
+        E[h_nk | x_n] and Var[h_nk | x_n]: rows x parts.
     log_activations
         E[log h_nk | x_n].
     totals
-        E[L_nk | x_n], the expected number of tokens of each component.
+        E[L_nk | x_n], the expected number of tokens of each part.
     allocations
         E[c_nfk | x_n] of the stored nonzeros of X, row by row in ascending order of features: nonzeros x components.
     log_likelihood
@@ -92,7 +92,7 @@ def posterior_moments(
     if problem.impossible.any():
         n = int(np.argmax(problem.impossible))
         raise InvalidInputError(
-            f"Row {n} of X has a count of a feature that no component holds, so it has no posterior: drop the feature,"
+            f"Row {n} of X has a count of a feature that no part holds, so it has no posterior: drop the feature,"
             " or give its row of dictionary a positive entry."
         )
     cost = count_costs(problem)

@@ -45,7 +45,7 @@ class LogLikelihood:
     values
         Log-likelihood of each row; -inf where a row has a count that the model makes impossible.
     std_errors
-        Standard error of each value; 0 where it is exact, infinite where nothing could be learnt.
+        Standard error of each value; 0 where it is exact, infinite where nothing could be learned.
     ess
         Effective sample size of the particles or draws behind each value; inf where it is exact.
     pareto_k
@@ -83,11 +83,11 @@ class LikelihoodProblem:
     data
         The rows.
     dictionary
-        Features x components.
+        Features x parts.
     shape, rate
-        a_k and b_k, one per component.
+        a_k and b_k, one per part.
     inverse_rates
-        1 / (b_k + e_nk): rows x components, or a single row for all where nothing is missing.
+        1 / (b_k + e_nk): rows x parts, or a single row for all where nothing is missing.
     log_zero, constants
         log p(no counts in the observed cells), and constant_n.
     impossible
@@ -182,7 +182,7 @@ class LikelihoodProblem:
             Labels that it keeps of each token.
         """
         if self.shape.size > _MOST_LABELS:
-            raise InvalidInputError(f"{caller} holds {_MOST_LABELS} components at most, got {self.shape.size}.")
+            raise InvalidInputError(f"{caller} holds {_MOST_LABELS} parts at most, got {self.shape.size}.")
         refuse_long_rows(lengths, n_lanes * _BYTES_OF_A_LABEL, caller, self.first_row)
 
     def refuse_hopeless(self, caller: str, seconds: Floats) -> None:
@@ -303,11 +303,11 @@ def _dictionary(dictionary: Any, n_features: int) -> Floats:
     try:
         weights = np.array(dictionary, dtype=np.float64)
     except (TypeError, ValueError):
-        raise InvalidInputError("dictionary must be an array of numbers, features x components.") from None
+        raise InvalidInputError("dictionary must be an array of numbers, features x parts.") from None
     if weights.ndim != 2 or weights.shape[0] != n_features or weights.shape[1] == 0:
         raise InvalidInputError(
-            f"dictionary must be features x components with {n_features} rows as X has columns, got shape"
-            f" {weights.shape}; components_ has to be transposed."
+            f"dictionary must be features x parts, with one row for each of the {n_features} columns of X, got shape"
+            f" {weights.shape}; transpose components_."
         )
     bad = ~(np.isfinite(weights) & (weights >= 0))
     if bad.any():

@@ -69,7 +69,7 @@ def smc(
     Returns
     -------
     LogLikelihood
-        Values, standard errors, effective sample sizes; one number a row.
+        Values, standard errors, effective sample sizes; one number per row.
 
     Examples
     --------

@@ -19,7 +19,7 @@ def match_parts(one: Floats, other: Floats) -> tuple[NDArray[np.intp], NDArray[n
     Parameters
     ----------
     one, other
-        Components x features. If one has fewer parts, there are as many pairs as it has parts.
+        Parts x features. If one has fewer parts, there are as many pairs as it has parts.
 
     Returns
     -------
@@ -36,7 +36,7 @@ def match_parts(one: Floats, other: Floats) -> tuple[NDArray[np.intp], NDArray[n
     one, other = np.asarray(one, dtype=np.float64), np.asarray(other, dtype=np.float64)
     if one.ndim != 2 or other.ndim != 2 or one.shape[1] != other.shape[1]:
         raise InvalidInputError(
-            f"parts must be components x features of the same features, got shapes {one.shape} and {other.shape}."
+            f"both must be parts x features, of the same features, got shapes {one.shape} and {other.shape}."
         )
     similarity = unit_parts(one) @ unit_parts(other).T
     first, second = linear_sum_assignment(similarity, maximize=True)
@@ -49,7 +49,7 @@ def stability(dictionaries: Sequence[Floats]) -> float:
     Parameters
     ----------
     dictionaries
-        Components x features of each restart.
+        Parts x features of each restart.
 
     Examples
     --------

@@ -49,7 +49,7 @@ class PartShares:
 
 
 def contributions(model: Any, activations: Floats) -> Floats:
-    """Samples x components: how much of the expected total of each sample each part makes up.
+    """Samples x parts: how much of the expected total of each sample each part makes up.
 
     Parameters
     ----------
@@ -175,7 +175,7 @@ def shares_of_groups(made: Floats, groups: Sequence[str], order: Sequence[str] |
     Parameters
     ----------
     made
-        Samples x components: what each part makes up of each sample.
+        Samples x parts: what each part makes up of each sample.
     groups
         The group of each sample; an empty text is none.
     order

@@ -23,7 +23,7 @@ def hoyer_sparseness(values: Any, axis: int = -1) -> Floats:
     Returns
     -------
     ndarray
-        One number a vector: 0 where all entries are equal, 1 where all but one are zero, NaN for a vector of zeros.
+        One number per vector: 0 where all entries are equal, 1 where all but one are zero, NaN for a vector of zeros.
 
     Examples
     --------

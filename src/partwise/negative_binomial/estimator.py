@@ -22,7 +22,7 @@ from partwise.negative_binomial.inference.majorisation import (
     settled_activations,
 )
 from partwise.negative_binomial.model import draw, log_probabilities
-from partwise.passes.floors import Floors
+from partwise.passes.side import Floors
 from partwise.poisson.inference.state import scaled
 
 _CELLS_AT_ONCE = 2**20
@@ -44,11 +44,11 @@ class NegativeBinomialNMF(CountModel):
         Which counts share a size r, to be estimated: ``"common"`` (all), ``"feature"`` or ``"sample"``. A number: the
         size itself.
     max_iter
-        Most iterations, each of five updates of the factors and one of the sizes.
+        Stop after this many iterations, each of five updates of the factors and one of the sizes.
     tol
         Stop when the log-likelihood grows by less than this many nats per count and iteration. 0: run to ``max_iter``.
     active_threshold
-        Share of the expected counts from which a component counts as active; None = min(0.01, 0.1 / n_components).
+        Share of the expected counts from which a part counts as active; None = min(0.01, 0.1 / n_components).
     random_state
         Seed of all random numbers: int, Generator, RandomState or None.
     n_jobs
@@ -59,9 +59,9 @@ class NegativeBinomialNMF(CountModel):
     Attributes
     ----------
     components_
-        Components x features; each sums to 1, so activations are expected counts.
+        Parts x features; each sums to 1, so activations are expected counts.
     activations_
-        Of the training samples, samples x components.
+        Of the training samples, samples x parts.
     size_
         The sizes r: one, one for each feature, or one for each training sample. New samples get the median of the last.
     n_components_, n_active_components_, active_components_

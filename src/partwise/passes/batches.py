@@ -104,17 +104,6 @@ def batch_totals(data: SparseData, groups: NDArray[np.int32], n_groups: int) -> 
     return found.reshape(n_groups, data.shape[1])
 
 
-def first_posterior(data: SparseData, groups: NDArray[np.int32], n_groups: int) -> BatchPosterior:
-    """Factors to start with: each batch's own frequencies of features beside those of all.
-
-    From factors of 1 the first parts would take up what differs between batches, and a local optimum keeps them so.
-    """
-    observed = batch_totals(data, groups, n_groups)
-    shares = observed.sum(axis=0) / max(float(observed.sum()), 1e-300)
-    expected = observed.sum(axis=1, keepdims=True) * shares
-    return BatchPosterior(observed, expected, 1.0).with_best_strength()
-
-
 def expected_in_groups(side: Side, activations: Any, dictionary: Floats) -> Floats:
     """Σ over the observed rows of each group of h_n . w_f, groups x features.
 
@@ -160,7 +149,12 @@ class BatchedAlgorithm:
 
     def init(self, key: Key, data: SparseData) -> Any:
         """First factors, and the first state under them."""
-        posterior = first_posterior(data, self.groups, self.n_groups)
+        # Each batch's own frequencies of features beside those of all. From factors of 1 the first parts would take up
+        # what differs between batches, and a local optimum keeps them so.
+        observed = batch_totals(data, self.groups, self.n_groups)
+        shares = observed.sum(axis=0) / max(float(observed.sum()), 1e-300)
+        expected = observed.sum(axis=1, keepdims=True) * shares
+        posterior = BatchPosterior(observed, expected, 1.0).with_best_strength()
         state = self.algorithm.init(key, self.weighted(data, posterior))
         # A checkpoint is read by the types of the fields.
         kind = make_dataclass("BatchedState", [("parts", type(state)), ("batches", BatchPosterior)])
@@ -187,5 +181,4 @@ def new_factors(data: SparseData, activations: Any, dictionary: Floats, strength
     groups = np.zeros(data.shape[0], np.int32)
     side = Side(data.weighted(CellWeights(np.ones((1, data.shape[1])), groups)), LocalEngine())
     expected = expected_in_groups(side, activations, dictionary)
-    found: Floats = BatchPosterior(batch_totals(data, groups, 1), expected, strength).factors[0]
-    return found
+    return np.asarray(BatchPosterior(batch_totals(data, groups, 1), expected, strength).factors[0])

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from partwise.kernels.arrays import Floats
+from partwise.kernels.arrays import Cells, Floats, Missing
 from partwise.kernels.jit import kernel
 
 Pointer = NDArray[np.int64]
@@ -24,20 +24,13 @@ _CELLS_AT_ONCE = 16
 
 @kernel
 def expected_counts(
-    indptr: Pointer,
-    indices: Index,
-    values: Values,
-    factor: Floats,
-    other: Floats,
-    with_logs: bool,
-    start: int,
-    stop: int,
-    out: Floats,
+    cells: Cells, factor: Floats, other: Floats, with_logs: bool, start: int, stop: int, out: Floats
 ) -> float:
     """``out = factor * ((X / (factor @ other.T)) @ other)``, the expected allocation totals of an E-step.
 
     Returns ``(X * log(factor @ other.T)).sum()`` over the block if ``with_logs``, else 0.
     """
+    indptr, indices, values = cells
     n_components = factor.shape[1]
     # The rates of a few cells first, then what these cells add, four at a time: cell by cell, every sum would wait for
     # a division, and `counts` be read and written for each of them.
@@ -111,21 +104,14 @@ def row_exposure(missing: Index, totals: Floats, other: Floats, out: Floats) -> 
 
 @kernel
 def weighted_exposures(
-    missing_indptr: Pointer,
-    missing_indices: Index,
-    weights: Floats,
-    row_groups: Index,
-    column_groups: Index,
-    other: Floats,
-    start: int,
-    stop: int,
-    out: Floats,
+    absent: Missing, weighted: tuple[Floats, Index, Index], other: Floats, start: int, stop: int, out: Floats
 ) -> None:
     """``out[n] -= (W[n] * missing[n]) @ other`` with ``W[n, f] = weights[row_groups[n], column_groups[f]]``.
 
     On entry, ``out[n]`` is ``W[n] @ other``. Where less than half of the digits would be left, the observed columns are
     summed instead, as by `row_exposure`.
     """
+    (missing_indptr, missing_indices), (weights, row_groups, column_groups) = absent, weighted
     n_columns, n_components = other.shape
     before = np.empty(n_components)
     for n in range(start, stop):

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from partwise.kernels.arrays import Floats, Indices, Numbers, Starts
+from partwise.kernels.arrays import Cells, Floats
 from partwise.kernels.jit import kernel
 
 _MOST_ROUNDS = 100
@@ -16,16 +16,13 @@ _SETTLED = 1e-6
 
 @kernel
 def feature_rates(
-    indptr: Starts,
-    indices: Indices,
-    values: Numbers,
+    cells: Cells,
     activations: Floats,
     exposures: Floats,
     pseudocount: float,
     start: int,
     stop: int,
-    rates: Floats,
-    covariances: Floats,
+    out: tuple[Floats, Floats],
 ) -> None:
     """``rates[f] = argmax over p of X[f] @ log(activations @ p) - (exposures[f] + b) @ p + a * log(p).sum()``.
 
@@ -36,6 +33,7 @@ def feature_rates(
 
     Newton steps in log p; where one lowers the objective, a step of EM takes its place, which cannot.
     """
+    (indptr, indices, values), (rates, covariances) = cells, out
     n_components = activations.shape[1]
     counts = np.empty(n_components)
     curvature = np.empty((n_components, n_components))

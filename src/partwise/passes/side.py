@@ -1,4 +1,7 @@
-"""One pass of a kernel over one side of the data, in parallel over blocks of its rows."""
+"""One pass of a kernel over one side of the data, in parallel over blocks of its rows.
+
+Smallest values of factors: logarithms end at 0, and multiplicative updates cannot leave it.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +19,29 @@ from partwise.engines.base import Engine
 from partwise.engines.blocks import Block, Made, aligned, row_blocks
 from partwise.kernels.arrays import Floats
 from partwise.passes import kernels
+
+# Relative to what independence of rows and columns would give: factors never reach 0 where there are counts.
+FLOOR = 1e-10
+
+
+@dataclass(frozen=True)
+class Floors:
+    """Smallest activation in each row, and smallest dictionary entry in each feature; 0 where all counts are 0."""
+
+    activations: Floats
+    dictionary: Floats
+
+    @classmethod
+    def of(cls, data: SparseData, n_components: int) -> Floors:
+        """A dictionary column sums to about 1, so a row's activations sum to about its total."""
+        total = data.total if data.total > 0 else 1.0
+        return cls(activation_floor(n_components) * data.row_sums, FLOOR / total * data.column_sums)
+
+
+def activation_floor(n_components: int) -> float:
+    """The smallest activation, relative to a row's total."""
+    return FLOOR / n_components
+
 
 # About a millisecond of work: enough blocks for every thread also where the data are small.
 NONZEROS_AT_ONCE = 2**15
@@ -42,10 +68,8 @@ class WeightedTotals:
         if block.data.n_missing:
             columns = weights.column_groups
             columns = np.arange(len(other), dtype=np.int32) if columns is None else columns
-            pointers, positions = block.own_missing
-            kernels.weighted_exposures(
-                pointers, positions, weights.values, groups, columns, other, 0, block.n_rows, found
-            )
+            weighted = weights.values, groups, columns
+            kernels.weighted_exposures(block.own_missing, weighted, other, 0, block.n_rows, found)
         return found
 
 
@@ -171,7 +195,7 @@ def _even_counts(block: Block, out: Floats) -> float:
 
 
 def _expected(block: Block, factor: Floats, out: Floats, other: Floats, with_logs: bool) -> float:
-    return kernels.expected_counts(*block.cells, factor, other, with_logs, block.start, block.stop, out)
+    return kernels.expected_counts(block.cells, factor, other, with_logs, block.start, block.stop, out)
 
 
 def _exposures(block: Block, out: Floats, totals: Totals, other: Floats) -> float:

@@ -6,19 +6,23 @@ one picture return its axes and take ``ax=``. Colours are safe for colour-blind 
 
 from partwise.plotting._figures import save_figure
 from partwise.plotting.boxes import plot_box_panels, plot_boxes
-from partwise.plotting.checks import plot_predictive_check, plot_predictive_checks
 from partwise.plotting.clustergram import plot_clustergram, plot_stability
 from partwise.plotting.features import plot_top_features, top_features
 from partwise.plotting.heatmap import plot_dictionary, plot_matrix
 from partwise.plotting.images import plot_parts_images
-from partwise.plotting.norms import plot_column_norms
 from partwise.plotting.order import cluster_order, group_order, largest_parts
-from partwise.plotting.predictive import Check, PredictiveChecks, predictive_checks
+from partwise.plotting.predictive import (
+    Check,
+    PredictiveChecks,
+    plot_predictive_check,
+    plot_predictive_checks,
+    predictive_checks,
+)
 from partwise.plotting.rank_curve import plot_rank_selection
 from partwise.plotting.reconstruction import plot_reconstruction
 from partwise.plotting.signatures import plot_signature_fit, plot_signatures, signature_channels
 from partwise.plotting.structure import part_shares, plot_structure
-from partwise.plotting.trace import plot_trace
+from partwise.plotting.trace import plot_column_norms, plot_trace
 from partwise.plotting.volcano import plot_volcano
 
 __all__ = [

@@ -20,7 +20,7 @@ def top_features(components: Any, names: Any = None, *, n: int = 10) -> list[lis
     Parameters
     ----------
     components
-        Fitted model, or components x features.
+        Fitted model, or parts x features.
     names
         Names of the features; by default those of the model, else ``feature f``.
     n
@@ -66,7 +66,7 @@ def plot_top_features(
     Parameters
     ----------
     components
-        Fitted model, or components x features.
+        Fitted model, or parts x features.
     names
         Names of the features; by default those of the model, else ``feature f``.
     n
@@ -116,7 +116,7 @@ def feature_names(model: Any, names: Any, n_features: int) -> list[str]:
         return [f"feature {f}" for f in range(n_features)]
     labels = [str(name) for name in names]
     if len(labels) != n_features:
-        raise InvalidInputError(f"names has {len(labels)} entries, but the components have {n_features} features.")
+        raise InvalidInputError(f"names has {len(labels)} entries, but the parts have {n_features} features.")
     return labels
 
 

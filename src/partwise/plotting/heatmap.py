@@ -129,7 +129,7 @@ def plot_dictionary(
     Parameters
     ----------
     components
-        Fitted model, or components x features.
+        Fitted model, or parts x features.
     names
         Names of the features; by default those of the model, else ``feature f``.
     groups

@@ -26,7 +26,7 @@ def plot_parts_images(
     Parameters
     ----------
     components
-        Fitted model, or components x pixels.
+        Fitted model, or parts x pixels.
     shape
         Height and width of a picture; pixels are numbered row by row.
     parts
@@ -55,7 +55,7 @@ def plot_parts_images(
     height, width = shape
     if height < 1 or width < 1 or height * width != images.shape[1]:
         raise InvalidInputError(
-            f"shape={tuple(shape)} has {height * width} pixels, but the components have {images.shape[1]} features."
+            f"shape={tuple(shape)} has {height * width} pixels, but the parts have {images.shape[1]} features."
         )
     size = (1.1, 1.1 * height / width + 0.25)
     figure, drawn = part_panels(fig, components, images.shape[0], parts, titles, size, n_columns=n_columns, widest=8)

@@ -49,8 +49,7 @@ def cluster_order(matrix: Any, *, optimal: bool | None = None) -> Positions:
     means = np.where(seen, values, 0.0).sum(axis=0) / np.maximum(seen.sum(axis=0), 1)
     turned = values.shape[0] <= _FEW_ROWS if optimal is None else optimal
     tree = linkage(np.where(seen, values, means), "complete", optimal_ordering=turned)
-    order: Positions = leaves_list(tree).astype(np.int64)
-    return order
+    return np.asarray(leaves_list(tree).astype(np.int64))
 
 
 def group_order(groups: Sequence[Any], names: Sequence[Any] | None = None) -> Positions:
@@ -82,7 +81,7 @@ def largest_parts(components: Any, n_parts: int | None = None) -> list[int]:
     Parameters
     ----------
     components
-        Fitted model, or components x features.
+        Fitted model, or parts x features.
     n_parts
         At most this many.
 
@@ -99,8 +98,7 @@ def largest_parts(components: Any, n_parts: int | None = None) -> list[int]:
 def part_order(values: Floats) -> Positions:
     """Rows by their largest column, and from large to small within it."""
     part = values.argmax(axis=1)
-    order: Positions = np.lexsort((-values[np.arange(part.size), part], part)).astype(np.int64)
-    return order
+    return np.asarray(np.lexsort((-values[np.arange(part.size), part], part)).astype(np.int64))
 
 
 def evenly_spaced(size: int, most: int) -> Positions:

@@ -1,19 +1,32 @@
-"""Posterior predictive checks: data drawn from a fitted model, beside the data that it was fitted to."""
+"""Posterior predictive checks: data drawn from a fitted model, beside the data that it was fitted to.
+
+Pictures of posterior predictive checks: what was observed, against what the model would draw.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
-from partwise.core.keys import Key, RandomState, key_from
+from partwise.core.keys import RandomState, key_from
 from partwise.errors import InvalidInputError
 from partwise.io.table import Table, as_labels
 from partwise.metrics.dispersion import Dispersion
-from partwise.plotting._figures import Floats
+from partwise.plotting._figures import (
+    BLUE,
+    GREY,
+    ORANGE,
+    Axes,
+    FigureBase,
+    Floats,
+    finish_axes,
+    given_or_new_axes,
+    panels,
+)
 from partwise.plotting.order import evenly_spaced
-from partwise.selection.dispersion import dispersion_test
+from partwise.selection.noise import dispersion_test
 
 _MOST_CELLS = 1_000_000
 _MOST_ROWS = 1000
@@ -127,16 +140,18 @@ def predictive_checks(
     table = sample_table(data, rows, model)
     observed, seen = table.matrix.toarray().astype(np.float64), ~data.missing_matrix()[rows].toarray()
     key = key_from(random_state)
-    activations, plug_in = _activation_draws(model, table, n_draws, key)
-    drawn = [
-        _statistics(_draw(model, activations[draw % len(activations)], key.at(draw)), seen) for draw in range(n_draws)
-    ]
+    found = model.activation_draws(table, n_draws, int(key.seed))
+    activations = model.transform(table)[None] if found is None else found
+    drawn = []
+    for draw in range(n_draws):
+        expected, generator = model.expected(activations[draw % len(activations)]), key.at(draw).for_stage("predictive")
+        drawn.append(_statistics(model.sample_cells(expected, generator.generator()), seen))
     ours = _statistics(observed, seen)
     checks = [_check(mine, np.stack(theirs)) for mine, theirs in zip(ours, zip(*drawn, strict=True), strict=True)]
     occurring = np.flatnonzero(~np.isnan(checks[2].observed))
     noise = None if model.declares.data == "bits" else dispersion_test(model, X)
     return PredictiveChecks(
-        checks[0], checks[1], _only(checks[2], occurring), occurring, n_draws, int(rows.size), plug_in, noise
+        checks[0], checks[1], _only(checks[2], occurring), occurring, n_draws, int(rows.size), found is None, noise
     )
 
 
@@ -153,16 +168,6 @@ def sample_table(data: Any, rows: Any, model: Any) -> Table:
     names = model.known_features
     missing = data.missing_matrix()[rows] if data.n_missing else None
     return Table(data.to_scipy()[rows], None, None if names is None else as_labels(names), missing)
-
-
-def _activation_draws(model: Any, table: Table, n_draws: int, key: Key) -> tuple[Any, bool]:
-    drawn = model.activation_draws(table, n_draws, int(key.seed))
-    return (model.transform(table)[None], True) if drawn is None else (drawn, False)
-
-
-def _draw(model: Any, activations: Floats, key: Key) -> Floats:
-    drawn: Floats = model.sample_cells(model.expected(activations), key.for_stage("predictive").generator())
-    return drawn
 
 
 def _statistics(values: Floats, seen: Any) -> tuple[Floats, Floats, Floats]:
@@ -186,3 +191,121 @@ def _check(observed: Floats, drawn: Floats) -> Check:
 
 def _only(check: Check, kept: Any) -> Check:
     return Check(check.observed[kept], check.low[kept], check.middle[kept], check.high[kept], check.p_value)
+
+
+STATISTICS = {
+    "row_sums": "sum of a row",
+    "zeros": "zeros of a feature",
+    "dispersion": "variance / mean of a feature",
+}
+"""What can be checked, in words."""
+
+_MOST_POINTS = 1500
+_WIDE = 30.0
+
+
+def plot_predictive_check(
+    checks: PredictiveChecks, statistic: Literal["row_sums", "zeros", "dispersion"], *, ax: Any = None
+) -> Axes:
+    """Compare one statistic of the data with draws from the model, one bar per row or feature.
+
+    Parameters
+    ----------
+    checks
+        What `predictive_checks` found.
+    statistic
+        ``"row_sums"``, ``"zeros"`` or ``"dispersion"``.
+    ax
+        Axes to draw into; by default those of a new figure, which is ``ax.figure``.
+
+    Returns
+    -------
+    Axes
+        The axes drawn into. Bars hold nine of ten draws; blue ones meet the dotted line, where drawn is observed, and
+        orange crosses do not. Of many, only some, evenly spaced, are drawn.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from partwise import PoissonNMF
+    >>> from partwise.plotting import plot_predictive_check, predictive_checks
+    >>> X = np.random.default_rng(0).poisson(3.0, size=(60, 8))
+    >>> checks = predictive_checks(PoissonNMF(1, random_state=0).fit(X), X)
+    >>> plot_predictive_check(checks, "zeros").get_xlabel()
+    'observed'
+    """
+    if statistic not in STATISTICS:
+        raise InvalidInputError(f"statistic={statistic!r} is unknown; give {', '.join(STATISTICS)}.")
+    check: Check = getattr(checks, statistic)
+    ax = given_or_new_axes(ax, 3.2, 3.2)
+    rows = np.argsort(check.observed, kind="stable")
+    if rows.size:
+        rows = rows[evenly_spaced(rows.size, _MOST_POINTS)]
+    observed, low, high = check.observed[rows], check.low[rows], check.high[rows]
+    inside = (observed >= low) & (observed <= high)
+    for kept, colour, marker in ((inside, BLUE, "."), (~inside, ORANGE, "x")):
+        ax.vlines(observed[kept], low[kept], high[kept], color=colour, linewidth=0.8, alpha=0.35)
+        ax.plot(observed[kept], check.middle[rows][kept], marker, color=colour, markersize=3.5)
+    _frame(ax, np.concatenate([observed, low, high]), logarithmic=statistic != "zeros")
+    title = f"{STATISTICS[statistic]}\n{100 * check.coverage:.0f} % in the interval"
+    return finish_axes(ax, "observed", "drawn from the model", title=title, title_size=8, label_size=8, tick_size=7)
+
+
+def plot_predictive_checks(model: Any, X: Any = None, *, fig: FigureBase | None = None, **options: Any) -> FigureBase:
+    """Check whether the model could have made the data: row sums, zeros, and variance over mean.
+
+    Parameters
+    ----------
+    model
+        Fitted model, or what `predictive_checks` found.
+    X
+        The data, if a model is given.
+    fig
+        Figure or subfigure to draw into; by default a new one.
+    options
+        Of `predictive_checks`: ``n_draws``, ``max_rows``, ``random_state``.
+
+    Returns
+    -------
+    Figure
+        The figure drawn into, three panels beside each other.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from partwise import PoissonNMF
+    >>> from partwise.plotting import plot_predictive_checks
+    >>> X = np.random.default_rng(0).poisson(3.0, size=(60, 8))
+    >>> len(plot_predictive_checks(PoissonNMF(1, random_state=0).fit(X), X).axes)
+    3
+    """
+    if isinstance(model, PredictiveChecks):
+        checks = model
+    elif X is None:
+        raise InvalidInputError("X is missing: predictive checks compare a model with data.")
+    else:
+        checks = predictive_checks(model, X, **options)
+    figure, axes = panels(fig, 1, 3, 2.7, 2.9)
+    plot_predictive_check(checks, "row_sums", ax=axes[0])
+    plot_predictive_check(checks, "zeros", ax=axes[1])
+    plot_predictive_check(checks, "dispersion", ax=axes[2])
+    return figure
+
+
+def _frame(ax: Any, values: Any, *, logarithmic: bool) -> None:
+    """The same scale on both axes, and the line on which drawn is observed."""
+    if not values.size:
+        return
+    positive = values[values > 0]
+    least, most = float(values.min()), float(values.max())
+    if logarithmic and positive.size and most > _WIDE * float(positive.min()):
+        least = float(positive.min())
+        ax.set_xscale("log")
+        ax.set_yscale("log")
+        limits = (least / 1.3, most * 1.3)
+    else:
+        margin = 0.05 * (most - least or 1.0)
+        limits = (least - margin, most + margin)
+    ax.plot(limits, limits, color=GREY, linewidth=0.8, linestyle=":")
+    ax.set_xlim(limits)
+    ax.set_ylim(limits)

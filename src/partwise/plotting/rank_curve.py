@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 
 from partwise.errors import InvalidInputError
-from partwise.plotting._figures import GREY, Axes, Floats, finish_axes, given_or_new_axes
+from partwise.plotting._figures import COLOURS, GREY, Axes, Floats, finish_axes, given_or_new_axes
 from partwise.plotting.features import shortened
-from partwise.plotting.palette import COLOURS
 
 _MARKERS = "osD^vP*X"
 _DODGE = 0.12
@@ -62,12 +61,18 @@ def plot_rank_selection(
     'parts'
     """
     if callable(getattr(scores, "table", None)):
-        chosen = _choice(scores) if chosen is None else chosen
-        scores = _by_columns(scores)
+        found = [row for row in scores.table() if row.rank]  # popularity, beside lists, has no parts
+        if chosen is None:  # a choice that was not tried has no score
+            tried = {(row.model, row.rank) for row in found}
+            chosen = scores.choice if tuple(scores.choice) in tried else scores.recommended
+        scores = {name: [getattr(row, name) for row in found] for name in ("model", "rank", "score")}
+        scores["std_error"] = [row.behind_std_error for row in found]
     ranks, means, errors, models = _columns(scores)
     ax = given_or_new_axes(ax, 5.0, 3.4)
     names = list(dict.fromkeys(models))
-    places = _places(ranks, np.array([names.index(model) - 0.5 * (len(names) - 1) for model in models]))
+    # Side by side, so that bars of different models do not hide each other.
+    offsets = np.array([names.index(model) - 0.5 * (len(names) - 1) for model in models])
+    places = ranks * np.exp(_LOG_DODGE * offsets) if ranks.max() > _MANY else ranks + _DODGE * offsets
     for position, name in enumerate(names):
         rows = np.flatnonzero([model == name for model in models])
         rows = rows[np.argsort(ranks[rows], kind="stable")]
@@ -79,7 +84,10 @@ def plot_rank_selection(
     ax.plot(places[row], means[row], "o", markersize=14, mfc="none", mec=GREY, mew=1.5)
     if ranks.max() > _MANY:
         ax.set_xscale("log")
-    ticks = _ticks(ranks)
+    ticks: list[int] = []
+    for rank in np.unique(ranks).astype(int).tolist():  # of many only those that do not touch
+        if ranks.max() <= _MANY or not ticks or rank >= _TICK_RATIO * ticks[-1]:
+            ticks.append(rank)
     ax.set_xticks(ticks, [str(tick) for tick in ticks], fontsize=8 if len(ticks) > _MANY else None)
     ax.set_xticks([], minor=True)
     return finish_axes(ax, "parts", ylabel, title=title, legend_size=8 if any(names) else None)
@@ -95,22 +103,6 @@ def _show_the_contest(ax: Any, means: Floats, errors: Floats, models: list[str])
         ax.set_ylim(low - margin, high + margin)
 
 
-def _places(ranks: Floats, offsets: Floats) -> Floats:
-    """Where points stand: side by side, so that bars of different models do not hide each other."""
-    many = ranks.max() > _MANY
-    places: Floats = ranks * np.exp(_LOG_DODGE * offsets) if many else ranks + _DODGE * offsets
-    return places
-
-
-def _ticks(ranks: Floats) -> list[int]:
-    """Numbers of parts that are written below the axis: all, or of many those that do not touch."""
-    ticks: list[int] = []
-    for rank in np.unique(ranks).astype(int).tolist():
-        if ranks.max() <= _MANY or not ticks or rank >= _TICK_RATIO * ticks[-1]:
-            ticks.append(rank)
-    return ticks
-
-
 def _marked(ranks: Floats, means: Floats, models: list[str], chosen: Any) -> int:
     """The row that gets a ring."""
     if chosen is None:
@@ -123,13 +115,11 @@ def _marked(ranks: Floats, means: Floats, models: list[str], chosen: Any) -> int
 
 
 def _columns(scores: Any) -> tuple[Floats, Floats, Floats, list[str]]:
-    ranks = _numbers(scores, _RANKS)
-    means = _numbers(scores, _MEANS)
+    ranks, means, errors = (_numbers(scores, *names) for names in (_RANKS, _MEANS, _ERRORS))
     if ranks is None or means is None:
         raise InvalidInputError(f"scores need a column {(_RANKS if ranks is None else _MEANS)[0]!r}.")
-    errors = _numbers(scores, _ERRORS)
     errors = np.zeros(len(ranks)) if errors is None else np.nan_to_num(errors)
-    given = _column(scores, ("model",))
+    given = _column(scores, "model")
     models = [""] * len(ranks) if given is None else [str(model) for model in given]
     if not len(ranks) == len(means) == len(errors) == len(models) or not len(ranks):
         raise InvalidInputError("the columns of scores must have one entry for each fit, at least one.")
@@ -138,25 +128,12 @@ def _columns(scores: Any) -> tuple[Floats, Floats, Floats, list[str]]:
     return ranks, means, errors, models
 
 
-def _choice(comparison: Any) -> tuple[str, int]:
-    """What a comparison chose; what it recommends, if the choice was not tried and so has no score."""
-    tried = {(row.model, row.rank) for row in comparison.table()}
-    chosen: tuple[str, int] = comparison.choice if tuple(comparison.choice) in tried else comparison.recommended
-    return chosen
-
-
-def _by_columns(comparison: Any) -> dict[str, list[Any]]:
-    rows = [row for row in comparison.table() if row.rank]  # popularity, beside lists, has no parts
-    columns = {name: [getattr(row, name) for row in rows] for name in ("model", "rank", "score")}
-    return {**columns, "std_error": [row.behind_std_error for row in rows]}
-
-
-def _numbers(scores: Any, names: tuple[str, ...]) -> Floats | None:
-    column = _column(scores, names)
+def _numbers(scores: Any, *names: str) -> Floats | None:
+    column = _column(scores, *names)
     return None if column is None else np.asarray(column, dtype=np.float64)
 
 
-def _column(scores: Any, names: tuple[str, ...]) -> Any:
+def _column(scores: Any, *names: str) -> Any:
     table = isinstance(scores, Mapping) or hasattr(scores, "columns")
     for name in names:
         if name in scores if table else hasattr(scores, name):

@@ -11,10 +11,9 @@ import numpy as np
 from partwise.contract.estimator import FactorizationEstimator
 from partwise.errors import InvalidInputError
 from partwise.io.table import Table, as_labels
-from partwise.plotting._figures import GREY, FigureBase, components_of, panels, part_panels
+from partwise.plotting._figures import GREY, TINTS, FigureBase, components_of, panels, part_panels
 from partwise.plotting.features import percent_axis
 from partwise.plotting.order import checked_positions
-from partwise.plotting.palette import TINTS
 from partwise.plotting.predictive import checked_rows, sample_table
 from partwise.refit import match
 
@@ -54,7 +53,7 @@ def plot_signatures(
     Parameters
     ----------
     components
-        Fitted model, or components x 96 channels, in any order.
+        Fitted model, or parts x 96 channels, in any order.
     names
         Names of the channels, such as ``A[C>A]A``; by default those of the model. `signature_channels` has them in the
         usual order.
@@ -158,7 +157,7 @@ def _usual_order(model: Any, names: Any, n_features: int) -> list[int]:
         raise InvalidInputError("the channels have no names: give names, such as signature_channels().")
     labels = [str(name) for name in given]
     if len(labels) != n_features:
-        raise InvalidInputError(f"names has {len(labels)} entries, but the components have {n_features} features.")
+        raise InvalidInputError(f"names has {len(labels)} entries, but the parts have {n_features} features.")
     positions: dict[str, int] = {}
     for position, label in enumerate(labels):
         found = _CHANNEL.search(label)

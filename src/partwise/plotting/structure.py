@@ -9,18 +9,20 @@ import numpy as np
 
 from partwise.errors import InvalidInputError
 from partwise.plotting._figures import (
+    PART_COLOURS,
     Axes,
     Floats,
     chosen_parts,
     components_of,
     finish_axes,
     given_or_new_axes,
+    ink_on,
+    part_colour,
     part_titles,
     write_beside,
 )
 from partwise.plotting.features import shortened
 from partwise.plotting.order import Positions, checked_groups, cluster_order, evenly_spaced, part_order
-from partwise.plotting.palette import PART_COLOURS, ink_on, part_colour
 
 _MOST_SAMPLES = 2000
 # Where a name fits into a part: shares of the width and of the height, and letters.
@@ -33,15 +35,15 @@ def part_shares(activations: Any, model: Any = None) -> Floats:
     Parameters
     ----------
     activations
-        Samples x components, nonnegative.
+        Samples x parts, nonnegative.
     model
-        Fitted model, or components x features: an activation then counts with the sum of its component, so that a
+        Fitted model, or parts x features: an activation then counts with the sum of its component, so that a
         share is that of the expected counts (or ones) of a sample. Without it activations are taken as they are.
 
     Returns
     -------
     ndarray
-        Samples x components; zeros for a sample without activations.
+        Samples x parts; zeros for a sample without activations.
 
     Examples
     --------
@@ -51,7 +53,7 @@ def part_shares(activations: Any, model: Any = None) -> Floats:
     """
     weights = np.asarray(activations, dtype=np.float64)
     if weights.ndim != 2 or 0 in weights.shape:
-        raise InvalidInputError(f"activations must be samples x components, got shape {weights.shape}.")
+        raise InvalidInputError(f"activations must be samples x parts, got shape {weights.shape}.")
     wrong = ~(np.isfinite(weights) & (weights >= 0))
     if wrong.any():
         n, k = np.argwhere(wrong)[0]
@@ -60,12 +62,11 @@ def part_shares(activations: Any, model: Any = None) -> Floats:
         components = components_of(model)
         if components.shape[0] != weights.shape[1]:
             raise InvalidInputError(
-                f"activations have {weights.shape[1]} columns, but there are {components.shape[0]} components."
+                f"activations have {weights.shape[1]} columns, but there are {components.shape[0]} parts."
             )
         weights = weights * np.abs(components).sum(axis=1)
     totals = weights.sum(axis=1, keepdims=True)
-    shares: Floats = np.divide(weights, totals, out=np.zeros_like(weights), where=totals > 0)
-    return shares
+    return np.asarray(np.divide(weights, totals, out=np.zeros_like(weights), where=totals > 0))
 
 
 def plot_structure(
@@ -85,9 +86,9 @@ def plot_structure(
     Parameters
     ----------
     activations
-        Samples x components, such as ``model.transform(X)``. At most 2,000 samples, evenly spaced, are drawn.
+        Samples x parts, such as ``model.transform(X)``. At most 2,000 samples, evenly spaced, are drawn.
     model
-        Fitted model, or components x features, as for `part_shares`; not needed.
+        Fitted model, or parts x features, as for `part_shares`; not needed.
     groups
         The group of each sample: groups stand side by side, are named and parted by lines.
     order
@@ -120,7 +121,11 @@ def plot_structure(
     if order not in ("parts", "cluster", "given"):
         raise InvalidInputError(f"order={order!r} is unknown; give 'parts', 'cluster' or 'given'.")
     shares = part_shares(activations, model)
-    chosen = _largest_first(shares) if parts is None else chosen_parts(parts, shares.shape[1])
+    chosen = (
+        np.argsort(-shares.sum(axis=0), kind="stable").tolist()
+        if parts is None
+        else chosen_parts(parts, shares.shape[1])
+    )
     n_grey = len(chosen) - len(PART_COLOURS) if parts is None and titles is None else 0
     if n_grey > 0:
         chosen = chosen[: len(PART_COLOURS)]
@@ -149,23 +154,14 @@ def plot_structure(
     )
 
 
-def _largest_first(shares: Floats) -> list[int]:
-    return [int(k) for k in np.argsort(-shares.sum(axis=0), kind="stable")]
-
-
 def _runs(shares: Floats, rows: Positions, groups: list[str] | None, order: str) -> list[tuple[str, Positions]]:
     """Groups in the order of their names, and the samples of each in the order asked for."""
     if groups is None:
         members = {"": rows}
     else:
         members = {name: rows[[groups[n] == name for n in rows]] for name in sorted({groups[n] for n in rows})}
-    return [(name, run[_within(shares[run], order)]) for name, run in members.items()]
-
-
-def _within(shares: Floats, order: str) -> Positions:
-    if order == "given":
-        return np.arange(shares.shape[0])
-    return part_order(shares) if order == "parts" else cluster_order(shares)
+    ordered = {"given": lambda own: np.arange(len(own)), "parts": part_order, "cluster": cluster_order}[order]
+    return [(name, run[ordered(shares[run])]) for name, run in members.items()]
 
 
 def _stack(ax: Any, shares: Floats, names: list[str], top: float) -> None:

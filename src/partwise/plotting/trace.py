@@ -1,13 +1,30 @@
-"""How a fit went."""
+"""How a fit went.
+
+How parts grow and die out during a fit.
+"""
 
 from __future__ import annotations
 
 from typing import Any, Literal
 
+import numpy as np
+
 from partwise.contract.estimator import FactorizationEstimator
 from partwise.core.result import Trace
 from partwise.errors import InvalidInputError
-from partwise.plotting._figures import BLUE, GREY, Axes, finish_axes, given_or_new_axes, write_beside
+from partwise.plotting._figures import (
+    BLUE,
+    COLOURS,
+    GREY,
+    Axes,
+    Floats,
+    chosen_parts,
+    finish_axes,
+    given_or_new_axes,
+    part_titles,
+    write_beside,
+)
+from partwise.plotting.features import shortened
 
 _FEW = 30
 _LABELS = {"iteration": "iteration", "elapsed": "seconds"}
@@ -64,24 +81,78 @@ def plot_trace(
     positions = iterations if against == "iteration" else trace["elapsed"][iterations - 1]
     ax = given_or_new_axes(ax, 6.0, 3.5)
     if gap:
-        _draw_gap(ax, positions, values)
+        distance = values.max() - values
+        below = distance > 0  # the best value itself is not on a logarithmic scale
+        if not below.any():
+            raise InvalidInputError("gap=True needs values that differ; there is only one.")
+        ax.semilogy(positions[below], distance[below], color=BLUE, linewidth=1.5, marker="o", markersize=2)
     else:
-        _draw_values(ax, positions, values)
+        ax.plot(positions, values, color=BLUE, linewidth=1.5, marker="o" if len(values) < _FEW else "", markersize=3)
+        ax.axhline(values[-1], color=GREY, linewidth=0.8, linestyle=":")
+        place = (positions[-1], values[-1])
+        write_beside(ax, f"{values[-1]:.6g}", place, offset=(0, -4), size=8, ha="right", va="top")
     if against == "iteration":
         ax.xaxis.get_major_locator().set_params(integer=True)
     return finish_axes(ax, _LABELS[against], f"{column}, below its best" if gap else column)
 
 
-def _draw_values(ax: Any, positions: Any, values: Any) -> None:
-    ax.plot(positions, values, color=BLUE, linewidth=1.5, marker="o" if len(values) < _FEW else "", markersize=3)
-    ax.axhline(values[-1], color=GREY, linewidth=0.8, linestyle=":")
-    place = (positions[-1], values[-1])
-    write_beside(ax, f"{values[-1]:.6g}", place, offset=(0, -4), size=8, ha="right", va="top")
+_DASHES = ("-", "--", ":", "-.")
+_MOST_NAMED = 12
 
 
-def _draw_gap(ax: Any, positions: Any, values: Any) -> None:
-    distance = values.max() - values
-    below = distance > 0  # the best value itself is not on a logarithmic scale
-    if not below.any():
-        raise InvalidInputError("gap=True needs values that differ; there is only one.")
-    ax.semilogy(positions[below], distance[below], color=BLUE, linewidth=1.5, marker="o", markersize=2)
+def plot_column_norms(model: Any, *, title: str = "", ax: Any = None) -> Axes:
+    """Draw the sum of each part over its features at each iteration; parts that are not needed fall to 0.
+
+    Parameters
+    ----------
+    model
+        Fitted model with ``column_norms_`` (`GammaPoissonNMF`), or iterations x parts.
+    title
+        Above the picture.
+    ax
+        Axes to draw into; by default those of a new figure, which is ``ax.figure``.
+
+    Returns
+    -------
+    Axes
+        The axes drawn into, with a logarithmic scale; parts that hold next to nothing are thin and grey.
+
+    Examples
+    --------
+    >>> from partwise.plotting import plot_column_norms
+    >>> len(plot_column_norms([[1.0, 1.0], [2.0, 0.5], [3.0, 0.1]]).lines)
+    2
+    """
+    norms = _norms(model)
+    n_components = norms.shape[1]
+    active = chosen_parts(model.active_components_ if isinstance(model, FactorizationEstimator) else None, n_components)
+    ax = given_or_new_axes(ax, 6.0, 3.5)
+    iterations = np.arange(1, norms.shape[0] + 1)
+    drawable = np.where(norms > 0, norms, np.nan)
+    for k in sorted(set(range(n_components)) - set(active)):
+        ax.semilogy(iterations, drawable[:, k], color=GREY, linewidth=0.6, alpha=0.6)
+    largest = sorted(active, key=lambda k: -norms[-1, k])
+    names = part_titles(None, model, largest)
+    for position, (k, name) in enumerate(zip(largest, names, strict=True)):
+        label = shortened(name) if position < _MOST_NAMED else None
+        dashes = _DASHES[position // len(COLOURS) % len(_DASHES)]
+        colour = COLOURS[position % len(COLOURS)]
+        ax.semilogy(iterations, drawable[:, k], color=colour, linestyle=dashes, linewidth=1.5, label=label)
+    ax.xaxis.get_major_locator().set_params(integer=True)
+    ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=7, frameon=False)
+    return finish_axes(ax, "iteration", "sum of the part's column", title=title)
+
+
+def _norms(model: Any) -> Floats:
+    if isinstance(model, FactorizationEstimator):
+        names = [f"column_norm_{k}" for k in range(model.n_components_)]
+        if any(name not in model.trace_ for name in names):
+            raise InvalidInputError(
+                f"the trace of this {type(model).__name__} has no column norms: pass a model that traces them, such as"
+                " a GammaPoissonNMF, or an array of iterations x parts."
+            )
+        model = np.column_stack([model.trace_[name] for name in names])
+    norms = np.asarray(model, dtype=np.float64)
+    if norms.ndim != 2 or 0 in norms.shape or not np.all(np.isfinite(norms)):
+        raise InvalidInputError(f"column norms must be finite numbers, iterations x parts, got shape {norms.shape}.")
+    return norms

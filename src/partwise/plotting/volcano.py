@@ -53,14 +53,21 @@ def plot_volcano(
         size[known] = np.abs(found.change[k][known]) / found.std_error[k][known]
         sure = known & (found.lfsr[k] <= lfsr)
         more = found.mean[k] > 0
-        for rows, colour in ((known & ~sure, GREY), (sure & more, BLUE), (sure & ~more, ORANGE)):
-            ax.scatter(found.mean[k][rows], size[rows], s=5, color=colour, linewidths=0, alpha=0.6, rasterized=True)
+        for rows, colour, label in (
+            (known & ~sure, GREY, f"not sure (false sign rate above {lfsr:g})"),
+            (sure & more, BLUE, "the part has more"),
+            (sure & ~more, ORANGE, "the part has less"),
+        ):
+            look: dict[str, Any] = {"s": 5, "color": colour, "linewidths": 0, "alpha": 0.6, "rasterized": True}
+            ax.scatter(found.mean[k][rows], size[rows], label=label, **look)
         ax.set_yscale("symlog", linthresh=2.0)
         marks = np.flatnonzero(sure & more)
         best = marks[np.argsort(-found.mean[k][marks], kind="stable")][:n]
         for rank, f in enumerate(best):
             place = (0.98, 0.04 + 0.08 * (len(best) - 1 - rank))
-            look: dict[str, Any] = {"xycoords": "axes fraction", "va": "bottom", "ha": "right", "color": BLUE}
+            look = {"xycoords": "axes fraction", "va": "bottom", "ha": "right", "color": BLUE}
             write_beside(ax, shortened(found.features[f]), place, size=6, **look)
         finish_axes(ax, "log2 fold change", "change / standard error", title=found.parts[k], label_size=7, tick_size=6)
+    handles, labels = axes[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=3, fontsize=7, frameon=False, markerscale=2)
     return figure

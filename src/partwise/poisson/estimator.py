@@ -17,7 +17,7 @@ from partwise.core.stopping import small_change
 from partwise.engines.base import Engine
 from partwise.errors import InvalidInputError
 from partwise.kernels.arrays import Floats
-from partwise.passes.floors import Floors
+from partwise.passes.side import Floors
 from partwise.poisson.inference.coordinate import CoordinateDescent
 from partwise.poisson.inference.multiplicative import Multiplicative
 from partwise.poisson.inference.online import OnlineStatistics, absorb
@@ -45,15 +45,15 @@ class PoissonNMF(BatchModel):
         ``"coordinate"``: coordinate descent with extrapolation, fast. ``"multiplicative"``: EM, that is Lee and
         Seung's updates, monotone and slow.
     init
-        ``"random"``, ``"nndsvd"``, or a pair of arrays (activations, components).
+        ``"random"``, ``"nndsvd"``, or a pair of arrays (activations, parts).
     max_iter
-        Most iterations.
+        Stop after this many iterations.
     tol
         Stop when the log-likelihood grows by less than this many nats per count and iteration. 0: run to ``max_iter``.
     warm_start
-        Start `fit` from the components of the last fit.
+        Start `fit` from the parts of the last fit.
     active_threshold
-        Share of the expected counts from which a component counts as active; None = min(0.01, 0.1 / n_components).
+        Share of the expected counts from which a part counts as active; None = min(0.01, 0.1 / n_components).
     random_state
         Seed of all random numbers: int, Generator, RandomState or None.
     n_jobs
@@ -68,12 +68,12 @@ class PoissonNMF(BatchModel):
     checkpoint
         File (or `Checkpoint`) to write the running fit to.
     resume
-        Go on from ``checkpoint`` if that file exists; the result is that of a fit that was never stopped.
+        Continue from ``checkpoint`` if that file exists; the result is that of a fit that was never stopped.
 
     Attributes
     ----------
     components_
-        Components x features; each sums to 1, so activations are expected counts.
+        Parts x features; each sums to 1, so activations are expected counts.
     n_components_, n_active_components_, active_components_
         Number of parts; number and positions of those that hold a share worth naming.
     mean_activations_
@@ -138,7 +138,7 @@ class PoissonNMF(BatchModel):
         extreme = (sums > 0) & ~((sums > 1e-250) & (sums < 1e250))
         if extreme.any():
             k = int(np.argmax(extreme))
-            raise InvalidInputError(f"Component {k} sums to {sums[k]:g}: scale it to between 1e-250 and 1e250.")
+            raise InvalidInputError(f"Part {k} sums to {sums[k]:g}: scale it to between 1e-250 and 1e250.")
         self._store_components(dictionary, np.ones(dictionary.shape[1]))
         self.mean_activations_ = np.ones(dictionary.shape[1])
 
@@ -167,7 +167,7 @@ class PoissonNMF(BatchModel):
         shape = (self.n_components, data.shape[1])
         if components.shape != shape:
             raise InvalidInputError(
-                f"warm_start: the components of the last fit have shape {components.shape}, and this fit needs {shape};"
+                f"warm_start: the parts of the last fit have shape {components.shape}, and this fit needs {shape};"
                 " set warm_start=False."
             )
         return solve_activations(data, components.T, engine, tol=1e-3), components
@@ -223,7 +223,7 @@ class PoissonNMF(BatchModel):
         Returns
         -------
         ndarray
-            Samples x components; infinite where a sample's observed cells cannot tell. For activations below one
+            Samples x parts; infinite where a sample's observed cells cannot tell. For activations below one
             expected count, read it as the scale below which nothing would show.
         """
         if self.selects_parts:

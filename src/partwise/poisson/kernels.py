@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from partwise.kernels.arrays import Floats, Indices, Numbers, Starts
+from partwise.kernels.arrays import Cells, Floats
 from partwise.kernels.jit import kernel
 
 _CELLS_AT_ONCE = 16
@@ -21,20 +21,13 @@ _SMALLEST_RATE = 1e-100
 
 @kernel
 def add_feature_gains(
-    indptr: Starts,
-    indices: Indices,
-    values: Numbers,
-    factor: Floats,
-    other: Floats,
-    with_logs: bool,
-    start: int,
-    stop: int,
-    out: Floats,
+    cells: Cells, factor: Floats, other: Floats, with_logs: bool, start: int, stop: int, out: Floats
 ) -> float:
     """``out += (X / (factor @ other.T)).T @ factor``, what an EM step multiplies the other side by, block by block.
 
     Returns ``(X * log(factor @ other.T)).sum()`` over the block if ``with_logs``, else 0.
     """
+    indptr, indices, values = cells
     n_components = factor.shape[1]
     ratio = np.empty(_CELLS_AT_ONCE)
     total = 0.0
@@ -62,17 +55,7 @@ def add_feature_gains(
 
 @kernel
 def coordinate_descent(
-    indptr: Starts,
-    indices: Indices,
-    values: Numbers,
-    other: Floats,
-    exposures: Floats,
-    floors: Floats,
-    max_sweeps: int,
-    tol: float,
-    start: int,
-    stop: int,
-    factor: Floats,
+    cells: Cells, held: tuple[Floats, Floats, Floats], rule: tuple[int, float], start: int, stop: int, factor: Floats
 ) -> float:
     """``factor[n] = argmax over h >= floors[n] of X[n] @ log(other @ h) - exposures[n] @ h``, one h_k at a time.
 
@@ -86,6 +69,7 @@ def coordinate_descent(
     on gain = exposure, which is shorter upward and longer downward.) A step down may end at 0 or below. Then the
     derivative at 0 decides: 0 is the maximum, or such a step from 0 is safe.
     """
+    (indptr, indices, values), (other, exposures, floors), (max_sweeps, tol) = cells, held, rule
     n_components = other.shape[1]
     widest = 0
     for n in range(start, stop):
@@ -187,21 +171,14 @@ def _reciprocal_step(gain: float, curvature: float, exposure: float) -> float:
 
 @kernel
 def kkt_residual(
-    indptr: Starts,
-    indices: Indices,
-    values: Numbers,
-    factor: Floats,
-    other: Floats,
-    exposures: Floats,
-    unit: float,
-    start: int,
-    stop: int,
+    cells: Cells, factor: Floats, other: Floats, exposures: Floats, unit: float, start: int, stop: int
 ) -> float:
     """``abs(minimum(share, gradient)).max()`` with ``gradient = 1 - (X / rates) @ other / exposures``.
 
     ``share`` is a component's expected count in a row over the row's total (over ``unit`` if that is 0), so both are
     free of scale. The value is 0 just where the Karush-Kuhn-Tucker conditions hold.
     """
+    indptr, indices, values = cells
     n_components = factor.shape[1]
     gain = np.empty(n_components)
     worst = 0.0

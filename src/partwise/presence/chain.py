@@ -10,11 +10,11 @@ import math
 
 import numpy as np
 
-from partwise.kernels.arrays import Floats, LongCounts, Word
+from partwise.kernels.arrays import Floats, LongCounts, Words
 from partwise.kernels.continuous import gamma
 from partwise.kernels.jit import inner_kernel, kernel
-from partwise.kernels.streams import Stream, new_stream, next_uniform, seek
-from partwise.presence.evidence import find_mode, log_evidence
+from partwise.kernels.streams import Stream, new_stream, next_uniform, seek_row
+from partwise.presence.evidence import Row, find_mode, log_evidence, new_room
 
 # Weights of candidates mix what the data suggest with a floor, so that every set can be reached.
 _FLOOR = 0.3
@@ -78,38 +78,29 @@ def fit_all(counts: Floats, cells: Floats, background: float, members: LongCount
     """``h[:] = argmax counts @ np.log(background + cells[:, members] @ h) - h.sum()`` over h >= 0, from a start."""
     m = members.shape[0]
     ridge = 1.0 / ((counts.sum() + 1.0) * (counts.sum() + 1.0))
-    rates, slope, step, trial = np.zeros(counts.shape[0]), np.zeros(m), np.zeros(m), np.zeros(m)
-    curve, root, free = np.zeros((m, m)), np.zeros((m, m)), np.zeros(m, np.int64)
-    find_mode(counts, cells, background, members, m, ridge, h, rates, slope, curve, root, step, trial, free)
+    find_mode((counts, cells, background), members, m, ridge, h, new_room(counts.shape[0], m))
 
 
 @kernel
 def run_chain(
-    seed: Word,
-    stage_chain: Word,
-    iteration: Word,
-    row: int,
-    counts: Floats,
-    cells: Floats,
-    background: float,
-    odds: Floats,
-    alike: Floats,
+    words: Words,
+    at_row: int,
+    row: Row,
+    prior: tuple[Floats, Floats],
     start: LongCounts,
-    n_burn: int,
-    n_draws: int,
-    thin: int,
-    n_particles: int,
+    lengths: tuple[int, int, int, int],
     presence: Floats,
     draws: Floats,
 ) -> float:
     """Run one chain; add the share of kept iterations with each part to ``presence``, fill ``draws`` (draws x parts).
 
-    ``odds`` of a part: prior odds of its presence, 0 if it is forbidden, infinite if it is always present. The result
+    ``prior`` has the odds of each part's presence, 0 if it is forbidden, infinite if it is always present. The result
     is the share of proposals that were accepted.
     """
+    (counts, cells, _), (odds, alike), (n_burn, n_draws, thin, n_particles) = row, prior, lengths
     n_parts = odds.shape[0]
     stream = new_stream()
-    seek(stream, seed, stage_chain, iteration, row)
+    seek_row(stream, words, at_row)
     total = counts.sum()
     ridge = 1.0 / ((total + 1.0) * (total + 1.0))
     members, others = np.zeros(n_parts, np.int64), np.zeros(n_parts, np.int64)
@@ -117,10 +108,7 @@ def run_chain(
     mode, mode_next = np.zeros(n_parts), np.zeros(n_parts)
     drawn, drawn_next = np.zeros(n_parts), np.zeros(n_parts)
     suggested, suggested_next = np.zeros(n_parts), np.zeros(n_parts)
-    slope, step, trial, centre = np.zeros(n_parts), np.zeros(n_parts), np.zeros(n_parts), np.zeros(n_parts)
-    slope_next, curve, curve_next = np.zeros(n_parts), np.zeros((n_parts, n_parts)), np.zeros((n_parts, n_parts))
-    root, free, order = np.zeros((n_parts, n_parts)), np.zeros(n_parts, np.int64), np.zeros(n_parts, np.int64)
-    rates = np.zeros(counts.shape[0])
+    room = new_room(counts.shape[0], n_parts)
     m = 0
     for k in range(n_parts):
         if start[k]:
@@ -128,12 +116,9 @@ def run_chain(
             m += 1
     for j in range(m):
         mode[j] = total / m
-    find_mode(counts, cells, background, members, m, ridge, mode, rates, slope, curve, root, step, trial, free)
-    _suggest(counts, cells, rates, inside, odds, step, suggested)
-    value = log_evidence(
-        stream, n_particles, counts, cells, background, members, m, mode, slope, curve, root, centre, trial, rates,
-        order, drawn,
-    )  # fmt: skip
+    find_mode(row, members, m, ridge, mode, room)
+    _suggest(counts, cells, room.rates, inside, odds, room.step, suggested)
+    value = log_evidence(stream, n_particles, row, members, m, mode, room, drawn)
     value += math.lgamma(m) - math.lgamma(total + m)
     accepted, proposed = 0, 0
     n_steps = n_burn + n_draws * thin
@@ -182,15 +167,9 @@ def run_chain(
             elif enters >= 0:
                 others[size], mode_next[size], inside_next[enters] = enters, 0.01 * total, 1
                 size += 1
-            find_mode(
-                counts, cells, background, others, size, ridge, mode_next, rates, slope_next, curve_next, root, step,
-                trial, free,
-            )  # fmt: skip
-            _suggest(counts, cells, rates, inside_next, odds, step, suggested_next)
-            value_next = log_evidence(
-                stream, n_particles, counts, cells, background, others, size, mode_next, slope_next, curve_next, root,
-                centre, trial, rates, order, drawn_next,
-            )  # fmt: skip
+            find_mode(row, others, size, ridge, mode_next, room)
+            _suggest(counts, cells, room.rates, inside_next, odds, room.step, suggested_next)
+            value_next = log_evidence(stream, n_particles, row, others, size, mode_next, room, drawn_next)
             value_next += math.lgamma(size) - math.lgamma(total + size)
             if kind == _REMOVE:
                 ratio += math.log(suggested_next[leaves])

@@ -11,11 +11,14 @@ maximum, truncated to positive activations and drawn one coordinate after the ot
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
+
+import numpy as np
 
 from partwise.kernels.arrays import Floats, LongCounts
 from partwise.kernels.cholesky import solve
 from partwise.kernels.continuous import normal_above
-from partwise.kernels.jit import inner_kernel
+from partwise.kernels.jit import inner_kernel, kernel
 from partwise.kernels.special import log_normal_cdf
 from partwise.kernels.streams import Stream, next_uniform
 
@@ -26,9 +29,34 @@ _STEPS = 60
 _TOLERANCE = 1e-7
 
 
+Row = tuple[Floats, Floats, float]
+"""Counts of a row, what each part has in the cells with counts, and a background."""
+
+
+class Room(NamedTuple):
+    """What `find_mode` leaves at the maximum (rates, slope, curve), and room to work in."""
+
+    rates: Floats
+    slope: Floats
+    curve: Floats
+    root: Floats
+    step: Floats
+    trial: Floats
+    free: LongCounts
+
+
+@kernel
+def new_room(n_cells: int, n_parts: int) -> Room:
+    """Arrays of zeros, for up to so many cells and parts."""
+    slope, step, trial = np.zeros(n_parts), np.zeros(n_parts), np.zeros(n_parts)
+    curve, root = np.zeros((n_parts, n_parts)), np.zeros((n_parts, n_parts))
+    return Room(np.zeros(n_cells), slope, curve, root, step, trial, np.zeros(n_parts, np.int64))
+
+
 @inner_kernel
-def _rates(cells: Floats, background: float, members: LongCounts, m: int, h: Floats, rates: Floats) -> None:
+def _rates(row: Row, members: LongCounts, m: int, h: Floats, rates: Floats) -> None:
     """``rates[:] = background + cells[:, members[:m]] @ h[:m]``."""
+    _, cells, background = row
     for i in range(cells.shape[0]):
         total = background
         for j in range(m):
@@ -48,17 +76,9 @@ def _target(counts: Floats, rates: Floats, h: Floats, m: int) -> float:
 
 
 @inner_kernel
-def _slopes(
-    counts: Floats,
-    cells: Floats,
-    members: LongCounts,
-    m: int,
-    rates: Floats,
-    ridge: float,
-    slope: Floats,
-    curve: Floats,
-) -> None:
+def _slopes(row: Row, members: LongCounts, m: int, ridge: float, room: Room) -> None:
     """Gradient of t, and its negative Hessian with a ridge, over the members."""
+    (counts, cells, _), rates, slope, curve = row, room.rates, room.slope, room.curve
     for a in range(m):
         slope[a] = -1.0
         for b in range(a + 1):
@@ -98,30 +118,16 @@ def _try_step(h: Floats, free: LongCounts, n_free: int, step: Floats, length: fl
 
 
 @inner_kernel
-def find_mode(
-    counts: Floats,
-    cells: Floats,
-    background: float,
-    members: LongCounts,
-    m: int,
-    ridge: float,
-    h: Floats,
-    rates: Floats,
-    slope: Floats,
-    curve: Floats,
-    root: Floats,
-    step: Floats,
-    trial: Floats,
-    free: LongCounts,
-) -> float:
+def find_mode(row: Row, members: LongCounts, m: int, ridge: float, h: Floats, room: Room) -> float:
     """Maximise t over h >= 0 by projected Newton steps from ``h``; slope, curve and rates are left at the maximum."""
+    counts, rates, slope, step, trial, free = row[0], room.rates, room.slope, room.step, room.trial, room.free
     total = 0.0
     for i in range(counts.shape[0]):
         total += counts[i]
-    _rates(cells, background, members, m, h, rates)
+    _rates(row, members, m, h, rates)
     value = _target(counts, rates, h, m)
     for _ in range(_STEPS):
-        _slopes(counts, cells, members, m, rates, ridge, slope, curve)
+        _slopes(row, members, m, ridge, room)
         n_free, worst = 0, 0.0
         for j in range(m):
             if h[j] > 0.0 or slope[j] > 0.0:
@@ -131,52 +137,38 @@ def find_mode(
                 worst = max(worst, size)
         if worst <= _TOLERANCE * total:
             break
-        _cholesky(curve, m, free, n_free, root)
+        _cholesky(room.curve, m, free, n_free, room.root)
         for a in range(n_free):
             step[a] = slope[free[a]]
-        solve(root, n_free, step)
+        solve(room.root, n_free, step)
         length, better = 1.0, False
         for _ in range(30):
             _try_step(h, free, n_free, step, length, m, trial)
             gain = 0.0
             for a in range(n_free):
                 gain += slope[free[a]] * (trial[free[a]] - h[free[a]])
-            _rates(cells, background, members, m, trial, rates)
+            _rates(row, members, m, trial, rates)
             reached = _target(counts, rates, trial, m)
             if reached >= value + 1e-4 * gain and gain >= 0.0:
                 better = reached > value
                 break
             length *= 0.5
         if not better:
-            _rates(cells, background, members, m, h, rates)
+            _rates(row, members, m, h, rates)
             break
         for j in range(m):
             h[j] = trial[j]
         value = reached
-    _slopes(counts, cells, members, m, rates, ridge, slope, curve)
+    _slopes(row, members, m, ridge, room)
     return value
 
 
 @inner_kernel
 def log_evidence(
-    stream: Stream,
-    n_particles: int,
-    counts: Floats,
-    cells: Floats,
-    background: float,
-    members: LongCounts,
-    m: int,
-    mode: Floats,
-    slope: Floats,
-    curve: Floats,
-    root: Floats,
-    centre: Floats,
-    trial: Floats,
-    rates: Floats,
-    order: LongCounts,
-    drawn: Floats,
+    stream: Stream, n_particles: int, row: Row, members: LongCounts, m: int, mode: Floats, room: Room, drawn: Floats
 ) -> float:
     """Logarithm of an unbiased estimate of the integral of exp(t); ``drawn`` gets one of the particles, by weight."""
+    rates, root, centre, trial, order = room.rates, room.root, room.step, room.trial, room.free
     # Coordinates at the bound come last: they are drawn first, as the bound matters most to them.
     for j in range(m):
         order[j] = j
@@ -185,9 +177,9 @@ def log_evidence(
         while b > 0 and mode[order[b]] > mode[order[b - 1]]:
             order[b], order[b - 1] = order[b - 1], order[b]
             b -= 1
-    _cholesky(curve, m, order, m, root)
+    _cholesky(room.curve, m, order, m, root)
     for a in range(m):
-        centre[a] = slope[order[a]]
+        centre[a] = room.slope[order[a]]
     solve(root, m, centre)
     for a in range(m):
         centre[a] += mode[order[a]]
@@ -204,8 +196,8 @@ def log_evidence(
             draw = normal_above(stream, bound)
             log_density -= 0.5 * draw * draw + _LOG_ROOT_2PI + math.log(scale) + log_normal_cdf(-bound)
             trial[order[a]] = max(middle + scale * draw, 1e-300)
-        _rates(cells, background, members, m, trial, rates)
-        weight = _target(counts, rates, trial, m) - log_density
+        _rates(row, members, m, trial, rates)
+        weight = _target(row[0], rates, trial, m) - log_density
         joined = max(weight, total) + math.log1p(math.exp(-abs(weight - total)))
         if math.log(next_uniform(stream)) < weight - joined or total == -math.inf:
             for j in range(m):

@@ -12,6 +12,7 @@ from partwise.core.data import SparseData
 from partwise.core.keys import Key
 from partwise.kernels.arrays import Floats
 from partwise.metrics.dispersion import dispersion_of, leverages_of
+from partwise.metrics.matching import unit_parts
 from partwise.presence.chain import fit_all, run_chain
 
 # Share of the counts from which a part of the fit of all parts is in the set that a chain starts from.
@@ -64,9 +65,8 @@ class RowSampler:
             words = self.key.for_chain(chain).words
             settings = half * self.thin // 2, half, self.thin, self.n_particles
             begin = start.astype(np.int64)
-            run_chain(
-                *words, n, counts, scaled, background, odds, alike, begin, *settings, presence[chain], draws[chain]
-            )
+            row, beliefs = (counts, scaled, background), (odds, alike)
+            run_chain(words, n, row, beliefs, begin, settings, presence[chain], draws[chain])
         unlike = float(np.abs(presence[0] - presence[1]).max())
         drawn = draws.reshape(-1, n_parts)
         if size < np.inf:  # weights are for shares: the total is that of all counts, with their noise
@@ -108,6 +108,5 @@ def _fit_of_all(counts: Floats, cells: Floats, allowed: NDArray[np.intp]) -> Flo
 
 def _likeness(cells: Floats) -> Floats:
     """Weights with which one part is proposed in place of another: those that are alike in the cells with counts."""
-    lengths = np.sqrt(np.square(cells).sum(axis=0))
-    units = np.divide(cells, lengths, out=np.zeros_like(cells), where=lengths > 0)
-    return np.asarray((units.T @ units) ** 8 + 0.02)
+    units = unit_parts(cells.T)
+    return np.asarray((units @ units.T) ** 8 + 0.02)

@@ -182,7 +182,7 @@ class GammaMixture:
     def unpack(cls, numbers: Floats) -> GammaMixture:
         """The prior whose `pack` these are, exactly."""
         if numbers.ndim != 1 or numbers.size % 3:
-            raise InvalidInputError(f"a prior is packed as 3 numbers for each component, got {numbers.size} in all.")
+            raise InvalidInputError(f"a prior is packed as 3 numbers per mixture component, got {numbers.size} in all.")
         return cls(*numbers.reshape(3, -1).copy())
 
 

@@ -16,6 +16,7 @@ from partwise.contract import FactorizationEstimator
 from partwise.contract.features import positions_of
 from partwise.core.coerce import as_table
 from partwise.errors import FeatureMatchWarning, InvalidInputError
+from partwise.metrics.matching import unit_parts
 
 Floats = NDArray[np.float64]
 
@@ -106,10 +107,10 @@ def match(parts: Any, reference: Any, *, most: int = 3) -> PartMatches:
     own, names, features = _columns(parts, "parts")
     other, references, known = _columns(reference, "reference")
     own, other = _on_shared(own, features, other, known)
-    units, lengths = _unit(other), np.sqrt(np.square(own).sum(axis=0))
+    units, lengths = unit_parts(other.T).T, np.sqrt(np.square(own).sum(axis=0))
     if np.any(lengths == 0):
         raise InvalidInputError(f"the part {names[int(np.argmin(lengths))]!r} is empty on the features that both have.")
-    cosines = _unit(own).T @ units
+    cosines = unit_parts(own.T) @ units
     return PartMatches(
         tuple(
             _match(names[k], own[:, k] / lengths[k], cosines[k], units, other, references, most)
@@ -193,8 +194,3 @@ def _on_shared(own: Floats, features: Any, other: Floats, known: Any) -> tuple[F
         told = f"the references have {shared.sum()} of the {len(own)} features of the parts: cosines are over these."
         warnings.warn(told, FeatureMatchWarning, stacklevel=3)
     return own[shared], other[places[shared]]
-
-
-def _unit(columns: Floats) -> Floats:
-    lengths = np.sqrt(np.square(columns).sum(axis=0))
-    return np.asarray(np.divide(columns, lengths, out=np.zeros_like(columns), where=lengths > 0))

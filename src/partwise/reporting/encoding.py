@@ -41,16 +41,9 @@ def visible(text: Any, longest: int = LONGEST) -> str:
     cut = cut if len(cut) <= longest else cut[: longest - 1] + "…"
     if cut.isascii() and cut.isprintable():  # most text, of which large tables have much
         return cut
-    return "".join(_spelled(character) if _is_hidden(character) else character for character in cut)
-
-
-def _is_hidden(character: str) -> bool:
-    return character in _TURNING or unicodedata.category(character) in _HIDDEN
-
-
-def _spelled(character: str) -> str:
-    code = ord(character)
-    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+    hidden = (one for one in set(cut) if one in _TURNING or unicodedata.category(one) in _HIDDEN)
+    spelled = {ord(one): f"\\u{ord(one):04x}" if ord(one) < 0x10000 else f"\\U{ord(one):08x}" for one in hidden}
+    return cut.translate(spelled)
 
 
 def embedded_json(content: Any) -> str:

@@ -44,9 +44,9 @@ class ModelView:
     data
         Checked data, or None.
     activations
-        Samples x components of the data, or of the training data where the model keeps them, or None.
+        Samples x parts of the data, or of the training data where the model keeps them, or None.
     shares
-        Samples x components: what share of each sample each part makes up, or None.
+        Samples x parts: what share of each sample each part makes up, or None.
     weights
         Share of everything that each part makes up.
     order

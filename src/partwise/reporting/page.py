@@ -19,16 +19,13 @@ from partwise.core.coerce import as_table
 from partwise.core.keys import RandomState
 from partwise.io.atomic import write_atomically
 from partwise.io.table import Table
-from partwise.metrics.relevance import ranked
-from partwise.reporting.alerts import alerts
-from partwise.reporting.diagnostics import deviance_explained, diagnostics_section
+from partwise.metrics.coherence import ranked
+from partwise.reporting.diagnostics import alerts, deviance_explained, diagnostics_section
 from partwise.reporting.encoding import embedded_json, visible
-from partwise.reporting.known import Known
-from partwise.reporting.matched import matched_table
+from partwise.reporting.known import Known, matched_table
 from partwise.reporting.model_view import Fact, ModelView, citations, details, headline
 from partwise.reporting.parts import parts_section
-from partwise.reporting.samples import samples_section
-from partwise.reporting.trends import trends_section
+from partwise.reporting.samples import samples_section, trends_section
 
 _PIECES = ("dom", "chart", "names", "map", "trends", "parts", "structure", "samples", "diagnostics", "start")
 SCRIPTS = tuple(f"{piece}.js" for piece in _PIECES)

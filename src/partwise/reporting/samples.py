@@ -1,15 +1,22 @@
-"""The samples of a report: a line each, with its largest parts; and their structure, some of them as stacked bars."""
+"""The samples of a report: a line each, with its largest parts; and their structure, some of them as stacked bars.
+
+Parts by group and over time, with intervals, as a report shows them.
+"""
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from partwise.errors import InvalidInputError
+from partwise.metrics.samples import PartShares, contributions, shares_of_groups, time_bins
 from partwise.plotting.order import group_order, part_order
 from partwise.reporting.diagnostics import Quality
 from partwise.reporting.encoding import LONGEST, embedded_json, rounded, visible
+from partwise.reporting.known import Known
 from partwise.reporting.model_view import ModelView
 
 Floats = NDArray[np.float64]
@@ -62,7 +69,7 @@ def samples_section(
     place = {} if names is None else {name: at for at, name in enumerate(names)}
     return {
         "n": n_samples,
-        "labels": _labels(view, rows),
+        "labels": _short_together([f"sample {n}" if view.samples is None else str(view.samples[n]) for n in rows]),
         "totals": None if view.data is None else rounded(view.data.row_sums[rows], 6),
         "explained": None if explained is None else _per_mille(explained[rows]),
         "per_sample": n_largest,
@@ -73,12 +80,6 @@ def samples_section(
         "texts": None if texts is None else _short_together([" ".join(str(texts[n])[:_SEEN].split()) for n in rows]),
         "structure": _structure(view, groups, rows),
     }
-
-
-def _labels(view: ModelView, rows: Positions) -> list[str]:
-    if view.samples is None:
-        return [f"sample {n}" for n in rows]
-    return _short_together([str(view.samples[n]) for n in rows])
 
 
 def _short_together(labels: list[str]) -> list[str]:
@@ -111,3 +112,45 @@ def _structure(view: ModelView, groups: list[str] | None, listed: Positions) -> 
 
 def _per_mille(values: Floats) -> list[int]:
     return [int(value) for value in np.round(_PER_MILLE * values).ravel()]
+
+
+MOST_GROUPS = 40
+"""Groups that are shown; of more, those with the most samples."""
+
+
+def trends_section(view: ModelView, known: Known) -> dict[str, Any]:
+    """Share of each shown part in each group and at each time; None where these are not known.
+
+    Parameters
+    ----------
+    view
+        The model and its data.
+    known
+        What is known about the samples.
+    """
+    if view.activations is None or view.is_signed:
+        return {"groups": None, "times": None}
+    made = contributions(view.model, view.activations)
+    by_group = None if known.groups is None else shares_of_groups(made, known.groups)
+    over_time = None
+    if known.times is not None:
+        try:
+            over_time = shares_of_groups(made, *time_bins(known.times))
+        except InvalidInputError as error:
+            # The report is worth having without a picture of times that are no times.
+            warnings.warn(f"parts are not shown over time: {error}", UserWarning, stacklevel=3)
+    return {"groups": _shown(view, by_group, MOST_GROUPS), "times": _shown(view, over_time, None)}
+
+
+def _shown(view: ModelView, found: PartShares | None, most: int | None) -> dict[str, Any] | None:
+    if found is None or len(found.labels) < 2:
+        return None
+    kept = list(range(len(found.labels)))
+    if most is not None and len(kept) > most:
+        kept = sorted(sorted(kept, key=lambda at: -int(found.n_samples[at]))[:most])
+    return {
+        "labels": [visible(found.labels[at]) for at in kept],
+        "n": [int(found.n_samples[at]) for at in kept],
+        "of": len(found.labels),
+        **{name: [rounded(getattr(found, name)[kept, k]) for k in view.order] for name in ("shares", "low", "high")},
+    }

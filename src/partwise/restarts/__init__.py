@@ -1,7 +1,6 @@
 """What many random starts of one model agree on: consensus parts, their stability, and outliers."""
 
 from partwise.restarts.clustering import PartClusters, cluster_parts
-from partwise.restarts.consensus import Consensus, consensus, consensus_by_rank
-from partwise.restarts.tables import write_cnmf_tables
+from partwise.restarts.consensus import Consensus, consensus, consensus_by_rank, write_cnmf_tables
 
 __all__ = ["Consensus", "PartClusters", "cluster_parts", "consensus", "consensus_by_rank", "write_cnmf_tables"]

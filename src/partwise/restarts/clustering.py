@@ -70,7 +70,7 @@ def cluster_parts(
     Parameters
     ----------
     dictionaries
-        Components x features of each restart.
+        Parts x features of each restart.
     n_clusters
         Number of clusters.
     density_threshold

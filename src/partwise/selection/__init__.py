@@ -6,7 +6,7 @@ from partwise.metrics.matching import match_parts, stability
 from partwise.selection.candidates import candidates_of, model_names
 from partwise.selection.comparing import compare
 from partwise.selection.comparison import Comparison, Row
-from partwise.selection.dispersion import dispersion_test
+from partwise.selection.noise import dispersion_test
 from partwise.selection.rank import CRITERIA, RankSelection, select_rank
 from partwise.selection.standings import Choice, Difference
 

@@ -13,15 +13,15 @@ from partwise.errors import InvalidInputError
 
 # Set by the comparison itself, or without meaning in it.
 _NOT_SETTINGS = {"n_components", "random_state", "n_jobs", "engine", "progress", "callbacks", "checkpoint", "resume"}
-_FIRST = (1, 2, 3, 4, 5, 6, 7, 8)
+_FIRST = tuple(range(1, 13))
 # Each a fifth to a third more than the last; then the same times 10, and so on.
-_DECADE = (10, 12, 15, 20, 25, 30, 40, 50, 65, 80)
+_DECADE = (15, 20, 25, 30, 40, 50, 65, 80, 100, 120)
 # By default: at most one part for this many rows, but always this many parts, and never more than this many.
 _ROWS_A_PART, _ALWAYS, _MOST = 8, 8, 100
 # Models that still gain there go on to one part for this many rows.
 _ROWS_A_PART_AT_MOST = 4
-# Numbers of parts that are advised beyond those that were tried.
-_ADVISED = 3
+# How many further choices of K are advised beyond those that were tried.
+_ADVISED = 5
 
 
 def candidates_of(kind: str) -> tuple[Candidate, ...]:
@@ -86,7 +86,9 @@ def chosen_candidates(models: Any, kind: str, *, missing: bool = False) -> tuple
     repeated = [name for name in names if names.count(name) > 1]
     if repeated:
         raise InvalidInputError(f"models has {repeated[0]!r} twice: pass a mapping with a different name for each.")
-    return tuple(_taking_missing_cells(candidate) for candidate in found) if missing else tuple(found)
+    if missing:
+        found = [replace(one, settings={**one.settings, **one.estimator.declares.missing_settings}) for one in found]
+    return tuple(found)
 
 
 def too_large_for(candidates: Iterable[Candidate], shape: tuple[int, int]) -> dict[str, str]:
@@ -106,10 +108,6 @@ def too_large_for(candidates: Iterable[Candidate], shape: tuple[int, int]) -> di
         for one in candidates
         if one.most_cells is not None and cells > one.most_cells
     }
-
-
-def _taking_missing_cells(candidate: Candidate) -> Candidate:
-    return replace(candidate, settings={**candidate.settings, **candidate.estimator.declares.missing_settings})
 
 
 def _named(name: str, known: Mapping[str, Candidate], kind: str) -> Candidate:
@@ -134,8 +132,8 @@ def steps() -> Iterator[int]:
     Examples
     --------
     >>> from itertools import islice
-    >>> list(islice(steps(), 7, 12)), list(islice(steps(), 17, 20))
-    ([8, 10, 12, 15, 20], [80, 100, 120])
+    >>> list(islice(steps(), 10, 14)), list(islice(steps(), 19, 23))
+    ([11, 12, 15, 20], [80, 100, 120, 150])
     """
     yield from _FIRST
     scale = 1
@@ -157,7 +155,7 @@ def default_ranks(shape: tuple[int, int], *, further: bool = False) -> list[int]
     Examples
     --------
     >>> default_ranks((100, 60))
-    [1, 2, 3, 4, 5, 6, 7, 8, 10, 12]
+    [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12]
     >>> default_ranks((100, 60), further=True)[-3:]
     [15, 20, 25]
     """
@@ -166,16 +164,16 @@ def default_ranks(shape: tuple[int, int], *, further: bool = False) -> list[int]
 
 
 def coarse_ranks(ladder: list[int]) -> list[int]:
-    """Numbers of parts of a ladder that at least double from one to the next, and its last.
+    """The choices of K of a ladder that at least double from one to the next, and its last.
 
     Parameters
     ----------
     ladder
-        Numbers of parts, rising.
+        Choices of K, rising.
 
     Examples
     --------
-    >>> coarse_ranks([1, 2, 3, 4, 5, 6, 7, 8, 10, 12])
+    >>> coarse_ranks([1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12])
     [1, 2, 4, 8, 12]
     """
     found = ladder[:1]
@@ -191,7 +189,7 @@ def ranks_beyond(tried: list[int], rank: int, shape: tuple[int, int], smallest: 
     Parameters
     ----------
     tried
-        Numbers of parts, rising.
+        Choices of K, rising.
     rank
         The best of them.
     shape
@@ -207,7 +205,7 @@ def ranks_beyond(tried: list[int], rank: int, shape: tuple[int, int], smallest: 
     Examples
     --------
     >>> ranks_beyond([2, 4, 8], 8, (100, 60)), ranks_beyond([2, 4, 8], 2, (100, 60)), ranks_beyond([2, 4, 8], 4, (9, 9))
-    ([8, 10, 12, 15], [1, 2], [])
+    ([8, 9, 10, 11, 12, 15], [1, 2], [])
     """
     if rank == tried[-1]:
         higher = [step for step in takewhile(lambda step: step < min(shape), steps()) if step > rank][:_ADVISED]

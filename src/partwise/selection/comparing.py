@@ -52,9 +52,9 @@ def compare(
 ) -> Comparison:
     """Recommend a model and its number of parts: fit candidates, and score them on data that they have not seen.
 
-    A fifth of the tokens is held out at random where Poisson noise explains how much counts vary. Where they vary
-    more a fifth of the cells is: of all, or, above 100,000, of cells drawn by row and column totals. Of bits a fifth of
-    the cells is. Each restart has another fifth and another seed, the same for all models, so that differences are
+    What is held out depends on the data. Counts with Poisson noise: a fifth of the tokens, at random. Counts that vary
+    more: a tenth of the cells (above 100,000, a fifth of cells that are drawn by row and column totals). Bits: a fifth
+    of the cells. Each restart holds out others and has another seed, the same for all models, so that differences are
     paired row by row. Every model is scored by the likelihood of its own noise.
 
     Parameters
@@ -65,8 +65,9 @@ def compare(
         Names (`partwise.selection.model_names`), unfitted estimators, or a mapping of names and estimators, the
         simplest first; None = all of the kind.
     ranks
-        Numbers of parts, all of which are tried. None: each model tries 1, 2, 4, 8 parts and so on while that gains,
-        to at most one part for four rows. Then models that are not far behind try the numbers around their best.
+        How many parts to try, such as ``range(1, 9)``; all are tried. None: each model tries 1, 2, 4, 8 parts and so on
+        while that gains, to at most one part for four rows. Then models that are not far behind try the numbers around
+        their best.
     kind
         ``"counts"`` or ``"bits"``; None = bits if there are only zeros and ones.
     n_restarts
@@ -94,8 +95,8 @@ def compare(
         ``distributed.Client`` or a cluster: each fit is a task of a worker, on one thread, with the same result. A fit
         whose worker dies is done again by another.
     output
-        Folder for ``fits.csv``, one line per fit as it ends; a comparison that was cut off goes on from there, with the
-        same result.
+        Folder for ``fits.csv``, one line per fit as it ends; a comparison that was cut off continues from there, with
+        the same result.
     progress
         None: one line per fit on a terminal; True: always; False: never.
 

@@ -183,7 +183,7 @@ class Comparison:
         return [name for name in self.standings.order if name in fitted]
 
     def curve(self, model: str) -> tuple[NDArray[np.int64], Floats, Floats]:
-        """Numbers of parts, scores and standard errors of a model, for a plot.
+        """Choices of K, scores and standard errors of a model, for a plot.
 
         Parameters
         ----------
@@ -343,7 +343,7 @@ class Comparison:
 
     @property
     def untried(self) -> list[int]:
-        """Numbers of parts to try next, if the recommended one, which is among them, is at an end of those tried."""
+        """Choices of K to try next, if the recommended one, which is among them, is at an end of those tried."""
         model, rank = self.recommended
         if self.choice != self.recommended or self.stopped:
             return []
@@ -357,7 +357,7 @@ class Comparison:
 
     @property
     def signed(self) -> bool:
-        """Whether the components of the choice have signs: they are directions in which samples differ, not parts."""
+        """Whether what the choice finds has signs: these are directions in which samples differ, not parts."""
         return self._declared(self.choice.model).signed
 
     @property

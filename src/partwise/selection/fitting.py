@@ -20,6 +20,7 @@ from partwise.core.keys import Key
 from partwise.io.table import Table
 from partwise.kernels.arrays import Floats
 from partwise.likelihood.completion import split_tokens
+from partwise.likelihood.problem import log_factorials
 from partwise.metrics.coherence import coherence, diversity
 from partwise.selection.list_scores import ListMetric
 from partwise.selection.records import Evidence, Fit, NewRows, Task
@@ -78,8 +79,9 @@ def count_fold(data: CountMatrix, key: Key, restart: int, size: float = np.inf) 
 def cell_fold(data: CountMatrix | BinaryMatrix, key: Key, restart: int) -> HiddenCells:
     """One of five disjoint fifths of the observed cells is held out; the sixth restart begins with a new division.
 
-    Of large tables of counts only some cells are held out in turn. They are drawn by the totals of their rows and
-    columns, whatever they hold themselves: nearly all other cells are zeros that every model predicts.
+    Of counts it is a tenth. Noisy counts say little, so a fit to four fifths of a small table can afford fewer parts
+    than one to all of it. In large tables of counts, a fifth of some cells is held out. They are drawn by the totals of
+    their rows and columns, whatever they hold themselves: nearly all other cells are zeros that every model predicts.
 
     Parameters
     ----------
@@ -90,10 +92,12 @@ def cell_fold(data: CountMatrix | BinaryMatrix, key: Key, restart: int) -> Hidde
     restart
         Number of the restart, from 0.
     """
-    division, number = divmod(restart, N_FOLDS)
-    generator = key.for_chain(division).for_stage("cells").generator()
     n_rows, n_columns = data.shape
-    if isinstance(data, CountMatrix) and n_rows * n_columns > _MOST_CELLS:
+    counted, large = isinstance(data, CountMatrix), n_rows * n_columns > _MOST_CELLS
+    n_folds = 2 * N_FOLDS if counted and not large else N_FOLDS
+    division, number = divmod(restart, n_folds)
+    generator = key.for_chain(division).for_stage("cells").generator()
+    if counted and large:
         drawn = [
             generator.choice(totals.size, _MOST_CELLS, p=totals / totals.sum())
             for totals in (data.row_sums, data.column_sums)
@@ -101,7 +105,7 @@ def cell_fold(data: CountMatrix | BinaryMatrix, key: Key, restart: int) -> Hidde
         cells = np.unique(drawn[0] * n_columns + drawn[1])
     else:
         cells = np.arange(n_rows * n_columns)
-    own = cells[generator.integers(0, N_FOLDS, size=cells.size, dtype=np.int8) == number]
+    own = cells[generator.integers(0, n_folds, size=cells.size, dtype=np.int8) == number]
     rows, columns = np.divmod(own, n_columns)
     missing = data.missing_matrix()
     seen = ~np.asarray(missing[rows, columns], dtype=bool).ravel()
@@ -113,7 +117,7 @@ def cell_fold(data: CountMatrix | BinaryMatrix, key: Key, restart: int) -> Hidde
     train.eliminate_zeros()
     absent = sp.csr_array(missing.astype(bool) + hidden)
     table = Table(train, data.row_labels, data.column_labels, absent, "training data")
-    counts = held.astype(np.float64) if isinstance(data, CountMatrix) else None
+    counts = held.astype(np.float64) if counted else None
     return HiddenCells(table, rows.astype(np.int64), columns.astype(np.int64), held > 0, counts)
 
 
@@ -219,19 +223,14 @@ class Fitting:
         """End what is under way: nobody waits for it any more."""
         self.stop.set()
 
-    def _seed(self, restart: int) -> int:
-        return int(self.key.for_stage("seeds").at(restart).generator().integers(2**32))
-
     def estimator(self, task: Task, train: Table) -> Any:
         """The unfitted estimator of a task, with a seed of its own for each restart."""
         candidate = self.candidates[task.model]
-        more: dict[str, Any] = {"n_jobs": 1, "progress": False, "callbacks": (self._stopped,)}
+        more: dict[str, Any] = {"n_jobs": 1, "progress": False, "callbacks": (lambda *progress: self.stop.is_set(),)}
         if train.missing is not None:
             more |= self.declared(task.model).missing_settings
-        return candidate.build(task.rank, self._seed(task.restart), **more)
-
-    def _stopped(self, *progress: Any) -> bool:
-        return self.stop.is_set()
+        seed = int(self.key.for_stage("seeds").at(task.restart).generator().integers(2**32))
+        return candidate.build(task.rank, seed, **more)
 
     def _fitted(self, task: Task, train: Table) -> Any:
         if self.stop.is_set():
@@ -296,7 +295,7 @@ class Fitting:
         found = model.log_likelihood(
             fresh, std_error=_ROW_ERROR, random_state=self.key.seed, background=frequencies / frequencies.sum()
         )
-        rows = found.values - _log_orders(counts)
+        rows = found.values - (gammaln(counts.row_sums + 1.0) - log_factorials(counts))
         mean = float(rows.sum()) / counts.total
         return mean, _error(rows - mean * counts.row_sums, counts.total)
 
@@ -319,9 +318,3 @@ def _error(deviations: Floats, total: float) -> float:
     """Standard error of a ratio of sums over rows."""
     n_rows = deviations.size
     return float(np.sqrt(n_rows) * deviations.std(ddof=1)) / total if n_rows > 1 else float("nan")
-
-
-def _log_orders(counts: CountMatrix) -> Floats:
-    rows = np.repeat(np.arange(counts.shape[0]), np.diff(counts.indptr))
-    factorials = np.bincount(rows, weights=gammaln(counts.values + 1.0), minlength=counts.shape[0])
-    return np.asarray(gammaln(counts.row_sums + 1.0) - factorials)

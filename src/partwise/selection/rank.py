@@ -26,7 +26,7 @@ class RankSelection:
     Attributes
     ----------
     candidates
-        Numbers of parts, in increasing order.
+        The choices of K, in increasing order.
     scores, std_errors
         Of each candidate, in nats; greater is better.
     probabilities
@@ -76,7 +76,7 @@ def select_rank(
     X
         Counts, samples x features.
     candidates
-        Numbers of parts to try.
+        How many parts to try, such as ``range(1, 9)``.
     criterion
         A name of `CRITERIA`, or a function like those: ``criterion(X, n_components, rng=seed, **options)``.
     random_state

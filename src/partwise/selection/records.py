@@ -75,7 +75,7 @@ class Fit(Record):
     rows
         Score of each row, in nats or on the scale of lists.
     components
-        The active parts, components x features.
+        The active parts, parts x features.
     """
 
     score: float
@@ -172,7 +172,11 @@ class TaskRecords(Generic[Kept]):
                     np.savez(aside, **{name: getattr(record, name) for name in self._arrays})
             try:
                 with self._path.open("a", encoding="utf-8", newline="") as file:
-                    csv.writer(file, lineterminator="\n").writerow(_text(getattr(record, name)) for name in self._cells)
+                    values = (getattr(record, name) for name in self._cells)
+                    texts = (
+                        repr(float(value)) if isinstance(value, float) else str(value) for value in values
+                    )  # exact
+                    csv.writer(file, lineterminator="\n").writerow(texts)
                     file.flush()
                     os.fsync(file.fileno())
             except OSError as error:
@@ -212,11 +216,6 @@ class TaskRecords(Generic[Kept]):
 
 
 _READ: Mapping[str, Any] = {"str": str, "int": int, "float": float}
-
-
-def _text(value: Any) -> str:
-    # repr of a float reads back exactly
-    return repr(float(value)) if isinstance(value, float) else str(value)
 
 
 def check_identity(folder: Path, identity: Mapping[str, Any]) -> None:

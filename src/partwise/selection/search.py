@@ -54,10 +54,7 @@ class Limits:
     fits: int | None = None
     seconds: float | None = None
     longest: float = 0.0
-    begun: float = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.begun = time.monotonic()
+    begun: float = field(default_factory=lambda: time.monotonic(), init=False)
 
     def reached(self, n_fits: int) -> bool:
         """Whether no further fit may begin after this many; the first always may."""
@@ -112,7 +109,7 @@ class Search:
         Parameters
         ----------
         ranks
-            Numbers of parts; None looks for them.
+            How many parts to try; None looks for the best.
         n_restarts
             Restarts of the candidates that one of the first did not rule out.
         full
@@ -290,12 +287,9 @@ class Search:
             for future in finished:
                 future.result()
         if self.stopped and kind == "fit" and tasks and tasks[0].restart:
-            self._kept(first)
+            # Only whole rounds of restarts belong to the result, though all fits count.
+            self.done[first:] = [("dropped", task) for _, task in self.done[first:]]
         return not self.stopped
-
-    def _kept(self, n_fits: int) -> None:
-        """Let only the first fits belong to the result, though all count."""
-        self.done[n_fits:] = [("dropped", task) for _, task in self.done[n_fits:]]
 
     def _keep_whole(self) -> None:
         """After an interrupt: the fits up to the first that is not done."""

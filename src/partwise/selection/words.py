@@ -28,7 +28,7 @@ def sentence(found: Comparison) -> str:
     """
     if found.choice != found.recommended:
         return _overruled(found)
-    choice, best, unit = found.choice, found.best, found.unit
+    choice, best, unit = found.choice, found.best, found.unit if found.metric is None else "feature"
     score, error = found.standings.score(choice)
     if choice == best:
         text = f"Take {choice}: {_RULES['best'].format(unit=unit)}, at {score:.4f} ± {error:.4f} {found.scale}."
@@ -38,7 +38,9 @@ def sentence(found: Comparison) -> str:
         text += f" {gap.std_error:.4f} {found.scale})."
     rivals = found.indistinguishable()
     if rivals:
-        text += f" {_listed([str(rival) for rival in rivals])} cannot be told from it."
+        *others, last = map(str, rivals)
+        text += f" {', '.join(others)} and {last}" if others else f" {last}"
+        text += " cannot be told from it."
     elif len(found.models) > 1:
         text += " Every other model is worse by more than 2 standard errors."
     return f"{text} {_confidence(found)}"
@@ -61,8 +63,8 @@ def _popularity_note(found: Comparison) -> str:
     if found.metric is None or found.choice not in found.standings.rows:
         return ""
     gap = found.ahead_of_popularity(found.choice)
-    told = f"{gap.value:+.4f} ± {gap.std_error:.4f} {found.scale} beside lists of the most popular features"
-    return f"Lists of {found.choice} reach {told}{'' if gap.significant and gap.value > 0 else ': no gain is shown'}."
+    told = f"{gap.value:+.4f} ± {gap.std_error:.4f} {found.scale} compared with lists of the most popular features"
+    return f"Lists of {found.choice}: {told}{'' if gap.significant and gap.value > 0 else ': no gain is shown'}."
 
 
 def _noise_note(found: Comparison) -> str:
@@ -146,7 +148,7 @@ def _signed_note(found: Comparison) -> str:
     """Which model with parts comes next, where the choice has directions with signs."""
     if not found.signed:
         return ""
-    note = f"The components of {found.choice.model} have signs: they are directions in which samples differ, not parts"
+    note = f"What {found.choice.model} finds has signs: these are directions in which samples differ, not parts"
     best = found.instead
     if best is None or found.choice not in found.standings.rows:
         return f"{note}."
@@ -166,7 +168,3 @@ def _overruled(found: Comparison) -> str:
         f"You took {choice} instead of {recommended}: it predicts held-out {found.unit}s {how} by"
         f" {abs(gap.value):.4f} ± {gap.std_error:.4f} {found.scale}{told}."
     )
-
-
-def _listed(names: list[str]) -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

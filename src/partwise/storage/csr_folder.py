@@ -21,8 +21,7 @@ from partwise.core.data import BinaryMatrix, CountMatrix, SparseData
 from partwise.core.state import fingerprint
 from partwise.errors import FileFormatError, InvalidInputError
 from partwise.io.arrays import load_npy
-from partwise.io.atomic import disk_error
-from partwise.io.leftovers import sweep, temporary_name
+from partwise.io.atomic import disk_error, sweep, temporary_name
 
 ARRAYS = ("indptr", "indices", "values", "missing_indptr", "missing_indices")
 

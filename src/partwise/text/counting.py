@@ -107,7 +107,7 @@ def count_texts(
     ----------
     source
         A folder of .txt files; folders inside it become groups. A .csv, .tsv, .jsonl (each also .gz) or .parquet file
-        with a document per record. A .txt file with a document per line. A data frame, or any sequence of texts.
+        with one document per record. A .txt file with one document per line. A data frame, or any sequence of texts.
     text_column, id_column, group_column, time_column
         Columns that hold the text, and the name, group and time of each document. Group and time are kept as metadata
         of the table, which reports show.
@@ -116,13 +116,13 @@ def count_texts(
     max_features
         Keep only this many words, those with the highest counts.
     stop_words
-        Words to leave out: ``"english"`` (scikit-learn's list), a file with a word per line, or a sequence.
+        Words to leave out: ``"english"`` (scikit-learn's list), a file with one word per line, or a sequence.
     ngrams
         Shortest and longest sequences of words that are counted; ``(1, 2)`` counts pairs as well.
     token_pattern
         Regular expression of a word.
     vocabulary
-        Count these words only, in this order: a fitted model, a sequence, or a file with a word per line. A warning
+        Count these words only, in this order: a fitted model, a sequence, or a file with one word per line. A warning
         says how many other words were ignored. ``min_df``, ``max_df`` and ``max_features`` do not apply.
     keep_texts
         Keep the texts as metadata, so that reports can show them.

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from partwise.allocation.inference.labels import first_feature_counts
 from partwise.allocation.inference.learning import EVERY, fixed_point
-from partwise.allocation.inference.start import first_feature_counts
 from partwise.allocation.kernels.collapsed import sweep_responsibilities
 from partwise.allocation.model import AllocationModel, Concentrations
 from partwise.core.data import SparseData

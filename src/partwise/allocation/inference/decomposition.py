@@ -8,7 +8,7 @@ from dataclasses import KW_ONLY, dataclass, field
 import numpy as np
 from scipy.special import digamma
 
-from partwise.allocation.inference.start import best_order, kl_factors
+from partwise.allocation.inference.labels import best_order, kl_factors
 from partwise.allocation.kernels.decomposition import (
     DIGAMMA_TABLE,
     LOG_GAMMA_TABLE,

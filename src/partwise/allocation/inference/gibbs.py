@@ -11,7 +11,7 @@ from scipy.special import gammaln
 from partwise.allocation.inference.labels import TokenLabels, check_tokens, guide_counts
 from partwise.allocation.inference.learning import EVERY_SWEEPS, draw_concentrations
 from partwise.allocation.model import AllocationModel, Concentrations, SamplePrior
-from partwise.contract.seeds import seeded_order
+from partwise.contract.given_parts import seeded_order
 from partwise.core.data import SparseData
 from partwise.core.keys import Key
 from partwise.engines.base import Engine

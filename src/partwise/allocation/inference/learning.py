@@ -15,7 +15,7 @@ from partwise.engines.base import Engine
 from partwise.engines.blocks import Block
 from partwise.errors import InvalidInputError
 from partwise.kernels.arrays import Floats
-from partwise.sampling.concentrations import exceeding, tables, waits
+from partwise.sampling.draws import exceeding, tables, waits
 
 EVERY_SWEEPS, EVERY = 3, 10
 """Sweeps, or iterations, from one update of the concentrations to the next. Draws move less at a time."""
@@ -44,7 +44,9 @@ def draw_concentrations(
     generator = key.for_stage("concentrations").generator()
     dictionary, activation = model.concentrations
     if _ACTIVATION in model.estimated:
-        size = _longest_row(data, sample_counts)
+        # Allocations of missing cells are counted too, and then counts are here.
+        totals = np.asarray(sample_counts).sum(axis=1) if data.n_missing else data.row_sums
+        size = int(totals.max(initial=0))
         if size * model.n_components > _MOST_NUMBERS:
             raise InvalidInputError(
                 f"activation_concentration='estimate' needs rows of fewer than {_MOST_NUMBERS // model.n_components}"
@@ -66,12 +68,6 @@ def draw_concentrations(
 
 def _bounded(dictionary: Floats, activation: Floats) -> Concentrations:
     return Concentrations(np.clip(dictionary, SMALLEST, LARGEST), np.clip(activation, SMALLEST, LARGEST))
-
-
-def _longest_row(data: SparseData, sample_counts: Any) -> int:
-    # Allocations of missing cells are counted too, and then counts are here.
-    totals = np.asarray(sample_counts).sum(axis=1) if data.n_missing else data.row_sums
-    return int(totals.max(initial=0))
 
 
 def _exceeding_rows(block: Block, sample_counts: Any, size: int) -> tuple[Any, Any]:

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from scipy.special import digamma, gammaln
 
+from partwise.allocation.inference.labels import first_feature_counts
 from partwise.allocation.inference.learning import EVERY, maximised
-from partwise.allocation.inference.start import first_feature_counts
 from partwise.allocation.model import AllocationModel, Concentrations, log_dirichlet_constant
 from partwise.core.data import SparseData
 from partwise.core.keys import Key
@@ -107,7 +107,7 @@ def _update_rows(
 ) -> tuple[float, float, Floats]:
     own = counts[block.rows]
     spread = _mean_exponents(concentration + before[block.rows], 1)
-    expected_counts(*block.own_cells, spread, weights, False, 0, block.n_rows, own)
+    expected_counts(block.own_cells, spread, weights, False, 0, block.n_rows, own)
     posterior = concentration + own
     shares[block.rows] = _mean_exponents(posterior, 1)
     change = float(np.abs(own - before[block.rows]).sum())

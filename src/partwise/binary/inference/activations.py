@@ -8,7 +8,7 @@ import numpy as np
 
 from partwise.binary.inference.cells import Cells
 from partwise.binary.inference.posterior import beta_moments, dirichlet_moments, shares_or
-from partwise.binary.kernels.activations import fit_rows, sample_rows
+from partwise.binary.kernels.activations import GivenColumns, fit_rows, sample_rows
 from partwise.binary.model import BinaryModel
 from partwise.core.data import BinaryMatrix
 from partwise.core.keys import Key
@@ -19,7 +19,6 @@ from partwise.kernels.arrays import Floats
 Way = Literal["sample", "variational", "mode"]
 # What the kernels of rows are given: weights of zeros and of ones (bit x columns x components), whether the rows have a
 # Dirichlet factor, and the parameters of its prior.
-GivenColumns = tuple[Floats, bool, Floats, Floats]
 
 BURN_IN, N_DRAWS = 30, 120
 _MAX_ITER, _TOL = 1000, 1e-8
@@ -69,15 +68,14 @@ def row_counts_of(
 
 
 def _sample(block: Block, out: Floats, given: GivenColumns) -> float:
-    seed, stage_chain, _ = Key(0).for_stage("activations").words
-    starts, codes, start, stop = block.data.row_starts, block.data.codes, block.start, block.stop
-    sample_rows(starts, codes, *given, BURN_IN, N_DRAWS, seed, stage_chain, start, stop, out)
+    cells, words = (block.data.row_starts, block.data.codes), Key(0).for_stage("activations").words
+    sample_rows(cells, given, (BURN_IN, N_DRAWS), words, block.start, block.stop, out)
     return 0.0
 
 
 def _fit(block: Block, counts: Floats, given: GivenColumns, by_mean_logs: bool, max_iter: int, tol: float) -> float:
-    starts, codes, start, stop = block.data.row_starts, block.data.codes, block.start, block.stop
-    fit_rows(starts, codes, *given, by_mean_logs, max_iter, tol, start, stop, counts)
+    cells, rule = (block.data.row_starts, block.data.codes), (by_mean_logs, max_iter, tol)
+    fit_rows(cells, given, rule, block.start, block.stop, counts)
     return 0.0
 
 

@@ -70,8 +70,7 @@ def absorb(model: BinaryModel, averages: Floats, n_seen: int, data: BinaryMatrix
     size = data.shape[0]
     counts, _ = batch_counts(model, averages * max(n_seen, size), data, engine)
     weight = (1.0 + n_seen / size) ** -_FORGETTING
-    moved: Floats = (1.0 - weight) * averages + weight * counts / size
-    return moved
+    return np.asarray((1.0 - weight) * averages + weight * counts / size)
 
 
 def first_averages(key: Key, model: BinaryModel, data: BinaryMatrix) -> tuple[Floats, Floats]:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from partwise.binary.kernels.cells import list_cells, reciprocals_of_cells, sums_of_rare_bit
+from partwise.binary.kernels.cells import Ordered, list_cells, reciprocals_of_cells, sums_of_rare_bit
 from partwise.binary.model import Kind
 from partwise.core.data import BinaryMatrix
 from partwise.engines.base import Engine
@@ -57,13 +57,18 @@ class Cells:
         row_starts = _starts(n_columns - np.diff(matrix.missing_indptr))
         codes = np.empty(int(row_starts[-1]), dtype=np.int32)
         missing = matrix.missing_indptr, matrix.missing_indices
-        list_cells(matrix.indptr, matrix.indices, *missing, row_starts, n_columns, codes)
+        list_cells((matrix.indptr, matrix.indices), missing, row_starts, n_columns, codes)
         return cls(matrix.shape, row_starts, _starts(n_rows - hidden_in_columns), codes, matrix)
 
     @property
     def n_cells(self) -> int:
         """Number of observed cells."""
         return int(self.codes.size)
+
+    @property
+    def ordered(self) -> Ordered:
+        """The cells as kernels take them."""
+        return self.row_starts, self.codes, self.column_starts
 
     @cached_property
     def share_of_ones(self) -> float:
@@ -160,8 +165,8 @@ def _bit_sums(
     share = cells.share_of_ones if bit else 1.0 - cells.share_of_ones
     if share < _RARE:
         sums = np.empty((stop - start, columns.shape[1]))
-        listed = cells.row_starts, cells.codes
-        return sums, sums_of_rare_bit(*listed, bit, rows, columns, back, start, stop, sums, totals)
+        listed, factors = (cells.row_starts, cells.codes), (rows, columns, back)
+        return sums, sums_of_rare_bit(listed, bit, factors, start, stop, (sums, totals))
     own = rows[start:stop]
     inverse = own @ columns.T
     logs = reciprocals_of_cells(cells.row_starts, cells.codes, bit, start, stop, inverse)

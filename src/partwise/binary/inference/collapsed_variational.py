@@ -55,7 +55,7 @@ class BinaryCollapsedVariational:
         else:
             by_column, _ = start_labels(key, data, self.model, self.start)
         labels = np.empty_like(by_column)
-        to_row_order(data.row_starts, data.codes, data.column_starts, by_column, labels)
+        to_row_order(data.ordered, by_column, labels)
         n_components = self.model.n_components
         shares = np.zeros((data.n_cells, n_components), np.float32)
         shares[np.arange(data.n_cells), labels] = 1.0
@@ -78,12 +78,12 @@ class BinaryCollapsedVariational:
         """One pass over all cells."""
         own = self.model.with_priors(state.priors).priors
         priors = own.of_bits, own.concentration
-        shares, counts = state.shares, (state.row_counts, state.column_counts)
+        cells, shares, counts = data.ordered[:2], state.shares, (state.row_counts, state.column_counts)
         if self.order == 0:
-            change = pass_zero_order(data.row_starts, data.codes, *priors, shares, *counts)
+            change = pass_zero_order(cells, priors, shares, *counts)
         else:
             variances = state.row_variances, state.column_variances
-            change = pass_second_order(data.row_starts, data.codes, *priors, shares, *counts, *variances)
+            change = pass_second_order(cells, priors, shares, counts, variances)
         return state, {"change": 0.5 * change / max(data.n_cells, 1)}
 
 

@@ -45,7 +45,7 @@ class ExpectationMaximisation:
 
     With ``use_priors`` the M-step adds the parameters of the priors to the counts, which gives the mode of log odds (of
     a beta factor) and of logarithms up to a constant (of a Dirichlet factor). Every prior has one, and it does not sit
-    at 0. Priors that are estimated come from the sampler of `partwise.binary.inference.learning`, and stay.
+    at 0. Priors that are estimated come from the sampler of `partwise.binary.inference.priors`, and stay.
 
     EM is slow, so each E-step is taken some way beyond the factors, along their last change in logarithms and log odds,
     which stays among probabilities. A point whose objective is below that of the point before is rejected, and the next
@@ -128,8 +128,7 @@ def _beyond_on_simplex(now: Floats, before: Floats, stride: float) -> Floats:
     safe = (now > _NOTHING) & (before > _NOTHING)
     ratio = np.divide(now, before, out=np.ones_like(now), where=safe)
     lifted = now * ratio**stride
-    moved: Floats = lifted / lifted.sum(axis=1, keepdims=True)
-    return moved
+    return np.asarray(lifted / lifted.sum(axis=1, keepdims=True))
 
 
 def _beyond_between_0_and_1(now: Floats, before: Floats, stride: float) -> Floats:
@@ -137,5 +136,4 @@ def _beyond_between_0_and_1(now: Floats, before: Floats, stride: float) -> Float
     safe = (np.minimum(now, before) > _NOTHING) & (np.maximum(now, before) < 1.0 - _NOTHING)
     odds = np.divide(now * (1.0 - before), before * (1.0 - now), out=np.ones_like(now), where=safe)
     lifted = now * odds**stride
-    moved: Floats = np.where(safe, lifted / (lifted + (1.0 - now)), now)
-    return moved
+    return np.asarray(np.where(safe, lifted / (lifted + (1.0 - now)), now))

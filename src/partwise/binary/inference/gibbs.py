@@ -17,7 +17,7 @@ from partwise.binary.kernels.collapsed import sweep_beta_dirichlet, sweep_dirich
 from partwise.binary.model import BinaryModel
 from partwise.core.keys import Key
 from partwise.kernels.arrays import Counts, Floats
-from partwise.sampling.concentrations import exceeding
+from partwise.sampling.draws import exceeding
 from partwise.sampling.gibbs import GibbsSampler
 
 
@@ -57,7 +57,7 @@ class BinaryCollapsedGibbs(GibbsSampler[Cells, BinaryGibbsState]):
             labels, row_labels = start_labels(key.for_chain(chain), data, self.model, self.start)
             row_counts = np.zeros((data.shape[0], n_components, 2), np.int32)
             column_counts = np.zeros((data.shape[1], n_components), np.int32)
-            count_labels(data.row_starts, data.codes, data.column_starts, labels, row_counts, column_counts)
+            count_labels(data.ordered, labels, row_counts, column_counts)
             if self.model.kind == "dir-dir":
                 row_counts = _count_row_labels(data, row_labels, n_components)
             state.labels.append(labels)
@@ -96,15 +96,14 @@ class BinaryCollapsedGibbs(GibbsSampler[Cells, BinaryGibbsState]):
         model, attempts = self.model, self.attempts
         priors = self._model_of(state, chain).priors
         words = key.for_stage("gibbs").words
-        cells = data.row_starts, data.codes, data.column_starts
         counts = state.row_counts[chain], state.column_counts[chain]
         if model.kind == "dir-dir":
             concentrations = priors.concentration, priors.activation_concentration
             labels = state.labels[chain], state.row_labels[chain]
-            sweep_dirichlet_dirichlet(*cells, *concentrations, attempts, *words, *labels, *counts)
+            sweep_dirichlet_dirichlet(data.ordered, concentrations, attempts, words, labels, *counts)
         else:
             given = priors.of_bits, priors.concentration
-            sweep_beta_dirichlet(*cells, *given, attempts, *words, state.labels[chain], *counts)
+            sweep_beta_dirichlet(data.ordered, given, attempts, words, state.labels[chain], *counts)
 
     def keep(self, data: Cells, state: BinaryGibbsState) -> None:
         """Add the present labels of every chain to what is kept."""

@@ -145,8 +145,7 @@ def _curvature(logits: Floats) -> Floats:
 
 def probabilities(activations: Floats, dictionary: Floats, intercept: Floats) -> Floats:
     """σ(μ_f + Σ_k w_fk h_nk) of every cell."""
-    found: Floats = expit(activations @ dictionary.T + intercept)
-    return found
+    return np.asarray(expit(activations @ dictionary.T + intercept))
 
 
 def activations_given(cells: Cells, dictionary: Floats, intercept: Floats, penalty: float, engine: Engine) -> Floats:

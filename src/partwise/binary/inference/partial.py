@@ -42,7 +42,7 @@ class BinaryPartialGibbs(BinaryCollapsedGibbs):
         state = super().init(key, data)
         for chain, labels in enumerate(state.labels):
             state.labels[chain] = np.empty_like(labels)
-            to_row_order(data.row_starts, data.codes, data.column_starts, labels, state.labels[chain])
+            to_row_order(data.ordered, labels, state.labels[chain])
         return state
 
     def _sweep_labels(self, key: Key, data: Cells, state: BinaryGibbsState, chain: int) -> None:
@@ -52,7 +52,7 @@ class BinaryPartialGibbs(BinaryCollapsedGibbs):
         words = key.for_stage("factor").words
 
         def prepare(block: tuple[int, int]) -> None:
-            draw_columns(state.column_counts[chain], priors.concentration, *words, *block, columns)
+            draw_columns(state.column_counts[chain], priors.concentration, words, *block, columns)
             build_tables(columns, *block, thresholds, aliases)
 
         self.engine.for_each(prepare, row_blocks(np.arange(n_columns + 1), 64))
@@ -92,5 +92,5 @@ def _sweep_block(
 ) -> Counts:
     counts = np.zeros(tables[0].shape, np.int32)
     cells, span = (block.data.row_starts, block.data.codes), (block.first_row, block.start, block.stop)
-    sweep_rows(*cells, prior, *tables, attempts, *words, *span, labels, row_counts, counts)
+    sweep_rows(cells, prior, tables, attempts, words, span, labels, row_counts, counts)
     return counts

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from partwise.binary.model import SMALLEST, BinaryModel, Estimated, Priors
 from partwise.kernels.arrays import Counts, Floats
-from partwise.sampling.concentrations import exceeding, tables, waits
+from partwise.sampling.draws import exceeding, tables, waits
 
 Exceeding = NDArray[np.int64]
 
@@ -38,7 +38,7 @@ def draw_priors(
 ) -> Floats:
     """Draw those parameters that are estimated given the labels, both factors integrated out; an exact Gibbs step.
 
-    Given tables and waits (see `partwise.sampling.concentrations`), parameters are gamma distributed.
+    Given tables and waits (see `partwise.sampling.draws`), parameters are gamma distributed.
 
     Parameters
     ----------

@@ -37,7 +37,7 @@ def start_labels(key: Key, data: Cells, model: BinaryModel, start: Start) -> tup
     if model.kind != "dir-dir":
         return labels, np.empty(0, kind)
     row_labels = np.empty_like(labels)
-    to_row_order(data.row_starts, data.codes, data.column_starts, labels, row_labels)
+    to_row_order(data.ordered, labels, row_labels)
     # a one has equal labels, a zero different ones
     steps = generator.integers(1, n_components, size=data.n_cells)
     other = (row_labels + steps) % n_components
@@ -66,6 +66,5 @@ def _variational_labels(key: Key, data: Cells, model: BinaryModel) -> NDArray[An
         zeros, ones = row_weights(few, state.row_counts)
     columns, _ = column_weights(few, state.column_counts)
     labels = np.empty(data.n_cells, np.int64)
-    seed, stage_chain, _iteration = key.for_stage("start labels").words
-    draw_labels(data.row_starts, data.codes, data.column_starts, zeros, ones, columns, seed, stage_chain, labels)
+    draw_labels(data.ordered, zeros, ones, columns, key.for_stage("start labels").words, labels)
     return labels

@@ -93,14 +93,12 @@ def row_weights(model: BinaryModel, row_counts: Floats) -> Floats:
     """Weights exp E log(1 - h) of zeros and exp E log h of ones: bit x rows x components."""
     ones, zeros = model.priors.alpha + row_counts[..., 1], model.priors.beta + row_counts[..., 0]
     logs = digamma(np.stack((zeros, ones))) - digamma(ones + zeros)
-    weights: Floats = np.maximum(np.exp(logs), _SMALLEST)
-    return weights
+    return np.asarray(np.maximum(np.exp(logs), _SMALLEST))
 
 
 def log_dirichlet_means(parameters: Floats) -> Floats:
     """E log w of Dirichlet rows."""
-    means: Floats = digamma(parameters) - digamma(parameters.sum(axis=1, keepdims=True))
-    return means
+    return np.asarray(digamma(parameters) - digamma(parameters.sum(axis=1, keepdims=True)))
 
 
 def _weights(logs: Floats) -> tuple[Floats, Floats]:

@@ -11,7 +11,8 @@ import math
 
 import numpy as np
 
-from partwise.kernels.arrays import Floats, Indices, Starts, Word
+from partwise.binary.kernels.cells import Listed
+from partwise.kernels.arrays import Floats, Words
 from partwise.kernels.categories import categorical
 from partwise.kernels.gamma_functions import digamma
 from partwise.kernels.jit import inner_kernel, kernel
@@ -19,6 +20,8 @@ from partwise.kernels.streams import new_stream, seek
 from partwise.kernels.sums import longest_row, sum_of
 
 # Products of two weights must not underflow.
+GivenColumns = tuple[Floats, bool, Floats, Floats]
+"""Weights of bits and columns, whether rows are Dirichlet, and the prior of the rows."""
 _SMALLEST = 1e-140
 
 
@@ -62,24 +65,14 @@ def _means(counts: Floats, is_dirichlet: bool, alpha: Floats, beta: Floats, out:
 
 @kernel
 def fit_rows(
-    row_starts: Starts,
-    codes: Indices,
-    weights: Floats,
-    is_dirichlet: bool,
-    alpha: Floats,
-    beta: Floats,
-    by_mean_logs: bool,
-    max_iter: int,
-    tol: float,
-    start: int,
-    stop: int,
-    out: Floats,
+    cells: Listed, given: GivenColumns, rule: tuple[bool, int, float], start: int, stop: int, out: Floats
 ) -> None:
     """Iterate ``r = normalise(weights[x, f] * local[x]); counts[x] = sum of r`` until the counts stand still.
 
     ``local`` is exp E log of the factor (variational Bayes), or its mean (EM, priors 0). A Dirichlet factor has
     concentration ``alpha``. ``out[n, k, x]`` are the counts.
     """
+    (row_starts, codes), (weights, is_dirichlet, alpha, beta), (by_mean_logs, max_iter, tol) = cells, given, rule
     n_components = weights.shape[2]
     counts, fresh, local = np.empty((2, n_components)), np.empty((2, n_components)), np.empty((2, n_components))
     shares = np.empty(n_components)
@@ -118,32 +111,21 @@ def fit_rows(
 
 @kernel
 def sample_rows(
-    row_starts: Starts,
-    codes: Indices,
-    weights: Floats,
-    is_dirichlet: bool,
-    alpha: Floats,
-    beta: Floats,
-    burn_in: int,
-    n_draws: int,
-    seed: Word,
-    stage_chain: Word,
-    start: int,
-    stop: int,
-    out: Floats,
+    cells: Listed, given: GivenColumns, lengths: tuple[int, int], words: Words, start: int, stop: int, out: Floats
 ) -> None:
     """``out[n] = E[factor | row n]``, by Gibbs sampling of labels with the factor integrated out.
 
     The average over draws of the factor's mean given the labels. All rows use one stream, so that a row's answer does
     not depend on where it stands.
     """
+    (row_starts, codes), (weights, is_dirichlet, alpha, beta), (burn_in, n_draws) = cells, given, lengths
     n_components = weights.shape[2]
     labels = np.empty(longest_row(row_starts, start, stop), np.int64)
     counts, local = np.empty((2, n_components)), np.empty((2, n_components))
     shares = np.empty(n_components)
     stream = new_stream()
     for n in range(start, stop):
-        seek(stream, seed, stage_chain, np.uint64(0), 0)
+        seek(stream, words[0], words[1], np.uint64(0), 0)
         counts[:] = 0.0
         out[n] = 0.0
         first = row_starts[n]

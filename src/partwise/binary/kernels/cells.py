@@ -6,24 +6,24 @@ import math
 
 import numpy as np
 
-from partwise.kernels.arrays import Counts, Floats, Indices, Numbers, Starts, Word
+from partwise.kernels.arrays import Counts, Floats, Indices, Missing, Numbers, Starts, Words
 from partwise.kernels.categories import categorical
 from partwise.kernels.jit import inline_kernel, kernel
 from partwise.kernels.streams import new_stream, seek
 from partwise.kernels.sums import sum_of
 
+Listed = tuple[Starts, Indices]
+"""Where the cells of each row start, and their codes."""
+Ordered = tuple[Starts, Indices, Starts]
+"""The same, and where the cells of each column start."""
+
 
 @kernel
 def list_cells(
-    indptr: Starts,
-    indices: Indices,
-    missing_indptr: Starts,
-    missing_indices: Indices,
-    cell_starts: Starts,
-    n_columns: int,
-    out: Indices,
+    ones: tuple[Starts, Indices], missing: Missing, cell_starts: Starts, n_columns: int, out: Indices
 ) -> None:
     """``out = (2 * columns + X[rows, columns])``, with ``rows, columns = np.nonzero(~missing)``."""
+    (indptr, indices), (missing_indptr, missing_indices) = ones, missing
     for n in range(indptr.size - 1):
         one, last_one = indptr[n], indptr[n + 1]
         hidden, last_hidden = missing_indptr[n], missing_indptr[n + 1]
@@ -41,18 +41,12 @@ def list_cells(
 
 
 @kernel
-def count_labels(
-    row_starts: Starts,
-    codes: Indices,
-    column_starts: Starts,
-    labels: Numbers,
-    row_counts: Counts,
-    column_counts: Counts,
-) -> None:
+def count_labels(cells: Ordered, labels: Numbers, row_counts: Counts, column_counts: Counts) -> None:
     """``np.add.at(row_counts, (row, label, bit), 1); np.add.at(column_counts, (column, label), 1)`` for all cells.
 
     Labels are in the order of columns.
     """
+    row_starts, codes, column_starts = cells
     cursor = column_starts[:-1].copy()
     for n in range(row_starts.size - 1):
         for p in range(row_starts[n], row_starts[n + 1]):
@@ -64,8 +58,9 @@ def count_labels(
 
 
 @kernel
-def to_row_order(row_starts: Starts, codes: Indices, column_starts: Starts, by_column: Numbers, out: Numbers) -> None:
+def to_row_order(cells: Ordered, by_column: Numbers, out: Numbers) -> None:
     """``out[p] = by_column[position of cell p in the order of columns]``."""
+    row_starts, codes, column_starts = cells
     cursor = column_starts[:-1].copy()
     for p in range(row_starts[-1]):
         f = codes[p] >> 1
@@ -88,23 +83,14 @@ def fill_indicators(row_starts: Starts, codes: Indices, start: int, stop: int, z
 
 
 @kernel
-def draw_labels(
-    row_starts: Starts,
-    codes: Indices,
-    column_starts: Starts,
-    zeros: Floats,
-    ones: Floats,
-    columns: Floats,
-    seed: Word,
-    stage_chain: Word,
-    out: Numbers,
-) -> None:
+def draw_labels(cells: Ordered, zeros: Floats, ones: Floats, columns: Floats, words: Words, out: Numbers) -> None:
     """For each cell: ``rng.choice(K, p=normalise(columns[f] * (ones if X[n, f] else zeros)[n]))``, by columns."""
+    row_starts, codes, column_starts = cells
     weights = np.empty(columns.shape[1])
     stream = new_stream()
     cursor = column_starts[:-1].copy()
     for n in range(row_starts.size - 1):
-        seek(stream, seed, stage_chain, np.uint64(0), n)
+        seek(stream, words[0], words[1], np.uint64(0), n)
         for p in range(row_starts[n], row_starts[n + 1]):
             f, is_one = codes[p] >> 1, codes[p] & 1 == 1
             for k in range(weights.size):
@@ -175,22 +161,14 @@ def reciprocals_of_cells(
 
 @kernel
 def sums_of_rare_bit(
-    row_starts: Starts,
-    codes: Indices,
-    bit: int,
-    rows: Floats,
-    columns: Floats,
-    back: Floats,
-    start: int,
-    stop: int,
-    out_rows: Floats,
-    out_columns: Floats,
+    cells: Listed, bit: int, factors: tuple[Floats, Floats, Floats], start: int, stop: int, out: tuple[Floats, Floats]
 ) -> float:
     """``G = np.where(X == bit, 1 / (rows @ columns.T), 0); out_rows[:] = G @ back; out_columns += G.T @ rows``.
 
     Cell by cell, for a bit that few cells of the block show; returns the sum of the logarithms of their normalisers.
     ``out_rows`` holds the rows of the block alone.
     """
+    (row_starts, codes), (rows, columns, back), (out_rows, out_columns) = cells, factors, out
     n_components = columns.shape[1]
     total = 0.0
     for n in range(start, stop):

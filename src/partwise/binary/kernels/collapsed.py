@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from partwise.kernels.arrays import Counts, Floats, Indices, Numbers, Starts, Word
+from partwise.binary.kernels.cells import Ordered
+from partwise.kernels.arrays import Counts, Floats, Numbers, Words
 from partwise.kernels.categories import categorical
 from partwise.kernels.jit import inline_kernel, kernel
-from partwise.kernels.streams import Stream, new_stream, next_uniform, seek
+from partwise.kernels.streams import Stream, new_stream, next_uniform, seek_row
 from partwise.kernels.sums import longest_row, sum_of
 
 
@@ -66,15 +67,10 @@ def end_row(counts: Floats, n: int, row_counts: Counts) -> None:
 
 @kernel
 def sweep_beta_dirichlet(
-    row_starts: Starts,
-    codes: Indices,
-    column_starts: Starts,
-    prior: Floats,
-    concentration: Floats,
+    cells: Ordered,
+    priors: tuple[Floats, Floats],
     attempts: int,
-    seed: Word,
-    stage_chain: Word,
-    iteration: Word,
+    words: Words,
     labels: Numbers,
     row_counts: Counts,
     column_counts: Counts,
@@ -89,6 +85,7 @@ def sweep_beta_dirichlet(
     distribution is the same. In a row all cells are of different columns, so the first proposals of a row do not
     depend on what the row changes, and are made together.
     """
+    (row_starts, codes, column_starts), (prior, concentration) = cells, priors
     n_components = column_counts.shape[1]
     stream = new_stream()
     cursor = column_starts[:-1].copy()
@@ -101,7 +98,7 @@ def sweep_beta_dirichlet(
     cumulative = np.cumsum(concentration)
     bounds = np.empty(2)
     for n in range(row_starts.size - 1):
-        seek(stream, seed, stage_chain, iteration, n)
+        seek_row(stream, words, n)
         start_row(row_counts, n, prior, counts, bounds)
         first = row_starts[n]
         n_cells = row_starts[n + 1] - first
@@ -153,17 +150,11 @@ def sweep_beta_dirichlet(
 
 @kernel
 def sweep_dirichlet_dirichlet(
-    row_starts: Starts,
-    codes: Indices,
-    column_starts: Starts,
-    concentration: Floats,
-    row_concentration: Floats,
+    cells: Ordered,
+    priors: tuple[Floats, Floats],
     attempts: int,
-    seed: Word,
-    stage_chain: Word,
-    iteration: Word,
-    labels: Numbers,
-    row_labels: Numbers,
+    words: Words,
+    both_labels: tuple[Numbers, Numbers],
     row_counts: Counts,
     column_counts: Counts,
 ) -> None:
@@ -175,6 +166,8 @@ def sweep_dirichlet_dirichlet(
     The column proposes z, the row proposes c, and the pair is accepted if it agrees with the bit; after some attempts
     it is drawn from all weights, in O(K).
     """
+    (row_starts, codes, column_starts), (concentration, row_concentration) = cells, priors
+    labels, row_labels = both_labels
     n_components = column_counts.shape[1]
     stream = new_stream()
     cursor = column_starts[:-1].copy()
@@ -182,7 +175,7 @@ def sweep_dirichlet_dirichlet(
     cumulative, row_cumulative = np.cumsum(concentration), np.cumsum(row_concentration)
     row_from = np.cumsum(row_concentration[::-1])[::-1]
     for n in range(row_starts.size - 1):
-        seek(stream, seed, stage_chain, iteration, n)
+        seek_row(stream, words, n)
         first, last = row_starts[n], row_starts[n + 1]
         row_others = float(last - first - 1)
         for p in range(first, last):

@@ -6,27 +6,24 @@ import math
 
 import numpy as np
 
-from partwise.kernels.arrays import Floats, Indices, Singles, Starts
+from partwise.binary.kernels.cells import Listed
+from partwise.kernels.arrays import Floats, Singles
 from partwise.kernels.jit import kernel
 from partwise.kernels.sums import sum_of
 
+Pair = tuple[Floats, Floats]
+"""Of rows and of columns."""
+
 
 @kernel
-def pass_zero_order(
-    row_starts: Starts,
-    codes: Indices,
-    prior: Floats,
-    concentration: Floats,
-    shares: Singles,
-    row_counts: Floats,
-    column_counts: Floats,
-) -> float:
+def pass_zero_order(cells: Listed, priors: Pair, shares: Singles, row_counts: Floats, column_counts: Floats) -> float:
     """For each cell: ``r = normalise((concentration + column_counts[f]) * (prior[:, x] + row_counts[n, x]) / total)``.
 
     CVB0, Eq. 36: ``total = prior.sum(axis=1) + row_counts[n].sum(axis=0)``, ``prior`` holding beta and alpha of each
     component; all counts without the cell's own responsibilities. ``row_counts`` are rows x bit x components. Returns
     the sum of absolute changes.
     """
+    (row_starts, codes), (prior, concentration) = cells, priors
     n_components = column_counts.shape[1]
     weights, changes = np.empty(n_components), np.zeros(n_components)
     # One row for each bit: a vector of loads, where pairs would be gathered.
@@ -55,22 +52,14 @@ def pass_zero_order(
 
 
 @kernel
-def pass_second_order(
-    row_starts: Starts,
-    codes: Indices,
-    prior: Floats,
-    concentration: Floats,
-    shares: Singles,
-    row_counts: Floats,
-    column_counts: Floats,
-    row_variances: Floats,
-    column_variances: Floats,
-) -> float:
+def pass_second_order(cells: Listed, priors: Pair, shares: Singles, counts: Pair, variances: Pair) -> float:
     """``log r = E log(concentration + M) + E log(prior[x] + A_x) - E log(alpha + beta + A_0 + A_1)``, up to a constant.
 
     CVB, Eq. 35 with a sum of expected logarithms, each to second order: ``E log(c + N) = log(c + E N) - Var N / (2 (c +
     E N)**2)``; means and variances (sums of r (1 - r)) without the cell's own. Returns the sum of absolute changes.
     """
+    (row_starts, codes), (prior, concentration) = cells, priors
+    (row_counts, column_counts), (row_variances, column_variances) = counts, variances
     n_components = column_counts.shape[1]
     weights = np.empty(n_components)
     both = prior[:, 0] + prior[:, 1]

@@ -4,32 +4,26 @@ from __future__ import annotations
 
 import numpy as np
 
+from partwise.binary.kernels.cells import Listed
 from partwise.binary.kernels.collapsed import end_row, share_of, start_row
 from partwise.kernels.alias import draw_from_table
-from partwise.kernels.arrays import Counts, Floats, Indices, Numbers, Starts, Word
+from partwise.kernels.arrays import Counts, Floats, Indices, Numbers, Words
 from partwise.kernels.categories import categorical
 from partwise.kernels.continuous import dirichlet
 from partwise.kernels.jit import kernel
-from partwise.kernels.streams import new_stream, seek
+from partwise.kernels.streams import new_stream, seek_row
 from partwise.kernels.sums import sum_of
 
 
 @kernel
 def draw_columns(
-    column_counts: Counts,
-    concentration: Floats,
-    seed: Word,
-    stage_chain: Word,
-    iteration: Word,
-    start: int,
-    stop: int,
-    out: Floats,
+    column_counts: Counts, concentration: Floats, words: Words, start: int, stop: int, out: Floats
 ) -> None:
     """``out[f] = rng.dirichlet(concentration + column_counts[f])`` (Eq. 26) for columns ``start`` to ``stop``."""
     stream = new_stream()
     parameters = np.empty(column_counts.shape[1])
     for f in range(start, stop):
-        seek(stream, seed, stage_chain, iteration, f)
+        seek_row(stream, words, f)
         for k in range(parameters.size):
             parameters[k] = concentration[k] + column_counts[f, k]
         dirichlet(stream, parameters, out[f])
@@ -37,19 +31,12 @@ def draw_columns(
 
 @kernel
 def sweep_rows(
-    row_starts: Starts,
-    codes: Indices,
+    cells: Listed,
     prior: Floats,
-    columns: Floats,
-    thresholds: Floats,
-    aliases: Indices,
+    tables: tuple[Floats, Floats, Indices],
     attempts: int,
-    seed: Word,
-    stage_chain: Word,
-    iteration: Word,
-    first_row: int,
-    start: int,
-    stop: int,
+    words: Words,
+    span: tuple[int, int, int],
     labels: Numbers,
     row_counts: Counts,
     column_counts: Counts,
@@ -60,13 +47,14 @@ def sweep_rows(
     column's weights propose by an alias table, the row's share accepts; after some attempts the label is drawn from all
     weights. Labels are ordered by rows. ``column_counts`` grows by the new labels of these rows.
     """
+    (row_starts, codes), (columns, thresholds, aliases), (first_row, start, stop) = cells, tables, span
     n_components = columns.shape[1]
     stream = new_stream()
     counts = np.empty((n_components, 2))
     weights = np.empty(n_components)
     bounds = np.empty(2)
     for n in range(start, stop):
-        seek(stream, seed, stage_chain, iteration, first_row + n)
+        seek_row(stream, words, first_row + n)
         start_row(row_counts, n, prior, counts, bounds)
         for p in range(row_starts[n], row_starts[n + 1]):
             f, x = codes[p] >> 1, np.uint32(codes[p] & 1)

@@ -5,15 +5,14 @@ from __future__ import annotations
 import re
 import time
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import typer
 
 from partwise._registry import compared_names
 from partwise.cli.files import check_outputs, check_picture_name, check_table_name
-from partwise.cli.options import DataFile, EngineArguments, ProgressBar, Seed, Threads, option
+from partwise.cli.options import DataFile, EngineArguments, RunArguments, Seed, option
 from partwise.cli.output import Outcome, fail
 from partwise.cli.reading import ReadArguments
 
@@ -30,28 +29,6 @@ EXAMPLES = (
 
 # A range of more is a slip of the finger, not a plan.
 _MOST_RANKS = 1000
-
-
-class RecommendationRule(StrEnum):
-    """Which candidate is recommended."""
-
-    best = "best"
-    simple = "simple"
-    stable = "stable"
-
-
-class SearchEffort(StrEnum):
-    """How much is tried."""
-
-    quick = "quick"
-    full = "full"
-
-
-class DataKind(StrEnum):
-    """What the data are."""
-
-    counts = "counts"
-    bits = "bits"
 
 
 def _name_lists(incomplete: str) -> list[str]:
@@ -71,15 +48,15 @@ class CandidateArguments:
         "How many parts to try, such as 1-8 or 5,10,20; by default 1, 2, 4, 8, ...", metavar="K,K-K,..."
     )
     restarts: int = option("Restarts of each candidate that is not ruled out.", 3, min=1)
-    kind: DataKind | None = option("Kind of data; by default bits if all values are 0 or 1.")
-    rule: RecommendationRule = option(
+    kind: Literal["counts", "bits"] | None = option("Kind of data; by default bits if all values are 0 or 1.")
+    rule: Literal["best", "simple", "stable"] = option(
         "What to recommend: the best prediction, the fewest parts that do as well, or the most stable parts.",
-        RecommendationRule.simple,
+        "simple",
     )
     metric: str | None = option(
         "Score lists of N features, and those of popularity: ndcg@20, precision@20 or recall@20.", metavar="NAME@N"
     )
-    effort: SearchEffort = option("full tries every number of parts of every model.", SearchEffort.quick)
+    effort: Literal["quick", "full"] = option("full tries every number of parts of every model.", "quick")
     fits: int | None = option("Stop after this many fits.", min=1)
     time_budget: str | None = option(
         "Begin no fit that would end after this time, such as 90s, 5m or 1h.", metavar="TIME"
@@ -90,11 +67,11 @@ class CandidateArguments:
         return {
             "models": None if self.models is None else [name.strip() for name in self.models.split(",")],
             "ranks": None if self.ranks is None else _parsed_ranks(self.ranks),
-            "kind": None if self.kind is None else self.kind.value,
+            "kind": self.kind,
             "n_restarts": self.restarts,
-            "rule": self.rule.value,
+            "rule": self.rule,
             "metric": self.metric,
-            "effort": self.effort.value,
+            "effort": self.effort,
             "max_fits": self.fits,
             "max_seconds": None if self.time_budget is None else _parsed_time(self.time_budget),
         }
@@ -146,13 +123,12 @@ def command(
     results: ResultArguments,
     engine: EngineArguments,
     seed: Seed = 0,
-    threads: Threads = 1,
-    progress: ProgressBar = None,
+    run: RunArguments,
     reading: ReadArguments,
 ) -> Outcome:
     """Say which model suits the data, and with how many parts.
 
-    Fits each candidate to four fifths of the tokens (bits: of the cells) and scores it on the rest. Recommends one, and
+    Fits each candidate to most of the tokens or cells, and scores it on the rest. Recommends one, and
     says how sure that is. Ctrl-C or `--time-budget` gives the best answer so far. `--threads` fits run at the same
     time; with `--engine dask` they run on workers. `partwise report` shows the model that `--save` wrote.
     """
@@ -160,7 +136,7 @@ def command(
     from partwise.selection import compare
 
     results.check(data)
-    running: dict[str, Any] = {"n_jobs": threads, "engine": engine.chosen(), "progress": progress}
+    running: dict[str, Any] = {"n_jobs": run.threads, "engine": engine.chosen(), "progress": run.progress}
     wanted = candidates.parameters()
     X = reading.read(data)
     start = time.perf_counter()

@@ -7,7 +7,7 @@ from pathlib import Path
 import typer
 
 from partwise.cli.files import check_outputs
-from partwise.cli.options import DataFile, EngineArguments, Threads, option
+from partwise.cli.options import DataFile, EngineArguments, option, threads_option
 from partwise.cli.output import Outcome, in_options
 from partwise.cli.reading import ReadArguments, format_names, table_size
 
@@ -27,7 +27,7 @@ def command(
     ),
     *,
     engine: EngineArguments,
-    threads: Threads = 1,
+    threads: int = threads_option(),
     reading: ReadArguments,
 ) -> Outcome:
     """Convert a table to another file format.

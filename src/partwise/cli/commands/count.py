@@ -63,7 +63,7 @@ def command(
     source: Path = typer.Argument(
         ...,
         metavar="SOURCE",
-        help="Folder of .txt files, a .csv, .tsv, .jsonl (.gz) or .parquet file, or a .txt file with a text per line.",
+        help="Folder of .txt files, a .csv, .tsv, .jsonl (.gz) or .parquet file, or a .txt file of one text per line.",
     ),
     *,
     output: Path = option("The counts to write, .npz.", ..., "--output", "-o"),
@@ -107,7 +107,9 @@ def command(
         lines.append(f"{found.empty} documents have none of these words")
     if found.metadata:
         lines.append(f"kept about each document: {', '.join(found.metadata)}")
-    return Outcome(facts, lines, [output], [f"next: partwise fit {output} -o topics.partwise --model lda -k 20"])
+    model = words.vocabulary if words.vocabulary is not None and is_safetensors(words.vocabulary) else None
+    fit, apply = f"fit {output} -o topics.partwise --model lda -k 20", f"transform {model} {output} -o activations.csv"
+    return Outcome(facts, lines, [output], [f"next: partwise {fit if model is None else apply}"])
 
 
 def _threshold(text: str, option: str) -> int | float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from partwise.cli.options import ProgressBar, Seed, Threads, option
+from partwise.cli.options import RunArguments, Seed, option
 from partwise.cli.output import Outcome, say
 
 EXAMPLES = ("partwise demo",)
@@ -15,8 +15,8 @@ def command(
         "Folder for the picture; it is created if needed.", Path("out"), "--output", "-o", metavar="DIR"
     ),
     seed: Seed = 0,
-    threads: Threads = 1,
-    progress: ProgressBar = None,
+    *,
+    run: RunArguments,
 ) -> Outcome:
     """Try partwise on handwritten digits and on texts.
 
@@ -30,7 +30,7 @@ def command(
 
     start = time.perf_counter()
     output.mkdir(parents=True, exist_ok=True)
-    examples = [fit(seed, n_jobs=threads, progress=progress) for fit in (fit_digits, fit_topics)]
+    examples = [fit(seed, n_jobs=run.threads, progress=run.progress) for fit in (fit_digits, fit_topics)]
     written = [output / "demo.png"]
     try:
         draw(examples[0], examples[1], written[0])

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from partwise._registry import model_names
-from partwise.cli.describe import consensus_facts, fit_line, model_facts, part_lines
+from partwise.cli.describe import consensus_facts, fit_line, model_facts, part_lines, write_presence
 from partwise.cli.files import (
     batch_argument,
     check_outputs,
@@ -20,10 +20,9 @@ from partwise.cli.files import (
     write_activations,
     write_parts,
 )
-from partwise.cli.models import build_estimator, find_model, fixed_settings, option_name, read_parts, refitted
-from partwise.cli.options import Batch, DataFile, EngineArguments, ProgressBar, Seed, Threads, option
-from partwise.cli.output import Outcome, say
-from partwise.cli.presence import write_presence
+from partwise.cli.models import build_estimator, find_model, fixed_settings, option_name, parsed, read_parts, refitted
+from partwise.cli.options import Batch, DataFile, EngineArguments, RunArguments, Seed, option
+from partwise.cli.output import Outcome, in_options, say
 from partwise.cli.reading import ReadArguments, table_size
 
 if TYPE_CHECKING:
@@ -62,7 +61,7 @@ class ModelArguments:
     )
     inference: str | None = option("Algorithm, for poisson: coordinate (fast) or multiplicative.")
     init: str | None = option("Starting point, for poisson: random or nndsvd.")
-    max_iter: int | None = option("Most iterations.", min=0)
+    max_iter: str | None = option("Stop after this many iterations; auto: when chains of a sampler agree.", metavar="N")
     tol: float | None = option("Stop when an iteration gains less than this per count.", min=0.0)
     settings: list[str] | None = option(
         "Any other parameter of the model; may be repeated.", None, "--set", metavar="NAME=VALUE"
@@ -80,14 +79,15 @@ class ModelArguments:
         "With --presence: a part that is always present; may be repeated.", metavar="PART"
     )
 
-    n_restarts: int | None = option("Random starts of --consensus; 50 by default.", min=2)
-    max_samples: int | None = option("With --consensus: samples of each restart, drawn at random.", min=2)
     consensus: bool = option("Fit from many random starts and keep the parts that the fits agree on.", False)
+    n_restarts: int | None = option("With --consensus: how many random starts; 50 by default.", min=2)
+    max_samples: int | None = option("With --consensus: samples of each restart, drawn at random.", min=2)
 
     def estimator(self, running: dict[str, Any]) -> Any:
         """The estimator, with further parameters that say how it runs; None leaves a default."""
         cls, fixed = find_model(self.model), fixed_settings(self.model)
-        own = {name: getattr(self, name) for name in ("inference", "init", "max_iter", "tol")}
+        own = {name: getattr(self, name) for name in ("inference", "init", "tol")}
+        own["max_iter"] = None if self.max_iter is None else parsed(self.max_iter)
         options = {"n_components": self.components, **own, **running, **fixed}
         for name, needed in (("presence", "components_file"), ("allow", "presence"), ("forbid", "presence"),
                              ("always", "presence")):  # fmt: skip
@@ -105,11 +105,9 @@ class ModelArguments:
     def fitted(self, estimator: Any, table: Table | MappedCounts, given: dict[str, Any]) -> Any:
         """The estimator, fitted to data (with further arguments of `fit`) or made of the parts that were given."""
         if self.components_file is None:
-            from partwise.errors import InterruptedFitWarning
-
             with warnings.catch_warnings():
-                # Said at the end, with the name of the file.
-                warnings.simplefilter("ignore", InterruptedFitWarning)
+                # Said at the end: the first with the name of the file, the second as the status of the model.
+                warnings.filterwarnings("ignore", "Interrupted |Did not converge ")
                 return estimator.fit(table, **given)
         if given:
             raise typer.BadParameter("with --components-file there is nothing to fit: drop it.", param_hint="--batch")
@@ -176,8 +174,7 @@ def command(
     checkpoints: CheckpointArguments,
     engine: EngineArguments,
     seed: Seed = 0,
-    threads: Threads = 1,
-    progress: ProgressBar = None,
+    run: RunArguments,
     reading: ReadArguments,
 ) -> Outcome:
     """Fit a model to data, and write it to a file.
@@ -186,7 +183,7 @@ def command(
     (or SIGTERM) ends the fit after the current iteration, writes the model so far, and exits with 1. A fit that takes
     more than a minute writes MODEL.checkpoint until it is done; `--resume` continues from there.
     """
-    running = {"random_state": seed, "n_jobs": threads, "engine": engine.chosen(), "progress": progress}
+    running = {"random_state": seed, "n_jobs": run.threads, "engine": engine.chosen(), "progress": run.progress}
     estimator, checkpoint = _prepared(chosen, checkpoints, output, running)
     tables = {"--activations": activations, "--intervals": intervals, "--parts": parts}
     _check_tables(chosen, tables)
@@ -214,7 +211,8 @@ def command(
             activations, fitted.kept_activations if of_fit else fitted.transform(table, **batches), table, names
         )
     facts = model_facts(fitted)
-    heading = [f"{type(fitted).__name__}: {fitted.status_}", f"{fit_line(facts)}, {seconds:.1f} s"]
+    status = in_options(str(fitted.status_), {"max_iter": "--max-iter"})
+    heading = [f"{type(fitted).__name__}: {status}", f"{fit_line(facts)}, {seconds:.1f} s"]
     if agreed is not None:
         heading = [str(agreed), f"Restarts that found each part: {', '.join(map(str, agreed.members))}."]
         facts["consensus"] = consensus_facts(agreed)

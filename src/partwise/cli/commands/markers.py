@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import typer
 
 from partwise.cli.files import batch_argument, check_outputs, check_picture_name, check_table_name
-from partwise.cli.models import opened_model
-from partwise.cli.options import Batch, DataFile, ModelFile, ProgressBar, Threads, option
+from partwise.cli.options import Batch, DataFile, ModelFile, RunArguments, option
 from partwise.cli.output import Outcome
 from partwise.cli.reading import ReadArguments
 
@@ -20,13 +18,6 @@ EXAMPLES = (
 )
 
 
-class Against(StrEnum):
-    """What a part is compared with."""
-
-    LEAST_EXTREME = "least-extreme"
-    ALL = "all"
-
-
 def command(
     model: ModelFile,
     data: DataFile,
@@ -34,15 +25,14 @@ def command(
         "Table of parts and features to write: .csv, .tsv or .parquet.", None, "--output", "-o"
     ),
     volcano: Path | None = option("Picture to draw: .png, .pdf, .svg."),
-    versus: Against = option(
-        "Compare a part with the other part whose rate is nearest, or with all others together.", Against.LEAST_EXTREME
+    versus: Literal["least-extreme", "all"] = option(
+        "Compare a part with the other part whose rate is nearest, or with all others together.", "least-extreme"
     ),
     lfsr: float = option("Largest local false sign rate of the markers shown.", 0.05, min=0.0, max=1.0),
     top: int = option("Markers of each part to show.", 10, min=1),
     batch: Batch = None,
-    threads: Threads = 1,
-    progress: ProgressBar = None,
     *,
+    run: RunArguments,
     reading: ReadArguments,
 ) -> Outcome:
     """Find the features that mark each part.
@@ -55,14 +45,13 @@ def command(
     from partwise.io import write_columns
 
     check_table_name("--output", output)
-    if volcano is not None:
-        check_picture_name("--volcano", volcano)
+    check_picture_name("--volcano", volcano)
     check_outputs({"--output": output, "--volcano": volcano}, [model, data])
-    fitted = opened_model(model, threads, progress)
+    fitted = run.opened(model)
     if not isinstance(fitted, CountModel):
         raise typer.BadParameter(f"{type(fitted).__name__} is not a model of counts.", param_hint="MODEL")
     table = reading.open(data)
-    found = fitted.differential(table, versus=versus.value, **batch_argument(fitted, batch, table))
+    found = fitted.differential(table, versus=versus, **batch_argument(fitted, batch, table))
     if output is not None:
         write_columns(output, found.columns())
     if volcano is not None:
@@ -74,6 +63,6 @@ def command(
     counts = {name: int(((found.lfsr[k] <= lfsr) & (found.mean[k] > 0)).sum()) for k, name in enumerate(found.parts)}
     width = max(map(len, found.parts))
     lines = [f"{name:<{width}}  {counts[name]:5d}  {', '.join(names)}" for name, names in markers.items()]
-    about = {"model": model, "data": data, "versus": versus.value, "lfsr": lfsr}
+    about = {"model": model, "data": data, "versus": versus, "lfsr": lfsr}
     heading = f"Markers of each part (lfsr at most {lfsr:g}), the largest log-fold change first:"
     return Outcome({**about, "n_markers": counts, "markers": markers}, [heading, *lines], [output, volcano])

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from partwise.cli.files import check_outputs, check_table_name
-from partwise.cli.models import opened_model, read_parts
+from partwise.cli.models import read_parts
 from partwise.cli.options import ModelFile, option
 from partwise.cli.output import Outcome
 
@@ -33,12 +33,11 @@ def command(
     """
     check_table_name("--output", output)
     check_outputs({"--output": output}, [model, reference])
-    fitted = opened_model(model, 1, None)
-
+    from partwise.contract.model_file import load
     from partwise.io import write_columns
     from partwise.refit import match
 
-    found = match(fitted, read_parts(reference), most=most)
+    found = match(load(model), read_parts(reference), most=most)
     table = found.table()
     facts = {"model": model, "reference": reference, "n_parts": len(found), "output": output}
     if output is not None:

@@ -29,7 +29,7 @@ def command(
     merge: list[str] | None = option("Merge parts: numbers from 0, or names; may be repeated.", metavar="A,B"),
     drop: list[str] | None = option("Drop a part; may be repeated.", metavar="A"),
     by: str = option(
-        "Rank features by relevance (frequent and particular), probability or lift.",
+        "Order features by relevance (frequent and particular), probability or lift.",
         "relevance",
         autocompletion=lambda: list(_RANKINGS),
     ),

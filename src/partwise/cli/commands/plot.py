@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import typer
 
@@ -16,8 +15,8 @@ from partwise.cli.files import (
     read_groups,
     sample_labels,
 )
-from partwise.cli.models import opened_model, read_parts
-from partwise.cli.options import Batch, ImageShape, ModelFile, ProgressBar, Reference, Seed, Threads, option
+from partwise.cli.models import read_parts
+from partwise.cli.options import Batch, ImageShape, ModelFile, Reference, RunArguments, Seed, option
 from partwise.cli.output import Outcome
 from partwise.cli.reading import ReadArguments
 
@@ -32,39 +31,27 @@ EXAMPLES = (
 )
 
 
-class PictureKind(StrEnum):
-    """What to draw."""
-
-    DICTIONARY = "dictionary"
-    FEATURES = "features"
-    SIGNATURES = "signatures"
-    SIGNATURE_FIT = "signature-fit"
-    IMAGES = "images"
-    TRACE = "trace"
-    NORMS = "norms"
-    STRUCTURE = "structure"
-    CHECKS = "checks"
-    RECONSTRUCTION = "reconstruction"
-
-
-_OF_DATA = (PictureKind.STRUCTURE, PictureKind.CHECKS, PictureKind.RECONSTRUCTION, PictureKind.SIGNATURE_FIT)
+_Parts = Literal["dictionary", "features", "signatures", "signature-fit", "images", "trace", "norms"]
+PictureKind = Literal[_Parts, "structure", "checks", "reconstruction"]
+_OF_DATA = ("structure", "checks", "reconstruction", "signature-fit")
 # Features whose names a picture can show.
 _MOST_FEATURES = 120
-_OF_GROUPS = (PictureKind.DICTIONARY, PictureKind.STRUCTURE)
-_OF_PIXELS = (PictureKind.IMAGES, PictureKind.RECONSTRUCTION)
+_OF_GROUPS = ("dictionary", "structure")
+_OF_PIXELS = ("images", "reconstruction")
 
 
 def command(
     file: ModelFile,
     data: Path | None = typer.Argument(
-        None, metavar="[DATA]", help="Samples x features, for structure, checks and reconstruction."
+        None, metavar="DATA", help="Samples x features, for pictures of data; with signatures it adds their counts."
     ),
     *,
     output: Path = option("The picture to write: .png, .pdf or .svg.", ..., "-o", "--output", metavar="PICTURE"),
     kind: PictureKind = option(
         "What to draw. Of the model: dictionary (features x parts), features (the largest of each part), "
-        "signatures, images, trace, norms. With DATA: structure (samples as stacked bars), checks, reconstruction.",
-        PictureKind.DICTIONARY,
+        "signatures, images, trace, norms. With DATA: structure (samples as stacked bars), signature-fit (counts, "
+        "reconstruction and residual of samples), checks, reconstruction.",
+        "dictionary",
     ),
     groups: Path | None = option(
         "Sort by groups: a table (.csv, .tsv) of features and their groups. For structure: of samples and "
@@ -76,8 +63,7 @@ def command(
     batch: Batch = None,
     shape: ImageShape = None,
     seed: Seed = 0,
-    threads: Threads = 1,
-    progress: ProgressBar = None,
+    run: RunArguments,
     reading: ReadArguments,
 ) -> Outcome:
     """Draw the parts of a model, its fit, or its samples.
@@ -88,34 +74,34 @@ def command(
 
     if kind in _OF_DATA and data is None:
         raise typer.BadParameter(f"{kind} needs data: give DATA as well.", param_hint="--kind")
-    if kind is PictureKind.IMAGES and shape is None:
+    if kind == "images" and shape is None:
         raise typer.BadParameter("images need their height and width.", param_hint="--image-shape")
     _check_kinds(
         kind,
         ("--groups", groups, _OF_GROUPS),
-        ("--batch", batch, (PictureKind.STRUCTURE,)),
+        ("--batch", batch, ("structure",)),
         ("--image-shape", shape, _OF_PIXELS),
-        ("--reference", reference, (PictureKind.SIGNATURES,)),
-        ("--counts", counts or None, (PictureKind.STRUCTURE,)),
+        ("--reference", reference, ("signatures",)),
+        ("--counts", counts or None, ("structure",)),
     )
     if data is None:
         reading.refuse("it says how to read DATA: give DATA as well.")
     pixels = image_shape(shape)
     check_picture_name("--output", output)
     check_outputs({"--output": output}, [file, data, groups, reference])
-    model = opened_model(file, threads, progress)
+    model = run.opened(file)
     table = None if data is None else reading.read(data)
-    if kind is PictureKind.SIGNATURES:
+    if kind == "signatures":
         figure = _signatures(model, table, None if reference is None else read_parts(reference))
     elif table is None:
         figure = _parts(kind, model, groups, top, pixels)
     else:
         figure = _of_data(kind, model, table, groups, batch_argument(model, batch, table), pixels, seed, counts)
     save_figure(figure, output)
-    return Outcome({"model": file, "kind": kind.value, "output": output}, written=[output])
+    return Outcome({"model": file, "kind": kind, "output": output}, written=[output])
 
 
-def _check_kinds(kind: PictureKind, *options: tuple[str, Any, tuple[PictureKind, ...]]) -> None:
+def _check_kinds(kind: PictureKind, *options: tuple[str, Any, tuple[str, ...]]) -> None:
     """Refuse options that are for other kinds of pictures."""
     for name, value, kinds in options:
         if value is not None and kind not in kinds:
@@ -126,14 +112,14 @@ def _parts(kind: PictureKind, model: Any, groups: Path | None, top: int, pixels:
     """A picture of the model alone."""
     from partwise import plotting
 
-    if kind is PictureKind.TRACE:
+    if kind == "trace":
         return plotting.plot_trace(model, column=_traced(model)).figure
-    if kind is PictureKind.NORMS:
+    if kind == "norms":
         return plotting.plot_column_norms(model).figure
     parts = _active(model)
-    if kind is PictureKind.FEATURES:
+    if kind == "features":
         return plotting.plot_top_features(model, n=top, parts=parts)
-    if kind is PictureKind.IMAGES and pixels is not None:
+    if kind == "images" and pixels is not None:
         return plotting.plot_parts_images(model, pixels, parts=parts)
     belongs = None if groups is None else read_groups(groups, model.known_features, "feature")
     # Probabilities are what they are; shares of counts are small, and told apart on a scale of their own.
@@ -150,10 +136,8 @@ def _parts(kind: PictureKind, model: Any, groups: Path | None, top: int, pixels:
 
 def _active(model: Any) -> list[int] | None:
     """Parts that hold something, largest first; None for all."""
-    from partwise.plotting import largest_parts
-
     active = set(model.active_components_.tolist())
-    return [k for k in largest_parts(model) if k in active] or None
+    return [k for k in (-model.part_weights_).argsort(kind="stable").tolist() if k in active] or None
 
 
 def _signatures(model: Any, table: Table | None, reference: Table | None) -> Any:
@@ -180,13 +164,13 @@ def _of_data(
     """A picture of a model and data."""
     from partwise import plotting
 
-    if kind is PictureKind.CHECKS:
+    if kind == "checks":
         return plotting.plot_predictive_checks(model, table, random_state=seed)
-    if kind is PictureKind.RECONSTRUCTION:
+    if kind == "reconstruction":
         return plotting.plot_reconstruction(model, table, shape=pixels)
-    if kind is PictureKind.SIGNATURE_FIT:
+    if kind == "signature-fit":
         return plotting.plot_signature_fit(model, table)
-    if kind is not PictureKind.STRUCTURE:
+    if kind != "structure":
         raise typer.BadParameter(f"{kind} shows the model alone: drop DATA.", param_hint="--kind")
     belongs = sample_labels(groups, table)
     return plotting.plot_structure(model.transform(table, **batches), model=model, groups=belongs, counts=counts).figure

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from partwise.cli.files import check_outputs, check_table_name
-from partwise.cli.models import opened_model
-from partwise.cli.options import DataFile, ModelFile, OnlyRows, ProgressBar, Threads, option
+from partwise.cli.files import check_outputs, check_table_name, table_outcome
+from partwise.cli.options import DataFile, ModelFile, OnlyRows, RunArguments, option
 from partwise.cli.output import Outcome
 from partwise.cli.reading import ReadArguments, row_positions
 
@@ -31,9 +30,8 @@ def command(
         "Table to write, with one line per cell: .csv, .tsv or .parquet.", None, "--output", "-o"
     ),
     row: OnlyRows = None,
-    threads: Threads = 1,
-    progress: ProgressBar = None,
     *,
+    run: RunArguments,
     reading: ReadArguments,
 ) -> Outcome:
     """Predict missing cells.
@@ -44,20 +42,11 @@ def command(
     """
     check_table_name("--output", output)
     check_outputs({"--output": output}, [model, data])
-    fitted = opened_model(model, threads, progress)
+    fitted = run.opened(model)
     table = reading.read(data)
     columns = _predicted(fitted, table, row or ())
     facts = {"model": model, "data": data, "n_cells": len(columns["expected"])}
-    if output is not None:
-        from partwise.io import write_columns
-
-        write_columns(output, columns)
-        return Outcome({**facts, "output": output}, written=[output])
-    lines = [
-        (sample, feature, f"{value:.6g}")
-        for sample, feature, value in zip(columns["sample"], columns["feature"], columns["expected"], strict=True)
-    ]
-    return Outcome({**facts, **columns, "output": None}, lines)
+    return table_outcome(facts, columns, output)
 
 
 def _predicted(model: Any, table: Table, wanted: Sequence[str]) -> dict[str, list[Any]]:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from partwise.cli.files import check_outputs, check_table_name
-from partwise.cli.models import opened_model
-from partwise.cli.options import DataFile, ModelFile, OnlyRows, ProgressBar, Threads, option
+from partwise.cli.files import check_outputs, check_table_name, table_outcome
+from partwise.cli.options import DataFile, ModelFile, OnlyRows, RunArguments, option
 from partwise.cli.output import Outcome
 from partwise.cli.reading import ReadArguments, row_positions
 
@@ -21,14 +20,13 @@ def command(
     model: ModelFile,
     data: DataFile,
     output: Path | None = option(
-        "Table to write, one line per row and rank: .csv, .tsv, .parquet.", None, "--output", "-o"
+        "Table to write, one line per row and place in its list: .csv, .tsv or .parquet.", None, "--output", "-o"
     ),
     top: int = option("Length of the lists.", 10, "--top", "-n", min=1),
     row: OnlyRows = None,
     seen: bool = option("Also list features that the row already has.", False),
-    threads: Threads = 1,
-    progress: ProgressBar = None,
     *,
+    run: RunArguments,
     reading: ReadArguments,
 ) -> Outcome:
     """List the likeliest features that samples do not have yet.
@@ -38,7 +36,7 @@ def command(
     """
     check_table_name("--output", output)
     check_outputs({"--output": output}, [model, data])
-    fitted = opened_model(model, threads, progress)
+    fitted = run.opened(model)
     table = reading.read(data)
     checked = fitted.checked_data(table, caller="recommend")
     if row:
@@ -52,19 +50,5 @@ def command(
         columns = {name: [value for piece in pieces for value in piece[name]] for name in pieces[0]}
     else:
         columns = fitted.recommend(checked, top, exclude_seen=not seen).columns()
-    facts = {
-        "model": model,
-        "data": data,
-        "n_samples": len(row or ()) or table.shape[0],
-        "n_lines": len(columns["place"]),
-    }
-    if output is not None:
-        from partwise.io import write_columns
-
-        write_columns(output, columns)
-        return Outcome({**facts, "output": output}, written=[output])
-    lines = [
-        (sample, str(place), feature, f"{value:.6g}")
-        for sample, place, feature, value in zip(*columns.values(), strict=True)
-    ]
-    return Outcome({**facts, **columns, "output": None}, lines)
+    sizes = {"n_samples": len(row or ()) or table.shape[0], "n_lines": len(columns["place"])}
+    return table_outcome({"model": model, "data": data, **sizes}, columns, output)

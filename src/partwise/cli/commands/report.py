@@ -7,8 +7,8 @@ from pathlib import Path
 import typer
 
 from partwise.cli.files import batch_argument, check_outputs, image_shape, sample_labels
-from partwise.cli.models import opened_model, read_parts
-from partwise.cli.options import Batch, ImageShape, ModelFile, ProgressBar, Reference, Seed, Threads, option
+from partwise.cli.models import read_parts
+from partwise.cli.options import Batch, ImageShape, ModelFile, Reference, RunArguments, Seed, option
 from partwise.cli.output import Outcome
 from partwise.cli.reading import ReadArguments
 
@@ -20,9 +20,7 @@ EXAMPLES = (
 
 def command(
     model: ModelFile,
-    data: Path | None = typer.Argument(
-        None, metavar="[DATA]", help="Samples x features to show; best are those of the fit."
-    ),
+    data: Path | None = typer.Argument(None, metavar="DATA", help="Samples x features to show; best those of the fit."),
     *,
     output: Path = option("The page to write, .html.", ..., "--output", "-o"),
     title: str | None = option("Title of the page.", metavar="TEXT"),
@@ -36,8 +34,7 @@ def command(
     batch: Batch = None,
     shape: ImageShape = None,
     seed: Seed = 0,
-    threads: Threads = 1,
-    progress: ProgressBar = None,
+    run: RunArguments,
     reading: ReadArguments,
 ) -> Outcome:
     """Write an interactive page about a model.
@@ -60,7 +57,7 @@ def command(
     if data is None:
         reading.refuse("it says how to read DATA: give DATA as well.")
     check_outputs({"--output": output}, [model, data, groups, names, feature_names, reference])
-    fitted = opened_model(model, threads, progress)
+    fitted = run.opened(model)
     if names is not None:
         fitted.name_parts(names)
     table = None if data is None else reading.read(data)

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from partwise.cli.files import batch_argument, check_outputs, check_table_name
-from partwise.cli.models import opened_model
-from partwise.cli.options import Batch, DataFile, ModelFile, ProgressBar, Seed, Threads, option
+from partwise.cli.options import Batch, DataFile, ModelFile, RunArguments, Seed, option
 from partwise.cli.output import Outcome
 from partwise.cli.reading import ReadArguments
 
@@ -38,9 +37,8 @@ def command(
     ),
     batch: Batch = None,
     seed: Seed = 0,
-    threads: Threads = 1,
-    progress: ProgressBar = None,
     *,
+    run: RunArguments,
     reading: ReadArguments,
 ) -> Outcome:
     """Say how well a model predicts data.
@@ -56,7 +54,7 @@ def command(
 
     check_table_name("--output", output)
     check_outputs({"--output": output}, [model, data])
-    fitted = opened_model(model, threads, progress)
+    fitted = run.opened(model)
     if output is not None and not isinstance(fitted, CountModel):
         name = type(fitted).__name__
         raise typer.BadParameter(f"{name} has one score for all samples and no table: drop it.", param_hint="--output")
@@ -74,9 +72,9 @@ def command(
     if output is not None:
         labels = table.row_labels if table.row_labels is not None else [str(n) for n in range(table.shape[0])]
         write_columns(output, {"sample": labels, **columns})
+    lines = [f"{name.replace('_', ' ')}: {_shown(name, value)}" for name, value in facts.items()]
     about = {"model": model, "data": data, "n_samples": table.shape[0]}
-    lines = [f"{name.replace('_', ' ')}: {_shown(value)}" for name, value in facts.items()]
-    return Outcome({**about, **facts, "output": output}, lines, [output])
+    return Outcome(about | facts | {"output": output}, lines, [output])
 
 
 def _completion(
@@ -120,5 +118,6 @@ def _measures(fitted: Any, table: Table | MappedCounts) -> dict[str, Any]:
     return {name: value for name, value in found.items() if not math.isnan(value)}
 
 
-def _shown(value: Any) -> str:
-    return f"{value:.8g}" if isinstance(value, float) else str(value)
+def _shown(name: str, value: Any) -> str:
+    unit = " nats" if "log_likelihood" in name or "std_error" in name else ""
+    return f"{value:.8g}{unit}" if isinstance(value, float) else str(value)

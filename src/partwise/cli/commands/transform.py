@@ -16,8 +16,7 @@ from partwise.cli.files import (
     write_activations,
     write_intervals,
 )
-from partwise.cli.models import opened_model
-from partwise.cli.options import Batch, DataFile, ModelFile, ProgressBar, Threads, option
+from partwise.cli.options import Batch, DataFile, ModelFile, RunArguments, option
 from partwise.cli.output import Outcome
 from partwise.cli.reading import ReadArguments
 
@@ -42,9 +41,8 @@ def command(
         "Write the probability that each part made the counts of a cell, one line per cell."
     ),
     batch: Batch = None,
-    threads: Threads = 1,
-    progress: ProgressBar = None,
     *,
+    run: RunArguments,
     reading: ReadArguments,
 ) -> Outcome:
     """Find how much of each part of a model is in each sample.
@@ -52,6 +50,8 @@ def command(
     The table has one line per sample and one column per part. The parts do not change. An .h5ad file gets the
     activations in obsm (X_partwise) and the parts in varm (partwise); if DATA is one, the rest of it is kept.
     """
+    from partwise.io import write_columns
+
     as_anndata = output.suffix.lower() == ".h5ad"
     if not as_anndata:
         check_table_name("--output", output)
@@ -59,7 +59,7 @@ def command(
     check_outputs(
         {"--output": output, "--errors": errors, "--allocations": allocations}, [model, None if as_anndata else data]
     )
-    fitted = opened_model(model, threads, progress)
+    fitted = run.opened(model)
     table = reading.open(data)
     activations = fitted.transform(table, **batch_argument(fitted, batch, table))
     parts = part_names(fitted)
@@ -72,7 +72,7 @@ def command(
     if intervals is not None:
         write_intervals(intervals, _of_counts(fitted, "--intervals").presence(table), table)
     if allocations is not None:
-        _write_allocations(allocations, fitted, table)
+        write_columns(allocations, _of_counts(fitted, "--allocations").allocate(table).table())
     size = {"n_samples": activations.shape[0], "n_components": activations.shape[1]}
     return Outcome(
         {
@@ -110,12 +110,6 @@ def _write_h5ad(path: Path, model: Any, table: Table | MappedCounts, activations
         base=base,
         **own,
     )
-
-
-def _write_allocations(path: Path, model: Any, table: Table | MappedCounts) -> None:
-    from partwise.io import write_columns
-
-    write_columns(path, _of_counts(model, "--allocations").allocate(table).table())
 
 
 def _of_counts(model: Any, option: str) -> Any:

@@ -63,7 +63,7 @@ def expected_counts(
         warnings.warn(
             f"after {max_sweeps} sweeps the activations of {np.sum(left > tol)} of {left.size} samples have not"
             f" settled, and may move by {100.0 * min(left.max(), 1.0):.2g} percent of a sample's total: fit fewer"
-            " components, or a prior that shrinks less.",
+            " parts, or a prior that shrinks less.",
             ConvergenceWarning,
             stacklevel=2,
         )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -55,32 +57,20 @@ class CellRates:
         self._data, self._engine, self._blocks = side.data, side.engine, side.passes.blocks
         self.values: Floats = np.empty(side.data.nnz)
 
+    def _each(self, work: Callable[..., object], *given: Any) -> None:
+        """Let a kernel visit all blocks; what it writes comes last."""
+        self._engine.for_each(lambda block: work(*given[:-1], *block, given[-1]), self._blocks)
+
     def fill(self, factor: Floats, other: Floats) -> None:
         """All of them, from both factors."""
-        data = self._data
-
-        def one(block: tuple[int, int]) -> None:
-            kernels.cell_rates(data.indptr, data.indices, factor, other, *block, self.values)
-
-        self._engine.for_each(one, self._blocks)
+        self._each(kernels.cell_rates, self._data.indptr, self._data.indices, factor, other, self.values)
 
     def counts(self, row_part: Floats, column_part: Floats) -> Floats:
         """Expected counts of a component in each row, as a column."""
-        data = self._data
-        out = np.empty((data.shape[0], 1))
-
-        def one(block: tuple[int, int]) -> None:
-            cells = data.indptr, data.indices, data.values
-            kernels.component_counts(cells, self.values, row_part, column_part, *block, out[:, 0])
-
-        self._engine.for_each(one, self._blocks)
+        out, cells = np.empty((self._data.shape[0], 1)), (self._data.indptr, self._data.indices, self._data.values)
+        self._each(kernels.component_counts, cells, self.values, row_part, column_part, out[:, 0])
         return out
 
     def replace(self, old: kernels.Component, fresh: kernels.Component) -> None:
         """Take a component out of the rates and put its new version in."""
-        data = self._data
-
-        def one(block: tuple[int, int]) -> None:
-            kernels.replace_component(data.indptr, data.indices, old, fresh, *block, self.values)
-
-        self._engine.for_each(one, self._blocks)
+        self._each(kernels.replace_component, self._data.indptr, self._data.indices, old, fresh, self.values)

@@ -17,8 +17,7 @@ from partwise.engines.base import Engine
 from partwise.engines.blocks import Block
 from partwise.kernels.arrays import Floats
 from partwise.passes.batches import expected_in_groups
-from partwise.passes.floors import Floors
-from partwise.passes.side import Side
+from partwise.passes.side import Floors, Side
 from partwise.priors.base import PriorFamily
 from partwise.priors.mixture import MixtureFamily
 
@@ -130,8 +129,7 @@ def known_scales(data: SparseData, settings: Settings, engine: Engine) -> tuple[
 def size_factors(data: SparseData, shares: Floats, engine: Engine) -> Floats:
     """Row totals over what the observed cells of each row would have: 0 where nothing is observed."""
     expected = np.broadcast_to(Side(data, engine).exposure(shares)[:, 0], data.shape[:1])
-    sizes: Floats = np.divide(data.row_sums, expected, out=np.zeros(data.shape[0]), where=expected > 0)
-    return sizes
+    return np.asarray(np.divide(data.row_sums, expected, out=np.zeros(data.shape[0]), where=expected > 0))
 
 
 # Expected counts in all the data below which a component holds nothing.

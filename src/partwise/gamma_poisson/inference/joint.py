@@ -17,9 +17,8 @@ from partwise.errors import AllComponentsPrunedError
 from partwise.gamma_poisson.inference.starts import perturbed_dictionary
 from partwise.gamma_poisson.model import GammaPoissonModel, column_norms
 from partwise.kernels.arrays import Floats
-from partwise.passes.floors import activation_floor
 from partwise.passes.kernels import expected_counts
-from partwise.passes.side import Side, own_exposure, ready
+from partwise.passes.side import Side, activation_floor, own_exposure, ready
 
 OBJECTIVE_EVERY = 10
 # The joint likelihood is unbounded where all activations of a component go to 0 and its rate to infinity.
@@ -98,7 +97,7 @@ def _modes(
 ) -> tuple[float, Floats]:
     """The most likely activations given the allocations, which are not quite 0; the objective before, and new sums."""
     before, own = activations[block.rows], out[block.rows]
-    logs = expected_counts(*block.own_cells, before, dictionary, with_objective, 0, block.n_rows, own)
+    logs = expected_counts(block.own_cells, before, dictionary, with_objective, 0, block.n_rows, own)
     exposure = own_exposure(block, dictionary, sums)
     if with_objective:
         prior = shape * np.log(rates) - gammaln(shape) - rates * before

@@ -78,6 +78,16 @@ def drawn_totals(samples: Side, totals: Sequence[Any]) -> tuple[ValueCounts, ...
     return found
 
 
+def moved_shapes(samples: Side, totals: Sequence[Any], shape: Floats, weight: float) -> Floats:
+    """Shapes on their way to those that suit draws of totals, by a weight; as they are where nothing was drawn.
+
+    Of logarithms, as shapes are positive; with weight 1 it is the new value.
+    """
+    if not totals:
+        return shape
+    return np.asarray(shape ** (1.0 - weight) * profile_shapes(drawn_totals(samples, totals), shape) ** weight)
+
+
 def _drawn_totals(block: Block, *totals: Floats) -> tuple[ValueCounts, ...]:
     return tuple(map(ValueCounts, np.concatenate([draw[block.rows] for draw in totals]).T))
 

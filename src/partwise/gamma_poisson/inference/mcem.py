@@ -12,7 +12,6 @@ from partwise.core.keys import Key
 from partwise.engines.base import Engine
 from partwise.gamma_poisson.inference import m_steps
 from partwise.gamma_poisson.inference.gibbs import Averages, Chain, GainLedger, GibbsEStep, expected_gain
-from partwise.gamma_poisson.inference.m_steps import drawn_totals, profile_shapes
 from partwise.gamma_poisson.inference.starts import even_dictionary, poisson_factors, with_noise
 from partwise.gamma_poisson.inference.vem import MeanField
 from partwise.gamma_poisson.model import GammaPoissonModel, column_norms
@@ -92,11 +91,7 @@ class MonteCarloEM:
         if averages.before is not None:
             state.ledger.close(expected_gain(data, self.engine, old, present, averages.before))
         weight = self._weight(key.iteration)
-        shape = state.shape
-        if averages.totals:
-            # Of logarithms, as shapes are positive; with weight 1 it is the new value.
-            found = profile_shapes(drawn_totals(Side(data, self.engine), averages.totals), shape)
-            shape = shape ** (1.0 - weight) * found**weight
+        shape = m_steps.moved_shapes(Side(data, self.engine), averages.totals, state.shape, weight)
         fresh = averages.feature_counts
         if self.m_step == "c":
             fresh = fresh + m_steps.expected_missing(data, present.dictionary, averages.activations, self.engine)

@@ -1,10 +1,9 @@
-"""On-line EM: the dictionary from a running average over batches of samples."""
+"""Online EM: the dictionary from a running average over batches of samples."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 
@@ -13,7 +12,6 @@ from partwise.core.keys import Key
 from partwise.engines.base import Engine
 from partwise.gamma_poisson.inference import m_steps
 from partwise.gamma_poisson.inference.gibbs import Chain, GibbsEStep
-from partwise.gamma_poisson.inference.m_steps import drawn_totals, profile_shapes
 from partwise.gamma_poisson.inference.starts import poisson_factors, with_noise
 from partwise.gamma_poisson.inference.vem import MeanField
 from partwise.gamma_poisson.model import GammaPoissonModel, column_norms
@@ -50,7 +48,7 @@ class OnlineState:
 
 @dataclass(kw_only=True)
 class OnlineEM:
-    """On-line EM (Cappé & Moulines 2009): w = (b / a) x a running average of the allocations of a sample.
+    """Online EM (Cappé & Moulines 2009): w = (b / a) x a running average of the allocations of a sample.
 
     A batch's chain starts from its variational posterior, so that no sample is remembered between its visits. Batches
     are cut from a new permutation of the samples in every pass, or of blocks of samples where these are on disk.
@@ -116,19 +114,12 @@ class OnlineEM:
         else:
             fresh = m_steps.unweighted_counts(batch, averages.feature_counts, averages.activations, self.engine)
             fresh /= n_samples
-            self._absorb_groups(batch, averages.activations, model.dictionary, weight, state)
+            seen = expected_in_groups(Side(batch, self.engine), averages.activations, model.dictionary) / n_samples
+            state.in_groups = (1.0 - weight) * state.in_groups + weight * seen if state.in_groups.size else seen
         state.statistic = (1.0 - weight) * state.statistic + weight * fresh
-        if averages.totals:
-            found = profile_shapes(drawn_totals(Side(batch, self.engine), averages.totals), state.shape)
-            state.shape = state.shape ** (1.0 - weight) * found**weight
+        state.shape = m_steps.moved_shapes(Side(batch, self.engine), averages.totals, state.shape, weight)
         state.n_seen += n_samples
         return bound
-
-    def _absorb_groups(
-        self, batch: SparseData, activations: Any, dictionary: Floats, weight: float, state: OnlineState
-    ) -> None:
-        found = expected_in_groups(Side(batch, self.engine), activations, dictionary) / batch.shape[0]
-        state.in_groups = (1.0 - weight) * state.in_groups + weight * found if state.in_groups.size else found
 
     def expected_in_groups(self, data: SparseData, state: OnlineState) -> Floats:
         """Expected totals of each feature in each batch, without batch factors."""

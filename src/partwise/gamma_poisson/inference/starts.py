@@ -41,7 +41,7 @@ def given_dictionary(components: Any, data: SparseData, n_components: int) -> Fl
     array = np.array(components, dtype=np.float64)
     expected = (n_components, data.shape[1])
     if array.shape != expected:
-        raise InvalidInputError(f"init must have shape {expected} (components x features), got {array.shape}.")
+        raise InvalidInputError(f"init must have shape {expected} (parts x features), got {array.shape}.")
     bad = ~(np.isfinite(array) & (array >= 0))
     if bad.any():
         k, f = np.argwhere(bad)[0]
@@ -49,7 +49,7 @@ def given_dictionary(components: Any, data: SparseData, n_components: int) -> Fl
     dead = np.flatnonzero((data.column_sums > 0) & ~np.any(array > 0, axis=0))
     if dead.size:
         raise InvalidInputError(
-            f"init has no component that holds feature {dead[0]}, which has counts in X: give it a positive entry."
+            f"init has no part that holds feature {dead[0]}, which has counts in X: give it a positive entry."
         )
     return np.ascontiguousarray(array.T)
 

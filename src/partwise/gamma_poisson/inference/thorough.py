@@ -22,7 +22,6 @@ from partwise.gamma_poisson.inference.gibbs import (
     expected_gain,
     mean_rows,
 )
-from partwise.gamma_poisson.inference.m_steps import drawn_totals, profile_shapes
 from partwise.gamma_poisson.inference.pruning import Merging, Removing
 from partwise.gamma_poisson.inference.starts import poisson_factors, with_noise
 from partwise.gamma_poisson.inference.sweeps import GibbsSweeps
@@ -191,10 +190,7 @@ class Thorough:
             activations=None,
             totals=[*first.totals, *second.totals],
         )
-        shape = state.shape
-        if averages.totals:
-            found = profile_shapes(drawn_totals(Side(data, self.engine), averages.totals), shape)
-            shape = shape ** (1.0 - weight) * found**weight
+        shape = m_steps.moved_shapes(Side(data, self.engine), averages.totals, state.shape, weight)
         state.ledger.close(expected_gain(data, self.engine, old, model, averages))
         state.statistic = (1.0 - weight) * state.statistic + weight * 0.5 * (left + right)
         dictionary = m_steps.marginal_step(state.statistic, data.shape[0], shape, self.rate)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy.special import gammaln, psi, xlogy
 
-from partwise.contract.seeds import seeded_order
+from partwise.contract.given_parts import seeded_order
 from partwise.core.data import SparseData
 from partwise.core.keys import Key
 from partwise.core.weights import CellWeights
@@ -152,7 +152,7 @@ def _update(
 ) -> tuple[float, Floats]:
     shape, own_rate, own = posterior_prior + counts[block.rows], block.own(rate), out[block.rows]
     mean_log, geometric = _log_means(shape, own_rate)
-    bound = expected_counts(*block.own_cells, geometric, dictionary, with_bound, 0, block.n_rows, own)
+    bound = expected_counts(block.own_cells, geometric, dictionary, with_bound, 0, block.n_rows, own)
     if with_bound:
         # Beside Σ x log(rate): E[log p(h)] - E[log q(h)] - Σ expected counts. The caller adds -Σ log x!.
         prior = prior_shape * np.log(prior_rate) - gammaln(prior_shape) + (prior_shape - 1.0) * mean_log
@@ -197,7 +197,9 @@ class VariationalEM:
             dictionary, counts = poisson_factors(key, data, self.shape, self.rate, self.engine)
             dictionary = with_noise(key, data, dictionary, self.shape, self.rate)
             if self.seeds is not None or self.fixed is not None:
-                known = self._known(dictionary.shape)
+                known = np.zeros(dictionary.shape) if self.seeds is None else self.seeds.copy()
+                if self.fixed is not None:
+                    known[:, : self.fixed.shape[1]] = self.fixed
                 order = seeded_order(known, dictionary)
                 sizes, given = dictionary[:, order].sum(axis=0), known.sum(axis=0)
                 shares = known / np.where(given > 0, given, 1.0)
@@ -222,7 +224,8 @@ class VariationalEM:
             totals_of_parts = counts.sum(axis=0)
             counts = counts + self.seeds
             counts *= totals_of_parts / np.maximum(counts.sum(axis=0), m_steps.SMALLEST_ENTRY)
-            bound += self._log_prior(model.dictionary)
+            shares = model.dictionary / np.maximum(model.dictionary.sum(axis=0), m_steps.SMALLEST_ENTRY)
+            bound += float(xlogy(self.seeds, np.maximum(shares, m_steps.SMALLEST_ENTRY)).sum())  # of the seeds' prior
         if self.fixed is not None:
             held_parts = slice(self.fixed.shape[1])
             counts[:, held_parts] = self.fixed * counts[:, held_parts].sum(axis=0)
@@ -246,13 +249,6 @@ class VariationalEM:
         state.posterior = posterior
         return state, {**({"objective": bound} if due else {}), **column_norms(state.dictionary)}
 
-    def _known(self, shape: tuple[int, ...]) -> Floats:
-        """What is known about each part: its seeds, or that it is fixed."""
-        known = np.zeros(shape) if self.seeds is None else self.seeds.copy()
-        if self.fixed is not None:
-            known[:, : self.fixed.shape[1]] = self.fixed
-        return known
-
     def expected_in_groups(self, data: SparseData, state: GammaVariationalState) -> Floats:
         """Expected totals of each feature in each batch, without batch factors."""
         mean_field = MeanField(data, self.engine)
@@ -260,12 +256,6 @@ class VariationalEM:
 
     def rebase(self, state: GammaVariationalState, change: float) -> None:
         """Nothing is remembered."""
-
-    def _log_prior(self, dictionary: Floats) -> float:
-        """Log-density of the seeds' prior, up to a constant."""
-        assert self.seeds is not None
-        shares = dictionary / np.maximum(dictionary.sum(axis=0), m_steps.SMALLEST_ENTRY)
-        return float(xlogy(self.seeds, np.maximum(shares, m_steps.SMALLEST_ENTRY)).sum())
 
     def model(self, state: GammaVariationalState) -> GammaPoissonModel:
         """Dictionary, shapes and rates of a state."""

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-
-from partwise.kernels.arrays import Indices, Numbers
+from partwise.kernels.arrays import Cells, Missing, Numbers, Words
 from partwise.kernels.discrete import binomial
 from partwise.kernels.jit import kernel
-from partwise.kernels.streams import new_stream, next_normal, next_uniform, seek
+from partwise.kernels.streams import new_stream, next_normal, next_uniform, seek_row
 from partwise.likelihood.kernels.rows import Floats, Integers
 
 # Up to here all whole numbers are doubles, and the binomial draw is exact.
@@ -18,16 +16,7 @@ _LARGEST_WHOLE = 2.0**53
 
 @kernel
 def split_rows(
-    indptr: Integers,
-    values: Numbers,
-    share: float,
-    seed: np.uint64,
-    stage_chain: np.uint64,
-    iteration: np.uint64,
-    first_row: int,
-    start: int,
-    stop: int,
-    out: Numbers,
+    indptr: Integers, values: Numbers, share: float, words: Words, first_row: int, start: int, stop: int, out: Numbers
 ) -> None:
     """``out = rng.binomial(floor(values), share) + (rng.random(size) < share) * (values - floor(values))``.
 
@@ -36,7 +25,7 @@ def split_rows(
     """
     stream = new_stream()
     for n in range(start, stop):
-        seek(stream, seed, stage_chain, iteration, first_row + n)
+        seek_row(stream, words, first_row + n)
         for p in range(indptr[n], indptr[n + 1]):
             value = float(values[p])
             if value > _LARGEST_WHOLE:
@@ -53,14 +42,9 @@ def split_rows(
 
 @kernel
 def predict_rows(
-    indptr: Integers,
-    indices: Indices,
-    values: Numbers,
-    missing_indptr: Integers,
-    missing_indices: Indices,
-    activations: Floats,
-    dictionary: Floats,
-    totals: Floats,
+    cells: Cells,
+    missing: Missing,
+    factors: tuple[Floats, Floats, Floats],
     smoothing: float,
     start: int,
     stop: int,
@@ -71,6 +55,8 @@ def predict_rows(
     Rates are those of observed cells. ``totals`` is ``dictionary.sum(axis=0)``. Where all rates are 0, they count as
     equal; rows without counts get 0.
     """
+    (indptr, indices, values), (missing_indptr, missing_indices) = cells, missing
+    activations, dictionary, totals = factors
     n_features, n_components = dictionary.shape
     for n in range(start, stop):
         out[n] = 0.0

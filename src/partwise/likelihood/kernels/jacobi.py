@@ -25,6 +25,7 @@ from partwise.likelihood.kernels.rows import Floats
 
 _NEWTON_STEPS = 3  # from eigenvalues, which are right to 1e-16 of the largest; checked against 50 digits in the tests
 _ROUNDS = 8
+_NOISE = 1e-13  # of eigenvalues, beside the largest
 
 
 class BetaRule(NamedTuple):
@@ -99,14 +100,17 @@ def beta_rule(n: int, p: float, r: float) -> BetaRule:
     guesses = eigvalsh_tridiagonal(up + down, np.sqrt(up[:-1] * down[1:])) if n > 1 else up
     low = guesses[guesses < 0.5]
     high = 1.0 - guesses[guesses >= 0.5][::-1]
-    # Newton's first step from the end itself, which cannot go beyond the first zero: a guess below it is noise.
-    low[:1] = np.maximum(low[:1], p / (n * (n - 1 + total)))
-    high[:1] = np.maximum(high[:1], r / (n * (n - 1 + total)))
+    # Newton's first step from the end itself cannot go beyond the first zero. It is close where that is far from the
+    # others, and guesses far below the largest eigenvalue are noise: from above the zero, steps would cancel.
+    for ends, first, largest in ((low, p, guesses[-1]), (high, r, 1.0)):
+        step = first / (n * (n - 1 + total))
+        ends[:1] = np.where(ends[:1] < _NOISE * largest, step, np.maximum(ends[:1], step))
     log_low, log_high = np.empty_like(low), np.empty_like(high)
     refine(n, p, r, low, log_low)
     refine(n, r, p, high, log_high)
     # y_n(1) brings the polynomials that are one at either end to the same scale.
     log_high += 2.0 * (log_gamma_difference(p, n) - log_gamma_difference(r, n))
     log_weights = np.concatenate((log_low, log_high[::-1]))
-    log_weights -= np.logaddexp.reduce(log_weights)
+    log_weights -= log_weights.max()
+    log_weights -= np.log(np.exp(log_weights).sum())
     return BetaRule(np.concatenate((low, 1.0 - high[::-1])), np.concatenate((1.0 - low, high[::-1])), log_weights)

@@ -84,15 +84,7 @@ def sampled_conditional(
 
 @kernel
 def left_to_right_rows(
-    model: RowModel,
-    n_draws: int,
-    n_inner: int,
-    n_chains: int,
-    words: Words,
-    start: int,
-    stop: int,
-    out: Floats,
-    variances: Floats,
+    model: RowModel, numbers: tuple[int, int, int], words: Words, start: int, stop: int, out: Floats, variances: Floats
 ) -> None:
     """``out[n]``: log of the product over features of averages of conditionals (L2R, Algorithm 1).
 
@@ -100,6 +92,7 @@ def left_to_right_rows(
     feature then joins each chain with a draw from its proposal. ``n_inner = 0`` takes the conditionals exactly.
     ``variances[n]`` sums the squared relative standard errors of the averages, as if sweeps were independent.
     """
+    n_draws, n_inner, n_chains = numbers
     shape, n_components = model.shape, model.shape.size
     largest = 1
     for p in range(model.indptr[start], model.indptr[stop]):

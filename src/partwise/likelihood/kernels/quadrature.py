@@ -23,6 +23,11 @@ from partwise.likelihood.kernels.rows import Floats, Integers, RowModel, gather_
 SMALLEST = -1000  # exponent of two down to which products are taken without looking
 
 
+Pair = tuple[Floats, Floats]
+Bits = tuple[Integers, int, Integers]
+"""What `list_bits` found: where the features of each bit end, the number of bits, and the features."""
+
+
 @inner_kernel
 def exponent_sum(bits: Integers, counts: Integers, n_features: int) -> int:
     """``sum(counts * floor(log2(x)))`` of positive doubles, from their bits."""
@@ -33,20 +38,12 @@ def exponent_sum(bits: Integers, counts: Integers, n_features: int) -> int:
 
 
 @inner_kernel
-def plain_products(
-    forms: Floats,
-    base: Floats,
-    rest: float,
-    bit_ends: Integers,
-    n_bits: int,
-    bit_features: Integers,
-    n_points: int,
-    out: Floats,
-) -> None:
+def plain_products(forms: Floats, base: Floats, rest: float, bits: Bits, n_points: int, out: Floats) -> None:
     """``out = prod((base[:, None] + rest * forms) ** counts[:, None], axis=0)``.
 
     ``bit_features`` lists the features whose count has the highest bit, then those with the next one, and so on.
     """
+    bit_ends, n_bits, bit_features = bits
     for j in range(n_points):
         out[j] = 1.0
     start = 0
@@ -76,18 +73,16 @@ def log_products(
     forms: Floats,
     base: Floats,
     rest: float,
-    low_bits: Integers,
-    counts: Integers,
-    n_features: int,
+    row: tuple[Integers, Integers, int],
     n_points: int,
-    powers: Floats,
-    products: Floats,
+    buffers: Pair,
     out: Floats,
 ) -> None:
     """``out += log(what plain_products gives)``: products move to ``out`` before they can leave the range of doubles.
 
     ``low_bits`` are the bits of the smallest form of each feature over the points.
     """
+    (low_bits, counts, n_features), (powers, products) = row, buffers
     for j in range(n_points):
         products[j] = 1.0
     room = SMALLEST
@@ -229,16 +224,10 @@ def _move_outer(first: int, rules: StickRules, weights: Floats, n_features: int,
 
 @inner_kernel
 def _fill_forms(
-    weights: Floats,
-    n_features: int,
-    shares: Floats,
-    first_component: int,
-    start: int,
-    n_points: int,
-    out: Floats,
-    out_smallest: Floats,
+    weights: Floats, n_features: int, shares: Floats, places: tuple[int, int, int], out: Floats, out_smallest: Floats
 ) -> None:
     """``out = weights[:, first_component:] @ shares[:, start:start + n_points]``, and its smallest value a feature."""
+    first_component, start, n_points = places
     for f in range(n_features):
         for j in range(n_points):
             out[f, j] = 0.0
@@ -291,7 +280,7 @@ def quadrature_rows(model: RowModel, rows: Integers, rules: StickRules, out: Flo
         for number in range(points.spreads.size):
             start = number * _BLOCK
             n_points = min(_BLOCK, points.log_weights.size - start)
-            _fill_forms(weights, n_features, points.shares, n_outer, start, n_points, forms, smallest)
+            _fill_forms(weights, n_features, points.shares, (n_outer, start, n_points), forms, smallest)
             level = 0
             for i in range(n_outer):
                 outer.positions[i] = 0
@@ -304,14 +293,14 @@ def quadrature_rows(model: RowModel, rows: Integers, rules: StickRules, out: Flo
                     lows[f] = base[f] + rest * smallest[f]
                 value = 0.0
                 if exponent_sum(low_bits, counts, n_features) + points.spreads[number] > SMALLEST:
-                    plain_products(forms, base, rest, bit_ends, n_bits, bit_features, n_points, products)
+                    plain_products(forms, base, rest, (bit_ends, n_bits, bit_features), n_points, products)
                     for j in range(n_points):
                         value += products[j] * points.weights[start + j]
                     log_term = points.block_weights[number] + math.log(value)
                 else:
                     for j in range(n_points):
                         logs[j] = points.log_weights[start + j]
-                    log_products(forms, base, rest, low_bits, counts, n_features, n_points, powers, products, logs)
+                    log_products(forms, base, rest, (low_bits, counts, n_features), n_points, (powers, products), logs)
                     log_term = -math.inf
                     for j in range(n_points):
                         log_term = max(log_term, logs[j])

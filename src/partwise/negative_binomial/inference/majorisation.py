@@ -17,7 +17,7 @@ from partwise.engines.base import Engine
 from partwise.engines.blocks import Block, Made, row_blocks
 from partwise.kernels.arrays import Floats
 from partwise.negative_binomial import kernels
-from partwise.passes.floors import Floors, activation_floor
+from partwise.passes.side import Floors, activation_floor
 from partwise.poisson.inference.coordinate import CoordinateDescent, with_columns
 from partwise.poisson.inference.passes import solve_activations
 

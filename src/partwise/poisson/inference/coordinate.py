@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
@@ -15,8 +14,7 @@ from partwise.engines.base import Engine
 from partwise.engines.blocks import Block, Made
 from partwise.kernels.arrays import Floats
 from partwise.passes.batches import expected_in_groups
-from partwise.passes.floors import Floors, activation_floor
-from partwise.passes.side import Totals, own_exposure, own_totals
+from partwise.passes.side import Floors, Totals, activation_floor, own_exposure, own_totals
 from partwise.poisson import kernels
 from partwise.poisson.inference.multiplicative import Multiplicative
 from partwise.poisson.inference.passes import PoissonSide, step_by_rows
@@ -66,13 +64,17 @@ class CoordinateDescent:
     ) -> tuple[ExtrapolatedState, Mapping[str, float]]:
         """Improve activations, then dictionary; reports the log-likelihood (without log x! terms)."""
         if data.by_rows:
-            return self._step_by_rows(data, state)
+            moved, objective = step_by_rows(data, self.engine, state, max_sweeps=_SWEEPS, with_objective=True)
+            fresh = ExtrapolatedState(moved.activations, moved.dictionary, moved.dictionary.copy(), objective)
+            return fresh, {"objective": objective}
         if state.rejections > 2 or key.iteration <= _EM_STEPS:
             return self._em_step(key, data, state)
         samples, features = PoissonSide(data, self.engine), PoissonSide(data.transposed, self.engine)
         floors = Floors.of(data, self.n_components)
         stride = 0.0 if state.rejections == 2 else state.stride
-        activations, totals = _activations(samples, state, stride)
+        old, ahead = samples.place(state.activations), state.dictionary_ahead
+        shared = ahead, samples.column_totals(ahead), activation_floor(ahead.shape[1]), stride, samples.weights
+        totals, (activations,) = samples.map_rows(_improve, *shared, reads=[old], makes=[Made(old.shape[1:])])
         dictionary, objective = features.coordinate_descent(
             state.dictionary_ahead.copy(), activations, totals=totals, floors=floors.dictionary, max_sweeps=_SWEEPS
         )
@@ -83,20 +85,11 @@ class CoordinateDescent:
             state.dictionary_ahead[...] = state.dictionary
             # Nothing changed, so there is nothing to report: an unchanged objective would look like convergence.
             return state, {}
-        ahead = state.dictionary_ahead
         ahead[...] = dictionary
         _extrapolate(state.dictionary, ahead, stride, floors.dictionary)
         limit = min(1.0, _LIMIT_GROWTH * state.stride_limit)
         longer = min(limit, _STRIDE_GROWTH * max(state.stride, _SHORTEST_LIMIT))
         return ExtrapolatedState(activations, dictionary, ahead, objective, longer, limit), {"objective": objective}
-
-    def _step_by_rows(
-        self, data: SparseData, state: ExtrapolatedState
-    ) -> tuple[ExtrapolatedState, Mapping[str, float]]:
-        """Coordinate descent on the activations alone: on the dictionary it would need columns."""
-        moved, objective = step_by_rows(data, self.engine, state, max_sweeps=_SWEEPS, with_objective=True)
-        fresh = ExtrapolatedState(moved.activations, moved.dictionary, moved.dictionary.copy(), objective)
-        return fresh, {"objective": objective}
 
     def _em_step(
         self, key: Key, data: SparseData, state: ExtrapolatedState
@@ -129,14 +122,6 @@ def with_columns(data: SparseData, engine: Engine) -> tuple[SparseData, Engine]:
     return data, engine
 
 
-def _activations(samples: PoissonSide, state: ExtrapolatedState, stride: float) -> tuple[Any, Floats]:
-    """Activations improved for the dictionary ahead, and extrapolated; and their sums over rows."""
-    old, ahead = samples.place(state.activations), state.dictionary_ahead
-    shared = ahead, samples.column_totals(ahead), activation_floor(ahead.shape[1]), stride, samples.weights
-    totals, (activations,) = samples.map_rows(_improve, *shared, reads=[old], makes=[Made(old.shape[1:])])
-    return activations, totals
-
-
 def _improve(
     block: Block,
     old: Floats,
@@ -149,8 +134,8 @@ def _improve(
 ) -> Floats:
     floors, moved = floor * block.data.row_sums[block.rows], new[block.rows]
     moved[...] = old[block.rows]
-    cells = *block.own_cells, other, own_exposure(block, other, totals)
-    kernels.coordinate_descent(*cells, floors, _SWEEPS, 0.0, 0, block.n_rows, moved)
+    held = other, own_exposure(block, other, totals), floors
+    kernels.coordinate_descent(block.own_cells, held, (_SWEEPS, 0.0), 0, block.n_rows, moved)
     _extrapolate(old[block.rows], moved, stride, floors)
     return own_totals(block, moved, weights)
 

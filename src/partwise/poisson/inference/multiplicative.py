@@ -12,7 +12,7 @@ from partwise.core.keys import Key
 from partwise.engines.base import Engine
 from partwise.kernels.arrays import Floats
 from partwise.passes.batches import expected_in_groups
-from partwise.passes.floors import Floors, activation_floor
+from partwise.passes.side import Floors, activation_floor
 from partwise.poisson.inference.passes import PoissonSide, step_by_rows
 from partwise.poisson.inference.state import PoissonState, Start, start_factors
 from partwise.priors.flat import FlatPrior

@@ -1,4 +1,4 @@
-"""On-line EM: the dictionary from running averages over batches, so that data may come in pieces."""
+"""Online EM: the dictionary from running averages over batches, so that data may come in pieces."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from partwise.core.data import SparseData
 from partwise.engines.base import Engine
 from partwise.kernels.arrays import Floats
-from partwise.passes.floors import FLOOR, Floors
+from partwise.passes.side import FLOOR, Floors
 from partwise.poisson.inference.passes import PoissonSide, solve_activations
 from partwise.poisson.inference.state import usual_size
 from partwise.priors.flat import FlatPrior
@@ -40,8 +40,7 @@ class OnlineStatistics:
         rates = np.maximum(rates, FLOOR * rates.max(axis=0))
         # A component without allocations is even, and free to become something.
         sums = rates.sum(axis=0)
-        normalised: Floats = np.where(sums > 0, rates, 1.0) / np.where(sums > 0, sums, rates.shape[0])
-        return normalised
+        return np.asarray(np.where(sums > 0, rates, 1.0) / np.where(sums > 0, sums, rates.shape[0]))
 
 
 def absorb(statistics: OnlineStatistics, data: SparseData, engine: Engine) -> OnlineStatistics:

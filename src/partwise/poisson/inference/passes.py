@@ -17,12 +17,13 @@ from partwise.core.weights import CellWeights
 from partwise.engines.base import Engine
 from partwise.engines.blocks import TARGET_NONZEROS, Block, Made, row_blocks
 from partwise.kernels.arrays import Floats
-from partwise.passes.floors import Floors, activation_floor
 from partwise.passes.kernels import expected_counts
 from partwise.passes.side import (
     NONZEROS_AT_ONCE,
+    Floors,
     Side,
     Totals,
+    activation_floor,
     own_exposure,
     own_totals,
     ready,
@@ -73,7 +74,7 @@ class PoissonSide(Side):
 def em_rates(block: Block, factor: Floats, other: Floats, totals: Totals, floor: float) -> Floats:
     """The rates of an EM step of the rows of a block, given the block's rows of the factor."""
     counts = np.empty(factor.shape)
-    expected_counts(*block.own_cells, factor, other, False, 0, block.n_rows, counts)
+    expected_counts(block.own_cells, factor, other, False, 0, block.n_rows, counts)
     floors = floor * block.data.row_sums[block.rows, None]
     return FlatPrior(floors).rates(counts, own_exposure(block, other, totals))
 
@@ -89,14 +90,14 @@ def _em_update(
 def _coordinate_descent(
     block: Block, floors: Floats, factor: Floats, other: Floats, totals: Totals, max_sweeps: int, tol: float
 ) -> float:
-    exposures, own = own_exposure(block, other, totals), (floors[block.rows], max_sweeps, tol)
-    return kernels.coordinate_descent(*block.own_cells, other, exposures, *own, 0, block.n_rows, factor[block.rows])
+    held, rule = (other, own_exposure(block, other, totals), floors[block.rows]), (max_sweeps, tol)
+    return kernels.coordinate_descent(block.own_cells, held, rule, 0, block.n_rows, factor[block.rows])
 
 
 def _kkt_residual(block: Block, factor: Floats, worst: Floats, other: Floats, totals: Totals, unit: float) -> float:
     exposures = own_exposure(block, other, totals)
     worst[block.rows] = kernels.kkt_residual(
-        *block.own_cells, factor[block.rows], other, exposures, unit, 0, block.n_rows
+        block.own_cells, factor[block.rows], other, exposures, unit, 0, block.n_rows
     )
     return 0.0
 
@@ -136,8 +137,9 @@ def _solve(
     rows, exponents = rows_of_usual_size(rows.only(held[rows.indices]))
     n_components = sums.size
     activations = np.repeat(rows.row_sums[:, None] / n_components, n_components, axis=1)
-    cells = rows.indptr, rows.indices, rows.values, dictionary, own_exposure(block, dictionary, totals)
-    kernels.coordinate_descent(*cells, np.zeros(block.n_rows), max_sweeps, tol, 0, block.n_rows, activations)
+    cells = rows.indptr, rows.indices, rows.values
+    given = dictionary, own_exposure(block, dictionary, totals), np.zeros(block.n_rows)
+    kernels.coordinate_descent(cells, given, (max_sweeps, tol), 0, block.n_rows, activations)
     scale = np.where(sums > 0, sums, 1.0)
     out[block.rows] = np.where(sums > 0, np.ldexp(activations, exponents[:, None]) / scale, 0.0)
     return 0.0
@@ -279,9 +281,9 @@ def _improve_by_rows(
 ) -> Sums:
     own = activations[block.rows]
     if max_sweeps:
-        cells, floors = (*block.own_cells, dictionary), floor * block.data.row_sums[block.rows]
-        exposures = own_exposure(block, dictionary, totals)
-        kernels.coordinate_descent(*cells, exposures, floors, max_sweeps, 0.0, 0, block.n_rows, own)
+        floors = floor * block.data.row_sums[block.rows]
+        held = dictionary, own_exposure(block, dictionary, totals), floors
+        kernels.coordinate_descent(block.own_cells, held, (max_sweeps, 0.0), 0, block.n_rows, own)
     else:
         own[...] = em_rates(block, own, dictionary, totals, floor)
     return _sums(block, own, dictionary, with_logs, weights)
@@ -300,13 +302,13 @@ def _finish(
 ) -> Sums:
     own = np.maximum(activations[block.rows] * scale, floor * block.data.row_sums[block.rows, None])
     exposures = own_exposure(block, dictionary, totals)
-    worst[block.rows] = kernels.kkt_residual(*block.own_cells, own, dictionary, exposures, unit, 0, block.n_rows)
+    worst[block.rows] = kernels.kkt_residual(block.own_cells, own, dictionary, exposures, unit, 0, block.n_rows)
     return _sums(block, own, dictionary, False, weights)
 
 
 def _sums(block: Block, activations: Floats, dictionary: Floats, with_logs: bool, weights: CellWeights | None) -> Sums:
     gain = np.zeros(dictionary.shape)
-    logs = kernels.add_feature_gains(*block.own_cells, activations, dictionary, with_logs, 0, block.n_rows, gain)
+    logs = kernels.add_feature_gains(block.own_cells, activations, dictionary, with_logs, 0, block.n_rows, gain)
     pointers, positions = block.own_missing
     hidden: Any = np.zeros((0, 0))
     if block.data.n_missing:

@@ -12,7 +12,7 @@ from partwise.core.data import SparseData
 from partwise.core.keys import Key
 from partwise.errors import InvalidInputError
 from partwise.kernels.arrays import Floats
-from partwise.passes.floors import Floors
+from partwise.passes.side import Floors
 
 # Data of extreme size, brought to a usual one by powers of 2, which change no digit: squares of 1e200 overflow.
 
@@ -92,7 +92,7 @@ def scaled(activations: Floats, dictionary: Floats, floors: Floors) -> PoissonSt
 def checked_start(init: tuple[Any, ...], shape: tuple[int, int], n_components: int) -> tuple[Floats, Floats]:
     """Copies of the arrays (activations, components) that a user starts from, refused if they do not fit the data."""
     if len(init) != 2:
-        raise InvalidInputError(f"init must be a pair (activations, components), got {len(init)} items.")
+        raise InvalidInputError(f"init must be a pair (activations, parts), got {len(init)} items.")
     shapes = {"activations": (shape[0], n_components), "components": (n_components, shape[1])}
     checked = []
     for value, (name, needed) in zip(init, shapes.items(), strict=True):

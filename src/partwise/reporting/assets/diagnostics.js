@@ -19,14 +19,14 @@ function traceFigure(traces) {
 function chainTable(chains) {
   const rows = chains.map((row) => element("tr", {}, element("th", { scope: "row" }, row.name),
     element("td", { class: "number" }, short(row.mean)),
-    element("td", { class: row.r_hat > 1.01 ? "number warn" : "number" }, row.r_hat === null ? "–" : row.r_hat.toFixed(3)),
+    element("td", { class: row.r_hat > 1.05 ? "number warn" : "number" }, row.r_hat === null ? "–" : row.r_hat.toFixed(3)),
     element("td", { class: "number" }, short(row.ess_bulk)), element("td", { class: "number" }, short(row.ess_tail))));
   const heads = ["of the draws", "mean", "R-hat", "ESS, bulk", "ESS, tails"].map((name) => element("th", { scope: "col" }, name));
   const worst = Math.max(...chains.map((row) => row.r_hat ?? 0));
-  const words = worst > 1.01 ? "Some R-hat is above 1.01: chains do not agree yet, so raise burn_in." : "All R-hat are at most 1.01: chains agree.";
+  const words = worst > 1.05 ? "Some R-hat is above 1.05: the chains do not agree yet. Run longer chains (burn_in, n_draws)." : "Every R-hat is at most 1.05: the chains agree.";
   return element("div", {}, element("h3", {}, "Chains"), element("table", { class: "facts" },
     element("thead", {}, element("tr", {}, ...heads)), element("tbody", {}, ...rows)),
-    element("p", { class: worst > 1.01 ? "note warn" : "note" }, words));
+    element("p", { class: worst > 1.05 ? "note warn" : "note" }, words));
 }
 
 function checkFigure(panel, draws) {

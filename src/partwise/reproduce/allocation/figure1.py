@@ -8,7 +8,7 @@ import numpy as np
 
 from partwise.allocation.estimator import AllocationNMF
 from partwise.allocation.model import AllocationModel
-from partwise.datasets.swimmer import SWIMMER_SHAPE, swimmer
+from partwise.datasets.bundled import SWIMMER_SHAPE, swimmer
 from partwise.kernels.arrays import Floats
 from partwise.poisson.estimator import PoissonNMF
 from partwise.reproduce._notebook import Notebook
@@ -64,22 +64,19 @@ def _fitted(inference: str, counts: Any, n_sweeps: int, seed: int) -> tuple[Any,
 def slices(counts: Any, components: Floats, activations: Floats) -> Floats:
     """Counts of one picture split over the parts, components x pixels: x_f w_fk h_k / Σ_j w_fj h_j."""
     shares = components * activations[:, None]
-    split: Floats = counts * shares / np.maximum(shares.sum(axis=0), np.finfo(np.float64).tiny)
-    return split
+    return np.asarray(counts * shares / np.maximum(shares.sum(axis=0), np.finfo(np.float64).tiny))
 
 
 def _activations(model: Any) -> Floats:
     """Of that picture: as fitted, or the most likely given the parts."""
     fitted = getattr(model, "activations_", None)
-    found: Floats = model.transform(swimmer(LEVEL).counts[[SAMPLE]])[0] if fitted is None else fitted[SAMPLE]
-    return found
+    return np.asarray(model.transform(swimmer(LEVEL).counts[[SAMPLE]])[0] if fitted is None else fitted[SAMPLE])
 
 
 def _drawn(model: Any) -> Floats:
     """Components, those without counts left white: all that is known of them is the prior."""
     counts = getattr(model, "component_counts_", np.ones(N_COMPONENTS))
-    components: Floats = np.where(counts[:, None] >= 1.0, model.components_, 0.0)
-    return components
+    return np.asarray(np.where(counts[:, None] >= 1.0, model.components_, 0.0))
 
 
 def truth() -> float:

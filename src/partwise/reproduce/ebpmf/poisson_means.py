@@ -10,7 +10,7 @@ from partwise.empirical_bayes.means import ebpm
 from partwise.plotting._figures import BLUE, GREY, ORANGE, Figure, finish_axes, new_figure
 from partwise.priors.mixture import GammaMixture
 from partwise.reproduce._notebook import Notebook
-from partwise.reproduce.ebpmf._simulated import SPARSE, mixture
+from partwise.reproduce.ebpmf.recovery import SPARSE, mixture
 
 FAMILIES = ("gamma", "point-gamma", "two-gamma", "exponential-mixture", "gamma-mixture", "nonparametric")
 TRUTHS = {

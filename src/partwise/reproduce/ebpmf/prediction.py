@@ -12,8 +12,7 @@ from scipy.special import gammaln
 from partwise.kernels.arrays import Floats
 from partwise.plotting._figures import BLUE, ORANGE, Figure, finish_axes, new_figure
 from partwise.reproduce._notebook import Notebook, table
-from partwise.reproduce.ebpmf._simulated import sparse_factors
-from partwise.reproduce.ebpmf.recovery import fit
+from partwise.reproduce.ebpmf.recovery import fit, sparse_factors
 
 KEPT = 0.8
 # Share of the prediction that goes by the totals of samples and features alone: maximum likelihood has rates of 0 where

@@ -1,4 +1,7 @@
-"""Recovery of sparse factors, by depth of the counts, beside maximum likelihood."""
+"""Recovery of sparse factors, by depth of the counts, beside maximum likelihood.
+
+Sparse factors and the counts that they give.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +10,38 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from partwise.core.keys import Key
 from partwise.empirical_bayes.estimator import EmpiricalBayesPoissonNMF
+from partwise.empirical_bayes.model import EmpiricalBayesModel
 from partwise.kernels.arrays import Floats
+from partwise.metrics.matching import match_parts, unit_parts
 from partwise.plotting._figures import BLUE, ORANGE, Figure, finish_axes, new_figure
 from partwise.poisson.estimator import PoissonNMF
+from partwise.poisson.model import PoissonModel
+from partwise.priors.mixture import GammaMixture
 from partwise.reproduce._notebook import Notebook
-from partwise.reproduce.ebpmf._simulated import sparse_factors
+
+
+def mixture(weights: list[float], shapes: list[float], means: list[float]) -> GammaMixture:
+    """A prior from plain numbers."""
+    return GammaMixture(np.array(weights), np.array(shapes), np.array(means))
+
+
+# Seven entries of ten are next to nothing, the others of one size.
+SPARSE = mixture([0.7, 0.3], [1.0, 2.0], [0.01, 2.0])
+
+
+def sparse_factors(
+    seed: int, n_samples: int, n_features: int, n_components: int, depth: float
+) -> tuple[NDArray[np.int64], PoissonModel]:
+    """Counts whose samples have about ``depth`` counts each, and the factors behind them."""
+    share = depth / (n_features * n_components * SPARSE.mean**2)
+    priors = (SPARSE,) * n_components
+    model = EmpiricalBayesModel(tuple(prior.scaled(share) for prior in priors), priors)
+    counts, factors = model.simulate(Key(seed), n_samples, n_features)
+    dense: NDArray[np.int64] = counts.toarray()
+    return dense, factors
+
 
 N_COMPONENTS = 5
 METHODS = ("PoissonNMF", "gamma", "exponential-mixture", "two-gamma")
@@ -52,7 +81,7 @@ def recovered(depth: float, n_sets: int) -> dict[str, dict[str, list[float]]]:
         for name in METHODS:
             model = fit(name, counts, N_COMPONENTS)
             activations = model.transform(counts)
-            order = matched(model.components_, truth.dictionary.T)
+            order = match_parts(truth.dictionary.T, model.components_)[1]
             rates = activations @ model.components_
             error = np.linalg.norm(rates - truth.rates()) / np.linalg.norm(truth.rates())
             found[name]["dictionary"].append(affinity(model.components_[order], truth.dictionary.T))
@@ -72,22 +101,9 @@ def fit(name: str, counts: Any, n_components: int, **parameters: Any) -> Any:
     ).fit(counts)
 
 
-def matched(parts: Floats, truth: Floats) -> NDArray[np.intp]:
-    """Which part is which of the true ones: the assignment of greatest total cosine."""
-    from scipy.optimize import linear_sum_assignment
-
-    order: NDArray[np.intp] = linear_sum_assignment(-_directions(truth) @ _directions(parts).T)[1]
-    return order
-
-
 def affinity(rows: Floats, others: Floats) -> float:
     """Mean over the rows of Σ sqrt(p q), with p and q the rows divided by their sums: 1 where they are equal."""
-    return float(np.mean(np.sum(_directions(np.sqrt(rows)) * _directions(np.sqrt(others)), axis=1)))
-
-
-def _directions(rows: Floats) -> Floats:
-    directions: Floats = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-300)
-    return directions
+    return float(np.mean(np.sum(unit_parts(np.sqrt(rows)) * unit_parts(np.sqrt(others)), axis=1)))
 
 
 def picture(results: dict[str, Any]) -> Figure:

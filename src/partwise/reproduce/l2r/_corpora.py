@@ -32,7 +32,7 @@ MOST_COST = 2e8
 
 @dataclass(frozen=True, eq=False)
 class Corpus:
-    """Documents x words (CSR) and a model of them; ``components_`` and ``transform`` make it a fitted model."""
+    """Documents x words (CSR) and a model of them."""
 
     name: str
     counts: Any
@@ -44,11 +44,6 @@ class Corpus:
     def model(self) -> tuple[Floats, Floats, Floats]:
         """What estimators take after the counts."""
         return self.dictionary, self.shape, self.rate
-
-    @property
-    def components_(self) -> Floats:
-        """Topics x words."""
-        return self.dictionary.T
 
     def transform(self, X: Any) -> Floats:
         """Posterior means of the activations."""
@@ -80,8 +75,7 @@ class Corpus:
 
     def affordable(self) -> NDArray[np.bool_]:
         """Documents that the polynomial algorithms can do in a tenth of a second each."""
-        cheap: NDArray[np.bool_] = exact_cost(self.counts, self.dictionary).cheapest <= MOST_COST
-        return cheap
+        return np.asarray(exact_cost(self.counts, self.dictionary).cheapest <= MOST_COST)
 
     def tractable(self) -> Integers:
         """Documents that the paper can evaluate: at most 1e9 terms, and more than one distinct word."""

@@ -79,7 +79,7 @@ def errors_by_length(results: Mapping[str, Any]) -> Figure:
 
 def totals_by_draws(results: Mapping[str, Any]) -> Figure:
     """Figure 3: log-likelihood of a token against draws, with what `auto` says as a line."""
-    figure, axes = _panels(list(results), "number of draws S", "log-likelihood a token (nats)")
+    figure, axes = _panels(list(results), "number of draws S", "log-likelihood per token (nats)")
     for ax, result in zip(axes, results.values(), strict=False):
         reference, tokens = result["reference"], result["reference"]["tokens"]
         level = reference["total"] / tokens
@@ -98,8 +98,8 @@ def totals_by_draws(results: Mapping[str, Any]) -> Figure:
 
 
 def completion(results: Mapping[str, Any]) -> Figure:
-    """Document completion against the exact predictive probability, one point a document."""
-    figure, axes = _panels(list(results), "exact log p a held-out token", "document completion")
+    """Document completion against the exact predictive probability, one point per document."""
+    figure, axes = _panels(list(results), "exact log p per held-out token", "document completion")
     for ax, result in zip(axes, results.values(), strict=False):
         exact, plugged = np.array(result["exact"]), np.array(result["completion"])
         ax.scatter(exact, plugged, s=6, color="#0072B2", alpha=0.5, linewidths=0)

@@ -18,6 +18,7 @@ from partwise.core.keys import key_from
 from partwise.engines.local import LocalEngine
 from partwise.likelihood import exact
 from partwise.likelihood.completion import Predictor, complete, split_tokens
+from partwise.likelihood.problem import log_factorials
 from partwise.reproduce._notebook import Notebook
 from partwise.reproduce.l2r._corpora import Corpus, Floats, of_all_lengths
 from partwise.reproduce.l2r._methods import EvaluationSizes
@@ -41,14 +42,13 @@ def exact_completion(corpus: Corpus, seed: int) -> dict[str, Floats]:
         ``counts``, ``tokens``: the two log probabilities of each document; ``n_tokens``: tokens of the other half.
     """
     data = CountMatrix.build(corpus.counts, integers=True, caller="completion")
-    given, other = (part.to_scipy().tocsr() for part in split_tokens(data, key_from(seed), 0.5))
-    n_other = np.asarray(other.sum(axis=1), dtype=np.int64).ravel()
-    n_tokens = n_other + np.asarray(given.sum(axis=1), dtype=np.int64).ravel()
+    halves = split_tokens(data, key_from(seed), 0.5)
+    given, n_other = halves[0].to_scipy().tocsr(), halves[1].row_sums.astype(np.int64)
     half = 0.5 * corpus.dictionary
     whole = exact(corpus.counts, *corpus.model, max_cost=np.inf).values
     # log p(both halves) = log p(x) + log Π_f Binomial(x_f; given_f, 1/2)
-    both = whole + _log_factorials(corpus.counts) - _log_factorials(given) - _log_factorials(other)
-    both -= n_tokens * np.log(2.0)
+    both = whole + log_factorials(data) - log_factorials(halves[0]) - log_factorials(halves[1])
+    both -= data.row_sums * np.log(2.0)
     alone = exact(given, half, corpus.shape, corpus.rate, max_cost=np.inf).values
     numbered = exact(
         sp.hstack([given, sp.csr_matrix(n_other[:, None])]).tocsr(),
@@ -58,11 +58,11 @@ def exact_completion(corpus: Corpus, seed: int) -> dict[str, Floats]:
         max_cost=np.inf,
     ).values
     # One order of the other half's tokens, of n! / Π x_f!.
-    orders = gammaln(n_other + 1.0) - _log_factorials(other)
+    orders = gammaln(n_other + 1.0) - log_factorials(halves[1])
     return {"counts": both - alone, "tokens": both - numbered - orders, "n_tokens": n_other.astype(np.float64)}
 
 
-def calibrate(notebook: Notebook, corpus: Corpus, sizes: EvaluationSizes) -> dict[str, Any]:
+def calibrate(notebook: Notebook, corpus: Corpus, sizes: EvaluationSizes) -> Any:
     """Log probability of a held-out token of each document, exact and by document completion."""
     chosen = of_all_lengths(corpus, sizes.documents)
 
@@ -80,11 +80,4 @@ def calibrate(notebook: Notebook, corpus: Corpus, sizes: EvaluationSizes) -> dic
         }
 
     name = f"{corpus.name}, {chosen.counts.shape[0]} documents, completion"
-    compared: dict[str, Any] = notebook.step(name, compare)
-    return compared
-
-
-def _log_factorials(counts: Any) -> Floats:
-    """Σ_f log x_f! of each row."""
-    rows = np.repeat(np.arange(counts.shape[0]), np.diff(counts.indptr))
-    return np.asarray(np.bincount(rows, gammaln(counts.data + 1.0), minlength=counts.shape[0]), dtype=np.float64)
+    return notebook.step(name, compare)

@@ -34,9 +34,9 @@ class RunLengths:
     datasets
         Data of the prediction experiment, smallest first.
     few
-        Numbers of components of bICA and c-bICA.
+        Choices of K for bICA and c-bICA.
     fewer
-        Numbers of components of logistic PCA, LDA and Poisson factorization.
+        Choices of K for logistic PCA, LDA and Poisson factorization.
     sizes
         Rows and columns of the matrices that sensitivity to the concentration is tried on.
     concentrations
@@ -173,12 +173,7 @@ def baselines(lengths: RunLengths) -> dict[str, Prediction]:
 
 def _fitted(make: Callable[..., Any], *arguments: Any, **settings: Any) -> Prediction:
     """What a model predicts that is made of these arguments and a seed, and fitted."""
-
-    def predict(train: Floats, seed: int) -> Floats:
-        probabilities: Floats = make(*arguments, seed, **settings).fit(train).predict_proba()
-        return probabilities
-
-    return predict
+    return lambda train, seed: np.asarray(make(*arguments, seed, **settings).fit(train).predict_proba())
 
 
 def poisson(n_components: int, train: Floats, seed: int) -> Floats:
@@ -194,8 +189,7 @@ def lda_shares(n_components: int, train: Floats, seed: int) -> Floats:
 
     model = LatentDirichletAllocation(n_components, max_iter=50, random_state=seed)
     topics = model.fit_transform(np.nan_to_num(train))
-    shares: Floats = topics @ (model.components_ / model.components_.sum(axis=1, keepdims=True))
-    return shares
+    return np.asarray(topics @ (model.components_ / model.components_.sum(axis=1, keepdims=True)))
 
 
 def lda_probabilities(n_components: int, train: Floats, seed: int) -> Floats:
@@ -203,5 +197,4 @@ def lda_probabilities(n_components: int, train: Floats, seed: int) -> Floats:
     shares = lda_shares(n_components, train, seed)
     expected = np.sum(shares * ~np.isnan(train), axis=1)
     length = np.nansum(train, axis=1) / np.maximum(expected, 1e-12)
-    probabilities: Floats = -np.expm1(-length[:, None] * shares)
-    return probabilities
+    return np.asarray(-np.expm1(-length[:, None] * shares))

@@ -102,3 +102,26 @@ def test_an_interrupt_within_an_import_ends_with_code_1(tmp_path: Path) -> None:
     words = [sys.executable, "-m", "interrupted"]
     done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
     assert (done.returncode, done.stderr) == (1, "partwise: interrupted.\n")
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="interrupts are put off where there are timers")
+def test_an_import_is_never_cut_in_half(tmp_path: Path) -> None:
+    """Compiled modules print a traceback where their import is interrupted (numba does). This one speaks as loudly."""
+    (tmp_path / "careless.py").write_text(
+        "import os, signal, time\n"
+        "try:\n"
+        "    os.kill(os.getpid(), signal.SIGTERM)\n"
+        "    time.sleep(0.2)\n"
+        "except KeyboardInterrupt:\n"
+        "    raise ImportError('half of it was imported') from None\n"
+    )
+    (tmp_path / "importing.py").write_text(
+        "import time\n"
+        "import partwise.cli.app\n"
+        "from partwise.cli.main import main\n"
+        "partwise.cli.app.build = lambda: lambda: (__import__('careless'), time.sleep(60))\n"
+        "main()\n"
+    )
+    words = [sys.executable, "-m", "importing"]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=50, check=False)
+    assert (done.returncode, done.stderr) == (1, "partwise: interrupted.\n")

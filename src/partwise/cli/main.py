@@ -5,9 +5,13 @@ from __future__ import annotations
 import contextlib
 import signal
 import sys
+from types import FrameType
 
 # The exit code of typer where Ctrl-C comes before or after the command itself.
 _INTERRUPTED = 130
+# Where Python's own frames of an import are.
+_IMPORTING = "<frozen importlib._bootstrap>"
+_SECONDS_BETWEEN_LOOKS = 0.02
 
 
 def main() -> None:
@@ -20,6 +24,9 @@ def main() -> None:
             number = getattr(signal, name)
             if signal.getsignal(number) is signal.SIG_DFL:  # `nohup` has it ignored
                 signal.signal(number, lambda *_: signal.raise_signal(signal.SIGINT))
+    with contextlib.suppress(ValueError):  # not in the main thread
+        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+            signal.signal(signal.SIGINT, _interrupt_between_imports)
     # Imported here, so that Ctrl-C meanwhile ends in a sentence too.
     try:
         from partwise.cli.app import build
@@ -34,6 +41,20 @@ def main() -> None:
         _finish_in_peace()
 
 
+def _interrupt_between_imports(number: int, frame: FrameType | None) -> None:
+    """Raise KeyboardInterrupt, after the import that is under way, if any.
+
+    Compiled modules do not survive an interrupt of their import: numba prints a traceback and raises ImportError.
+    """
+    while frame is not None:
+        if frame.f_code.co_filename == _IMPORTING and hasattr(signal, "setitimer"):
+            signal.signal(signal.SIGALRM, lambda *_: signal.raise_signal(signal.SIGINT))
+            signal.setitimer(signal.ITIMER_REAL, _SECONDS_BETWEEN_LOOKS)
+            return
+        frame = frame.f_back
+    raise KeyboardInterrupt
+
+
 def _finish_in_peace() -> None:
     """Let Python remove temporary files at exit without a signal from outside; a second Ctrl-C still ends it at once.
 
@@ -42,7 +63,8 @@ def _finish_in_peace() -> None:
     # CPython notes an interrupt inside exec("...") (imports build dataclasses so) even if it was caught, and
     # `python -m partwise` then dies of SIGINT in place of its exit code. Another exec clears that note.
     exec("")
-    for name, action in {"SIGTERM": signal.SIG_IGN, "SIGHUP": signal.SIG_IGN, "SIGINT": signal.SIG_DFL}.items():
+    actions = {"SIGTERM": signal.SIG_IGN, "SIGHUP": signal.SIG_IGN, "SIGALRM": signal.SIG_IGN, "SIGINT": signal.SIG_DFL}
+    for name, action in actions.items():
         with contextlib.suppress(AttributeError, ValueError, OSError):
             signal.signal(getattr(signal, name), action)
 

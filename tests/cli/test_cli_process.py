@@ -104,24 +104,39 @@ def test_an_interrupt_within_an_import_ends_with_code_1(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (1, "partwise: interrupted.\n")
 
 
+IN_AN_IMPORT = """
+try:
+    os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(0.2)
+except KeyboardInterrupt:
+    raise ImportError("half of it was imported") from None
+"""
+WHILE_FREEING = """
+class Freed:
+    def __del__(self):
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(0.2)
+def free():
+    Freed()
+"""
+
+
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="interrupts are put off where there are timers")
-def test_an_import_is_never_cut_in_half(tmp_path: Path) -> None:
-    """Compiled modules print a traceback where their import is interrupted (numba does). This one speaks as loudly."""
-    (tmp_path / "careless.py").write_text(
-        "import os, signal, time\n"
-        "try:\n"
-        "    os.kill(os.getpid(), signal.SIGTERM)\n"
-        "    time.sleep(0.2)\n"
-        "except KeyboardInterrupt:\n"
-        "    raise ImportError('half of it was imported') from None\n"
-    )
-    (tmp_path / "importing.py").write_text(
+@pytest.mark.parametrize(("text", "use"), [(IN_AN_IMPORT, "pass"), (WHILE_FREEING, "careless.free()")])
+def test_no_interrupt_is_lost(text: str, use: str, tmp_path: Path) -> None:
+    """Compiled modules print a traceback where their import is interrupted, and Python one where an object is freed."""
+    (tmp_path / "careless.py").write_text(f"import os, signal, time\n{text}")
+    (tmp_path / "careful.py").write_text(
         "import time\n"
         "import partwise.cli.app\n"
         "from partwise.cli.main import main\n"
-        "partwise.cli.app.build = lambda: lambda: (__import__('careless'), time.sleep(60))\n"
+        "def run():\n"
+        "    import careless\n"
+        f"    {use}\n"
+        "    time.sleep(60)\n"
+        "partwise.cli.app.build = lambda: run\n"
         "main()\n"
     )
-    words = [sys.executable, "-m", "importing"]
+    words = [sys.executable, "-m", "careful"]
     done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=50, check=False)
     assert (done.returncode, done.stderr) == (1, "partwise: interrupted.\n")

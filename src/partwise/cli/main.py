@@ -11,7 +11,7 @@ from types import FrameType
 _INTERRUPTED = 130
 # Where Python's own frames of an import are.
 _IMPORTING = "<frozen importlib._bootstrap>"
-_SECONDS_BETWEEN_LOOKS = 0.02
+_A_MOMENT = 0.02
 
 
 def main() -> None:
@@ -27,6 +27,7 @@ def main() -> None:
     with contextlib.suppress(ValueError):  # not in the main thread
         if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
             signal.signal(signal.SIGINT, _interrupt_between_imports)
+            sys.unraisablehook = _interrupt_if_ignored
     # Imported here, so that Ctrl-C meanwhile ends in a sentence too.
     try:
         from partwise.cli.app import build
@@ -47,12 +48,25 @@ def _interrupt_between_imports(number: int, frame: FrameType | None) -> None:
     Compiled modules do not survive an interrupt of their import: numba prints a traceback and raises ImportError.
     """
     while frame is not None:
-        if frame.f_code.co_filename == _IMPORTING and hasattr(signal, "setitimer"):
-            signal.signal(signal.SIGALRM, lambda *_: signal.raise_signal(signal.SIGINT))
-            signal.setitimer(signal.ITIMER_REAL, _SECONDS_BETWEEN_LOOKS)
+        if frame.f_code.co_filename == _IMPORTING and _interrupt_soon():
             return
         frame = frame.f_back
     raise KeyboardInterrupt
+
+
+def _interrupt_if_ignored(lost: sys.UnraisableHookArgs) -> None:
+    """Python prints and drops what is raised while it frees an object. Interrupt again in place of that."""
+    if not (isinstance(lost.exc_value, KeyboardInterrupt) and _interrupt_soon()):
+        sys.__unraisablehook__(lost)
+
+
+def _interrupt_soon() -> bool:
+    """Send SIGINT in a moment, where the system has timers."""
+    if not hasattr(signal, "setitimer"):
+        return False
+    signal.signal(signal.SIGALRM, lambda *_: signal.raise_signal(signal.SIGINT))
+    signal.setitimer(signal.ITIMER_REAL, _A_MOMENT)
+    return True
 
 
 def _finish_in_peace() -> None:

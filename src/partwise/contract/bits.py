@@ -178,8 +178,7 @@ class BitModel(FactorizationEstimator):
             activations = self._activations(given)
             found, ends = np.empty(rows.size), [*np.flatnonzero(np.diff(rows)) + 1, rows.size]
             for begin, end in itertools.pairwise([0, *ends]):  # the cells of one row
-                own = activations[rows[begin] : rows[begin] + 1]
-                found[begin:end] = self.expected(own, columns[begin:end])[0]
+                found[begin:end] = self.expected(activations[rows[begin] : rows[begin] + 1], columns[begin:end])[0]
         return float(log_probability(found, bits).mean())
 
     def _check_loaded(self) -> None:

@@ -93,8 +93,7 @@ def load_dataset(name: str, **options: Any) -> Table:
     (20, 8)
     """
     if name in SIMULATED:
-        sizes = {"n_samples": 100, "n_features": 60, "n_components": 4}
-        return SIMULATED[name](**{**sizes, **options}).table
+        return SIMULATED[name](**{"n_samples": 100, "n_features": 60, "n_components": 4, **options}).table
     if options:
         raise InvalidInputError(f"{name!r} is not drawn from a model and takes no {next(iter(options))!r}: drop it.")
     if name in BUNDLED:

@@ -81,8 +81,7 @@ def _receive(stream: io.BufferedReader, path: Path, kind: str) -> tuple[Plan, li
             raise ValueError(answer["failed"])
         rows, columns = answer["shape"]
         arrays = [_receive_array(stream, dtype, shape) for dtype, shape in answer["arrays"]]
-        names = answer["rows"], answer["columns"], answer["obs"]
-        return Plan(answer["kind"], (rows, columns), [], *names), arrays
+        return Plan(answer["kind"], (rows, columns), [], answer["rows"], answer["columns"], answer["obs"]), arrays
 
 
 def _receive_array(stream: io.BufferedReader, dtype: str, shape: list[int]) -> Array:

@@ -65,8 +65,7 @@ class PosteriorComponents:
         active = np.flatnonzero(~at_zero)
         point = 0.5 * (low + high)
         for iteration in range(_MOST_ITERATIONS):
-            part = self._rows(active)
-            reached, slope = part.distribution(np.exp(point[active]))
+            reached, slope = self._rows(active).distribution(np.exp(point[active]))
             above = reached >= level
             high[active[above]] = point[active[above]]
             low[active[~above]] = point[active[~above]]

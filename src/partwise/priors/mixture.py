@@ -122,8 +122,7 @@ class GammaMixture:
         x, s = _flat(counts, exposure)
         mean, mean_log, relative = self._moments(x, s)
         shape = np.broadcast_shapes(np.shape(counts), np.shape(exposure))
-        evidence = float(np.sum(relative + saturated(x)))
-        return RatePosterior(mean.reshape(shape), mean_log.reshape(shape), evidence)
+        return RatePosterior(mean.reshape(shape), mean_log.reshape(shape), float(np.sum(relative + saturated(x))))
 
     def summary(self, counts: Floats, exposure: Floats) -> tuple[Floats, Floats, float]:
         """Mean and geometric mean exp(E[log λ]) of each rate, and KL(posterior || prior), summed.
@@ -136,8 +135,7 @@ class GammaMixture:
         shape, level = float(used.shapes[0]), float(used.means[0])
         if used.weights.size == 1 and shape <= PLAIN_SHAPE and level > 0:
             # digamma and its derivatives, those by Hurwitz's zeta function
-            series = np.append(psi(shape), _DERIVATIVES * zeta(_ORDERS, shape))
-            constants = float(gammaln(shape)), series
+            constants = float(gammaln(shape)), np.append(psi(shape), _DERIVATIVES * zeta(_ORDERS, shape))
             divergence = gamma_posterior(counts, exposure, shape, level, *constants, mean, geometric)
         else:
             mean, mean_log, relative = self._moments(counts, exposure)
@@ -167,8 +165,7 @@ class GammaMixture:
         points = np.isinf(used.shapes) | (used.means == 0)
         shapes = np.where(points, np.inf, used.shapes + x[:, None])
         rates = np.where(points, 1.0, used.shapes / np.where(points, 1.0, used.means) + s)
-        means = np.where(points, used.means, shapes / rates)
-        return PosteriorComponents(shares, shapes, rates, means)
+        return PosteriorComponents(shares, shapes, rates, np.where(points, used.means, shapes / rates))
 
     def log_evidence(self, counts: Floats, exposure: Floats) -> float:
         """Log evidence log p(x | g, s), summed over the counts."""

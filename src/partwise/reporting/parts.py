@@ -135,8 +135,7 @@ def _candidates(inside: Floats, overall: Floats, signed: bool) -> NDArray[np.int
         balance = step / _STEPS
         # Features of one part alone have the same lift; of such ties the page shows the most frequent first.
         relevance = np.round(balance * log_inside + (1.0 - balance) * log_lift, _DIGITS)
-        first = np.lexsort((-log_inside, -relevance))[:TOP]
-        found.update(present[first].tolist())
+        found.update(present[np.lexsort((-log_inside, -relevance))[:TOP]].tolist())
     return np.array(sorted(found), dtype=np.int64)
 
 

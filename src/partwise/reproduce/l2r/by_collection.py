@@ -32,8 +32,7 @@ def totals(
 
     Yields what is known after each number of draws, as the last take hours.
     """
-    occupied = np.flatnonzero(np.diff(corpus.counts.indptr) > 1)
-    chosen = corpus.rows(draw_rows(occupied, sizes.large_documents))
+    chosen = corpus.rows(draw_rows(np.flatnonzero(np.diff(corpus.counts.indptr) > 1), sizes.large_documents))
     name = f"{corpus.name}, {sizes.large_documents} documents, all words"
 
     def reference() -> dict[str, float]:
@@ -51,8 +50,7 @@ def totals(
         for method in methods:
             if n_draws <= method.most_draws:
                 step = f"{name}, {method.name}, {n_draws} draws, {repeats} times"
-                found = notebook.step(step, evaluate, method, n_draws, repeats)
-                known["totals"][method.name][str(n_draws)] = found
+                known["totals"][method.name][str(n_draws)] = notebook.step(step, evaluate, method, n_draws, repeats)
         yield known
 
 
@@ -133,8 +131,7 @@ class Dimensioned:
 
     def draw(self, notebook: Notebook, sizes: EvaluationSizes) -> None:
         """Figures 1 and 2 and their companions, and the tables behind them."""
-        compared = _pictures.left_to_right_beside_direct(self.by_draws, self.lengths, sizes.draws[-1])
-        notebook.figure("figure1", compared)
+        notebook.figure("figure1", _pictures.left_to_right_beside_direct(self.by_draws, self.lengths, sizes.draws[-1]))
         notebook.figure("figure2", _pictures.curves_by_draws(self.by_draws, "divergence", "KL divergence"))
         notebook.figure("figure2_error", _pictures.curves_by_draws(self.by_draws, "error", "RMS error of log p"))
         notebook.figure("length", _pictures.errors_by_length(self.by_length))

@@ -79,5 +79,4 @@ def calibrate(notebook: Notebook, corpus: Corpus, sizes: EvaluationSizes) -> Any
             "completion": scored.means[known],
         }
 
-    name = f"{corpus.name}, {chosen.counts.shape[0]} documents, completion"
-    return notebook.step(name, compare)
+    return notebook.step(f"{corpus.name}, {chosen.counts.shape[0]} documents, completion", compare)

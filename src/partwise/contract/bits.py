@@ -88,9 +88,7 @@ class BitModel(FactorizationEstimator):
         check_is_fitted(self, "components_")
         own = self._training("predict_proba()", "probabilities_") if X is None else None
         whole = self.expected(self.transform(X)) if own is None else own
-        if cells is None:
-            return whole.copy()
-        return np.asarray(whole[checked_cells(cells, whole.shape)])
+        return whole.copy() if cells is None else np.asarray(whole[checked_cells(cells, whole.shape)])
 
     def _training(self, method: str, attribute: str) -> Floats:
         stored: Floats | None = getattr(self, attribute, None)

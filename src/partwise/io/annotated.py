@@ -240,7 +240,6 @@ def _storable(value: Any) -> Any:
         return {key: _storable(item) for key, item in kept.items()}
     if isinstance(value, list | tuple):
         kinds = {type(item) for item in value}
-        if kinds <= {int, float} or kinds in ({bool}, {str}):
-            return np.array(value)
-        return json.dumps(value, default=str)
+        plain = kinds <= {int, float} or kinds in ({bool}, {str})
+        return np.array(value) if plain else json.dumps(value, default=str)
     return value

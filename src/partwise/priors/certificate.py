@@ -45,8 +45,7 @@ def _interpolation() -> Floats:
     of_chebyshev = np.zeros((_DEGREE + 1, _DEGREE + 1))
     for k in _ORDERS:
         of_chebyshev[: k + 1, k] = chebyshev.cheb2poly(np.eye(_DEGREE + 1)[k, : k + 1])
-    matrix: Floats = (of_chebyshev @ np.linalg.inv(chebyshev.chebvander(_NODES, _DEGREE))).T
-    return matrix
+    return np.asarray((of_chebyshev @ np.linalg.inv(chebyshev.chebvander(_NODES, _DEGREE))).T)
 
 
 _POWERS = _interpolation()

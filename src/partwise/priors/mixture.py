@@ -152,8 +152,7 @@ class GammaMixture:
     def draw(self, size: int, generator: np.random.Generator) -> Floats:
         """Rates drawn from the prior."""
         none = np.zeros(size)
-        drawn: Floats = self.components(none, none).draw(1, generator)[0]
-        return drawn
+        return np.asarray(self.components(none, none).draw(1, generator)[0])
 
     def components(self, counts: Floats, exposure: Floats) -> PosteriorComponents:
         """The posterior of each rate as the mixture that it is: variances, quantiles and draws come from it."""
@@ -245,8 +244,7 @@ def saturated(counts: Floats) -> Floats:
     # log x! by Stirling's series, whose large terms are those that x log x - x takes away
     rest = (1.0 / 12.0 - square * (1.0 / 360.0 - square * (1.0 / 1260.0 - square * (1.0 / 1680.0)))) / large
     series = -0.5 * np.log(2.0 * np.pi * large) - rest
-    plain: Floats = np.where(counts < 16.0, xlogy(counts, counts) - counts - gammaln(counts + 1.0), series)
-    return plain
+    return np.where(counts < 16.0, xlogy(counts, counts) - counts - gammaln(counts + 1.0), series)
 
 
 def _flat(counts: Floats, exposure: Floats) -> tuple[Floats, Floats]:

@@ -40,7 +40,9 @@ class CandidateArguments:
     """What is compared."""
 
     models: str | None = option(
-        "Models to compare; by default all that suit the data.", metavar="NAME,...", autocompletion=_name_lists
+        "Models to compare, such as poisson,allocation; by default all that suit the data.",
+        metavar="NAME,...",
+        autocompletion=_name_lists,
     )
     ranks: str | None = option(
         "How many parts to try, such as 1-8 or 5,10,20; by default 1, 2, 4, 8, ...", metavar="K,K-K,..."
@@ -53,7 +55,7 @@ class CandidateArguments:
     metric: str | None = option(
         "Score lists of N features, and those of popularity: ndcg@20, precision@20 or recall@20.", metavar="NAME@N"
     )
-    effort: Literal["quick", "full"] = option("full tries every number of parts of every model.", "quick")
+    effort: Literal["quick", "full"] = option("quick leaves out what cannot win; full tries all.", "quick")
     fits: int | None = option("Stop after this many fits.", min=1)
     time_budget: str | None = option(
         "Begin no fit that would end after this time, such as 90s, 5m or 1h.", metavar="TIME"

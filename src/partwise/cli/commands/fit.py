@@ -50,7 +50,9 @@ class ModelArguments:
     components: int | None = option(
         "Number of parts; by default that of the model (poisson: 10).", None, "--components", "-k", metavar="K", min=1
     )
-    inference: str | None = option("Algorithm, for poisson: coordinate (fast) or multiplicative.")
+    inference: str | None = option(
+        "Algorithm, for poisson: coordinate (fast) or multiplicative; each model has its own."
+    )
     init: str | None = option("Starting point, for poisson: random or nndsvd.")
     max_iter: str | None = option("Stop after this many iterations; auto: when chains of a sampler agree.", metavar="N")
     tol: float | None = option("Stop when an iteration gains less than this per count.", min=0.0)

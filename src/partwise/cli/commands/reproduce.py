@@ -20,7 +20,7 @@ def _names() -> list[str]:
 
 def command(
     name: str | None = typer.Argument(
-        None, metavar="NAME", autocompletion=_names, help="What to redo; without it, what there is."
+        None, metavar="NAME", autocompletion=_names, help="The paper; without it, papers are listed."
     ),
     output: Path = to_write("Folder for tables and figures.", "DIR", Path("out")),
     quick: bool = option("A short version, or the paper's whole protocol.", True, "--quick/--full"),

@@ -11,8 +11,7 @@ import scipy.sparse as sp
 
 from partwise.datasets import generators
 from partwise.datasets.bundled import digits, python_topics, swimmer
-from partwise.datasets.catalogue import BINARY, COUNTS, GAP
-from partwise.datasets.published import load_binary, load_counts, load_gap
+from partwise.datasets.published import BINARY, COUNTS, GAP, load_binary, load_counts, load_gap
 from partwise.datasets.simulate import Simulated, simulate_poisson
 from partwise.errors import InvalidInputError
 from partwise.io import Table

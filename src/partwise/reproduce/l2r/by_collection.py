@@ -12,7 +12,7 @@ import numpy as np
 
 from partwise.likelihood import auto
 from partwise.reproduce._notebook import Notebook
-from partwise.reproduce.l2r import _pictures, against_exact, completion
+from partwise.reproduce.l2r import _pictures, against_exact
 from partwise.reproduce.l2r._corpora import Corpus, draw_rows, enumerable, large, small
 from partwise.reproduce.l2r._methods import (
     EXACT_CONDITIONALS,
@@ -126,7 +126,7 @@ class Dimensioned:
         estimators = methods(sizes.inner, sizes.most_inner)
         self.by_draws[corpus.name] = against_exact.by_draws(notebook, corpus, estimators, sizes)
         self.by_length[corpus.name] = against_exact.by_length(notebook, corpus, estimators, sizes)
-        self.completion[corpus.name] = completion.calibrate(notebook, corpus, sizes)
+        self.completion[corpus.name] = against_exact.calibrate(notebook, corpus, sizes)
         self.lengths[corpus.name] = float(enumerable(corpus, sizes.documents).lengths.mean())
 
     def draw(self, notebook: Notebook, sizes: EvaluationSizes) -> None:

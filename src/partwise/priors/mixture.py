@@ -136,7 +136,7 @@ class GammaMixture:
         if used.weights.size == 1 and shape <= PLAIN_SHAPE and level > 0:
             # digamma and its derivatives, those by Hurwitz's zeta function
             constants = float(gammaln(shape)), np.append(psi(shape), _DERIVATIVES * zeta(_ORDERS, shape))
-            divergence = gamma_posterior(counts, exposure, shape, level, *constants, mean, geometric)
+            divergence = gamma_posterior((counts, exposure), (shape, level), constants, mean, geometric)
         else:
             mean, mean_log, relative = self._moments(counts, exposure)
             divergence = mixture_divergence(counts, exposure, mean, mean_log, relative, geometric)
@@ -146,7 +146,8 @@ class GammaMixture:
         """Mean, mean logarithm, and log evidence relative to the best rate of each count."""
         mean, mean_log, relative = np.empty((3, counts.size))
         used = self.support
-        mixture_posterior(counts, exposure, used.weights, used.shapes, used.means, mean, mean_log, relative)
+        prior = used.weights, used.shapes, used.means
+        mixture_posterior((counts, exposure), prior, (mean, mean_log, relative))
         return mean, mean_log, relative
 
     def draw(self, size: int, generator: np.random.Generator) -> Floats:

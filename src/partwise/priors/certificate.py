@@ -65,7 +65,7 @@ class SlopeTerms(NamedTuple):
     def peaks(self, lows: Floats, highs: Floats, cosines: Floats) -> tuple[Floats, Floats]:
         """Sums of the largest values on each strip of log rates, and the information there."""
         out, information = np.empty((2, lows.size))
-        peak_sums(tuple(self), (np.exp(lows), np.exp(highs), cosines), out, information)
+        peak_sums(self, (np.exp(lows), np.exp(highs), cosines), out, information)
         return out, information
 
     def on(self, low: float, high: float, negligible: float) -> tuple[SlopeTerms, float]:

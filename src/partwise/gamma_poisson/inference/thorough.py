@@ -254,8 +254,8 @@ class Thorough:
         self, key: Key, data: SparseData, state: ThoroughState
     ) -> tuple[ThoroughState, Mapping[str, float]]:
         """Exact EM, once for the dictionary and once for shapes; what is left to gain follows from how gains fall."""
-        settings = {"shape": self.shape, "rate": self.rate, "n_jobs": self.n_jobs, "engine": self.engine}
-        algorithm = ExactEM(**settings, estimate_shape=self.estimate_shape)
+        prior = {"shape": self.shape, "rate": self.rate}
+        algorithm = ExactEM(**prior, estimate_shape=self.estimate_shape, n_jobs=self.n_jobs, engine=self.engine)
         # Odd iterations update the dictionary and even ones the shapes, which gain at rates of their own: one of each.
         fitted, info = algorithm.step(key.at(2 * key.iteration - 1), data, ExactState(state.dictionary, state.shape))
         if self.estimate_shape:

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from partwise import AllocationNMF, BinaryNMF, GammaPoissonNMF, LogisticPCA, PoissonNMF
-from partwise.bridges import add_to_anndata, to_pyldavis
+from partwise import AllocationNMF, BinaryNMF, GammaPoissonNMF, LogisticPCA, PoissonNMF, tl
+from partwise.bridges import to_pyldavis
 from partwise.datasets import simulate_binary, simulate_poisson
 from partwise.errors import InvalidInputError
 
@@ -77,33 +77,10 @@ class TestAnnData:
         data = self.cells()
         model = GammaPoissonNMF(3, inference="vem", random_state=0).fit(data)
         assert model.feature_names_in_.tolist() == data.var_names.tolist()
-        assert add_to_anndata(data, model) is data
+        tl.project(data, model)
         np.testing.assert_array_equal(data.obsm["X_partwise"], model.transform(data))
         np.testing.assert_array_equal(data.varm["partwise"], model.components_.T)
         assert data.uns["partwise"]["model"] == "GammaPoissonNMF"
-
-    def test_layer_of_counts(self) -> None:
-        data = self.cells()
-        data.layers["counts"] = data.X.copy()
-        model = PoissonNMF(3, random_state=0).fit(data)
-        expected = model.transform(data)
-        data.X = np.log1p(data.X.toarray())
-        np.testing.assert_array_equal(add_to_anndata(data, model, layer="counts").obsm["X_partwise"], expected)
-        with pytest.raises(InvalidInputError, match="no layer 'raw'; there are counts"):
-            add_to_anndata(data, model, layer="raw")
-
-    def test_written_file_reads_back(self, tmp_path) -> None:
-        anndata = pytest.importorskip("anndata")
-        data = self.cells()
-        add_to_anndata(data, PoissonNMF(3, random_state=0).fit(data))
-        data.write_h5ad(tmp_path / "cells.h5ad")
-        again = anndata.read_h5ad(tmp_path / "cells.h5ad")
-        np.testing.assert_array_equal(again.obsm["X_partwise"], data.obsm["X_partwise"])
-        assert again.uns["partwise"]["parts"].tolist() == ["part 0", "part 1", "part 2"]
-
-    def test_other_things_are_refused(self, table) -> None:
-        with pytest.raises(InvalidInputError, match="must be an AnnData object, got Table"):
-            add_to_anndata(table, PoissonNMF(2).fit(table))
 
 
 class TestFrames:

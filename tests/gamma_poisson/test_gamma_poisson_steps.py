@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from scipy.optimize import minimize_scalar
-from scipy.special import gammaln, psi
+from scipy.special import gammaln, psi, xlogy
 
 from partwise import CountMatrix, on_disk
 from partwise.core.keys import Key
@@ -22,7 +22,6 @@ from partwise.gamma_poisson.inference.online import OnlineEM
 from partwise.gamma_poisson.inference.starts import even_dictionary, perturbed_dictionary
 from partwise.gamma_poisson.inference.sweeps import GibbsSweeps
 from partwise.gamma_poisson.inference.thorough import Thorough, _due
-from partwise.gamma_poisson.model import NegativeMultinomial
 from partwise.likelihood.moments import posterior_moments
 from partwise.passes.side import Side
 
@@ -44,8 +43,10 @@ def log_allocations(model: GammaPoissonModel, allocations: np.ndarray, observed:
     total = 0.0
     for n, k in np.ndindex(allocations.shape[0], 3):
         cells = observed[n]
-        prior = float(model.shape[k]), model.dictionary[cells, k], float(model.rate[k])
-        total += float(NegativeMultinomial.of_rates(*prior).logpmf(allocations[n, cells, k]))
+        shape, rate, weights = model.shape[k], model.rate[k], model.dictionary[cells, k]
+        counts, whole = allocations[n, cells, k], weights.sum() + rate  # a negative multinomial (Theorem 1)
+        total += gammaln(shape + counts.sum()) - gammaln(shape) - gammaln(counts + 1.0).sum()
+        total += xlogy(counts, weights / whole).sum() + shape * np.log(rate / whole)
     return total
 
 

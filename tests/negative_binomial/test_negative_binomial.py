@@ -13,11 +13,10 @@ from scipy.stats import nbinom
 import partwise
 from partwise import CountMatrix, NegativeBinomialNMF, PoissonNMF
 from partwise.contract import ThinnedCounts
-from partwise.core.keys import Key
 from partwise.errors import InvalidInputError
 from partwise.io.table import Table
 from partwise.negative_binomial import kernels
-from partwise.negative_binomial.model import NegativeBinomialModel, log_probabilities
+from partwise.negative_binomial.model import draw, log_probabilities
 
 RNG = np.random.default_rng(3)
 RATES = RNG.gamma(0.6, 30.0, size=(40, 3)) @ RNG.dirichlet(np.full(12, 0.4), size=3)
@@ -101,8 +100,9 @@ def test_with_a_huge_size_it_is_poisson() -> None:
 def test_it_finds_the_size_where_there_are_many_cells(dispersion: str) -> None:
     # 60,000 cells of 6 counts on average: the standard error of one size is below 2%, that of medians below 3%.
     rng = np.random.default_rng(4)
-    truth = NegativeBinomialModel(rng.gamma(1.0, 600.0, size=(300, 2)), rng.dirichlet(np.ones(200), size=2).T, 3.0)
-    model = NegativeBinomialNMF(2, dispersion=dispersion, random_state=0).fit(truth.simulate(Key(1)))
+    rates = rng.gamma(1.0, 600.0, size=(300, 2)) @ rng.dirichlet(np.ones(200), size=2)
+    counts = draw(rates, 3.0, np.random.default_rng(1))
+    model = NegativeBinomialNMF(2, dispersion=dispersion, random_state=0).fit(counts)
     assert np.median(model.size_) == pytest.approx(3.0, rel=0.15)
 
 

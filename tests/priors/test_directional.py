@@ -99,7 +99,8 @@ def test_peaks_are_the_largest_moduli_of_a_strip(shape: float, rng: np.random.Ge
     counts, inverse, tops = terms(rng)
     lows, highs, angles = np.array([-2.0, 0.0, 2.5]), np.array([-1.0, 0.5, 2.5]), np.array([0.0, 0.7, 1.3])
     out, information = np.empty((2, 3))
-    peak_sums(counts, inverse, tops, shape, np.exp(lows), np.exp(highs), np.cos(angles), out, information)
+    strips = np.exp(lows), np.exp(highs), np.cos(angles)
+    peak_sums((counts, inverse, tops, shape), strips, out, information)
     for j in range(3):
         strip = [
             np.exp(tops + losses(counts, inverse, shape, complex(along, up)).real)
@@ -115,7 +116,8 @@ def test_peaks_from_zero_on(rng: np.random.Generator) -> None:
     given = terms(rng)
     out, information = np.empty((2, 2))
     for shape in SHAPES:
-        peak_sums(*given, shape, np.zeros(2), np.array([0.0, 1e-18]), np.ones(2), out, information)
+        strips = np.zeros(2), np.array([0.0, 1e-18]), np.ones(2)
+        peak_sums((*given, shape), strips, out, information)
         zeros = np.exp(given[2][:20]).sum()
         assert out[0] == pytest.approx(zeros, rel=1e-12)
         assert out[1] >= out[0]
@@ -129,7 +131,7 @@ def test_derivatives_of_a_mixture(shape: float, rng: np.random.Generator) -> Non
     columns, logs = np.empty((700, 3), order="F"), np.empty(700)
     log_likelihood_columns(counts, inverse, shape, means, columns)
     sums, gauss = np.empty((3, 3)), np.empty((6, 6))
-    value = mixture_slopes(counts, inverse, share, shape, means, weights, sums, logs)
+    value = mixture_slopes((counts, inverse, share), shape, (means, weights), sums, logs)
     np.testing.assert_allclose(logs, np.log(np.exp(columns) @ weights), rtol=1e-12, atol=1e-14)
     assert value == pytest.approx(share @ logs, rel=1e-13)
     responsible = weights * np.exp(columns - logs[:, None])
@@ -138,7 +140,7 @@ def test_derivatives_of_a_mixture(shape: float, rng: np.random.Generator) -> Non
     score = ratio * (counts[:, None] - expected)
     plain = [share @ responsible, share @ (responsible * score), share @ (responsible * expected * ratio)]
     np.testing.assert_allclose(sums, plain, rtol=1e-10, atol=1e-13)
-    mixture_curvature(counts, inverse, share, shape, means, weights, logs, sums, gauss)
+    mixture_curvature((counts, inverse, share), shape, (means, weights), logs, sums, gauss)
     bend = score**2 - ratio**2 * expected * (1.0 + counts[:, None] / shape)
     both = np.hstack((responsible, responsible * score))
     np.testing.assert_allclose(gauss, (both * share[:, None]).T @ both, rtol=1e-10, atol=1e-12)

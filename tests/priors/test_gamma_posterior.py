@@ -19,7 +19,7 @@ def test_kernel_is_its_numpy_lines(shape: float, one: bool, rng: np.random.Gener
     s = np.array([1.7]) if one else rng.gamma(2.0, 1.0, x.size)
     mean, geometric = np.empty((2, x.size))
     series = polygamma(np.arange(4), shape)
-    found = gamma_posterior(x, s, shape, 2.3, float(gammaln(shape)), series, mean, geometric)
+    found = gamma_posterior((x, s), (shape, 2.3), (float(gammaln(shape)), series), mean, geometric)
     r = shape / 2.3 + s
     np.testing.assert_allclose(mean, (shape + x) / r, rtol=1e-13)
     np.testing.assert_allclose(geometric, np.exp(digamma(shape + x)) / r, rtol=2e-12)

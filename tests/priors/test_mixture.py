@@ -100,7 +100,7 @@ def test_kernels_are_what_their_docstrings_say(prior: GammaMixture, rng: np.rand
     shares = np.empty((15, weights.size))
     mixture_shares(counts, exposure, weights, shapes, means, shares)
     mean, mean_log, evidence = np.empty((3, 15))
-    mixture_posterior(counts, exposure, weights, shapes, means, mean, mean_log, evidence)
+    mixture_posterior((counts, exposure), (weights, shapes, means), (mean, mean_log, evidence))
     points = np.isinf(shapes) | (means == 0)
     rate = np.where(points, 1.0, shapes / np.where(points, 1.0, means)) + np.where(points, 0.0, exposure[:, None])
     safe = np.where(points, 1.0, shapes + counts[:, None])

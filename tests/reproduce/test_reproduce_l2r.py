@@ -24,8 +24,7 @@ from partwise.reproduce import available, find
 from partwise.reproduce._notebook import Notebook
 from partwise.reproduce.l2r._corpora import Corpus, draw_rows, enumerable, of_all_lengths, small
 from partwise.reproduce.l2r._methods import methods
-from partwise.reproduce.l2r.against_exact import divergence
-from partwise.reproduce.l2r.completion import exact_completion
+from partwise.reproduce.l2r.against_exact import divergence, exact_completion
 
 # Exact log-likelihoods of the first ten enumerable tweets, published by the authors (jcapde/L2R on GitHub,
 # python/output/Exact_Twitter_10Ntest_100W_5K.json).

@@ -112,8 +112,7 @@ class LogisticPCA(BitModel):
     def _fit(self, data: BinaryMatrix) -> None:
         sides = TwoSides.of(data)
         penalty, intercept, engine = float(self.penalty), bool(self.intercept), self._engine()
-        size = int(self.n_components)
-        algorithm = AlternatingMajorisation(size, penalty=penalty, intercept=intercept, engine=engine)
+        algorithm = AlternatingMajorisation(int(self.n_components), penalty=penalty, intercept=intercept, engine=engine)
         rule = small_change(self.tol, max(sides.samples.n_cells, 1))
         state: LogisticState = balanced(self._run(algorithm, sides, max_iter=self.max_iter, convergence=rule).state)
         self.intercept_, self.activations_ = state.intercept, state.activations

@@ -24,9 +24,6 @@ KINDS: tuple[Kind, ...] = ("beta-dir", "dir-beta", "dir-dir")
 # Parameters of priors that are estimated stay above this: smaller ones mean the same, and rounding would make them 0.
 SMALLEST = 1e-200
 
-# Rows of probabilities that are in memory at once, times columns.
-_CELLS_AT_ONCE = 2**22
-
 
 class SimulatedBits(NamedTuple):
     """Bits (samples x features), activations (samples x components) and dictionary (features x components)."""
@@ -120,22 +117,11 @@ class BinaryModel:
 
         The probability of a zero is a sum of positive terms, not 1 - P(1), which would round.
         """
-        if self.kind == "dir-beta":
-            ones, zeros = (activations, dictionary), (activations, 1.0 - dictionary)
-        else:
-            ones, zeros = (activations, dictionary), (1.0 - activations, dictionary)
-        n_rows, n_columns = data.shape
-        step = max(1, _CELLS_AT_ONCE // n_columns)
-        total = 0.0
-        for start in range(0, n_rows, step):
-            part = data.rows(start, min(start + step, n_rows))
-            rows = slice(start, start + step)
-            bits = part.to_scipy().toarray().astype(bool)
-            seen = ~part.missing_matrix().toarray()
-            probability = np.where(bits, ones[0][rows] @ ones[1].T, zeros[0][rows] @ zeros[1].T)
-            with np.errstate(divide="ignore"):
-                total += float(np.log(probability[seen]).sum())
-        return total
+        turned = self.kind == "dir-beta"
+        zeros = activations @ (1.0 - dictionary).T if turned else (1.0 - activations) @ dictionary.T
+        bits, seen = data.to_scipy().toarray().astype(bool), ~data.missing_matrix().toarray()
+        with np.errstate(divide="ignore"):
+            return float(np.log(np.where(bits, activations @ dictionary.T, zeros)[seen]).sum())
 
     def log_prior(self, activations: Floats, dictionary: Floats) -> float:
         """Log density of both factors (+inf where a concentration below 1 meets an exact zero)."""

@@ -11,11 +11,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from partwise.binary.inference.activations import Way, activations_of
-from partwise.binary.inference.posterior import (
-    Posterior,
-    beta_moments,
-    dirichlet_moments,
-)
+from partwise.binary.inference.posterior import Posterior, beta_moments, dirichlet_moments
 from partwise.binary.model import BinaryModel, Estimated, Priors
 from partwise.contract.bits import BitModel, Floats, checked_cells
 from partwise.contract.model_file import check_array_is
@@ -175,6 +171,5 @@ class BinarySamples(BitModel):
         if not np.all((self.components_ >= 0) & (self.components_ <= 1)):
             raise ValueError("its parts are not probabilities")
         if hasattr(self, "online_averages_"):
-            n_dimensions = self.online_averages_.ndim
-            shape = (self.n_features_in_, self.n_components_, 2)[:n_dimensions]
+            shape = (self.n_features_in_, self.n_components_, 2)[: self.online_averages_.ndim]
             check_array_is(self.online_averages_, "online_averages_", shape)

@@ -1,10 +1,9 @@
-"""Fitted models in the form that other packages expect: AnnData and pyLDAvis.
+"""Fitted models in the form that other packages expect: pyLDAvis.
 
-ArviZ has a method of the estimators that sample (``to_arviz``); pandas and polars come by scikit-learn's
-``set_output``; pipelines and searches of scikit-learn need nothing.
+`partwise.tl` and `partwise.pl` are for AnnData. ArviZ has a method of the estimators that sample (``to_arviz``); pandas
+and polars come by scikit-learn's ``set_output``; pipelines and searches of scikit-learn need nothing.
 """
 
-from partwise.bridges.annotated import add_to_anndata
 from partwise.bridges.ldavis import to_pyldavis
 
-__all__ = ["add_to_anndata", "to_pyldavis"]
+__all__ = ["to_pyldavis"]

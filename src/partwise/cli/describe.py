@@ -43,8 +43,7 @@ def write_presence(
         f"{names[k]}  present in {present[:, k].sum()} of {len(present)} samples" for k in order if present[:, k].any()
     ]
     summary = f"{present.sum(axis=1).mean():.1f} parts per sample, median cosine {np.median(found.cosine):.3f}"
-    confused = [f"cannot be told apart in {n} samples: {a}, {b}" for (a, b), n in found.confused.items()]
-    notes = confused[:_MOST_PAIRS]
+    notes = [f"cannot be told apart in {n} samples: {a}, {b}" for (a, b), n in found.confused.items()][:_MOST_PAIRS]
     noisy, unsure = int(np.isfinite(found.noise_size).sum()), int(np.sum(found.disagreement > _UNLIKE))
     if noisy > _BY_CHANCE * len(present):
         notes.append(f"counts of {noisy} samples vary more than Poisson noise explains: their intervals are wider")

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
-from partwise.cli.output import Outcome
+from partwise.cli.output import Outcome, refuse_if
 
 if TYPE_CHECKING:
     from partwise.io import Table
@@ -21,7 +22,13 @@ class _WritableError(Exception):
     """Ends the trial write of `check_outputs`."""
 
 
-def check_outputs(outputs: dict[str, Path | None], inputs: list[Path | None]) -> None:
+def check_outputs(
+    outputs: dict[str, Path | None],
+    inputs: list[Path | None],
+    *,
+    tables: Sequence[str] = (),
+    pictures: Sequence[str] = (),
+) -> None:
     """Refuse outputs that cannot be written, that repeat, or that would replace an input; before hours of work.
 
     Parameters
@@ -33,12 +40,15 @@ def check_outputs(outputs: dict[str, Path | None], inputs: list[Path | None]) ->
     """
     from partwise.io import atomic_path
 
+    for option in tables:
+        _check_table_name(option, outputs[option])
+    for option in pictures:
+        _check_picture_name(option, outputs[option])
     wanted = {option: path for option, path in outputs.items() if path is not None}
     taken = {path.resolve(): f"is read as {path}" for path in inputs if path is not None}
     for option, path in wanted.items():
         place = path.resolve()
-        if place in taken:
-            raise typer.BadParameter(f"{path} {taken[place]}; give another name.", param_hint=option)
+        refuse_if(place in taken, option, f"{path} {taken.get(place)}; give another name.")
         taken[place] = f"is the file of {option}, too"
         try:
             with atomic_path(path):
@@ -47,7 +57,7 @@ def check_outputs(outputs: dict[str, Path | None], inputs: list[Path | None]) ->
             pass
 
 
-def check_table_name(option: str, path: Path | None) -> None:
+def _check_table_name(option: str, path: Path | None) -> None:
     """Refuse a name from which the format of a table cannot be told."""
     from partwise.errors import InvalidInputError
     from partwise.io.writing_tables import table_suffix
@@ -59,12 +69,11 @@ def check_table_name(option: str, path: Path | None) -> None:
             raise typer.BadParameter(str(error), param_hint=option) from error
 
 
-def check_picture_name(option: str, path: Path | None) -> None:
+def _check_picture_name(option: str, path: Path | None) -> None:
     """Refuse a name from which the format of a picture cannot be told, and pictures where matplotlib is missing."""
     if path is None:
         return
-    if path.suffix.lower() not in _PICTURES:
-        raise typer.BadParameter(f"{path} does not end in {', '.join(_PICTURES)}.", param_hint=option)
+    refuse_if(path.suffix.lower() not in _PICTURES, option, f"{path} does not end in {', '.join(_PICTURES)}.")
     from partwise.io.optional import require
 
     require("matplotlib", "plot", "drawing")
@@ -140,8 +149,7 @@ def batch_argument(model: Any, given: Path | None, table: Any) -> dict[str, Any]
     labels = sample_labels(given, table, "--batch")
     if labels is None:
         return {}
-    if not model.declares.batches:
-        raise typer.BadParameter(f"{type(model).__name__} does not take batches: drop it.", param_hint="--batch")
+    refuse_if(not model.declares.batches, "--batch", f"{type(model).__name__} does not take batches: drop it.")
     return {"batch": labels}
 
 
@@ -190,10 +198,11 @@ def image_shape(text: str | None) -> tuple[int, int] | None:
     if text is None:
         return None
     height, _, width = text.lower().partition("x")
-    if not (height.isdecimal() and width.isdecimal()):
-        raise typer.BadParameter(
-            f"{text!r} is not of the form HEIGHTxWIDTH, such as 28x28.", param_hint="--image-shape"
-        )
+    refuse_if(
+        not (height.isdecimal() and width.isdecimal()),
+        "--image-shape",
+        f"{text!r} is not of the form HEIGHTxWIDTH, such as 28x28.",
+    )
     return int(height), int(width)
 
 

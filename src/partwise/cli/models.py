@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from partwise._registry import find_estimator, model_names
+from partwise.cli.output import refuse_if
 
 if TYPE_CHECKING:
     from partwise.io import Table
@@ -35,8 +36,9 @@ def fixed_settings(name: str) -> dict[str, Any]:
 def find_model(name: str) -> Any:
     """The estimator class of a model's name, or of its own."""
     known = model_names()
-    if name not in known and name not in known.values():
-        raise typer.BadParameter(f"{name!r} is not one of {', '.join(known)}.", param_hint="--model")
+    refuse_if(
+        name not in known and name not in known.values(), "--model", f"{name!r} is not one of {', '.join(known)}."
+    )
     return find_estimator(name)
 
 
@@ -58,8 +60,7 @@ def build_estimator(cls: Any, options: Mapping[str, Any], settings: Iterable[str
     parameters = {name: value for name, value in options.items() if value is not None}
     known = set(inspect.signature(cls).parameters)
     for name in parameters:
-        if name not in known:
-            raise typer.BadParameter(f"{cls.__name__} has no parameter {name}.", param_hint=option_name(name))
+        refuse_if(name not in known, option_name(name), f"{cls.__name__} has no parameter {name}.")
     # Callbacks are functions, which no text stands for.
     parameters |= parsed_settings(settings, known - set(options) - {"callbacks"}, cls.__name__)
     if isinstance(file := parameters.get("fixed_parts"), str):
@@ -93,13 +94,12 @@ def parsed_settings(settings: Iterable[str], allowed: set[str], owner: str) -> d
     found: dict[str, Any] = {}
     for setting in settings:
         name, equals, text = setting.partition("=")
-        if not equals:
-            raise typer.BadParameter(f"{setting!r} is not of the form NAME=VALUE.", param_hint="--set")
-        if name not in allowed:
-            raise typer.BadParameter(
-                f"{owner} has no parameter {name!r} that is set this way; it has {', '.join(sorted(allowed))}.",
-                param_hint="--set",
-            )
+        refuse_if(not equals, "--set", f"{setting!r} is not of the form NAME=VALUE.")
+        refuse_if(
+            name not in allowed,
+            "--set",
+            f"{owner} has no parameter {name!r} that is set this way; it has {', '.join(sorted(allowed))}.",
+        )
         found[name] = parsed(text)
     return found
 

@@ -10,13 +10,14 @@ from typing import Annotated, Any, get_args
 
 import typer
 
+from partwise.cli.output import refuse_if
+
 Seed = Annotated[
     int, typer.Option("--seed", metavar="N", min=0, help="Seed of all random numbers: same seed, same result.")
 ]
 ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="A file that `partwise fit` wrote.")]
 ImageShape = Annotated[
-    str | None,
-    typer.Option("--image-shape", metavar="HxW", help="Height and width, where features are pixels: 28x28."),
+    str | None, typer.Option("--image-shape", metavar="HxW", help="Height and width, where features are pixels: 28x28.")
 ]
 Reference = Annotated[
     Path | None,
@@ -71,6 +72,11 @@ def option(help: str, default: Any = None, *names: str, **more: Any) -> Any:
     return field(default=default, metadata={"option": typer.Option(*names, help=help, **more)})
 
 
+def to_write(help: str, metavar: str | None = None, default: Any = None) -> Any:
+    """The option ``--output``, or ``-o``."""
+    return option(help, default, "--output", "-o", metavar=metavar)
+
+
 def shown_option(name: str, hint: Any, declared: Field[Any]) -> tuple[Any, Any]:
     """The annotation and the default of what was declared by `option`, as typer takes them."""
     shown = copy.copy(declared.metadata["option"])
@@ -119,14 +125,9 @@ class EngineArguments:
     def chosen(self) -> str | None:
         """What estimators take as ``engine``."""
         name, scheduler = self.engine, self.scheduler
-        if name not in (None, "local", "dask"):
-            raise typer.BadParameter(f"{name!r} is not one of local, dask.", param_hint="--engine")
+        refuse_if(name not in (None, "local", "dask"), "--engine", f"{name!r} is not one of local, dask.")
         if scheduler is None:
             return name
-        if name != "dask":
-            raise typer.BadParameter("it needs --engine dask.", param_hint="--scheduler")
-        if "://" not in scheduler:
-            raise typer.BadParameter(
-                f"{scheduler!r} is not an address such as tcp://HOST:8786.", param_hint="--scheduler"
-            )
+        refuse_if(name != "dask", "--scheduler", "it needs --engine dask.")
+        refuse_if("://" not in scheduler, "--scheduler", f"{scheduler!r} is not an address such as tcp://HOST:8786.")
         return scheduler

@@ -137,6 +137,12 @@ def reason(error: BaseException, values: Mapping[str, Any]) -> str:
     raise error
 
 
+def refuse_if(wrong: object, option: str, why: str) -> None:
+    """Refuse the command line if an option is wrong, with a sentence on why and what to do."""
+    if wrong:
+        raise typer.BadParameter(why, param_hint=option)
+
+
 def fail(sentence: str) -> NoReturn:
     """End the command with exit code 1 and a sentence on standard error."""
     say(f"partwise: {sentence}")
@@ -173,8 +179,7 @@ def _sentence(error: BaseException) -> str:
     """The message in one line."""
     if isinstance(error, OSError) and error.strerror and error.filename is not None:
         return printable(f"{os.fsdecode(error.filename)}: {error.strerror}.")
-    text = " ".join(str(error).split())
-    return printable(text or type(error).__name__)
+    return printable(" ".join(str(error).split()) or type(error).__name__)
 
 
 def _reader_left() -> NoReturn:

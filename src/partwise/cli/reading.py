@@ -49,8 +49,8 @@ class ReadArguments:
     vocabulary: str | None = option("File with the names of the columns, one per line.", metavar="FILE")
     row_labels: str | None = option("File with the names of the rows, one per line.", metavar="FILE")
     header: bool = option("Whether the first line of a text file names the columns.", True, "--header/--no-header")
-    index: bool = option("Whether the first cell of a line of a wide file names the row.", True, "--index/--no-index")
-    label_columns: int = option("How many cells at the start of a line of a wide file name the row.", 1, min=1)
+    index: bool = option("Whether the first cell of a line of a table names the row.", True, "--index/--no-index")
+    label_columns: int = option("How many cells at the start of a line of a table name the row.", 1, min=1)
     delimiter: str | None = option("Separator of the cells of a text file, if it is unusual; or tab.", metavar="C")
     long_columns: str | None = option(
         "Columns of a long file that hold row, column and value: names, or positions from 0. With "

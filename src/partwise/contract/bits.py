@@ -88,9 +88,7 @@ class BitModel(FactorizationEstimator):
         check_is_fitted(self, "components_")
         own = self._training("predict_proba()", "probabilities_") if X is None else None
         whole = self.expected(self.transform(X)) if own is None else own
-        if cells is None:
-            return whole.copy()
-        return np.asarray(whole[checked_cells(cells, whole.shape)])
+        return whole.copy() if cells is None else np.asarray(whole[checked_cells(cells, whole.shape)])
 
     def _training(self, method: str, attribute: str) -> Floats:
         stored: Floats | None = getattr(self, attribute, None)
@@ -178,8 +176,7 @@ class BitModel(FactorizationEstimator):
             activations = self._activations(given)
             found, ends = np.empty(rows.size), [*np.flatnonzero(np.diff(rows)) + 1, rows.size]
             for begin, end in itertools.pairwise([0, *ends]):  # the cells of one row
-                own = activations[rows[begin] : rows[begin] + 1]
-                found[begin:end] = self.expected(own, columns[begin:end])[0]
+                found[begin:end] = self.expected(activations[rows[begin] : rows[begin] + 1], columns[begin:end])[0]
         return float(log_probability(found, bits).mean())
 
     def _check_loaded(self) -> None:

@@ -195,8 +195,7 @@ class CountModel(FactorizationEstimator):
             return self._presence(data, rules, key_from(random_state), n_draws=n_draws, level=level, noise=noise)
 
     def _presence(self, data: SparseData, rules: PresencePrior, key: Key, **effort: Any) -> PresencePosterior:
-        parts = self.components_.T, rules, self._engine(), self.part_labels()
-        return presence_posterior(key, data, *parts, **effort)
+        return presence_posterior(key, data, self.components_.T, rules, self._engine(), self.part_labels(), **effort)
 
     @property
     def selects_parts(self) -> bool:

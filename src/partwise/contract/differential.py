@@ -126,8 +126,7 @@ def differential(
         raise InvalidInputError(f"pseudocount must be positive, got {pseudocount}.")
     if model.n_components_ < 2:
         raise InvalidInputError("differential compares parts, and there is only one: fit more.")
-    sizes = np.abs(model.components_).sum(axis=1)
-    expected = np.ascontiguousarray(activations * sizes)
+    expected = np.ascontiguousarray(activations * np.abs(model.components_).sum(axis=1))
     rates, covariances = _rates(data, expected, model.feature_importance().T, engine, pseudocount)
     with np.errstate(divide="ignore", invalid="ignore"):
         if versus == "all":
@@ -236,8 +235,7 @@ def shrink(estimate: Floats, std_error: Floats) -> tuple[Floats, Floats, Floats]
     mean[known] = np.sum(posterior * means, axis=1)
     second = np.sum(posterior * (means**2 + variances), axis=1)
     deviation[known] = np.sqrt(np.maximum(second - mean[known] ** 2, 0.0))
-    spread = np.sqrt(variances[:, 1:])
-    below = np.sum(posterior[:, 1:] * ndtr(-means[:, 1:] / spread), axis=1)
+    below = np.sum(posterior[:, 1:] * ndtr(-means[:, 1:] / np.sqrt(variances[:, 1:])), axis=1)
     zero = posterior[:, 0]
     lfsr[known] = np.minimum(np.minimum(below + zero, 1.0 - below), 1.0)
     return mean, deviation, lfsr

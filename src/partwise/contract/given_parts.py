@@ -74,8 +74,7 @@ def seed_counts(seeds: Seeds, weight: float, n_components: int, data: SparseData
                     f"the seed {feature!r} of the part {part!r} is no feature: {why}; correct seeds."
                 )
             counts[f, k] += 1.0
-        each = weight * data.total / n_components / len(features)
-        counts[:, k] *= max(1.0, np.rint(each))
+        counts[:, k] *= max(1.0, np.rint(weight * data.total / n_components / len(features)))
     return counts
 
 

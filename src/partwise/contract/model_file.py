@@ -98,8 +98,7 @@ def _pack(name: str, value: Any, arrays: dict[str, Any]) -> Any:
         return {"kind": "value", "value": os.fspath(value)}
     if isinstance(value, Table) or hasattr(value, "columns"):
         table = as_table(value)
-        held = table.matrix.toarray(), table.row_labels, table.column_labels
-        return {**_pack(name, held, arrays), "kind": "table"}
+        return {**_pack(name, (table.matrix.toarray(), table.row_labels, table.column_labels), arrays), "kind": "table"}
     if hasattr(value, "__array__"):
         return _pack(name, np.asarray(value), arrays)
     if hasattr(value, "to_plain"):

@@ -19,14 +19,7 @@ from partwise.metrics.coherence import By, ranked
 _WORDS_IN_A_NAME = 3
 _MOST_WORDS = 8
 # What a model without some of its parts still is: its features, and how it was found.
-_SHARED = (
-    "n_features_in_",
-    "feature_names_in_",
-    "n_iter_",
-    "trace_",
-    "n_samples_seen_",
-    "training_fingerprint_",
-)
+_SHARED = ("n_features_in_", "feature_names_in_", "n_iter_", "trace_", "n_samples_seen_", "training_fingerprint_")
 
 
 class HandledParts(Offers):

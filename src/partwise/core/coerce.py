@@ -152,8 +152,7 @@ def _dense_to_csr(matrix: Any, place: Table) -> Any:
             f"{name} is not a matrix, as its rows differ in length or in kind: pass samples x features."
         ) from error
     if array.ndim == 0:
-        is_path = isinstance(matrix, (str, os.PathLike))
-        hint = "read a file with partwise.read" if is_path else "pass samples x features"
+        hint = "read a file with partwise.read" if isinstance(matrix, (str, os.PathLike)) else "pass samples x features"
         raise InvalidInputError(f"{name} is a {type(matrix).__name__}, and a 2D array is needed: {hint}.")
     if array.ndim == 1 and array.dtype.kind in "UO" and all(isinstance(item, str) for item in array[:10]):
         raise InvalidInputError(f"{name} is a sequence of texts, and counts are needed: {COUNT_FIRST}.")

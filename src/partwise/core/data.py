@@ -12,13 +12,7 @@ from numpy.typing import NDArray
 
 from partwise.core.coerce import as_table
 from partwise.core.state import fingerprint
-from partwise.core.validation import (
-    check_values,
-    refuse_all_zero,
-    refuse_fraction,
-    refuse_missing,
-    warn_if_normalised,
-)
+from partwise.core.validation import check_values, refuse_all_zero, refuse_fraction, refuse_missing, warn_if_normalised
 from partwise.core.weights import CellWeights
 from partwise.io.table import Labels, Table
 
@@ -315,8 +309,7 @@ def _taken(indptr: Pointer, rows: NDArray[Any]) -> tuple[Pointer, Pointer]:
     """Row pointers of some rows, and where their entries are."""
     sizes = np.diff(indptr)[rows]
     taken = np.concatenate(([0], np.cumsum(sizes)))
-    positions = np.arange(taken[-1]) + np.repeat(indptr[rows] - taken[:-1], sizes)
-    return taken, positions
+    return taken, np.arange(taken[-1]) + np.repeat(indptr[rows] - taken[:-1], sizes)
 
 
 def _row_sums(indptr: Pointer, values: Values) -> NDArray[np.float64]:

@@ -220,5 +220,4 @@ def _status(
             "max_iter",
             f"Ran the {len(trace)} iterations that you asked for: see trace_ to judge whether they are enough.",
         )
-    advice = convergence.advice(trace, max_iter, onward)
-    return Status("max_iter", f"Did not converge {after}: {advice}.")
+    return Status("max_iter", f"Did not converge {after}: {convergence.advice(trace, max_iter, onward)}.")

@@ -108,9 +108,7 @@ def _check_tol(tol: float) -> None:
 def _computed_now(trace: Trace, key: str, count: int) -> list[tuple[int, float]]:
     """The latest values, none if the last row has no value: then the rule was already asked about them."""
     column = trace.columns.get(key)
-    if not column or column[-1] != column[-1]:
-        return []
-    return trace.latest(key, count)
+    return trace.latest(key, count) if column and column[-1] == column[-1] else []
 
 
 def small_change(tol: float, unit: float) -> SmallChange | None:

@@ -32,8 +32,7 @@ _FRACTION = "{cell} = {value:g} is not a whole number, which {caller} needs; {hi
 
 def cell(csr: Any, position: int, table: Table) -> str:
     """``X[3, 7]``, with the labels where there are any, for the stored entry at ``position``."""
-    row = int(np.searchsorted(csr.indptr, position, side="right")) - 1
-    return cell_name(row, int(csr.indices[position]), table)
+    return cell_name(int(np.searchsorted(csr.indptr, position, side="right")) - 1, int(csr.indices[position]), table)
 
 
 def cell_name(row: int, column: int, table: Table) -> str:

@@ -4,7 +4,6 @@ Published data are read from the folder that the environment variable ``PARTWISE
 """
 
 from partwise.datasets.bundled import DIGIT_SHAPE, SWIMMER_SHAPE, Swimmer, digits, python_topics, swimmer
-from partwise.datasets.catalogue import BINARY, COUNTS, GAP
 from partwise.datasets.generators import (
     simulate_allocation,
     simulate_beta_gamma,
@@ -14,7 +13,16 @@ from partwise.datasets.generators import (
     simulate_logistic,
 )
 from partwise.datasets.named import describe_datasets, load_dataset
-from partwise.datasets.published import TrainedGap, data_folder, load_binary, load_counts, load_gap
+from partwise.datasets.published import (
+    BINARY,
+    COUNTS,
+    GAP,
+    TrainedGap,
+    data_folder,
+    load_binary,
+    load_counts,
+    load_gap,
+)
 from partwise.datasets.simulate import Simulated, simulate_batches, simulate_poisson
 
 __all__ = [

@@ -124,8 +124,7 @@ def _help_texts() -> Iterator[tuple[str, str]]:
             private = any(part in _LEFT_OUT or (part.startswith("_") and part != "__init__") for part in parts)
             if not private and path.is_file():
                 text = path.read_text(encoding="utf-8", errors="replace")
-                module = ".".join(part for part in parts if part != "__init__")
-                yield module, "\n".join(_DOCSTRING.findall(text))
+                yield ".".join(part for part in parts if part != "__init__"), "\n".join(_DOCSTRING.findall(text))
 
 
 SWIMMER_SHAPE = (32, 32)

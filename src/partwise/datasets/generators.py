@@ -117,8 +117,7 @@ def simulate_beta_gamma(
     # as a ratio of gamma variables, which stays positive where a beta variable would round to 0 or 1
     odds = generator.gamma(concentration * base, size=n_components) + 1e-12
     odds /= generator.gamma(concentration * (1.0 - base) if base < 1.0 else 1.0, size=n_components) + 1e-12
-    scales = mean_total * odds / (shape * odds.sum())
-    activations = generator.gamma(shape, scales, size=(n_samples, n_components))
+    activations = generator.gamma(shape, mean_total * odds / (shape * odds.sum()), size=(n_samples, n_components))
     source = "simulated beta-gamma counts"
     return with_dirichlet_parts(key, generator, activations, n_features, dictionary_concentration, missing, source)
 
@@ -168,8 +167,7 @@ def simulate_allocation(
     key, _ = checked_key(n_samples, n_features, n_components, missing, random_state)
     check_positive(mean_total=mean_total, length_shape=length_shape)
     priors = dictionary_concentration, activation_concentration, length_shape, length_shape / mean_total
-    model = AllocationModel(n_features, n_components, *priors)
-    drawn = model.simulate(key, n_samples)
+    drawn = AllocationModel(n_features, n_components, *priors).simulate(key, n_samples)
     return labelled(key, drawn.counts, drawn.activations, drawn.dictionary, missing, "simulated allocation counts")
 
 

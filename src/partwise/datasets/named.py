@@ -11,8 +11,7 @@ import scipy.sparse as sp
 
 from partwise.datasets import generators
 from partwise.datasets.bundled import digits, python_topics, swimmer
-from partwise.datasets.catalogue import BINARY, COUNTS, GAP
-from partwise.datasets.published import load_binary, load_counts, load_gap
+from partwise.datasets.published import BINARY, COUNTS, GAP, load_binary, load_counts, load_gap
 from partwise.datasets.simulate import Simulated, simulate_poisson
 from partwise.errors import InvalidInputError
 from partwise.io import Table
@@ -93,8 +92,7 @@ def load_dataset(name: str, **options: Any) -> Table:
     (20, 8)
     """
     if name in SIMULATED:
-        sizes = {"n_samples": 100, "n_features": 60, "n_components": 4}
-        return SIMULATED[name](**{**sizes, **options}).table
+        return SIMULATED[name](**{"n_samples": 100, "n_features": 60, "n_components": 4, **options}).table
     if options:
         raise InvalidInputError(f"{name!r} is not drawn from a model and takes no {next(iter(options))!r}: drop it.")
     if name in BUNDLED:

@@ -6,21 +6,39 @@ The folder of published data, named by the environment variable PARTWISE_DATA. N
 from __future__ import annotations
 
 import os
+import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from types import MappingProxyType, SimpleNamespace
+from typing import Any
 
 import numpy as np
 
-from partwise.datasets.catalogue import BINARY, COUNTS, GAP
 from partwise.errors import FileFormatError, InvalidInputError
 from partwise.io import Table, read
 from partwise.kernels.arrays import Floats
 
 DATA_VARIABLE = "PARTWISE_DATA"
 
-Entry = TypeVar("Entry")
+Catalogue = Mapping[str, SimpleNamespace]
+
+
+def _documented(kind: str) -> Catalogue:
+    """What is documented about published data: the entries of ``catalogue.toml``, which stands beside this module."""
+    content = tomllib.loads(Path(__file__).with_name("catalogue.toml").read_text(encoding="utf-8"))[kind]
+    entries = {name: {"ones": None, **entry, "shape": tuple(entry["shape"])} for name, entry in content.items()}
+    return MappingProxyType({name: SimpleNamespace(**entry) for name, entry in entries.items()})
+
+
+COUNTS = _documented("counts")
+"""Count matrices that `load_counts` reads: their documented sizes, and where to get them by hand."""
+
+BINARY = _documented("binary")
+"""0/1 matrices that `load_binary` reads, features x samples; ``ones`` is None where no number is documented."""
+
+GAP = _documented("gap")
+"""Trained Gamma-Poisson models with their counts, which `load_gap` reads."""
 
 
 def data_folder() -> Path:
@@ -54,7 +72,7 @@ def data_folder() -> Path:
     return folder
 
 
-def lookup(catalogue: Mapping[str, Entry], name: str) -> Entry:
+def lookup(catalogue: Catalogue, name: str) -> SimpleNamespace:
     """The entry of a data set, or an error that lists the known names."""
     if name not in catalogue:
         raise InvalidInputError(f"there is no data set called {name!r}; there are {', '.join(catalogue)}.")

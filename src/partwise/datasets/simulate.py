@@ -88,8 +88,7 @@ def with_dirichlet_parts(
     """Poisson counts of given activations and of parts from a Dirichlet distribution."""
     check_positive(dictionary_concentration=concentration)
     dictionary = generator.dirichlet(np.full(n_features, concentration), size=activations.shape[1]).T.copy()
-    counts = PoissonModel(activations, dictionary).simulate(key)
-    return labelled(key, counts, activations, dictionary, missing, source)
+    return labelled(key, PoissonModel(activations, dictionary).simulate(key), activations, dictionary, missing, source)
 
 
 def checked_key(
@@ -120,8 +119,7 @@ def labelled(key: Key, matrix: Any, activations: Floats, dictionary: Floats, mis
     n_samples, n_features = matrix.shape
     hidden = None
     if missing:
-        draws = key.for_stage("simulate missing").generator().random((n_samples, n_features))
-        hidden = sp.csr_array(draws < missing)
+        hidden = sp.csr_array(key.for_stage("simulate missing").generator().random((n_samples, n_features)) < missing)
     samples = np.array([f"sample{n}" for n in range(n_samples)])
     features = np.array([f"feature{f}" for f in range(n_features)])
     table = Table(sp.csr_array(matrix), samples, features, hidden, source)
@@ -188,8 +186,7 @@ def simulate_batches(
     activations[np.arange(n_samples), group] = 1.0
     used = generator.random((n_samples, n_shared)) < 0.5
     activations[:, n_groups:] = generator.gamma(0.5, 0.4, size=(n_samples, n_shared)) * used
-    totals = mean_total * generator.lognormal(0.0, 0.4, n_samples)
-    activations *= (totals / activations.sum(axis=1))[:, None]
+    activations *= (mean_total * generator.lognormal(0.0, 0.4, n_samples) / activations.sum(axis=1))[:, None]
     differs = generator.random((n_batches, n_features)) < 0.5
     factors = np.exp(generator.normal(0.0, effect, (n_batches, n_features)) * differs)
     factors /= factors.mean(axis=0)

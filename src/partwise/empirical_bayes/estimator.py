@@ -190,10 +190,8 @@ class EmpiricalBayesPoissonNMF(BatchModel):
     def _fit(self, data: CountMatrix) -> None:
         engine, settings = self._engine(), self._settings()
         init = checked_start(self.init, data.shape, self.n_components) if isinstance(self.init, tuple) else self.init
-        first = FirstState(settings, self.n_components, init, engine)
-        algorithm = _ALGORITHMS[self.inference](settings, first, engine)
-        rule = small_change(self.tol, data.total)
-        state = self._run(algorithm, data, max_iter=self.max_iter, convergence=rule).state
+        algorithm = _ALGORITHMS[self.inference](settings, FirstState(settings, self.n_components, init, engine), engine)
+        state = self._run(algorithm, data, max_iter=self.max_iter, convergence=small_change(self.tol, data.total)).state
         problem = Problem.of(self._weighted(data), settings, state.n_components, engine)
         self.elbo_ = problem.elbo(state) + self._batch_bound()
         self.greedy_elbo_ = state.grown
@@ -254,8 +252,7 @@ class EmpiricalBayesPoissonNMF(BatchModel):
             sizes = size_factors(data, self.feature_shares_[:, None], engine) / self.size_unit_
             exposure = exposure * sizes[:, None]
         priors = self.activation_priors_
-        geometric = np.ascontiguousarray(self.geometric_components_.T)
-        counts = expected_counts(data, geometric, exposure, priors, engine)
+        counts = expected_counts(data, np.ascontiguousarray(self.geometric_components_.T), exposure, priors, engine)
         mean, _, _ = posteriors(counts, exposure, priors, engine)
         return FactorPosterior(mean * sizes[:, None], counts, exposure, priors, sizes)
 

@@ -233,6 +233,5 @@ class ClusterTasks(ABC):
 
     def _summed(self, terms: list[Any]) -> Any:
         while len(terms) > 1:
-            branches = [(terms[at : at + _BRANCH],) for at in range(0, len(terms), _BRANCH)]
-            terms = self.submit_each(summed, branches)
+            terms = self.submit_each(summed, [(terms[at : at + _BRANCH],) for at in range(0, len(terms), _BRANCH)])
         return terms[0]

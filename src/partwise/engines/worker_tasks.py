@@ -79,8 +79,7 @@ def work_on_rows(
     total: TreeSum[Any] = TreeSum(len(blocks))
     with one_blas_thread():
         for number, (start, stop) in enumerate(blocks):
-            block = Block(data, start - first, stop - first, first)
-            total.put(number, function(block, *given, *made, *rest))
+            total.put(number, function(Block(data, start - first, stop - first, first), *given, *made, *rest))
     return (packed(total.result()), *(parts[0] for parts in changed), *made)
 
 

@@ -1,5 +1,5 @@
 """Gamma-Poisson factorization: activations have gamma priors, so they can be integrated out."""
 
-from partwise.gamma_poisson.model import GammaPoissonModel, NegativeMultinomial
+from partwise.gamma_poisson.model import GammaPoissonModel
 
-__all__ = ["GammaPoissonModel", "NegativeMultinomial"]
+__all__ = ["GammaPoissonModel"]

@@ -112,16 +112,14 @@ class BetaGammaPFA(GammaActivations):
             burn_in=self.burn_in,
             engine=self._engine(),
         )
-        most = self.burn_in + self.n_draws
-        self._store(self._run(algorithm, data, max_iter=most, convergence=ChainsAgree()).state)
+        self._store(self._run(algorithm, data, max_iter=self.burn_in + self.n_draws, convergence=ChainsAgree()).state)
 
     def _store(self, state: BetaGammaState) -> None:
         # A fit that was interrupted in its burn-in has only its last draw.
         kept = state.draws.n_kept
         dictionary = state.dictionary_sum / kept if kept else state.dictionary
         probability = state.probability_sum / kept if kept else state.probability
-        counts = state.counts_sum if kept else np.asarray(state.sample_counts).sum(axis=0)
-        self._store_components(dictionary, counts)
+        self._store_components(dictionary, state.counts_sum if kept else np.asarray(state.sample_counts).sum(axis=0))
         self.shape_ = np.full(self.n_components, float(self.shape))
         self.rate_ = (1.0 - probability) / probability
 

@@ -216,8 +216,7 @@ class GammaPoissonNMF(BatchModel, GammaActivations):
             rule = SmallChange(tol, max(data.total, 1.0), patience=2)
         algorithm = self._algorithm(data, tol)
         max_iter = _MAX_ITER.get(self.inference, _MAX_ITER_OF_OTHERS) if self.max_iter is None else self.max_iter
-        result = self._run(algorithm, data, max_iter=max_iter, convergence=rule)
-        self._store(algorithm.model(result.state))
+        self._store(algorithm.model(self._run(algorithm, data, max_iter=max_iter, convergence=rule).state))
         if names := given_names(self.seeds, self.fixed_parts):
             self.name_parts(names)
 

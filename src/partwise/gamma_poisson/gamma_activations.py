@@ -105,8 +105,7 @@ class GammaActivations(CountModel):
         data = self.checked_data(X, caller="log_likelihood", integers=True)
         dictionary = self.components_.T
         if background is not None:  # mixed into every part, with the part's own sum
-            smooth = SMOOTHING * background[:, None] * dictionary.sum(axis=0)
-            dictionary = (1.0 - SMOOTHING) * dictionary + smooth
+            dictionary = (1.0 - SMOOTHING) * dictionary + SMOOTHING * background[:, None] * dictionary.sum(axis=0)
         with self._compiling():
             prior = self.shape_, self.rate_
             return auto(data, dictionary, *prior, rng=random_state, std_error=std_error, engine=self._engine())

@@ -81,8 +81,7 @@ def _receive(stream: io.BufferedReader, path: Path, kind: str) -> tuple[Plan, li
             raise ValueError(answer["failed"])
         rows, columns = answer["shape"]
         arrays = [_receive_array(stream, dtype, shape) for dtype, shape in answer["arrays"]]
-        names = answer["rows"], answer["columns"], answer["obs"]
-        return Plan(answer["kind"], (rows, columns), [], *names), arrays
+        return Plan(answer["kind"], (rows, columns), [], answer["rows"], answer["columns"], answer["obs"]), arrays
 
 
 def _receive_array(stream: io.BufferedReader, dtype: str, shape: list[int]) -> Array:
@@ -241,7 +240,6 @@ def _storable(value: Any) -> Any:
         return {key: _storable(item) for key, item in kept.items()}
     if isinstance(value, list | tuple):
         kinds = {type(item) for item in value}
-        if kinds <= {int, float} or kinds in ({bool}, {str}):
-            return np.array(value)
-        return json.dumps(value, default=str)
+        plain = kinds <= {int, float} or kinds in ({bool}, {str})
+        return np.array(value) if plain else json.dumps(value, default=str)
     return value

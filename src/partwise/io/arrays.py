@@ -114,8 +114,7 @@ def load_arrays(
     for name in sorted(tensors):
         if name.endswith(_TEXT):
             label = name.removesuffix(_TEXT)
-            offsets = tensors.get(label + _OFFSETS)
-            arrays[label] = _decode_text(tensors[name], offsets, path, label, limit)
+            arrays[label] = _decode_text(tensors[name], tensors.get(label + _OFFSETS), path, label, limit)
         elif _SEPARATOR not in name:
             arrays[name] = tensors[name]
         elif not (name.endswith(_OFFSETS) and name.removesuffix(_OFFSETS) + _TEXT in tensors):

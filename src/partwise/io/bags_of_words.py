@@ -57,8 +57,7 @@ def read_docword(path: Path, options: ReadOptions) -> Table:
     shape = n_documents, n_words
     check_entries_fit(path, entries, _SHORTEST_ENTRY)
     check_declared(path, shape, entries, options.limit, _BYTES_PER_ENTRY)
-    body = itertools.chain([first[header.end() :]], chunks)
-    triples = _triples(path, body, header[0].count(b"\n"), entries)
+    triples = _triples(path, itertools.chain([first[header.end() :]], chunks), header[0].count(b"\n"), entries)
     _check_range(path, triples, 0, n_documents, "document")
     _check_range(path, triples, 1, n_words, "word")
     documents, words, counts = triples.T
@@ -105,8 +104,7 @@ def read_ldac(path: Path, options: ReadOptions) -> Table:
     stem = Path(path.name.removesuffix(".gz")).stem
     names = beside(stem, *_VOCABULARY_ENDINGS)
     vocabulary = find_labels(options.vocabulary, "vocabulary", path, names, options.limit)
-    n_terms = max(int(terms.max(initial=-1)) + 1, 0 if vocabulary is None else len(vocabulary.labels))
-    shape = (len(lengths), n_terms)
+    shape = (len(lengths), max(int(terms.max(initial=-1)) + 1, 0 if vocabulary is None else len(vocabulary.labels)))
     check_declared(path, shape, len(terms), options.limit, _BYTES_PER_ENTRY)
     documents = np.repeat(np.arange(len(lengths)), lengths)
     entries = documents, terms, counts

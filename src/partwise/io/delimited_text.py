@@ -18,14 +18,7 @@ from partwise.io.reading import ReadOptions
 from partwise.io.source import COUNT_FIRST, bad_file, refuse_above
 from partwise.io.sparse import Array, from_coordinates
 from partwise.io.table import Table, label_array, with_labels
-from partwise.io.text_cells import (
-    CellReader,
-    Lines,
-    delimiter_of,
-    first_that_is_no_number,
-    not_a_number,
-    parse_numbers,
-)
+from partwise.io.text_cells import CellReader, Lines, delimiter_of, first_that_is_no_number, not_a_number, parse_numbers
 
 # An entry takes 16 bytes, 12 more once all of them are put in order, and its labels.
 _BYTES_PER_LINE = 64

@@ -117,6 +117,5 @@ def _first_repeat(rows: Array, columns: Array, shape: tuple[int, int]) -> tuple[
     keys = rows.astype(np.int64) * shape[1] + columns.astype(np.int64)
     order = np.argsort(keys, kind="stable")
     repeats = np.flatnonzero(keys[order][1:] == keys[order][:-1])
-    later = order[repeats + 1]
-    position = repeats[np.argmin(later)]
+    position = repeats[np.argmin(order[repeats + 1])]
     return int(order[position]), int(order[position + 1])

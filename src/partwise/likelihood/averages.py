@@ -97,7 +97,6 @@ def pareto_k(logs: Floats) -> Floats:
         indices = np.log1p(-slopes[:, :, None] * excess[:, None, :]).mean(axis=2)
         profile = n_tail * (np.log(-slopes / indices) - indices - 1.0)
         weights = np.exp(profile - profile.max(axis=1, keepdims=True))
-        slope = (slopes * weights).sum(axis=1) / weights.sum(axis=1)
-        index = np.log1p(-slope[:, None] * excess).mean(axis=1)
+        index = np.log1p(-((slopes * weights).sum(axis=1) / weights.sum(axis=1))[:, None] * excess).mean(axis=1)
     # A weak prior centred at 1/2, as few terms know their tail badly.
     return np.where(largest > 0.0, (n_tail * index + 5.0) / (n_tail + 10.0), -np.inf)

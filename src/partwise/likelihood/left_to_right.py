@@ -77,8 +77,7 @@ def left_to_right(
 
     problem.for_each(one, problem.row_blocks())
     # The conditionals carry the constants themselves.
-    ess = np.full(problem.n_rows, float(n_draws))
-    return problem.result(logs - problem.constants, np.sqrt(variances), ess)
+    return problem.result(logs - problem.constants, np.sqrt(variances), np.full(problem.n_rows, float(n_draws)))
 
 
 def _seconds(problem: LikelihoodProblem, n_draws: int, n_inner: int, conditionals: str) -> Floats:

@@ -101,8 +101,7 @@ def posterior_moments(
     cost.check(chosen, max_cost)
     n_rows, n_components = problem.n_rows, problem.dictionary.shape[1]
     means, variances, digammas = np.zeros((3, n_rows, n_components))
-    allocations = np.zeros((problem.data.nnz, n_components))
-    moments = TotalMoments(np.zeros(n_rows), means, variances, digammas, allocations)
+    moments = TotalMoments(np.zeros(n_rows), means, variances, digammas, np.zeros((problem.data.nnz, n_components)))
     tasks = cost.tasks(lattice_moment_rows, problem.model, np.flatnonzero(chosen == LATTICE), LATTICE, moments)
     tasks += cost.tasks(subcount_moment_rows, problem.model, np.flatnonzero(chosen == SUBCOUNT), SUBCOUNT, moments)
     problem.for_each(operator.call, tasks)

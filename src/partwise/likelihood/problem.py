@@ -159,10 +159,8 @@ class LikelihoodProblem:
     def model(self) -> RowModel:
         """What all kernels take first; counts are of one type, so that each kernel compiles once."""
         data = self.data
-        counts = data.values.astype(np.int64)
-        rows = data.indptr, data.indices, counts
-        stop = np.zeros(1, np.bool_)
-        return RowModel(*rows, self.dictionary, self.inverse_rates, self.shape, self.rate, stop)
+        rows = data.indptr, data.indices, data.values.astype(np.int64)
+        return RowModel(*rows, self.dictionary, self.inverse_rates, self.shape, self.rate, np.zeros(1, np.bool_))
 
     @property
     def n_rows(self) -> int:

@@ -122,8 +122,7 @@ def smc_islands(
         start, stop = block
         part = rows[start:stop]
         row = row_buffers(problem.data.indptr, part, n_components, problem.model.stop)
-        longest = int(lengths[start:stop].max())
-        sizes = row.counts.size, n_components, longest, n_lanes, most_stages(settings.n_stages)
+        sizes = row.counts.size, n_components, int(lengths[start:stop].max()), n_lanes, most_stages(settings.n_stages)
         room = new_lanes(problem.model.stop, *sizes)
         how = problem.first_row, settings, together, first_island // together
         smc_rows(problem.model, part, *how, words, new_stream(), row, room, out[start:stop], ess[start:stop])

@@ -142,8 +142,7 @@ def part_similarity(model: Any) -> Floats:
 
 def _entropy(shares: Floats) -> Floats:
     """Entropy of each row in bits."""
-    logs = np.log2(shares, out=np.zeros_like(shares), where=shares > 0)
-    return np.asarray(-(shares * logs).sum(axis=1))
+    return np.asarray(-(shares * np.log2(shares, out=np.zeros_like(shares), where=shares > 0)).sum(axis=1))
 
 
 def part_measures(model: Any, X: Any) -> dict[str, float]:
@@ -167,10 +166,7 @@ def part_measures(model: Any, X: Any) -> dict[str, float]:
     """
     values = coherence(model, X)
     active = [k for k in model.active_components_ if np.isfinite(values[k])]
-    return {
-        "coherence": float(np.mean(values[active])) if active else float("nan"),
-        "diversity": diversity(model),
-    }
+    return {"coherence": float(np.mean(values[active])) if active else float("nan"), "diversity": diversity(model)}
 
 
 By = Literal["relevance", "probability", "lift"]

@@ -84,6 +84,5 @@ def leverages_of(means: Floats, factor: Floats, other: Floats) -> Floats:
         if not used.any():
             continue
         weighted = other[held][:, used] / np.sqrt(row[held])[:, None]
-        basis = np.linalg.qr(weighted)[0]
-        found[n, held] = np.square(basis).sum(axis=1)
+        found[n, held] = np.square(np.linalg.qr(weighted)[0]).sum(axis=1)
     return np.asarray(np.minimum(found, 1.0))

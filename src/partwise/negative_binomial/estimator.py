@@ -16,11 +16,7 @@ from partwise.contract.parameters import COMMON_CONSTRAINTS, POSITIVE
 from partwise.core.data import CountMatrix
 from partwise.core.stopping import small_change
 from partwise.kernels.arrays import Floats
-from partwise.negative_binomial.inference.majorisation import (
-    Majorisation,
-    NegativeBinomialState,
-    settled_activations,
-)
+from partwise.negative_binomial.inference.majorisation import Majorisation, NegativeBinomialState, settled_activations
 from partwise.negative_binomial.model import draw, log_probabilities
 from partwise.passes.side import Floors
 from partwise.poisson.inference.state import scaled

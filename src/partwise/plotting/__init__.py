@@ -5,7 +5,6 @@ one picture return its axes and take ``ax=``. Colours are safe for colour-blind 
 """
 
 from partwise.plotting._figures import save_figure
-from partwise.plotting.boxes import plot_box_panels, plot_boxes
 from partwise.plotting.clustergram import plot_clustergram, plot_stability
 from partwise.plotting.features import plot_top_features, top_features
 from partwise.plotting.heatmap import plot_dictionary, plot_matrix
@@ -32,8 +31,6 @@ __all__ = [
     "group_order",
     "largest_parts",
     "part_shares",
-    "plot_box_panels",
-    "plot_boxes",
     "plot_clustergram",
     "plot_column_norms",
     "plot_dictionary",

@@ -39,8 +39,7 @@ Floats = NDArray[np.float64]
 
 def new_figure(width: float, height: float, *, layout: str | None = "constrained") -> Figure:
     """Make a figure (size in inches) that is not shown in a window; `layout` arranges its axes."""
-    figure_module = require("matplotlib.figure", "plot", "drawing")
-    figure: Figure = figure_module.Figure(figsize=(width, height), layout=layout)
+    figure: Figure = require("matplotlib.figure", "plot", "drawing").Figure(figsize=(width, height), layout=layout)
     return figure
 
 

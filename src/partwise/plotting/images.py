@@ -52,11 +52,7 @@ def plot_parts_images(
     2
     """
     images = components_of(components)
-    height, width = shape
-    if height < 1 or width < 1 or height * width != images.shape[1]:
-        raise InvalidInputError(
-            f"shape={tuple(shape)} has {height * width} pixels, but the parts have {images.shape[1]} features."
-        )
+    height, width = checked_pixels(shape, images.shape[1], "the parts have")
     size = (1.1, 1.1 * height / width + 0.25)
     figure, drawn = part_panels(fig, components, images.shape[0], parts, titles, size, n_columns=n_columns, widest=8)
     largest = max(images[k].max() for _, k, _ in drawn)
@@ -64,6 +60,16 @@ def plot_parts_images(
         draw_picture(ax, images[k], shape, top=largest if common_scale else None)
         ax.set_title(title, fontsize=8, pad=2)
     return figure
+
+
+def checked_pixels(shape: tuple[int, int], n_features: int, owner: str, name: str = "shape") -> tuple[int, int]:
+    """Height and width of pictures that have one pixel for each feature."""
+    height, width = shape
+    if height < 1 or width < 1 or height * width != n_features:
+        raise InvalidInputError(
+            f"{name}={tuple(shape)} has {height * width} pixels, but {owner} {n_features} features."
+        )
+    return height, width
 
 
 def draw_picture(

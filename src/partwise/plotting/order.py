@@ -91,8 +91,7 @@ def largest_parts(components: Any, n_parts: int | None = None) -> list[int]:
     >>> largest_parts([[1.0, 2.0], [3.0, 0.0]])
     [1, 0]
     """
-    values = components_of(components)
-    return [int(k) for k in np.argsort(-np.sum(values**2, axis=1), kind="stable")[:n_parts]]
+    return [int(k) for k in np.argsort(-np.sum(components_of(components) ** 2, axis=1), kind="stable")[:n_parts]]
 
 
 def part_order(values: Floats) -> Positions:

@@ -193,11 +193,7 @@ def _only(check: Check, kept: Any) -> Check:
     return Check(check.observed[kept], check.low[kept], check.middle[kept], check.high[kept], check.p_value)
 
 
-STATISTICS = {
-    "row_sums": "sum of a row",
-    "zeros": "zeros of a feature",
-    "dispersion": "variance / mean of a feature",
-}
+STATISTICS = {"row_sums": "sum of a row", "zeros": "zeros of a feature", "dispersion": "variance / mean of a feature"}
 """What can be checked, in words."""
 
 _MOST_POINTS = 1500

@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from partwise.errors import InvalidInputError
 from partwise.plotting._figures import FigureBase, Floats, panels
 from partwise.plotting.heatmap import draw_cells
-from partwise.plotting.images import draw_picture
+from partwise.plotting.images import checked_pixels, draw_picture
 from partwise.plotting.order import Positions, checked_positions, cluster_order
 from partwise.plotting.predictive import checked_rows, sample_table
 
@@ -81,11 +80,7 @@ def plot_reconstruction(
 def _pictures(
     observed: Floats, expected: Floats, shape: tuple[int, int], rows: Positions, fig: FigureBase | None
 ) -> FigureBase:
-    height, width = shape
-    if height < 1 or width < 1 or height * width != observed.shape[1]:
-        raise InvalidInputError(
-            f"shape={tuple(shape)} has {height * width} pixels, but the data have {observed.shape[1]} features."
-        )
+    height, width = checked_pixels(shape, observed.shape[1], "the data have")
     figure, axes = panels(fig, 2, len(rows), 1.1, 1.1 * height / width + 0.25)
     for column, row in enumerate(rows):
         top = float(np.nanmax(observed[column], initial=0.0))

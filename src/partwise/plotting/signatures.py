@@ -125,8 +125,7 @@ def _say(ax: Any, words: str) -> None:
 
 
 def _draw_channels(ax: Any, shares: Any, *, percent: bool = True) -> None:
-    colours = np.repeat(TINTS, 16)
-    ax.bar(np.arange(96), shares, color=colours, width=0.8)
+    ax.bar(np.arange(96), shares, color=np.repeat(TINTS, 16), width=0.8)
     for edge in range(16, 96, 16):
         ax.axvline(edge - 0.5, color=GREY, linewidth=0.5, linestyle=":")
     ax.set_xlim(-0.7, 95.7)

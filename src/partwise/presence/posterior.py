@@ -198,8 +198,7 @@ def presence_posterior(
         probability, draws, unlike[n], size[n] = sampler.row(n)
         found["probability"][n] = probability
         found["mean"][n], found["std"][n] = draws.mean(axis=0), draws.std(axis=0)
-        ends = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2], axis=0)
-        found["lower"][n], found["upper"][n] = ends
+        found["lower"][n], found["upper"][n] = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2], axis=0)
         cosine[n], residual[n] = _fit_of(data.rows(n, n + 1), dictionary @ found["mean"][n])
         swapped[n] = _in_exchange(draws)
 

@@ -45,8 +45,7 @@ def _interpolation() -> Floats:
     of_chebyshev = np.zeros((_DEGREE + 1, _DEGREE + 1))
     for k in _ORDERS:
         of_chebyshev[: k + 1, k] = chebyshev.cheb2poly(np.eye(_DEGREE + 1)[k, : k + 1])
-    matrix: Floats = (of_chebyshev @ np.linalg.inv(chebyshev.chebvander(_NODES, _DEGREE))).T
-    return matrix
+    return np.asarray((of_chebyshev @ np.linalg.inv(chebyshev.chebvander(_NODES, _DEGREE))).T)
 
 
 _POWERS = _interpolation()
@@ -66,7 +65,7 @@ class SlopeTerms(NamedTuple):
     def peaks(self, lows: Floats, highs: Floats, cosines: Floats) -> tuple[Floats, Floats]:
         """Sums of the largest values on each strip of log rates, and the information there."""
         out, information = np.empty((2, lows.size))
-        peak_sums(*self, np.exp(lows), np.exp(highs), cosines, out, information)
+        peak_sums(self, (np.exp(lows), np.exp(highs), cosines), out, information)
         return out, information
 
     def on(self, low: float, high: float, negligible: float) -> tuple[SlopeTerms, float]:

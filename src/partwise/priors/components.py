@@ -34,8 +34,7 @@ class PosteriorComponents:
         """Variance of each rate: what it is within components, and between them."""
         overall = np.sum(self.shares * self.means, axis=1)
         within = np.where(np.isinf(self.shapes), 0.0, self.means / self.rates)
-        variance: Floats = np.sum(self.shares * (within + (self.means - overall[:, None]) ** 2), axis=1)
-        return variance
+        return np.asarray(np.sum(self.shares * (within + (self.means - overall[:, None]) ** 2), axis=1))
 
     def draw(self, n_draws: int, generator: np.random.Generator) -> Floats:
         """Draws x observations."""
@@ -50,8 +49,7 @@ class PosteriorComponents:
         shapes, rates, means = self.shapes[rows, chosen], self.rates[rows, chosen], self.means[rows, chosen]
         points = np.isinf(shapes)
         gammas = generator.standard_gamma(np.where(points, 1.0, shapes)) / np.where(points, 1.0, rates)
-        draws: Floats = np.where(points, means, gammas)
-        return draws
+        return np.asarray(np.where(points, means, gammas))
 
     def quantile(self, level: float) -> Floats:
         """The smallest rate at which the distribution function reaches ``level``.
@@ -65,8 +63,7 @@ class PosteriorComponents:
         active = np.flatnonzero(~at_zero)
         point = 0.5 * (low + high)
         for iteration in range(_MOST_ITERATIONS):
-            part = self._rows(active)
-            reached, slope = part.distribution(np.exp(point[active]))
+            reached, slope = self._rows(active).distribution(np.exp(point[active]))
             above = reached >= level
             high[active[above]] = point[active[above]]
             low[active[~above]] = point[active[~above]]

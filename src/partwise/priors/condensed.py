@@ -87,8 +87,7 @@ class ExposureCells:
     def _error(self, weights: Floats) -> float:
         """Bound of the error of a sum of such weights times likelihoods that are at most 1."""
         turned = np.sqrt(_EXACT / np.maximum(self.counts, NO_COUNT))
-        angle = np.arctan(turned)
-        ratio = angle * np.sqrt(np.maximum(self.counts, 1.0)) / (0.5 * _WIDTH)
+        ratio = np.arctan(turned) * np.sqrt(np.maximum(self.counts, 1.0)) / (0.5 * _WIDTH)
         ellipse = ratio + np.sqrt(1.0 + ratio * ratio)
         size = np.exp(0.5 * self.counts * np.log1p(turned * turned))
         return float(np.repeat(4.0 * size * ellipse**-_EXACT / (ellipse - 1.0), _NODES) @ weights)

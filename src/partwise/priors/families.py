@@ -29,10 +29,7 @@ _WITH_OPTIONS: tuple[type[MixtureFamily], ...] = (
     Nonparametric,
 )
 FAMILIES: Mapping[str, PriorFamily] = MappingProxyType(
-    {
-        **{family.name: family() for family in _WITH_OPTIONS},
-        "flat": Fixed(FlatPrior()),
-    }
+    {**{family.name: family() for family in _WITH_OPTIONS}, "flat": Fixed(FlatPrior())}
 )
 """What a prior may be called."""
 

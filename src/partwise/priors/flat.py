@@ -41,5 +41,4 @@ class FlatPrior:
         with np.errstate(divide="ignore"):
             mean_log = np.log(mean)
         expected = mean * exposure
-        evidence = np.sum(xlogy(counts, expected) - expected - gammaln(counts + 1.0))
-        return RatePosterior(mean, mean_log, float(evidence))
+        return RatePosterior(mean, mean_log, float(np.sum(xlogy(counts, expected) - expected - gammaln(counts + 1.0))))

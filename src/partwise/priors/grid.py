@@ -11,13 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from partwise.priors.base import Floats
-from partwise.priors.kernels.columns import evidence_columns
+from partwise.priors.kernels.columns import evidence_columns, likelihood_from_logs
+from partwise.priors.kernels.weights import best_weights
 from partwise.priors.mixture import GammaMixture, MixtureFamily
 from partwise.priors.observations import Observations
 from partwise.priors.search import best_mixture
-from partwise.priors.support import extended, weighted
 
 _MOST_POINTS = 1000
+# Entries of a Gram matrix times rows, from which rows are put in the order of their rates.
+_LARGE = 1e8
 # Components near 0 may differ by so much in log mean.
 ZERO_REACH = 3.0
 
@@ -113,3 +115,20 @@ def log_columns(data: Observations, shapes: Floats, means: Floats) -> Floats:
     columns = np.empty((data.counts.size, means.size), order="F")
     evidence_columns(data.counts, data.exposure, shapes, means, columns)
     return columns
+
+
+def weighted(data: Observations, prior: GammaMixture, tol: float) -> GammaMixture:
+    """The components of a mixture with the best weights, to a gap of ``tol`` per observation; from its weights on."""
+    if data.counts.size * prior.weights.size**2 > _LARGE:
+        data = data.by_rate()
+    weights, columns = prior.weights.copy(), log_columns(data, prior.shapes, prior.means)
+    likelihood_from_logs(columns, np.empty(data.counts.size))
+    best_weights(columns, data.shares, tol, weights, np.empty(3))
+    return GammaMixture(weights, prior.shapes, prior.means)
+
+
+def extended(prior: GammaMixture, shapes: Floats, means: Floats) -> GammaMixture:
+    """The mixture with further components of weight 0, in the order of shapes and then of means."""
+    all_shapes, all_means = np.append(prior.shapes, shapes), np.append(prior.means, means)
+    order = np.lexsort((all_means, all_shapes))
+    return GammaMixture(np.append(prior.weights, np.zeros(means.size))[order], all_shapes[order], all_means[order])

@@ -30,8 +30,7 @@ def ratio_grid(lowest: float, highest: float, ratio: float) -> Floats:
     if highest < lowest:
         return np.zeros(0)
     steps = int(np.ceil(np.log(highest / lowest) / np.log(ratio) - 1e-9))
-    grid: Floats = lowest * ratio ** np.arange(steps + 1, dtype=np.float64)
-    return grid
+    return np.asarray(lowest * ratio ** np.arange(steps + 1, dtype=np.float64))
 
 
 def near_zero(data: Observations) -> Floats:

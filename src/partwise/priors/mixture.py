@@ -122,8 +122,7 @@ class GammaMixture:
         x, s = _flat(counts, exposure)
         mean, mean_log, relative = self._moments(x, s)
         shape = np.broadcast_shapes(np.shape(counts), np.shape(exposure))
-        evidence = float(np.sum(relative + saturated(x)))
-        return RatePosterior(mean.reshape(shape), mean_log.reshape(shape), evidence)
+        return RatePosterior(mean.reshape(shape), mean_log.reshape(shape), float(np.sum(relative + saturated(x))))
 
     def summary(self, counts: Floats, exposure: Floats) -> tuple[Floats, Floats, float]:
         """Mean and geometric mean exp(E[log λ]) of each rate, and KL(posterior || prior), summed.
@@ -136,9 +135,8 @@ class GammaMixture:
         shape, level = float(used.shapes[0]), float(used.means[0])
         if used.weights.size == 1 and shape <= PLAIN_SHAPE and level > 0:
             # digamma and its derivatives, those by Hurwitz's zeta function
-            series = np.append(psi(shape), _DERIVATIVES * zeta(_ORDERS, shape))
-            constants = float(gammaln(shape)), series
-            divergence = gamma_posterior(counts, exposure, shape, level, *constants, mean, geometric)
+            constants = float(gammaln(shape)), np.append(psi(shape), _DERIVATIVES * zeta(_ORDERS, shape))
+            divergence = gamma_posterior((counts, exposure), (shape, level), constants, mean, geometric)
         else:
             mean, mean_log, relative = self._moments(counts, exposure)
             divergence = mixture_divergence(counts, exposure, mean, mean_log, relative, geometric)
@@ -148,14 +146,14 @@ class GammaMixture:
         """Mean, mean logarithm, and log evidence relative to the best rate of each count."""
         mean, mean_log, relative = np.empty((3, counts.size))
         used = self.support
-        mixture_posterior(counts, exposure, used.weights, used.shapes, used.means, mean, mean_log, relative)
+        prior = used.weights, used.shapes, used.means
+        mixture_posterior((counts, exposure), prior, (mean, mean_log, relative))
         return mean, mean_log, relative
 
     def draw(self, size: int, generator: np.random.Generator) -> Floats:
         """Rates drawn from the prior."""
         none = np.zeros(size)
-        drawn: Floats = self.components(none, none).draw(1, generator)[0]
-        return drawn
+        return np.asarray(self.components(none, none).draw(1, generator)[0])
 
     def components(self, counts: Floats, exposure: Floats) -> PosteriorComponents:
         """The posterior of each rate as the mixture that it is: variances, quantiles and draws come from it."""
@@ -167,8 +165,7 @@ class GammaMixture:
         points = np.isinf(used.shapes) | (used.means == 0)
         shapes = np.where(points, np.inf, used.shapes + x[:, None])
         rates = np.where(points, 1.0, used.shapes / np.where(points, 1.0, used.means) + s)
-        means = np.where(points, used.means, shapes / rates)
-        return PosteriorComponents(shares, shapes, rates, means)
+        return PosteriorComponents(shares, shapes, rates, np.where(points, used.means, shapes / rates))
 
     def log_evidence(self, counts: Floats, exposure: Floats) -> float:
         """Log evidence log p(x | g, s), summed over the counts."""
@@ -248,8 +245,7 @@ def saturated(counts: Floats) -> Floats:
     # log x! by Stirling's series, whose large terms are those that x log x - x takes away
     rest = (1.0 / 12.0 - square * (1.0 / 360.0 - square * (1.0 / 1260.0 - square * (1.0 / 1680.0)))) / large
     series = -0.5 * np.log(2.0 * np.pi * large) - rest
-    plain: Floats = np.where(counts < 16.0, xlogy(counts, counts) - counts - gammaln(counts + 1.0), series)
-    return plain
+    return np.where(counts < 16.0, xlogy(counts, counts) - counts - gammaln(counts + 1.0), series)
 
 
 def _flat(counts: Floats, exposure: Floats) -> tuple[Floats, Floats]:

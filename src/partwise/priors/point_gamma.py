@@ -36,8 +36,7 @@ class PointGammaFamily(MixtureFamily):
         before = None if start is None else GammaMixture(np.ones(1), start.shapes[1:], start.means[1:])
         plain = GammaFamily(self.tol).fit_to(data, before)
         one = GammaMixture(np.array([0.0, 1.0]), np.append(np.inf, plain.shapes), np.append(0.0, plain.means))
-        zero = (data.counts == 0) & (data.exposure > 0)
-        n_zero = float(np.sum(zero * data.repeats))
+        n_zero = float(np.sum(((data.counts == 0) & (data.exposure > 0)) * data.repeats))
         n_positive = float(np.sum((data.counts > 0) * data.repeats))
         if n_zero == 0 or n_positive == 0:
             return one

@@ -100,7 +100,7 @@ class MixtureSearch:
         """The evidence of a mixture, for these observations or others."""
         data = data or self.data
         sums, logs = np.empty((3, points.means.size)), np.empty(data.counts.size)
-        value = mixture_slopes(*data.relative, data.shares, self.shape, points.means, points.weights, sums, logs)
+        value = mixture_slopes((*data.relative, data.shares), self.shape, (points.means, points.weights), sums, logs)
         slope = np.append(sums[0] - points.weights, sums[1])
         return MixtureEvidence(float(value), logs, slope, sums[2] / np.maximum(sums[0], 1e-300))
 
@@ -161,16 +161,8 @@ class MixtureSearch:
         """Eigenvalues and eigenvectors of the negative Hessian in scaled variables, and the scales."""
         k = points.weights.size
         sums, gauss = np.empty((3, k)), np.empty((2 * k, 2 * k))
-        mixture_curvature(
-            *self.data.relative,
-            self.data.shares,
-            self.shape,
-            points.means,
-            points.weights,
-            here.log_mixture,
-            sums,
-            gauss,
-        )
+        observed, weighted = (*self.data.relative, self.data.shares), (points.means, points.weights)
+        mixture_curvature(observed, self.shape, weighted, here.log_mixture, sums, gauss)
         # The score of an observation that has a component of its own is 0: all curvature there is information.
         scale = np.sqrt(np.diag(gauss) + np.append(np.zeros(k), points.weights * here.information) + 1e-12)
         rows = np.arange(k)

@@ -167,7 +167,8 @@ def _rare(data: Observations, one: GammaMixture) -> list[Pair]:
     points = np.append(1e-3 * lowest, ratio_grid(lowest, highest, 3.0))
     logs = log_columns(data, np.full(points.size, np.inf), points)
     mean, mean_log, relative = np.empty((3, data.counts.size))
-    mixture_posterior(data.counts, data.exposure, one.weights, one.shapes, one.means, mean, mean_log, relative)
+    prior = one.weights, one.shapes, one.means
+    mixture_posterior((data.counts, data.exposure), prior, (mean, mean_log, relative))
     # The slope of the log evidence in the weight of a point, per observation: at most its likelihood's mean ratio - 1.
     ratios = np.exp(np.minimum(logs - relative[:, None], 300.0))
     slopes = (np.broadcast_to(data.repeats, data.counts.shape) @ ratios) / data.number - 1.0

@@ -15,6 +15,7 @@ from scipy.special import xlogy
 from partwise.contract.batch_labels import BatchPart, known_batches, parts_of_batches
 from partwise.core.keys import RandomState
 from partwise.metrics import part_similarity
+from partwise.plotting.order import evenly_spaced
 from partwise.plotting.predictive import STATISTICS, Check, predictive_checks
 from partwise.reporting.encoding import rounded
 from partwise.reporting.model_view import ModelView
@@ -96,7 +97,7 @@ def _panel(name: str, title: str, check: Check) -> dict[str, Any]:
 
 
 def _thinned(size: int) -> Any:
-    return np.unique(np.linspace(0, size - 1, min(size, _MOST_POINTS)).astype(np.int64)) if size else np.arange(0)
+    return evenly_spaced(size, _MOST_POINTS) if size else np.arange(0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,8 +138,7 @@ def deviance_explained(view: ModelView) -> Quality | None:
     if data is None or view.activations is None:
         return None
     n_samples, n_features = data.shape
-    n_rows = int(min(n_samples, max(1, _MOST_CELLS // n_features)))
-    rows = np.unique(np.linspace(0, n_samples - 1, n_rows).astype(np.int64))
+    rows = evenly_spaced(n_samples, max(1, _MOST_CELLS // n_features))
     matrix, missing = data.to_scipy(), data.missing_matrix()
     frequencies = data.column_sums / np.maximum(n_samples - np.asarray(missing.sum(axis=0)).ravel(), 1)
     ours, without = np.zeros(rows.size), np.zeros(rows.size)

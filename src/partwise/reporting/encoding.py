@@ -59,8 +59,7 @@ def embedded_json(content: Any) -> str:
     >>> embedded_json({"label": "</script>"})
     '{"label":"\\u003c/script\\u003e"}'
     """
-    text = json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    return text.translate(_IN_JSON)
+    return json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":")).translate(_IN_JSON)
 
 
 def rounded(values: Any, digits: int = 4) -> list[float | int | None]:

@@ -103,8 +103,7 @@ class ModelView:
         # Parts without a name are called by their distinctive features, if these have names themselves.
         wordless = named.known_features is None or model.declares.signed or model.known_parts is not None
         names = named.part_labels() if wordless else named.automatic_part_names()
-        features = named.feature_labels()
-        return cls(model, data, activations, shares, weights, order, names, features, samples, batches)
+        return cls(model, data, activations, shares, weights, order, names, named.feature_labels(), samples, batches)
 
 
 class Fact(NamedTuple):

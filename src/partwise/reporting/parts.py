@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from partwise.errors import InvalidInputError
 from partwise.metrics import coherence, part_similarity, representative_samples
 from partwise.metrics.coherence import BALANCE
+from partwise.plotting.images import checked_pixels
 from partwise.reporting.encoding import grey_png, rounded, visible
 from partwise.reporting.model_view import ModelView
 
@@ -135,8 +135,7 @@ def _candidates(inside: Floats, overall: Floats, signed: bool) -> NDArray[np.int
         balance = step / _STEPS
         # Features of one part alone have the same lift; of such ties the page shows the most frequent first.
         relevance = np.round(balance * log_inside + (1.0 - balance) * log_lift, _DIGITS)
-        first = np.lexsort((-log_inside, -relevance))[:TOP]
-        found.update(present[first].tolist())
+        found.update(present[np.lexsort((-log_inside, -relevance))[:TOP]].tolist())
     return np.array(sorted(found), dtype=np.int64)
 
 
@@ -168,11 +167,7 @@ def _typical(view: ModelView, texts: Any) -> list[list[dict[str, Any]]] | None:
 def _images(view: ModelView, shape: tuple[int, int] | None) -> list[str] | None:
     if shape is None:
         return None
-    height, width = shape
     n_features = view.model.n_features_in_
-    if height < 1 or width < 1 or height * width != n_features:
-        raise InvalidInputError(
-            f"image_shape={tuple(shape)} has {height * width} pixels, but the model has {n_features} features."
-        )
+    checked_pixels(shape, n_features, "the model has", "image_shape")
     most = max(1, MOST_PIXELS // n_features)
     return [grey_png(np.abs(view.model.components_[k]).reshape(shape)) for k in view.order[:most]]

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from partwise.errors import InvalidInputError
 from partwise.metrics.samples import PartShares, contributions, shares_of_groups, time_bins
-from partwise.plotting.order import group_order, part_order
+from partwise.plotting.order import evenly_spaced, group_order, part_order
 from partwise.reporting.diagnostics import Quality
 from partwise.reporting.encoding import LONGEST, embedded_json, rounded, visible
 from partwise.reporting.known import Known
@@ -59,7 +59,7 @@ def samples_section(
     if view.shares is None:
         return None
     n_samples = view.shares.shape[0]
-    rows = np.unique(np.linspace(0, n_samples - 1, min(n_samples, MOST_SAMPLES)).astype(np.int64))
+    rows = evenly_spaced(n_samples, MOST_SAMPLES)
     shares = view.shares[rows][:, view.order]
     n_largest = min(LARGEST_PARTS, shares.shape[1])
     largest = np.argsort(-shares, axis=1, kind="stable")[:, :n_largest]
@@ -95,8 +95,7 @@ def _short_together(labels: list[str]) -> list[str]:
 def _structure(view: ModelView, groups: list[str] | None, listed: Positions) -> dict[str, Any]:
     """Shares of evenly spaced samples, grouped, within a group by their largest part; positions are of the list."""
     assert view.shares is not None
-    at = np.unique(np.linspace(0, listed.size - 1, min(listed.size, MOST_BARS)).astype(np.int64))
-    shown = view.order
+    at, shown = evenly_spaced(listed.size, MOST_BARS), view.order
     shares = view.shares[listed[at]][:, shown]
     within = part_order(shares)
     if groups is not None:

@@ -158,8 +158,7 @@ class GibbsSampler(ABC, Generic[Data, State]):
         starts_of
             Finds from the data where the labels of each row begin (see `partwise.engines.blocks.Ragged`).
         """
-        placed = self.engine.place(Ragged(labels[chain], starts_of), data, blocks)
-        changes = [Ragged(placed, starts_of), counts[chain]]
+        changes = [Ragged(self.engine.place(Ragged(labels[chain], starts_of), data, blocks), starts_of), counts[chain]]
         sums, (labels[chain], counts[chain]) = self.engine.map_rows(function, data, blocks, *shared, changes=changes)
         return sums
 

@@ -197,8 +197,7 @@ class Wanted:
         chosen = np.flatnonzero((in_documents >= low) & (in_documents <= high))
         chosen = np.array(sorted(chosen.tolist(), key=words.__getitem__), dtype=np.int64)
         if self.max_features is not None and chosen.size > self.max_features:
-            largest = np.argsort(-totals[chosen], kind="stable")[: self.max_features]
-            chosen = chosen[np.sort(largest)]
+            chosen = chosen[np.sort(np.argsort(-totals[chosen], kind="stable")[: self.max_features])]
         if not chosen.size:
             raise InvalidInputError(
                 f"none of the {len(words)} words of {n} documents is left to count: lower min_df=, raise max_df=, or"

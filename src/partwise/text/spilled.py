@@ -71,8 +71,7 @@ class SpilledCounts:
     def add(self, tokens: NDArray[np.int32], ends: NDArray[np.int64], n_words: int) -> None:
         """Count the words of some documents, given as numbers of words and where each document ends."""
         self.grow(n_words)
-        ones = np.ones(tokens.size, dtype=np.int32)
-        counts = sp.csr_array((ones, tokens, ends), shape=(ends.size - 1, n_words))
+        counts = sp.csr_array((np.ones(tokens.size, dtype=np.int32), tokens, ends), shape=(ends.size - 1, n_words))
         counts.sum_duplicates()
         self.in_documents += np.bincount(counts.indices, minlength=n_words)
         self.totals += np.bincount(tokens, minlength=n_words)

@@ -122,8 +122,7 @@ def consensus(
     keep(data, found.model, found.activations, key_added, _storable(options))
     for name in ("lower", "upper"):
         data.varm[f"{key_added}_{name}"] = of_variables(data, found.model, getattr(found, name))
-    silhouette = found.clusters.silhouette
-    data.uns[key_added].update(stability=found.stability, silhouette=silhouette, members=found.members)
+    data.uns[key_added].update(stability=found.stability, silhouette=found.clusters.silhouette, members=found.members)
     return whole if copy else None
 
 

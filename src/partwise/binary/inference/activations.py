@@ -48,8 +48,7 @@ def activations_of(data: BinaryMatrix, model: BinaryModel, dictionary: Floats, w
     if way == "mode":
         part = alpha + counts[..., 1]
         return shares_or(part, alpha + beta + counts.sum(axis=2), np.full(part.shape, 0.5))
-    moments = dirichlet_moments(counts.sum(axis=2), alpha) if is_dirichlet else beta_moments(counts, alpha, beta)
-    return moments.mean
+    return (dirichlet_moments(counts.sum(axis=2), alpha) if is_dirichlet else beta_moments(counts, alpha, beta)).mean
 
 
 def row_counts_of(

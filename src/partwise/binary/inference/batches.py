@@ -78,8 +78,7 @@ def first_averages(key: Key, model: BinaryModel, data: BinaryMatrix) -> tuple[Fl
     if not model.estimated:
         return random_averages(key, model, data.shape[1]), np.array(model.priors)
     found = learn(key, Cells.of(data, model.kind), model)
-    counts = found.row_counts if model.kind == "dir-beta" else found.column_counts
-    return counts / data.shape[0], found.priors
+    return (found.row_counts if model.kind == "dir-beta" else found.column_counts) / data.shape[0], found.priors
 
 
 def random_averages(key: Key, model: BinaryModel, n_features: int) -> Floats:

@@ -134,8 +134,7 @@ def expected_counts(cells: Cells, rows: Floats, columns: Floats, engine: Engine)
 
 def expected_pair_counts(cells: Cells, rows: Floats, columns: Floats, engine: Engine) -> ExpectedCounts:
     """The same for Dir-Dir, weights being rows x components. A one has equal labels, a zero any two that differ."""
-    both = np.stack((sum_of_others(rows), rows))
-    found = _pass(cells, both, columns, (sum_of_others(columns), columns), engine)
+    found = _pass(cells, np.stack((sum_of_others(rows), rows)), columns, (sum_of_others(columns), columns), engine)
     return found._replace(rows=rows * (found.rows[..., 0] + found.rows[..., 1]))
 
 

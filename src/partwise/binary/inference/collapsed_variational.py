@@ -82,11 +82,9 @@ class BinaryCollapsedVariational:
         if self.order == 0:
             change = pass_zero_order(cells, priors, shares, *counts)
         else:
-            variances = state.row_variances, state.column_variances
-            change = pass_second_order(cells, priors, shares, counts, variances)
+            change = pass_second_order(cells, priors, shares, counts, (state.row_variances, state.column_variances))
         return state, {"change": 0.5 * change / max(data.n_cells, 1)}
 
 
 def _tally(shape: tuple[int, ...], positions: NDArray[np.int64]) -> Floats:
-    counts = np.bincount(positions, minlength=int(np.prod(shape)))
-    return counts.reshape(shape).astype(np.float64)
+    return np.bincount(positions, minlength=int(np.prod(shape))).reshape(shape).astype(np.float64)

@@ -69,8 +69,7 @@ class AlternatingMajorisation:
         from sklearn.utils.extmath import randomized_svd
 
         matrix = data.samples.matrix
-        seen = data.features.row_sizes
-        share = (matrix.column_sums + 0.5) / (seen + 1.0)
+        share = (matrix.column_sums + 0.5) / (data.features.row_sizes + 1.0)
         start = logit(share) if self.intercept else np.zeros(matrix.shape[1])
         zeros, ones = np.empty(matrix.shape), np.empty(matrix.shape)
         fill_indicators(data.samples.row_starts, data.samples.codes, 0, matrix.shape[0], zeros, ones)
@@ -132,8 +131,7 @@ def improve_rows(
         out[start:stop] = np.linalg.solve(gram, right[:, :, None])[:, :, 0]
         return value
 
-    blocks = row_blocks(np.arange(cells.shape[0] + 1) * n_columns, _CELLS_OF_A_BLOCK)
-    return out, float(engine.map_reduce(one, blocks))
+    return out, float(engine.map_reduce(one, row_blocks(np.arange(cells.shape[0] + 1) * n_columns, _CELLS_OF_A_BLOCK)))
 
 
 def _curvature(logits: Floats) -> Floats:

@@ -66,8 +66,7 @@ def cell_moments(rows: FactorMoments, columns: FactorMoments) -> tuple[Floats, F
     first = rows.mean @ mean.T
     if rows.precision is None:
         squares = (rows.mean**2 + rows.variance) @ mean.T
-        spread = rows.variance @ (mean**2).T
-        return first, (s * (first**2 + spread) + squares) / (s + 1.0)
+        return first, (s * (first**2 + rows.variance @ (mean**2).T) + squares) / (s + 1.0)
     t = rows.precision[:, None]
     cross = s * (rows.mean @ (mean**2).T) + t * ((rows.mean**2) @ mean.T)
     return first, (s * t * first**2 + cross + first) / ((s + 1.0) * (t + 1.0))

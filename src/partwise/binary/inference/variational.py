@@ -53,8 +53,7 @@ class BinaryVariationalBayes:
             rows = rows * data.row_sizes[:, None]
             return BinaryVariationalState(rows, columns * data.column_sizes[:, None], np.array(self.model.priors))
         probability = generator.random((n_rows, n_components))
-        share = (data.row_sizes / n_components)[:, None, None]
-        rows = np.stack((1.0 - probability, probability), axis=2) * share
+        rows = np.stack((1.0 - probability, probability), axis=2) * (data.row_sizes / n_components)[:, None, None]
         return BinaryVariationalState(rows, columns * data.column_sizes[:, None], np.array(self.model.priors))
 
     def step(
@@ -92,8 +91,7 @@ def pair_row_weights(model: BinaryModel, row_counts: Floats) -> tuple[Floats, Fl
 def row_weights(model: BinaryModel, row_counts: Floats) -> Floats:
     """Weights exp E log(1 - h) of zeros and exp E log h of ones: bit x rows x components."""
     ones, zeros = model.priors.alpha + row_counts[..., 1], model.priors.beta + row_counts[..., 0]
-    logs = digamma(np.stack((zeros, ones))) - digamma(ones + zeros)
-    return np.asarray(np.maximum(np.exp(logs), _SMALLEST))
+    return np.asarray(np.maximum(np.exp(digamma(np.stack((zeros, ones))) - digamma(ones + zeros)), _SMALLEST))
 
 
 def log_dirichlet_means(parameters: Floats) -> Floats:

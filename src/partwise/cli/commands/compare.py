@@ -8,12 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-import typer
-
 from partwise._registry import compared_names
-from partwise.cli.files import check_outputs, check_picture_name, check_table_name
-from partwise.cli.options import DataFile, EngineArguments, RunArguments, Seed, option
-from partwise.cli.output import Outcome, fail
+from partwise.cli.files import check_outputs
+from partwise.cli.options import DataFile, EngineArguments, RunArguments, Seed, option, to_write
+from partwise.cli.output import Outcome, fail, refuse_if
 from partwise.cli.reading import ReadArguments
 
 if TYPE_CHECKING:
@@ -42,7 +40,9 @@ class CandidateArguments:
     """What is compared."""
 
     models: str | None = option(
-        "Models to compare; by default all that suit the data.", metavar="NAME,...", autocompletion=_name_lists
+        "Models to compare, such as poisson,allocation; by default all that suit the data.",
+        metavar="NAME,...",
+        autocompletion=_name_lists,
     )
     ranks: str | None = option(
         "How many parts to try, such as 1-8 or 5,10,20; by default 1, 2, 4, 8, ...", metavar="K,K-K,..."
@@ -50,13 +50,12 @@ class CandidateArguments:
     restarts: int = option("Restarts of each candidate that is not ruled out.", 3, min=1)
     kind: Literal["counts", "bits"] | None = option("Kind of data; by default bits if all values are 0 or 1.")
     rule: Literal["best", "simple", "stable"] = option(
-        "What to recommend: the best prediction, the fewest parts that do as well, or the most stable parts.",
-        "simple",
+        "What to recommend: the best prediction, the fewest parts that do as well, or the most stable parts.", "simple"
     )
     metric: str | None = option(
         "Score lists of N features, and those of popularity: ndcg@20, precision@20 or recall@20.", metavar="NAME@N"
     )
-    effort: Literal["quick", "full"] = option("full tries every number of parts of every model.", "quick")
+    effort: Literal["quick", "full"] = option("quick leaves out what cannot win; full tries all.", "quick")
     fits: int | None = option("Stop after this many fits.", min=1)
     time_budget: str | None = option(
         "Begin no fit that would end after this time, such as 90s, 5m or 1h.", metavar="TIME"
@@ -89,9 +88,8 @@ class ResultArguments:
 
     def check(self, data: Path) -> None:
         """Refuse files that cannot be written."""
-        check_table_name("--table", self.table)
-        check_picture_name("--plot", self.plot)
-        check_outputs({"--save": self.save, "--table": self.table, "--plot": self.plot}, [data])
+        files = {"--save": self.save, "--table": self.table, "--plot": self.plot}
+        check_outputs(files, [data], tables=["--table"], pictures=["--plot"])
 
     def write(self, found: Comparison, X: Any, **running: Any) -> list[Path]:
         """Write table, picture and model, as far as they were asked for."""
@@ -112,13 +110,7 @@ class ResultArguments:
 def command(
     data: DataFile,
     *,
-    output: Path | None = option(
-        "Folder for fits.csv, one line per fit; the same command continues there.",
-        None,
-        "--output",
-        "-o",
-        metavar="DIR",
-    ),
+    output: Path | None = to_write("Folder for fits.csv, one line per fit; the same command continues there.", "DIR"),
     candidates: CandidateArguments,
     results: ResultArguments,
     engine: EngineArguments,
@@ -153,15 +145,9 @@ def command(
     advice = [f"  {line}" for line in next_commands(found, data, reading, results.save)]
     heading = [f"{found.n_fits} fits in {seconds:.0f} s. Next:"]
     if found.stopped:
-        kept = (
-            f"it continues from {output}"
-            if output is not None
-            else "it starts from the beginning; give -o DIR to keep fits"
-        )
-        heading = [
-            f"The same command with --fits {found.n_fits} repeats this result; without a limit {kept}.",
-            *heading,
-        ]
+        kept = f"continues from {output}" if output else "starts from the beginning; give -o DIR to keep fits"
+        again = f"The same command with --fits {found.n_fits} repeats this result; without a limit it {kept}."
+        heading = [again, *heading]
     return Outcome(facts, comparison_lines(found), written, [*heading, *advice])
 
 
@@ -169,8 +155,7 @@ def _parsed_time(text: str) -> float:
     """Seconds of ``"90s"``, ``"5m"``, ``"1.5h"`` or ``"90"``."""
     found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smh]?)", text.strip())
     seconds = float(found[1]) * {"": 1, "s": 1, "m": 60, "h": 3600}[found[2]] if found else 0.0
-    if not seconds > 0:
-        raise typer.BadParameter(f"{text!r} is not a time: write it as 90s, 5m or 1h.", param_hint="--time-budget")
+    refuse_if(not seconds > 0, "--time-budget", f"{text!r} is not a time: write it as 90s, 5m or 1h.")
     return seconds
 
 
@@ -179,13 +164,9 @@ def _parsed_ranks(text: str) -> list[int]:
     ranks: list[int] = []
     for part in text.split(","):
         found = re.fullmatch(r"([1-9]\d*)(?:-([1-9]\d*))?", part.strip())
-        if found is None:
-            raise typer.BadParameter(
-                f"{part!r} is neither a number of parts nor a range such as 2-8.", param_hint="--ranks"
-            )
-        first, last = int(found[1]), int(found[2] or found[1])
-        if not first <= last < first + _MOST_RANKS:
-            why = "goes down" if last < first else f"has more than {_MOST_RANKS} numbers"
-            raise typer.BadParameter(f"the range {part.strip()} {why}.", param_hint="--ranks")
+        refuse_if(not found, "--ranks", f"{part!r} is neither a number of parts nor a range such as 2-8.")
+        first, last = (int(number or found[1]) for number in found.groups()) if found else (1, 1)
+        why = "goes down" if last < first else f"has more than {_MOST_RANKS} numbers"
+        refuse_if(not first <= last < first + _MOST_RANKS, "--ranks", f"the range {part.strip()} {why}.")
         ranks += range(first, last + 1)
     return ranks

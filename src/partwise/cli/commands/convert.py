@@ -8,7 +8,7 @@ import typer
 
 from partwise.cli.files import check_outputs
 from partwise.cli.options import DataFile, EngineArguments, option, threads_option
-from partwise.cli.output import Outcome, in_options
+from partwise.cli.output import Outcome, in_options, refuse_if
 from partwise.cli.reading import ReadArguments, format_names, table_size
 
 EXAMPLES = (
@@ -40,15 +40,13 @@ def command(
     if output.suffix == ".rows":
         from partwise import on_disk
 
-        if write_format is not None:
-            raise typer.BadParameter(f"{output} is to be a folder of rows: drop it.", param_hint="--write-format")
+        refuse_if(write_format is not None, "--write-format", f"{output} is to be a folder of rows: drop it.")
         size = table_size(on_disk(data, output, engine=where, n_jobs=threads, **reading.given()))
         told = "{n_samples} samples x {n_features} features, {n_nonzeros} nonzeros".format(**size)
         return Outcome({"data": data, **size, "written": [output]}, [f"wrote {output}: {told}"])
     from partwise.io import write_matrix
 
-    if where is not None:
-        raise typer.BadParameter("workers can only write folders NAME.rows: drop it.", param_hint="--engine")
+    refuse_if(where is not None, "--engine", "workers can only write folders NAME.rows: drop it.")
     _check_format(output, write_format)
     check_outputs({"OUTPUT": output}, [data])
     table = reading.read(data)

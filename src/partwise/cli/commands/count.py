@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from partwise.cli.files import check_outputs, is_safetensors
-from partwise.cli.options import option
-from partwise.cli.output import Outcome
+from partwise.cli.options import option, to_write
+from partwise.cli.output import Outcome, refuse_if
 
 if TYPE_CHECKING:
     from partwise.text.counting import Wanted
@@ -66,7 +66,7 @@ def command(
         help="Folder of .txt files, a .csv, .tsv, .jsonl (.gz) or .parquet file, or a .txt file of one text per line.",
     ),
     *,
-    output: Path = option("The counts to write, .npz.", ..., "--output", "-o"),
+    output: Path = to_write("The counts to write, .npz.", default=...),
     columns: ColumnArguments,
     words: WordArguments,
     keep_texts: bool = option("Write the texts into the file as well, for reports to show.", False),
@@ -80,8 +80,7 @@ def command(
     from partwise.text.counting import counted
     from partwise.text.documents import Columns
 
-    if output.suffix.lower() != ".npz":
-        raise typer.BadParameter(f"{output} does not end in .npz.", param_hint="--output")
+    refuse_if(output.suffix.lower() != ".npz", "--output", f"{output} does not end in .npz.")
     check_outputs({"--output": output}, [source, words.vocabulary])
     _check_encoding(encoding)
     named = Columns(columns.text_column, columns.id_column, columns.group_column, columns.time_column)
@@ -121,8 +120,11 @@ def _threshold(text: str, option: str) -> int | float:
 
 def _lengths(text: str) -> tuple[int, int]:
     least, _, most = text.partition("-")
-    if not (least.isdecimal() and (most or least).isdecimal()):
-        raise typer.BadParameter(f"{text!r} is not a length such as 1, or a range such as 1-2.", param_hint="--ngrams")
+    refuse_if(
+        not (least.isdecimal() and (most or least).isdecimal()),
+        "--ngrams",
+        f"{text!r} is not a length such as 1, or a range such as 1-2.",
+    )
     return int(least), int(most or least)
 
 

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from partwise.cli.options import RunArguments, Seed, option
+from partwise.cli.options import RunArguments, Seed, to_write
 from partwise.cli.output import Outcome, say
 
 EXAMPLES = ("partwise demo",)
 
 
 def command(
-    output: Path = option(
-        "Folder for the picture; it is created if needed.", Path("out"), "--output", "-o", metavar="DIR"
-    ),
+    output: Path = to_write("Folder for the picture; it is created if needed.", "DIR", Path("out")),
     seed: Seed = 0,
     *,
     run: RunArguments,

@@ -8,21 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import typer
-
 from partwise._registry import model_names
 from partwise.cli.describe import consensus_facts, fit_line, model_facts, part_lines, write_presence
-from partwise.cli.files import (
-    batch_argument,
-    check_outputs,
-    check_table_name,
-    part_names,
-    write_activations,
-    write_parts,
-)
+from partwise.cli.files import batch_argument, check_outputs, part_names, write_activations, write_parts
 from partwise.cli.models import build_estimator, find_model, fixed_settings, option_name, parsed, read_parts, refitted
-from partwise.cli.options import Batch, DataFile, EngineArguments, RunArguments, Seed, option
-from partwise.cli.output import Outcome, in_options, say
+from partwise.cli.options import Batch, DataFile, EngineArguments, RunArguments, Seed, option, to_write
+from partwise.cli.output import Outcome, in_options, refuse_if, say
 from partwise.cli.reading import ReadArguments, table_size
 
 if TYPE_CHECKING:
@@ -59,7 +50,9 @@ class ModelArguments:
     components: int | None = option(
         "Number of parts; by default that of the model (poisson: 10).", None, "--components", "-k", metavar="K", min=1
     )
-    inference: str | None = option("Algorithm, for poisson: coordinate (fast) or multiplicative.")
+    inference: str | None = option(
+        "Algorithm, for poisson: coordinate (fast) or multiplicative; each model has its own."
+    )
     init: str | None = option("Starting point, for poisson: random or nndsvd.")
     max_iter: str | None = option("Stop after this many iterations; auto: when chains of a sampler agree.", metavar="N")
     tol: float | None = option("Stop when an iteration gains less than this per count.", min=0.0)
@@ -89,17 +82,16 @@ class ModelArguments:
         own = {name: getattr(self, name) for name in ("inference", "init", "tol")}
         own["max_iter"] = None if self.max_iter is None else parsed(self.max_iter)
         options = {"n_components": self.components, **own, **running, **fixed}
-        for name, needed in (("presence", "components_file"), ("allow", "presence"), ("forbid", "presence"),
-                             ("always", "presence")):  # fmt: skip
-            if getattr(self, name) and not getattr(self, needed):
-                raise typer.BadParameter(f"it needs {option_name(needed)}.", param_hint=option_name(name))
+        needs = {"presence": "components_file", "allow": "presence", "forbid": "presence", "always": "presence"}
+        for name, needed in needs.items():
+            refuse_if(
+                getattr(self, name) and not getattr(self, needed), option_name(name), f"it needs {option_name(needed)}."
+            )
         if self.components_file is not None:
-            if not cls.declares.given_parts:
-                raise typer.BadParameter(f"{cls.__name__} cannot take given parts.", param_hint="--components-file")
+            refuse_if(not cls.declares.given_parts, "--components-file", f"{cls.__name__} cannot take given parts.")
             for name in ("n_components", *own, "checkpoint"):
-                if options[name] is not None:
-                    why = "with --components-file there are no parts to fit: drop it."
-                    raise typer.BadParameter(why, param_hint=option_name(name))
+                why = "with --components-file there are no parts to fit: drop it."
+                refuse_if(options[name] is not None, option_name(name), why)
         return build_estimator(cls, options, self.settings or (), self.preset)
 
     def fitted(self, estimator: Any, table: Table | MappedCounts, given: dict[str, Any]) -> Any:
@@ -109,11 +101,9 @@ class ModelArguments:
                 # Said at the end: the first with the name of the file, the second as the status of the model.
                 warnings.filterwarnings("ignore", "Interrupted |Did not converge ")
                 return estimator.fit(table, **given)
-        if given:
-            raise typer.BadParameter("with --components-file there is nothing to fit: drop it.", param_hint="--batch")
+        refuse_if(given, "--batch", "with --components-file there is nothing to fit: drop it.")
         rules = {"presence": True, "allowed": self.allow, "forbidden": self.forbid or (), "always": self.always or ()}
-        parts = read_parts(self.components_file)
-        return refitted(estimator, parts, table, **(rules if self.presence else {}))
+        return refitted(estimator, read_parts(self.components_file), table, **(rules if self.presence else {}))
 
 
 @dataclass(frozen=True)
@@ -130,11 +120,7 @@ class CheckpointArguments:
 
     def file(self, output: Path) -> Path:
         """The checkpoint that was named, or the one beside the model."""
-        return (
-            output.with_name(f"{output.name[:_LONGEST_NAME]}.checkpoint")
-            if self.checkpoint is None
-            else self.checkpoint
-        )
+        return self.checkpoint or output.with_name(f"{output.name[:_LONGEST_NAME]}.checkpoint")
 
     def parameters(self, output: Path) -> dict[str, Any]:
         """What estimators are told."""
@@ -144,13 +130,9 @@ class CheckpointArguments:
         if self.resume and not file.exists():
             say(f"there is no checkpoint {file} yet: starting from the beginning")
         elif self.checkpoint is None and not self.resume and file.exists():
-            say(
-                f"{file} is a checkpoint of a stopped fit: add --resume to continue it; now starting from the beginning"
-            )
-        kept = Checkpoint(
-            file, seconds=self.checkpoint_every, until_done=self.checkpoint is None, announced=self._announce
-        )
-        return {"checkpoint": kept, "resume": self.resume or None}
+            say(f"{file} is a checkpoint of a stopped fit: add --resume to continue it; now starting anew")
+        how: dict[str, Any] = {"until_done": self.checkpoint is None, "announced": self._announce}
+        return {"checkpoint": Checkpoint(file, seconds=self.checkpoint_every, **how), "resume": self.resume or None}
 
     def _announce(self, path: str) -> None:
         if self.checkpoint is None:
@@ -165,7 +147,7 @@ class CheckpointArguments:
 def command(
     data: DataFile,
     *,
-    output: Path = option("The model file to write.", ..., "--output", "-o", metavar="MODEL"),
+    output: Path = to_write("The model file to write.", "MODEL", ...),
     chosen: ModelArguments,
     activations: Path | None = option("Write the table of samples x parts."),
     intervals: Path | None = option("With --presence: write presence, activation and its interval."),
@@ -186,8 +168,9 @@ def command(
     running = {"random_state": seed, "n_jobs": run.threads, "engine": engine.chosen(), "progress": run.progress}
     estimator, checkpoint = _prepared(chosen, checkpoints, output, running)
     tables = {"--activations": activations, "--intervals": intervals, "--parts": parts}
-    _check_tables(chosen, tables)
-    check_outputs({"--output": output, **tables, "--checkpoint": checkpoint}, [data, chosen.components_file])
+    refuse_if(intervals is not None and not chosen.presence, "--intervals", "it needs --presence.")
+    files = {"--output": output, **tables, "--checkpoint": checkpoint}
+    check_outputs(files, [data, chosen.components_file], tables=list(tables))
     table = reading.open(data)
     start = time.perf_counter()
     batches = batch_argument(estimator, batch, table)
@@ -225,23 +208,17 @@ def command(
     )
 
 
-def _check_tables(chosen: ModelArguments, tables: dict[str, Path | None]) -> None:
-    if tables["--intervals"] is not None and not chosen.presence:
-        raise typer.BadParameter("it needs --presence.", param_hint="--intervals")
-    for name, path in tables.items():
-        check_table_name(name, path)
-
-
 def _prepared(
     chosen: ModelArguments, checkpoints: CheckpointArguments, output: Path, running: dict[str, Any]
 ) -> tuple[Any, Path | None]:
     """The estimator, and the file that keeps its fit meanwhile: None if there is no single fit to resume."""
     if chosen.components_file is None and not chosen.consensus:
         return chosen.estimator({**running, **checkpoints.parameters(output)}), checkpoints.file(output)
-    if checkpoints.resume:
-        raise typer.BadParameter(
-            "with --components-file or --consensus there is no single fit to resume: drop it.", param_hint="--resume"
-        )
+    refuse_if(
+        checkpoints.resume,
+        "--resume",
+        "with --components-file or --consensus there is no single fit to resume: drop it.",
+    )
     return chosen.estimator({**running, "checkpoint": checkpoints.checkpoint, "resume": None}), None
 
 
@@ -249,13 +226,15 @@ def _consensus(chosen: ModelArguments, estimator: Any, table: Any, batches: dict
     """The consensus of many restarts, where it is asked for."""
     if not chosen.consensus:
         for name in ("n_restarts", "max_samples"):
-            if getattr(chosen, name) is not None:
-                raise typer.BadParameter("it needs --consensus.", param_hint=option_name(name))
+            refuse_if(getattr(chosen, name) is not None, option_name(name), "it needs --consensus.")
         return None
     from partwise.restarts import consensus
 
-    if chosen.components_file is not None or estimator.checkpoint is not None:
-        raise typer.BadParameter("it takes neither --components-file nor --checkpoint.", param_hint="--consensus")
+    refuse_if(
+        chosen.components_file is not None or estimator.checkpoint is not None,
+        "--consensus",
+        "it takes neither --components-file nor --checkpoint.",
+    )
     return consensus(estimator, table, n_restarts=chosen.n_restarts or 50, max_samples=chosen.max_samples, **batches)
 
 

@@ -5,11 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Literal
 
-import typer
-
-from partwise.cli.files import batch_argument, check_outputs, check_picture_name, check_table_name
-from partwise.cli.options import Batch, DataFile, ModelFile, RunArguments, option
-from partwise.cli.output import Outcome
+from partwise.cli.files import batch_argument, check_outputs
+from partwise.cli.options import Batch, DataFile, ModelFile, RunArguments, option, to_write
+from partwise.cli.output import Outcome, refuse_if
 from partwise.cli.reading import ReadArguments
 
 EXAMPLES = (
@@ -21,9 +19,7 @@ EXAMPLES = (
 def command(
     model: ModelFile,
     data: DataFile,
-    output: Path | None = option(
-        "Table of parts and features to write: .csv, .tsv or .parquet.", None, "--output", "-o"
-    ),
+    output: Path | None = to_write("Table of parts and features to write: .csv, .tsv or .parquet."),
     volcano: Path | None = option("Picture to draw: .png, .pdf, .svg."),
     versus: Literal["least-extreme", "all"] = option(
         "Compare a part with the other part whose rate is nearest, or with all others together.", "least-extreme"
@@ -44,12 +40,10 @@ def command(
     from partwise.contract import CountModel
     from partwise.io import write_columns
 
-    check_table_name("--output", output)
-    check_picture_name("--volcano", volcano)
-    check_outputs({"--output": output, "--volcano": volcano}, [model, data])
+    files = {"--output": output, "--volcano": volcano}
+    check_outputs(files, [model, data], tables=["--output"], pictures=["--volcano"])
     fitted = run.opened(model)
-    if not isinstance(fitted, CountModel):
-        raise typer.BadParameter(f"{type(fitted).__name__} is not a model of counts.", param_hint="MODEL")
+    refuse_if(not isinstance(fitted, CountModel), "MODEL", f"{type(fitted).__name__} is not a model of counts.")
     table = reading.open(data)
     found = fitted.differential(table, versus=versus, **batch_argument(fitted, batch, table))
     if output is not None:

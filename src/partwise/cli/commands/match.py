@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from partwise.cli.files import check_outputs, check_table_name
+from partwise.cli.files import check_outputs
 from partwise.cli.models import read_parts
-from partwise.cli.options import ModelFile, option
+from partwise.cli.options import ModelFile, option, to_write
 from partwise.cli.output import Outcome
 
 EXAMPLES = (
@@ -23,7 +23,7 @@ def command(
     reference: Annotated[
         Path, typer.Argument(metavar="REFERENCE", help="A table of features x parts, or another model file.")
     ],
-    output: Path | None = option("Table to write, one line per part: .csv, .tsv or .parquet.", None, "--output", "-o"),
+    output: Path | None = to_write("Table to write, one line per part: .csv, .tsv or .parquet."),
     most: int = option("Most references in a mixture.", 3, min=1, max=3),
 ) -> Outcome:
     """Compare the parts of a model with references.
@@ -31,8 +31,7 @@ def command(
     Prints for each part the best reference and its cosine, the runner-up, and the mixture of up to three references
     that comes closest. Features are matched by name. Several parts may have the same reference.
     """
-    check_table_name("--output", output)
-    check_outputs({"--output": output}, [model, reference])
+    check_outputs({"--output": output}, [model, reference], tables=["--output"])
     from partwise.contract.model_file import load
     from partwise.io import write_columns
     from partwise.refit import match
@@ -43,9 +42,6 @@ def command(
     if output is not None:
         write_columns(output, table)
         return Outcome(facts, written=[output])
-    lines = [
-        (one.part, one.best, f"{one.cosine:.3f}", one.runner_up, f"{one.runner_up_cosine:.3f}", mixture,
-         f"{one.mixture_cosine:.3f}")
-        for one, mixture in zip(found, table["mixture"], strict=True)
-    ]  # fmt: skip
+    rows = zip(*table.values(), strict=True)
+    lines = [tuple(f"{cell:.3f}" if isinstance(cell, float) else str(cell) for cell in row) for row in rows]
     return Outcome({**facts, **table}, [tuple(table), *lines])

@@ -5,11 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import typer
-
-from partwise.cli.files import check_outputs, check_table_name
-from partwise.cli.options import ModelFile, option
-from partwise.cli.output import Outcome
+from partwise.cli.files import check_outputs
+from partwise.cli.options import ModelFile, option, to_write
+from partwise.cli.output import Outcome, refuse_if
 
 EXAMPLES = (
     "partwise parts topics.partwise --top 12",
@@ -23,7 +21,7 @@ _RANKINGS = ("relevance", "probability", "lift")
 def command(
     model: ModelFile,
     *,
-    output: Path | None = option("Model file to write.", None, "--output", "-o", metavar="MODEL"),
+    output: Path | None = to_write("Model file to write.", "MODEL"),
     names: Path | None = option("Name parts by a table with the columns part and name (.csv, .tsv)."),
     name_parts: bool = option("Name parts by their most distinctive features.", False),
     merge: list[str] | None = option("Merge parts: numbers from 0, or names; may be repeated.", metavar="A,B"),
@@ -43,15 +41,11 @@ def command(
     from partwise.contract.model_file import load
     from partwise.io import write_columns
 
-    if by not in _RANKINGS:
-        raise typer.BadParameter(f"{by!r} is not one of {', '.join(_RANKINGS)}.", param_hint="--by")
-    if names is not None and name_parts:
-        raise typer.BadParameter("the names are those of --names: drop it.", param_hint="--name-parts")
+    refuse_if(by not in _RANKINGS, "--by", f"{by!r} is not one of {', '.join(_RANKINGS)}.")
+    refuse_if(names is not None and name_parts, "--name-parts", "the names are those of --names: drop it.")
     changed = bool(names is not None or name_parts or merge or drop)
-    if changed and output is None:
-        raise typer.BadParameter("give the model file to write.", param_hint="--output")
-    check_table_name("--table", table)
-    check_outputs({"--output": output, "--table": table}, [model, names])
+    refuse_if(changed and output is None, "--output", "give the model file to write.")
+    check_outputs({"--output": output, "--table": table}, [model, names], tables=["--table"])
     fitted = _changed(load(model), merge or [], drop or [])
     if names is not None or name_parts:
         fitted.name_parts(names)
@@ -78,10 +72,8 @@ def _changed(model: Any, merge: list[str], drop: list[str]) -> Any:
     """The model after merging and dropping; both speak of the parts as they were."""
     groups = [[model.part_position(part) for part in text.split(",")] for text in merge]
     dropped = [model.part_position(part) for part in drop]
-    for group in groups:
-        if set(group) & set(dropped):
-            part = min(set(group) & set(dropped))
-            raise typer.BadParameter(f"part {part} is merged: drop or merge it.", param_hint="--drop")
+    twice = sorted({k for group in groups for k in group}.intersection(dropped))
+    refuse_if(twice, "--drop", f"part {min(twice, default=0)} is merged: drop or merge it.")
     if groups:
         removed = [k for group in groups for k in group if k != min(group)]
         dropped = [k - sum(one < k for one in removed) for k in dropped]

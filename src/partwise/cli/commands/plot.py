@@ -7,17 +7,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import typer
 
-from partwise.cli.files import (
-    batch_argument,
-    check_outputs,
-    check_picture_name,
-    image_shape,
-    read_groups,
-    sample_labels,
-)
+from partwise.cli.files import batch_argument, check_outputs, image_shape, read_groups, sample_labels
 from partwise.cli.models import read_parts
-from partwise.cli.options import Batch, ImageShape, ModelFile, Reference, RunArguments, Seed, option
-from partwise.cli.output import Outcome
+from partwise.cli.options import Batch, ImageShape, ModelFile, Reference, RunArguments, Seed, option, to_write
+from partwise.cli.output import Outcome, refuse_if
 from partwise.cli.reading import ReadArguments
 
 if TYPE_CHECKING:
@@ -36,8 +29,12 @@ PictureKind = Literal[_Parts, "structure", "checks", "reconstruction"]
 _OF_DATA = ("structure", "checks", "reconstruction", "signature-fit")
 # Features whose names a picture can show.
 _MOST_FEATURES = 120
-_OF_GROUPS = ("dictionary", "structure")
-_OF_PIXELS = ("images", "reconstruction")
+# Kinds that an option is for; other options are for structure alone.
+_KINDS = {
+    "--groups": ("dictionary", "structure"),
+    "--image-shape": ("images", "reconstruction"),
+    "--reference": ("signatures",),
+}
 
 
 def command(
@@ -46,7 +43,7 @@ def command(
         None, metavar="DATA", help="Samples x features, for pictures of data; with signatures it adds their counts."
     ),
     *,
-    output: Path = option("The picture to write: .png, .pdf or .svg.", ..., "-o", "--output", metavar="PICTURE"),
+    output: Path = to_write("The picture to write: .png, .pdf or .svg.", "PICTURE", ...),
     kind: PictureKind = option(
         "What to draw. Of the model: dictionary (features x parts), features (the largest of each part), "
         "signatures, images, trace, norms. With DATA: structure (samples as stacked bars), signature-fit (counts, "
@@ -70,33 +67,29 @@ def command(
 
     Nearly empty parts are left out. `--groups` sorts features (or samples) by group.
     """
-    from partwise.plotting import save_figure
+    from partwise.plotting import plot_structure, save_figure
 
-    if kind in _OF_DATA and data is None:
-        raise typer.BadParameter(f"{kind} needs data: give DATA as well.", param_hint="--kind")
-    if kind == "images" and shape is None:
-        raise typer.BadParameter("images need their height and width.", param_hint="--image-shape")
-    _check_kinds(
-        kind,
-        ("--groups", groups, _OF_GROUPS),
-        ("--batch", batch, ("structure",)),
-        ("--image-shape", shape, _OF_PIXELS),
-        ("--reference", reference, ("signatures",)),
-        ("--counts", counts or None, ("structure",)),
-    )
+    refuse_if(kind in _OF_DATA and data is None, "--kind", f"{kind} needs data: give DATA as well.")
+    refuse_if(kind == "images" and shape is None, "--image-shape", "images need their height and width.")
+    given = {"--groups": groups, "--batch": batch, "--image-shape": shape, "--reference": reference, "--counts": counts}
+    for name, value in given.items():
+        kinds = _KINDS.get(name, ("structure",))
+        refuse_if(value and kind not in kinds, name, f"it is for {' and '.join(kinds)}, not for {kind}.")
     if data is None:
         reading.refuse("it says how to read DATA: give DATA as well.")
     pixels = image_shape(shape)
-    check_picture_name("--output", output)
-    check_outputs({"--output": output}, [file, data, groups, reference])
+    check_outputs({"--output": output}, [file, data, groups, reference], pictures=["--output"])
     model = run.opened(file)
     table = None if data is None else reading.read(data)
     if kind == "signatures":
         figure = _signatures(model, table, None if reference is None else read_parts(reference))
     elif table is None:
         figure = _parts(kind, model, groups, top, pixels)
+    elif kind == "structure":
+        activations = model.transform(table, **batch_argument(model, batch, table))
+        figure = plot_structure(activations, model=model, groups=sample_labels(groups, table), counts=counts).figure
     else:
-        figure = _of_data(kind, model, table, groups, batch_argument(model, batch, table), pixels, seed, counts)
+        figure = _of_data(kind, model, table, pixels, seed)
     save_figure(figure, output)
     return Outcome({"model": file, "kind": kind, "output": output}, written=[output])
 
@@ -104,8 +97,7 @@ def command(
 def _check_kinds(kind: PictureKind, *options: tuple[str, Any, tuple[str, ...]]) -> None:
     """Refuse options that are for other kinds of pictures."""
     for name, value, kinds in options:
-        if value is not None and kind not in kinds:
-            raise typer.BadParameter(f"it is for {' and '.join(kinds)}, not for {kind}.", param_hint=name)
+        refuse_if(value is not None and kind not in kinds, name, f"it is for {' and '.join(kinds)}, not for {kind}.")
 
 
 def _parts(kind: PictureKind, model: Any, groups: Path | None, top: int, pixels: tuple[int, int] | None) -> Any:
@@ -151,29 +143,16 @@ def _signatures(model: Any, table: Table | None, reference: Table | None) -> Any
     return plot_signatures(model, parts=parts, reference=reference, totals=totals)
 
 
-def _of_data(
-    kind: PictureKind,
-    model: Any,
-    table: Table,
-    groups: Path | None,
-    batches: dict[str, Any],
-    pixels: tuple[int, int] | None,
-    seed: int,
-    counts: bool,
-) -> Any:
+def _of_data(kind: PictureKind, model: Any, table: Table, shape: tuple[int, int] | None, seed: int) -> Any:
     """A picture of a model and data."""
     from partwise import plotting
 
     if kind == "checks":
         return plotting.plot_predictive_checks(model, table, random_state=seed)
     if kind == "reconstruction":
-        return plotting.plot_reconstruction(model, table, shape=pixels)
-    if kind == "signature-fit":
-        return plotting.plot_signature_fit(model, table)
-    if kind != "structure":
-        raise typer.BadParameter(f"{kind} shows the model alone: drop DATA.", param_hint="--kind")
-    belongs = sample_labels(groups, table)
-    return plotting.plot_structure(model.transform(table, **batches), model=model, groups=belongs, counts=counts).figure
+        return plotting.plot_reconstruction(model, table, shape=shape)
+    refuse_if(kind != "signature-fit", "--kind", f"{kind} shows the model alone: drop DATA.")
+    return plotting.plot_signature_fit(model, table)
 
 
 def _traced(model: Any) -> str:

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from partwise.cli.files import check_outputs, check_table_name, table_outcome
-from partwise.cli.options import DataFile, ModelFile, OnlyRows, RunArguments, option
+from partwise.cli.files import check_outputs, table_outcome
+from partwise.cli.options import DataFile, ModelFile, OnlyRows, RunArguments, to_write
 from partwise.cli.output import Outcome
 from partwise.cli.reading import ReadArguments, row_positions
 
@@ -26,9 +26,7 @@ _CELLS_AT_ONCE = 2**22
 def command(
     model: ModelFile,
     data: DataFile,
-    output: Path | None = option(
-        "Table to write, with one line per cell: .csv, .tsv or .parquet.", None, "--output", "-o"
-    ),
+    output: Path | None = to_write("Table to write, with one line per cell: .csv, .tsv or .parquet."),
     row: OnlyRows = None,
     *,
     run: RunArguments,
@@ -40,13 +38,10 @@ def command(
     rows. Features of the model that DATA lack count as missing, too. `partwise recommend` lists what else a sample is
     likely to have.
     """
-    check_table_name("--output", output)
-    check_outputs({"--output": output}, [model, data])
+    check_outputs({"--output": output}, [model, data], tables=["--output"])
     fitted = run.opened(model)
-    table = reading.read(data)
-    columns = _predicted(fitted, table, row or ())
-    facts = {"model": model, "data": data, "n_cells": len(columns["expected"])}
-    return table_outcome(facts, columns, output)
+    columns = _predicted(fitted, reading.read(data), row or ())
+    return table_outcome({"model": model, "data": data, "n_cells": len(columns["expected"])}, columns, output)
 
 
 def _predicted(model: Any, table: Table, wanted: Sequence[str]) -> dict[str, list[Any]]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from partwise.cli.files import check_outputs, check_table_name, table_outcome
-from partwise.cli.options import DataFile, ModelFile, OnlyRows, RunArguments, option
+from partwise.cli.files import check_outputs, table_outcome
+from partwise.cli.options import DataFile, ModelFile, OnlyRows, RunArguments, option, to_write
 from partwise.cli.output import Outcome
 from partwise.cli.reading import ReadArguments, row_positions
 
@@ -19,9 +19,7 @@ EXAMPLES = (
 def command(
     model: ModelFile,
     data: DataFile,
-    output: Path | None = option(
-        "Table to write, one line per row and place in its list: .csv, .tsv or .parquet.", None, "--output", "-o"
-    ),
+    output: Path | None = to_write("Table to write, one line per row and place in its list: .csv, .tsv or .parquet."),
     top: int = option("Length of the lists.", 10, "--top", "-n", min=1),
     row: OnlyRows = None,
     seen: bool = option("Also list features that the row already has.", False),
@@ -34,8 +32,7 @@ def command(
     The highest expected counts come first (bits: the highest probabilities of a yes). A sample without counts gets the
     most frequent features of the training data. Features are matched by name.
     """
-    check_table_name("--output", output)
-    check_outputs({"--output": output}, [model, data])
+    check_outputs({"--output": output}, [model, data], tables=["--output"])
     fitted = run.opened(model)
     table = reading.read(data)
     checked = fitted.checked_data(table, caller="recommend")

@@ -8,8 +8,8 @@ import typer
 
 from partwise.cli.files import batch_argument, check_outputs, image_shape, sample_labels
 from partwise.cli.models import read_parts
-from partwise.cli.options import Batch, ImageShape, ModelFile, Reference, RunArguments, Seed, option
-from partwise.cli.output import Outcome
+from partwise.cli.options import Batch, ImageShape, ModelFile, Reference, RunArguments, Seed, option, to_write
+from partwise.cli.output import Outcome, refuse_if
 from partwise.cli.reading import ReadArguments
 
 EXAMPLES = (
@@ -22,7 +22,7 @@ def command(
     model: ModelFile,
     data: Path | None = typer.Argument(None, metavar="DATA", help="Samples x features to show; best those of the fit."),
     *,
-    output: Path = option("The page to write, .html.", ..., "--output", "-o"),
+    output: Path = to_write("The page to write, .html.", default=...),
     title: str | None = option("Title of the page.", metavar="TEXT"),
     groups: Path | None = option(
         "The group of each sample: an obs column of DATA, or a table (.csv, .tsv) of samples and their groups.",
@@ -48,12 +48,9 @@ def command(
     from partwise.reporting import report
 
     pixels = image_shape(shape)
-    if output.suffix.lower() not in (".html", ".htm"):
-        raise typer.BadParameter(f"{output} does not end in .html.", param_hint="--output")
-    if groups is not None and data is None:
-        raise typer.BadParameter("groups belong to samples: give DATA as well.", param_hint="--groups")
-    if batch is not None and data is None:
-        raise typer.BadParameter("batches belong to samples: give DATA as well.", param_hint="--batch")
+    refuse_if(output.suffix.lower() not in (".html", ".htm"), "--output", f"{output} does not end in .html.")
+    refuse_if(groups is not None and data is None, "--groups", "groups belong to samples: give DATA as well.")
+    refuse_if(batch is not None and data is None, "--batch", "batches belong to samples: give DATA as well.")
     if data is None:
         reading.refuse("it says how to read DATA: give DATA as well.")
     check_outputs({"--output": output}, [model, data, groups, names, feature_names, reference])

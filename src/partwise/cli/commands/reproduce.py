@@ -6,8 +6,8 @@ from pathlib import Path
 
 import typer
 
-from partwise.cli.options import option
-from partwise.cli.output import Outcome
+from partwise.cli.options import option, to_write
+from partwise.cli.output import Outcome, refuse_if
 
 EXAMPLES = ("partwise reproduce",)
 
@@ -20,9 +20,9 @@ def _names() -> list[str]:
 
 def command(
     name: str | None = typer.Argument(
-        None, metavar="NAME", autocompletion=_names, help="What to redo; without it, what there is."
+        None, metavar="NAME", autocompletion=_names, help="The paper; without it, papers are listed."
     ),
-    output: Path = option("Folder for tables and figures.", Path("out"), "--output", "-o", metavar="DIR"),
+    output: Path = to_write("Folder for tables and figures.", "DIR", Path("out")),
     quick: bool = option("A short version, or the paper's whole protocol.", True, "--quick/--full"),
 ) -> Outcome:
     """Repeat the tables and figures of a paper.
@@ -31,14 +31,11 @@ def command(
     """
     from partwise.reproduce import available, find
 
-    names = available()
     if name is None:
-        listed = {known: find(known).description for known in names}
-        lines = [f"{known}  {description}" for known, description in listed.items()]
-        return Outcome({"available": listed}, lines or ["This version of partwise has no papers to reproduce yet."])
-    if name not in names:
-        known = f"there are {', '.join(names)}" if names else "this version has none yet"
-        raise typer.BadParameter(f"there is nothing to reproduce called {name!r}; {known}.", param_hint="NAME")
+        listed = {known: find(known).description for known in available()}
+        return Outcome({"available": listed}, [f"{known}  {description}" for known, description in listed.items()])
+    known = ", ".join(available())
+    refuse_if(name not in available(), "NAME", f"there is nothing to reproduce called {name!r}; there are {known}.")
     folder = output / name
     folder.mkdir(parents=True, exist_ok=True)
     find(name).run(folder, quick)

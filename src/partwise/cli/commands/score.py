@@ -5,11 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import typer
-
-from partwise.cli.files import batch_argument, check_outputs, check_table_name
-from partwise.cli.options import Batch, DataFile, ModelFile, RunArguments, Seed, option
-from partwise.cli.output import Outcome
+from partwise.cli.files import batch_argument, check_outputs
+from partwise.cli.options import Batch, DataFile, ModelFile, RunArguments, Seed, option, to_write
+from partwise.cli.output import Outcome, refuse_if
 from partwise.cli.reading import ReadArguments
 
 if TYPE_CHECKING:
@@ -26,9 +24,7 @@ EXAMPLES = (
 def command(
     model: ModelFile,
     data: DataFile,
-    output: Path | None = option(
-        "Table to write, with one line per sample: .csv, .tsv or .parquet.", None, "--output", "-o"
-    ),
+    output: Path | None = to_write("Table to write, with one line per sample: .csv, .tsv or .parquet."),
     std_error: float = option("Largest standard error of a sample's log-likelihood.", 0.1, metavar="NATS", min=1e-6),
     marginal: bool = option(
         "Also give the likelihood of whole samples, activations integrated out, if the model has it.",
@@ -52,12 +48,10 @@ def command(
     from partwise.contract import CountModel
     from partwise.io import write_columns
 
-    check_table_name("--output", output)
-    check_outputs({"--output": output}, [model, data])
+    check_outputs({"--output": output}, [model, data], tables=["--output"])
     fitted = run.opened(model)
-    if output is not None and not isinstance(fitted, CountModel):
-        name = type(fitted).__name__
-        raise typer.BadParameter(f"{name} has one score for all samples and no table: drop it.", param_hint="--output")
+    why = f"{type(fitted).__name__} has one score for all samples and no table: drop it."
+    refuse_if(output is not None and not isinstance(fitted, CountModel), "--output", why)
     table = reading.open(data)
     columns: dict[str, Any] = {}
     if isinstance(fitted, CountModel):
@@ -98,13 +92,9 @@ def _likelihood(
     """Of whole samples, activations integrated out."""
     rows = fitted.log_likelihood(table, std_error=std_error, random_state=seed)
     tokens = fitted.checked_data(table, caller="score").row_sums
-    facts = {
-        "tokens": float(tokens.sum()),
-        "marginal_log_likelihood": rows.total,
-        "marginal_std_error": rows.total_std_error,
-    }
-    columns = {"tokens": tokens, "marginal_log_likelihood": rows.values, "marginal_std_error": rows.std_errors}
-    return facts, columns
+    names = "tokens", "marginal_log_likelihood", "marginal_std_error"
+    totals, values = (float(tokens.sum()), rows.total, rows.total_std_error), (tokens, rows.values, rows.std_errors)
+    return dict(zip(names, totals, strict=True)), dict(zip(names, values, strict=True))
 
 
 def _measures(fitted: Any, table: Table | MappedCounts) -> dict[str, Any]:

@@ -5,19 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import typer
-
 from partwise.cli.describe import model_facts
-from partwise.cli.files import (
-    batch_argument,
-    check_outputs,
-    check_table_name,
-    part_names,
-    write_activations,
-    write_intervals,
-)
-from partwise.cli.options import Batch, DataFile, ModelFile, RunArguments, option
-from partwise.cli.output import Outcome
+from partwise.cli.files import batch_argument, check_outputs, part_names, write_activations, write_intervals
+from partwise.cli.options import Batch, DataFile, ModelFile, RunArguments, option, to_write
+from partwise.cli.output import Outcome, refuse_if
 from partwise.cli.reading import ReadArguments
 
 if TYPE_CHECKING:
@@ -34,7 +25,7 @@ EXAMPLES = (
 def command(
     model: ModelFile,
     data: DataFile,
-    output: Path = option("Table to write: .csv, .tsv (.gz), .parquet or .h5ad.", ..., "--output", "-o"),
+    output: Path = to_write("Table to write: .csv, .tsv (.gz), .parquet or .h5ad.", default=...),
     errors: Path | None = option("Also write standard errors of the activations."),
     intervals: Path | None = option("Write which parts are present, with probabilities and intervals."),
     allocations: Path | None = option(
@@ -53,12 +44,10 @@ def command(
     from partwise.io import write_columns
 
     as_anndata = output.suffix.lower() == ".h5ad"
-    if not as_anndata:
-        check_table_name("--output", output)
-    check_table_name("--allocations", allocations)
-    check_outputs(
-        {"--output": output, "--errors": errors, "--allocations": allocations}, [model, None if as_anndata else data]
-    )
+    files = {"output": output, "errors": errors, "intervals": intervals, "allocations": allocations}
+    tables = ["--errors", "--intervals", "--allocations", *([] if as_anndata else ["--output"])]
+    options = {f"--{name}": path for name, path in files.items()}
+    check_outputs(options, [model, None if as_anndata else data], tables=tables)
     fitted = run.opened(model)
     table = reading.open(data)
     activations = fitted.transform(table, **batch_argument(fitted, batch, table))
@@ -74,18 +63,7 @@ def command(
     if allocations is not None:
         write_columns(allocations, _of_counts(fitted, "--allocations").allocate(table).table())
     size = {"n_samples": activations.shape[0], "n_components": activations.shape[1]}
-    return Outcome(
-        {
-            "model": model,
-            "data": data,
-            **size,
-            "output": output,
-            "errors": errors,
-            "intervals": intervals,
-            "allocations": allocations,
-        },
-        written=[output, errors, intervals, allocations],
-    )
+    return Outcome({"model": model, "data": data, **size, **files}, written=files.values())
 
 
 def _is_base(data: Path, reading: ReadArguments) -> bool:
@@ -116,8 +94,7 @@ def _of_counts(model: Any, option: str) -> Any:
     """The model, if it is one of counts."""
     from partwise.contract import CountModel
 
-    if not isinstance(model, CountModel):
-        raise typer.BadParameter(f"{type(model).__name__} is not a model of counts: drop it.", param_hint=option)
+    refuse_if(not isinstance(model, CountModel), option, f"{type(model).__name__} is not a model of counts: drop it.")
     return model
 
 

@@ -51,8 +51,7 @@ class Settings:
     def eased(self, family: PriorFamily, data: SparseData) -> PriorFamily:
         """The family of the rows of some data with the tolerance of a sweep."""
         if self.ease > 0 and isinstance(family, MixtureFamily):
-            nats = float(np.clip(self.ease * data.total, 1e-4, 1e-2))
-            return family.eased(nats, data.shape[0])
+            return family.eased(float(np.clip(self.ease * data.total, 1e-4, 1e-2)), data.shape[0])
         return family
 
 
@@ -193,8 +192,7 @@ def sweep(problem: Problem, state: EmpiricalBayesState, turn: int | None = None)
     """Activations, then dictionary; the ELBO is that between the two."""
     samples, features = problem.samples, problem.features
     activations, dictionary = state.activations, state.dictionary
-    geometric = samples.passes.place(activations.geometric)
-    counts, _ = samples.passes.expected_counts(geometric, dictionary.geometric)
+    counts, _ = samples.passes.expected_counts(samples.passes.place(activations.geometric), dictionary.geometric)
     activations = samples.solve(counts, samples.exposure(*features.weighted(dictionary.mean)), activations, turn)
     counts, logs = features.passes.expected_counts(dictionary.geometric, activations.geometric, with_logs=True)
     exposure = features.exposure(*samples.weighted(activations.mean))

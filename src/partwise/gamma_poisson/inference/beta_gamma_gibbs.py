@@ -58,8 +58,7 @@ class BetaGammaGibbs:
 
     def init(self, key: Key, data: SparseData) -> BetaGammaState:
         """Dictionary columns near the features' frequencies, and each row's total spread evenly."""
-        generator = key.for_stage("init").generator()
-        noise = generator.exponential(size=(data.shape[1], self.n_components))
+        noise = key.for_stage("init").generator().exponential(size=(data.shape[1], self.n_components))
         dictionary = (data.column_sums[:, None] + 1.0) * (noise + 0.1)
         dictionary /= dictionary.sum(axis=0)
         counts = Side(data, self.engine).even_counts(self.n_components)

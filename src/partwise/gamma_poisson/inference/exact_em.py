@@ -60,8 +60,7 @@ class ExactEM:
         """One update; reports the exact log-likelihood that it started from."""
         moments = posterior_moments(data, state.dictionary, state.shape, self.rate, n_jobs=self.n_jobs)
         if self.estimate_shape and key.iteration % 2 == 0:
-            mean_log = np.log(self.rate) + moments.log_activations.mean(axis=0)
-            state.shape = shape_of_mean_log(mean_log)
+            state.shape = shape_of_mean_log(np.log(self.rate) + moments.log_activations.mean(axis=0))
         else:
             counts = np.empty_like(state.dictionary)
             for k in range(self.shape.size):

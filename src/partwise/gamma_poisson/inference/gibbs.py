@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from scipy.special import gammaln
@@ -76,6 +76,12 @@ class GibbsEStep(GibbsSweeps):
     smooth: bool = False
     with_activations: bool = False
     with_totals: bool = False
+
+    @classmethod
+    def smoothed(cls, data: SparseData, engine: Engine, *, with_totals: bool = False) -> Self:
+        """An E-step whose averages are conditional means, with what missing or weighted cells need."""
+        needed = data.n_missing > 0 or data.weights is not None
+        return cls(data, engine, expected=True, smooth=True, with_activations=needed, with_totals=with_totals)
 
     def run(self, key: Key, chain: Chain, model: GammaPoissonModel, *, n_draws: int, burn_in: int) -> Averages:
         """Go on with the chain, which is updated in place (warm restart), and average over what follows the burn-in."""
@@ -158,11 +164,7 @@ def sweep_key(key: Key, number: int) -> Key:
 
 
 def expected_gain(
-    data: SparseData,
-    engine: Engine,
-    old: GammaPoissonModel,
-    new: GammaPoissonModel,
-    averages: Averages,
+    data: SparseData, engine: Engine, old: GammaPoissonModel, new: GammaPoissonModel, averages: Averages
 ) -> float:
     """E[log p(C | new) - log p(C | old)] with C averaged over the draws of ``averages`` (GaP, Eq. 43-44).
 

@@ -115,8 +115,7 @@ def normalised_rates(counts: Floats, exposure: Floats) -> Floats:
     """
     totals = counts.sum(axis=0)
     if exposure.shape[0] == 1:
-        even = np.full_like(counts, 1.0 / counts.shape[0])
-        return np.asarray(np.divide(counts, totals, out=even, where=totals > 0))
+        return np.asarray(np.divide(counts, totals, out=np.full_like(counts, 1.0 / counts.shape[0]), where=totals > 0))
     # The sum falls with λ; it is above 1 at the lower end, where one feature's share is 1, and at most 1 at the upper.
     low = (counts - exposure).max(axis=0)
     high = totals - exposure.min(axis=0)

@@ -97,14 +97,7 @@ class OnlineEM:
         mean_field = MeanField(batch, self.engine)
         counts = Side(batch, self.engine).even_counts(model.shape.size)
         posterior, bound = mean_field.fit(model, mean_field.posterior(model, counts))
-        sampler = GibbsEStep(
-            batch,
-            self.engine,
-            expected=True,
-            smooth=True,
-            with_activations=batch.n_missing > 0 or batch.weights is not None,
-            with_totals=self.estimate_shape,
-        )
+        sampler = GibbsEStep.smoothed(batch, self.engine, with_totals=self.estimate_shape)
         averages = sampler.run(key, Chain(posterior.counts), model, n_draws=self.draws, burn_in=self.burn_in)
         n_samples = batch.shape[0]
         weight = (1.0 + state.n_seen / n_samples) ** -_FORGETTING

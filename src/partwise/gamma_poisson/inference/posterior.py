@@ -66,8 +66,7 @@ def _posterior_means(
         variational_mean_rows(*cells, 1e-8, 1000, own)
     cheap = _cheap(rows, dictionary, shape, rate) if counts else np.zeros(block.n_rows, dtype=bool)
     if cheap.any():
-        few = rows.take(np.flatnonzero(cheap))
-        own[cheap] = posterior_moments(few, dictionary, shape, rate).activations
+        own[cheap] = posterior_moments(rows.take(np.flatnonzero(cheap)), dictionary, shape, rate).activations
     if not variational:
         visits = np.maximum(np.diff(rows.indptr) * shape.size, 1)
         draws = np.where(cheap, 0, np.clip(_MOST_VISITS / visits, _LEAST_DRAWS, _MOST_DRAWS)).astype(np.int64)

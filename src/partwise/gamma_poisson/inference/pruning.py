@@ -147,8 +147,7 @@ class Merging:
         own = np.zeros(data.nnz)
         for k in pair:
             own += activations[self._rows, k] * self.model.dictionary[data.indices, k]
-        share = np.minimum(own / rates, 1.0)
-        counts = key.generator().binomial(data.values.astype(np.int64), share)
+        counts = key.generator().binomial(data.values.astype(np.int64), np.minimum(own / rates, 1.0))
         return replace(data, values=counts).only(counts > 0)
 
 
@@ -250,8 +249,7 @@ class Removing:
         dictionary[:, model.dictionary.sum(axis=0) == 0] = 0.0
         dictionary[:, k] = 0.0
         chain = Chain(state.posterior.counts)
-        missing = self.data.n_missing > 0
-        sampler = GibbsEStep(self.data, self.engine, expected=True, smooth=True, with_activations=missing)
+        sampler = GibbsEStep.smoothed(self.data, self.engine)
         statistic = np.zeros_like(dictionary)
         for number in range(1, _PLAIN + _AVERAGED + 1):
             at = key.for_stage("removal").at((key.iteration << 8) + number)

@@ -68,8 +68,7 @@ def poisson_factors(
     ).state
     # Columns of its dictionary sum to 1, and activations are expected counts.
     totals = Side(data, engine).totals(state.activations)
-    means = np.atleast_2d(totals).sum(axis=0) / data.shape[0]
-    return state.dictionary * (means * rate / shape), state.activations
+    return state.dictionary * ((np.atleast_2d(totals).sum(axis=0) / data.shape[0]) * rate / shape), state.activations
 
 
 def with_noise(key: Key, data: SparseData, dictionary: Floats, shape: Floats, rate: Floats) -> Floats:

@@ -157,8 +157,7 @@ class Thorough:
     def _begin_sampling(self, key: Key, data: SparseData, state: ThoroughState) -> None:
         if self.start is None:
             state.dictionary = with_noise(key, data, state.dictionary, state.shape, self.rate)
-        mean_field = MeanField(data, self.engine)
-        state.posterior, bound = mean_field.fit(self.model(state), state.posterior)
+        state.posterior, bound = MeanField(data, self.engine).fit(self.model(state), state.posterior)
         counts = state.posterior.counts
         state.phase = "sampling"
         state.left, state.right = Chain(copy(counts)), Chain(copy(counts))
@@ -180,8 +179,7 @@ class Thorough:
         model = GammaPoissonModel(state.dictionary, state.shape, self.rate)
         first, left = self._draw(key.for_chain(1), data, state.left, model)
         second, right = self._draw(key.for_chain(2), data, state.right, model)
-        memory = max(state.n_averaged, _SHORTEST_MEMORY)
-        state.drift.add(state.statistic, left, right, memory)
+        state.drift.add(state.statistic, left, right, max(state.n_averaged, _SHORTEST_MEMORY))
         state.n_averaged = state.drift.averaged(state.n_averaged)
         weight = 1.0 / state.n_averaged
         averages = Averages(
@@ -256,13 +254,8 @@ class Thorough:
         self, key: Key, data: SparseData, state: ThoroughState
     ) -> tuple[ThoroughState, Mapping[str, float]]:
         """Exact EM, once for the dictionary and once for shapes; what is left to gain follows from how gains fall."""
-        algorithm = ExactEM(
-            shape=self.shape,
-            rate=self.rate,
-            estimate_shape=self.estimate_shape,
-            n_jobs=self.n_jobs,
-            engine=self.engine,
-        )
+        prior = {"shape": self.shape, "rate": self.rate}
+        algorithm = ExactEM(**prior, estimate_shape=self.estimate_shape, n_jobs=self.n_jobs, engine=self.engine)
         # Odd iterations update the dictionary and even ones the shapes, which gain at rates of their own: one of each.
         fitted, info = algorithm.step(key.at(2 * key.iteration - 1), data, ExactState(state.dictionary, state.shape))
         if self.estimate_shape:
@@ -283,14 +276,7 @@ class Thorough:
 
     def _draw(self, key: Key, data: SparseData, chain: Chain, model: GammaPoissonModel) -> tuple[Averages, Floats]:
         """One sweep of a chain: its averages, and its statistic with what the missing cells add."""
-        sampler = GibbsEStep(
-            data,
-            self.engine,
-            expected=True,
-            smooth=True,
-            with_activations=data.n_missing > 0,
-            with_totals=self.estimate_shape,
-        )
+        sampler = GibbsEStep.smoothed(data, self.engine, with_totals=self.estimate_shape)
         averages = sampler.run(key, chain, model, n_draws=1, burn_in=0)
         missing = m_steps.expected_missing(data, model.dictionary, averages.activations, self.engine)
         return averages, averages.feature_counts + missing

@@ -83,8 +83,7 @@ class MeanField(Side):
         """Σ_n of the expected allocations given the activations' posterior, and Σ_n E[log h_nk]."""
         reads, made = [posterior.counts, posterior.rate], [Made(posterior.prior.shape)]
         mean_logs, (geometric,) = self.map_rows(_geometric_means, posterior.prior, reads=reads, makes=made)
-        features = Side(self.data.transposed, self.engine)
-        return features.expected_counts(model.dictionary, geometric)[0], mean_logs
+        return Side(self.data.transposed, self.engine).expected_counts(model.dictionary, geometric)[0], mean_logs
 
     def means(self, posterior: GammaPosterior) -> tuple[Any, Floats]:
         """E[h_nk], and its sums over samples."""

@@ -46,8 +46,7 @@ class NegativeBinomialState:
 
 def dense_blocks(data: SparseData) -> list[tuple[int, int]]:
     """Ranges of rows with about equally many cells: the cost is that of all cells, not of nonzeros."""
-    most_rows = max(_FEWEST_ROWS, _CELLS_AT_ONCE // data.shape[1])
-    return row_blocks(data.indptr, max(1, data.nnz), most_rows)
+    return row_blocks(data.indptr, max(1, data.nnz), max(_FEWEST_ROWS, _CELLS_AT_ONCE // data.shape[1]))
 
 
 @dataclass

@@ -26,6 +26,11 @@ _LARGEST = 600.0
 # Responsibilities that do not matter for a direction.
 _NOTHING = 1e-8
 
+Observed = tuple[Floats, Floats, Floats]
+"""``counts``, ``inverse``, and the share of each observation."""
+Weighted = tuple[Floats, Floats]
+"""Means and weights of components."""
+
 
 @inline_kernel
 def _beyond(inverse: float, rate: float) -> float:
@@ -69,22 +74,14 @@ def log_likelihood_columns(counts: Floats, inverse: Floats, shape: float, means:
 
 
 @kernel
-def mixture_slopes(
-    counts: Floats,
-    inverse: Floats,
-    share: Floats,
-    shape: float,
-    means: Floats,
-    weights: Floats,
-    sums: Floats,
-    out: Floats,
-) -> float:
+def mixture_slopes(observed: Observed, shape: float, points: Weighted, sums: Floats, out: Floats) -> float:
     """``out = log(p @ weights)``, and ``share @ out`` comes back; ``p = exp(log_likelihood_columns)``.
 
     With ``r = weights * p / exp(out)[:, None]``, ``expected = counts * inverse * means`` and ``score = (counts -
     expected) / (1 + expected / shape)``, the derivative by a log mean, ``sums = share @ [r, r * score, r * expected /
     (1 + expected / shape)]``.
     """
+    (counts, inverse, share), (means, weights) = observed, points
     size = means.size
     columns = np.empty((size, _ROWS))
     top, mixed = np.empty((2, _ROWS))
@@ -92,13 +89,9 @@ def mixture_slopes(
     sums[:] = 0.0
     value = 0.0
     for start in range(0, counts.size, _ROWS):
-        length = min(_ROWS, counts.size - start)
-        x, inverse_rate, part = (
-            counts[start : start + length],
-            inverse[start : start + length],
-            share[start : start + length],
-        )
-        logs = out[start : start + length]
+        stop = min(start + _ROWS, counts.size)
+        length, logs = stop - start, out[start:stop]
+        x, inverse_rate, part = counts[start:stop], inverse[start:stop], share[start:stop]
         top[:] = -math.inf
         mixed[:] = 0.0
         for j in range(size):
@@ -133,15 +126,7 @@ def mixture_slopes(
 
 @kernel
 def mixture_curvature(
-    counts: Floats,
-    inverse: Floats,
-    share: Floats,
-    shape: float,
-    means: Floats,
-    weights: Floats,
-    log_mixture: Floats,
-    sums: Floats,
-    gauss: Floats,
+    observed: Observed, shape: float, points: Weighted, log_mixture: Floats, sums: Floats, gauss: Floats
 ) -> None:
     """``gauss = (share[:, None] * both).T @ both``, ``both = hstack((r, r * score))``, but for what is nothing.
 
@@ -149,6 +134,7 @@ def mixture_curvature(
     ``sums = share @ [r, r * score, r * bend]``. Columns that are nothing in a block of rows are left out there, which
     leaves few where rows come in the order of their rates.
     """
+    (counts, inverse, share), (means, weights) = observed, points
     size = means.size
     both = np.empty((2 * size, _ROWS))
     logs = np.empty(_ROWS)
@@ -157,13 +143,9 @@ def mixture_curvature(
     sums[:] = 0.0
     gauss[:] = 0.0
     for start in range(0, counts.size, _ROWS):
-        length = min(_ROWS, counts.size - start)
-        x, inverse_rate, part = (
-            counts[start : start + length],
-            inverse[start : start + length],
-            share[start : start + length],
-        )
-        mixed = log_mixture[start : start + length]
+        stop = min(start + _ROWS, counts.size)
+        length, mixed = stop - start, log_mixture[start:stop]
+        x, inverse_rate, part = counts[start:stop], inverse[start:stop], share[start:stop]
         n_inside = 0
         for j in range(size):
             mean, weight = means[j], weights[j]
@@ -272,17 +254,10 @@ def peaks(
 
 @kernel
 def peak_sums(
-    counts: Floats,
-    inverse: Floats,
-    tops: Floats,
-    shape: float,
-    lows: Floats,
-    highs: Floats,
-    cosines: Floats,
-    out: Floats,
-    information: Floats,
+    observed: tuple[Floats, Floats, Floats, float], strips: Observed, out: Floats, information: Floats
 ) -> None:
-    """``out[j] = sum(peaks)`` and the mean information in strip j."""
+    """``out[j] = sum(peaks)`` and the mean information in strip j, of ``lows, highs, cosines = strips``."""
+    (counts, inverse, tops, shape), (lows, highs, cosines) = observed, strips
     terms = np.empty(counts.size)
     for j in range(lows.size):
         information[j] = peaks(counts, inverse, tops, shape, lows[j], highs[j], cosines[j], terms)

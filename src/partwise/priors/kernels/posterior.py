@@ -17,24 +17,21 @@ from partwise.priors.kernels.evidence import Shape, log_evidence, shape_constant
 _TINY = 1e-4
 _PRODUCTS_AT_ONCE = 8
 
+Pair = tuple[Floats, Floats]
+Triple = tuple[Floats, Floats, Floats]
+
 
 @kernel
 def gamma_posterior(
-    counts: Floats,
-    exposure: Floats,
-    shape: float,
-    mean: float,
-    log_gamma: float,
-    polygammas: Floats,
-    out_mean: Floats,
-    out_geometric: Floats,
+    data: Pair, prior: tuple[float, float], constants: tuple[float, Floats], out_mean: Floats, out_geometric: Floats
 ) -> float:
-    """``out_mean, out_geometric = (a + x) / r, exp(digamma(a + x)) / r`` with ``a = shape, r = a / mean + exposure``.
+    """``out_mean, out_geometric = (a + x) / r, exp(digamma(a + x)) / r`` with ``a, mean = prior, r = a / mean + s``.
 
-    Returns ``sum(x * digamma(a + x) - gammaln(a + x) + gammaln(a) + a * log(r * mean / a) - exposure * out_mean)``, the
-    divergence of the posterior from the prior. ``log_gamma = gammaln(a)``, and ``polygammas`` are digamma(a) and its
-    first three derivatives. Good for shapes up to a thousand.
+    Returns ``sum(x * digamma(a + x) - gammaln(a + x) + gammaln(a) + a * log(r * mean / a) - s * out_mean)``, the
+    divergence of the posterior from the prior. ``data`` are counts x and exposures s. ``constants`` are ``gammaln(a)``,
+    and digamma(a) with its first three derivatives. Good for shapes up to a thousand.
     """
+    (counts, exposure), (shape, mean), (log_gamma, polygammas) = data, prior, constants
     psi, psi_1, psi_2, psi_3 = polygammas[0], polygammas[1], polygammas[2], polygammas[3]
     geometric = math.exp(psi)
     tiny = _TINY * shape
@@ -109,16 +106,7 @@ def prior_total(weights: Floats, shapes: Floats, means: Floats) -> float:
 
 
 @kernel
-def mixture_posterior(
-    counts: Floats,
-    exposure: Floats,
-    weights: Floats,
-    shapes: Floats,
-    means: Floats,
-    out_mean: Floats,
-    out_mean_log: Floats,
-    out_evidence: Floats,
-) -> None:
+def mixture_posterior(data: Pair, prior: Triple, out: Triple) -> None:
     """``r = softmax(log(weights) + log_evidence(counts, exposure * means, shapes))``, then means over r.
 
     ``out_mean = r @ ((shapes + counts) / rate)`` and ``out_mean_log = r @ (digamma(shapes + counts) - log(rate))`` with
@@ -126,6 +114,7 @@ def mixture_posterior(
     the best rate of each count. A component of mean 0 is a point at 0, one of infinite shape a point at its mean.
     Components of one shape that follow each other share the costly part.
     """
+    (counts, exposure), (weights, shapes, means), (out_mean, out_mean_log, out_evidence) = data, prior, out
     n_parts = weights.size
     constants = [shape_constants(shapes[g]) for g in range(n_parts)]
     log_weight = np.empty(n_parts)

@@ -90,25 +90,16 @@ def scores(counts: Any, n_components: int, max_iter: int) -> Scores:
     found[EARLY] = _better(found[EARLY], found[CONVERGED])
     for name in BAYES:
         # The posterior of the training samples themselves, as the last sweep left it.
-        last = LastState()
-        fit(name, kept, n_components, max_iter=max_iter, callbacks=[last])
-        found[name] = judge.scores(last.state.activations.mean, last.state.dictionary.mean)
+        last: dict[str, Any] = {}
+        keep = [lambda _iteration, state, _trace, last=last: last.update(state=state)]
+        fit(name, kept, n_components, max_iter=max_iter, callbacks=keep)
+        found[name] = judge.scores(last["state"].activations.mean, last["state"].dictionary.mean)
     return found
 
 
 def _better(one: dict[str, float], other: dict[str, float]) -> dict[str, float]:
     """The higher of two scores, for each smoothing."""
     return {name: max(value, other[name]) for name, value in one.items()}
-
-
-class LastState:
-    """A callback that keeps the state after the last sweep."""
-
-    state: Any
-
-    def __call__(self, iteration: int, state: Any, trace: Any) -> None:
-        """Keep it."""
-        self.state = state
 
 
 class Judge:

@@ -82,8 +82,7 @@ def recovered(depth: float, n_sets: int) -> dict[str, dict[str, list[float]]]:
             model = fit(name, counts, N_COMPONENTS)
             activations = model.transform(counts)
             order = match_parts(truth.dictionary.T, model.components_)[1]
-            rates = activations @ model.components_
-            error = np.linalg.norm(rates - truth.rates()) / np.linalg.norm(truth.rates())
+            error = np.linalg.norm(activations @ model.components_ - truth.rates()) / np.linalg.norm(truth.rates())
             found[name]["dictionary"].append(affinity(model.components_[order], truth.dictionary.T))
             found[name]["activations"].append(affinity(activations.T[order], truth.activations.T))
             found[name]["rates"].append(float(error))

@@ -42,8 +42,7 @@ def _surface(X: Any, mean: float, n_points: int) -> dict[str, Any]:
 
 
 def _iterates(X: Any, name: str, n_iterations: int, n_draws: int) -> Any:
-    seen = followed(X, 2, name, n_iterations, n_draws)
-    return np.array([*seen.kept.values()])[-_N_LAST:, 0, :]
+    return np.array([*followed(X, 2, name, n_iterations, n_draws).kept.values()])[-_N_LAST:, 0, :]
 
 
 def _picture(surface: dict[str, Any], iterates: dict[str, Any], mean: float) -> Figure:

@@ -12,7 +12,7 @@ import numpy as np
 
 from partwise.likelihood import auto
 from partwise.reproduce._notebook import Notebook
-from partwise.reproduce.l2r import _pictures, against_exact, completion
+from partwise.reproduce.l2r import _pictures, against_exact
 from partwise.reproduce.l2r._corpora import Corpus, draw_rows, enumerable, large, small
 from partwise.reproduce.l2r._methods import (
     EXACT_CONDITIONALS,
@@ -32,8 +32,7 @@ def totals(
 
     Yields what is known after each number of draws, as the last take hours.
     """
-    occupied = np.flatnonzero(np.diff(corpus.counts.indptr) > 1)
-    chosen = corpus.rows(draw_rows(occupied, sizes.large_documents))
+    chosen = corpus.rows(draw_rows(np.flatnonzero(np.diff(corpus.counts.indptr) > 1), sizes.large_documents))
     name = f"{corpus.name}, {sizes.large_documents} documents, all words"
 
     def reference() -> dict[str, float]:
@@ -51,8 +50,7 @@ def totals(
         for method in methods:
             if n_draws <= method.most_draws:
                 step = f"{name}, {method.name}, {n_draws} draws, {repeats} times"
-                found = notebook.step(step, evaluate, method, n_draws, repeats)
-                known["totals"][method.name][str(n_draws)] = found
+                known["totals"][method.name][str(n_draws)] = notebook.step(step, evaluate, method, n_draws, repeats)
         yield known
 
 
@@ -128,13 +126,12 @@ class Dimensioned:
         estimators = methods(sizes.inner, sizes.most_inner)
         self.by_draws[corpus.name] = against_exact.by_draws(notebook, corpus, estimators, sizes)
         self.by_length[corpus.name] = against_exact.by_length(notebook, corpus, estimators, sizes)
-        self.completion[corpus.name] = completion.calibrate(notebook, corpus, sizes)
+        self.completion[corpus.name] = against_exact.calibrate(notebook, corpus, sizes)
         self.lengths[corpus.name] = float(enumerable(corpus, sizes.documents).lengths.mean())
 
     def draw(self, notebook: Notebook, sizes: EvaluationSizes) -> None:
         """Figures 1 and 2 and their companions, and the tables behind them."""
-        compared = _pictures.left_to_right_beside_direct(self.by_draws, self.lengths, sizes.draws[-1])
-        notebook.figure("figure1", compared)
+        notebook.figure("figure1", _pictures.left_to_right_beside_direct(self.by_draws, self.lengths, sizes.draws[-1]))
         notebook.figure("figure2", _pictures.curves_by_draws(self.by_draws, "divergence", "KL divergence"))
         notebook.figure("figure2_error", _pictures.curves_by_draws(self.by_draws, "error", "RMS error of log p"))
         notebook.figure("length", _pictures.errors_by_length(self.by_length))

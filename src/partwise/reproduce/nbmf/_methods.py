@@ -137,10 +137,7 @@ def logistic_pca(n_components: int, lengths: RunLengths, seed: int, *, penalty: 
 
 def gibbs_methods(lengths: RunLengths) -> dict[str, Prediction]:
     """The samplers of the paper."""
-    return {
-        "Beta-Dir GS": _fitted(beta_dir_gs, lengths),
-        "Dir-Dir GS, η = 1": _fitted(dir_dir_gs, lengths),
-    }
+    return {"Beta-Dir GS": _fitted(beta_dir_gs, lengths), "Dir-Dir GS, η = 1": _fitted(dir_dir_gs, lengths)}
 
 
 def extra_gibbs_methods(lengths: RunLengths) -> dict[str, Prediction]:

@@ -43,10 +43,8 @@ def make(notebook: Notebook) -> None:
 
 def _run(method: str, dataset: str, number: int, lengths: RunLengths) -> dict[str, list[float]]:
     split = random_split(bits(dataset), number)
-    make = _MAKERS[method][0]
-    estimator = make(lengths, number, tol=0.0)
-    model = BinaryModel("beta-dir", estimator.n_components)
-    watched = _Watch(split, model, set(_iterations(lengths.max_iter)))
+    estimator = _MAKERS[method][0](lengths, number, tol=0.0)
+    watched = _Watch(split, BinaryModel("beta-dir", estimator.n_components), set(_iterations(lengths.max_iter)))
     estimator.callbacks = [watched]
     estimator.fit(split.train)
     return {"iteration": watched.iterations, "perplexity": watched.perplexities}

@@ -33,13 +33,7 @@ def make(notebook: Notebook) -> None:
     }
     rows = []
     for (name, changes), start in product(settings.items(), ("random", "vb")):
-        make_model = partial(
-            beta_dir_gs if name == "Beta-Dir" else dir_dir_gs,
-            lengths,
-            _SEED,
-            **changes,
-            init=start,
-        )
+        make_model = partial(beta_dir_gs if name == "Beta-Dir" else dir_dir_gs, lengths, _SEED, **changes, init=start)
         found = notebook.step(f"dir-dir, {name}, start {start}", _run, make_model, notebook.quick)
         rows.append([name, start, *(form.format(found[key]) for key, form in _FORMATS.items())])
     head = ["model", "start", "parliament, NLL", "active", "log joint", "paleo, perplexity", "active", "log joint"]

@@ -6,9 +6,10 @@ import time
 from collections.abc import Callable
 from itertools import product
 from statistics import median
+from typing import Any
 
 from partwise.engines.local import LocalEngine
-from partwise.plotting import plot_box_panels
+from partwise.plotting._figures import BLUE, GREY, ORANGE, finish_axes, panels, write_beside
 from partwise.reproduce._notebook import Notebook
 from partwise.reproduce.nbmf._data import bits, random_split
 from partwise.reproduce.nbmf._methods import (
@@ -59,13 +60,25 @@ def score_all(notebook: Notebook, lengths: RunLengths) -> Scores:
 
 def draw(notebook: Notebook, scores: Scores) -> None:
     """Boxes of all methods, a panel for each data set; what is far worse than a constant is only named."""
-    constant = {dataset: median(found["constant"]) for dataset, found in scores.items()}
-    figure = plot_box_panels(
-        {dataset: {name: found[name] for name in found if name != "constant"} for dataset, found in scores.items()},
-        highlight=OURS,
-        references=constant,
-        tops={dataset: 1.15 * value for dataset, value in constant.items()},
-    )
+    figure, axes = panels(None, len(scores), 1, 1.0 + 0.22 * max(len(found) - 1 for found in scores.values()), 2.2)
+    for ax, (dataset, found) in zip(axes, scores.items(), strict=True):
+        constant = median(found["constant"])
+        ax.axhline(constant, color=GREY, linewidth=0.8, linestyle=":")
+        names = [name for name in found if name != "constant"]
+        shown = {at: found[name] for at, name in enumerate(names) if min(found[name]) <= 1.15 * constant}
+        look = {"showfliers": False, "patch_artist": True, "medianprops": {"color": "black", "linewidth": 1.2}}
+        grey = {"whiskerprops": {"color": GREY}, "capprops": {"color": GREY}}
+        drawn = ax.boxplot(list(shown.values()), positions=list(shown), widths=0.6, **look, **grey)
+        for (at, sample), box in zip(shown.items(), drawn["boxes"], strict=True):
+            marked = {"facecolor": ORANGE, "hatch": "///"} if names[at] in OURS else {"facecolor": BLUE}
+            box.set(alpha=0.45, edgecolor=GREY, **marked)
+            ax.plot([at] * len(sample), sample, "k.", markersize=2)
+        for at in set(range(len(names))) - set(shown):
+            where: dict[str, Any] = {"xycoords": ("data", "axes fraction"), "ha": "center", "va": "top", "rotation": 90}
+            write_beside(ax, f"{median(found[names[at]]):.3g}↑", (at, 1.0), size=6, **where)
+        ax.set(ylim=(None, 1.15 * constant), xlim=(-0.6, len(names) - 0.4))
+        ax.set_xticks(range(len(names)), names, rotation=90)
+        finish_axes(ax, y_label="perplexity", title=dataset, label_size=8, tick_size=7)
     notebook.figure("figure10_prediction", figure)
 
 

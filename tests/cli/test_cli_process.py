@@ -68,6 +68,55 @@ def test_ctrl_c_leaves_a_usable_model(folder: Path) -> None:
     np.testing.assert_array_equal(resumed.components_, expected.components_)
 
 
+def test_ctrl_c_gives_the_best_comparison_so_far_and_how_to_continue(folder: Path) -> None:
+    words = ["compare", "counts.npz", "--models", "poisson,allocation", "--effort", "full", "--restarts", "9", "--json"]
+    process = subprocess.Popen(
+        [PROGRAM, *words, "-o", "kept"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    fits, deadline = Path("kept/fits.csv"), time.monotonic() + 90
+    while not fits.exists() or fits.read_text().count("\n") < 4:  # a heading and three fits
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    stdout, stderr = process.communicate(timeout=60)
+    found = json.loads(stdout)
+    assert (process.returncode, found["stopped"]) == (0, "interrupted"), stderr
+    n_fits = str(found["n_fits"])
+    told = f"The same command with --fits {n_fits} repeats this result; without a limit it continues from kept."
+    assert told in stderr
+    for more in ([], ["-o", "kept"]):  # afresh, and with the fits that were kept
+        again = json.loads(run(*words, "--fits", n_fits, *more).stdout)
+        assert again["stopped"] == "budget"
+        assert again["recommended"] == found["recommended"]
+        known, repeated = (
+            [{name: value for name, value in row.items() if name != "seconds"} for row in one["candidates"]]
+            for one in (found, again)
+        )
+        assert json.dumps(repeated) == json.dumps(known)
+
+
+def test_a_time_budget_is_kept_by_the_clock(folder: Path) -> None:
+    words = [
+        "compare",
+        "counts.npz",
+        "--models",
+        "poisson,allocation",
+        "--effort",
+        "full",
+        "--restarts",
+        "50",
+        "--json",
+    ]
+    found = json.loads(run(*words, "--time-budget", "2s").stdout)
+    assert found["stopped"] == "budget"
+    seconds = [row["seconds"] for row in found["candidates"]]
+    assert sum(seconds) - max(seconds) < 2.0  # all but the last had ended by then
+    again = json.loads(run(*words, "--fits", str(found["n_fits"])).stdout)
+    assert [row["score"] for row in again["candidates"]] == [row["score"] for row in found["candidates"]]
+    assert again["sentence"] == found["sentence"]
+
+
 @pytest.mark.parametrize("words", [["info", "counts.npz", "--json"], ["info", "counts.npz"]])
 def test_reader_that_left_is_no_traceback(words: list[str], folder: Path) -> None:
     read_end, write_end = os.pipe()

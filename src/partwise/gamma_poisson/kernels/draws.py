@@ -12,6 +12,7 @@ from partwise.kernels.jit import kernel
 from partwise.kernels.lanes import LANES as LANES
 from partwise.kernels.lanes import last_positive, running_sums
 from partwise.kernels.streams import new_stream, next_uniform, seek_row
+from partwise.kernels.sums import sum_of
 
 # Gamma draws of tiny shapes underflow; a positive number keeps every weight of a cell from vanishing.
 SMALLEST = 1e-200
@@ -113,14 +114,26 @@ def draw_allocations(
 def draw_missing(
     missing: Missing, factor: Floats, other: Floats, words: Words, first_row: int, counts: tuple[LongCounts, LongCounts]
 ) -> None:
-    """``c[n, f] = rng.poisson(factor[n] * other[f])`` in the missing cells, added to both sums."""
+    """``c[n, f] = rng.poisson(factor[n] * other[f])`` in the missing cells, added to both sums.
+
+    Drawn as ``rng.multinomial(rng.poisson(weights.sum()), normalise(weights))``: most missing cells of sparse data are
+    zeros, for which one Poisson draw is enough.
+    """
     (missing_indptr, missing_indices), (own_counts, other_counts) = missing, counts
+    n_components = own_counts.shape[1]
+    weights = np.empty(n_components)
+    drawn = np.empty(n_components, np.int64)
     stream = new_stream()
     for n in range(own_counts.shape[0]):
         seek_row(stream, words, first_row + n)
         for p in range(missing_indptr[n], missing_indptr[n + 1]):
             f = missing_indices[p]
-            for k in range(own_counts.shape[1]):
-                count = poisson(stream, factor[n, k] * other[f, k])
-                own_counts[n, k] += count
-                other_counts[f, k] += count
+            for k in range(n_components):
+                weights[k] = factor[n, k] * other[f, k]
+            total = sum_of(weights)
+            count = poisson(stream, total)
+            if count > 0:
+                multinomial(stream, count, weights, total, drawn)
+                for k in range(n_components):
+                    own_counts[n, k] += drawn[k]
+                    other_counts[f, k] += drawn[k]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -69,7 +70,7 @@ def test_ctrl_c_leaves_a_usable_model(folder: Path) -> None:
 
 
 def test_ctrl_c_gives_the_best_comparison_so_far_and_how_to_continue(folder: Path) -> None:
-    words = ["compare", "counts.npz", "--models", "poisson,allocation", "--effort", "full", "--restarts", "9", "--json"]
+    words = ["compare", "counts.npz", "--models", "poisson,allocation", "--effort", "full", "--restarts", "9"]
     process = subprocess.Popen(
         [PROGRAM, *words, "-o", "kept"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
@@ -80,20 +81,15 @@ def test_ctrl_c_gives_the_best_comparison_so_far_and_how_to_continue(folder: Pat
         time.sleep(0.01)
     process.send_signal(signal.SIGINT)
     stdout, stderr = process.communicate(timeout=60)
-    found = json.loads(stdout)
-    assert (process.returncode, found["stopped"]) == (0, "interrupted"), stderr
-    n_fits = str(found["n_fits"])
-    told = f"The same command with --fits {n_fits} repeats this result; without a limit it continues from kept."
-    assert told in stderr
+    assert process.returncode == 0, stderr
+    told = re.search(r"This is the best answer after (\d+) fits: it was interrupted", stdout)
+    assert told is not None, stdout
+    limit = ["--fits", told[1]]
+    assert f"The same command with {' '.join(limit)} repeats this result; without a limit it continues from" in stderr
+    answers = [line for line in stdout.splitlines() if line.startswith(("Best prediction", "Take "))]
     for more in ([], ["-o", "kept"]):  # afresh, and with the fits that were kept
-        again = json.loads(run(*words, "--fits", n_fits, *more).stdout)
-        assert again["stopped"] == "budget"
-        assert again["recommended"] == found["recommended"]
-        known, repeated = (
-            [{name: value for name, value in row.items() if name != "seconds"} for row in one["candidates"]]
-            for one in (found, again)
-        )
-        assert json.dumps(repeated) == json.dumps(known)
+        again = run(*words, *limit, *more).stdout
+        assert [line for line in again.splitlines() if line.startswith(("Best prediction", "Take "))] == answers
 
 
 def test_a_time_budget_is_kept_by_the_clock(folder: Path) -> None:

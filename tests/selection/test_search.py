@@ -111,7 +111,7 @@ class TestOverDispersion:
 
     def test_plain_thinning_would_take_noise_for_parts(self, monkeypatch: pytest.MonkeyPatch) -> None:
         poisson = Dispersion(np.inf, 0.0, 0.5), np.inf
-        monkeypatch.setattr("partwise.selection.comparing.found_noise", lambda data, key: poisson)
+        monkeypatch.setattr("partwise.selection.comparing.found_noise", lambda data, key, n_jobs: poisson)
         found = compare(noisy(1, 3.0), ["poisson"], [1, 2, 3, 4, 6, 10], random_state=0, n_restarts=2)
         assert found.recommended.rank >= 6
         assert "held out at random" in found.notes[0]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import takewhile
+from operator import attrgetter
 from typing import Any
 
 from partwise._registry import estimator_classes, is_registered, registered_models
@@ -38,7 +39,7 @@ def candidates_of(kind: str) -> tuple[Candidate, ...]:
     'poisson'
     """
     found = [candidate for model in estimator_classes() for candidate in model.candidates(kind)]
-    return tuple(sorted(found, key=lambda candidate: candidate.complexity))
+    return tuple(sorted(found, key=attrgetter("complexity")))
 
 
 def model_names(kind: str) -> list[str]:
@@ -160,7 +161,7 @@ def default_ranks(shape: tuple[int, int], *, further: bool = False) -> list[int]
     [15, 20, 25]
     """
     most = min(max(_ALWAYS, shape[0] // (_ROWS_A_PART_AT_MOST if further else _ROWS_A_PART)), min(shape) - 1, _MOST)
-    return list(takewhile(lambda rank: rank <= max(most, 1), steps()))
+    return list(takewhile(max(most, 1).__ge__, steps()))
 
 
 def coarse_ranks(ladder: list[int]) -> list[int]:

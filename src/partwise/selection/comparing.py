@@ -128,7 +128,7 @@ def compare(
     folder = None if output is None else Path(output)
     key = _key(random_state, folder)
     with compiling_notice(progress):
-        noise, size = found_noise(data, key) if isinstance(data, CountMatrix) else (None, np.inf)
+        noise, size = found_noise(data, key, n_jobs) if isinstance(data, CountMatrix) else (None, np.inf)
     settings = data, candidates, key, size, effort == "full", lists
     kept = _records(folder, settings)
     shown = sys.stderr is not None and sys.stderr.isatty() if progress is None else progress
@@ -195,7 +195,8 @@ def _check_settings(rule: str, effort: str, n_restarts: int, max_fits: int | Non
 def _work_on(engine: Any, settings: Any) -> tuple[Fitting, int]:
     """The work of a comparison where an engine does it, and how many fits are asked for at a time."""
     if not hasattr(engine, "submit"):
-        return Fitting(*settings), getattr(engine, "n_threads", 1)
+        n_threads = getattr(engine, "n_threads", 1)
+        return Fitting(*settings, n_jobs=n_threads), n_threads
     from partwise.selection.fitting_by_workers import FittingByWorkers
 
     # More than there are threads: a worker that ends a fit finds the next one, and a cluster that grows has work.

@@ -161,6 +161,8 @@ class Fitting:
         Scores lists instead of the likelihood of what was held out.
     stop
         Set when the comparison is interrupted.
+    n_jobs
+        Threads of each fit, which it has to itself where no other fit is left to run.
     """
 
     data: CountMatrix | BinaryMatrix
@@ -170,6 +172,7 @@ class Fitting:
     full: bool = False
     metric: ListMetric | None = None
     stop: threading.Event = field(default_factory=threading.Event)
+    n_jobs: int = 1
     _folds: dict[int, ThinnedCounts | HiddenCells] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -226,7 +229,8 @@ class Fitting:
     def estimator(self, task: Task, train: Table) -> Any:
         """The unfitted estimator of a task, with a seed of its own for each restart."""
         candidate = self.candidates[task.model]
-        more: dict[str, Any] = {"n_jobs": 1, "progress": False, "callbacks": (lambda *progress: self.stop.is_set(),)}
+        stopped = (lambda *progress: self.stop.is_set(),)
+        more: dict[str, Any] = {"n_jobs": self.n_jobs, "progress": False, "callbacks": stopped}
         if train.missing is not None:
             more |= self.declared(task.model).missing_settings
         seed = int(self.key.for_stage("seeds").at(task.restart).generator().integers(2**32))

@@ -12,6 +12,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
+from operator import attrgetter, itemgetter
 from typing import Any
 
 from sklearn.exceptions import ConvergenceWarning
@@ -29,7 +30,7 @@ from partwise.selection.standings import AS_GOOD, DISTINCT, Choice, Standings
 _PATIENCE = 2
 # The distance to the best model closes fast where a step takes it below this share.
 _CLOSING = 0.5
-# Models that are behind by more standard errors, and more nats per token or cell, than this are out of the contest.
+# Models that are behind by more standard errors, and more nats per token or cell, than this climb no further.
 _HOPELESS, _MATTERS = 4.0, 0.02
 # Most tokens for which log p(X) is computed, of models that offer it: for their best number of parts and neighbours.
 _MOST_TOKENS, _NEIGHBOURS = 20_000, 2
@@ -98,7 +99,7 @@ class Search:
             "evidence": (evidence, work.evidence),
         }
         self._lock = threading.Lock()
-        self._cheap_first = sorted(work.candidates, key=lambda name: work.candidates[name].cost)
+        self._cheap_first = [one.name for one in sorted(work.candidates.values(), key=attrgetter("cost"))]
         self.left_out: dict[str, str] = {}
         self.done: list[tuple[str, Task]] = []
         self.stopped = ""
@@ -163,7 +164,8 @@ class Search:
         for restart in range(1, n_restarts):
             yield "fit", [Task(*choice, restart) for choice in promising if choice.model not in self.left_out]
         standings = self._standings()
-        best = [standings.best_of(name) for name in self._contenders(standings)]
+        close = {choice.model for choice in (standings.rows if full else promising)}
+        best = [standings.best_of(name) for name in self._cheap_first if name in close and standings.ranks_of(name)]
         if self._work.metric is not None:
             return  # what follows has another scale
         if shape[0] >= _FEWEST_ROWS:
@@ -216,11 +218,14 @@ class Search:
                 return
 
     def _refined(self, ladder: list[int]) -> Iterator[tuple[str, list[Task]]]:
-        """Halve the gaps beside the best number of parts of each contender, and below the fewest that do as well."""
+        """Halve the gaps beside the best number of parts of each close model, and below the fewest that do as well."""
         while True:
             standings, tasks = self._standings(), []
-            for name in self._contenders(standings):
+            for name in [name for name in self._cheap_first if standings.ranks_of(name)]:
                 tried, best = standings.ranks_of(name), standings.best_of(name)
+                behind = standings.difference(standings.leader(standings.rows), best)
+                if behind.value > DISTINCT * behind.std_error:
+                    continue
                 fewest = next(
                     rank
                     for rank in tried
@@ -235,33 +240,25 @@ class Search:
                 return
             yield "fit", tasks
 
-    def _contenders(self, standings: Standings) -> list[str]:
-        """Models that are not far behind the best of all."""
-        models = [name for name in self._cheap_first if any(choice.model == name for choice in standings.rows)]
-        if not models:
-            return []
-        leader = standings.leader(standings.best_of(name) for name in models)
-        return [name for name in models if not _hopeless(standings, leader, standings.best_of(name))]
-
     def _promising(self, full: bool) -> list[Choice]:
         """Candidates that the first restart cannot tell from the best of all; of each model two at most."""
         standings = self._standings()
         leader = standings.leader(standings.rows)
         found: list[Choice] = []
-        for name in self._contenders(standings):
+        for name in self._cheap_first:
             close, seen = [], set()
             for choice in (Choice(name, rank) for rank in standings.ranks_of(name)):
                 gap = standings.difference(leader, choice)
                 n_active = self._kinds["fit"][0].records[Task(*choice, 0)].n_active
                 # More parts of which no more are active are the same model.
                 if gap.value <= DISTINCT * gap.std_error and n_active not in seen:
-                    close.append((gap.value > AS_GOOD * gap.std_error, gap.value, choice))
+                    close.append((gap.value > AS_GOOD * gap.std_error, choice.rank, gap.value, choice))
                     seen.add(n_active)
             if close and not full:
                 # the fewest parts that are as good as the best, and the best of the others
-                fewest = min(close, key=lambda one: (one[0], one[2].rank))
-                close = [fewest, *sorted((one for one in close if one != fewest), key=lambda one: one[1])[:1]]
-            found += sorted(choice for _, _, choice in close)
+                fewest, *others = sorted(close)
+                close = [fewest, *sorted(others, key=itemgetter(2))[:1]]
+            found += sorted(one[-1] for one in close)
         return found
 
     def _standings(self) -> Standings:

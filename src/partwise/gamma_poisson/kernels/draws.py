@@ -5,14 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from partwise.kernels.arrays import Cells, Floats, LongCounts, Missing, Words
-from partwise.kernels.categories import multinomial
+from partwise.kernels.categories import multinomial, poisson_parts
 from partwise.kernels.continuous import gamma
-from partwise.kernels.discrete import poisson
 from partwise.kernels.jit import kernel
 from partwise.kernels.lanes import LANES as LANES
 from partwise.kernels.lanes import last_positive, running_sums
 from partwise.kernels.streams import new_stream, next_uniform, seek_row
-from partwise.kernels.sums import sum_of
 
 # Gamma draws of tiny shapes underflow; a positive number keeps every weight of a cell from vanishing.
 SMALLEST = 1e-200
@@ -114,11 +112,7 @@ def draw_allocations(
 def draw_missing(
     missing: Missing, factor: Floats, other: Floats, words: Words, first_row: int, counts: tuple[LongCounts, LongCounts]
 ) -> None:
-    """``c[n, f] = rng.poisson(factor[n] * other[f])`` in the missing cells, added to both sums.
-
-    Drawn as ``rng.multinomial(rng.poisson(weights.sum()), normalise(weights))``: most missing cells of sparse data are
-    zeros, for which one Poisson draw is enough.
-    """
+    """``c[n, f] = rng.poisson(factor[n] * other[f])`` in the missing cells, added to both sums."""
     (missing_indptr, missing_indices), (own_counts, other_counts) = missing, counts
     n_components = own_counts.shape[1]
     weights = np.empty(n_components)
@@ -128,12 +122,7 @@ def draw_missing(
         seek_row(stream, words, first_row + n)
         for p in range(missing_indptr[n], missing_indptr[n + 1]):
             f = missing_indices[p]
-            for k in range(n_components):
-                weights[k] = factor[n, k] * other[f, k]
-            total = sum_of(weights)
-            count = poisson(stream, total)
-            if count > 0:
-                multinomial(stream, count, weights, total, drawn)
+            if poisson_parts(stream, factor[n], other[f], weights, drawn) > 0:
                 for k in range(n_components):
                     own_counts[n, k] += drawn[k]
                     other_counts[f, k] += drawn[k]

@@ -95,7 +95,7 @@ class TestOverDispersion:
         assert found.noise is not None
         assert not found.noise.poisson
         assert found.hidden_cells
-        assert "whole cells were held out" in found.notes[0]
+        assert "can look like such noise. So whole cells were held out" in found.notes[0]
 
     def test_of_large_data_some_cells_are_held_out(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("partwise.selection.fitting._MOST_CELLS", 1000)

@@ -48,7 +48,13 @@ class Candidate:
     complexity: int = 50
     cost: int = 5
     most_cells: int | None = None
-    estimator: type[Any] = object
+    estimator: Any = object
+
+    @property
+    def declares(self) -> Declaration:
+        """What its estimator declares."""
+        declared: Declaration = self.estimator.declares
+        return declared
 
     @property
     def smallest(self) -> int:

@@ -6,6 +6,7 @@ and the same number of fits gives the same result again, with any number of thre
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 import warnings
@@ -23,7 +24,7 @@ from partwise.core.progress import say
 from partwise.errors import EmptyRowsWarning, EngineError, InaccurateWarning, PartwiseError
 from partwise.selection.candidates import coarse_ranks, default_ranks
 from partwise.selection.fitting import Fitting
-from partwise.selection.records import Evidence, Fit, NewRows, Task, TaskRecords
+from partwise.selection.records import KINDS, Task, TaskRecords
 from partwise.selection.standings import AS_GOOD, DISTINCT, Choice, Standings
 
 # A model goes up coarse steps until this many of them gained nothing, or left it far behind the best model there.
@@ -71,33 +72,23 @@ class Search:
     ----------
     work
         What a fit is.
-    fits, new_rows, evidence
-        Where results are kept; what is there already is not done again.
+    kept
+        Where results of each kind are kept; what is there already is not done again.
     limits
         When to end early.
     at_a_time
         Fits at a time.
     shown
-        Whether a line is written about every fit that ends.
+        Whether a line is written about every fit that ends; None: on a terminal.
     """
 
     def __init__(
-        self,
-        work: Fitting,
-        fits: TaskRecords[Fit],
-        new_rows: TaskRecords[NewRows],
-        evidence: TaskRecords[Evidence],
-        *,
-        limits: Limits,
-        at_a_time: int,
-        shown: bool,
+        self, work: Fitting, kept: Sequence[TaskRecords[Any]], *, limits: Limits, at_a_time: int, shown: bool | None
     ) -> None:
-        self._work, self._shown, self._limits, self._n_threads = work, shown, limits, at_a_time
-        self._kinds: dict[str, tuple[TaskRecords[Any], Callable[[Task], Any]]] = {
-            "fit": (fits, work.fit),
-            "new rows": (new_rows, work.score_new_rows),
-            "evidence": (evidence, work.evidence),
-        }
+        self._work, self._limits, self._n_threads = work, limits, at_a_time
+        self._shown = sys.stderr is not None and sys.stderr.isatty() if shown is None else shown
+        functions: list[Callable[[Task], Any]] = [work.fit, work.score_new_rows, work.evidence]
+        self._kinds = dict(zip(KINDS, zip(kept, functions, strict=True), strict=True))
         self._lock = threading.Lock()
         self._cheap_first = [one.name for one in sorted(work.candidates.values(), key=attrgetter("cost"))]
         self.left_out: dict[str, str] = {}
@@ -131,10 +122,8 @@ class Search:
             if not any(task in self._kinds["fit"][0].records for _, task in self.done):
                 raise
             self.stopped = "interrupted"
-        except BaseException:
-            self._work.end()
-            raise
         finally:
+            self._work.end()
             pool.shutdown(wait=True, cancel_futures=True)
         standings = self._standings()
         if not standings.rows:
@@ -151,10 +140,8 @@ class Search:
         shape = self._work.data.shape
         ladder = default_ranks(shape, further=True) if ranks is None else sorted(ranks)
         if ranks is not None or full:
-            yield (
-                "fit",
-                [Task(name, rank, 0) for rank in ladder for name in self._cheap_first if self._fits(name, rank)],
-            )
+            pairs = [(name, rank) for rank in ladder for name in self._cheap_first if self._fits(name, rank)]
+            yield "fit", [Task(*pair, 0) for pair in pairs]
         else:
             yield from self._coarse(ladder)
             yield from self._refined(ladder)
@@ -172,17 +159,10 @@ class Search:
             yield "new rows", [Task(*choice, 0) for choice in best]
         data = self._work.data
         if full and isinstance(data, CountMatrix) and data.total <= _MOST_TOKENS and not data.n_missing:
-            offered = [choice for choice in best if self._work.declared(choice.model).evidence is not None]
-            ranks_of = {choice: standings.ranks_of(choice.model) for choice in offered}
-            yield (
-                "evidence",
-                [
-                    Task(choice.model, rank, 0)
-                    for choice in offered
-                    for rank in reversed(ranks_of[choice])
-                    if abs(rank - choice.rank) <= _NEIGHBOURS
-                ],
-            )
+            for name, center in best:
+                if self._work.candidates[name].declares.evidence is not None:
+                    near = [rank for rank in standings.ranks_of(name) if abs(rank - center) <= _NEIGHBOURS]
+                    yield "evidence", [Task(name, rank, 0) for rank in reversed(near)]
 
     def _fits(self, name: str, rank: int) -> bool:
         return rank >= self._work.candidates[name].smallest
@@ -290,10 +270,8 @@ class Search:
 
     def _keep_whole(self) -> None:
         """After an interrupt: the fits up to the first that is not done."""
-        for place, (kind, task) in enumerate(self.done):
-            if task not in self._kinds[kind][0].records and task.model not in self.left_out:
-                del self.done[place:]
-                break
+        known = [task in self._kinds[kind][0].records or task.model in self.left_out for kind, task in self.done]
+        del self.done[[*known, False].index(False) :]
 
     def _do(self, kind: str, task: Task, n_waiting: int) -> None:
         """Do a task unless it is done; a model that fails is left out."""

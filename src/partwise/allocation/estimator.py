@@ -158,6 +158,7 @@ class AllocationNMF(KeepsChains, OnlineVariational, AllocationSamples):
                 "allocation",
                 effort={"burn_in": 50, "n_draws": 25, "n_chains": 1},
                 complexity=40,
+                by_token=True,
             ),
         ),
         missing="fit",

@@ -21,6 +21,8 @@ _DECADE = (15, 20, 25, 30, 40, 50, 65, 80, 100, 120)
 _ROWS_A_PART, _ALWAYS, _MOST = 8, 8, 100
 # Models that still gain there go on to one part for this many rows.
 _ROWS_A_PART_AT_MOST = 4
+# Models that go over counts one by one take part up to so many counts, or so many for each nonzero cell.
+_MANY_TOKENS, _LARGE_COUNT = 1_000_000, 100
 # How many further choices of K are advised beyond those that were tried.
 _ADVISED = 5
 
@@ -92,8 +94,10 @@ def chosen_candidates(models: Any, kind: str, *, missing: bool = False) -> tuple
     return tuple(found)
 
 
-def too_large_for(candidates: Iterable[Candidate], shape: tuple[int, int]) -> dict[str, str]:
-    """Candidates that data of a shape are too large for, and a sentence about each.
+def too_large_for(
+    candidates: Iterable[Candidate], shape: tuple[int, int], total: float = 0.0, nnz: int = 0
+) -> dict[str, str]:
+    """Candidates that data are too large for, and a sentence about each.
 
     Parameters
     ----------
@@ -101,14 +105,17 @@ def too_large_for(candidates: Iterable[Candidate], shape: tuple[int, int]) -> di
         Those to look at.
     shape
         Samples, features.
+    total, nnz
+        Sum of all counts, and nonzero cells.
     """
-    cells = shape[0] * shape[1]
-    return {
-        one.name: f"it works on all {cells:.1e} cells, zeros included, and takes part up to {one.most_cells:.0e};"
-        " name it in models to compare it all the same."
-        for one in candidates
-        if one.most_cells is not None and cells > one.most_cells
-    }
+    cells, found = shape[0] * shape[1], {}
+    for one in candidates:
+        if one.most_cells is not None and cells > one.most_cells:
+            found[one.name] = f"it works on all {cells:.1e} cells, zeros included, and takes part up to"
+            found[one.name] += f" {one.most_cells:.0e}; name it in models to compare it all the same."
+        elif one.by_token and total > max(_MANY_TOKENS, _LARGE_COUNT * nnz):
+            found[one.name] = f"it goes over all {total:.1e} counts one by one; name it in models to compare it."
+    return found
 
 
 def _named(name: str, known: Mapping[str, Candidate], kind: str) -> Candidate:

@@ -121,7 +121,7 @@ def compare(
     data = _checked_data(X, kind)
     kind = "counts" if isinstance(data, CountMatrix) else "bits"
     chosen = chosen_candidates(models, kind, missing=bool(data.n_missing))
-    skipped = too_large_for(chosen, data.shape) if models is None else {}
+    skipped = too_large_for(chosen, data.shape, data.total, data.nnz) if models is None else {}
     candidates = {candidate.name: candidate for candidate in chosen if candidate.name not in skipped}
     folder = None if output is None else Path(output)
     # without a seed, that of the comparison which the folder holds

@@ -172,7 +172,7 @@ class Fitting:
     full: bool = False
     metric: ListMetric | None = None
     stop: threading.Event = field(default_factory=threading.Event)
-    n_jobs: int = 1
+    n_jobs: int = field(default=1, kw_only=True)
     _folds: dict[int, ThinnedCounts | HiddenCells] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -66,6 +67,50 @@ def test_ctrl_c_leaves_a_usable_model(folder: Path) -> None:
     expected = PoissonNMF(4, tol=0, max_iter=more, random_state=0).fit(read("counts.npz"))
     assert resumed.n_iter_ == more
     np.testing.assert_array_equal(resumed.components_, expected.components_)
+
+
+def test_ctrl_c_gives_the_best_comparison_so_far_and_how_to_continue(folder: Path) -> None:
+    words = ["compare", "counts.npz", "--models", "poisson,allocation", "--effort", "full", "--restarts", "9"]
+    process = subprocess.Popen(
+        [PROGRAM, *words, "-o", "kept"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    fits, deadline = Path("kept/fits.csv"), time.monotonic() + 90
+    while not fits.exists() or fits.read_text().count("\n") < 4:  # a heading and three fits
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    stdout, stderr = process.communicate(timeout=60)
+    assert process.returncode == 0, stderr
+    told = re.search(r"This is the best answer after (\d+) fits: it was interrupted", stdout)
+    assert told is not None, stdout
+    limit = ["--fits", told[1]]
+    assert f"The same command with {' '.join(limit)} repeats this result; without a limit it continues from" in stderr
+    answers = [line for line in stdout.splitlines() if line.startswith(("Best prediction", "Take "))]
+    for more in ([], ["-o", "kept"]):  # afresh, and with the fits that were kept
+        again = run(*words, *limit, *more).stdout
+        assert [line for line in again.splitlines() if line.startswith(("Best prediction", "Take "))] == answers
+
+
+def test_a_time_budget_is_kept_by_the_clock(folder: Path) -> None:
+    words = [
+        "compare",
+        "counts.npz",
+        "--models",
+        "poisson,allocation",
+        "--effort",
+        "full",
+        "--restarts",
+        "50",
+        "--json",
+    ]
+    found = json.loads(run(*words, "--time-budget", "2s").stdout)
+    assert found["stopped"] == "budget"
+    seconds = [row["seconds"] for row in found["candidates"]]
+    assert sum(seconds) - max(seconds) < 2.0  # all but the last had ended by then
+    again = json.loads(run(*words, "--fits", str(found["n_fits"])).stdout)
+    assert [row["score"] for row in again["candidates"]] == [row["score"] for row in found["candidates"]]
+    assert again["sentence"] == found["sentence"]
 
 
 @pytest.mark.parametrize("words", [["info", "counts.npz", "--json"], ["info", "counts.npz"]])

@@ -84,6 +84,24 @@ def test_missing_cells_are_drawn_with_their_rates(rng: np.random.Generator) -> N
         assert np.abs((found / n_draws - mean) / np.sqrt(mean / n_draws)).max() < 5.0
 
 
+def test_parts_of_a_missing_cell_are_independent_poisson_draws(rng: np.random.Generator) -> None:
+    # The first row holds nothing but a missing cell, once with small rates and once with large ones.
+    counts = np.array([[np.nan, 0.0], [2.0, 1.0]])
+    sweeps = GibbsSweeps(CountMatrix.build(counts), resolve_engine())
+    dictionary, n_draws = np.array([[0.5, 0.2, 0.0], [1.0, 1.0, 1.0]]), 4000
+    for scale in (1.0, 200.0):
+        activations = scale * np.array([[1.0, 2.0, 3.0], [1.0, 1.0, 1.0]])
+        drawn = np.array(
+            [sweeps.allocations(KEY.at(n), activations, dictionary, impute=True)[0][0] for n in range(n_draws)]
+        )
+        means, spread = activations[0] * dictionary[0], np.cov(drawn.T)
+        assert not drawn[:, 2].any()
+        # A variance m has a standard error of sqrt((2 m² + m) / n), a covariance one of m / sqrt(n). Five of them.
+        for k in (0, 1):
+            assert abs(spread[k, k] - means[k]) < 5.0 * np.sqrt((2.0 * means[k] ** 2 + means[k]) / n_draws)
+        assert abs(spread[0, 1]) < 5.0 * np.sqrt(means[0] * means[1] / n_draws)
+
+
 @pytest.mark.parametrize("missing", [False, True])
 def test_variational_means_are_a_fixed_point(rng: np.random.Generator, missing: bool) -> None:
     X = rng.gamma(1.0, 5.0, size=(6, 5))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy import stats
 
-from partwise.kernels.categories import categorical, multinomial
+from partwise.kernels.categories import categorical, multinomial, poisson_parts
 from partwise.kernels.discrete import binomial
 
 SIZE = 100_000
@@ -87,6 +87,19 @@ def test_multinomial_margins_and_covariance(n: int, size: int) -> None:
     for j, k in itertools.combinations(largest, 2):
         product = (draws[:, j] - n * p[j]) * (draws[:, k] - n * p[k])
         assert mean_fit(product, -n * p[j] * p[k], product.var()) > ALARM
+
+
+@pytest.mark.parametrize("scale", [0.01, 1.0, 50.0])
+def test_parts_are_independent_poisson_draws(scale: float) -> None:
+    row, column = scale * np.array([0.5, 2.0, 0.0, 1.0, 9.0]), np.array([2.0, 1.0, 1.0, 3.0, 9.0])
+    means = (row * column)[:4]  # the fifth is padding
+    draws = sample_rows(poisson_parts, row, column, np.empty(4), size=20_000, width=4, dtype=np.int64)
+    assert not draws[:, 2].any()
+    for k in (0, 1, 3):
+        assert discrete_fit(draws[:, k], stats.poisson(means[k])) > ALARM
+    for j, k in itertools.combinations((0, 1, 3), 2):
+        product = (draws[:, j] - means[j]) * (draws[:, k] - means[k])
+        assert mean_fit(product, 0.0, means[j] * means[k]) > ALARM
 
 
 @settings(max_examples=300)

@@ -95,7 +95,7 @@ class TestOverDispersion:
         assert found.noise is not None
         assert not found.noise.poisson
         assert found.hidden_cells
-        assert "whole cells were held out" in found.notes[0]
+        assert "can look like such noise. So whole cells were held out" in found.notes[0]
 
     def test_of_large_data_some_cells_are_held_out(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("partwise.selection.fitting._MOST_CELLS", 1000)
@@ -111,7 +111,7 @@ class TestOverDispersion:
 
     def test_plain_thinning_would_take_noise_for_parts(self, monkeypatch: pytest.MonkeyPatch) -> None:
         poisson = Dispersion(np.inf, 0.0, 0.5), np.inf
-        monkeypatch.setattr("partwise.selection.comparing.found_noise", lambda data, key: poisson)
+        monkeypatch.setattr("partwise.selection.comparing.found_noise", lambda data, key, n_jobs: poisson)
         found = compare(noisy(1, 3.0), ["poisson"], [1, 2, 3, 4, 6, 10], random_state=0, n_restarts=2)
         assert found.recommended.rank >= 6
         assert "held out at random" in found.notes[0]
@@ -267,3 +267,11 @@ def test_dense_models_are_left_out_of_large_data() -> None:
     assert list(found) == ["negative-binomial"]
     assert "works on all 1.2e+09 cells" in found["negative-binomial"]
     assert too_large_for(candidates_of("counts"), (3000, 7000)) == {}
+
+
+def test_models_that_go_over_tokens_are_left_out_of_small_tables_of_large_counts() -> None:
+    found = too_large_for(candidates_of("counts"), (67, 10), total=6e6, nnz=633)
+    assert list(found) == ["allocation"]
+    assert "goes over all 6.0e+06 counts one by one" in found["allocation"]
+    assert too_large_for(candidates_of("counts"), (21, 96), total=2e5, nnz=1938) == {}
+    assert too_large_for(candidates_of("counts"), (20_000, 4000), total=5e6, nnz=3_000_000) == {}

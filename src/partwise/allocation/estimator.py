@@ -156,8 +156,9 @@ class AllocationNMF(KeepsChains, OnlineVariational, AllocationSamples):
         candidates=(
             Candidate(
                 "allocation",
-                effort={"burn_in": 50, "n_draws": 25},
+                effort={"burn_in": 50, "n_draws": 25, "n_chains": 1},
                 complexity=40,
+                by_token=True,
             ),
         ),
         missing="fit",

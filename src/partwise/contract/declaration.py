@@ -30,6 +30,8 @@ class Candidate:
         Relative time of a fit. Threads start with the most expensive fits, so that they finish together.
     most_cells
         Most cells, zeros included, of data for which it is a candidate; None = any number.
+    by_token
+        Whether its fits go over counts one by one, so that small tables of large counts take them long.
     estimator
         The class; filled in by `FactorizationEstimator.candidates`.
 
@@ -48,7 +50,14 @@ class Candidate:
     complexity: int = 50
     cost: int = 5
     most_cells: int | None = None
-    estimator: type[Any] = object
+    by_token: bool = False
+    estimator: Any = object
+
+    @property
+    def declares(self) -> Declaration:
+        """What its estimator declares."""
+        declared: Declaration = self.estimator.declares
+        return declared
 
     @property
     def smallest(self) -> int:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from partwise.kernels.discrete import binomial
+from partwise.kernels.discrete import binomial, poisson
 from partwise.kernels.jit import inline_kernel, inner_kernel
 from partwise.kernels.streams import Stream, next_uniform
+from partwise.kernels.sums import sum_of
 
 _GROUP = 8
 _LONGEST_SEARCH = 16
@@ -69,6 +70,26 @@ def multinomial(
             out[categorical(stream, weights, total)] += 1
     else:
         _multinomial_by_binomials(stream, n, weights, total, out)
+
+
+@inner_kernel
+def poisson_parts(
+    stream: Stream,
+    row: npt.NDArray[np.float64],
+    column: npt.NDArray[np.float64],
+    weights: npt.NDArray[np.float64],
+    out: npt.NDArray[np.int64],
+) -> int:
+    """``out[:] = rng.poisson(row * column); out.sum()``: the sum is drawn first, which is 0 in most cells.
+
+    ``weights`` is room for as many numbers as ``out`` has; the row and the column may be longer.
+    """
+    for k in range(out.size):
+        weights[k] = row[k] * column[k]
+    total = sum_of(weights)
+    count = poisson(stream, total)
+    multinomial(stream, count, weights, total, out)
+    return count
 
 
 @inner_kernel

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import takewhile
+from operator import attrgetter
 from typing import Any
 
 from partwise._registry import estimator_classes, is_registered, registered_models
@@ -20,6 +21,8 @@ _DECADE = (15, 20, 25, 30, 40, 50, 65, 80, 100, 120)
 _ROWS_A_PART, _ALWAYS, _MOST = 8, 8, 100
 # Models that still gain there go on to one part for this many rows.
 _ROWS_A_PART_AT_MOST = 4
+# Models that go over counts one by one take part up to so many counts, or so many for each nonzero cell.
+_MANY_TOKENS, _LARGE_COUNT = 1_000_000, 100
 # How many further choices of K are advised beyond those that were tried.
 _ADVISED = 5
 
@@ -38,7 +41,7 @@ def candidates_of(kind: str) -> tuple[Candidate, ...]:
     'poisson'
     """
     found = [candidate for model in estimator_classes() for candidate in model.candidates(kind)]
-    return tuple(sorted(found, key=lambda candidate: candidate.complexity))
+    return tuple(sorted(found, key=attrgetter("complexity")))
 
 
 def model_names(kind: str) -> list[str]:
@@ -91,8 +94,10 @@ def chosen_candidates(models: Any, kind: str, *, missing: bool = False) -> tuple
     return tuple(found)
 
 
-def too_large_for(candidates: Iterable[Candidate], shape: tuple[int, int]) -> dict[str, str]:
-    """Candidates that data of a shape are too large for, and a sentence about each.
+def too_large_for(
+    candidates: Iterable[Candidate], shape: tuple[int, int], total: float = 0.0, nnz: int = 0
+) -> dict[str, str]:
+    """Candidates that data are too large for, and a sentence about each.
 
     Parameters
     ----------
@@ -100,14 +105,17 @@ def too_large_for(candidates: Iterable[Candidate], shape: tuple[int, int]) -> di
         Those to look at.
     shape
         Samples, features.
+    total, nnz
+        Sum of all counts, and nonzero cells.
     """
-    cells = shape[0] * shape[1]
-    return {
-        one.name: f"it works on all {cells:.1e} cells, zeros included, and takes part up to {one.most_cells:.0e};"
-        " name it in models to compare it all the same."
-        for one in candidates
-        if one.most_cells is not None and cells > one.most_cells
-    }
+    cells, found = shape[0] * shape[1], {}
+    for one in candidates:
+        if one.most_cells is not None and cells > one.most_cells:
+            found[one.name] = f"it works on all {cells:.1e} cells, zeros included, and takes part up to"
+            found[one.name] += f" {one.most_cells:.0e}; name it in models to compare it all the same."
+        elif one.by_token and total > max(_MANY_TOKENS, _LARGE_COUNT * nnz):
+            found[one.name] = f"it goes over all {total:.1e} counts one by one; name it in models to compare it."
+    return found
 
 
 def _named(name: str, known: Mapping[str, Candidate], kind: str) -> Candidate:
@@ -160,7 +168,7 @@ def default_ranks(shape: tuple[int, int], *, further: bool = False) -> list[int]
     [15, 20, 25]
     """
     most = min(max(_ALWAYS, shape[0] // (_ROWS_A_PART_AT_MOST if further else _ROWS_A_PART)), min(shape) - 1, _MOST)
-    return list(takewhile(lambda rank: rank <= max(most, 1), steps()))
+    return list(takewhile(max(most, 1).__ge__, steps()))
 
 
 def coarse_ranks(ladder: list[int]) -> list[int]:

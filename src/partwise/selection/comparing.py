@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import operator
 import os
-import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from partwise._version import __version__
-from partwise.contract.declaration import Candidate
 from partwise.core.coerce import as_table
 from partwise.core.data import BinaryMatrix, CountMatrix
 from partwise.core.keys import Key, RandomState, key_from
@@ -24,9 +22,9 @@ from partwise.selection.comparison import Comparison
 from partwise.selection.fitting import Fitting
 from partwise.selection.list_scores import ListMetric
 from partwise.selection.noise import found_noise
-from partwise.selection.records import Evidence, Fit, NewRows, TaskRecords, check_identity, stored_identity
+from partwise.selection.records import KINDS, TaskRecords, check_identity, stored_identity
 from partwise.selection.search import Limits, Search
-from partwise.selection.standings import RULES, Choice, Standings
+from partwise.selection.standings import RULES, Choice
 
 _RESAMPLINGS = 100
 _FEWEST_SENT = 8
@@ -123,25 +121,25 @@ def compare(
     data = _checked_data(X, kind)
     kind = "counts" if isinstance(data, CountMatrix) else "bits"
     chosen = chosen_candidates(models, kind, missing=bool(data.n_missing))
-    skipped = too_large_for(chosen, data.shape) if models is None else {}
+    skipped = too_large_for(chosen, data.shape, data.total, data.nnz) if models is None else {}
     candidates = {candidate.name: candidate for candidate in chosen if candidate.name not in skipped}
     folder = None if output is None else Path(output)
-    key = _key(random_state, folder)
+    # without a seed, that of the comparison which the folder holds
+    stored = stored_identity(folder).get("seed") if folder is not None and random_state is None else None
+    key = Key(stored) if isinstance(stored, int) else key_from(random_state)
     with compiling_notice(progress):
-        noise, size = found_noise(data, key) if isinstance(data, CountMatrix) else (None, np.inf)
-    settings = data, candidates, key, size, effort == "full", lists
-    kept = _records(folder, settings)
-    shown = sys.stderr is not None and sys.stderr.isatty() if progress is None else progress
-    with compiling_notice(progress):
+        noise, size = found_noise(data, key, n_jobs) if isinstance(data, CountMatrix) else (None, np.inf)
+        settings = data, candidates, key, size, effort == "full", lists
+        kept = _records(folder, settings)
         work, at_a_time = _work_on(resolve_engine(engine, n_jobs), settings)
-        search = Search(work, *kept, limits=limits, at_a_time=at_a_time, shown=shown)
-        try:
-            standings = search.run(tried, int(n_restarts), full=effort == "full")
-            popular = work.popularity(standings.sizes)
-        finally:
-            work.end()
+        search = Search(work, kept, limits=limits, at_a_time=at_a_time, shown=progress)
+        standings = search.run(tried, int(n_restarts), full=effort == "full")
+    recommended, again = standings.recommended(rule), standings.resampled(key, _RESAMPLINGS, rule)
     return Comparison(
-        **_recommended(standings, key, rule),
+        recommended=recommended,
+        choice=recommended,
+        rank_share=float(np.mean([choice.rank == recommended.rank for choice in again])),
+        model_share=float(np.mean([choice == recommended for choice in again])),
         rule=rule,
         fits=search.found("fit"),
         new_rows={task.model: found for task, found in search.found("new rows").items()},
@@ -149,7 +147,7 @@ def compare(
         left_out={**skipped, **search.left_out},
         unit=work.unit,
         metric=lists,
-        popularity=popular,
+        popularity=work.popularity(standings.sizes),
         noise=noise,
         hidden_cells=work.hides_cells,
         n_fits=len(search.done),
@@ -160,25 +158,21 @@ def compare(
     )
 
 
-def _recommended(standings: Standings, key: Key, rule: str) -> dict[str, Any]:
-    """What a rule recommends, and in which shares of resamples it would have recommended the same."""
-    recommended, again = standings.recommended(rule), standings.resampled(key, _RESAMPLINGS, rule)
-    return {
-        "recommended": recommended,
-        "choice": recommended,
-        "rank_share": float(np.mean([choice.rank == recommended.rank for choice in again])),
-        "model_share": float(np.mean([choice == recommended for choice in again])),
-    }
-
-
 def _records(folder: Path | None, settings: Any) -> tuple[TaskRecords[Any], ...]:
     """What was done before, in a folder that holds this comparison and no other."""
     if folder is not None:
         data, candidates, key, size, _, lists = settings
+        models = {
+            name: {
+                "estimator": one.estimator.__name__,
+                **{part: repr(value) for part, value in {**one.settings, **one.effort}.items()},
+            }
+            for name, one in candidates.items()
+        }
         noted = {"size of the noise": repr(float(size)), "metric": None if lists is None else str(lists)}
-        check_identity(folder, {**_identity(data, candidates, key), **noted})
-    kinds: dict[str, Any] = {"fits": Fit, "new_rows": NewRows, "evidence": Evidence}
-    return tuple(TaskRecords(kind, folder, name) for name, kind in kinds.items())
+        known = {"data": data.fingerprint(), "seed": key.seed, "models": models, "version": __version__}
+        check_identity(folder, {**known, **noted})
+    return tuple(TaskRecords(*kind, folder) for kind in KINDS.values())
 
 
 def _check_settings(rule: str, effort: str, n_restarts: int, max_fits: int | None, max_seconds: float | None) -> None:
@@ -195,7 +189,8 @@ def _check_settings(rule: str, effort: str, n_restarts: int, max_fits: int | Non
 def _work_on(engine: Any, settings: Any) -> tuple[Fitting, int]:
     """The work of a comparison where an engine does it, and how many fits are asked for at a time."""
     if not hasattr(engine, "submit"):
-        return Fitting(*settings), getattr(engine, "n_threads", 1)
+        n_threads = getattr(engine, "n_threads", 1)
+        return Fitting(*settings, n_jobs=n_threads), n_threads
     from partwise.selection.fitting_by_workers import FittingByWorkers
 
     # More than there are threads: a worker that ends a fit finds the next one, and a cluster that grows has work.
@@ -231,23 +226,3 @@ def _checked_data(X: Any, kind: str | None) -> CountMatrix | BinaryMatrix:
     if data.shape[0] < 2:
         raise InvalidInputError("X has one row: compare needs several, as standard errors are over rows.")
     return data
-
-
-def _key(random_state: RandomState, folder: Path | None) -> Key:
-    """The key of the seed; without a seed, that of the comparison which a folder holds."""
-    if random_state is None and folder is not None:
-        stored = stored_identity(folder).get("seed")
-        if isinstance(stored, int):
-            return Key(stored)
-    return key_from(random_state)
-
-
-def _identity(data: CountMatrix | BinaryMatrix, candidates: dict[str, Candidate], key: Key) -> dict[str, Any]:
-    models = {
-        name: {
-            "estimator": candidate.estimator.__name__,
-            **{part: repr(value) for part, value in {**candidate.settings, **candidate.effort}.items()},
-        }
-        for name, candidate in candidates.items()
-    }
-    return {"data": data.fingerprint(), "seed": key.seed, "models": models, "version": __version__}

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from partwise.contract.declaration import Candidate, Declaration
+from partwise.contract.declaration import Candidate
 from partwise.errors import InvalidInputError
 from partwise.kernels.arrays import Floats
 from partwise.metrics.dispersion import Dispersion
@@ -208,7 +208,7 @@ class Comparison:
         exact = {choice.rank: found.value for choice, found in self.evidence.items() if choice.model == model}
         if exact:
             return max(exact, key=lambda rank: exact[rank]), "log p(X)"
-        counted_by = self._declared(model).counts_parts_by
+        counted_by = self.candidates[model].declares.counts_parts_by
         first = {task.rank: fit for task, fit in self.fits.items() if task.model == model and task.restart == 0}
         if counted_by == "bound":
             return max(first, key=lambda rank: first[rank].evidence), "bound"
@@ -351,21 +351,17 @@ class Comparison:
         shape = fit.rows.size, fit.components.shape[1]
         return ranks_beyond(self.standings.ranks_of(model), rank, shape, self.candidates[model].smallest)
 
-    def _declared(self, model: str) -> Declaration:
-        declared: Declaration = self.candidates[model].estimator.declares
-        return declared
-
     @property
     def signed(self) -> bool:
         """Whether what the choice finds has signs: these are directions in which samples differ, not parts."""
-        return self._declared(self.choice.model).signed
+        return self.candidates[self.choice.model].declares.signed
 
     @property
     def instead(self) -> Choice | None:
         """Where the choice has signs, and so no parts: the best candidate of the models that have parts."""
         if not self.signed:
             return None
-        rivals = [self.standings.best_of(name) for name in self.models if not self._declared(name).signed]
+        rivals = [self.standings.best_of(name) for name in self.models if not self.candidates[name].declares.signed]
         return max(rivals, key=lambda rival: self.standings.difference(rival, self.recommended).value, default=None)
 
     @property

@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
-from partwise.contract.declaration import Candidate, Declaration
+from partwise.contract.declaration import Candidate
 from partwise.contract.heldout import HiddenCells, ThinnedCounts
 from partwise.core.data import BinaryMatrix, CountMatrix
 from partwise.core.keys import Key
@@ -161,6 +161,8 @@ class Fitting:
         Scores lists instead of the likelihood of what was held out.
     stop
         Set when the comparison is interrupted.
+    n_jobs
+        Threads of each fit, which it has to itself where no other fit is left to run.
     """
 
     data: CountMatrix | BinaryMatrix
@@ -170,6 +172,7 @@ class Fitting:
     full: bool = False
     metric: ListMetric | None = None
     stop: threading.Event = field(default_factory=threading.Event)
+    n_jobs: int = field(default=1, kw_only=True)
     _folds: dict[int, ThinnedCounts | HiddenCells] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -199,7 +202,7 @@ class Fitting:
             return True
         if self.metric is not None:
             return False
-        return not np.isinf(self.size) and all(self.declared(name).missing != "no" for name in self.candidates)
+        return not np.isinf(self.size) and all(one.declares.missing != "no" for one in self.candidates.values())
 
     def held_out_size(self, restart: int) -> float:
         """What a score is divided by: held-out tokens or cells, or rows that have something to list."""
@@ -214,11 +217,6 @@ class Fitting:
         """Scores of lists by popularity, by restart; empty where lists are not scored."""
         return {} if self.metric is None else {n: self.metric.of_popularity(self.fold(n)) for n in restarts}
 
-    def declared(self, model: str) -> Declaration:
-        """What the estimator of a candidate declares."""
-        declared: Declaration = self.candidates[model].estimator.declares
-        return declared
-
     def end(self) -> None:
         """End what is under way: nobody waits for it any more."""
         self.stop.set()
@@ -226,15 +224,14 @@ class Fitting:
     def estimator(self, task: Task, train: Table) -> Any:
         """The unfitted estimator of a task, with a seed of its own for each restart."""
         candidate = self.candidates[task.model]
-        more: dict[str, Any] = {"n_jobs": 1, "progress": False, "callbacks": (lambda *progress: self.stop.is_set(),)}
+        stopped = (lambda *progress: self.stop.is_set(),)
+        more: dict[str, Any] = {"n_jobs": self.n_jobs, "progress": False, "callbacks": stopped}
         if train.missing is not None:
-            more |= self.declared(task.model).missing_settings
+            more |= candidate.declares.missing_settings
         seed = int(self.key.for_stage("seeds").at(task.restart).generator().integers(2**32))
         return candidate.build(task.rank, seed, **more)
 
     def _fitted(self, task: Task, train: Table) -> Any:
-        if self.stop.is_set():
-            raise StoppedError
         model = self.estimator(task, train).fit(train)
         if self.stop.is_set():
             raise StoppedError
@@ -264,8 +261,8 @@ class Fitting:
         """Fit a model to four fifths of the rows, and score it on the others."""
         start = time.perf_counter()
         chosen = new_rows(self.data.shape[0], self.key)
-        fresh = self._rows(chosen)
-        model = self._fitted(task, self._rows(~chosen))
+        fresh, others = (self.data.take(np.flatnonzero(rows)).to_table() for rows in (chosen, ~chosen))
+        model = self._fitted(task, others)
         completion = likelihood = (np.nan, np.nan)
         declared, counts, rows = model.declares, isinstance(self.data, CountMatrix), np.zeros(0)
         if declared.missing == "yes" or not self.data.n_missing:
@@ -279,12 +276,6 @@ class Fitting:
             if counts and declared.marginal and self.full:
                 likelihood = self._likelihood(model, fresh)
         return NewRows(*task, *completion, *likelihood, time.perf_counter() - start, rows)
-
-    def _rows(self, chosen: NDArray[np.bool_]) -> Table:
-        labels = self.data.row_labels
-        missing = sp.csr_array(self.data.missing_matrix()[chosen]) if self.data.n_missing else None
-        matrix = sp.csr_array(self.data.to_scipy()[chosen])
-        return Table(matrix, None if labels is None else labels[chosen], self.data.column_labels, missing)
 
     def _likelihood(self, model: Any, fresh: Table) -> tuple[float, float]:
         """Marginal log-likelihood per token; parts are mixed with a background, so that it is finite."""
@@ -302,7 +293,7 @@ class Fitting:
     def evidence(self, task: Task) -> Evidence:
         """Log p(X) for a number of parts, of a model that offers it; priors that are learned are those of a fit."""
         start = time.perf_counter()
-        effort = self.declared(task.model).evidence or {}
+        effort = self.candidates[task.model].declares.evidence or {}
         model = self._fitted(task, self.data.to_table())
         value, std_error = model.log_evidence(self.data, random_state=self.key.seed, **effort)
         return Evidence(*task, value, std_error, time.perf_counter() - start)

@@ -132,9 +132,7 @@ class _Abandoned(threading.Event):
 
 
 def done_by_a_worker(
-    function: Callable[[Fitting, Task], Result],
-    task: Task,
-    about: tuple[str, str, str, Settings],
+    function: Callable[[Fitting, Task], Result], task: Task, about: tuple[str, str, str, Settings]
 ) -> Result:
     """What a function of `Fitting` gives for a comparison; a worker keeps the data and the folds of the last ones.
 

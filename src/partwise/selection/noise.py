@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import itertools
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 
-from partwise.contract.heldout import poisson_rows
+from partwise.contract.heldout import ThinnedCounts, poisson_rows
 from partwise.core.blas import one_blas_thread
 from partwise.core.data import CountMatrix
 from partwise.core.keys import Key
@@ -22,6 +23,8 @@ from partwise.io.table import Table
 from partwise.metrics.dispersion import Dispersion, dispersion_of, leverages_of
 from partwise.selection.candidates import candidates_of, coarse_ranks, default_ranks
 from partwise.selection.fitting import count_fold
+
+Fitter = Callable[[Any, int], Any]
 
 # This many cells, of evenly spaced rows, are looked at, of at least this many rows; features only where most rows are.
 _MOST_CELLS, _FEWEST_ROWS, _MOST_SHARE = 1_000_000, 20, 0.1
@@ -86,6 +89,8 @@ def dispersion_test(model: Any, X: Any) -> Dispersion:
 # Noise is measured on at most this many evenly spaced rows, with at most this many parts. Parts follow some of the
 # noise: there are so few that at least this share of it is kept.
 _MOST_ROWS, _MOST_PARTS, _LEAST_KEPT = 1500, 40, 0.1
+# Cells of simulated noise, zeros included, which is dense while it is drawn.
+_MOST_DRAWN = 20_000_000
 _LEAST_SIZE = 0.01
 # Parts fitted to few counts predict zeros too surely; so much of the totals alone is mixed in, to choose their number.
 _SMOOTHING = 0.1
@@ -93,7 +98,7 @@ _SMOOTHING = 0.1
 _FURTHER, _MANY_PARTS = 2, 10
 
 
-def found_noise(data: CountMatrix, key: Key) -> tuple[Dispersion, float]:
+def found_noise(data: CountMatrix, key: Key, n_jobs: int | None = None) -> tuple[Dispersion, float]:
     """How counts vary around fits of the simplest model, and the size of the noise for which to split them.
 
     With too few parts structure counts as noise, with too many noise as structure. Under over-dispersion plain thinning
@@ -106,33 +111,41 @@ def found_noise(data: CountMatrix, key: Key) -> tuple[Dispersion, float]:
         All counts.
     key
         Of splits and fits.
+    n_jobs
+        Threads of a fit.
     """
-    n_rows = min(data.shape[0], _MOST_ROWS)
+    n_rows = min(data.shape[0], _MOST_ROWS, max(_FEWEST_ROWS, _MOST_DRAWN // data.shape[1]))
     rows = np.unique(np.linspace(0, data.shape[0] - 1, n_rows).astype(np.int64))
     missing = data.missing_matrix()[rows] if data.n_missing else None
     some = CountMatrix.build(Table(data.to_scipy()[rows], None, None, missing))
     ladder = [rank for rank in default_ranks(some.shape, further=True) if rank <= _MOST_PARTS]
     size = np.inf
+
+    def fit(counts: Any, rank: int) -> Any:
+        return candidates_of("counts")[0].build(rank, key.seed % 2**32, n_jobs=n_jobs, progress=False).fit(counts)
+
     with warnings.catch_warnings(), one_blas_thread():
         for category in (ConvergenceWarning, EmptyRowsWarning):
             warnings.simplefilter("ignore", category)
         for _ in range(2):
-            best = _best_rank(some, ladder, key, size)
+            best = _best_rank(count_fold(some, key, 0, size), ladder, fit)
             for rank in reversed([rank for rank in ladder if rank <= best]):
-                model = _fitted(some, rank, key)
+                model = fit(some, rank)
                 found = dispersion_test(model, some)
                 if found.kept >= _LEAST_KEPT:
                     break
             further = [rank for rank in ladder if best < rank <= max(_FURTHER * best, _MANY_PARTS)]
             if not found.poisson and further:
-                found = _without_structure(some, model, found, further, key)
+                found = _without_structure(some, model, found, further, fit, key)
             if found.poisson:
                 return found, np.inf
             size = max(found.size, _LEAST_SIZE)
     return found, size
 
 
-def _without_structure(data: CountMatrix, model: Any, found: Dispersion, ranks: list[int], key: Key) -> Dispersion:
+def _without_structure(
+    data: CountMatrix, model: Any, found: Dispersion, ranks: list[int], fit: Fitter, key: Key
+) -> Dispersion:
     """What is left with more parts, if they find structure that the model missed; else what was found.
 
     More parts follow noise, too. So counts are drawn around the model with the noise that was found. If more parts
@@ -143,29 +156,24 @@ def _without_structure(data: CountMatrix, model: Any, found: Dispersion, ranks: 
     drawn = generator.poisson(means * generator.gamma(found.size, 1.0 / found.size, means.shape))
     noisy = CountMatrix.build(Table(sp.csr_array(drawn), None, None, data.missing_matrix() if data.n_missing else None))
     for rank in ranks:
-        more = dispersion_test(_fitted(data, rank, key), data)
+        more = dispersion_test(fit(data, rank), data)
         if more.kept < _LEAST_KEPT:
             break
-        if more.poisson and 2.0 * more.statistic < dispersion_test(_fitted(noisy, rank, key), noisy).statistic:
+        if more.poisson and 2.0 * more.statistic < dispersion_test(fit(noisy, rank), noisy).statistic:
             return more
     return found
 
 
-def _fitted(data: Any, rank: int, key: Key) -> Any:
-    return candidates_of("counts")[0].build(rank, key.seed % 2**32, progress=False).fit(data)
-
-
-def _best_rank(data: CountMatrix, ladder: list[int], key: Key, size: float) -> int:
-    """The number of parts that predicts one held-out fifth best: coarse steps first, then those between."""
-    fold = count_fold(data, key, 0, size)
+def _best_rank(fold: ThinnedCounts, ladder: list[int], fit: Fitter) -> int:
+    """The number of parts that predicts held-out counts best: coarse steps first, then those between."""
     scores: dict[int, float] = {}
     tried = coarse_ranks(ladder)
     while tried:
         for rank in tried:
-            scores[rank] = float(poisson_rows(_fitted(fold.train, rank, key), fold, _SMOOTHING).sum())
-            if rank >= 4 * max(scores, key=lambda one: scores[one]):
+            scores[rank] = float(poisson_rows(fit(fold.train, rank), fold, _SMOOTHING).sum())
+            if rank >= 4 * max(scores, key=scores.__getitem__):
                 break  # two coarse steps beyond the best
-        best, known = max(scores, key=lambda one: scores[one]), sorted(scores)
+        best, known = max(scores, key=scores.__getitem__), sorted(scores)
         at = known.index(best)
         gaps = [known[max(at - 1, 0)], best, known[min(at + 1, len(known) - 1)]]
         tried = [

@@ -47,8 +47,7 @@ class Record:
         raise NotImplementedError
 
     def __str__(self) -> str:
-        parts = f"{self.rank} part{'' if self.rank == 1 else 's'}"
-        return f"{self.model}, {parts}, restart {self.restart}: {self.found()}"
+        return f"{self.model}, {self.rank} part{'' if self.rank == 1 else 's'}, restart {self.restart}: {self.found()}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,6 +133,13 @@ class Evidence(Record):
         return f"log p(X) {self.value:.1f} ± {self.std_error:.1f} ({self.seconds:.1f} s)"
 
 
+KINDS: Mapping[str, tuple[type[Any], str]] = {
+    "fit": (Fit, "fits"),
+    "new rows": (NewRows, "new_rows"),
+    "evidence": (Evidence, "evidence"),
+}
+"""What there is to do: the class of its records, and the name of the file that keeps them."""
+
 Kept = TypeVar("Kept", bound=Record)
 
 
@@ -144,13 +150,13 @@ class TaskRecords(Generic[Kept]):
     ----------
     kind
         Class of the records.
-    folder
-        An existing folder; None keeps everything in memory.
     name
         Of the file, and of the folder for arrays.
+    folder
+        An existing folder; None keeps everything in memory.
     """
 
-    def __init__(self, kind: type[Kept], folder: Path | None, name: str) -> None:
+    def __init__(self, kind: type[Kept], name: str, folder: Path | None) -> None:
         self._kind, self._lock = kind, threading.Lock()
         self._types = {part.name: str(part.type) for part in fields(kind)}
         self._cells = [part for part, written in self._types.items() if written in _READ]
@@ -170,12 +176,10 @@ class TaskRecords(Generic[Kept]):
             if self._arrays:
                 with atomic_path(self._array_file(record.task)) as aside:
                     np.savez(aside, **{name: getattr(record, name) for name in self._arrays})
+            values = (getattr(record, name) for name in self._cells)
+            texts = [repr(float(value)) if isinstance(value, float) else str(value) for value in values]  # exact
             try:
                 with self._path.open("a", encoding="utf-8", newline="") as file:
-                    values = (getattr(record, name) for name in self._cells)
-                    texts = (
-                        repr(float(value)) if isinstance(value, float) else str(value) for value in values
-                    )  # exact
                     csv.writer(file, lineterminator="\n").writerow(texts)
                     file.flush()
                     os.fsync(file.fileno())
@@ -203,9 +207,8 @@ class TaskRecords(Generic[Kept]):
             cells = zip(self._cells, next(csv.reader([line])), strict=True)
             known: dict[str, Any] = {name: _READ[self._types[name]](cell) for name, cell in cells}
         except (ValueError, csv.Error) as error:
-            raise FileFormatError(
-                f"{path} has a line that no comparison wrote ({line.strip()!r}): remove it."
-            ) from error
+            told = f"{path} has a line that no comparison wrote ({line.strip()!r}): remove it."
+            raise FileFormatError(told) from error
         if self._arrays:
             stored = self._array_file(Task(known["model"], known["rank"], known["restart"]))
             # Opened here: of a damaged file NumPy leaves its own open.

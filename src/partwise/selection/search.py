@@ -6,12 +6,14 @@ and the same number of fits gives the same result again, with any number of thre
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
+from operator import attrgetter, itemgetter
 from typing import Any
 
 from sklearn.exceptions import ConvergenceWarning
@@ -22,14 +24,14 @@ from partwise.core.progress import say
 from partwise.errors import EmptyRowsWarning, EngineError, InaccurateWarning, PartwiseError
 from partwise.selection.candidates import coarse_ranks, default_ranks
 from partwise.selection.fitting import Fitting
-from partwise.selection.records import Evidence, Fit, NewRows, Task, TaskRecords
+from partwise.selection.records import KINDS, Task, TaskRecords
 from partwise.selection.standings import AS_GOOD, DISTINCT, Choice, Standings
 
 # A model goes up coarse steps until this many of them gained nothing, or left it far behind the best model there.
 _PATIENCE = 2
 # The distance to the best model closes fast where a step takes it below this share.
 _CLOSING = 0.5
-# Models that are behind by more standard errors, and more nats per token or cell, than this are out of the contest.
+# Models that are behind by more standard errors, and more nats per token or cell, than this climb no further.
 _HOPELESS, _MATTERS = 4.0, 0.02
 # Most tokens for which log p(X) is computed, of models that offer it: for their best number of parts and neighbours.
 _MOST_TOKENS, _NEIGHBOURS = 20_000, 2
@@ -70,35 +72,25 @@ class Search:
     ----------
     work
         What a fit is.
-    fits, new_rows, evidence
-        Where results are kept; what is there already is not done again.
+    kept
+        Where results of each kind are kept; what is there already is not done again.
     limits
         When to end early.
     at_a_time
         Fits at a time.
     shown
-        Whether a line is written about every fit that ends.
+        Whether a line is written about every fit that ends; None: on a terminal.
     """
 
     def __init__(
-        self,
-        work: Fitting,
-        fits: TaskRecords[Fit],
-        new_rows: TaskRecords[NewRows],
-        evidence: TaskRecords[Evidence],
-        *,
-        limits: Limits,
-        at_a_time: int,
-        shown: bool,
+        self, work: Fitting, kept: Sequence[TaskRecords[Any]], *, limits: Limits, at_a_time: int, shown: bool | None
     ) -> None:
-        self._work, self._shown, self._limits, self._n_threads = work, shown, limits, at_a_time
-        self._kinds: dict[str, tuple[TaskRecords[Any], Callable[[Task], Any]]] = {
-            "fit": (fits, work.fit),
-            "new rows": (new_rows, work.score_new_rows),
-            "evidence": (evidence, work.evidence),
-        }
+        self._work, self._limits, self._n_threads = work, limits, at_a_time
+        self._shown = sys.stderr is not None and sys.stderr.isatty() if shown is None else shown
+        functions: list[Callable[[Task], Any]] = [work.fit, work.score_new_rows, work.evidence]
+        self._kinds = dict(zip(KINDS, zip(kept, functions, strict=True), strict=True))
         self._lock = threading.Lock()
-        self._cheap_first = sorted(work.candidates, key=lambda name: work.candidates[name].cost)
+        self._cheap_first = [one.name for one in sorted(work.candidates.values(), key=attrgetter("cost"))]
         self.left_out: dict[str, str] = {}
         self.done: list[tuple[str, Task]] = []
         self.stopped = ""
@@ -130,10 +122,8 @@ class Search:
             if not any(task in self._kinds["fit"][0].records for _, task in self.done):
                 raise
             self.stopped = "interrupted"
-        except BaseException:
-            self._work.end()
-            raise
         finally:
+            self._work.end()
             pool.shutdown(wait=True, cancel_futures=True)
         standings = self._standings()
         if not standings.rows:
@@ -150,10 +140,8 @@ class Search:
         shape = self._work.data.shape
         ladder = default_ranks(shape, further=True) if ranks is None else sorted(ranks)
         if ranks is not None or full:
-            yield (
-                "fit",
-                [Task(name, rank, 0) for rank in ladder for name in self._cheap_first if self._fits(name, rank)],
-            )
+            pairs = [(name, rank) for rank in ladder for name in self._cheap_first if self._fits(name, rank)]
+            yield "fit", [Task(*pair, 0) for pair in pairs]
         else:
             yield from self._coarse(ladder)
             yield from self._refined(ladder)
@@ -163,24 +151,18 @@ class Search:
         for restart in range(1, n_restarts):
             yield "fit", [Task(*choice, restart) for choice in promising if choice.model not in self.left_out]
         standings = self._standings()
-        best = [standings.best_of(name) for name in self._contenders(standings)]
+        close = {choice.model for choice in (standings.rows if full else promising)}
+        best = [standings.best_of(name) for name in self._cheap_first if name in close and standings.ranks_of(name)]
         if self._work.metric is not None:
             return  # what follows has another scale
         if shape[0] >= _FEWEST_ROWS:
             yield "new rows", [Task(*choice, 0) for choice in best]
         data = self._work.data
         if full and isinstance(data, CountMatrix) and data.total <= _MOST_TOKENS and not data.n_missing:
-            offered = [choice for choice in best if self._work.declared(choice.model).evidence is not None]
-            ranks_of = {choice: standings.ranks_of(choice.model) for choice in offered}
-            yield (
-                "evidence",
-                [
-                    Task(choice.model, rank, 0)
-                    for choice in offered
-                    for rank in reversed(ranks_of[choice])
-                    if abs(rank - choice.rank) <= _NEIGHBOURS
-                ],
-            )
+            for name, center in best:
+                if self._work.candidates[name].declares.evidence is not None:
+                    near = [rank for rank in standings.ranks_of(name) if abs(rank - center) <= _NEIGHBOURS]
+                    yield "evidence", [Task(name, rank, 0) for rank in reversed(near)]
 
     def _fits(self, name: str, rank: int) -> bool:
         return rank >= self._work.candidates[name].smallest
@@ -216,11 +198,14 @@ class Search:
                 return
 
     def _refined(self, ladder: list[int]) -> Iterator[tuple[str, list[Task]]]:
-        """Halve the gaps beside the best number of parts of each contender, and below the fewest that do as well."""
+        """Halve the gaps beside the best number of parts of each close model, and below the fewest that do as well."""
         while True:
             standings, tasks = self._standings(), []
-            for name in self._contenders(standings):
+            for name in [name for name in self._cheap_first if standings.ranks_of(name)]:
                 tried, best = standings.ranks_of(name), standings.best_of(name)
+                behind = standings.difference(standings.leader(standings.rows), best)
+                if behind.value > DISTINCT * behind.std_error:
+                    continue
                 fewest = next(
                     rank
                     for rank in tried
@@ -235,33 +220,25 @@ class Search:
                 return
             yield "fit", tasks
 
-    def _contenders(self, standings: Standings) -> list[str]:
-        """Models that are not far behind the best of all."""
-        models = [name for name in self._cheap_first if any(choice.model == name for choice in standings.rows)]
-        if not models:
-            return []
-        leader = standings.leader(standings.best_of(name) for name in models)
-        return [name for name in models if not _hopeless(standings, leader, standings.best_of(name))]
-
     def _promising(self, full: bool) -> list[Choice]:
         """Candidates that the first restart cannot tell from the best of all; of each model two at most."""
         standings = self._standings()
         leader = standings.leader(standings.rows)
         found: list[Choice] = []
-        for name in self._contenders(standings):
+        for name in self._cheap_first:
             close, seen = [], set()
             for choice in (Choice(name, rank) for rank in standings.ranks_of(name)):
                 gap = standings.difference(leader, choice)
                 n_active = self._kinds["fit"][0].records[Task(*choice, 0)].n_active
                 # More parts of which no more are active are the same model.
                 if gap.value <= DISTINCT * gap.std_error and n_active not in seen:
-                    close.append((gap.value > AS_GOOD * gap.std_error, gap.value, choice))
+                    close.append((gap.value > AS_GOOD * gap.std_error, choice.rank, gap.value, choice))
                     seen.add(n_active)
             if close and not full:
                 # the fewest parts that are as good as the best, and the best of the others
-                fewest = min(close, key=lambda one: (one[0], one[2].rank))
-                close = [fewest, *sorted((one for one in close if one != fewest), key=lambda one: one[1])[:1]]
-            found += sorted(choice for _, _, choice in close)
+                fewest, *others = sorted(close)
+                close = [fewest, *sorted(others, key=itemgetter(2))[:1]]
+            found += sorted(one[-1] for one in close)
         return found
 
     def _standings(self) -> Standings:
@@ -293,10 +270,8 @@ class Search:
 
     def _keep_whole(self) -> None:
         """After an interrupt: the fits up to the first that is not done."""
-        for place, (kind, task) in enumerate(self.done):
-            if task not in self._kinds[kind][0].records and task.model not in self.left_out:
-                del self.done[place:]
-                break
+        known = [task in self._kinds[kind][0].records or task.model in self.left_out for kind, task in self.done]
+        del self.done[[*known, False].index(False) :]
 
     def _do(self, kind: str, task: Task, n_waiting: int) -> None:
         """Do a task unless it is done; a model that fails is left out."""

@@ -121,7 +121,7 @@ class Standings:
 
     def leader(self, choices: Iterable[Choice]) -> Choice:
         """The one with the highest score."""
-        return max(choices, key=lambda choice: self.score(choice)[0])
+        return max(choices, key=self.score)
 
     def ranks_of(self, model: str) -> list[int]:
         """Every number of parts that was tried."""
@@ -185,7 +185,7 @@ def _pick(totals: Floats, weights: Floats, allowed: float, places: Sequence[int]
     mean = behind @ weights / n_rows
     spread = np.sqrt(n_rows / max(n_rows - 1.0, 1.0) * np.maximum(np.square(behind) @ weights - n_rows * mean**2, 0.0))
     as_good = np.flatnonzero(mean * n_rows <= allowed * spread).tolist()
-    return min(as_good, key=lambda position: places[position], default=best)
+    return min(as_good, key=places.__getitem__, default=best)
 
 
 def _spread(rows: Floats) -> float:

@@ -73,9 +73,10 @@ def _noise_note(found: Comparison) -> str:
         return ""
     if found.noise.poisson:
         return f"{found.noise}. Tokens were held out at random."
+    told = f"{found.noise}. Batches, or parts of a few samples each, can look like such noise."
     if found.hidden_cells:
-        return f"{found.noise}. So whole cells were held out: their noise is independent of that of other cells."
-    return f"{found.noise}. So tokens were held out by beta-binomial thinning, which allows for such noise."
+        return f"{told} So whole cells were held out: their noise is independent of that of other cells."
+    return f"{told} So tokens were held out by beta-binomial thinning, which allows for such noise."
 
 
 def _confidence(found: Comparison) -> str:

@@ -10,6 +10,7 @@ from scipy.special import gammaln
 
 from partwise.allocation.inference.labels import TokenLabels, check_tokens, guide_counts
 from partwise.allocation.inference.learning import EVERY_SWEEPS, draw_concentrations
+from partwise.allocation.kernels.collapsed import draw_missing_cells
 from partwise.allocation.model import AllocationModel, Concentrations, SamplePrior
 from partwise.contract.given_parts import seeded_order
 from partwise.core.data import SparseData
@@ -194,21 +195,20 @@ class AllocationCollapsedGibbs(GibbsSampler[SparseData, AllocationGibbsState]):
     def _impute(self, key: Key, data: SparseData, state: AllocationGibbsState, chain: int) -> None:
         """Draw factors and lengths given all allocations, and allocations of the missing cells given these."""
         model, rng = self.present(state, chain), key.generator()
-        _, sample_counts, padded, component_counts = state.of_chain(chain)
-        feature_counts = padded[:, : model.n_components]
-        weights = rng.standard_gamma(model.dictionary_posterior(feature_counts))
+        _, sample_counts, feature_counts, component_counts = state.of_chain(chain)
+        # Of features without missing cells only the sum is needed, which is a gamma draw, too.
+        features = np.unique(data.missing_indices)
+        shapes = model.dictionary_posterior(feature_counts[:, : model.n_components])
+        weights = rng.standard_gamma(shapes[features])
+        rest = rng.standard_gamma(np.delete(shapes, features, axis=0).sum(axis=0))
+        dictionary = np.zeros(shapes.shape)
+        dictionary[features] = weights / (weights.sum(axis=0) + rest)
         shares = rng.standard_gamma(model.activation_posterior(sample_counts))
         shape, rate = model.length_posterior(sample_counts.sum(axis=1))
         activations = shares * (rng.gamma(shape) / rate / shares.sum(axis=1))[:, None]
-        rows = np.repeat(np.arange(data.shape[0]), np.diff(data.missing_indptr))
-        dictionary = model.with_fixed(weights / weights.sum(axis=0))
-        drawn = rng.poisson(activations[rows] * dictionary[data.missing_indices]).astype(np.int32)
-        change = drawn - state.missing[chain]
-        cells, parts = np.nonzero(change)  # few: most missing cells of sparse data are zeros
-        np.add.at(sample_counts, (rows[cells], parts), change[cells, parts])
-        np.add.at(feature_counts, (data.missing_indices[cells], parts), change[cells, parts])
-        component_counts += change.sum(axis=0)
-        state.missing[chain] = drawn
+        missing = data.missing_indptr, data.missing_indices
+        counts = state.missing[chain], sample_counts, feature_counts, component_counts
+        draw_missing_cells(missing, activations, model.with_fixed(dictionary), key.for_stage("cells").words, counts)
 
     def _sweep_tokens_by_blocks(
         self, function: Any, data: SparseData, state: AllocationGibbsState, chain: int, shared: tuple[Any, ...]

@@ -59,7 +59,8 @@ class AllocationPartialGibbs(AllocationCollapsedGibbs):
         shared = dictionary, prior, tile, key.for_stage("labels").words, keys_of_rows(data)
         sums = self._sweep_tokens_by_blocks(_sweep_block, data, state, chain, shared)
         own = sums[:, :n_components]
-        np.add.at(own, data.missing_indices, state.missing[chain])
+        cells, parts = np.nonzero(state.missing[chain])  # few: most missing cells of sparse data are zeros
+        np.add.at(own, (data.missing_indices[cells], parts), state.missing[chain][cells, parts])
         state.feature_counts[chain], state.component_counts[chain] = sums, own.sum(axis=0)
 
 

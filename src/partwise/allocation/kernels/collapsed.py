@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 
-from partwise.kernels.arrays import Cells, Counts, Floats, Indices, LongCounts, Numbers, Singles, Starts, Words
-from partwise.kernels.categories import categorical
+from partwise.kernels.arrays import Cells, Counts, Floats, Indices, LongCounts, Missing, Numbers, Singles, Starts, Words
+from partwise.kernels.categories import categorical, poisson_parts
 from partwise.kernels.jit import inline_kernel, kernel
 from partwise.kernels.lanes import LANES, draw_component
 from partwise.kernels.streams import new_stream, next_uniform, seek_row
@@ -80,6 +80,33 @@ def sweep_tokens(
                 p += 1
             next_cells[n - start] = p
             next_tokens[n - start] = i
+
+
+@kernel
+def draw_missing_cells(
+    missing: Missing,
+    activations: Floats,
+    dictionary: Floats,
+    words: Words,
+    counts: tuple[Counts, Counts, Counts, LongCounts],
+) -> None:
+    """``held[p] = rng.poisson(activations[n] * dictionary[f])`` for each missing cell p, in row n and column f.
+
+    Counts of samples, features and all data change by the difference.
+    """
+    (missing_indptr, missing_indices), (held, sample_counts, feature_counts, component_counts) = missing, counts
+    n_components = activations.shape[1]
+    weights, drawn = np.empty(n_components), np.empty(n_components, np.int64)
+    stream = new_stream()
+    for n in range(activations.shape[0]):
+        seek_row(stream, words, n)
+        for p in range(missing_indptr[n], missing_indptr[n + 1]):
+            f = missing_indices[p]
+            poisson_parts(stream, activations[n], dictionary[f], weights, drawn)
+            for k in range(n_components):
+                if drawn[k] != held[p, k]:
+                    count_token(sample_counts, feature_counts, component_counts, n, f, k, drawn[k] - held[p, k])
+                    held[p, k] = drawn[k]
 
 
 @kernel

@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from partwise.kernels.arrays import Cells, Floats, LongCounts, Missing, Words
-from partwise.kernels.categories import multinomial
+from partwise.kernels.categories import multinomial, poisson_parts
 from partwise.kernels.continuous import gamma
-from partwise.kernels.discrete import poisson
 from partwise.kernels.jit import kernel
 from partwise.kernels.lanes import LANES as LANES
 from partwise.kernels.lanes import last_positive, running_sums
@@ -115,12 +114,15 @@ def draw_missing(
 ) -> None:
     """``c[n, f] = rng.poisson(factor[n] * other[f])`` in the missing cells, added to both sums."""
     (missing_indptr, missing_indices), (own_counts, other_counts) = missing, counts
+    n_components = own_counts.shape[1]
+    weights = np.empty(n_components)
+    drawn = np.empty(n_components, np.int64)
     stream = new_stream()
     for n in range(own_counts.shape[0]):
         seek_row(stream, words, first_row + n)
         for p in range(missing_indptr[n], missing_indptr[n + 1]):
             f = missing_indices[p]
-            for k in range(own_counts.shape[1]):
-                count = poisson(stream, factor[n, k] * other[f, k])
-                own_counts[n, k] += count
-                other_counts[f, k] += count
+            if poisson_parts(stream, factor[n], other[f], weights, drawn) > 0:
+                for k in range(n_components):
+                    own_counts[n, k] += drawn[k]
+                    other_counts[f, k] += drawn[k]

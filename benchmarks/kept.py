@@ -11,6 +11,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
+from benchmarks import defaults_counts
 from benchmarks.harness.line import Line, Sample
 from benchmarks.harness.processes import ROOT
 from benchmarks.harness.table import machine, section, under_load
@@ -88,6 +89,9 @@ def pages(results: list[dict[str, Any]]) -> dict[Path, str]:
     """Texts that are made from results, and where they stand."""
     texts = {RESULTS / f"{result['name']}.md": section(result) for result in results}
     texts[RESULTS / "machine.md"] = machine(results) + "\n"
+    for question in ("documents", "tokens"):
+        scores = RESULTS / f"defaults_{question}.json"
+        texts[scores.with_suffix(".md")] = defaults_counts.report(question, json.loads(scores.read_text()))
     table = f"<!-- benchmarks -->\n{_HEAD}" + "".join(_chosen(results)) + "<!-- end of benchmarks -->"
     texts[README] = re.sub(
         r"<!-- benchmarks -->.*<!-- end of benchmarks -->", lambda _: table, README.read_text(), flags=re.DOTALL

@@ -270,6 +270,10 @@ def test_pairs_and_presets(partwise, folder) -> None:
     ]
     partwise(*words, "--set", "beta_prior=0.1,0.2")
     np.testing.assert_allclose(load("m.partwise").beta_prior_, [[0.1, 0.2]] * 2)
+    assert "beta_prior=(0.1, 0.2)" in partwise("info", "m.partwise").stdout
+    assert "α of the beta prior" not in partwise("info", "m.partwise").stdout  # it was not learned
+    learned = partwise(*words, "--inference", "map").stdout
+    assert "α of the beta prior" in learned
     partwise(*words, "--set", "beta_prior=estimate")
     assert len(np.unique(load("m.partwise").beta_prior_)) == 4
     partwise(*words, "--preset", "paper")

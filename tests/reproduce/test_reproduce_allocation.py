@@ -49,24 +49,64 @@ def test_slices_are_the_counts_of_one_picture() -> None:
     np.testing.assert_array_equal(split, drawn.present[99][:, None] * drawn.parts)
 
 
-def test_kl_nmf_gets_no_higher_with_more_or_fewer_updates() -> None:
-    """Its log p(S) rises with its updates and ends 3 nats below the paper's -239.2: -258, -246, -243, -242.4."""
-    model, marks = AllocationModel(8, 2, 1.0, 1.0, 40.0, 1.0), (10, 30, 100, 1000)
-    rng, tiny = np.random.default_rng(0), np.finfo(float).tiny  # for features and samples without counts
-    reached = np.zeros((150, len(marks)))
-    for seed, row in enumerate(reached):
-        counts = table1.matrix(seed).to_scipy().toarray().astype(float)
-        activations, dictionary = rng.gamma(1.0, 1.0, (10, 2)), rng.gamma(1.0, 1.0, (8, 2))
-        for update in range(1, marks[-1] + 1):
-            activations *= counts / (activations @ dictionary.T + tiny) @ dictionary / dictionary.sum(axis=0)
-            dictionary *= (counts / (activations @ dictionary.T + tiny)).T @ activations / activations.sum(axis=0)
-            if update in marks:
-                shares = activations[:, None] * dictionary / (activations @ dictionary.T + tiny)[..., None]
-                row[marks.index(update)] = model.log_allocation(counts[..., None] * shares)
-    means, errors = reached.mean(axis=0), reached.std(axis=0) / np.sqrt(150)
+MODEL = AllocationModel(8, 2, 1.0, 1.0, 40.0, 1.0)
+TINY = np.finfo(float).tiny  # for features and samples without counts
+
+
+def kl_nmf(counts: np.ndarray, shape: float, marks: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
+    """Log p(S), matrices x marks, and the last log-likelihoods, of KL-NMF from factors drawn from Gamma(shape, 1)."""
+    rng, n = np.random.default_rng(0), len(counts)
+    activations, dictionary = (rng.gamma(shape, 1.0, (n, size, 2)) + 1e-12 for size in (10, 8))
+    reached = []
+    for update in range(1, marks[-1] + 1):
+        rates = activations @ dictionary.swapaxes(1, 2) + TINY
+        activations *= counts / rates @ dictionary / dictionary.sum(axis=1, keepdims=True)
+        rates = activations @ dictionary.swapaxes(1, 2) + TINY
+        dictionary *= (counts / rates).swapaxes(1, 2) @ activations / (activations.sum(axis=1, keepdims=True) + TINY)
+        if update in marks:
+            shares = activations[:, :, None] * dictionary[:, None]
+            allocations = counts[..., None] * shares / (shares.sum(axis=3, keepdims=True) + TINY)
+            reached.append([MODEL.log_allocation(each) for each in allocations])
+    rates = activations @ dictionary.swapaxes(1, 2) + TINY
+    return np.array(reached).T, (counts * np.log(rates) - rates).sum(axis=(1, 2))
+
+
+@pytest.fixture(scope="module")
+def matrices() -> np.ndarray:
+    return np.array([table1.matrix(seed).to_scipy().toarray() for seed in range(150)], dtype=float)
+
+
+def error(values: np.ndarray) -> np.ndarray:
+    return np.asarray(values.std(axis=0) / np.sqrt(len(values)))
+
+
+def test_kl_nmf_gets_no_higher_with_more_or_fewer_updates(matrices: np.ndarray) -> None:
+    """Its log p(S) rises with its updates and ends 3 nats below the paper's -239.2: -258, -246, -243, -242."""
+    reached, _ = kl_nmf(matrices, 1.0, (10, 30, 100, 1000))
+    means = reached.mean(axis=0)
     assert np.all(np.diff(means) > 0)
     # Three standard errors: a false alarm once in 700 seeds.
-    assert means[-1] + 3 * errors[-1] < -239.2
+    assert means[-1] + 3 * error(reached)[-1] < -239.2
+
+
+def test_sparse_starts_of_kl_nmf_end_as_high_as_the_paper(matrices: np.ndarray) -> None:
+    """Factors that start near zero stay there, which costs hardly any likelihood and gains log p(S)."""
+    (even, even_likelihood), (sparse, sparse_likelihood) = (kl_nmf(matrices, shape, (400,)) for shape in (1.0, 0.1))
+    gain, cost = sparse - even, even_likelihood - sparse_likelihood
+    assert gain.mean() - 3 * error(gain)[0] > 1.0
+    assert cost.mean() < 2.0
+    assert np.median(cost) < 0.1
+    assert abs(sparse.mean() + 239.2) < 3 * error(sparse)[0]
+
+
+def test_samples_of_equal_length_explain_three_nats_of_kl_nmf(matrices: np.ndarray) -> None:
+    """With 40 tokens in every sample, instead of lengths drawn from the model, log p(S) is higher by about 3 nats."""
+    rng = np.random.default_rng(1)
+    parts, shares = rng.dirichlet(np.ones(8), (150, 2)), rng.dirichlet(np.ones(2), (150, 10))
+    equal, _ = kl_nmf(rng.multinomial(40, shares @ parts).astype(float), 1.0, (400,))
+    drawn, _ = kl_nmf(matrices, 1.0, (400,))
+    assert abs(equal.mean() + 239.2) < 3 * error(equal)[0]
+    assert 0.0 < equal.mean() - drawn.mean() < 3.2 + 3 * np.hypot(error(equal)[0], error(drawn)[0])
 
 
 def test_third_term_of_equation_9_is_of_the_total_of_each_component() -> None:

@@ -80,7 +80,7 @@ def model_facts(model: Any) -> dict[str, Any]:
 def _short(value: Any) -> Any:
     if value is None or isinstance(value, bool | int | float | str):
         return value
-    return "given arrays" if isinstance(value, tuple) else str(value)
+    return "given arrays" if isinstance(value, tuple) and any(getattr(one, "ndim", 0) for one in value) else str(value)
 
 
 def part_lines(model: Any, *, n: int = _FEATURES_SHOWN) -> list[str]:

@@ -114,7 +114,8 @@ class CountModel(FactorizationEstimator):
         """Held-out log-likelihood per token of new samples, in nats; greater is better.
 
         The mean log probability of a held-out token given the other half of its sample: see `completion`. It means the
-        same for all models of counts.
+        same for all models of counts. `PoissonNMF` has no prior, so on sparse counts it may score below the totals of
+        rows and columns alone: use `GammaPoissonNMF` or `AllocationNMF` to predict.
 
         Parameters
         ----------

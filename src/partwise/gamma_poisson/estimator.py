@@ -228,15 +228,9 @@ class GammaPoissonNMF(BatchModel, GammaActivations):
 
     def _settings(self, data: SparseData) -> dict[str, Any]:
         """What all algorithms are told."""
-        shape, rate = self._prior()
+        prior: dict[str, Any] = dict(zip(("shape", "rate"), self._prior(), strict=True))
         start = None if self.init is None else given_dictionary(self.init, data, self.n_components)
-        return {
-            "shape": shape,
-            "rate": rate,
-            "estimate_shape": isinstance(self.shape, str),
-            "start": start,
-            "engine": self._engine(),
-        }
+        return prior | {"estimate_shape": isinstance(self.shape, str), "start": start, "engine": self._engine()}
 
     def _algorithm(self, data: SparseData, tol: float) -> GammaPoissonAlgorithm:
         settings = self._settings(data)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -28,6 +28,7 @@ _ALGORITHMS: dict[str, type[CoordinateDescent] | type[Multiplicative]] = {
     "coordinate": CoordinateDescent,
     "multiplicative": Multiplicative,
 }
+_OVERFITTED = "to predict, fit fewer parts, or use GammaPoissonNMF or AllocationNMF, whose priors prevent overfitting."
 
 
 @dataclass(eq=False, repr=False)
@@ -156,6 +157,10 @@ class PoissonNMF(BatchModel):
         result = self._run(algorithm, usual, max_iter=self.max_iter, convergence=rule)
         self._store(self._weighted(usual), result.state, engine)
         self.mean_activations_ = np.ldexp(self.mean_activations_, exponent)
+        n_free = int(self.n_components) * (sum(data.shape) - 1)
+        if data.is_integer and n_free > data.total:
+            told = f"there are more free numbers ({n_free:,}) than counts ({data.total:,.0f}): {_OVERFITTED}"
+            self.status_ = replace(self.status_, message=f"{self.status_.message} But {told}")
 
     def _init(self, shape: tuple[int, int], exponent: int) -> Start:
         if not isinstance(self.init, tuple):

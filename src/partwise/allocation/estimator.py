@@ -259,8 +259,11 @@ class AllocationNMF(KeepsChains, OnlineVariational, AllocationSamples):
         state: AllocationGibbsState = self._run(algorithm, data, max_iter=most, convergence=self._chain_rule).state
         algorithm.keep_at_least_one(data, state)
         draws, kept, best = state.draws, state.draws.n_kept, state.draws.likeliest
-        activations = np.asarray(draws.activations[best]) / kept
-        self._store(activations, draws.dictionary[best] / kept, draws.component_tokens[best] / kept)
+        del state  # labels and counts are no longer needed, and factors are large enough
+        activations = np.asarray(draws.activations[best])
+        activations = np.divide(activations, kept, out=activations if activations.flags.writeable else None)
+        draws.dictionary /= kept
+        self._store(activations, draws.dictionary[best], draws.component_tokens[best] / kept)
         self._store_chains(draws, draws.dictionary)
         if names := given_names(self.seeds, self.fixed_parts):
             self.name_parts(names)

@@ -73,8 +73,8 @@ class AllocationNMF(KeepsChains, OnlineVariational, AllocationSamples):
         decomposition, a relaxed mode of p(S), from KL-NMF. ``"map"``: a mode over whole numbers, by annealing.
     init
         Start of the KL-NMF that a fit begins with: ``"random"``, ``"nndsvd"`` or a pair (activations, parts).
-        Every chain begins with its own, of a sample of the rows where the data are large. ``"map"`` cools down from
-        labels drawn in turn.
+        Every chain begins with its own, of a sample of the rows where the data are large. From 256 parts on, samplers
+        with ``"random"`` begin with labels drawn in turn instead. So does ``"map"``, which cools down from them.
     seeds
         Features that some parts are known to hold: a mapping such as ``{"tax": ["tax", "budget"]}``, or a .csv or .tsv
         file with the columns ``part`` and ``feature``. Seeded parts come first, under these names. A seed is a prior on

@@ -109,7 +109,9 @@ class AllocationCollapsedGibbs(GibbsSampler[SparseData, AllocationGibbsState]):
         if n_components >= MANY_COMPONENTS and known is None and isinstance(self.start, str) and self.start == "random":
             if ACTIVATION in model.estimated:
                 state.activation_concentration = [np.full(n_components, _FIRST_TOTAL / n_components) for _ in chains]
-            self.engine.for_each(lambda chain: state.sweep(keys[chain], data, self.present(state, chain), chain), chains)
+            self.engine.for_each(
+                lambda chain: state.sweep(keys[chain], data, self.present(state, chain), chain), chains
+            )
             return state
         guides = [guide_counts(own, data, model, self.start, self.engine) for own in keys]
         if known is not None:

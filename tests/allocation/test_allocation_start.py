@@ -114,7 +114,7 @@ def test_many_parts_start_without_kl_nmf(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(gibbs, "guide_counts", refused)
     for inference in ("gibbs", "gibbs-partial"):
         AllocationNMF(MANY_COMPONENTS, inference=inference, callbacks=looked, **settings).fit(counts)
-    assert sums == pytest.approx([5.0] * 8)
+    assert sums == pytest.approx([20.0] * 8)
     sums.clear()
     AllocationNMF(MANY_COMPONENTS, activation_concentration=0.5, callbacks=looked, **settings).fit(counts)
     assert sums == [0.5 * MANY_COMPONENTS] * 4

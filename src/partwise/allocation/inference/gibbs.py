@@ -22,7 +22,7 @@ from partwise.sampling.draws import KeptDraws
 from partwise.sampling.gibbs import GibbsSampler
 
 # Sum of the activations' concentrations that many components start from.
-_FIRST_TOTAL = 5.0
+_FIRST_TOTAL = 20.0
 
 
 @dataclass

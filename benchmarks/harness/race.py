@@ -85,24 +85,28 @@ def perplexity_of(dictionary: Floats, concentration: Floats, given: Any, hidden:
 
 
 def race(
-    settings: Settings, names: Sequence[str], numbers: Sequence[int], inference: str = "gibbs", threads: int = 1
+    settings: Settings,
+    numbers: Sequence[int],
+    targets: Sequence[int] = TARGETS,
+    inference: str = "gibbs",
+    threads: int = 1,
 ) -> Iterator[Line]:
-    """Two lines for each corpus and number of parts: processor seconds on one thread, seconds on several."""
+    """A line for each number of parts, corpus and target: processor seconds on one thread, seconds on several."""
     for n_components in numbers:
-        for name in names:
+        for name in CORPORA:
             goal, missing = Goal(GOALS[n_components], "at least"), real(CORPORA[name]).missing
-            texts = [f"seconds to the perplexity of {n} iterations, K = {n_components}" for n in TARGETS]
+            texts = [f"seconds to the perplexity of {n} iterations, K = {n_components}" for n in targets]
             if missing:
                 yield from (skipped(what, name, missing, goal) for what in texts)
                 continue
             counts, ours, peer = corpus(name), [], []
             for seed in range(settings.repeats):
                 parts = split(counts, seed)
-                peer.append(_tomotopy(parts, n_components, seed, threads))
+                peer.append(_tomotopy(parts, n_components, seed, targets, threads))
                 ours.append(_ours(parts, n_components, seed, inference, threads, peer[-1]))
             for i, what in enumerate(texts):
                 if any(len(reached) <= i for reached in peer):
-                    reason = f"{TARGETS[0]} iterations took tomotopy {peer[0][0][0]:.0f} s, more than {_LONG:g} s"
+                    reason = f"{targets[0]} iterations took tomotopy {peer[0][0][0]:.0f} s, more than {_LONG:g} s"
                     yield skipped(what, name, reason, goal)
                     continue
                 yield Line(
@@ -110,7 +114,7 @@ def race(
                     name,
                     Sample.of([reached[i] for reached in ours], "s"),
                     Sample.of([reached[i][0] for reached in peer], "s"),
-                    f"tomotopy LDA, defaults, {TARGETS[i]} iterations",
+                    f"tomotopy LDA, defaults, {targets[i]} iterations",
                     goal=goal,
                     threads=str(threads),
                     note=f"perplexity {np.median([reached[i][1] for reached in peer]):.0f}",
@@ -188,13 +192,15 @@ def _model(train: Any, n_components: int, seed: int) -> Any:
     return model
 
 
-def _tomotopy(parts: tuple[Any, Any, Any], n_components: int, seed: int, workers: int) -> list[tuple[float, float]]:
+def _tomotopy(
+    parts: tuple[Any, Any, Any], n_components: int, seed: int, targets: Sequence[int], workers: int
+) -> list[tuple[float, float]]:
     """Seconds and perplexity at each target; of the first one alone where it takes long."""
     (train, given, hidden), clock = parts, clock_of(workers)
     began = clock()
     model = _model(train, n_components, seed)
     seconds, reached, done = clock() - began, [], 0
-    for target in TARGETS:
+    for target in targets:
         if reached and seconds > _LONG:
             break
         began = clock()

@@ -16,7 +16,7 @@ import numpy as np
 from benchmarks.harness.data import real
 from benchmarks.harness.line import Goal, Line, Sample, Settings, skipped
 from benchmarks.harness.processes import run_module
-from benchmarks.harness.race import CORPORA, corpus, fit_ours, race, split
+from benchmarks.harness.race import corpus, fit_ours, race, split
 
 _NAME = "newsgroups20"
 _SLOPE, _MEMORY = Goal(0.3, "below"), Goal(1.5, "below")
@@ -50,7 +50,7 @@ def measure(settings: Settings) -> Iterator[Line]:
             goal=_MEMORY,
             threads="",
         )
-    yield from race(settings, tuple(CORPORA), (1000,))
+    yield from race(settings, (1000,))
 
 
 def _slope(counts: Any, inference: str, first: int, last: int) -> tuple[float, list[float]]:

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from benchmarks.harness.line import Line, Settings
-from benchmarks.harness.race import CORPORA, race
+from benchmarks.harness.race import race
 
 
 def measure(settings: Settings) -> Iterator[Line]:
     """Three corpora."""
-    yield from race(settings, tuple(CORPORA), (20, 100))
+    yield from race(settings, (20, 100))

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from partwise.allocation.inference.gibbs import AllocationCollapsedGibbs, AllocationGibbsState
-from partwise.allocation.inference.labels import keys_of_rows, padded_width, tile_of
+from partwise.allocation.inference.labels import MANY_COMPONENTS, keys_of_rows, padded_width, tile_of
+from partwise.allocation.kernels.by_features import sweep_rows_by_features
 from partwise.allocation.kernels.partial import draw_weights, mean_sample_counts, sweep_rows
 from partwise.allocation.model import AllocationModel
 from partwise.core.data import SparseData
@@ -39,8 +40,10 @@ class AllocationPartialGibbs(AllocationCollapsedGibbs):
         return state
 
     def _blocks(self, data: SparseData) -> list[tuple[int, int]]:
-        # Each block counts into an array of its own: blocks so large that this costs little.
-        return row_blocks(data.indptr, max(TARGET_NONZEROS, 2 * data.shape[1]))
+        # Each block counts into an array of its own, and may go through all features: blocks so large that this costs
+        # little.
+        by_features = self.model.n_components >= MANY_COMPONENTS
+        return row_blocks(data.indptr, max(TARGET_NONZEROS, (16 if by_features else 2) * data.shape[1]))
 
     def _sweep(self, key: Key, data: SparseData, state: AllocationGibbsState, chain: int) -> None:
         model, n_features = self.present(state, chain), data.shape[1]
@@ -77,7 +80,10 @@ def _sweep_block(
     counts = np.zeros(dictionary.shape, np.int32)
     span = block.first_row, row_keys, block.start, block.stop
     tokens, state = (*block.cells, starts), (labels, sample_counts, counts)
-    sweep_rows(tokens, dictionary, concentration, tile, words, span, state)
+    if concentration.size >= MANY_COMPONENTS:
+        sweep_rows_by_features(tokens, dictionary, concentration, words, span, state)
+    else:
+        sweep_rows(tokens, dictionary, concentration, tile, words, span, state)
     return counts
 
 

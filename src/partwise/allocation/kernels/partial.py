@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from partwise.allocation.kernels.collapsed import Tokens
@@ -10,11 +12,13 @@ from partwise.kernels.categories import categorical
 from partwise.kernels.continuous import gamma
 from partwise.kernels.jit import kernel
 from partwise.kernels.lanes import LANES, draw_component
-from partwise.kernels.streams import new_stream, next_uniform, seek_row
+from partwise.kernels.streams import new_stream, next_exponential, next_uniform, seek_row
 from partwise.kernels.sums import sum_of
 
 # Gamma draws of tiny shapes underflow; a positive number keeps every weight of a token from vanishing.
 _SMALLEST = 1e-30
+# Of a draw of a shape below 1, a gamma draw of shape + 1 times exp(-fall): with more, no gamma draw gets to _SMALLEST.
+_FARTHEST_FALL = 80.0
 
 
 @kernel
@@ -26,7 +30,15 @@ def draw_weights(
     for f in range(start, stop):
         seek_row(stream, words, f)
         for k in range(n_components):
-            out[f, k] = max(gamma(stream, concentration[f] + feature_counts[f, k]), _SMALLEST)
+            shape = concentration[f] + feature_counts[f, k]
+            if shape >= 1.0:
+                out[f, k] = gamma(stream, shape)
+                continue
+            # The fall comes first: it saves the other draw of most entries that have no counts.
+            fall = next_exponential(stream) / shape
+            out[f, k] = _SMALLEST
+            if fall < _FARTHEST_FALL:
+                out[f, k] = max(gamma(stream, shape + 1.0) * math.exp(-fall), _SMALLEST)
 
 
 @kernel

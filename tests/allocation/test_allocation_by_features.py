@@ -157,7 +157,7 @@ def test_a_sweep_of_rows_is_the_textbook_one(n_components: int, rows: tuple[int,
 ROW_BUGS: dict[str, dict[str, str]] = {
     "the token counts itself": {"size = _taken_out(row, row_numbers, old, size)": "size = size + 0"},
     "the prior is left out": {"next_uniform(stream) * (own_sum + prior_sum)": "next_uniform(stream) * own_sum"},
-    "the dictionary of another feature": {"weights[k] = dictionary[f, k]": "weights[k] = dictionary[-1 - f, k]"},
+    "the dictionary of another feature": {"= dictionary[f, ": "= dictionary[-1 - f, "},
 }
 
 

@@ -53,7 +53,7 @@ def test_parts_that_are_counted_together_change_nothing(group: int, monkeypatch:
     """Nor does counting row by row, as on workers: there the counts are no array."""
     monkeypatch.setattr(learning, "_GROUP", group)
     engine, key = LocalEngine(), Key(3)
-    expected = learning.exceeding(SAMPLE_COUNTS, 14), learning.exceeding(SAMPLE_COUNTS.sum(axis=1, keepdims=True), 14)
+    expected = learning.exceeding(SAMPLE_COUNTS, 14)
     monkeypatch.setattr(LocalEngine, "map_rows", lambda *_, **__: (expected, []))
     here, away = (
         draw_concentrations(key, DATA, model(), engine, counts, FEATURE_COUNTS) for counts in (SAMPLE_COUNTS, None)

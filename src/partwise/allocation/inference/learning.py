@@ -59,11 +59,11 @@ def draw_concentrations(
         if isinstance(sample_counts, np.ndarray):
             # Some components at a time: the numbers of all of them may take more memory than the counts.
             above = (exceeding(sample_counts[:, k : k + _GROUP]) for k in range(0, model.n_components, _GROUP))
-            sizes = exceeding(totals.astype(np.int64)[:, None], size)
         else:
             blocks = [(start, min(start + 2**14, data.shape[0])) for start in range(0, data.shape[0], 2**14)]
-            (whole, sizes), _ = engine.map_rows(_exceeding_rows, data, blocks, size, reads=[sample_counts], recut=True)
+            whole, _ = engine.map_rows(_exceeding_rows, data, blocks, size, reads=[sample_counts], recut=True)
             above = (whole[k : k + _GROUP] for k in range(0, model.n_components, _GROUP))
+        sizes = exceeding(totals.astype(np.int64)[:, None], size)
         rate = 1.0 + waits(generator, sizes, activation.sum(keepdims=True))
         groups = np.split(activation, range(_GROUP, model.n_components, _GROUP))
         opened = [tables(generator, own, some) for own, some in zip(above, groups, strict=True)]
@@ -82,9 +82,8 @@ def _bounded(dictionary: Floats, activation: Floats) -> Concentrations:
     return Concentrations(np.clip(dictionary, SMALLEST, LARGEST), np.clip(activation, SMALLEST, LARGEST))
 
 
-def _exceeding_rows(block: Block, sample_counts: Any, size: int) -> tuple[Any, Any]:
-    own = sample_counts[block.rows]
-    return exceeding(own, size), exceeding(own.sum(axis=1, keepdims=True), size)
+def _exceeding_rows(block: Block, sample_counts: Any, size: int) -> NDArray[np.int64]:
+    return exceeding(sample_counts[block.rows], size)
 
 
 def _wait(generator: np.random.Generator, first: float, sizes: Floats) -> float:

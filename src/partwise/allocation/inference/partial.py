@@ -48,7 +48,7 @@ class AllocationPartialGibbs(AllocationCollapsedGibbs):
     def _sweep(self, key: Key, data: SparseData, state: AllocationGibbsState, chain: int) -> None:
         model, n_features = self.present(state, chain), data.shape[1]
         n_components = model.n_components
-        drawn = np.zeros((n_features, padded_width(n_components)))
+        drawn = np.zeros((n_features, padded_width(n_components)), np.float32)
         words = key.for_stage("dictionary").words
 
         def some_features(block: tuple[int, int]) -> None:
@@ -56,8 +56,9 @@ class AllocationPartialGibbs(AllocationCollapsedGibbs):
             draw_weights(counts, model.dictionary_concentration, n_components, words, *block, drawn)
 
         self.engine.for_each(some_features, row_blocks(np.arange(n_features + 1), 2**17 // n_components + 1))
-        totals = drawn.sum(axis=0)
-        dictionary = model.with_fixed(drawn / np.where(totals > 0, totals, 1.0)).astype(np.float32)
+        totals = drawn.sum(axis=0, dtype=np.float64)
+        drawn /= np.where(totals > 0, totals, 1.0).astype(np.float32)
+        dictionary = model.with_fixed(drawn).astype(np.float32, copy=False)
         prior, tile = model.activation_concentration, tile_of(2 * dictionary.shape[1])
         shared = dictionary, prior, tile, key.for_stage("labels").words, keys_of_rows(data)
         sums = self._sweep_tokens_by_blocks(_sweep_block, data, state, chain, shared)

@@ -260,8 +260,7 @@ def sweep_rows_by_features(
         if ends[f] == ends[f + 1]:
             continue
         seek_row(stream, words, first_row + start + row_keys * f)
-        for k in range(n_components):
-            weights[k] = dictionary[f, k]
+        weights[:n_components] = dictionary[f, :n_components]
         prior_sum = 0.0
         for b in range(n_sums):
             some = 0.0

@@ -28,7 +28,7 @@ Floats = NDArray[np.float64]
 
 GOALS = {20: 1.2, 100: 3.0, 1000: 10.0}
 SHORT = "60,000 documents of 15 words, from newsgroups20"
-CORPORA = {"nips_uci7605": "nips_uci7605", "newsgroups20": "newsgroups20", SHORT: "newsgroups20"}
+CORPORA = {"nips_uci7605": "nips_uci7605", SHORT: "newsgroups20", "newsgroups20": "newsgroups20"}
 """Names in the table, and the data sets behind them."""
 TARGETS = (200, 1000)
 _HELD_OUT, _FOLD_IN = 300, 50

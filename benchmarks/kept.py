@@ -49,6 +49,13 @@ CHOSEN = (
         "`AllocationNMF`, `gibbs`: perplexity of new documents after equal time",
     ),
     (
+        "allocation_race",
+        "seconds to the perplexity of 200 iterations, K = 100",
+        "newsgroups20",
+        "tomotopy",
+        "LDA (`AllocationNMF`) on 18,048 newsgroup posts, 100 topics: CPU seconds to the same perplexity",
+    ),
+    (
         "allocation_tokens",
         "one sweep, gibbs-partial, K = 100",
         "nips",

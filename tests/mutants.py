@@ -18,7 +18,7 @@ def mutant(kernel: Any, changes: dict[str, str]) -> Callable[..., Any]:
         assert original in source, f"{original!r} is not in {kernel.__name__}"
         source = source.replace(original, planted)
     namespace = dict(vars(sys.modules[kernel.__module__]))
-    namespace["kernel"] = numba.njit(nogil=True, error_model="numpy")
+    namespace["kernel"] = namespace["inner_kernel"] = numba.njit(nogil=True, error_model="numpy")
     exec(source, namespace)
     changed: Callable[..., Any] = namespace[kernel.__name__]
     return changed

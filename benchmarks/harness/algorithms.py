@@ -34,7 +34,7 @@ def algorithms(n_rows: int = N_ROWS, n_components: int = N_COMPONENTS) -> dict[s
     alike = {"n_components": n_components, "random_state": 0, "progress": False}
 
     def fit(kind: Any, data: Any = counts, **options: Any) -> Work:
-        return lambda: kind(**alike, **options).fit(data)
+        return lambda: kind(**{**alike, **options}).fit(data)
 
     iterate = {"max_iter": 10, "tol": 0.0}
     sample = {"burn_in": 5, "n_draws": 5}
@@ -52,6 +52,7 @@ def algorithms(n_rows: int = N_ROWS, n_components: int = N_COMPONENTS) -> dict[s
         "gamma-poisson, default": fit(partwise.GammaPoissonNMF, **iterate),
         "beta-gamma": fit(partwise.BetaGammaPFA, **sample),
         "allocation, gibbs": fit(partwise.AllocationNMF, **chain),
+        "allocation, gibbs, 300 parts": fit(partwise.AllocationNMF, n_components=300, **chain),
         "allocation, gibbs-partial": fit(partwise.AllocationNMF, inference="gibbs-partial", **chain),
         "allocation, vb": fit(partwise.AllocationNMF, inference="vb", **iterate),
         "allocation, bld": fit(partwise.AllocationNMF, inference="bld", init=start, **iterate),

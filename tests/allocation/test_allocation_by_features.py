@@ -12,10 +12,12 @@ from test_allocation_samplers import distance_from_enumeration, smallest_p_value
 from mutants import mutant
 from partwise import AllocationNMF, on_disk
 from partwise.allocation.inference import labels as labels_module
+from partwise.allocation.inference import partial as partial_module
 from partwise.allocation.inference.gibbs import AllocationCollapsedGibbs
 from partwise.allocation.inference.labels import MANY_COMPONENTS, TokenLabels, padded_width
+from partwise.allocation.inference.partial import AllocationPartialGibbs
 from partwise.allocation.kernels import by_features
-from partwise.allocation.kernels.by_features import sweep_by_features
+from partwise.allocation.kernels.by_features import sweep_by_features, sweep_rows_by_features
 from partwise.allocation.model import AllocationModel
 from partwise.core.data import CountMatrix
 from partwise.core.keys import Key
@@ -92,7 +94,7 @@ def test_a_sweep_is_the_textbook_one(n_components: int, unlabelled: bool, prior:
 
 BUGS: dict[str, dict[str, str]] = {
     "the token counts itself in its feature": {"component_counts, old, -1,": "component_counts, old, 0,"},
-    "the token counts itself in its row": {"row_numbers[j] -= 1": "row_numbers[j] -= 0"},
+    "the token counts itself in its row": {"size = _taken_out(row, row_numbers, old, size)": "size = size + 0"},
     "the row's own components are left out": {"if rest < own_sum:": "if rest < 0.5 * own_sum:"},
     "concentrations of another feature": {"dictionary_concentration[f]": "dictionary_concentration[-1 - f]"},
 }
@@ -106,22 +108,87 @@ def test_the_replay_finds_a_planted_bug(bug: str) -> None:
         np.testing.assert_array_equal(labels, expected)
 
 
+def replayed_rows(sweep: Any, n_components: int, rows: tuple[int, int], prior: float) -> None:
+    """Compare the sweep of some rows given a dictionary with that in plain Python; some labels are not there yet."""
+    rng = np.random.default_rng(n_components)
+    beta = prior * rng.gamma(1.0, size=n_components)
+    dictionary = np.zeros((30, padded_width(n_components)), np.float32)
+    dictionary[:, :n_components] = rng.gamma(0.3, size=(30, n_components))
+    labels = rng.integers(n_components + 1, size=ROWS.size).astype(label_type(n_components + 1))
+    by_sample, by_feature = np.zeros((6, n_components), np.int32), np.zeros(dictionary.shape, np.int32)
+    known = labels < n_components
+    np.add.at(by_sample, (ROWS[known], labels[known]), 1)
+    besides = rng.poisson(0.2, size=by_sample.shape).astype(np.int32)
+    by_sample += besides
+
+    expected, present = labels.astype(int), [[k for k in range(n_components) if row[k]] for row in by_sample]
+    inside = (rows[0] <= ROWS) & (rows[1] > ROWS)
+    for f in range(30):
+        uniforms = Uniforms(KEY.words, 40 + rows[0] + 100 * f)
+        for i in np.flatnonzero(inside & (f == FEATURES)):
+            n, own = ROWS[i], present[ROWS[i]]
+            others = (np.arange(ROWS.size) != i) & (expected < n_components) & (n == ROWS)
+            of_row = besides[n] + np.bincount(expected[others], minlength=n_components)
+            if expected[i] < n_components and of_row[expected[i]] == 0:
+                own[own.index(expected[i])] = own[-1]
+                own.pop()
+            order = np.array([*own, *range(n_components)])
+            numbers = np.concatenate([of_row[own], beta])
+            expected[i] = order[choice(dictionary[f, order].astype(float) * numbers, uniforms.next())]
+            if expected[i] not in own:
+                own.append(int(expected[i]))
+
+    data = CountMatrix.build(COUNTS)
+    tokens = data.indptr, data.indices, data.values, first_tokens(data)
+    sweep(tokens, dictionary, beta, KEY.words, (40, 100, *rows), (labels, by_sample, by_feature))
+    np.testing.assert_array_equal(labels, expected)
+    counts = counted(expected[inside], FEATURES[inside], by_feature.shape)
+    np.testing.assert_array_equal(by_feature, counts)
+    by_row = counted(expected[inside], ROWS[inside], by_sample.shape)[slice(*rows)]
+    np.testing.assert_array_equal(by_sample[slice(*rows)], by_row + besides[slice(*rows)])
+
+
+@pytest.mark.parametrize("n_components", [1, 8, 17, 50])
+@pytest.mark.parametrize(("rows", "prior"), [((0, 6), 1.0), ((1, 4), 0.01)])
+def test_a_sweep_of_rows_is_the_textbook_one(n_components: int, rows: tuple[int, int], prior: float) -> None:
+    replayed_rows(sweep_rows_by_features, n_components, rows, prior)
+
+
+ROW_BUGS: dict[str, dict[str, str]] = {
+    "the token counts itself": {"size = _taken_out(row, row_numbers, old, size)": "size = size + 0"},
+    "the prior is left out": {"next_uniform(stream) * (own_sum + prior_sum)": "next_uniform(stream) * own_sum"},
+    "the dictionary of another feature": {"= dictionary[f, ": "= dictionary[-1 - f, "},
+}
+
+
+@pytest.mark.parametrize("bug", ROW_BUGS)
+def test_the_replay_of_rows_finds_a_planted_bug(bug: str) -> None:
+    with pytest.raises(AssertionError):
+        replayed_rows(mutant(sweep_rows_by_features, ROW_BUGS[bug]), 17, (0, 6), 1.0)
+
+
 @pytest.fixture
 def always(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(labels_module, "MANY_COMPONENTS", 1)
+    monkeypatch.setattr(partial_module, "MANY_COMPONENTS", 1)
+
+
+SAMPLERS = [AllocationCollapsedGibbs, AllocationPartialGibbs]
 
 
 @pytest.mark.usefixtures("always")
-def test_agrees_with_enumeration() -> None:
+@pytest.mark.parametrize("sampler", SAMPLERS)
+def test_agrees_with_enumeration(sampler: Any) -> None:
     # As for the other samplers: twice the 1e-4 quantile, as draws four sweeps apart are a little dependent.
-    assert distance_from_enumeration(AllocationCollapsedGibbs, 40_000) < 2.0
+    assert distance_from_enumeration(sampler, 40_000) < 2.0
 
 
 # A false alarm in 1 of 1,000 seeds.
 @pytest.mark.usefixtures("always")
+@pytest.mark.parametrize("sampler", SAMPLERS)
 @pytest.mark.parametrize("missing", [False, True])
-def test_the_joint_distribution_is_kept(missing: bool) -> None:
-    assert smallest_p_value(AllocationCollapsedGibbs, missing=missing) > 1e-3
+def test_the_joint_distribution_is_kept(sampler: Any, missing: bool) -> None:
+    assert smallest_p_value(sampler, missing=missing) > 1e-3
 
 
 @pytest.mark.usefixtures("always")
@@ -131,9 +198,18 @@ def test_the_joint_distribution_shows_a_planted_bug(bug: str, monkeypatch: pytes
     assert smallest_p_value(AllocationCollapsedGibbs, n_chains=600) < 1e-3
 
 
-def test_threads_change_nothing() -> None:
-    settings: dict[str, Any] = {"n_draws": 2, "burn_in": 1, "n_chains": 2, "random_state": 0}
-    one, two = (AllocationNMF(MANY_COMPONENTS, **settings, n_jobs=n).fit(COUNTS) for n in (1, 2))
+@pytest.mark.usefixtures("always")
+@pytest.mark.parametrize("bug", ["the token counts itself", "the dictionary of another feature"])
+def test_the_joint_distribution_shows_a_planted_bug_in_rows(bug: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(partial_module, "sweep_rows_by_features", mutant(sweep_rows_by_features, ROW_BUGS[bug]))
+    assert smallest_p_value(AllocationPartialGibbs, n_chains=600) < 1e-3
+
+
+@pytest.mark.parametrize("inference", ["gibbs", "gibbs-partial"])
+def test_threads_change_nothing(inference: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(partial_module, "TARGET_NONZEROS", 1)  # several blocks of rows
+    settings: dict[str, Any] = {"inference": inference, "n_draws": 2, "burn_in": 1, "n_chains": 2, "random_state": 0}
+    one, two = (AllocationNMF(MANY_COMPONENTS, **settings, n_jobs=n).fit(np.tile(COUNTS, (20, 1))) for n in (1, 2))
     np.testing.assert_array_equal(one.components_, two.components_)
     np.testing.assert_array_equal(one.activations_, two.activations_)
 

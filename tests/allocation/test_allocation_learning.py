@@ -48,6 +48,22 @@ def chain(n_draws: int, estimated: tuple[str, ...]) -> tuple[np.ndarray, np.ndar
     return np.array(dictionary), np.array(activation)
 
 
+@pytest.mark.parametrize("group", [1, 2, 100])
+def test_parts_that_are_counted_together_change_nothing(group: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor does counting row by row, as on workers: there the counts are no array."""
+    monkeypatch.setattr(learning, "_GROUP", group)
+    engine, key = LocalEngine(), Key(3)
+    expected = learning.exceeding(SAMPLE_COUNTS, 14)
+    monkeypatch.setattr(LocalEngine, "map_rows", lambda *_, **__: (expected, []))
+    here, away = (
+        draw_concentrations(key, DATA, model(), engine, counts, FEATURE_COUNTS) for counts in (SAMPLE_COUNTS, None)
+    )
+    np.testing.assert_array_equal(here.activation, away.activation)
+    monkeypatch.setattr(learning, "_GROUP", 64)
+    usual = draw_concentrations(key, DATA, model(), engine, SAMPLE_COUNTS, FEATURE_COUNTS)
+    np.testing.assert_array_equal(here.activation, usual.activation)
+
+
 def quadrature(log_density: Any, grids: list[np.ndarray]) -> list[float]:
     """Means of the logarithms under a density of logarithms, on a grid."""
     points = np.meshgrid(*grids, indexing="ij")

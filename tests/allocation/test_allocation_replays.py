@@ -6,10 +6,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy import stats
 
+from mutants import mutant
 from partwise.allocation.inference.labels import padded_width
+from partwise.allocation.kernels import partial
 from partwise.allocation.kernels.collapsed import sweep_tokens
-from partwise.allocation.kernels.partial import mean_sample_counts, sweep_rows
+from partwise.allocation.kernels.partial import draw_weights, mean_sample_counts, sweep_rows
 from partwise.core.data import CountMatrix
 from partwise.core.keys import Key
 from partwise.engines.blocks import first_tokens
@@ -98,6 +101,35 @@ def test_a_sweep_is_the_textbook_one(
         feature_counts[:, :n_components], counted(expected[swept], FEATURES[swept], 5, n_components)
     )
     assert not feature_counts[:, n_components:].any()
+
+
+def smallest_p_value_of_weights(drawing: Any) -> float:
+    """Of Kolmogorov-Smirnov tests of drawn weights, for features with and without counts, above the smallest weight."""
+    p_values = []
+    for shape, count in ((0.01, 0), (0.3, 0), (0.9, 0), (2.5, 0), (0.3, 1)):
+        counts, drawn = np.full((40, 500), count, np.int32), np.zeros((40, 504), np.float32)
+        drawing(counts, np.full(40, shape), 500, KEY.words, 0, 40, drawn)
+        assert not drawn[:, 500:].any()
+        values, law = drawn[:, :500].astype(float).ravel(), stats.gamma(shape + count)
+        above = values[values > 1.1e-30]
+        below = law.cdf(1e-30)
+        p_values.append(stats.binomtest(values.size - above.size, values.size, below).pvalue)
+        p_values.append(stats.kstest((law.cdf(above) - below) / (1.0 - below), "uniform").pvalue)
+    return float(min(p_values))
+
+
+# A false alarm in 1 of 1,000 seeds.
+def test_weights_are_gamma_distributed() -> None:
+    assert smallest_p_value_of_weights(draw_weights) > 1e-4
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"if p <= lowest": "if p <= 1.2 * lowest"}, {"(1.0 / shape)": "(0.9 / shape)"}, {">= drawn": ">= 2.0 * drawn"}],
+)
+def test_a_planted_bug_in_the_weights_shows(changes: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(partial, "_small_gamma", mutant(partial._small_gamma, changes))
+    assert smallest_p_value_of_weights(mutant(draw_weights, {})) < 1e-4
 
 
 @pytest.mark.parametrize(("burn_in", "n_draws"), [(0, 1), (2, 3)])

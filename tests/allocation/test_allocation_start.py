@@ -10,9 +10,9 @@ import pytest
 from scipy.optimize import linear_sum_assignment
 
 from partwise import AllocationNMF
-from partwise.allocation.inference import labels, variational
+from partwise.allocation.inference import gibbs, labels, variational
 from partwise.allocation.inference.collapsed_variational import AllocationCollapsedVariational
-from partwise.allocation.inference.labels import best_order, first_feature_counts
+from partwise.allocation.inference.labels import MANY_COMPONENTS, best_order, first_feature_counts
 from partwise.allocation.model import AllocationModel
 from partwise.core.data import CountMatrix
 from partwise.core.keys import Key
@@ -100,6 +100,28 @@ def test_large_data_start_from_some_of_their_rows(monkeypatch: pytest.MonkeyPatc
     assert found.sum() == pytest.approx(data.total, rel=0.05)
     given = np.ones((400, 3)), np.random.default_rng(2).random((3, 30))
     assert first_feature_counts(Key(0), data, model, given, resolve_engine()).shape == (30, 3)
+
+
+def refused(*_: Any) -> Any:
+    raise LookupError("KL-NMF")
+
+
+def test_many_parts_start_without_kl_nmf(monkeypatch: pytest.MonkeyPatch) -> None:
+    counts = np.random.default_rng(0).poisson(0.5, (12, 7))
+    settings: dict[str, Any] = {"burn_in": 1, "n_draws": 1, "n_chains": 2, "random_state": 0, "progress": False}
+    sums: list[float] = []
+    looked = [lambda _iteration, state, _trace: sums.extend(each.sum() for each in state.activation_concentration)]
+    monkeypatch.setattr(gibbs, "guide_counts", refused)
+    for inference in ("gibbs", "gibbs-partial"):
+        AllocationNMF(MANY_COMPONENTS, inference=inference, callbacks=looked, **settings).fit(counts)
+    assert sums == pytest.approx([20.0] * 8)
+    sums.clear()
+    AllocationNMF(MANY_COMPONENTS, activation_concentration=0.5, callbacks=looked, **settings).fit(counts)
+    assert sums == [0.5 * MANY_COMPONENTS] * 4
+    given = np.ones((12, MANY_COMPONENTS)), np.ones((MANY_COMPONENTS, 7))
+    for start in ({"init": given}, {"init": "nndsvd"}, {"seeds": {"a": [0, 1]}}, {"n_components": MANY_COMPONENTS - 1}):
+        with pytest.raises(LookupError, match="KL-NMF"):
+            AllocationNMF(**{"n_components": MANY_COMPONENTS, **settings, **start}).fit(counts)
 
 
 def test_guide_leaves_room_for_the_counts_of_the_data() -> None:

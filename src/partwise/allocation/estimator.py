@@ -73,8 +73,8 @@ class AllocationNMF(KeepsChains, OnlineVariational, AllocationSamples):
         decomposition, a relaxed mode of p(S), from KL-NMF. ``"map"``: a mode over whole numbers, by annealing.
     init
         Start of the KL-NMF that a fit begins with: ``"random"``, ``"nndsvd"`` or a pair (activations, parts).
-        Every chain begins with its own, of a sample of the rows where the data are large. ``"map"`` cools down from
-        labels drawn in turn.
+        Every chain begins with its own, of a sample of the rows where the data are large. From 256 parts on, samplers
+        with ``"random"`` begin with labels drawn in turn instead. So does ``"map"``, which cools down from them.
     seeds
         Features that some parts are known to hold: a mapping such as ``{"tax": ["tax", "budget"]}``, or a .csv or .tsv
         file with the columns ``part`` and ``feature``. Seeded parts come first, under these names. A seed is a prior on
@@ -260,8 +260,11 @@ class AllocationNMF(KeepsChains, OnlineVariational, AllocationSamples):
         state: AllocationGibbsState = self._run(algorithm, data, max_iter=most, convergence=self._chain_rule).state
         algorithm.keep_at_least_one(data, state)
         draws, kept, best = state.draws, state.draws.n_kept, state.draws.likeliest
-        activations = np.asarray(draws.activations[best]) / kept
-        self._store(activations, draws.dictionary[best] / kept, draws.component_tokens[best] / kept)
+        del state  # labels and counts are no longer needed, and factors are large enough
+        activations = np.asarray(draws.activations[best])
+        activations = np.divide(activations, kept, out=activations if activations.flags.writeable else None)
+        draws.dictionary /= kept
+        self._store(activations, draws.dictionary[best], draws.component_tokens[best] / kept)
         self._store_chains(draws, draws.dictionary)
         if names := given_names(self.seeds, self.fixed_parts):
             self.name_parts(names)

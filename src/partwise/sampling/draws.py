@@ -103,9 +103,11 @@ def exceeding(counts: NDArray[np.integer], size: int | None = None) -> NDArray[n
     """
     n_components = counts.shape[1]
     size = (int(counts.max(initial=0)) if size is None else size) + 1
-    places = counts + size * np.arange(n_components)
-    found = np.bincount(places.ravel(), minlength=n_components * size).reshape(n_components, size)
-    return np.asarray(found[:, ::-1].cumsum(axis=1)[:, ::-1][:, 1:])
+    rows, components = np.nonzero(counts)  # a count of 0 exceeds nothing, and most are 0 where components are many
+    places = counts[rows, components] + size * components
+    found = np.bincount(places, minlength=n_components * size).reshape(n_components, size)
+    np.cumsum(found[:, ::-1], axis=1, out=found[:, ::-1])
+    return found[:, 1:]
 
 
 def tables(generator: np.random.Generator, above: NDArray[np.int64], concentration: Floats) -> Floats:

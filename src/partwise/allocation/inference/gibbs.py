@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.special import gammaln
 
-from partwise.allocation.inference.labels import TokenLabels, check_tokens, guide_counts
-from partwise.allocation.inference.learning import EVERY_SWEEPS, draw_concentrations
+from partwise.allocation.inference.labels import MANY_COMPONENTS, TokenLabels, check_tokens, guide_counts
+from partwise.allocation.inference.learning import ACTIVATION, EVERY_SWEEPS, draw_concentrations
 from partwise.allocation.kernels.collapsed import draw_missing_cells
 from partwise.allocation.model import AllocationModel, Concentrations, SamplePrior
 from partwise.contract.given_parts import seeded_order
@@ -21,6 +21,9 @@ from partwise.kernels.arrays import Counts, Floats
 from partwise.poisson.inference.state import Start
 from partwise.sampling.draws import KeptDraws
 from partwise.sampling.gibbs import GibbsSampler
+
+# Sum of the activations' concentrations that many components start from.
+_FIRST_TOTAL = 20.0
 
 
 @dataclass
@@ -84,7 +87,11 @@ class AllocationCollapsedGibbs(GibbsSampler[SparseData, AllocationGibbsState]):
     seeds: Floats | None = None
 
     def init(self, key: Key, data: SparseData) -> AllocationGibbsState:
-        """Tokens take labels one after the other, each given those before it, and the counts of KL-NMF besides."""
+        """Tokens take labels one after the other, each given those before it, and the counts of KL-NMF besides.
+
+        Many components do without KL-NMF: sweeps get further in its time. Learned concentrations then start so small
+        that few components share a row.
+        """
         check_tokens(data, f"inference={self.name!r}")
         model, n_components, chains = self.model, self.model.n_components, range(self.n_chains)
         state = AllocationGibbsState.none_yet(
@@ -97,10 +104,17 @@ class AllocationCollapsedGibbs(GibbsSampler[SparseData, AllocationGibbsState]):
             draws=self.no_draws(data),
         )
         keys = [key.for_chain(chain).for_stage("init") for chain in chains]
-        guides = [guide_counts(own, data, model, self.start, self.engine) for own in keys]
         known = self.seeds
         if model.n_fixed:
             known = np.pad(model.fixed, ((0, 0), (0, n_components - model.n_fixed)))
+        if n_components >= MANY_COMPONENTS and known is None and isinstance(self.start, str) and self.start == "random":
+            if ACTIVATION in model.estimated:
+                state.activation_concentration = [np.full(n_components, _FIRST_TOTAL / n_components) for _ in chains]
+            self.engine.for_each(
+                lambda chain: state.sweep(keys[chain], data, self.present(state, chain), chain), chains
+            )
+            return state
+        guides = [guide_counts(own, data, model, self.start, self.engine) for own in keys]
         if known is not None:
             orders = [seeded_order(known, counts.astype(np.float64)) for counts, _ in guides]
             guides = [(counts[:, k].copy(), sums[k]) for (counts, sums), k in zip(guides, orders, strict=True)]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 from scipy.special import digamma, gammaln, polygamma
 
@@ -20,9 +22,10 @@ from partwise.sampling.draws import exceeding, tables, waits
 EVERY_SWEEPS, EVERY = 3, 10
 """Sweeps, or iterations, from one update of the concentrations to the next. Draws move less at a time."""
 SMALLEST, LARGEST = 1e-6, 1e4
-_DICTIONARY, _ACTIVATION = "dictionary_concentration", "activation_concentration"
+_DICTIONARY, ACTIVATION = "dictionary_concentration", "activation_concentration"
 # Of how often each count is exceeded: numbers that a fit may keep.
 _MOST_NUMBERS = 2**26
+_GROUP = 64
 
 
 def draw_concentrations(
@@ -43,7 +46,7 @@ def draw_concentrations(
     """
     generator = key.for_stage("concentrations").generator()
     dictionary, activation = model.concentrations
-    if _ACTIVATION in model.estimated:
+    if ACTIVATION in model.estimated:
         # Allocations of missing cells are counted too, and then counts are here.
         totals = np.asarray(sample_counts).sum(axis=1) if data.n_missing else data.row_sums
         size = int(totals.max(initial=0))
@@ -52,10 +55,19 @@ def draw_concentrations(
                 f"activation_concentration='estimate' needs rows of fewer than {_MOST_NUMBERS // model.n_components}"
                 f" counts, and one has {size}: give a number, such as 0.1."
             )
-        blocks = [(start, min(start + 2**14, data.shape[0])) for start in range(0, data.shape[0], 2**14)]
-        (above, sizes), _ = engine.map_rows(_exceeding_rows, data, blocks, size, reads=[sample_counts], recut=True)
+        above: Iterable[NDArray[np.int64]]
+        if isinstance(sample_counts, np.ndarray):
+            # Some components at a time: the numbers of all of them may take more memory than the counts.
+            above = (exceeding(sample_counts[:, k : k + _GROUP]) for k in range(0, model.n_components, _GROUP))
+        else:
+            blocks = [(start, min(start + 2**14, data.shape[0])) for start in range(0, data.shape[0], 2**14)]
+            whole, _ = engine.map_rows(_exceeding_rows, data, blocks, size, reads=[sample_counts], recut=True)
+            above = (whole[k : k + _GROUP] for k in range(0, model.n_components, _GROUP))
+        sizes = exceeding(totals.astype(np.int64)[:, None], size)
         rate = 1.0 + waits(generator, sizes, activation.sum(keepdims=True))
-        activation = generator.standard_gamma(1.0 + tables(generator, above, activation)) / rate
+        groups = np.split(activation, range(_GROUP, model.n_components, _GROUP))
+        opened = [tables(generator, own, some) for own, some in zip(above, groups, strict=True)]
+        activation = generator.standard_gamma(1.0 + np.concatenate(opened)) / rate
     if _DICTIONARY in model.estimated:
         counts = np.asarray(feature_counts)[:, model.n_fixed : model.n_components]
         # One value for all features: tables of all components are those of one prior, and waits count for each feature.
@@ -70,9 +82,8 @@ def _bounded(dictionary: Floats, activation: Floats) -> Concentrations:
     return Concentrations(np.clip(dictionary, SMALLEST, LARGEST), np.clip(activation, SMALLEST, LARGEST))
 
 
-def _exceeding_rows(block: Block, sample_counts: Any, size: int) -> tuple[Any, Any]:
-    own = sample_counts[block.rows]
-    return exceeding(own, size), exceeding(own.sum(axis=1, keepdims=True), size)
+def _exceeding_rows(block: Block, sample_counts: Any, size: int) -> NDArray[np.int64]:
+    return exceeding(sample_counts[block.rows], size)
 
 
 def _wait(generator: np.random.Generator, first: float, sizes: Floats) -> float:
@@ -101,7 +112,7 @@ def maximised(model: AllocationModel, n_samples: int, mean_logs: Floats, diction
         Σ over features and components of E[log share].
     """
     dictionary, activation = model.concentrations
-    if _ACTIVATION in model.estimated:
+    if ACTIVATION in model.estimated:
         activation = _newton(activation, n_samples, mean_logs - 1.0)
     if _DICTIONARY in model.estimated:
         n_features, n_components = dictionary.size, model.n_components
@@ -146,7 +157,7 @@ def _newton(values: Floats, n_samples: int, sums: Floats) -> Floats:
 def fixed_point(model: AllocationModel, sample_counts: Floats, feature_counts: Floats) -> Concentrations:
     """A step of Minka's fixed point with expected counts in the place of counts, and a Gamma(1, 1) prior."""
     dictionary, activation = model.concentrations
-    if _ACTIVATION in model.estimated:
+    if ACTIVATION in model.estimated:
         up = (digamma(sample_counts + activation) - digamma(activation)).sum(axis=0)
         total = activation.sum()
         down = (digamma(sample_counts.sum(axis=1) + total) - digamma(total)).sum()

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from partwise.allocation.inference.gibbs import AllocationCollapsedGibbs, AllocationGibbsState
-from partwise.allocation.inference.labels import keys_of_rows, padded_width, tile_of
+from partwise.allocation.inference.labels import MANY_COMPONENTS, keys_of_rows, padded_width, tile_of
+from partwise.allocation.kernels.by_features import sweep_rows_by_features
 from partwise.allocation.kernels.partial import draw_weights, mean_sample_counts, sweep_rows
 from partwise.allocation.model import AllocationModel
 from partwise.core.data import SparseData
@@ -39,13 +40,15 @@ class AllocationPartialGibbs(AllocationCollapsedGibbs):
         return state
 
     def _blocks(self, data: SparseData) -> list[tuple[int, int]]:
-        # Each block counts into an array of its own: blocks so large that this costs little.
-        return row_blocks(data.indptr, max(TARGET_NONZEROS, 2 * data.shape[1]))
+        # Each block counts into an array of its own, and may go through all features: blocks so large that this costs
+        # little.
+        by_features = self.model.n_components >= MANY_COMPONENTS
+        return row_blocks(data.indptr, max(TARGET_NONZEROS, (16 if by_features else 2) * data.shape[1]))
 
     def _sweep(self, key: Key, data: SparseData, state: AllocationGibbsState, chain: int) -> None:
         model, n_features = self.present(state, chain), data.shape[1]
         n_components = model.n_components
-        drawn = np.zeros((n_features, padded_width(n_components)))
+        drawn = np.zeros((n_features, padded_width(n_components)), np.float32)
         words = key.for_stage("dictionary").words
 
         def some_features(block: tuple[int, int]) -> None:
@@ -53,8 +56,9 @@ class AllocationPartialGibbs(AllocationCollapsedGibbs):
             draw_weights(counts, model.dictionary_concentration, n_components, words, *block, drawn)
 
         self.engine.for_each(some_features, row_blocks(np.arange(n_features + 1), 2**17 // n_components + 1))
-        totals = drawn.sum(axis=0)
-        dictionary = model.with_fixed(drawn / np.where(totals > 0, totals, 1.0)).astype(np.float32)
+        totals = drawn.sum(axis=0, dtype=np.float64)
+        drawn /= np.where(totals > 0, totals, 1.0).astype(np.float32)
+        dictionary = model.with_fixed(drawn).astype(np.float32, copy=False)
         prior, tile = model.activation_concentration, tile_of(2 * dictionary.shape[1])
         shared = dictionary, prior, tile, key.for_stage("labels").words, keys_of_rows(data)
         sums = self._sweep_tokens_by_blocks(_sweep_block, data, state, chain, shared)
@@ -78,7 +82,10 @@ def _sweep_block(
     counts = np.zeros(dictionary.shape, np.int32)
     span = block.first_row, row_keys, block.start, block.stop
     tokens, state = (*block.cells, starts), (labels, sample_counts, counts)
-    sweep_rows(tokens, dictionary, concentration, tile, words, span, state)
+    if concentration.size >= MANY_COMPONENTS:
+        sweep_rows_by_features(tokens, dictionary, concentration, words, span, state)
+    else:
+        sweep_rows(tokens, dictionary, concentration, tile, words, span, state)
     return counts
 
 

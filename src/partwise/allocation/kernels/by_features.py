@@ -1,7 +1,8 @@
-"""Collapsed sweeps feature by feature: the cost of a token grows with the components of its row, not with all of them.
+"""Sweeps feature by feature: the cost of a token grows with the components of its row, not with all of them.
 
 The weight of a component is q_k (β_k + S_nk) with q_k = (α_f + S_fk) / (α_+ + S_k). The tokens of one feature share q,
 and each of them changes two entries. So Σ q_k β_k is kept up to date, and Σ q_k S_nk has few terms (Yu et al. 2015).
+Where the dictionary is given, q_k = w_fk does not change at all (Magnusson et al. 2018).
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from partwise.allocation.kernels.collapsed import Concentrations, Labelled, Tokens
-from partwise.kernels.arrays import Counts, Floats, LongCounts, Numbers, Words
+from partwise.kernels.arrays import Counts, Floats, LongCounts, Numbers, Singles, Starts, Words
 from partwise.kernels.jit import inline_kernel, kernel
 from partwise.kernels.streams import new_stream, next_uniform, seek_row
 from partwise.kernels.sums import sum_of
@@ -50,6 +51,101 @@ def _group_sum(row: Numbers, numbers: Counts, ratios: Floats, j: int) -> float:
     return float(left + right)
 
 
+@inline_kernel
+def _taken_out(row: Numbers, numbers: Counts, k: int, size: int) -> int:
+    """Count component k once less in a row; returns how many components the row then has."""
+    j = 0
+    while row[j] != k:
+        j += 1
+    numbers[j] -= 1
+    if numbers[j] == 0:
+        size -= 1
+        row[j], numbers[j] = row[size], numbers[size]
+        row[size], numbers[size] = 0, 0
+    return size
+
+
+@inline_kernel
+def _place_of(row: Numbers, k: int, size: int) -> int:
+    """The place of component k in a row, at its end if it is new there."""
+    j = 0
+    while j < size and row[j] != k:
+        j += 1
+    if j == size:
+        row[j] = k
+    return j
+
+
+# Where rounding lets a draw slip past, the last entry that it could have been is taken.
+
+
+@inline_kernel
+def _place_among_own(row: Numbers, numbers: Counts, ratios: Floats, running: Floats, size: int, rest: float) -> int:
+    """``np.searchsorted(np.cumsum(numbers * ratios[row]), rest, "right")``, ``running`` being sums of groups."""
+    c = 0
+    while c < (size + _ENTRIES - 1) // _ENTRIES - 1 and rest >= running[c]:
+        rest -= running[c]
+        c += 1
+    j = _ENTRIES * c
+    last = min(j + _ENTRIES, size) - 1
+    while j < last and rest >= numbers[j] * ratios[row[j]]:
+        rest -= numbers[j] * ratios[row[j]]
+        j += 1
+    return j
+
+
+@inline_kernel
+def _drawn_by_prior(beta: Floats, ratios: Floats, sums: Floats, n_components: int, rest: float) -> int:
+    """``np.searchsorted(np.cumsum(beta * ratios), rest, "right")``, ``sums`` being those of groups."""
+    b = 0
+    while b < sums.size - 1 and rest >= sums[b]:
+        rest -= sums[b]
+        b += 1
+    k = _COMPONENTS * b
+    last = min(k + _COMPONENTS, n_components) - 1
+    while k < last and rest >= beta[k] * ratios[k]:
+        rest -= beta[k] * ratios[k]
+        k += 1
+    return k
+
+
+@kernel
+def _components_of_rows(
+    sample_counts: Counts, labels: Numbers, first_tokens: Starts, start: int, stop: int
+) -> tuple[Numbers, Counts, Starts, Counts]:
+    """Components of each row and how often they are counted, where a row starts, and how many it has."""
+    n_components = sample_counts.shape[1]
+    sizes = np.zeros(stop - start, np.int32)
+    starts = np.zeros(stop - start + 1, np.int64)
+    for n in range(start, stop):
+        for k in range(n_components):
+            sizes[n - start] += sample_counts[n, k] > 0
+        most = min(n_components, sizes[n - start] + first_tokens[n + 1] - first_tokens[n])
+        starts[n - start + 1] = starts[n - start] + (most // _ENTRIES + 1) * _ENTRIES
+    own = np.zeros(starts[stop - start], labels.dtype)
+    numbers = np.zeros(starts[stop - start], np.int32)
+    for n in range(start, stop):
+        j = starts[n - start]
+        for k in range(n_components):
+            if sample_counts[n, k] > 0:
+                own[j] = k
+                numbers[j] = sample_counts[n, k]
+                j += 1
+    return own, numbers, starts, sizes
+
+
+@kernel
+def _count_rows(
+    sample_counts: Counts, own: Numbers, numbers: Counts, starts: Starts, sizes: Counts, start: int
+) -> None:
+    """``sample_counts[start + n, own[n]] = numbers[n]``, 0 for other components."""
+    for n in range(sizes.size):
+        for k in range(sample_counts.shape[1]):
+            sample_counts[start + n, k] = 0
+        for j in range(starts[n], starts[n] + sizes[n]):
+            sample_counts[start + n, own[j]] = numbers[j]
+
+
 @kernel
 def sweep_by_features(tokens: Tokens, priors: Concentrations, words: Words, state: Labelled) -> None:
     """``k = rng.choice(K, p=normalise((α_f + S_fk) / (α_+ + S_k) * (β_k + S_nk)))`` for each token, without itself.
@@ -64,30 +160,13 @@ def sweep_by_features(tokens: Tokens, priors: Concentrations, words: Words, stat
     n_components = activation_concentration.size
     whole = sum_of(dictionary_concentration)
     n_rows = first_tokens.size - 1
-    sizes = np.zeros(n_rows, np.int32)
-    starts = np.zeros(n_rows + 1, np.int64)
-    for n in range(n_rows):
-        for k in range(n_components):
-            sizes[n] += sample_counts[n, k] > 0
-        most = min(n_components, sizes[n] + first_tokens[n + 1] - first_tokens[n])
-        starts[n + 1] = starts[n] + (most // _ENTRIES + 1) * _ENTRIES
-    own = np.zeros(starts[n_rows], labels.dtype)
-    numbers = np.zeros(starts[n_rows], np.int32)
-    longest = 0
-    for n in range(n_rows):
-        longest = max(longest, starts[n + 1] - starts[n])
-        j = starts[n]
-        for k in range(n_components):
-            if sample_counts[n, k] > 0:
-                own[j] = k
-                numbers[j] = sample_counts[n, k]
-                j += 1
+    own, numbers, starts, sizes = _components_of_rows(sample_counts, labels, first_tokens, 0, n_rows)
     n_sums = (n_components - 1) // _COMPONENTS + 1
     ratios = np.zeros(n_sums * _COMPONENTS)
     beta = np.zeros(n_sums * _COMPONENTS)
     beta[:n_components] = activation_concentration
     sums = np.zeros(n_sums)
-    running = np.zeros(longest // _ENTRIES)
+    running = np.zeros(np.diff(starts).max() // _ENTRIES)
     next_tokens = first_tokens.copy()
     stream = new_stream()
     for f in range(indptr.size - 1):
@@ -116,55 +195,105 @@ def sweep_by_features(tokens: Tokens, priors: Concentrations, words: Words, stat
                 old = int(labels[i])
                 if old < n_components:
                     prior_sum += _change(counts, component_counts, old, -1, alpha, whole, beta, ratios, sums)
-                    j = 0
-                    while row[j] != old:
-                        j += 1
-                    row_numbers[j] -= 1
-                    if row_numbers[j] == 0:
-                        size -= 1
-                        row[j], row_numbers[j] = row[size], row_numbers[size]
-                        row[size], row_numbers[size] = 0, 0
+                    size = _taken_out(row, row_numbers, old, size)
                 own_sum = 0.0
                 n_groups = (size + _ENTRIES - 1) // _ENTRIES
                 for c in range(n_groups):
                     running[c] = _group_sum(row, row_numbers, ratios, _ENTRIES * c)
                     own_sum += running[c]
                 rest = next_uniform(stream) * (own_sum + prior_sum)
-                # Where rounding lets the draw slip past, the last entry that it could have been is taken.
                 if rest < own_sum:
-                    c = 0
-                    while c < n_groups - 1 and rest >= running[c]:
-                        rest -= running[c]
-                        c += 1
-                    j = _ENTRIES * c
-                    last = min(j + _ENTRIES, size) - 1
-                    while j < last and rest >= row_numbers[j] * ratios[row[j]]:
-                        rest -= row_numbers[j] * ratios[row[j]]
-                        j += 1
+                    j = _place_among_own(row, row_numbers, ratios, running, size, rest)
                     new = int(row[j])
                 else:
-                    rest -= own_sum
-                    b = 0
-                    while b < n_sums - 1 and rest >= sums[b]:
-                        rest -= sums[b]
-                        b += 1
-                    new = _COMPONENTS * b
-                    last = min(new + _COMPONENTS, n_components) - 1
-                    while new < last and rest >= beta[new] * ratios[new]:
-                        rest -= beta[new] * ratios[new]
-                        new += 1
-                    j = 0
-                    while j < size and row[j] != new:
-                        j += 1
-                    if j == size:
-                        row[j] = new
-                        size += 1
+                    new = _drawn_by_prior(beta, ratios, sums, n_components, rest - own_sum)
+                    j = _place_of(row, new, size)
+                    size = max(size, j + 1)
                 row_numbers[j] += 1
                 prior_sum += _change(counts, component_counts, new, 1, alpha, whole, beta, ratios, sums)
                 labels[i] = new
             sizes[n] = size
-    for n in range(n_rows):
-        for k in range(n_components):
-            sample_counts[n, k] = 0
-        for j in range(starts[n], starts[n] + sizes[n]):
-            sample_counts[n, own[j]] = numbers[j]
+    _count_rows(sample_counts, own, numbers, starts, sizes, 0)
+
+
+@kernel
+def sweep_rows_by_features(
+    tokens: Tokens,
+    dictionary: Singles,
+    activation_concentration: Floats,
+    words: Words,
+    span: tuple[int, int, int, int],
+    state: tuple[Numbers, Counts, Counts],
+) -> None:
+    """``k = rng.choice(K, p=normalise(w_fk * (β_k + S_nk)))`` for each token of each row, without the token itself.
+
+    Labels and ``sample_counts`` change in place, ``feature_counts`` grows by the new labels. With
+    ``first_row, row_keys, start, stop = span``, feature f has the stream ``first_row + start + row_keys * f``. A draw
+    goes through components as in `sweep_by_features`.
+    """
+    (indptr, indices, values, first_tokens), (first_row, row_keys, start, stop) = tokens, span
+    labels, sample_counts, feature_counts = state
+    n_components, n_features = activation_concentration.size, dictionary.shape[0]
+    own, numbers, starts, sizes = _components_of_rows(sample_counts, labels, first_tokens, start, stop)
+    ends = np.zeros(n_features + 1, np.int64)
+    for p in range(indptr[start], indptr[stop]):
+        ends[indices[p] + 1] += 1
+    for f in range(n_features):
+        ends[f + 1] += ends[f]
+    rows = np.empty(indptr[stop] - indptr[start], np.int32)
+    lengths = np.empty(rows.size, values.dtype)
+    places = ends.copy()
+    for n in range(start, stop):
+        for p in range(indptr[n], indptr[n + 1]):
+            place = places[indices[p]]
+            rows[place], lengths[place] = n - start, values[p]
+            places[indices[p]] += 1
+    n_sums = (n_components - 1) // _COMPONENTS + 1
+    weights = np.zeros(n_sums * _COMPONENTS)
+    beta = np.zeros(n_sums * _COMPONENTS)
+    beta[:n_components] = activation_concentration
+    sums = np.zeros(n_sums)
+    running = np.zeros(np.diff(starts).max() // _ENTRIES)
+    next_tokens = first_tokens[start:stop].copy()
+    stream = new_stream()
+    for f in range(n_features):
+        if ends[f] == ends[f + 1]:
+            continue
+        seek_row(stream, words, first_row + start + row_keys * f)
+        weights[:n_components] = dictionary[f, :n_components]
+        prior_sum = 0.0
+        for b in range(n_sums):
+            some = 0.0
+            for k in range(_COMPONENTS * b, _COMPONENTS * (b + 1)):
+                some += beta[k] * weights[k]
+            sums[b] = some
+            prior_sum += some
+        for p in range(ends[f], ends[f + 1]):
+            n = rows[p]
+            row = own[starts[n] : starts[n + 1]]
+            row_numbers = numbers[starts[n] : starts[n + 1]]
+            size = int(sizes[n])
+            first = next_tokens[n]
+            next_tokens[n] = first + lengths[p]
+            for i in range(first, first + lengths[p]):
+                old = int(labels[i])
+                if old < n_components:
+                    size = _taken_out(row, row_numbers, old, size)
+                own_sum = 0.0
+                n_groups = (size + _ENTRIES - 1) // _ENTRIES
+                for c in range(n_groups):
+                    running[c] = _group_sum(row, row_numbers, weights, _ENTRIES * c)
+                    own_sum += running[c]
+                rest = next_uniform(stream) * (own_sum + prior_sum)
+                if rest < own_sum:
+                    j = _place_among_own(row, row_numbers, weights, running, size, rest)
+                    new = int(row[j])
+                else:
+                    new = _drawn_by_prior(beta, weights, sums, n_components, rest - own_sum)
+                    j = _place_of(row, new, size)
+                    size = max(size, j + 1)
+                row_numbers[j] += 1
+                labels[i] = new
+                feature_counts[f, new] += 1
+            sizes[n] = size
+    _count_rows(sample_counts, own, numbers, starts, sizes, start)

@@ -2,31 +2,59 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from partwise.allocation.kernels.collapsed import Tokens
 from partwise.kernels.arrays import Cells, Counts, Floats, Numbers, Singles, Words
 from partwise.kernels.categories import categorical
 from partwise.kernels.continuous import gamma
-from partwise.kernels.jit import kernel
+from partwise.kernels.jit import inner_kernel, kernel
 from partwise.kernels.lanes import LANES, draw_component
-from partwise.kernels.streams import new_stream, next_uniform, seek_row
+from partwise.kernels.streams import Stream, new_stream, next_exponential, next_uniform, seek_row
 from partwise.kernels.sums import sum_of
 
 # Gamma draws of tiny shapes underflow; a positive number keeps every weight of a token from vanishing.
 _SMALLEST = 1e-30
 
 
+@inner_kernel
+def _small_gamma(stream: Stream, shape: float, lowest: float) -> float:
+    """``max(rng.standard_gamma(shape), _SMALLEST)``, the shape being below 1 and ``lowest = _SMALLEST**shape``.
+
+    Ahrens & Dieter (1974): where shapes are tiny, most draws end at the first comparison.
+    """
+    bound = 1.0 + shape / math.e
+    while True:
+        p = bound * next_uniform(stream)
+        if p <= lowest:
+            return _SMALLEST
+        if p <= 1.0:
+            drawn = p ** (1.0 / shape)
+            if next_exponential(stream) >= drawn:
+                return drawn
+        else:
+            drawn = -math.log((bound - p) / shape)
+            if next_exponential(stream) >= (1.0 - shape) * math.log(drawn):
+                return drawn
+
+
 @kernel
 def draw_weights(
-    feature_counts: Counts, concentration: Floats, n_components: int, words: Words, start: int, stop: int, out: Floats
+    feature_counts: Counts, concentration: Floats, n_components: int, words: Words, start: int, stop: int, out: Singles
 ) -> None:
     """``out = rng.gamma(concentration[:, None] + feature_counts)``: Dirichlet draws, up to the sums of columns."""
     stream = new_stream()
     for f in range(start, stop):
         seek_row(stream, words, f)
+        alpha = concentration[f]
+        lowest = _SMALLEST**alpha
         for k in range(n_components):
-            out[f, k] = max(gamma(stream, concentration[f] + feature_counts[f, k]), _SMALLEST)
+            if feature_counts[f, k] == 0 and alpha < 1.0:
+                out[f, k] = _small_gamma(stream, alpha, lowest)
+            else:
+                out[f, k] = max(gamma(stream, alpha + feature_counts[f, k]), _SMALLEST)
 
 
 @kernel

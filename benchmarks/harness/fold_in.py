@@ -72,8 +72,8 @@ def sklearn_rows(topics: Topics, given: Any) -> tuple[float, Floats]:
     from threadpoolctl import threadpool_limits
 
     n_components = topics.dictionary.shape[1]
-    model: Any = LatentDirichletAllocation(n_components, doc_topic_prior=topics.alpha, max_iter=1)
-    model.fit(given[:1])
+    model: Any = LatentDirichletAllocation(n_components)
+    model.n_features_in_, model.doc_topic_prior_ = given.shape[1], topics.alpha
     model.components_ = np.ascontiguousarray(topics.dictionary.T)
     model.exp_dirichlet_component_ = model.components_
     matrix = given.astype(np.float64)

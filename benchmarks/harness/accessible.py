@@ -21,7 +21,7 @@ _AT_ONCE = 2000
 # Tokens of a cell are log-normal; the mean is a little above the nonzeros that are asked for, as some fall together.
 _SPREAD, _TOGETHER = 0.4, 1.07
 
-kernel = partial(numba.njit, nogil=True, cache=False)
+kernel: Any = partial(numba.njit, nogil=True)
 
 
 def true_parts(n_features: int, n_parts: int = N_PARTS, seed: int = 0) -> NDArray[np.float64]:

@@ -35,17 +35,17 @@ def mean_sample_counts(
         n_cells = features.size
         masses = np.empty(n_cells, np.float32)
         sums[:] = _ZERO
-        total = _ZERO
+        total = 0.0
         for i in range(n_cells):
             f, count = features[i], np.float32(counts[i])
             for k in range(n_components):
                 all_weights[k] = dictionary[f, k] * concentration[k]
             masses[i] = sum_of(all_weights)
-            total += count
+            total += counts[i]
             scale = count / masses[i]
             for k in range(n_components):
                 sums[k] += scale * all_weights[k]
-        tol = np.float32(max(least_tokens, least_share * total))
+        tol = max(least_tokens, least_share * total)
         chosen = np.flatnonzero(sums > _NEXT_TO_NOTHING * concentration)
         # Zeros up to a whole number of lanes.
         n_padded = (chosen.size + LANES - 1) // LANES * LANES

@@ -16,7 +16,7 @@ ENGINE = resolve_engine()
 BETA = np.array([0.5, 1.6, 0.9, 0.05])
 
 
-def plain(x: np.ndarray, w: np.ndarray, stop: tuple[int, float, float]) -> np.ndarray:
+def plain(x: np.ndarray, w: np.ndarray, stop: tuple[float, float]) -> np.ndarray:
     """The same updates of one row in double precision, all parts kept as arrays."""
     cells = np.flatnonzero(x)
     x, w = x[cells].astype(float), w[cells]
@@ -27,7 +27,7 @@ def plain(x: np.ndarray, w: np.ndarray, stop: tuple[int, float, float]) -> np.nd
     q /= q.sum(axis=1, keepdims=True)
     q[:, ~kept] = 0.0
     totals = x @ q
-    for _ in range(stop[0]):
+    for _ in range(int(x.sum() / stop[0])):
         before = totals.copy()
         for i in range(cells.size):
             new = w[i] * (BETA + totals - q[i])
@@ -35,14 +35,14 @@ def plain(x: np.ndarray, w: np.ndarray, stop: tuple[int, float, float]) -> np.nd
             new[~kept] = 0.0
             totals += x[i] * (new - q[i])
             q[i] = new
-        if np.abs(totals - before).sum() <= max(stop[1], stop[2] * x.sum()):
+        if np.abs(totals - before).sum() <= stop[1] * x.sum():
             break
     final = w * (BETA + totals - q)
     return np.asarray(x @ (final / final.sum(axis=1, keepdims=True)))
 
 
-@pytest.mark.parametrize("stop", [(0, 0.0, 0.0), (1, 0.0, 0.0), (100, 0.5, 0.0), (100, 0.0, 0.05), STOP])
-def test_updates_are_those_of_plain_numpy(rng: np.random.Generator, stop: tuple[int, float, float]) -> None:
+@pytest.mark.parametrize("stop", [(1e9, 0.0), (10.0, 0.0), (0.5, 0.1), STOP])
+def test_updates_are_those_of_plain_numpy(rng: np.random.Generator, stop: tuple[float, float]) -> None:
     counts = rng.poisson(1.0, size=(30, 12)) * rng.integers(1, 4, size=(30, 12))
     counts[3] = 0
     dictionary = rng.dirichlet(np.full(12, 0.3), size=4).T + 1e-6

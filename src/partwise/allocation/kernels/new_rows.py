@@ -11,23 +11,23 @@ from partwise.kernels.sums import sum_of
 
 # Parts that the first pass gives less than this share of their prior's counts are put aside.
 _NEXT_TO_NOTHING = np.float32(0.5)
+_MOST_UPDATES = 200
 _ZERO, _ONE = np.float32(0.0), np.float32(1.0)
 
 
 @kernel
 def mean_sample_counts(
-    cells: Cells, dictionary: Singles, concentration: Singles, stop: tuple[int, float, float], out: Floats
+    cells: Cells, dictionary: Singles, concentration: Singles, stop: tuple[float, float], out: Floats
 ) -> None:
     """``q_i = w_i * (β + n - q_i); q_i /= q_i.sum(); n = counts @ q``, cell by cell of each row, n being ``out[row]``.
 
     Collapsed variational Bayes of order 0 (Asuncion et al. 2009): q_ik is the probability that part k made a token of
-    cell i, and n_k the expected total of part k. It starts from the prior, and each row ends on its own, as ``stop``
-    says: after so many updates, or when one has moved at most so many tokens or such a share of them. Only ratios
-    within a row of the dictionary matter. Parts that the start gives next to nothing keep the prior's share of each
-    token.
+    cell i, and n_k the expected total of part k. It starts from the prior. With ``stop = tokens, share`` a row has one
+    update for so many of its tokens, and ends when one moves at most such a share of them. Only ratios within a row of
+    the dictionary matter. Parts that the start gives next to nothing keep the prior's share of each token.
     """
     indptr, indices, values = cells
-    n_updates, least_tokens, least_share = stop
+    tokens_of_an_update, least_share = stop
     n_components = concentration.size
     sums, all_weights = np.empty(n_components, np.float32), np.empty(n_components, np.float32)
     for n in range(out.shape[0]):
@@ -45,7 +45,7 @@ def mean_sample_counts(
             scale = count / masses[i]
             for k in range(n_components):
                 sums[k] += scale * all_weights[k]
-        tol = max(least_tokens, least_share * total)
+        tol = least_share * total
         chosen = np.flatnonzero(sums > _NEXT_TO_NOTHING * concentration)
         # Zeros up to a whole number of lanes.
         n_padded = (chosen.size + LANES - 1) // LANES * LANES
@@ -68,7 +68,7 @@ def mean_sample_counts(
                 mine[i, j] = weights[j] * scale
                 latest[j] += count * mine[i, j]
         held[:] = latest
-        for _ in range(n_updates):
+        for _ in range(min(int(total / tokens_of_an_update), _MOST_UPDATES)):
             latest[:] = held
             for i in range(n_cells):
                 count = np.float32(counts[i])

@@ -24,7 +24,7 @@ from benchmarks.harness.line import Goal, Line, Sample, Settings
 
 _CELLS, _PEAKS, _PER_CELL, _HELD_OUT = 100_000, 200_000, 3000, 300
 _SHORT_BY, _START_CELLS = 0.03, 5000
-_MOST_MINUTES, _MOST_MEMORY = 7.0, Goal(6000, "below")
+_MOST_MINUTES, _MOST_MEMORY = 12.0, Goal(6000, "below")
 
 
 def measure(settings: Settings) -> Iterator[Line]:
@@ -43,7 +43,8 @@ def measure(settings: Settings) -> Iterator[Line]:
         name = f"made cells, {n_cells} x {_PEAKS}, {data.nnz:.3g} nonzeros, {n_bytes / 1e9:.2f} GB on disk"
         truth = PoissonNMF.from_components(parts, n_jobs=2).completion(held_out).per_token
         del parts
-        for what, fit in (("PoissonNMF, started from 5,000 cells", _staged), ("GammaPoissonNMF online", _online)):
+        fits = {"PoissonNMF, started from 5,000 cells": _staged, "GammaPoissonNMF online": _online}
+        for what, fit in fits.items():
             look = _Look(held_out, truth - _SHORT_BY)
             with _Memory() as memory:
                 fit(data, look)
@@ -62,15 +63,17 @@ def measure(settings: Settings) -> Iterator[Line]:
 
 
 def _staged(data: Any, look: _Look) -> None:
-    """A fit of some cells in memory, then passes over all of them."""
+    """A fit of some cells in memory, then passes of EM over all of them."""
     from partwise import PoissonNMF
 
-    model = PoissonNMF(N_PARTS, random_state=0, n_jobs=2, tol=0.0, max_iter=20, progress=False)
-    model.fit(data.rows(0, min(_START_CELLS, data.shape[0])))
+    common: dict[str, Any] = {"random_state": 0, "n_jobs": 2, "tol": 0.0, "progress": False}
+    first = PoissonNMF(N_PARTS, max_iter=20, **common).fit(data.rows(0, min(_START_CELLS, data.shape[0])))
     # What few cells do not show must be free to rise: a fifth of each part is what all cells have in common.
-    model.components_ = 0.8 * model.components_ + 0.2 * data.column_sums / data.total
-    look(0, model, None)
-    model.set_params(warm_start=True, max_iter=100, callbacks=[look]).fit(data)
+    parts = 0.8 * first.components_ + 0.2 * data.column_sums / data.total
+    even = np.repeat(data.row_sums[:, None] / N_PARTS, N_PARTS, axis=1)
+    PoissonNMF(N_PARTS, inference="multiplicative", init=(even, parts), max_iter=200, callbacks=[look], **common).fit(
+        data
+    )
 
 
 def _online(data: Any, look: _Look) -> None:

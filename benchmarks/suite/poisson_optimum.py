@@ -20,7 +20,7 @@ from benchmarks.harness.measuring import compile_kernels, random_start
 from benchmarks.harness.peers import NMF_NAME, sklearn_nmf
 
 _RESIDUALS = (1e-3, 1e-6)
-_MOST_SECONDS, _ITERATIONS = 25.0, 200
+_MOST_SECONDS, _ITERATIONS = 20.0, 200
 _OURS = "coordinate"
 
 Reached = dict[float, float | None]

@@ -1,11 +1,13 @@
 """Start-up: whole processes, from the interpreter's start to its end.
 
-Files are in the system's cache, as one run goes before that is not counted. "First ever fit" has an empty folder as
-numba's cache, so it compiles every kernel that it needs.
+Files are in the system's cache, as one run goes before that is not counted. Modules have their bytecode, as an
+installed package has, also where PYTHONDONTWRITEBYTECODE is set. "First ever fit" has an empty folder as numba's cache,
+so it compiles every kernel that it needs.
 """
 
 from __future__ import annotations
 
+import shutil
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -16,6 +18,11 @@ from benchmarks.harness.line import Goal, Line, Sample, Settings, skipped
 from benchmarks.harness.processes import Ended, last_line, run_command
 
 _FIT = "import numpy; from partwise import PoissonNMF; PoissonNMF(3, random_state=0).fit(numpy.eye(30, dtype=int) + 1)"
+_MODEL = "a.model"
+_MAKE = _FIT.replace("PoissonNMF(3", "model = PoissonNMF(3") + f"; model.save('{_MODEL}'); model.transform([[1] * 30])"
+_NEW = f"import partwise; partwise.load('{_MODEL}').transform([[1] * 30])"
+# What every process of ours waits for: the interpreter, and the part of scikit-learn that estimators are made of.
+_NEEDED = "import sklearn.base, sklearn.utils._param_validation, scipy.sparse"
 _COMMAND = str(Path(sys.executable).with_name("partwise"))
 
 
@@ -32,7 +39,10 @@ _CASES = (
     _Case("`import partwise`", (sys.executable, "-c", "import partwise"), 0.5),
     _Case("`partwise --help`", (_COMMAND, "--help"), 0.5),
     _Case("`from partwise import PoissonNMF`", (sys.executable, "-c", "from partwise import PoissonNMF"), 2),
-    _Case("`import sklearn.base`, which the line above includes", (sys.executable, "-c", "import sklearn.base"), None),
+    _Case("scikit-learn and SciPy alone, which the line above includes", (sys.executable, "-c", _NEEDED), None),
+    _Case("load a model and transform one row, warm cache", (sys.executable, "-c", _NEW), None),
+    _Case("numba as well, which the line above includes", (sys.executable, "-c", f"{_NEEDED}; import numba"), None),
+    _Case("`partwise info MODEL`", (_COMMAND, "info", _MODEL), None),
     _Case("`partwise demo`, warm cache", (_COMMAND, "demo"), 5),
     _Case("first ever fit, empty cache", (sys.executable, "-c", _FIT), 10, cold=True, must_say="compiling"),
     _Case("the same fit, warm cache", (sys.executable, "-c", _FIT), None),
@@ -42,8 +52,10 @@ _CASES = (
 def measure(settings: Settings) -> Iterator[Line]:
     """Each command ``settings.repeats`` times."""
     with tempfile.TemporaryDirectory() as cache:
+        kept = Path(cache)
+        run_command((sys.executable, "-c", _MAKE), environment=_environment(kept, kept), folder=kept)
         for case in _CASES:
-            yield _line(settings, case, Path(cache))
+            yield _line(settings, case, kept)
 
 
 def _line(settings: Settings, case: _Case, cache: Path) -> Line:
@@ -61,5 +73,12 @@ def _line(settings: Settings, case: _Case, cache: Path) -> Line:
 
 def _run(case: _Case, cache: Path) -> Ended:
     with tempfile.TemporaryDirectory() as folder:
-        cache_folder = Path(folder) / "cache" if case.cold else cache
-        return run_command(case.command, environment={"NUMBA_CACHE_DIR": str(cache_folder)}, folder=Path(folder))
+        if (cache / _MODEL).exists():
+            shutil.copy(cache / _MODEL, folder)
+        kernels = Path(folder) / "cache" if case.cold else cache
+        return run_command(case.command, environment=_environment(cache, kernels), folder=Path(folder))
+
+
+def _environment(cache: Path, kernels: Path) -> dict[str, str]:
+    bytecode = {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(cache / "bytecode")}
+    return {"NUMBA_CACHE_DIR": str(kernels), **bytecode}

@@ -7,7 +7,7 @@ it, so that ``import partwise`` stays cheap and lower layers never import higher
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib import import_module
 from types import MappingProxyType
@@ -96,6 +96,12 @@ def registered_models() -> tuple[RegisteredModel, ...]:
     return tuple(found.values())
 
 
+def _candidates() -> Iterator[RegisteredModel]:
+    """Ours first: a process that uses no other does not wait for the list of what is installed."""
+    yield from BUILT_IN
+    yield from registered_models()
+
+
 def model_names() -> dict[str, str]:
     """Names in the command, and the class that each stands for.
 
@@ -149,7 +155,7 @@ def find_estimator(name: str) -> type[Any]:
     InvalidInputError
         If no such model is registered.
     """
-    for model in registered_models():
+    for model in _candidates():
         if name == model.class_name or name in (*model.names, *model.also):
             found: type[Any] = resolve(model.address)
             return found
@@ -161,7 +167,7 @@ def find_estimator(name: str) -> type[Any]:
 
 def is_registered(cls: type) -> bool:
     """Whether a model file may name this class."""
-    known = (model for model in registered_models() if model.class_name == cls.__name__)
+    known = (model for model in _candidates() if model.class_name == cls.__name__)
     return any(resolve(model.address) is cls for model in known)
 
 

@@ -16,10 +16,9 @@ from partwise.allocation.inference.distributed import DistributedGibbs
 from partwise.allocation.inference.gibbs import AllocationCollapsedGibbs
 from partwise.allocation.inference.labels import first_feature_counts
 from partwise.allocation.inference.marginal import _log_orders, anchors, log_all_orders, no_particles, tokens_of
-from partwise.allocation.inference.partial import AllocationPartialGibbs, expected_activations
+from partwise.allocation.inference.partial import AllocationPartialGibbs
 from partwise.allocation.inference.variational import AllocationVariationalBayes, absorb
 from partwise.allocation.kernels.collapsed import sweep_annealed
-from partwise.allocation.kernels.partial import mean_sample_counts
 from partwise.allocation.kernels.particles import bridge_island, log_mean_weight, log_permanent, smc_island
 from partwise.allocation.model import AllocationModel
 from partwise.core.data import CountMatrix
@@ -226,21 +225,6 @@ def allocated_in(data: CountMatrix, labels: np.ndarray) -> np.ndarray:
     rows = np.repeat(np.repeat(np.arange(4), np.diff(data.indptr)), data.values)
     np.add.at(out, (rows, np.repeat(data.indices, data.values), labels), 1)
     return out
-
-
-@pytest.mark.parametrize("burn_in", [0, 3])
-def test_activations_are_shares_of_expected_lengths(rng: np.random.Generator, burn_in: int) -> None:
-    dictionary = rng.dirichlet(np.ones(5), size=3).T
-    dictionary[1] = 0.0  # no component holds this feature
-    found = expected_activations(DATA, MODEL, dictionary, ENGINE, burn_in=burn_in, n_draws=4)
-    known = CountMatrix.build(COUNTS * [1, 0, 1, 1, 1])
-    counts, words = np.empty((4, 3)), Key(0).for_stage("activations").words
-    cells = known.indptr, known.indices, known.values
-    mean_sample_counts(cells, dictionary, BETA, burn_in, 4, words, counts)
-    shares = BETA + counts
-    lengths = (3.0 + COUNTS.sum(axis=1)) / 1.7
-    np.testing.assert_allclose(found, lengths[:, None] * shares / shares.sum(axis=1, keepdims=True), rtol=1e-12)
-    np.testing.assert_allclose(counts.sum(axis=1), known.row_sums, rtol=1e-12)
 
 
 # Decomposition.

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from partwise.allocation.inference.marginal import log_length, log_marginal_likelihood
-from partwise.allocation.inference.partial import expected_activations
+from partwise.allocation.inference.new_rows import expected_activations
 from partwise.allocation.model import AllocationModel, Concentrations
 from partwise.contract.counts import CountModel
 from partwise.contract.heldout import SMOOTHING
@@ -74,7 +74,7 @@ class AllocationSamples(CountModel):
         return AllocationModel(self.n_features_in_, self.n_components_, *priors)
 
     def _activations(self, data: CountMatrix) -> Floats:
-        """Posterior means of h_nk L_n, by Gibbs sampling with one fixed stream for every row."""
+        """Posterior means of h_nk L_n, by collapsed variational Bayes."""
         return expected_activations(data, self._row_model(), self.components_.T, self._engine())
 
     def log_likelihood(

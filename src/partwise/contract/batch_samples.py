@@ -6,7 +6,7 @@ import copy
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,8 +22,10 @@ from partwise.core.keys import RandomState, key_from
 from partwise.core.weights import CellWeights
 from partwise.errors import BatchWarning, InvalidInputError
 from partwise.kernels.arrays import Floats
-from partwise.likelihood.completion import Completion, Predictor, complete
 from partwise.passes.batches import new_factors
+
+if TYPE_CHECKING:
+    from partwise.likelihood.completion import Completion
 
 # Rounds for the factors of a new batch, and the change of their logarithms below which they have settled.
 _NEW_BATCH_ROUNDS, _SETTLED = 20, 1e-3
@@ -179,6 +181,8 @@ class SamplesOfBatches(CountModel):
             Mean log-likelihood of a held-out token of each sample, and the number of these tokens; ``per_token`` is the
             mean over all of them.
         """
+        from partwise.likelihood.completion import Predictor, complete
+
         data = self.checked_data(X, caller="score")
         self._say_if_training(data)
         with self._compiling():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import warnings
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,8 +25,11 @@ from partwise.core.data import SparseData
 from partwise.core.keys import Key, RandomState, key_from
 from partwise.errors import EmptyRowsWarning
 from partwise.kernels.arrays import Floats
-from partwise.likelihood.completion import Completion, Predictor, complete
-from partwise.presence import PresencePosterior, PresencePrior, presence_posterior
+
+# Imported where they are used: most processes need neither, and an import would take as long as all of the rest.
+if TYPE_CHECKING:
+    from partwise.likelihood.completion import Completion
+    from partwise.presence import PresencePosterior, PresencePrior
 
 Positions = NDArray[np.int64]
 
@@ -104,6 +107,8 @@ class CountModel(FactorizationEstimator):
             Mean log-likelihood of a held-out token of each sample, and the number of these tokens; ``per_token`` is the
             mean over all of them.
         """
+        from partwise.likelihood.completion import Predictor, complete
+
         data = self.checked_data(X, caller="score")
         self._say_if_training(data)
         with self._compiling():
@@ -188,6 +193,8 @@ class CountModel(FactorizationEstimator):
         >>> (found.probability > 0.5).tolist()
         [[True, False, False]]
         """
+        from partwise.presence import PresencePrior
+
         data = self.checked_data(X, caller="presence")
         self._say_what_is_empty(data)
         known = getattr(self, "presence_prior_", True) if prior is None else prior
@@ -196,6 +203,8 @@ class CountModel(FactorizationEstimator):
             return self._presence(data, rules, key_from(random_state), n_draws=n_draws, level=level, noise=noise)
 
     def _presence(self, data: SparseData, rules: PresencePrior, key: Key, **effort: Any) -> PresencePosterior:
+        from partwise.presence import presence_posterior
+
         return presence_posterior(key, data, self.components_.T, rules, self._engine(), self.part_labels(), **effort)
 
     @property
@@ -206,6 +215,8 @@ class CountModel(FactorizationEstimator):
     def _refit(self, data: SparseData) -> Floats:
         if not self.selects_parts:
             return self._activations(data)
+        from partwise.presence import PresencePrior
+
         return self._presence(data, PresencePrior(self.presence_prior_), Key(0)).mean
 
     def allocate(self, X: Any) -> CellAllocations:

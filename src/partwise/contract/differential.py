@@ -16,7 +16,6 @@ from partwise.engines.blocks import Block, Made
 from partwise.errors import InvalidInputError
 from partwise.passes.rate_kernels import feature_rates
 from partwise.passes.side import Side, Totals, own_exposure
-from partwise.priors.kernels.weights import best_weights
 
 Floats = NDArray[np.float64]
 Versus = Literal["least-extreme", "all"]
@@ -226,6 +225,8 @@ def shrink(estimate: Floats, std_error: Floats) -> tuple[Floats, Floats, Floats]
     logs = -0.5 * (np.log(variance) + x[:, None] ** 2 / variance)
     likelihood = np.asfortranarray(np.exp(logs - logs.max(axis=1, keepdims=True)))
     weights = np.full(grid.size, 1.0 / grid.size)
+    from partwise.priors.kernels.weights import best_weights
+
     with one_blas_thread():
         best_weights(likelihood, np.full(x.size, 1.0 / x.size), 1e-6, weights, np.empty(3))
     posterior = likelihood * weights

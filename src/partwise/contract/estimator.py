@@ -40,7 +40,6 @@ from partwise.engines.base import Engine
 from partwise.engines.resolve import resolve_engine
 from partwise.errors import InvalidInputError, TrainingDataWarning
 from partwise.kernels.arrays import Floats
-from partwise.storage.on_disk import spread
 
 _PARTS_ALWAYS_ALLOWED = 1_000
 
@@ -235,8 +234,12 @@ class FactorizationEstimator(PartialFit, FromGivenParts, ListsFeatures, HandledP
             data = BinaryMatrix.build(X, caller=name)
         else:
             integers = self._needs_integers if integers is None else integers
+            if is_chunked(X) or is_anndata(X):
+                from partwise.storage.on_disk import spread
+
+                X = spread(X, self._engine, caller=name, integers=integers)
             data = CountMatrix.build(
-                spread(X, self._engine, caller=name, integers=integers) if is_chunked(X) or is_anndata(X) else X,
+                X,
                 integers=integers,
                 caller=name,
                 allow_missing=takes_missing,

@@ -11,7 +11,6 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import linear_sum_assignment
 
 from partwise.contract.features import checked_names, positions_of
 from partwise.contract.offers import Offers
@@ -21,7 +20,6 @@ from partwise.core.result import Status, Trace
 from partwise.errors import InvalidInputError
 from partwise.io.pairs import read_pairs
 from partwise.kernels.arrays import Floats
-from partwise.presence import PresencePrior
 
 Seeds = Mapping[str, Sequence[str | int]]
 
@@ -123,6 +121,8 @@ def seeded_order(seeds: Floats, dictionary: Floats) -> NDArray[np.intp]:
     """
     shares = dictionary / np.maximum(dictionary.sum(axis=0), 1e-300)
     wanted = seeds / np.maximum(seeds.sum(axis=0), 1e-300)
+    from scipy.optimize import linear_sum_assignment
+
     return np.asarray(linear_sum_assignment(wanted.T @ shares, maximize=True)[1])
 
 
@@ -191,6 +191,8 @@ class FromGivenParts(Offers):
         model._take_components(np.ascontiguousarray(given.to_scipy().toarray().T, dtype=np.float64))
         rules = {"allowed": allowed, "forbidden": forbidden, "always": always}
         if presence is not None and presence is not False:
+            from partwise.presence import PresencePrior
+
             model.presence_prior_ = PresencePrior.of(presence, model.part_labels(), **rules).probability
         elif allowed is not None or len(forbidden) or len(always):
             raise InvalidInputError("allowed, forbidden and always are for presence: pass presence=True.")

@@ -19,10 +19,10 @@ from partwise.engines.base import Engine
 from partwise.errors import InvalidInputError
 from partwise.io.optional import require
 from partwise.kernels.arrays import Floats
-from partwise.sampling.agreement import Diagnostic, diagnose
 
 if TYPE_CHECKING:
     from partwise.likelihood.problem import LogLikelihood
+    from partwise.sampling.agreement import Diagnostic
 
 
 # Entries of the two factors that are gathered at once.
@@ -248,6 +248,8 @@ class Offers(ABC):
             ``Diagnostic(mean, r_hat, ess_bulk, ess_tail)`` of each quantity, such as ``log_joint`` and ``n_active``. An
             R-hat above 1.05 says that chains do not agree yet: raise ``burn_in``.
         """
+        from partwise.sampling.agreement import diagnose
+
         return {name: diagnose(values) for name, values in self._checked_chains().items()}
 
     def to_arviz(self) -> Any:

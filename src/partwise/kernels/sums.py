@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import math
 
-from partwise.kernels.arrays import Floats, Indices, LongCounts, Starts
+from partwise.kernels.arrays import Floats, Indices, LongCounts, Numbers, Starts
 from partwise.kernels.jit import inline_kernel, inner_kernel, kernel
 
 
 @inline_kernel
-def sum_of(weights: Floats) -> float:
+def sum_of(weights: Numbers) -> float:
     """``weights.sum()``."""
     total = 0.0
     for k in range(weights.size):

@@ -30,7 +30,7 @@ def on_disk(
     """Data that need not fit into memory, for estimators that work row by row.
 
     They are read once, block by block, checked, and written to a folder of plain arrays that is mapped into memory
-    (about 6 bytes per nonzero). Nothing of the size of the data is ever in memory.
+    (about 5 bytes per nonzero, 6 where counts exceed 255). Nothing of the size of the data is ever in memory.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Rows given the dictionary, in parallel: a Gibbs sampler that draws the dictionary too, and activations."""
+"""Rows given the dictionary, in parallel: a Gibbs sampler that draws the dictionary too."""
 
 from __future__ import annotations
 
@@ -11,17 +11,11 @@ from numpy.typing import NDArray
 from partwise.allocation.inference.gibbs import AllocationCollapsedGibbs, AllocationGibbsState
 from partwise.allocation.inference.labels import MANY_COMPONENTS, keys_of_rows, padded_width, tile_of
 from partwise.allocation.kernels.by_features import sweep_rows_by_features
-from partwise.allocation.kernels.partial import draw_weights, mean_sample_counts, sweep_rows
-from partwise.allocation.model import AllocationModel
+from partwise.allocation.kernels.partial import draw_weights, sweep_rows
 from partwise.core.data import SparseData
 from partwise.core.keys import Key
-from partwise.core.validation import refuse_long_rows
-from partwise.engines.base import Engine
-from partwise.engines.blocks import TARGET_NONZEROS, Block, Made, row_blocks
+from partwise.engines.blocks import TARGET_NONZEROS, Block, row_blocks
 from partwise.kernels.arrays import Counts, Floats
-
-BURN_IN, N_DRAWS = 50, 200
-_BYTES_OF_A_LABEL = 4
 
 
 @dataclass
@@ -87,33 +81,3 @@ def _sweep_block(
     else:
         sweep_rows(tokens, dictionary, concentration, tile, words, span, state)
     return counts
-
-
-def expected_activations(
-    data: SparseData,
-    model: AllocationModel,
-    dictionary: Floats,
-    engine: Engine,
-    *,
-    burn_in: int = BURN_IN,
-    n_draws: int = N_DRAWS,
-) -> Floats:
-    """E[h_nk L_n | x_n], by collapsed Gibbs sampling with the same stream for every row."""
-    refuse_long_rows(data.row_sums, _BYTES_OF_A_LABEL, "transform")
-    shared = np.ascontiguousarray(dictionary), model.activation_concentration, burn_in, n_draws
-    blocks = row_blocks(data.indptr, 2**12)
-    _, (counts,) = engine.map_rows(_mean_counts, data, blocks, *shared, makes=[Made((model.n_components,))])
-    shares = model.activation_posterior(counts)
-    # Features that no component holds say nothing about activations, but count for the length.
-    shape, rate = model.length_posterior(data.row_sums)
-    return np.asarray(shares * (shape / rate / shares.sum(axis=1))[:, None])
-
-
-def _mean_counts(
-    block: Block, counts: Floats, dictionary: Floats, concentration: Floats, burn_in: int, n_draws: int
-) -> float:
-    rows = block.data.rows(block.start, block.stop)
-    known = rows.only(np.any(dictionary > 0, axis=1)[rows.indices])
-    cells, words = (known.indptr, known.indices, known.values), Key(0).for_stage("activations").words
-    mean_sample_counts(cells, dictionary, concentration, burn_in, n_draws, words, counts[block.rows])
-    return 0.0

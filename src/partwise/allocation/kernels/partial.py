@@ -7,13 +7,11 @@ import math
 import numpy as np
 
 from partwise.allocation.kernels.collapsed import Tokens
-from partwise.kernels.arrays import Cells, Counts, Floats, Numbers, Singles, Words
-from partwise.kernels.categories import categorical
+from partwise.kernels.arrays import Counts, Floats, Numbers, Singles, Words
 from partwise.kernels.continuous import gamma
 from partwise.kernels.jit import inner_kernel, kernel
 from partwise.kernels.lanes import LANES, draw_component
 from partwise.kernels.streams import Stream, new_stream, next_exponential, next_uniform, seek_row
-from partwise.kernels.sums import sum_of
 
 # Gamma draws of tiny shapes underflow; a positive number keeps every weight of a token from vanishing.
 _SMALLEST = 1e-30
@@ -110,49 +108,3 @@ def sweep_rows(
             # Not counted again from the labels: counts may hold those of missing cells too, which have none.
             for k in range(n_components):
                 sample_counts[n, k] = np.int32(shares[k] - activation_concentration[k] + 0.5)
-
-
-@kernel
-def mean_sample_counts(
-    cells: Cells, dictionary: Floats, concentration: Floats, burn_in: int, n_draws: int, words: Words, out: Floats
-) -> None:
-    """``out[n] = mean over draws of S_n+k``, by collapsed Gibbs sampling given the dictionary.
-
-    Averages are of each token's probabilities, which have less noise than its draws. All rows use the same stream, so
-    that a row's result does not depend on where in a batch it stands.
-    """
-    indptr, indices, values = cells
-    n_components = concentration.size
-    most = 0
-    for n in range(out.shape[0]):
-        length = 0
-        for p in range(indptr[n], indptr[n + 1]):
-            length += values[p]
-        most = max(most, length)
-    labels = np.empty(most, np.uint32)
-    shares = np.empty(n_components)
-    weights = np.empty(n_components)
-    stream = new_stream()
-    for n in range(out.shape[0]):
-        seek_row(stream, words, 0)
-        for k in range(n_components):
-            shares[k] = concentration[k]
-            out[n, k] = 0.0
-        for s in range(-burn_in - 1, n_draws):
-            i = 0
-            for p in range(indptr[n], indptr[n + 1]):
-                f = indices[p]
-                for _ in range(values[p]):
-                    if s >= -burn_in:  # the sweep before gives tokens their first labels
-                        shares[labels[i]] -= 1.0
-                    for k in range(n_components):
-                        weights[k] = dictionary[f, k] * shares[k]
-                    total = sum_of(weights)
-                    if s >= 0:
-                        scale = 1.0 / (total * n_draws)
-                        for k in range(n_components):
-                            out[n, k] += scale * weights[k]
-                    new = categorical(stream, weights, total)
-                    shares[new] += 1.0
-                    labels[i] = new
-                    i += 1

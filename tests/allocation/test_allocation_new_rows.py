@@ -1,0 +1,102 @@
+"""Activations of new rows: beside plain NumPy, and beside all labellings of short rows."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.special import gammaln
+
+from partwise.allocation.inference.new_rows import STOP, expected_activations
+from partwise.allocation.kernels.new_rows import mean_sample_counts
+from partwise.allocation.model import AllocationModel
+from partwise.core.data import CountMatrix
+from partwise.engines import resolve_engine
+
+ENGINE = resolve_engine()
+BETA = np.array([0.5, 1.6, 0.9, 0.05])
+
+
+def plain(x: np.ndarray, w: np.ndarray, stop: tuple[float, float]) -> np.ndarray:
+    """The same updates of one row in double precision, all parts kept as arrays."""
+    cells = np.flatnonzero(x)
+    x, w = x[cells].astype(float), w[cells]
+    start = (x / (w @ BETA)) @ (w * BETA)
+    kept = start > 0.5 * BETA
+    totals = np.where(kept, start, 0.0)
+    q = w * (BETA + totals)
+    q /= q.sum(axis=1, keepdims=True)
+    q[:, ~kept] = 0.0
+    totals = x @ q
+    for _ in range(int(x.sum() / stop[0])):
+        before = totals.copy()
+        for i in range(cells.size):
+            new = w[i] * (BETA + totals - q[i])
+            new /= new.sum()
+            new[~kept] = 0.0
+            totals += x[i] * (new - q[i])
+            q[i] = new
+        if np.abs(totals - before).sum() <= stop[1] * x.sum():
+            break
+    final = w * (BETA + totals - q)
+    return np.asarray(x @ (final / final.sum(axis=1, keepdims=True)))
+
+
+@pytest.mark.parametrize("stop", [(1e9, 0.0), (10.0, 0.0), (0.5, 0.1), STOP])
+def test_updates_are_those_of_plain_numpy(rng: np.random.Generator, stop: tuple[float, float]) -> None:
+    counts = rng.poisson(1.0, size=(30, 12)) * rng.integers(1, 4, size=(30, 12))
+    counts[3] = 0
+    dictionary = rng.dirichlet(np.full(12, 0.3), size=4).T + 1e-6
+    data = CountMatrix.build(counts)
+    out = np.empty((30, 4))
+    cells = data.indptr, data.indices, data.values
+    mean_sample_counts(cells, dictionary.astype(np.float32), BETA.astype(np.float32), stop, out)
+    expected = np.array([plain(row, dictionary, stop) for row in counts])
+    np.testing.assert_allclose(out, expected, rtol=2e-4, atol=1e-5)
+    np.testing.assert_allclose(out.sum(axis=1), counts.sum(axis=1), rtol=1e-5)
+
+
+def posterior_mean(features: np.ndarray, w: np.ndarray) -> np.ndarray:
+    """E[S_k | tokens], by all labellings of the tokens."""
+    labels = np.array(list(np.ndindex(*[BETA.size] * features.size)))
+    totals = (labels[:, :, None] == np.arange(BETA.size)).sum(axis=1)
+    logs = np.log(w[features, labels]).sum(axis=1) + gammaln(BETA + totals).sum(axis=1)
+    weights = np.exp(logs - logs.max())
+    return np.asarray(weights @ totals / weights.sum())
+
+
+def test_short_rows_are_near_the_posterior_mean(rng: np.random.Generator) -> None:
+    dictionary = rng.dirichlet(np.full(10, 0.5), size=4).T + 1e-6
+    drawn = [rng.choice(10, size=6, p=dictionary[:, k] / dictionary[:, k].sum()) for k in range(4) for _ in range(5)]
+    data = CountMatrix.build(np.array([np.bincount(features, minlength=10) for features in drawn]))
+    model = AllocationModel(10, 4, 1.0, BETA, 1.0, 1.0)
+    found = expected_activations(data, model, dictionary, ENGINE)
+    found /= found.sum(axis=1, keepdims=True)
+    exact = np.array([posterior_mean(features, dictionary) for features in drawn]) + BETA
+    exact /= exact.sum(axis=1, keepdims=True)
+    # Half of the sum of differences: the shares that are wrong. The prior alone is wrong by half of the tokens.
+    wrong = 0.5 * np.abs(found - exact).sum(axis=1)
+    alone = 0.5 * np.abs(BETA / BETA.sum() - exact).sum(axis=1)
+    assert wrong.mean() < 0.03 < 0.25 < alone.mean()
+    assert wrong.max() < 0.08
+
+
+def test_activations_are_shares_of_expected_lengths(rng: np.random.Generator) -> None:
+    model = AllocationModel(5, 4, 1.0, BETA, 3.0, 0.7)
+    dictionary = rng.dirichlet(np.ones(5), size=4).T
+    dictionary[1] = 0.0  # no part holds this feature
+    counts = np.array([[2, 0, 1, 3, 0], [0, 1, 2, 0, 4], [0, 0, 0, 0, 0], [1, 1, 0, 2, 5]])
+    found = expected_activations(CountMatrix.build(counts), model, dictionary, ENGINE)
+    shares = BETA + np.array([plain(row, dictionary, STOP) for row in counts * [1, 0, 1, 1, 1]])
+    lengths = (3.0 + counts.sum(axis=1)) / 1.7
+    np.testing.assert_allclose(found, lengths[:, None] * shares / shares.sum(axis=1, keepdims=True), rtol=1e-4)
+
+
+def test_the_scale_of_features_and_the_number_of_rows_do_not_matter(rng: np.random.Generator) -> None:
+    dictionary = rng.dirichlet(np.full(40, 0.3), size=4).T + 1e-9
+    data = CountMatrix.build(rng.poisson(0.5, size=(50, 40)))
+    model = AllocationModel(40, 4, 1.0, BETA, 1.0, 1.0)
+    found = expected_activations(data, model, dictionary, ENGINE)
+    tiny = dictionary * 10.0 ** -rng.integers(0, 200, size=(40, 1))
+    np.testing.assert_allclose(expected_activations(data, model, tiny, ENGINE), found, rtol=1e-4)
+    # One row uses a few features, and only these rows of the dictionary.
+    np.testing.assert_array_equal(expected_activations(data.rows(7, 8), model, dictionary, ENGINE), found[7:8])

@@ -125,7 +125,6 @@ def test_reproduce_lists_and_runs_modules(partwise, folder, monkeypatch) -> None
     )
     (modules / "_helper.py").write_text("raise SystemError('helpers are not for listing')\n")
     monkeypatch.setattr(reproduce, "__path__", [])
-    assert "has no papers to reproduce yet" in partwise("reproduce").stdout
     assert partwise.json("reproduce")["available"] == {}
     monkeypatch.setattr(reproduce, "__path__", [str(modules)])
     assert partwise("reproduce").stdout == "toy  Redo the toy figure.\n"

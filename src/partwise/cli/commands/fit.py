@@ -130,7 +130,7 @@ class CheckpointArguments:
         if self.resume and not file.exists():
             say(f"there is no checkpoint {file} yet: starting from the beginning")
         elif self.checkpoint is None and not self.resume and file.exists():
-            say(f"{file} is a checkpoint of a stopped fit: add --resume to continue it; now starting anew")
+            say(f"{file} is a checkpoint of a stopped fit: add --resume to continue it; now starting over")
         how: dict[str, Any] = {"until_done": self.checkpoint is None, "announced": self._announce}
         return {"checkpoint": Checkpoint(file, seconds=self.checkpoint_every, **how), "resume": self.resume or None}
 

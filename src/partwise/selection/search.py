@@ -188,10 +188,11 @@ class Search:
                     stuck = 1 + (gain.value < -DISTINCT * gain.std_error)
                     idle[name] = 0 if gain.value > gain.std_error else idle[name] + stuck
                 # With too few parts the model of the widest noise leads. A gap that closes fast says nothing yet.
-                behind = standings.difference(leader, now).value
-                closing = behind < _CLOSING * gaps.get(name, 0.0)
-                lost[name] = lost[name] + 1 if rank > 1 and _hopeless(standings, leader, now) and not closing else 0
-                gaps[name] = behind
+                behind = standings.difference(leader, now)
+                closing = behind.value < _CLOSING * gaps.get(name, 0.0)
+                hopeless = behind.value > max(_HOPELESS * behind.std_error, _MATTERS)
+                lost[name] = lost[name] + 1 if rank > 1 and hopeless and not closing else 0
+                gaps[name] = behind.value
                 if idle[name] >= _PATIENCE or lost[name] >= _PATIENCE:
                     del idle[name]
             if not idle:
@@ -293,8 +294,3 @@ class Search:
             seconds = (time.monotonic() - self._limits.begun) / len(self.done) * n_waiting
             left = f", {n_waiting} of this round left, about {seconds:.0f} s" if n_waiting else ""
             say(f"{record} [{len(self.done)} fits begun{left}]")
-
-
-def _hopeless(standings: Standings, leader: Choice, choice: Choice) -> bool:
-    behind = standings.difference(leader, choice)
-    return behind.value > max(_HOPELESS * behind.std_error, _MATTERS)

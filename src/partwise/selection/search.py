@@ -31,7 +31,7 @@ from partwise.selection.standings import AS_GOOD, DISTINCT, Choice, Standings
 _PATIENCE = 2
 # The distance to the best model closes fast where a step takes it below this share.
 _CLOSING = 0.5
-# Models that are behind by more standard errors, and more nats per token or cell, than this climb no further.
+# Models that are behind by more standard errors, and more nats per token or cell, than this are out of the contest.
 _HOPELESS, _MATTERS = 4.0, 0.02
 # Most tokens for which log p(X) is computed, of models that offer it: for their best number of parts and neighbours.
 _MOST_TOKENS, _NEIGHBOURS = 20_000, 2
@@ -199,14 +199,11 @@ class Search:
                 return
 
     def _refined(self, ladder: list[int]) -> Iterator[tuple[str, list[Task]]]:
-        """Halve the gaps beside the best number of parts of each close model, and below the fewest that do as well."""
+        """Halve the gaps beside the best number of parts of each contender, and below the fewest that do as well."""
         while True:
             standings, tasks = self._standings(), []
-            for name in [name for name in self._cheap_first if standings.ranks_of(name)]:
+            for name in self._contenders(standings):
                 tried, best = standings.ranks_of(name), standings.best_of(name)
-                behind = standings.difference(standings.leader(standings.rows), best)
-                if behind.value > DISTINCT * behind.std_error:
-                    continue
                 fewest = next(
                     rank
                     for rank in tried
@@ -221,12 +218,18 @@ class Search:
                 return
             yield "fit", tasks
 
+    def _contenders(self, standings: Standings) -> list[str]:
+        """Models whose best is not far behind the best of all."""
+        best = {name: standings.best_of(name) for name in self._cheap_first if standings.ranks_of(name)}
+        gaps = {name: standings.difference(standings.leader(best.values()), one) for name, one in best.items()}
+        return [name for name, gap in gaps.items() if gap.value <= max(_HOPELESS * gap.std_error, _MATTERS)]
+
     def _promising(self, full: bool) -> list[Choice]:
         """Candidates that the first restart cannot tell from the best of all; of each model two at most."""
         standings = self._standings()
         leader = standings.leader(standings.rows)
         found: list[Choice] = []
-        for name in self._cheap_first:
+        for name in self._contenders(standings):
             close, seen = [], set()
             for choice in (Choice(name, rank) for rank in standings.ranks_of(name)):
                 gap = standings.difference(leader, choice)

@@ -91,6 +91,7 @@ class Search:
         self._kinds = dict(zip(KINDS, zip(kept, functions, strict=True), strict=True))
         self._lock = threading.Lock()
         self._cheap_first = [one.name for one in sorted(work.candidates.values(), key=attrgetter("cost"))]
+        self._smallest = {name: candidate.smallest for name, candidate in work.candidates.items()}
         self.left_out: dict[str, str] = {}
         self.done: list[tuple[str, Task]] = []
         self.stopped = ""
@@ -140,7 +141,7 @@ class Search:
         shape = self._work.data.shape
         ladder = default_ranks(shape, further=True) if ranks is None else sorted(ranks)
         if ranks is not None or full:
-            pairs = [(name, rank) for rank in ladder for name in self._cheap_first if self._fits(name, rank)]
+            pairs = [(name, rank) for rank in ladder for name in self._cheap_first if rank >= self._smallest[name]]
             yield "fit", [Task(*pair, 0) for pair in pairs]
         else:
             yield from self._coarse(ladder)
@@ -164,15 +165,12 @@ class Search:
                     near = [rank for rank in standings.ranks_of(name) if abs(rank - center) <= _NEIGHBOURS]
                     yield "evidence", [Task(name, rank, 0) for rank in reversed(near)]
 
-    def _fits(self, name: str, rank: int) -> bool:
-        return rank >= self._work.candidates[name].smallest
-
     def _coarse(self, ladder: list[int]) -> Iterator[tuple[str, list[Task]]]:
         """Every model up steps that double; it goes on while that gains, and until it has lost at several steps."""
         idle, lost = dict.fromkeys(self._cheap_first, 0), dict.fromkeys(self._cheap_first, 0)
         gaps: dict[str, float] = {}
         for rank in coarse_ranks(ladder):
-            climbing = [name for name in idle if self._fits(name, rank)]
+            climbing = [name for name in idle if rank >= self._smallest[name]]
             yield "fit", [Task(name, rank, 0) for name in climbing]
             standings = self._standings()
             here = [choice for choice in standings.rows if choice.rank == rank]
@@ -212,7 +210,7 @@ class Search:
                 at, below = tried.index(best.rank), tried.index(fewest)
                 gaps = {tuple(tried[place - 1 : place + 1]) for place in (at, at + 1, below) if 0 < place < len(tried)}
                 for low, high in sorted(gaps):
-                    between = [rank for rank in ladder if low < rank < high and self._fits(name, rank)]
+                    between = [rank for rank in ladder if low < rank < high and rank >= self._smallest[name]]
                     tasks += [Task(name, between[len(between) // 2], 0)] if between else []
             if not tasks:
                 return

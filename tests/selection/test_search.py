@@ -269,9 +269,9 @@ def test_dense_models_are_left_out_of_large_data() -> None:
     assert too_large_for(candidates_of("counts"), (3000, 7000)) == {}
 
 
-def test_models_that_go_over_tokens_are_left_out_of_small_tables_of_large_counts() -> None:
+def test_models_that_process_tokens_are_left_out_of_small_tables_of_large_counts() -> None:
     found = too_large_for(candidates_of("counts"), (67, 10), total=6e6, nnz=633)
     assert list(found) == ["allocation"]
-    assert "goes over all 6.0e+06 counts one by one" in found["allocation"]
+    assert "processes all 6.0e+06 counts one by one" in found["allocation"]
     assert too_large_for(candidates_of("counts"), (21, 96), total=2e5, nnz=1938) == {}
     assert too_large_for(candidates_of("counts"), (20_000, 4000), total=5e6, nnz=3_000_000) == {}

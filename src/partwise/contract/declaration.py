@@ -31,7 +31,7 @@ class Candidate:
     most_cells
         Most cells, zeros included, of data for which it is a candidate; None = any number.
     by_token
-        Whether its fits go over counts one by one, so that small tables of large counts take them long.
+        Whether its fits process counts one by one, so that small tables of large counts take them long.
     estimator
         The class; filled in by `FactorizationEstimator.candidates`.
 

@@ -21,7 +21,7 @@ _DECADE = (15, 20, 25, 30, 40, 50, 65, 80, 100, 120)
 _ROWS_A_PART, _ALWAYS, _MOST = 8, 8, 100
 # Models that still gain there go on to one part for this many rows.
 _ROWS_A_PART_AT_MOST = 4
-# Models that go over counts one by one take part up to so many counts, or so many for each nonzero cell.
+# Models that process counts one by one take part up to so many counts, or so many for each nonzero cell.
 _MANY_TOKENS, _LARGE_COUNT = 1_000_000, 100
 # How many further choices of K are advised beyond those that were tried.
 _ADVISED = 5
@@ -111,10 +111,9 @@ def too_large_for(
     cells, found = shape[0] * shape[1], {}
     for one in candidates:
         if one.most_cells is not None and cells > one.most_cells:
-            found[one.name] = f"it works on all {cells:.1e} cells, zeros included, and takes part up to"
-            found[one.name] += f" {one.most_cells:.0e}; name it in models to compare it all the same."
+            found[one.name] = f"it works on all {cells:.1e} cells, zeros included; name it in models to compare it."
         elif one.by_token and total > max(_MANY_TOKENS, _LARGE_COUNT * nnz):
-            found[one.name] = f"it goes over all {total:.1e} counts one by one; name it in models to compare it."
+            found[one.name] = f"it processes all {total:.1e} counts one by one; name it in models to compare it."
     return found
 
 

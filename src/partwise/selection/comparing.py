@@ -145,7 +145,7 @@ def compare(
         new_rows={task.model: found for task, found in search.found("new rows").items()},
         evidence={Choice(task.model, task.rank): found for task, found in search.found("evidence").items()},
         left_out={**skipped, **search.left_out},
-        unit=work.unit,
+        unit="token" if kind == "counts" else "cell",
         metric=lists,
         popularity=work.popularity(standings.sizes),
         noise=noise,

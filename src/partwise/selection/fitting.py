@@ -176,11 +176,6 @@ class Fitting:
     _folds: dict[int, ThinnedCounts | HiddenCells] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    @property
-    def unit(self) -> str:
-        """What is held out."""
-        return "token" if isinstance(self.data, CountMatrix) else "cell"
-
     def fold(self, restart: int) -> ThinnedCounts | HiddenCells:
         """What a restart is fitted to, and scored on: the same for all models."""
         with self._lock:

@@ -31,7 +31,7 @@ from partwise.selection.standings import AS_GOOD, DISTINCT, Choice, Standings
 _PATIENCE = 2
 # The distance to the best model closes fast where a step takes it below this share.
 _CLOSING = 0.5
-# Models that are behind by more standard errors, and more nats per token or cell, than this climb no further.
+# Models that are behind by more standard errors, and more nats per token or cell, than this are out of the contest.
 _HOPELESS, _MATTERS = 4.0, 0.02
 # Most tokens for which log p(X) is computed, of models that offer it: for their best number of parts and neighbours.
 _MOST_TOKENS, _NEIGHBOURS = 20_000, 2
@@ -91,6 +91,7 @@ class Search:
         self._kinds = dict(zip(KINDS, zip(kept, functions, strict=True), strict=True))
         self._lock = threading.Lock()
         self._cheap_first = [one.name for one in sorted(work.candidates.values(), key=attrgetter("cost"))]
+        self._smallest = {name: candidate.smallest for name, candidate in work.candidates.items()}
         self.left_out: dict[str, str] = {}
         self.done: list[tuple[str, Task]] = []
         self.stopped = ""
@@ -140,7 +141,7 @@ class Search:
         shape = self._work.data.shape
         ladder = default_ranks(shape, further=True) if ranks is None else sorted(ranks)
         if ranks is not None or full:
-            pairs = [(name, rank) for rank in ladder for name in self._cheap_first if self._fits(name, rank)]
+            pairs = [(name, rank) for rank in ladder for name in self._cheap_first if rank >= self._smallest[name]]
             yield "fit", [Task(*pair, 0) for pair in pairs]
         else:
             yield from self._coarse(ladder)
@@ -164,15 +165,12 @@ class Search:
                     near = [rank for rank in standings.ranks_of(name) if abs(rank - center) <= _NEIGHBOURS]
                     yield "evidence", [Task(name, rank, 0) for rank in reversed(near)]
 
-    def _fits(self, name: str, rank: int) -> bool:
-        return rank >= self._work.candidates[name].smallest
-
     def _coarse(self, ladder: list[int]) -> Iterator[tuple[str, list[Task]]]:
         """Every model up steps that double; it goes on while that gains, and until it has lost at several steps."""
         idle, lost = dict.fromkeys(self._cheap_first, 0), dict.fromkeys(self._cheap_first, 0)
         gaps: dict[str, float] = {}
         for rank in coarse_ranks(ladder):
-            climbing = [name for name in idle if self._fits(name, rank)]
+            climbing = [name for name in idle if rank >= self._smallest[name]]
             yield "fit", [Task(name, rank, 0) for name in climbing]
             standings = self._standings()
             here = [choice for choice in standings.rows if choice.rank == rank]
@@ -188,24 +186,22 @@ class Search:
                     stuck = 1 + (gain.value < -DISTINCT * gain.std_error)
                     idle[name] = 0 if gain.value > gain.std_error else idle[name] + stuck
                 # With too few parts the model of the widest noise leads. A gap that closes fast says nothing yet.
-                behind = standings.difference(leader, now).value
-                closing = behind < _CLOSING * gaps.get(name, 0.0)
-                lost[name] = lost[name] + 1 if rank > 1 and _hopeless(standings, leader, now) and not closing else 0
-                gaps[name] = behind
+                behind = standings.difference(leader, now)
+                closing = behind.value < _CLOSING * gaps.get(name, 0.0)
+                hopeless = behind.value > max(_HOPELESS * behind.std_error, _MATTERS)
+                lost[name] = lost[name] + 1 if rank > 1 and hopeless and not closing else 0
+                gaps[name] = behind.value
                 if idle[name] >= _PATIENCE or lost[name] >= _PATIENCE:
                     del idle[name]
             if not idle:
                 return
 
     def _refined(self, ladder: list[int]) -> Iterator[tuple[str, list[Task]]]:
-        """Halve the gaps beside the best number of parts of each close model, and below the fewest that do as well."""
+        """Halve the gaps beside the best number of parts of each contender, and below the fewest that do as well."""
         while True:
             standings, tasks = self._standings(), []
-            for name in [name for name in self._cheap_first if standings.ranks_of(name)]:
+            for name in self._contenders(standings):
                 tried, best = standings.ranks_of(name), standings.best_of(name)
-                behind = standings.difference(standings.leader(standings.rows), best)
-                if behind.value > DISTINCT * behind.std_error:
-                    continue
                 fewest = next(
                     rank
                     for rank in tried
@@ -214,18 +210,24 @@ class Search:
                 at, below = tried.index(best.rank), tried.index(fewest)
                 gaps = {tuple(tried[place - 1 : place + 1]) for place in (at, at + 1, below) if 0 < place < len(tried)}
                 for low, high in sorted(gaps):
-                    between = [rank for rank in ladder if low < rank < high and self._fits(name, rank)]
+                    between = [rank for rank in ladder if low < rank < high and rank >= self._smallest[name]]
                     tasks += [Task(name, between[len(between) // 2], 0)] if between else []
             if not tasks:
                 return
             yield "fit", tasks
+
+    def _contenders(self, standings: Standings) -> list[str]:
+        """Models whose best is not far behind the best of all."""
+        best = {name: standings.best_of(name) for name in self._cheap_first if standings.ranks_of(name)}
+        gaps = {name: standings.difference(standings.leader(best.values()), one) for name, one in best.items()}
+        return [name for name, gap in gaps.items() if gap.value <= max(_HOPELESS * gap.std_error, _MATTERS)]
 
     def _promising(self, full: bool) -> list[Choice]:
         """Candidates that the first restart cannot tell from the best of all; of each model two at most."""
         standings = self._standings()
         leader = standings.leader(standings.rows)
         found: list[Choice] = []
-        for name in self._cheap_first:
+        for name in self._contenders(standings):
             close, seen = [], set()
             for choice in (Choice(name, rank) for rank in standings.ranks_of(name)):
                 gap = standings.difference(leader, choice)
@@ -293,8 +295,3 @@ class Search:
             seconds = (time.monotonic() - self._limits.begun) / len(self.done) * n_waiting
             left = f", {n_waiting} of this round left, about {seconds:.0f} s" if n_waiting else ""
             say(f"{record} [{len(self.done)} fits begun{left}]")
-
-
-def _hopeless(standings: Standings, leader: Choice, choice: Choice) -> bool:
-    behind = standings.difference(leader, choice)
-    return behind.value > max(_HOPELESS * behind.std_error, _MATTERS)

@@ -86,6 +86,8 @@ def test_popularity_predicts_counts_worse_except_beside_the_model_without_a_prio
     scores = kept("tokens")
     assert set(KEPT_ASIDE) <= scores.keys()
     assert all(mean_gap(scores, name, "popularity", "GammaPoissonNMF") > 0 for name in scores)
+    for name in ("ap", "kos"):
+        assert mean_gap(scores, name, "hpfrec, stops by its training likelihood", "GammaPoissonNMF") > 0
     # the counts for which the page of PoissonNMF names another model
     assert mean_gap(scores, "reuters395", "popularity", "PoissonNMF") < 0
 

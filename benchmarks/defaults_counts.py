@@ -172,7 +172,8 @@ _QUESTIONS: dict[str, tuple[str, list[str], list[str], Callable[[str, int], Task
 _NEVER = {("mcf7_rnaseq", "AllocationNMF")}
 _LEGEND = (
     "Nats per held-out token, {}. In brackets the difference from `{}` with its defaults, with a standard error over"
-    " splits (in the line of means, over tables). Bold: better than the defaults by more than that error.\n\n"
+    " splits that both have (in the line of means, over tables). Bold: better than the defaults by more than that error."
+    " Empty: not measured.\n\n"
 )
 _WHAT = {
     "documents": f"{N_TOPICS} parts, half of each new document's tokens given",

@@ -66,8 +66,8 @@ def draw_concentrations(
         sizes = exceeding(totals.astype(np.int64)[:, None], size)
         rate = 1.0 + waits(generator, sizes, activation.sum(keepdims=True))
         groups = np.split(activation, range(_GROUP, model.n_components, _GROUP))
-        opened = [tables(generator, own, some) for own, some in zip(above, groups, strict=True)]
-        activation = generator.standard_gamma(1.0 + np.concatenate(opened)) / rate
+        counted = [tables(generator, own, some) for own, some in zip(above, groups, strict=True)]
+        activation = generator.standard_gamma(1.0 + np.concatenate(counted)) / rate
     if _DICTIONARY in model.estimated:
         counts = np.asarray(feature_counts)[:, model.n_fixed : model.n_components]
         # One value for all features: tables of all components are those of one prior, and waits count for each feature.

@@ -20,7 +20,7 @@ from partwise.kernels.arrays import Floats
 from partwise.sampling.draws import exceeding, tables, waits
 
 EVERY_SWEEPS, EVERY = 3, 10
-"""Sweeps, or iterations, from one update of the concentrations to the next. Draws move less at a time."""
+"""Sweeps, or iterations and sweeps of many components, from one update of the concentrations to the next."""
 SMALLEST, LARGEST = 1e-6, 1e4
 _DICTIONARY, ACTIVATION = "dictionary_concentration", "activation_concentration"
 # Of how often each count is exceeded: numbers that a fit may keep.

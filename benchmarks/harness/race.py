@@ -50,7 +50,8 @@ def _usual_words(counts: Any, fewest: int) -> Any:
 
 def _cut(counts: Any, length: int, n_documents: int) -> Any:
     """At most four documents of each row, of tokens in random order."""
-    rng, found = np.random.default_rng(0), []
+    rng = np.random.default_rng(0)
+    found: list[NDArray[np.int32]] = []
     for n in range(counts.shape[0]):
         part = slice(counts.indptr[n], counts.indptr[n + 1])
         tokens = rng.permutation(np.repeat(counts.indices[part], counts.data[part].astype(np.int64)))
@@ -199,7 +200,8 @@ def _tomotopy(
     (train, given, hidden), clock = parts, clock_of(workers)
     began = clock()
     model = _model(train, n_components, seed)
-    seconds, reached, done = clock() - began, [], 0
+    seconds, done = clock() - began, 0
+    reached: list[tuple[float, float]] = []
     for target in targets:
         if reached and seconds > _LONG:
             break

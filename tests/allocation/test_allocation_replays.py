@@ -125,7 +125,7 @@ def test_weights_are_gamma_distributed() -> None:
 
 @pytest.mark.parametrize(
     "changes",
-    [{"if p <= lowest": "if p <= 1.2 * lowest"}, {"(1.0 / shape)": "(0.9 / shape)"}, {">= drawn": ">= 2.0 * drawn"}],
+    [{"if p <= lowest": "if p <= 1.2 * lowest"}, {"1.0 / shape)": "0.9 / shape)"}, {">= drawn": ">= 2.0 * drawn"}],
 )
 def test_a_planted_bug_in_the_weights_shows(changes: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(partial, "_small_gamma", mutant(partial._small_gamma, changes))

@@ -265,7 +265,7 @@ class AllocationModel:
         weights = self.dictionary_posterior(feature_counts)
         return self.with_fixed(np.asarray(weights / weights.sum(axis=0)))
 
-    def with_fixed(self, dictionary: Floats) -> Floats:
+    def with_fixed(self, dictionary: NDArray[Any]) -> NDArray[Any]:
         """The dictionary with its first parts replaced, in place, by those that are known."""
         dictionary[:, : self.n_fixed] = self.fixed
         return dictionary

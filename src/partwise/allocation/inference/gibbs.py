@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from partwise.allocation.inference.labels import MANY_COMPONENTS, TokenLabels, check_tokens, guide_counts
-from partwise.allocation.inference.learning import ACTIVATION, EVERY_SWEEPS, draw_concentrations
+from partwise.allocation.inference.learning import ACTIVATION, EVERY, EVERY_SWEEPS, draw_concentrations
 from partwise.allocation.kernels.collapsed import draw_missing_cells
 from partwise.allocation.model import AllocationModel, Concentrations, SamplePrior
 from partwise.contract.given_parts import seeded_order
@@ -144,7 +144,9 @@ class AllocationCollapsedGibbs(GibbsSampler[SparseData, AllocationGibbsState]):
         if data.n_missing:
             for chain in range(self.n_chains):
                 self._impute(key.for_chain(chain).for_stage("missing"), data, state, chain)
-        if self.model.estimated and key.iteration % EVERY_SWEEPS == 0:
+        # Learned too soon, small concentrations of the dictionary hold many components where they are.
+        many = self.model.n_components >= MANY_COMPONENTS
+        if self.model.estimated and key.iteration % (EVERY if many else EVERY_SWEEPS) == 0:
             for chain in range(self.n_chains):
                 counts = state.sample_counts[chain], state.feature_counts[chain]
                 drawn = draw_concentrations(

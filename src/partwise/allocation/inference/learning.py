@@ -20,7 +20,7 @@ from partwise.kernels.arrays import Floats
 from partwise.sampling.draws import exceeding, tables, waits
 
 EVERY_SWEEPS, EVERY = 3, 10
-"""Sweeps, or iterations, from one update of the concentrations to the next. Draws move less at a time."""
+"""Sweeps, or iterations and sweeps of many components, from one update of the concentrations to the next."""
 SMALLEST, LARGEST = 1e-6, 1e4
 _DICTIONARY, ACTIVATION = "dictionary_concentration", "activation_concentration"
 # Of how often each count is exceeded: numbers that a fit may keep.
@@ -66,8 +66,8 @@ def draw_concentrations(
         sizes = exceeding(totals.astype(np.int64)[:, None], size)
         rate = 1.0 + waits(generator, sizes, activation.sum(keepdims=True))
         groups = np.split(activation, range(_GROUP, model.n_components, _GROUP))
-        opened = [tables(generator, own, some) for own, some in zip(above, groups, strict=True)]
-        activation = generator.standard_gamma(1.0 + np.concatenate(opened)) / rate
+        counted = [tables(generator, own, some) for own, some in zip(above, groups, strict=True)]
+        activation = generator.standard_gamma(1.0 + np.concatenate(counted)) / rate
     if _DICTIONARY in model.estimated:
         counts = np.asarray(feature_counts)[:, model.n_fixed : model.n_components]
         # One value for all features: tables of all components are those of one prior, and waits count for each feature.

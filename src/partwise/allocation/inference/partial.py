@@ -52,8 +52,8 @@ class AllocationPartialGibbs(AllocationCollapsedGibbs):
         self.engine.for_each(some_features, row_blocks(np.arange(n_features + 1), 2**17 // n_components + 1))
         totals = drawn.sum(axis=0, dtype=np.float64)
         drawn /= np.where(totals > 0, totals, 1.0).astype(np.float32)
-        dictionary = model.with_fixed(drawn).astype(np.float32, copy=False)
-        prior, tile = model.activation_concentration, tile_of(2 * dictionary.shape[1])
+        dictionary = model.with_fixed(drawn)
+        prior, tile = model.activation_concentration, tile_of(2 * drawn.shape[1])
         shared = dictionary, prior, tile, key.for_stage("labels").words, keys_of_rows(data)
         sums = self._sweep_tokens_by_blocks(_sweep_block, data, state, chain, shared)
         own = sums[:, :n_components]

@@ -249,8 +249,7 @@ def sweep_rows_by_features(
             rows[place], lengths[place] = n - start, values[p]
             places[indices[p]] += 1
     n_sums = (n_components - 1) // _COMPONENTS + 1
-    weights = np.zeros(n_sums * _COMPONENTS)
-    beta = np.zeros(n_sums * _COMPONENTS)
+    weights, beta = np.zeros(n_sums * _COMPONENTS), np.zeros(n_sums * _COMPONENTS)
     beta[:n_components] = activation_concentration
     sums = np.zeros(n_sums)
     running = np.zeros(np.diff(starts).max() // _ENTRIES)

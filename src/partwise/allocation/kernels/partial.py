@@ -29,7 +29,7 @@ def _small_gamma(stream: Stream, shape: float, lowest: float) -> float:
         if p <= lowest:
             return _SMALLEST
         if p <= 1.0:
-            drawn = p ** (1.0 / shape)
+            drawn = math.pow(p, 1.0 / shape)
             if next_exponential(stream) >= drawn:
                 return drawn
         else:

@@ -57,14 +57,12 @@ def _staged(data: Any, look: _Look) -> None:
     """A fit of some cells in memory, then passes of EM over all of them."""
     from partwise import PoissonNMF
 
-    common: dict[str, Any] = {"random_state": 0, "n_jobs": 2, "tol": 0.0, "progress": False}
-    first = PoissonNMF(N_PARTS, max_iter=20, **common).fit(data.rows(0, min(_START_CELLS, data.shape[0])))
+    model = PoissonNMF(N_PARTS, max_iter=20, random_state=0, n_jobs=2, tol=0.0, progress=False)
+    model.fit(data.rows(0, min(_START_CELLS, data.shape[0])))
     # What few cells do not show must be free to rise: a fifth of each part is what all cells have in common.
-    parts = 0.8 * first.components_ + 0.2 * data.column_sums / data.total
-    even = np.repeat(data.row_sums[:, None] / N_PARTS, N_PARTS, axis=1)
-    PoissonNMF(N_PARTS, inference="multiplicative", init=(even, parts), max_iter=200, callbacks=[look], **common).fit(
-        data
-    )
+    model.components_ = 0.8 * model.components_ + 0.2 * data.column_sums / data.total
+    look(0, model, None)
+    model.set_params(inference="multiplicative", warm_start=True, max_iter=200, callbacks=[look]).fit(data)
 
 
 class _Look:

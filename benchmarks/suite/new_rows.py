@@ -1,4 +1,4 @@
-"""New rows of AllocationNMF: rows per second of ``transform``, and of ``completion``, beside the peers.
+"""New rows of AllocationNMF: rows per processor second of ``transform``, and of ``completion``, beside the peers.
 
 Topics come from one short run of tomotopy, and everybody gets them with the same prior. Half of each held-out
 document's tokens are given; the remark has the perplexity of the other half under the shares that each one finds.
@@ -70,12 +70,12 @@ def _lines(settings: Settings, what: str, data: str, topics: Topics, held_out: A
             most = _MOST_OF_TOMOTOPY[topics.dictionary.shape[1]] if name == "tomotopy" else None
             seconds, shares[name] = fold_in(topics, given[:most])
             rates.setdefault(name, []).append(len(shares[name]) / seconds)
-        began = time.perf_counter()
+        began = time.process_time()
         shares["ours"] = model.transform(given)
-        rates["ours"].append(given.shape[0] / (time.perf_counter() - began))
-        began = time.perf_counter()
+        rates["ours"].append(given.shape[0] / (time.process_time() - began))
+        began = time.process_time()
         model.completion(held_out)
-        rates["completion"].append(given.shape[0] / (time.perf_counter() - began))
+        rates["completion"].append(given.shape[0] / (time.process_time() - began))
     fastest = max(present, key=lambda name: float(np.median(rates[name])))
     ours, unit = Sample.of(rates["ours"], "rows/s"), "rows/s"
     for name, (words, _) in present.items():

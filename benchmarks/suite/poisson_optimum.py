@@ -35,7 +35,7 @@ def measure(settings: Settings) -> Iterator[Line]:
 
 
 def _lines(settings: Settings, dataset: Dataset, n_components: int) -> Iterator[Line]:
-    words = {residual: f"processor seconds to a KKT residual of {residual:g}, K = {n_components}" for residual in _RESIDUALS}
+    words = {one: f"processor seconds to a KKT residual of {one:g}, K = {n_components}" for one in _RESIDUALS}
     if dataset.missing:
         yield from (skipped(what, dataset.name, dataset.missing) for what in words.values())
         return

@@ -32,8 +32,8 @@ _TRAINED, _SWEEPS = 3000, {20: 20, 100: 20, 1000: 8}
 # Data, tokens of a document (None = all), and documents for each K: a second or two of the fastest peer.
 _CASES: tuple[tuple[str, int | None, dict[int, int]], ...] = (
     ("newsgroups20", 15, {20: 2000, 100: 2000, 1000: 1000}),
-    ("newsgroups20", None, {20: 1000, 100: 1000, 1000: 200}),
-    ("nips_uci7605", None, {20: 300, 100: 300, 1000: 60}),
+    ("newsgroups20", None, {20: 1000, 100: 1000, 1000: 500}),
+    ("nips_uci7605", None, {20: 300, 100: 300, 1000: 100}),
 )
 
 

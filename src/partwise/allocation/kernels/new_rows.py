@@ -24,8 +24,8 @@ def mean_sample_counts(
     Collapsed variational Bayes of order 0 (Asuncion et al. 2009): q_ik is the probability that part k made a token of
     cell i, and n_k the expected total of part k. It starts from the prior. With ``stop = tokens, share`` a row has one
     update for so many of its tokens, and ends when one moves at most such a share of them. Only ratios within a row of
-    the dictionary matter. Parts that the start gives next to nothing, if these are half of
-    them or more, keep the prior's share of each token.
+    the dictionary matter. Parts that the start gives next to nothing, if these are half of them or more, keep the
+    prior's share of each token.
     """
     indptr, indices, values = cells
     tokens_of_an_update, least_share = stop

@@ -99,7 +99,7 @@ def _drive(steps: Iterator[Factors], look: Callable[[Factors], bool]) -> None:
 
 
 def _timed(run: Callable[[Any], object], sides: tuple[Any, Any], most: float) -> Reached:
-    """Seconds to each residual; the clock stands still while factors are looked at, whenever it has grown by a tenth."""
+    """Seconds to each residual, looked at whenever the clock has grown by a tenth; it stands still meanwhile."""
     found: Reached = dict.fromkeys(_RESIDUALS)
     began = time.process_time()
     looking, latest = 0.0, 0.0

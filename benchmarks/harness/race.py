@@ -39,11 +39,12 @@ _LONG = 20.0
 
 def corpus(name: str) -> Any:
     """Words of at least ten documents, and documents of at least twenty words, or 60,000 documents of 15 words."""
-    counts = _usual_words(real(CORPORA[name]).load(), 20)
-    return _usual_words(_cut(counts, 15, 60_000), 1) if name == SHORT else counts
+    counts = usual_words(real(CORPORA[name]).load(), 20)
+    return usual_words(_cut(counts, 15, 60_000), 1) if name == SHORT else counts
 
 
-def _usual_words(counts: Any, fewest: int) -> Any:
+def usual_words(counts: Any, fewest: int = 20) -> Any:
+    """Words of at least ten documents, and then documents of at least so many words."""
     counts = counts[:, np.bincount(counts.indices, minlength=counts.shape[1]) >= 10]
     return counts[np.asarray(counts.sum(axis=1)).ravel() >= fewest]
 

@@ -1,4 +1,4 @@
-"""PoissonNMF: seconds to a stationary point, beside other algorithms for the same problem.
+"""PoissonNMF: processor seconds to a stationary point, beside other algorithms for the same problem.
 
 The largest violation of the Karush-Kuhn-Tucker conditions, as in ``kkt_residual_``, falls below 1e-3 and below 1e-6.
 Ours is the default, coordinate descent with extrapolation as in fastTopics. The others run on the kernels of partwise
@@ -20,7 +20,7 @@ from benchmarks.harness.measuring import compile_kernels, random_start
 from benchmarks.harness.peers import NMF_NAME, sklearn_nmf
 
 _RESIDUALS = (1e-3, 1e-6)
-_MOST_SECONDS, _ITERATIONS = 20.0, 200
+_MOST_SECONDS, _ITERATIONS = 12.0, 200
 _OURS = "coordinate"
 
 Reached = dict[float, float | None]
@@ -30,12 +30,12 @@ def measure(settings: Settings) -> Iterator[Line]:
     """All algorithms from the same starts, those of the benchmark ``poisson_target``."""
     compile_kernels()
     _others(small_counts(), 3, 0, 0.2)
-    for dataset, n_components in cases(synthetic=(10,), nips=(10, 50)):
+    for dataset, n_components in cases(synthetic=(10,), nips=(10,)):
         yield from _lines(settings, dataset, n_components)
 
 
 def _lines(settings: Settings, dataset: Dataset, n_components: int) -> Iterator[Line]:
-    words = {residual: f"seconds to a KKT residual of {residual:g}, K = {n_components}" for residual in _RESIDUALS}
+    words = {one: f"processor seconds to a KKT residual of {one:g}, K = {n_components}" for one in _RESIDUALS}
     if dataset.missing:
         yield from (skipped(what, dataset.name, dataset.missing) for what in words.values())
         return
@@ -52,7 +52,9 @@ def _lines(settings: Settings, dataset: Dataset, n_components: int) -> Iterator[
                 ours, peer = samples[_OURS, residual], samples[name, residual]
                 yield Line(what, dataset.name, ours, peer, name, note=f"stopped after {_MOST_SECONDS:g} s")
     start = random_start(counts, n_components, 0)
-    seconds, reached = sklearn_nmf(counts, start, _ITERATIONS)
+    began = time.process_time()
+    _, reached = sklearn_nmf(counts, start, _ITERATIONS)
+    seconds = time.process_time() - began
     left = _residual(*_sides(counts), (reached[0], reached[1].T.copy()))
     what = f"KKT residual after {_ITERATIONS} iterations, K = {n_components}"
     yield Line(what, dataset.name, None, note=f"{NMF_NAME}: {left:.2g} after {seconds:.1f} s")
@@ -97,22 +99,22 @@ def _drive(steps: Iterator[Factors], look: Callable[[Factors], bool]) -> None:
 
 
 def _timed(run: Callable[[Any], object], sides: tuple[Any, Any], most: float) -> Reached:
-    """Seconds to each residual; the clock stands still while factors are looked at, every tenth of its time."""
+    """Seconds to each residual, looked at whenever the clock has grown by a tenth; it stands still meanwhile."""
     found: Reached = dict.fromkeys(_RESIDUALS)
-    began = time.perf_counter()
+    began = time.process_time()
     looking, latest = 0.0, 0.0
 
     def look(factors: Factors) -> bool:
         nonlocal looking, latest
-        now = time.perf_counter()
+        now = time.process_time()
         seconds = now - began - looking
-        if seconds < 1.03 * latest and seconds < most:
+        if seconds < 1.1 * latest and seconds < most:
             return False
         latest, left = seconds, _residual(*sides, factors)
         for residual in _RESIDUALS:
             if left < residual and found[residual] is None:
                 found[residual] = seconds
-        looking += time.perf_counter() - now
+        looking += time.process_time() - now
         return None not in found.values() or seconds > most
 
     run(look)

@@ -22,6 +22,8 @@ def plain(x: np.ndarray, w: np.ndarray, stop: tuple[float, float]) -> np.ndarray
     x, w = x[cells].astype(float), w[cells]
     start = (x / (w @ BETA)) @ (w * BETA)
     kept = start > 0.5 * BETA
+    if 2 * kept.sum() > BETA.size:
+        kept[:] = True
     totals = np.where(kept, start, 0.0)
     q = w * (BETA + totals)
     q /= q.sum(axis=1, keepdims=True)

@@ -12,7 +12,7 @@ from mutants import mutant
 from partwise.allocation.inference.labels import padded_width
 from partwise.allocation.kernels import partial
 from partwise.allocation.kernels.collapsed import sweep_tokens
-from partwise.allocation.kernels.partial import draw_weights, mean_sample_counts, sweep_rows
+from partwise.allocation.kernels.partial import draw_weights, sweep_rows
 from partwise.core.data import CountMatrix
 from partwise.core.keys import Key
 from partwise.engines.blocks import first_tokens
@@ -130,27 +130,3 @@ def test_weights_are_gamma_distributed() -> None:
 def test_a_planted_bug_in_the_weights_shows(changes: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(partial, "_small_gamma", mutant(partial._small_gamma, changes))
     assert smallest_p_value_of_weights(mutant(draw_weights, {})) < 1e-4
-
-
-@pytest.mark.parametrize(("burn_in", "n_draws"), [(0, 1), (2, 3)])
-def test_mean_counts_are_averages_of_probabilities(burn_in: int, n_draws: int) -> None:
-    rng = np.random.default_rng(0)
-    dictionary, beta = rng.gamma(1.0, size=(5, 3)), rng.gamma(1.0, size=3)
-    data = CountMatrix.build(COUNTS)
-    out = np.full((4, 3), np.nan)
-    words = KEY.words
-    mean_sample_counts((data.indptr[1:], data.indices, data.values), dictionary, beta, burn_in, n_draws, words, out[1:])
-    assert np.all(np.isnan(out[0]))
-    for n in range(1, 4):
-        uniforms = Uniforms(words, 0)
-        tokens = FEATURES[n == ROWS]
-        labels = np.full(tokens.size, -1)
-        expected = np.zeros(3)
-        for sweep in range(1 + burn_in + n_draws):
-            for i, f in enumerate(tokens):
-                labels[i] = -1
-                weights = dictionary[f] * (beta + np.bincount(labels[labels >= 0], minlength=3))
-                if sweep > burn_in:
-                    expected += weights / weights.sum() / n_draws
-                labels[i] = choice(weights, uniforms.next())
-        np.testing.assert_allclose(out[n], expected, rtol=1e-10)

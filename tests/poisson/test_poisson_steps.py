@@ -18,7 +18,7 @@ from partwise.poisson.inference.multiplicative import Multiplicative
 from partwise.poisson.inference.online import OnlineStatistics, absorb
 from partwise.poisson.inference.passes import PoissonSide, finish_by_rows, standard_errors, step_by_rows
 from partwise.poisson.inference.state import PoissonState, rows_of_usual_size, start_factors, usual_size
-from partwise.poisson.kernels import add_feature_gains
+from partwise.poisson.kernels import pass_by_tiles
 
 ENGINE = resolve_engine()
 RNG = np.random.default_rng(2)
@@ -213,16 +213,24 @@ def test_the_end_of_a_fit_by_rows(missing: bool, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("with_logs", [False, True])
-def test_gains_of_features_are_added(with_logs: bool, rng: np.random.Generator) -> None:
+@pytest.mark.parametrize("tile", [1, 7, 60, 1000])
+def test_a_pass_by_tiles(with_logs: bool, tile: int, rng: np.random.Generator) -> None:
     counts = rng.poisson(1.0, size=(6, 60))  # rows of more cells than a batch
+    counts[2] = 0
     data = CountMatrix.build(counts)
     factor, other = rng.gamma(1.0, size=(6, 3)), rng.gamma(1.0, size=(60, 3))
-    out = np.ones((60, 3))
-    cells = data.indptr, data.indices, data.values
-    logs = add_feature_gains(cells, factor, other, with_logs, 1, 5, out)
-    rates = (factor @ other.T)[1:5]
-    np.testing.assert_allclose(out - 1.0, (counts[1:5] / rates).T @ factor[1:5], rtol=1e-11, atol=1e-12)
-    assert logs == pytest.approx(np.sum(counts[1:5] * np.log(rates)) if with_logs else 0.0)
+    cells, nothing = (data.indptr, data.indices, data.values), np.zeros((0, 0))
+    ratios = (counts / (factor @ other.T))[1:5]
+    for which in ([0], [1], [0, 1]):
+        totals, gains = np.full((6, 3), -1.0), np.ones((60, 3))
+        wanted = (totals if 0 in which else nothing, gains if 1 in which else nothing)
+        logs = pass_by_tiles(cells, factor, other, tile, with_logs, (1, 5), wanted)
+        assert logs == pytest.approx(np.sum(counts[1:5] * np.log((factor @ other.T)[1:5])) if with_logs else 0.0)
+        if 0 in which:
+            np.testing.assert_allclose(totals[1:5], factor[1:5] * (ratios @ other), rtol=1e-11)
+            np.testing.assert_array_equal(totals[[0, 5]], -1.0)
+        if 1 in which:
+            np.testing.assert_allclose(gains - 1.0, ratios.T @ factor[1:5], rtol=1e-11, atol=1e-12)
 
 
 def test_expected_totals_of_batches(rng: np.random.Generator) -> None:

@@ -26,7 +26,6 @@ from partwise.plotting._figures import (
     panels,
 )
 from partwise.plotting.order import evenly_spaced
-from partwise.selection.noise import dispersion_test
 
 _MOST_CELLS = 1_000_000
 _MOST_ROWS = 1000
@@ -149,6 +148,8 @@ def predictive_checks(
     ours = _statistics(observed, seen)
     checks = [_check(mine, np.stack(theirs)) for mine, theirs in zip(ours, zip(*drawn, strict=True), strict=True)]
     occurring = np.flatnonzero(~np.isnan(checks[2].observed))
+    from partwise.selection.noise import dispersion_test  # all of selection, which other pictures do not need
+
     noise = None if model.declares.data == "bits" else dispersion_test(model, X)
     return PredictiveChecks(
         checks[0], checks[1], _only(checks[2], occurring), occurring, n_draws, int(rows.size), found is None, noise

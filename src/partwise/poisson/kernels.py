@@ -20,36 +20,63 @@ _SMALLEST_RATE = 1e-100
 
 
 @kernel
-def add_feature_gains(
-    cells: Cells, factor: Floats, other: Floats, with_logs: bool, start: int, stop: int, out: Floats
+def pass_by_tiles(
+    cells: Cells,
+    factor: Floats,
+    other: Floats,
+    tile: int,
+    with_logs: bool,
+    span: tuple[int, int],
+    out: tuple[Floats, Floats],
 ) -> float:
-    """``out += (X / (factor @ other.T)).T @ factor``, what an EM step multiplies the other side by, block by block.
+    """``ratios = X / (factor @ other.T); counts = factor * (ratios @ other); gains += ratios.T @ factor``.
 
-    Returns ``(X * log(factor @ other.T)).sum()`` over the block if ``with_logs``, else 0.
+    ``counts, gains = out`` are the expected allocation totals of an E-step, and what an EM step multiplies the other
+    side by; an array without rows is not wanted. Returns ``(X * log(factor @ other.T)).sum()`` over the block if
+    ``with_logs``, else 0. All rows take their cells of the first ``tile`` columns, then those of the next, so that what
+    is read and written of the other side stays in the cache where there are many columns.
     """
-    indptr, indices, values = cells
-    n_components = factor.shape[1]
+    (indptr, indices, values), (start, stop), (counts, gains) = cells, span, out
+    n_columns, n_components = other.shape
     ratio = np.empty(_CELLS_AT_ONCE)
+    next_cells = indptr[start:stop].copy()
+    counts[start:stop] = 0.0
     total = 0.0
-    for n in range(start, stop):
-        row = factor[n]
-        for first in range(indptr[n], indptr[n + 1], _CELLS_AT_ONCE):
-            size = min(_CELLS_AT_ONCE, indptr[n + 1] - first)
-            for p in range(size):
-                column = other[indices[first + p]]
-                rate = 0.0
-                for k in range(n_components):
-                    rate += row[k] * column[k]
-                ratio[p] = rate
-            if with_logs:
+    for edge in range(tile, n_columns + tile, tile):
+        for n in range(start, stop):
+            row = factor[n]
+            first, end = next_cells[n - start], indptr[n + 1]
+            while first < end and indices[first] < edge:
+                size = 0
+                while size < _CELLS_AT_ONCE and first + size < end and indices[first + size] < edge:
+                    column = other[indices[first + size]]
+                    rate = 0.0
+                    for k in range(n_components):
+                        rate += row[k] * column[k]
+                    ratio[size] = rate
+                    size += 1
+                if with_logs:
+                    for p in range(size):
+                        total += values[first + p] * math.log(ratio[p])
                 for p in range(size):
-                    total += values[first + p] * math.log(ratio[p])
-            for p in range(size):
-                ratio[p] = values[first + p] / ratio[p]
-            for p in range(size):
-                gain = out[indices[first + p]]
-                for k in range(n_components):
-                    gain[k] += ratio[p] * row[k]
+                    ratio[p] = values[first + p] / ratio[p]
+                if counts.shape[0]:
+                    own = counts[n]
+                    for p in range(size):
+                        column = other[indices[first + p]]
+                        for k in range(n_components):
+                            own[k] += ratio[p] * column[k]
+                if gains.shape[0]:
+                    for p in range(size):
+                        gain = gains[indices[first + p]]
+                        for k in range(n_components):
+                            gain[k] += ratio[p] * row[k]
+                first += size
+            next_cells[n - start] = first
+    if counts.shape[0]:
+        for n in range(start, stop):
+            for k in range(n_components):
+                counts[n, k] *= factor[n, k]
     return total
 
 

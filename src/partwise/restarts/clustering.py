@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
-from sklearn.metrics import silhouette_samples
 
 from partwise.errors import InvalidInputError
 from partwise.metrics.matching import match_parts, unit_parts
@@ -143,5 +142,7 @@ def _silhouettes(distances: Floats, labels: NDArray[np.intp]) -> Floats:
     """Rousseeuw's silhouette of each part that has a cluster."""
     found, kept = np.zeros(len(labels)), labels >= 0
     if 1 < np.unique(labels[kept]).size < kept.sum():
+        from sklearn.metrics import silhouette_samples  # half of scikit-learn
+
         found[kept] = silhouette_samples(distances[np.ix_(kept, kept)], labels[kept], metric="precomputed")
     return found

@@ -16,8 +16,8 @@ from partwise.kernels.arrays import Floats, Singles
 
 Stop = tuple[float, float]
 
-STOP: Stop = (8.0, 0.02)
-"""A row has one update for every eight tokens, and ends when one moves at most 2% of them.
+STOP: Stop = (8.0, 0.05)
+"""A row has one update for every eight tokens, and ends when one moves at most 5% of them.
 
 Each update sharpens what the tokens say, and few tokens say less than they seem to.
 """

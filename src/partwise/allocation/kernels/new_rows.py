@@ -24,7 +24,8 @@ def mean_sample_counts(
     Collapsed variational Bayes of order 0 (Asuncion et al. 2009): q_ik is the probability that part k made a token of
     cell i, and n_k the expected total of part k. It starts from the prior. With ``stop = tokens, share`` a row has one
     update for so many of its tokens, and ends when one moves at most such a share of them. Only ratios within a row of
-    the dictionary matter. Parts that the start gives next to nothing keep the prior's share of each token.
+    the dictionary matter. Parts that the start gives next to nothing, if these are half of them or more, keep the
+    prior's share of each token.
     """
     indptr, indices, values = cells
     tokens_of_an_update, least_share = stop
@@ -47,6 +48,8 @@ def mean_sample_counts(
                 sums[k] += scale * all_weights[k]
         tol = least_share * total
         chosen = np.flatnonzero(sums > _NEXT_TO_NOTHING * concentration)
+        if 2 * chosen.size > n_components:
+            chosen = np.arange(n_components)  # to copy rows whole takes less time than to pick from them
         # Zeros up to a whole number of lanes.
         n_padded = (chosen.size + LANES - 1) // LANES * LANES
         own, mine = np.zeros((n_cells, n_padded), np.float32), np.empty((n_cells, n_padded), np.float32)
@@ -56,8 +59,12 @@ def mean_sample_counts(
             prior[j], held[j] = concentration[chosen[j]], sums[chosen[j]]
         for i in range(n_cells):
             f, count = features[i], np.float32(counts[i])
-            for j in range(chosen.size):
-                own[i, j] = dictionary[f, chosen[j]]
+            if chosen.size == n_components:
+                for k in range(n_components):
+                    own[i, k] = dictionary[f, k]
+            else:
+                for j in range(chosen.size):
+                    own[i, j] = dictionary[f, chosen[j]]
             for j in range(n_padded):
                 weights[j] = own[i, j] * prior[j]
             masses[i] = max(masses[i] - sum_of(weights), _ZERO)  # from here on, of the parts put aside

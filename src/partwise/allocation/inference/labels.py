@@ -37,9 +37,9 @@ _ITERATIONS = 20
 _LARGE_WORK = 2**24
 # Thirty iterations for 100 components; with 1,000 of them, thirty gain little over ten and cost ten sweeps.
 _EM_ITERATIONS, _FEWEST, _MOST = 3000, 10, 30
-# Nonzeros of the rows that stand for data of more than twice as many.
-_NONZEROS = 2**19
-_ROWS_PER_COMPONENT = 4
+# Nonzeros, or rows where these are short, that stand for data of more than twice as many.
+_NONZEROS, _ROWS = 2**19, 2**13
+_ROWS_PER_COMPONENT, _SHORT_ROWS_PER_COMPONENT = 4, 80
 
 
 def kl_factors(
@@ -77,10 +77,11 @@ def first_feature_counts(key: Key, data: SparseData, model: AllocationModel, sta
 
 def chosen_rows(key: Key, data: SparseData, n_components: int) -> NDArray[np.intp] | None:
     """Rows that stand for large data, in order, drawn at random; None for all rows."""
-    if data.nnz <= 2 * _NONZEROS:
+    if data.nnz <= 2 * _NONZEROS and data.shape[0] <= 2 * max(_ROWS, _SHORT_ROWS_PER_COMPONENT * n_components):
         return None
     order = key.for_stage("rows").generator().permutation(data.shape[0])
     enough = int(np.searchsorted(np.cumsum(np.diff(data.indptr)[order]), _NONZEROS)) + 1
+    enough = min(enough, max(_ROWS, _SHORT_ROWS_PER_COMPONENT * n_components))
     return np.sort(order[: max(enough, _ROWS_PER_COMPONENT * n_components)])
 
 

@@ -115,8 +115,7 @@ def _components_of_rows(
 ) -> tuple[Numbers, Counts, Starts, Counts]:
     """Components of each row and how often they are counted, where a row starts, and how many it has."""
     n_components = sample_counts.shape[1]
-    sizes = np.zeros(stop - start, np.int32)
-    starts = np.zeros(stop - start + 1, np.int64)
+    sizes, starts = np.zeros(stop - start, np.int32), np.zeros(stop - start + 1, np.int64)
     for n in range(start, stop):
         for k in range(n_components):
             sizes[n - start] += sample_counts[n, k] > 0

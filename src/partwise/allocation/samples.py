@@ -74,7 +74,7 @@ class AllocationSamples(CountModel):
         return AllocationModel(self.n_features_in_, self.n_components_, *priors)
 
     def _activations(self, data: CountMatrix) -> Floats:
-        """Posterior means of h_nk L_n, by collapsed variational Bayes."""
+        """Posterior means of h_nk L_n, nearly: by collapsed variational Bayes."""
         return expected_activations(data, self._row_model(), self.components_.T, self._engine())
 
     def log_likelihood(

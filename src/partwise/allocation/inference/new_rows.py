@@ -16,10 +16,10 @@ from partwise.kernels.arrays import Floats, Singles
 
 Stop = tuple[float, float]
 
-STOP: Stop = (8.0, 0.05)
-"""A row has one update for every eight tokens, and ends when one moves at most 5% of them.
+STOP: Stop = (1.0, 0.01)
+"""A row has at most one update for each of its tokens, and ends when one moves at most 1% of them.
 
-Each update sharpens what the tokens say, and few tokens say less than they seem to.
+Fewer updates are faster, but leave parts that resemble each other unresolved.
 """
 
 

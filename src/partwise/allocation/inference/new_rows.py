@@ -16,8 +16,11 @@ from partwise.kernels.arrays import Floats, Singles
 
 Stop = tuple[float, float]
 
+# Rows of a dictionary, which may lie column by column, that are copied at a time.
+_AT_ONCE = 256
 STOP: Stop = (1.0, 0.01)
-"""A row has at most one update for each of its tokens, and ends when one moves at most 1% of them.
+"""A row has at most one update for each of its tokens, and ends when one moves at most 1% of them (2% in long
+rows, whose updates go further).
 
 Fewer updates are faster, but leave parts that resemble each other unresolved.
 """
@@ -27,24 +30,34 @@ def expected_activations(
     data: SparseData, model: AllocationModel, dictionary: Floats, engine: Engine, *, stop: Stop = STOP
 ) -> Floats:
     """E[h_nk L_n | x_n]; a row's result does not depend on the others."""
-    totals = data.row_sums
-    if not data.by_rows and data.nnz < data.shape[1]:
-        # A few rows need a few rows of the dictionary.
+    totals, used = data.row_sums, np.arange(data.shape[1])
+    if not data.by_rows and data.nnz < 8 * data.shape[1]:
+        # Some rows need some rows of the dictionary.
         used, places = np.unique(data.indices, return_inverse=True)
         narrow = data.shape[0], used.size
         data = replace(data, shape=narrow, indices=places.astype(np.int32), column_labels=None)
-        dictionary = dictionary[used]
-    largest = dictionary.max(axis=1, initial=0.0)
-    # Only ratios within a row matter: scaled, none of them is lost in single precision.
-    scaled = np.empty(dictionary.shape, np.float32)
-    np.divide(dictionary, np.where(largest > 0, largest, 1.0)[:, None], out=scaled, casting="same_kind")
-    shared = scaled, largest > 0, model.activation_concentration.astype(np.float32), stop
+    shared = *_scaled(dictionary, used), model.activation_concentration.astype(np.float32), stop
     blocks = row_blocks(data.indptr, 2**12)
     _, (counts,) = engine.map_rows(_mean_counts, data, blocks, *shared, makes=[Made((model.n_components,))])
     shares = model.activation_posterior(counts)
     # Features that no component holds say nothing about activations, but count for the length.
     shape, rate = model.length_posterior(totals)
     return np.asarray(shares * (shape / rate / shares.sum(axis=1))[:, None])
+
+
+def _scaled(dictionary: Floats, used: NDArray[np.integer]) -> tuple[Singles, NDArray[np.bool_]]:
+    """Some rows of the dictionary over their largest entries, and which rows have one above 0.
+
+    Only ratios within a row matter: scaled, none of them is lost in single precision.
+    """
+    scaled, known = np.empty((used.size, dictionary.shape[1]), np.float32), np.empty(used.size, np.bool_)
+    for first in range(0, used.size, _AT_ONCE):
+        rows = slice(first, first + _AT_ONCE)
+        some = dictionary[used[rows]]
+        largest = some.max(axis=1, initial=0.0)
+        known[rows] = largest > 0
+        np.divide(some, np.where(known[rows], largest, 1.0)[:, None], out=scaled[rows], casting="same_kind")
+    return scaled, known
 
 
 def _mean_counts(

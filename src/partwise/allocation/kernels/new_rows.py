@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from partwise.kernels.arrays import Cells, Floats, Singles
-from partwise.kernels.jit import kernel
+from partwise.kernels.arrays import Cells, Floats, Indices, LongCounts, Numbers, Singles
+from partwise.kernels.jit import inner_kernel, kernel
 from partwise.kernels.lanes import LANES
 from partwise.kernels.sums import sum_of
 
@@ -13,13 +13,121 @@ from partwise.kernels.sums import sum_of
 _NEXT_TO_NOTHING = np.float32(0.5)
 _MOST_UPDATES = 200
 _ZERO, _ONE = np.float32(0.0), np.float32(1.0)
+# Rows of so many cells update some of them side by side, since each would wait long for the one before it. Their updates
+# go beyond where they lead, by half of the way, and may end when one moves twice as much: fewer of them lead nearer to
+# where many would. In short rows one cell moves much, and neither would help.
+_MANY_CELLS, _TOGETHER, _BEYOND, _MORE = 32, 4, np.float32(1.5), 2.0
+
+_Row = tuple[Indices, Numbers]
+"""Features of a row and their counts."""
+_Parts = tuple[Singles, Singles, Singles, Singles, Singles, Singles, Singles, Singles]
+"""Of the parts in use: entries of the dictionary and responsibilities by cell; prior, and prior with expected counts;
+room for the weights of some cells. By cell, the weight of all parts aside, and the count."""
+
+
+@inner_kernel
+def _first_pass(
+    row: _Row, dictionary: Singles, concentration: Singles, room: Singles, masses: Singles, out: Singles
+) -> None:
+    """``masses = w @ β; out = (counts / masses) @ (w * β)``, w being the dictionary of the row's features."""
+    features, counts = row
+    for k in range(concentration.size):
+        out[k] = _ZERO
+    for i in range(features.size):
+        f = features[i]
+        for k in range(concentration.size):
+            room[k] = dictionary[f, k] * concentration[k]
+        masses[i] = sum_of(room)
+        scale = np.float32(counts[i]) / masses[i]
+        for k in range(concentration.size):
+            out[k] += scale * room[k]
+
+
+@kernel
+def _gather(
+    row: _Row, dictionary: Singles, concentration: Singles, chosen: LongCounts, masses: Singles, start: Singles
+) -> _Parts:
+    """The chosen parts, zeros up to whole lanes and cells; the first responsibilities are those of ``start``."""
+    features, counts = row
+    n_cells, width = features.size, -(-chosen.size // LANES) * LANES
+    own, mine = np.zeros((n_cells, width), np.float32), np.zeros((n_cells, width), np.float32)
+    prior, held = np.zeros(width, np.float32), np.zeros(width, np.float32)
+    weights, first = np.zeros((_TOGETHER, width), np.float32), np.zeros(width, np.float32)
+    aside, tokens = np.ones(n_cells, np.float32), np.zeros(n_cells, np.float32)
+    for j in range(chosen.size):
+        prior[j] = held[j] = concentration[chosen[j]]
+        first[j] = prior[j] + start[chosen[j]]
+    for i in range(features.size):
+        f, tokens[i] = features[i], counts[i]
+        if chosen.size == concentration.size:
+            for j in range(chosen.size):
+                own[i, j] = dictionary[f, j]
+            aside[i] = _ZERO
+        else:
+            for j in range(chosen.size):
+                own[i, j] = dictionary[f, chosen[j]]
+            for j in range(width):
+                weights[0, j] = own[i, j] * prior[j]
+            aside[i] = max(masses[i] - sum_of(weights[0]), _ZERO)
+        for j in range(width):
+            weights[0, j] = own[i, j] * first[j]
+        scale = _ONE / (aside[i] + sum_of(weights[0]))
+        for j in range(width):
+            mine[i, j] = weights[0, j] * scale
+            held[j] += tokens[i] * mine[i, j]
+    return own, mine, prior, held, weights, aside, tokens, np.empty(_TOGETHER, np.float32)
+
+
+@inner_kernel
+def _update(parts: _Parts, together: int, beyond: float) -> None:
+    """Update the responsibilities of cells, so many at a time, and what the parts hold."""
+    own, mine, prior, held, weights, aside, tokens, scales = parts
+    width = held.size
+    for first in range(0, tokens.size, together):
+        last = min(first + together, tokens.size)
+        for i in range(first, last):
+            c = i - first
+            for j in range(width):
+                weights[c, j] = own[i, j] * max(held[j] - mine[i, j], prior[j])
+            total = aside[i]
+            for j in range(width):
+                total += weights[c, j]
+            scales[c] = _ONE / total
+        for i in range(first, last):
+            c = i - first
+            count, scale = tokens[i], scales[c]
+            for j in range(width):
+                share = max(mine[i, j] + beyond * (weights[c, j] * scale - mine[i, j]), _ZERO)
+                held[j] += count * (share - mine[i, j])
+                mine[i, j] = share
+
+
+@inner_kernel
+def _last_pass(row: _Row, dictionary: Singles, parts: _Parts, n_chosen: int, final: Singles, sums: Singles) -> None:
+    """``final``: expected counts of the chosen parts after one more update; ``sums``: of others, over their priors."""
+    own, mine, prior, held, weights, aside, tokens, _ = parts
+    for k in range(sums.size):
+        sums[k] = _ZERO
+    for i in range(tokens.size):
+        f = row[0][i]
+        for j in range(prior.size):
+            weights[0, j] = own[i, j] * max(held[j] - mine[i, j], prior[j])
+        total = aside[i]
+        for j in range(prior.size):
+            total += weights[0, j]
+        scale = tokens[i] / total
+        for j in range(prior.size):
+            final[j] += scale * weights[0, j]
+        if n_chosen < sums.size:
+            for k in range(sums.size):
+                sums[k] += scale * dictionary[f, k]
 
 
 @kernel
 def mean_sample_counts(
     cells: Cells, dictionary: Singles, concentration: Singles, stop: tuple[float, float], out: Floats
 ) -> None:
-    """``q_i = w_i * (β + n - q_i); q_i /= q_i.sum(); n = counts @ q``, cell by cell of each row, n being ``out[row]``.
+    """``q_i = w_i * (β + n - q_i); q_i /= q_i.sum(); n = counts @ q``, cells of each row in turn, n being ``out[row]``.
 
     Collapsed variational Bayes of order 0 (Asuncion et al. 2009): q_ik is the probability that part k made a token of
     cell i, and n_k the expected total of part k. It starts from the prior. With ``stop = tokens, share`` a row has one
@@ -28,81 +136,31 @@ def mean_sample_counts(
     prior's share of each token.
     """
     indptr, indices, values = cells
-    tokens_of_an_update, least_share = stop
     n_components = concentration.size
-    sums, all_weights = np.empty(n_components, np.float32), np.empty(n_components, np.float32)
+    start, sums = np.empty(n_components, np.float32), np.empty(n_components, np.float32)
     for n in range(out.shape[0]):
-        features, counts = indices[indptr[n] : indptr[n + 1]], values[indptr[n] : indptr[n + 1]]
-        n_cells = features.size
-        masses = np.empty(n_cells, np.float32)
-        sums[:] = _ZERO
-        total = 0.0
-        for i in range(n_cells):
-            f, count = features[i], np.float32(counts[i])
-            for k in range(n_components):
-                all_weights[k] = dictionary[f, k] * concentration[k]
-            masses[i] = sum_of(all_weights)
-            total += counts[i]
-            scale = count / masses[i]
-            for k in range(n_components):
-                sums[k] += scale * all_weights[k]
-        tol = least_share * total
-        chosen = np.flatnonzero(sums > _NEXT_TO_NOTHING * concentration)
+        row = indices[indptr[n] : indptr[n + 1]], values[indptr[n] : indptr[n + 1]]
+        masses, total = np.empty(row[0].size, np.float32), row[1].sum()
+        _first_pass(row, dictionary, concentration, sums, masses, start)
+        chosen = np.flatnonzero(start > _NEXT_TO_NOTHING * concentration)
         if 2 * chosen.size > n_components:
             chosen = np.arange(n_components)  # to copy rows whole takes less time than to pick from them
-        # Zeros up to a whole number of lanes.
-        n_padded = (chosen.size + LANES - 1) // LANES * LANES
-        own, mine = np.zeros((n_cells, n_padded), np.float32), np.empty((n_cells, n_padded), np.float32)
-        prior, held = np.zeros(n_padded, np.float32), np.zeros(n_padded, np.float32)
-        latest, weights = np.zeros(n_padded, np.float32), np.empty(n_padded, np.float32)
-        for j in range(chosen.size):
-            prior[j], held[j] = concentration[chosen[j]], sums[chosen[j]]
-        for i in range(n_cells):
-            f, count = features[i], np.float32(counts[i])
-            if chosen.size == n_components:
-                for k in range(n_components):
-                    own[i, k] = dictionary[f, k]
-            else:
-                for j in range(chosen.size):
-                    own[i, j] = dictionary[f, chosen[j]]
-            for j in range(n_padded):
-                weights[j] = own[i, j] * prior[j]
-            masses[i] = max(masses[i] - sum_of(weights), _ZERO)  # from here on, of the parts put aside
-            for j in range(n_padded):
-                weights[j] = own[i, j] * (prior[j] + held[j])
-            scale = _ONE / (masses[i] + sum_of(weights))
-            for j in range(n_padded):
-                mine[i, j] = weights[j] * scale
-                latest[j] += count * mine[i, j]
-        held[:] = latest
-        for _ in range(min(int(total / tokens_of_an_update), _MOST_UPDATES)):
+        parts = _gather(row, dictionary, concentration, chosen, masses, start)
+        held, latest = parts[3], np.empty(parts[3].size, np.float32)
+        together, beyond, tol = 1, _ONE, stop[1] * total
+        if row[0].size >= _MANY_CELLS:
+            together, beyond, tol = _TOGETHER, _BEYOND, _MORE * tol
+        for _ in range(min(int(total / stop[0]), _MOST_UPDATES)):
             latest[:] = held
-            for i in range(n_cells):
-                count = np.float32(counts[i])
-                for j in range(n_padded):
-                    weights[j] = own[i, j] * (prior[j] + max(held[j] - mine[i, j], _ZERO))
-                scale = _ONE / (masses[i] + sum_of(weights))
-                for j in range(n_padded):
-                    share = weights[j] * scale
-                    held[j] += count * (share - mine[i, j])
-                    mine[i, j] = share
-            change = _ZERO
-            for j in range(n_padded):
-                change += abs(held[j] - latest[j])
-            if change <= tol:
+            _update(parts, together, beyond)
+            moved = _ZERO
+            for j in range(held.size):
+                moved += abs(held[j] - latest[j])
+            if moved <= tol:
                 break
-        sums[:] = _ZERO
         latest[:] = _ZERO
-        for i in range(n_cells):
-            f = features[i]
-            for j in range(n_padded):
-                weights[j] = own[i, j] * (prior[j] + max(held[j] - mine[i, j], _ZERO))
-            scale = np.float32(counts[i]) / (masses[i] + sum_of(weights))
-            for k in range(n_components):
-                sums[k] += scale * dictionary[f, k]
-            for j in range(n_padded):
-                latest[j] += scale * (weights[j] - own[i, j] * prior[j])
+        _last_pass(row, dictionary, parts, chosen.size, latest, sums)
         for k in range(n_components):
             out[n, k] = sums[k] * concentration[k]
         for j in range(chosen.size):
-            out[n, chosen[j]] += latest[j]
+            out[n, chosen[j]] = latest[j]

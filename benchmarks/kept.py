@@ -96,8 +96,21 @@ def load() -> list[dict[str, Any]]:
 
 
 def keep(result: dict[str, Any]) -> None:
-    """Keep a result, in the place of an earlier one."""
+    """Keep a result, in the place of an earlier one, or only of those of its lines that were measured again."""
+    file = RESULTS / f"{result['name']}.json"
+    run = {name: result[name] for name in ("environment", "seconds", "others_cores", "only")}
+    lines = [line | {"run": run} for line in result["lines"]]
+    if result["only"] and file.exists():
+        before = json.loads(file.read_text())
+        earlier = {"only": "", **{name: before[name] for name in ("environment", "seconds", "others_cores")}}
+        fresh = {_key(line): line for line in lines}
+        lines = [fresh.pop(_key(line), {"run": earlier} | line) for line in before["lines"]] + list(fresh.values())
+    result = result | {"lines": lines, "failed": False if result["only"] else result["failed"]}
     (RESULTS / f"{result['name']}.json").write_text(json.dumps(result, indent=1) + "\n")
+
+
+def _key(line: dict[str, Any]) -> tuple[str, ...]:
+    return line["what"], line["data"], line["threads"], line["peer_name"] or ""
 
 
 def pages(results: list[dict[str, Any]]) -> dict[Path, str]:

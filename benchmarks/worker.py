@@ -1,4 +1,4 @@
-"""One benchmark in this process: ``python -m benchmarks.worker NAME REPEATS FILE`` writes its lines as they come."""
+"""One benchmark in this process: ``python -m benchmarks.worker NAME REPEATS FILE ONLY`` writes lines as they come."""
 
 from __future__ import annotations
 
@@ -10,15 +10,18 @@ from pathlib import Path
 from benchmarks.harness.line import Settings
 
 
-def main(name: str, repeats: int, path: Path) -> None:
+def main(name: str, repeats: int, path: Path, only: str) -> None:
     """Write one line of JSON for each line of the table."""
     benchmark = import_module(f"benchmarks.suite.{name}")
     with path.open("a") as file:
-        for line in benchmark.measure(Settings(repeats)):
+        settings = Settings(repeats, only)
+        for line in benchmark.measure(settings):
+            if not settings.wants(line.what, line.data):
+                continue
             file.write(json.dumps(line.to_json()) + "\n")
             file.flush()
             print(f"  {line.what}, {line.data}: {line.summary}", file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]), Path(sys.argv[3]))
+    main(sys.argv[1], int(sys.argv[2]), Path(sys.argv[3]), sys.argv[4])

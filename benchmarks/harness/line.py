@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import statistics
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -12,9 +13,14 @@ NOT_REACHED = "not reached"
 
 @dataclass(frozen=True)
 class Settings:
-    """What is asked of every benchmark."""
+    """What is asked of every benchmark; ``only`` is a regular expression of the lines that are asked for."""
 
     repeats: int = 5
+    only: str = ""
+
+    def wants(self, what: str, data: str) -> bool:
+        """Whether a line is asked for. A benchmark that takes long asks this before it measures one."""
+        return re.search(self.only, f"{what}, {data}") is not None
 
 
 @dataclass(frozen=True)

@@ -43,21 +43,38 @@ def section(result: dict[str, Any]) -> str:
         parts.append("")
     if result["failed"]:
         parts += ["**Ended with an error**; the lines that were measured before it are above.", ""]
-    environment, others = result["environment"], result["others_cores"]
-    busy = "" if others is None else f" Others used {others:.2f} cores meanwhile."
-    if under_load(result):
-        busy += " **Measured under load:** not a final table."
-    parts.append(
-        f"`python -m benchmarks {result['name']} --repeats {environment['repeats']}`, {environment['date']}, commit"
-        f" {environment['commit']}, {result['seconds']:.0f} s.{busy}"
-    )
+    parts.append("\n\n".join(_footer(result["name"], *run) for run in _runs(result)))
     return "\n".join(parts) + "\n"
 
 
+def _runs(result: dict[str, Any]) -> list[tuple[dict[str, Any], list[dict[str, Any]]]]:
+    """Runs behind a table, the latest last, each with its lines."""
+    found: dict[str, tuple[dict[str, Any], list[dict[str, Any]]]] = {}
+    for line in result["lines"] or [{}]:
+        run = line.get("run", result)
+        found.setdefault(run["environment"]["date"], (run, []))[1].append(line)
+    return [found[date] for date in sorted(found)]
+
+
+def _footer(name: str, run: dict[str, Any], lines: list[dict[str, Any]]) -> str:
+    environment, others, only = run["environment"], run["others_cores"], run.get("only")
+    busy = "" if others is None else f" Others used {others:.2f} cores meanwhile."
+    if _busy(run, lines):
+        busy += " **Measured under load:** not a final table."
+    return (
+        f"`python -m benchmarks {name} --repeats {environment['repeats']}{f' --only {only!r}' if only else ''}`,"
+        f" {environment['date']}, commit {environment['commit']}, {run['seconds']:.0f} s.{busy}"
+    )
+
+
 def under_load(result: dict[str, Any]) -> bool:
-    """Whether others used more cores than the threads that were measured left to them."""
-    threads = max((int(line["threads"].split()[0]) for line in result["lines"] if line["threads"]), default=0)
-    return threads > 0 and (result["others_cores"] or 0.0) + threads > result["environment"]["cores"] + BUSY
+    """Whether others used more cores than the threads that were measured left to them, in any of its runs."""
+    return any(_busy(*run) for run in _runs(result))
+
+
+def _busy(run: dict[str, Any], lines: list[dict[str, Any]]) -> bool:
+    threads = max((int(line["threads"].split()[0]) for line in lines if line.get("threads")), default=0)
+    return threads > 0 and (run["others_cores"] or 0.0) + threads > run["environment"]["cores"] + BUSY
 
 
 def _cells(line: Line) -> list[str]:

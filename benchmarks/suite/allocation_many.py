@@ -27,6 +27,8 @@ def measure(settings: Settings) -> Iterator[Line]:
     missing = real(_NAME).missing
     for inference, first, last in (("gibbs", 25, 30), ("gibbs-partial", 1, 4)):
         what = f"slope of a sweep's cost, K = 100 to 1,000, {inference}"
+        if not settings.wants(what, _NAME):
+            continue
         if missing:
             yield skipped(what, _NAME, missing, _SLOPE)
             continue
@@ -35,6 +37,8 @@ def measure(settings: Settings) -> Iterator[Line]:
         yield Line(what, _NAME, Sample.of([slope for slope, _ in slopes], ""), goal=_SLOPE, note=f"{note} a sweep")
     for n_components in (100, 1000):
         what = f"peak memory of a fit, K = {n_components}"
+        if not settings.wants(what, _NAME):
+            continue
         if missing:
             yield skipped(what, _NAME, missing, _MEMORY)
             continue

@@ -32,7 +32,7 @@ def measure(settings: Settings) -> Iterator[Line]:
     missing = real(_NAME).missing or alone
     if missing:
         yield skipped(what, _NAME, missing, _SHARE)
-    else:
+    elif settings.wants(what, _NAME):
         train = split(corpus(_NAME), 0)[0]
         found = [(_speed_up(lambda n: _sweep(train, n)), _speed_up(_kernel)) for _ in range(settings.repeats)]
         shares = [ours / kernel for ours, kernel in found]

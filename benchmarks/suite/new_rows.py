@@ -44,6 +44,8 @@ def measure(settings: Settings) -> Iterator[Line]:
         for n_components, n_documents in sizes.items():
             words = f"documents of {length} tokens" if length else "whole documents"
             what = f"new rows per second, K = {n_components}, {words}"
+            if not settings.wants(what, dataset.name):
+                continue
             if dataset.missing:
                 yield skipped(what, dataset.name, dataset.missing, _GOAL)
                 continue

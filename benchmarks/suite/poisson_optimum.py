@@ -31,7 +31,8 @@ def measure(settings: Settings) -> Iterator[Line]:
     compile_kernels()
     _others(small_counts(), 3, 0, 0.2)
     for dataset, n_components in cases(synthetic=(10,), nips=(10, 50)):
-        yield from _lines(settings, dataset, n_components)
+        if settings.wants(f"K = {n_components}", dataset.name):
+            yield from _lines(settings, dataset, n_components)
 
 
 def _lines(settings: Settings, dataset: Dataset, n_components: int) -> Iterator[Line]:

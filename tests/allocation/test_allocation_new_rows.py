@@ -49,9 +49,7 @@ def plain(x: np.ndarray, w: np.ndarray, stop: tuple[float, float]) -> np.ndarray
 
 @pytest.mark.parametrize("n_features", [12, 51])
 @pytest.mark.parametrize("stop", [(1e9, 0.0), (10.0, 0.0), (0.5, 0.1), STOP])
-def test_updates_are_those_of_plain_numpy(
-    rng: np.random.Generator, stop: tuple[float, float], n_features: int
-) -> None:
+def test_updates_are_those_of_plain_numpy(rng: np.random.Generator, stop: tuple[float, float], n_features: int) -> None:
     counts = rng.poisson(1.0, size=(30, n_features)) * rng.integers(1, 4, size=(30, n_features))
     counts[3] = 0
     # Of 51 features some rows have fewer than 32, and most have more.

@@ -13,8 +13,8 @@ from partwise.kernels.sums import sum_of
 _NEXT_TO_NOTHING = np.float32(0.5)
 _MOST_UPDATES = 200
 _ZERO, _ONE = np.float32(0.0), np.float32(1.0)
-# Rows of so many cells update some of them side by side, since each would wait long for the one before it. Their updates
-# go beyond where they lead, by half of the way, and may end when one moves twice as much: fewer of them lead nearer to
+# Rows of so many cells update some of them side by side, since each would wait long for the one before it. Updates go
+# beyond where they lead, by half of the way, and may end when one moves twice as much: fewer of them lead nearer to
 # where many would. In short rows one cell moves much, and neither would help.
 _MANY_CELLS, _TOGETHER, _BEYOND, _MORE = 32, 4, np.float32(1.5), 2.0
 

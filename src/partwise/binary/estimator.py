@@ -1,7 +1,5 @@
 """``BinaryNMF``: nonnegative factorization of bits without a link function, with priors that switch off spare parts."""
 
-from __future__ import annotations
-
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, ClassVar, cast
 

@@ -1,7 +1,5 @@
 """``LogisticPCA``: principal components of bits through the logistic function, the baseline with a link."""
 
-from __future__ import annotations
-
 from dataclasses import KW_ONLY, dataclass, field
 from numbers import Real
 from typing import Any, ClassVar

@@ -1,7 +1,5 @@
 """What a fitted `BinaryNMF` keeps, and what it says about samples: priors, activations, standard deviations."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from numbers import Real

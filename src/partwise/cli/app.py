@@ -1,7 +1,5 @@
 """The command line as a whole: every module in `partwise.cli.commands` is a command of its name."""
 
-from __future__ import annotations
-
 import functools
 import inspect
 import pkgutil

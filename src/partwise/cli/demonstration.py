@@ -1,7 +1,5 @@
 """The two examples of ``partwise demo`` and their picture."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Options that several commands share, alone or in bundles that a command takes as one argument."""
 
-from __future__ import annotations
-
 import copy
 import inspect
 from dataclasses import Field, dataclass, field

@@ -1,7 +1,5 @@
 """Labels of batches: where data carry them, and which parts follow one of them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any

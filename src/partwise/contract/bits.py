@@ -1,7 +1,5 @@
 """What all models of bits share: probabilities of cells, and scores per held-out cell."""
 
-from __future__ import annotations
-
 import itertools
 from dataclasses import dataclass, field, replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Which features a part has more, or less, of than other parts: log-fold changes with local false sign rates."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, Literal
 

@@ -1,7 +1,5 @@
 """The shell that all estimators share: checked input, the run, fitted attributes, and new samples."""
 
-from __future__ import annotations
-
 import os
 import warnings
 from abc import abstractmethod

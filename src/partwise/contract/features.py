@@ -1,7 +1,5 @@
 """Names of features and parts: remembered in a fit, and new data aligned to them."""
 
-from __future__ import annotations
-
 import warnings
 from dataclasses import replace
 from typing import Any, TypeVar

@@ -3,8 +3,6 @@
 What is known about parts beforehand: seeds, as tokens that were seen before the data, and parts that are fixed.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self

@@ -1,7 +1,5 @@
 """Lists of features: the most likely ones for each sample, and those that are like a feature."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from numbers import Integral

@@ -1,7 +1,5 @@
 """`partial_fit`: samples that come one batch after the other, and what is kept in between."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from types import MethodType
 from typing import Any, Self, cast

@@ -1,7 +1,5 @@
 """Parts as people handle them: their distinctive features, their names, and merging and dropping them."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any, Self

@@ -1,7 +1,5 @@
 """One door for data: whatever users hold (arrays, sparse matrices, frames, AnnData, tables) becomes a ``Table``."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """The one loop of the library: steps, times, traces, checks convergence, calls back, checkpoints, survives Ctrl-C."""
 
-from __future__ import annotations
-
 import copy
 import math
 import os

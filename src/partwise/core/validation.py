@@ -1,7 +1,5 @@
 """Checks on data and on priors: what is bad gets one sentence that names the first offending cell and the remedy."""
 
-from __future__ import annotations
-
 import warnings
 from typing import Any
 

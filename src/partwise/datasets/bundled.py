@@ -3,8 +3,6 @@
 The swimmer of Donoho & Stodden (2004): a torso, and four limbs in four positions each.
 """
 
-from __future__ import annotations
-
 import itertools
 import re
 import sys

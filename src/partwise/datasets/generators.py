@@ -1,7 +1,5 @@
 """Data drawn from each model of partwise, with the truth beside them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Every data set by one name: published, bundled, or drawn from a model."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any

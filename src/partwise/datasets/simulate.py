@@ -3,8 +3,6 @@
 Counts of samples that come in batches, with the truth beside them.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any, NamedTuple
 

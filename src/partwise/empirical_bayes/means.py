@@ -1,7 +1,5 @@
 """Empirical Bayes for many Poisson means: EBPM of the paper's section 3."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any
 

@@ -1,7 +1,5 @@
 """From what a user says of a cluster to an engine on it."""
 
-from __future__ import annotations
-
 import atexit
 import contextlib
 import threading

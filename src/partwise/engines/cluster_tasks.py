@@ -5,8 +5,6 @@ A folder that this process and all workers of a cluster see: data and pieces of 
 Wait for a cluster, but not for ever: one without workers, or without its scheduler, is an error after a while.
 """
 
-from __future__ import annotations
-
 import asyncio
 import concurrent.futures
 import os

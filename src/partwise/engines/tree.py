@@ -3,8 +3,6 @@
 How sums travel between workers: large arrays in which few rows hold anything are sent as those rows alone.
 """
 
-from __future__ import annotations
-
 import copy
 import dataclasses
 import threading

@@ -1,7 +1,5 @@
 """AnnData files, .h5ad (HDF5) and .zarr: the matrix that is asked for and the names are read, results are added."""
 
-from __future__ import annotations
-
 import errno
 import functools
 import io

@@ -1,7 +1,5 @@
 """Containers of arrays, labels and metadata in one safetensors file; and the one way in which .npy files are opened."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import os

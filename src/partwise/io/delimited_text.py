@@ -1,7 +1,5 @@
 """CSV and TSV: wide (one line per row) and long (one line per entry)."""
 
-from __future__ import annotations
-
 import bisect
 import itertools
 import re

@@ -1,7 +1,5 @@
 """Matrix Market files, and the directories of 10x Genomics, which hold one."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, cast

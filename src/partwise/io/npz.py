@@ -1,7 +1,5 @@
 """NumPy and SciPy containers: .npy, .npz. Sizes are checked from the headers; pickles are never opened."""
 
-from __future__ import annotations
-
 import math
 import zipfile
 from collections.abc import Iterable, Mapping

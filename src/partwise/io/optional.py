@@ -1,7 +1,5 @@
 """Packages that only some formats need."""
 
-from __future__ import annotations
-
 import importlib
 from typing import Any
 

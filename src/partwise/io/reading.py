@@ -1,7 +1,5 @@
 """Reading any supported file into a Table: the formats, what a reader may be told, and `read`. Nothing is guessed."""
 
-from __future__ import annotations
-
 import importlib
 import os
 from collections.abc import Callable, Sequence

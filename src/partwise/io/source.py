@@ -1,7 +1,5 @@
 """Opening files that are not trusted: sizes are checked before memory is taken, damage ends in one sentence."""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import gzip

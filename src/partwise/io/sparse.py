@@ -1,7 +1,5 @@
 """Sparse matrices put together from parts that cannot be trusted."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

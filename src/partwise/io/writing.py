@@ -1,7 +1,5 @@
 """Matrices: a Table written to .npz, .npy, .mtx, .h5ad, wide or long CSV and TSV, or Parquet."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Names for the types of arrays and words that kernels take."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

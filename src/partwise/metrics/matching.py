@@ -1,7 +1,5 @@
 """Whether restarts find the same parts: parts are matched one to one, and matched parts compared by their cosine."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Sequence
 

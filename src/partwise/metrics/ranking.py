@@ -1,7 +1,5 @@
 """How good lists are: NDCG, precision and recall at n, against what rows turned out to have."""
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import numpy as np

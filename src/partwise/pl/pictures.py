@@ -1,7 +1,5 @@
 """Structure plots, volcano plots and embeddings of models that `partwise.tl` has stored."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Parts of many restarts: how they cluster, and how stability changes with the number of parts."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Parts as bars: the features that each is made of."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

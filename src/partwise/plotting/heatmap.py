@@ -1,7 +1,5 @@
 """Matrices as pictures of grey cells: dictionaries with named rows, data, and what a model makes of them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, Literal
 

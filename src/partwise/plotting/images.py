@@ -1,7 +1,5 @@
 """Parts as pictures."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

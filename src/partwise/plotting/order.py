@@ -1,7 +1,5 @@
 """Orders of rows and columns in which a picture can be read: by likeness, by group, by part."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -3,8 +3,6 @@
 Pictures of posterior predictive checks: what was observed, against what the model would draw.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, Literal
 

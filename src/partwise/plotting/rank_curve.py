@@ -1,7 +1,5 @@
 """Scores against the number of parts, by model."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Data beside what a model makes of them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

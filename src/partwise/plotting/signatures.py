@@ -1,7 +1,5 @@
 """Mutation signatures as bars: 96 channels, by the kind of substitution."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from typing import Any

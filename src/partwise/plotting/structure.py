@@ -1,7 +1,5 @@
 """Samples as stacked bars: what each is made of."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, Literal
 

@@ -3,8 +3,6 @@
 How parts grow and die out during a fit.
 """
 
-from __future__ import annotations
-
 from typing import Any, Literal
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Features of each part by how much more of them it has, and how sure that is."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A test whether data hold counts that no combination of given parts explains."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Parts of a model beside a table of references: the best, the runner-up, and mixtures of two or three."""
 
-from __future__ import annotations
-
 import itertools
 import warnings
 from collections.abc import Iterator

@@ -3,8 +3,6 @@
 What a reader must know before trusting the parts, in sentences that come first.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

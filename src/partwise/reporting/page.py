@@ -1,7 +1,5 @@
 """The page itself: one file of HTML with style, script and data inside, and a policy that forbids the rest."""
 
-from __future__ import annotations
-
 import base64
 import contextlib
 import hashlib

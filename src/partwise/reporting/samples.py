@@ -3,8 +3,6 @@
 Parts by group and over time, with intervals, as a report shows them.
 """
 
-from __future__ import annotations
-
 import warnings
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The folder that a reproduction writes to: results by step, so that an interrupted run goes on; figures; a report."""
 
-from __future__ import annotations
-
 import json
 import math
 import time

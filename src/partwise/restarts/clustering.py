@@ -1,7 +1,5 @@
 """Clusters of the parts of several restarts: each restart gives at most one part to a cluster, outliers to none."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

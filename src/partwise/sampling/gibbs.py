@@ -3,8 +3,6 @@
 What estimators that can be fitted by a sampler share.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace

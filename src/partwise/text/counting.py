@@ -1,7 +1,5 @@
 """Counting the words of documents in chunks, so that texts larger than memory can be counted."""
 
-from __future__ import annotations
-
 import itertools
 import os
 import warnings

@@ -1,7 +1,5 @@
 """Documents, one after the other, from folders, tables, lines or sequences: only one is held at a time."""
 
-from __future__ import annotations
-
 import csv
 import json
 import os

@@ -1,7 +1,5 @@
 """Counts and texts of documents kept in temporary files, so that memory does not grow with them."""
 
-from __future__ import annotations
-
 import itertools
 import tempfile
 from array import array

@@ -1,7 +1,5 @@
 """``partwise parts``: the parts of a model by their features; name, merge and drop them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

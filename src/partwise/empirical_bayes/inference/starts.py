@@ -1,7 +1,5 @@
 """How a factorization starts: from maximum likelihood, or one component after the other."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Gibbs sampler of beta-Gamma Poisson factor analysis (Zhou, Hannah, Dunson & Carin 2012)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar

@@ -1,7 +1,5 @@
 """Components that the data do not need: pairs that are better merged, and small ones that are better removed."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from functools import cached_property
 

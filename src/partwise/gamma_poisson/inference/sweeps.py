@@ -3,8 +3,6 @@
 Rows are processed in parallel, and sums do not depend on the number of threads.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any

@@ -1,7 +1,5 @@
 """Table 1: random 8 x 10 matrices, KL-NMF beside its refinement by the best latent decomposition."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Poisson means: error of posterior means by family of priors, beside maximum likelihood and the true prior."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Prediction of thinned counts by number of parts, beside maximum likelihood, stopped early and not."""
 
-from __future__ import annotations
-
 import os
 from typing import Any
 

@@ -3,8 +3,6 @@
 Sparse factors and the counts that they give.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

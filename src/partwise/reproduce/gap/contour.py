@@ -1,7 +1,5 @@
 """Figure 1: one feature, two components; the likelihood's contours and the iterates of three algorithms."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -3,8 +3,6 @@
 Column norms and marginal log-likelihood on the way of a fit, against CPU seconds.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

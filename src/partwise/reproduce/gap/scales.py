@@ -1,7 +1,5 @@
 """Figures 2 and 3: three algorithms at the scales 1, 10 and 100, with the exact likelihood at all of them."""
 
-from __future__ import annotations
-
 import time
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The figures, in the paper's layout: one panel per collection, one line per method."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Figures 1 and 2: divergence from the exact probabilities by draws, and the same as error of log p and by length."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

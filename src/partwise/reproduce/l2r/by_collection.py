@@ -3,8 +3,6 @@
 Figure 3: log-likelihood of documents in full vocabularies against draws.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The methods that the paper compares, as functions from bits to probabilities of all cells, and how long they run."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial

@@ -1,7 +1,5 @@
 """Section 6.2, sensitivity: held-out perplexity when the concentration is not that of the data."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from partwise.binary.model import BinaryModel

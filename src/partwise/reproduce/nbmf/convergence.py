@@ -1,7 +1,5 @@
 """Figure 11: perplexity of held-out cells along the iterations of the variational methods."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from typing import Any

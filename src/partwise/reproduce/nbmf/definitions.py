@@ -1,7 +1,5 @@
 """Figures 1, 2 and 5: links, matrices drawn from the three models, and the five data sets."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Figures 6 to 9: five methods on who follows whom in parliament, on votes in the cold war and on fossil mammals."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial

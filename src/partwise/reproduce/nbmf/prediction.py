@@ -1,7 +1,5 @@
 """Figure 10: how well held-out cells are predicted, ten splits of five data sets."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from itertools import product

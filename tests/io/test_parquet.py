@@ -86,6 +86,6 @@ def test_without_pyarrow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     path = write_parquet(tmp_path)
     monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
     with pytest.raises(
-        MissingDependencyError, match=r'needs pyarrow; install it with: pip install "partwise\[arrow\]"'
+        MissingDependencyError, match=r'needs pyarrow: pip install "partwise\[arrow\]"'
     ):
         read(path)

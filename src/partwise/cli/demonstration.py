@@ -47,10 +47,8 @@ class Example:
     def heading(self) -> list[str]:
         """What was fitted, and how it went."""
         n_samples, n_features = self.table.shape
-        return [
-            f"{self.title}: {n_samples} samples x {n_features} features, {self.model.n_components_} parts",
-            f"  {self.model.status_}",
-        ]
+        size = f"{n_samples} samples x {n_features} features, {self.model.n_components_} parts"
+        return [f"{self.title}: {size}", f"  {self.model.status_}"]
 
     def part_line(self, k: int) -> str:
         """One part in words."""

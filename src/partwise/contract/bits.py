@@ -222,6 +222,6 @@ def checked_cells(cells: Any, shape: tuple[int, ...]) -> tuple[Positions, Positi
         outside = (part < 0) | (part >= size)
         if outside.any():
             raise InvalidInputError(
-                f"cells: there is no {name} {part[np.argmax(outside)]}; {name}s go from 0 to {size - 1}."
+                f"cells: {name} {part[np.argmax(outside)]} does not exist; they go from 0 to {size - 1}."
             )
     return rows.astype(np.int64), columns.astype(np.int64)

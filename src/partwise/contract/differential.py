@@ -84,9 +84,8 @@ class Differential:
         order = np.lexsort((-self.mean[part, feature], part))
         part, feature = part[order], feature[order]
         names = np.array([*self.parts, "all others"])
-        numbers = {
-            name: getattr(self, name)[part, feature] for name in ("change", "std_error", "mean", "lower", "upper")
-        }
+        kept = "change", "std_error", "mean", "lower", "upper"
+        numbers = {name: getattr(self, name)[part, feature] for name in kept}
         return {
             "part": names[part],
             "feature": np.array(self.features)[feature],

@@ -259,9 +259,8 @@ def simulate_binary(
     if model not in KINDS:
         raise InvalidInputError(f"model must be one of {', '.join(KINDS)}, got {model!r}.")
     alpha, beta = beta_prior
-    check_positive(
-        alpha=alpha, beta=beta, concentration=concentration, activation_concentration=activation_concentration
-    )
+    check_positive(alpha=alpha, beta=beta)
+    check_positive(concentration=concentration, activation_concentration=activation_concentration)
     kind = next(known for known in KINDS if known == model)
     drawn_from = BinaryModel(kind, n_components, alpha, beta, concentration, activation_concentration)
     drawn = drawn_from.simulate(key, n_samples, n_features)

@@ -156,10 +156,8 @@ class DaskEngine(ClusterTasks):
         terms, *written = self._submit_several(tasks.work_on_rows, work, n_results)
         total: Value = unpacked(self.result(self._summed(terms)))
         kinds = [*(Made(rows.shape[1:], rows.dtype) for rows in map(_values, changes)), *makes]
-        stays = [
-            *(isinstance(_values(array), RowsOnWorkers) for array in changes),
-            *[stay or bool(placed)] * len(makes),
-        ]
+        stays = [isinstance(_values(array), RowsOnWorkers) for array in changes]
+        stays += [stay or bool(placed)] * len(makes)
         found = [
             self._kept(_bounds_in(array, data, bounds), futures, *kind, placed)
             if there

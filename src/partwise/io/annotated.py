@@ -54,9 +54,8 @@ def _read(path: Path, options: ReadOptions, kind: str) -> Table:
     arguments = [str(path), str(options.limit), *([] if options.layer is None else [options.layer])]
     command = [sys.executable, "-W", "ignore", "-P", "-m", _PROCESS, *arguments]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL, env=environment
-    ) as process:
+    nowhere = {"stderr": subprocess.DEVNULL, "stdin": subprocess.DEVNULL}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment, **nowhere) as process:
         try:
             found, arrays = _receive(cast(io.BufferedReader, process.stdout), path, kind)
         except BaseException:

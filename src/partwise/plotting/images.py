@@ -64,9 +64,7 @@ def checked_pixels(shape: tuple[int, int], n_features: int, owner: str, name: st
     """Height and width of pictures that have one pixel for each feature."""
     height, width = shape
     if height < 1 or width < 1 or height * width != n_features:
-        raise InvalidInputError(
-            f"{name}={tuple(shape)} has {height * width} pixels, but {owner} {n_features} features."
-        )
+        raise InvalidInputError(f"{name}={tuple(shape)} has {height * width} pixels, {owner} {n_features} features.")
     return height, width
 
 

@@ -60,7 +60,7 @@ def part_shares(activations: Any, model: Any = None) -> Floats:
         components = components_of(model)
         if components.shape[0] != weights.shape[1]:
             raise InvalidInputError(
-                f"activations have {weights.shape[1]} columns, but there are {components.shape[0]} parts."
+                f"activations have {weights.shape[1]} columns, the model {components.shape[0]} parts."
             )
         weights = weights * np.abs(components).sum(axis=1)
     totals = weights.sum(axis=1, keepdims=True)
@@ -119,11 +119,8 @@ def plot_structure(
     if order not in ("parts", "cluster", "given"):
         raise InvalidInputError(f"order={order!r} is unknown; give 'parts', 'cluster' or 'given'.")
     shares = part_shares(activations, model)
-    chosen = (
-        np.argsort(-shares.sum(axis=0), kind="stable").tolist()
-        if parts is None
-        else chosen_parts(parts, shares.shape[1])
-    )
+    by_size = np.argsort(-shares.sum(axis=0), kind="stable").tolist()
+    chosen = by_size if parts is None else chosen_parts(parts, shares.shape[1])
     n_grey = len(chosen) - len(PART_COLOURS) if parts is None and titles is None else 0
     if n_grey > 0:
         chosen = chosen[: len(PART_COLOURS)]

@@ -105,9 +105,8 @@ def _likely(model: CountModel, data: Any, counts: Floats) -> Floats:
     filled = np.flatnonzero(counts.sum(axis=1))
     if filled.size:
         rows = CountMatrix.build(counts[filled])
-        found = model.presence(
-            replace(rows, column_labels=data.column_labels), n_draws=_PRESENCE_DRAWS, noise="poisson"
-        )
+        named = replace(rows, column_labels=data.column_labels)
+        found = model.presence(named, n_draws=_PRESENCE_DRAWS, noise="poisson")
         # The few that are more likely present than not: small shares of many parts would be fitted too well again.
         top = found.probability >= np.minimum(0.5, found.probability.max(axis=1, keepdims=True))
         likely[filled] = np.where(top, found.mean, 0.0) @ model.components_

@@ -109,12 +109,9 @@ def match(parts: Any, reference: Any, *, most: int = 3) -> PartMatches:
     if np.any(lengths == 0):
         raise InvalidInputError(f"the part {names[int(np.argmin(lengths))]!r} is empty on the features that both have.")
     cosines = unit_parts(own.T) @ units
-    return PartMatches(
-        tuple(
-            _match(names[k], own[:, k] / lengths[k], cosines[k], units, other, references, most)
-            for k in range(len(names))
-        )
-    )
+    known = units, other, references, most
+    found = (_match(name, own[:, k] / lengths[k], cosines[k], *known) for k, name in enumerate(names))
+    return PartMatches(tuple(found))
 
 
 def _match(

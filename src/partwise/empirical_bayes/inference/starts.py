@@ -60,12 +60,8 @@ class FirstState:
                 break
             new = maximum_likelihood(key.at(state.n_components), excess, 1, self.engine)
             activations, dictionary = _without_scales(problem, new)
-            joined = EmpiricalBayesState(
-                Factor.joined([state.activations, activations]),
-                Factor.joined([state.dictionary, dictionary]),
-                state.constant,
-                state.grown,
-            )
+            factors = [state.activations, activations], [state.dictionary, dictionary]
+            joined = EmpiricalBayesState(*map(Factor.joined, factors), state.constant, state.grown)
             larger, elbo = self._swept(key, data, joined)
             grown.append(elbo)
             if elbo <= grown[-2]:

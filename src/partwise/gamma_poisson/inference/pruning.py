@@ -294,6 +294,5 @@ def _taken_over(counts: Floats, k: int) -> Floats:
     others = counts.copy()
     others[:, k] = 0.0
     others += 1e-6 * sums * (others.sum(axis=0) / others.sum())
-    return np.asarray(
-        others * np.divide(sums, others.sum(axis=1, keepdims=True), out=np.zeros_like(sums), where=sums > 0)
-    )
+    held = others.sum(axis=1, keepdims=True)
+    return np.asarray(others * np.divide(sums, held, out=np.zeros_like(sums), where=sums > 0))

@@ -31,9 +31,8 @@ def sparseness(state: DecompositionState) -> float:
 
 def raw_sparseness(state: DecompositionState) -> float:
     """The same of the shares of counts, without the priors' pull towards even ones."""
-    return 0.5 * float(
-        hoyer_sparseness(state.sample_counts).mean() + hoyer_sparseness(state.feature_counts, axis=0).mean()
-    )
+    both = hoyer_sparseness(state.sample_counts), hoyer_sparseness(state.feature_counts, axis=0)
+    return 0.5 * float(both[0].mean() + both[1].mean())
 
 
 def matrix(seed: int) -> CountMatrix:

@@ -20,9 +20,8 @@ def make(notebook: Notebook) -> None:
     mean = float(X.mean())
     n_points, n_iterations, n_draws = (25, 90, 40) if notebook.quick else (60, 500, 300)
     surface = notebook.step("figure 1: contours", _surface, X, mean, n_points)
-    iterates = {
-        name: notebook.step(f"figure 1: {name}", _iterates, X, name, n_iterations, n_draws) for name in ALGORITHMS
-    }
+    sizes = n_iterations, n_draws
+    iterates = {name: notebook.step(f"figure 1: {name}", _iterates, X, name, *sizes) for name in ALGORITHMS}
     notebook.figure("figure1", _picture(surface, iterates, mean))
     errors = {name: float(np.abs(np.sum(path, axis=1) - mean).max()) for name, path in iterates.items()}
     notebook.section(

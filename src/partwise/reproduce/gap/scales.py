@@ -20,9 +20,8 @@ def make(notebook: Notebook) -> None:
     results = {}
     for scale, n_iterations in _ITERATIONS.items():
         sizes = (_FEW, 100, 12) if notebook.quick else (n_iterations, 300, 40)
-        results[scale] = {
-            name: notebook.step(f"scale {scale}: {name}", _fit, scale, name, *sizes) for name in ALGORITHMS
-        }
+        told = f"scale {scale}"
+        results[scale] = {name: notebook.step(f"{told}: {name}", _fit, scale, name, *sizes) for name in ALGORITHMS}
     best = {scale: notebook.step(f"scale {scale}: the default", _best, scale) for scale in _ITERATIONS}
     notebook.figure("figures2_and_3", _picture(results, best))
     rows = []

@@ -125,13 +125,9 @@ def exact_completion(corpus: Corpus, seed: int) -> dict[str, Floats]:
     both = whole + log_factorials(data) - log_factorials(halves[0]) - log_factorials(halves[1])
     both -= data.row_sums * np.log(2.0)
     alone = exact(given, half, corpus.shape, corpus.rate, max_cost=np.inf).values
-    numbered = exact(
-        sp.hstack([given, sp.csr_matrix(n_other[:, None])]).tocsr(),
-        np.vstack([half, half.sum(axis=0)]),
-        corpus.shape,
-        corpus.rate,
-        max_cost=np.inf,
-    ).values
+    with_number = sp.hstack([given, sp.csr_matrix(n_other[:, None])]).tocsr()
+    dictionary = np.vstack([half, half.sum(axis=0)])
+    numbered = exact(with_number, dictionary, corpus.shape, corpus.rate, max_cost=np.inf).values
     # One order of the other half's tokens, of n! / Π x_f!.
     orders = gammaln(n_other + 1.0) - log_factorials(halves[1])
     return {"counts": both - alone, "tokens": both - numbered - orders, "n_tokens": n_other.astype(np.float64)}

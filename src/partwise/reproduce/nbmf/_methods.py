@@ -101,14 +101,8 @@ def dir_dir_gs(lengths: RunLengths, seed: int, **changes: Any) -> BinaryNMF:
 
 
 def _gibbs(lengths: RunLengths, seed: int) -> dict[str, Any]:
-    return {
-        "n_components": lengths.n_components,
-        "burn_in": lengths.burn_in,
-        "n_draws": lengths.n_draws,
-        "thin": lengths.thin,
-        "random_state": seed,
-        "progress": False,
-    }
+    named = {name: getattr(lengths, name) for name in ("n_components", "burn_in", "n_draws", "thin")}
+    return {**named, "random_state": seed, "progress": False}
 
 
 def beta_dir_vb(lengths: RunLengths, seed: int, **changes: Any) -> BinaryNMF:

@@ -19,7 +19,7 @@ from partwise.plotting import (
     plot_structure,
     signature_channels,
 )
-from partwise.plotting._figures import COLOURS, PART_COLOURS, TINTS, part_colour
+from partwise.plotting.figures import COLOURS, PART_COLOURS, TINTS, part_colour
 
 ACTIVATIONS = np.array([[6.0, 2.0, 2.0], [1.0, 8.0, 1.0], [0.0, 0.0, 0.0], [9.0, 1.0, 0.0], [2.0, 2.0, 6.0]])
 

@@ -12,7 +12,7 @@ from partwise.datasets import DIGIT_SHAPE, digits, python_topics
 from partwise.io import Table
 from partwise.kernels.arrays import Floats
 from partwise.plotting import plot_parts_images, plot_top_features, save_figure, top_features
-from partwise.plotting._figures import new_figure
+from partwise.plotting.figures import new_figure
 from partwise.plotting.images import draw_picture
 
 _N_STROKES = 16

@@ -9,7 +9,7 @@ from partwise.contract.differential import Differential
 from partwise.errors import InvalidInputError
 from partwise.io.optional import require
 from partwise.plotting import part_shares, plot_structure, plot_volcano
-from partwise.plotting._figures import Axes, FigureBase, panel_grid
+from partwise.plotting.figures import Axes, FigureBase, panel_grid
 from partwise.tl.objects import kept, modality
 
 

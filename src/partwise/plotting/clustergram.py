@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from partwise.plotting._figures import BLUE, GREY, ORANGE, Axes, Figure, finish_axes, given_or_new_axes, new_figure
+from partwise.plotting.figures import BLUE, GREY, ORANGE, Axes, Figure, finish_axes, given_or_new_axes, new_figure
 from partwise.plotting.order import evenly_spaced
 from partwise.restarts.consensus import Consensus
 

@@ -6,7 +6,8 @@ from typing import Any, Literal
 import numpy as np
 
 from partwise.errors import InvalidInputError
-from partwise.plotting._figures import (
+from partwise.plotting.features import feature_names, shortened
+from partwise.plotting.figures import (
     BLUE,
     INK,
     Axes,
@@ -17,7 +18,6 @@ from partwise.plotting._figures import (
     part_titles,
     write_beside,
 )
-from partwise.plotting.features import feature_names, shortened
 from partwise.plotting.order import (
     Positions,
     checked_groups,

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from partwise.errors import InvalidInputError
-from partwise.plotting._figures import INK, FigureBase, components_of, part_panels
+from partwise.plotting.figures import INK, FigureBase, components_of, part_panels
 
 
 def plot_parts_images(

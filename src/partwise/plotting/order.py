@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from partwise.errors import InvalidInputError
-from partwise.plotting._figures import Floats, components_of
+from partwise.plotting.figures import Floats, components_of
 
 Positions = NDArray[np.int64]
 

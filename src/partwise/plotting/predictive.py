@@ -12,7 +12,7 @@ from partwise.core.keys import RandomState, key_from
 from partwise.errors import InvalidInputError
 from partwise.io.table import Table, as_labels
 from partwise.metrics.dispersion import Dispersion
-from partwise.plotting._figures import (
+from partwise.plotting.figures import (
     BLUE,
     GREY,
     ORANGE,

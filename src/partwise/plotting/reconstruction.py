@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from partwise.plotting._figures import FigureBase, Floats, panels
+from partwise.plotting.figures import FigureBase, Floats, panels
 from partwise.plotting.heatmap import draw_cells
 from partwise.plotting.images import checked_pixels, draw_picture
 from partwise.plotting.order import Positions, checked_positions, cluster_order

@@ -9,8 +9,8 @@ import numpy as np
 from partwise.contract.estimator import FactorizationEstimator
 from partwise.errors import InvalidInputError
 from partwise.io.table import Table, as_labels
-from partwise.plotting._figures import GREY, TINTS, FigureBase, components_of, panels, part_panels
 from partwise.plotting.features import percent_axis
+from partwise.plotting.figures import GREY, TINTS, FigureBase, components_of, panels, part_panels
 from partwise.plotting.order import checked_positions
 from partwise.plotting.predictive import checked_rows, sample_table
 from partwise.refit import match

@@ -6,7 +6,8 @@ from typing import Any, Literal
 import numpy as np
 
 from partwise.errors import InvalidInputError
-from partwise.plotting._figures import (
+from partwise.plotting.features import shortened
+from partwise.plotting.figures import (
     PART_COLOURS,
     Axes,
     Floats,
@@ -19,7 +20,6 @@ from partwise.plotting._figures import (
     part_titles,
     write_beside,
 )
-from partwise.plotting.features import shortened
 from partwise.plotting.order import Positions, checked_groups, cluster_order, evenly_spaced, part_order
 
 _MOST_SAMPLES = 2000

@@ -10,7 +10,8 @@ import numpy as np
 from partwise.contract.estimator import FactorizationEstimator
 from partwise.core.result import Trace
 from partwise.errors import InvalidInputError
-from partwise.plotting._figures import (
+from partwise.plotting.features import shortened
+from partwise.plotting.figures import (
     BLUE,
     COLOURS,
     GREY,
@@ -22,7 +23,6 @@ from partwise.plotting._figures import (
     part_titles,
     write_beside,
 )
-from partwise.plotting.features import shortened
 
 _FEW = 30
 _LABELS = {"iteration": "iteration", "elapsed": "seconds"}

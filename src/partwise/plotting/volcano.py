@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 
 from partwise.contract.differential import Differential
-from partwise.plotting._figures import BLUE, GREY, ORANGE, FigureBase, finish_axes, panel_grid, write_beside
 from partwise.plotting.features import shortened
+from partwise.plotting.figures import BLUE, GREY, ORANGE, FigureBase, finish_axes, panel_grid, write_beside
 
 
 def plot_volcano(

@@ -14,7 +14,7 @@ from partwise.core.keys import Key
 from partwise.engines.local import LocalEngine
 from partwise.kernels.arrays import Floats
 from partwise.metrics import hoyer_sparseness
-from partwise.plotting._figures import finish_axes, new_figure
+from partwise.plotting.figures import finish_axes, new_figure
 from partwise.reproduce._notebook import Notebook, table
 
 _MODEL = AllocationModel(8, 2, 1.0, 1.0, 40.0, 1.0)

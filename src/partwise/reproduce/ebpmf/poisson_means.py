@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from partwise.empirical_bayes.means import ebpm
-from partwise.plotting._figures import BLUE, GREY, ORANGE, Figure, finish_axes, new_figure
+from partwise.plotting.figures import BLUE, GREY, ORANGE, Figure, finish_axes, new_figure
 from partwise.priors.mixture import GammaMixture
 from partwise.reproduce._notebook import Notebook
 from partwise.reproduce.ebpmf.recovery import SPARSE, mixture

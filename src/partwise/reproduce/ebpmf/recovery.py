@@ -13,7 +13,7 @@ from partwise.empirical_bayes.estimator import EmpiricalBayesPoissonNMF
 from partwise.empirical_bayes.model import EmpiricalBayesModel
 from partwise.kernels.arrays import Floats
 from partwise.metrics.matching import match_parts, unit_parts
-from partwise.plotting._figures import BLUE, ORANGE, Figure, finish_axes, new_figure
+from partwise.plotting.figures import BLUE, ORANGE, Figure, finish_axes, new_figure
 from partwise.poisson.estimator import PoissonNMF
 from partwise.poisson.model import PoissonModel
 from partwise.priors.mixture import GammaMixture

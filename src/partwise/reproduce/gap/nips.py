@@ -13,7 +13,7 @@ from partwise.core.keys import Key
 from partwise.errors import InvalidInputError
 from partwise.gamma_poisson import GammaPoissonModel
 from partwise.likelihood import smc
-from partwise.plotting._figures import Figure, new_figure
+from partwise.plotting.figures import Figure, new_figure
 from partwise.reproduce._notebook import Notebook
 from partwise.reproduce.gap._paper import Dictionaries, compile_kernels
 

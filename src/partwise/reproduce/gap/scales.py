@@ -7,7 +7,7 @@ import numpy as np
 
 from partwise import GammaPoissonNMF
 from partwise.likelihood import exact
-from partwise.plotting._figures import Figure, new_figure
+from partwise.plotting.figures import Figure, new_figure
 from partwise.reproduce._notebook import Notebook
 from partwise.reproduce.gap._paper import ALGORITHMS, DICTIONARY, counts, followed
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from partwise.plotting._figures import GREY, Figure, finish_axes, grid, new_figure, write_beside
+from partwise.plotting.figures import GREY, Figure, finish_axes, grid, new_figure, write_beside
 from partwise.reproduce.l2r._methods import EXACT_CONDITIONALS, sampled
 
 # Colours of Okabe and Ito; a method has the same in all figures.

@@ -4,7 +4,7 @@ import numpy as np
 
 from partwise.binary.model import BinaryModel
 from partwise.core.keys import Key
-from partwise.plotting._figures import BLUE, GREY, ORANGE, finish_axes, new_figure
+from partwise.plotting.figures import BLUE, GREY, ORANGE, finish_axes, new_figure
 from partwise.reproduce._notebook import Notebook
 from partwise.reproduce.nbmf._data import random_split
 from partwise.reproduce.nbmf._methods import RunLengths, beta_dir_gs, run_lengths

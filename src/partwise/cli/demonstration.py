@@ -70,10 +70,8 @@ class Example:
         """The whole example for JSON."""
         n_samples, n_features = self.table.shape
         ranked = top_features(self.model, n=_WORDS_A_TOPIC)
-        parts = [
-            {"part": k, "share": float(self.shares[k]), "top_features": [name for name, _ in ranked[k]]}
-            for k in self.order
-        ]
+        named = [[name for name, _ in part] for part in ranked]
+        parts = [{"part": k, "share": float(self.shares[k]), "top_features": named[k]} for k in self.order]
         size = {"n_samples": n_samples, "n_features": n_features}
         return {"title": self.title, **size, "status": self.model.status_.code, "parts": parts}
 
@@ -87,9 +85,8 @@ class Pictures(Example):
         per_digit = [float(self.activations[written == str(digit), k].mean()) for digit in range(10)]
         common = [digit for digit in np.argsort(per_digit)[::-1] if per_digit[digit] > 1.5 * np.mean(per_digit)]
         digits_in_words = ", ".join(str(digit) for digit in common) or "all digits alike"
-        return (
-            f"  part {k:<2} {100 * self.shares[k]:4.1f} %  {_place(self.model.components_[k]):<14} in {digits_in_words}"
-        )
+        place = _place(self.model.components_[k])
+        return f"  part {k:<2} {100 * self.shares[k]:4.1f} %  {place:<14} in {digits_in_words}"
 
 
 def _place(part: Floats) -> str:

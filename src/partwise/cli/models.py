@@ -139,9 +139,8 @@ def read_parts(path: Path) -> Table:
     else:
         table = read(path)
     parts = np.asarray(as_table(table).matrix.toarray(), dtype=np.float64)
-    rows, columns = (
-        None if names is None else as_labels(map(original, names)) for names in (table.row_labels, table.column_labels)
-    )
+    labels = table.row_labels, table.column_labels
+    rows, columns = (None if names is None else as_labels(map(original, names)) for names in labels)
     return Table(parts, rows, columns, source=str(path))
 
 

@@ -196,11 +196,8 @@ def hide(data: BinaryMatrix, rows: Positions, columns: Positions) -> tuple[Binar
     ones = np.repeat(np.arange(data.shape[0]), np.diff(data.indptr)), data.indices
     bits = np.zeros(data.shape, bool)
     bits[ones] = True
-    given = replace(
-        data.only(~hidden[ones]),
-        missing_indptr=missing.indptr.astype(np.int64),
-        missing_indices=missing.indices.astype(np.int32),
-    )
+    indptr, indices = missing.indptr.astype(np.int64), missing.indices.astype(np.int32)
+    given = replace(data.only(~hidden[ones]), missing_indptr=indptr, missing_indices=indices)
     return given, bits[rows, columns]
 
 

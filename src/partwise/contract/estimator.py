@@ -183,9 +183,8 @@ class FactorizationEstimator(PartialFit, FromGivenParts, ListsFeatures, HandledP
         self.components_ = np.ascontiguousarray(dictionary.T)
         self.n_components_ = int(dictionary.shape[1])
         total = float(expected_counts.sum())
-        self.part_weights_ = np.asarray(
-            expected_counts / total if total > 0 else np.zeros(self.n_components_), dtype=np.float64
-        )
+        shares = expected_counts / total if total > 0 else np.zeros(self.n_components_)
+        self.part_weights_ = np.asarray(shares, dtype=np.float64)
         self.active_components_ = np.flatnonzero(self.part_weights_ >= self._active_share())
         self.n_active_components_ = int(self.active_components_.size)
 

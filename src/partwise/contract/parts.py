@@ -68,9 +68,8 @@ class HandledParts(Offers):
             for k in again:
                 lengths[k] += 1
                 names[k] = ", ".join(words[k][: lengths[k]])
-        return [
-            name if name and names.count(name) == 1 else f"{name} (part {k})".strip() for k, name in enumerate(names)
-        ]
+        once = [bool(name) and names.count(name) == 1 for name in names]
+        return [name if once[k] else f"{name} (part {k})".strip() for k, name in enumerate(names)]
 
     def name_parts(self, names: Any = None, *, n_words: int = _WORDS_IN_A_NAME) -> Self:
         """Name the parts; tables, plots, reports and files show the names from then on.
@@ -202,9 +201,8 @@ class HandledParts(Offers):
         shares = self.feature_importance().T @ (weights / weights.sum(axis=0))
         sizes = self.components_.sum(axis=1) @ (weights / weights.sum(axis=0))
         model._regroup(self, membership, shares * sizes)
-        model.status_ = Status(
-            "converged", f"Made of the {self.n_components_} parts of a fit by merging or dropping some."
-        )
+        told = f"Made of the {self.n_components_} parts of a fit by merging or dropping some."
+        model.status_ = Status("converged", told)
         if names is not None:
             model.component_names_ = np.array(names, dtype=object)
         return model  # type: ignore[no-any-return]  # made by type(self), so it is a Self

@@ -185,9 +185,8 @@ class DaskEngine(ClusterTasks):
         given = [self._sent(array) for array in arrays]
         work = [(function, arguments[k], k, given) for k in order]
         in_order = np.argsort(order)
-        found, *columns = (
-            [futures[k] for k in in_order] for futures in self._submit_several(tasks.work_on_column, work, 1 + n_made)
-        )
+        submitted = self._submit_several(tasks.work_on_column, work, 1 + n_made)
+        found, *columns = ([futures[k] for k in in_order] for futures in submitted)
         placed = [array for array in arrays if isinstance(array, RowsOnWorkers)]
         made = []
         for own in columns:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import os
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -70,8 +70,7 @@ def finish_axes(
     if legend_size is not None:
         ax.legend(fontsize=legend_size, frameon=False)
     ax.spines[["top", "right"]].set_visible(False)
-    finished: Axes = ax
-    return finished
+    return cast(Axes, ax)
 
 
 def write_beside(

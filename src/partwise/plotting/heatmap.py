@@ -1,7 +1,7 @@
 """Matrices as pictures of grey cells: dictionaries with named rows, data, and what a model makes of them."""
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 
@@ -101,8 +101,7 @@ def plot_matrix(
         named = checked_groups(column_groups, values.shape[1], "column_groups")
         _name_groups(ax, named, column_order, "x")
         ax.xaxis.labelpad = 4.0 + _POINTS_A_LETTER * max(map(len, named))  # below the names
-    drawn: Axes = ax
-    return drawn
+    return cast(Axes, ax)
 
 
 def plot_dictionary(
@@ -188,8 +187,7 @@ def plot_dictionary(
     ax.set_title(title, fontsize=9)
     if belongs is not None:
         _name_groups(ax, belongs, rows, "y")
-    drawn: Axes = ax
-    return drawn
+    return cast(Axes, ax)
 
 
 def draw_cells(ax: Any, values: Floats, *, top: float | None = None, power: float = 1.0) -> None:

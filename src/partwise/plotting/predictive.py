@@ -149,9 +149,8 @@ def predictive_checks(
     from partwise.selection.noise import dispersion_test  # all of selection, which other pictures do not need
 
     noise = None if model.declares.data == "bits" else dispersion_test(model, X)
-    return PredictiveChecks(
-        checks[0], checks[1], _only(checks[2], occurring), occurring, n_draws, int(rows.size), found is None, noise
-    )
+    facts = occurring, n_draws, int(rows.size), found is None, noise
+    return PredictiveChecks(checks[0], checks[1], _only(checks[2], occurring), *facts)
 
 
 def checked_rows(shape: tuple[int, int], max_rows: int | None) -> Any:

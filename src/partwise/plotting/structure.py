@@ -144,9 +144,8 @@ def plot_structure(
     ax.set_ylim(0, 1 if not counts else None)
     ax.spines["bottom"].set_visible(False)
     ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=7, frameon=False, reverse=True, ncols=columns)
-    return finish_axes(
-        ax, y_label="counts of a sample" if counts else "share of a sample", title=title, label_size=8, tick_size=7
-    )
+    label = "counts of a sample" if counts else "share of a sample"
+    return finish_axes(ax, y_label=label, title=title, label_size=8, tick_size=7)
 
 
 def _runs(shares: Floats, rows: Positions, groups: list[str] | None, order: str) -> list[tuple[str, Positions]]:

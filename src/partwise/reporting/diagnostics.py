@@ -68,10 +68,8 @@ def _trace(model: Any) -> list[dict[str, Any]]:
 def _chains(model: Any) -> list[dict[str, Any]]:
     """R-hat and effective sample sizes of a sampler, nothing of others."""
     found = model.diagnostics() if model.chains() else {}
-    return [
-        {"name": name, **dict(zip(("mean", "r_hat", "ess_bulk", "ess_tail"), rounded(numbers), strict=True))}
-        for name, numbers in found.items()
-    ]
+    kinds = "name", "mean", "r_hat", "ess_bulk", "ess_tail"
+    return [dict(zip(kinds, (name, *rounded(numbers)), strict=True)) for name, numbers in found.items()]
 
 
 def _checks(view: ModelView, X: Any, random_state: RandomState) -> dict[str, Any] | None:
@@ -191,9 +189,8 @@ def alerts(view: ModelView, X: Any) -> list[str]:
     tentative = model.tentative_parts()
     if apart:
         worst = max(apart, key=apart.__getitem__)
-        found.append(
-            f"The chains disagree (R-hat {apart[worst]:.2f}, needed: at most {R_HAT}): {_advice(view, tentative)}"
-        )
+        told = f"R-hat {apart[worst]:.2f}, needed: at most {R_HAT}"
+        found.append(f"The chains disagree ({told}): {_advice(view, tentative)}")
     elif tentative:
         found.append(f"Not every chain found the same parts: {_advice(view, tentative)}")
     if model.status_.code in ("max_iter", "interrupted") and not apart:

@@ -51,19 +51,14 @@ def command(
         fitted.save(output)
     ranked = fitted.top_features(top, by=by)
     labels, weights = fitted.part_labels(), fitted.part_weights()
-    facts: list[dict[str, Any]] = [
-        {"part": k, "name": labels[k], "share": float(weights[k]), "features": dict(ranked[k])}
-        for k in range(len(labels))
-    ]
+    shown = enumerate(zip(labels, map(float, weights), map(dict, ranked), strict=True))
+    facts: list[dict[str, Any]] = [{"part": k, "name": n, "share": s, "features": f} for k, (n, s, f) in shown]
     if table is not None:
         rows = [(labels[k], feature, value) for k in range(len(labels)) for feature, value in ranked[k]]
         write_columns(table, dict(zip(("part", "feature", by), zip(*rows, strict=True), strict=True)))
     lines = [(str(one["part"]), one["name"], f"{one['share']:.4f}", ", ".join(one["features"])) for one in facts]
-    return Outcome(
-        {"model": model, "by": by, "parts": facts, "output": output, "table": table},
-        [("part", "name", "share", f"features by {by}"), *lines],
-        [output, table],
-    )
+    told = {"model": model, "by": by, "parts": facts, "output": output, "table": table}
+    return Outcome(told, [("part", "name", "share", f"features by {by}"), *lines], [output, table])
 
 
 def _changed(model: Any, merge: list[str], drop: list[str]) -> Any:

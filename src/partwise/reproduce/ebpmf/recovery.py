@@ -59,9 +59,8 @@ MEASURES = {
 def make(notebook: Notebook) -> None:
     """Table and figure."""
     depths, n_sets = ((30, 100), 1) if notebook.quick else ((10, 20, 40, 80, 160, 320), 5)
-    results = {
-        str(depth): notebook.step(f"recovery: {depth} counts per sample", recovered, depth, n_sets) for depth in depths
-    }
+    steps = {depth: f"recovery: {depth} counts per sample" for depth in depths}
+    results = {str(depth): notebook.step(step, recovered, depth, n_sets) for depth, step in steps.items()}
     notebook.figure("recovery", picture(results))
     rows = [
         [depth, name, *(f"{np.mean(found[name][measure]):.3f}" for measure in MEASURES)]
@@ -93,9 +92,8 @@ def fit(name: str, counts: Any, n_components: int, **parameters: Any) -> Any:
     if name == "PoissonNMF":
         return PoissonNMF(n_components, **common).fit(counts)
     # As many parts as are asked for, so that methods are compared at the same number.
-    return EmpiricalBayesPoissonNMF(
-        n_components, activation_prior=name, dictionary_prior=name, prune=False, **common
-    ).fit(counts)
+    priors = {"activation_prior": name, "dictionary_prior": name}
+    return EmpiricalBayesPoissonNMF(n_components, **priors, prune=False, **common).fit(counts)
 
 
 def affinity(rows: Floats, others: Floats) -> float:

@@ -70,9 +70,8 @@ def curve(X: Any, name: str, seed: int, *, begin: int = 0, **settings: Any) -> C
     """
     compile_kernels(name)
     seen = Dictionaries(MARKS)
-    model = GammaPoissonNMF(
-        N_COMPONENTS, inference=name, random_state=seed, callbacks=[seen], progress=False, **settings
-    ).fit(X)
+    chosen: dict[str, Any] = {"inference": name, "random_state": seed, **settings}
+    model = GammaPoissonNMF(N_COMPONENTS, **chosen, callbacks=[seen], progress=False).fit(X)
     seen.kept[model.n_iter_] = model.components_.T
     # Of a part of a run, only its end.
     marks = [model.n_iter_] if "checkpoint" in settings else sorted(seen.kept)

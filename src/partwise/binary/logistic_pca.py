@@ -16,12 +16,13 @@ from partwise.binary.inference.logistic import (
     balanced,
     probabilities,
 )
-from partwise.contract.bits import BitModel, Floats
+from partwise.contract.bits import BitModel
 from partwise.contract.declaration import Candidate, Declaration
 from partwise.contract.model_file import check_array_is
 from partwise.contract.parameters import COMMON_CONSTRAINTS
 from partwise.core.data import BinaryMatrix
 from partwise.core.stopping import small_change
+from partwise.kernels.arrays import Floats
 
 
 @dataclass(eq=False, repr=False)

@@ -15,9 +15,7 @@ from partwise.contract.model_file import check_array_is
 from partwise.core.data import BinaryMatrix
 from partwise.core.keys import Key
 from partwise.errors import InvalidInputError
-
-Floats = NDArray[np.float64]
-Positions = NDArray[np.int64]
+from partwise.kernels.arrays import Floats, Positions
 
 # A prediction that was never in doubt, and false, costs this much: maximum likelihood says 0 and 1 too easily.
 _SURE = 1e-9

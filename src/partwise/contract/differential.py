@@ -12,10 +12,10 @@ from partwise.core.data import SparseData
 from partwise.engines.base import Engine
 from partwise.engines.blocks import Block, Made
 from partwise.errors import InvalidInputError
+from partwise.kernels.arrays import Floats
 from partwise.passes.rate_kernels import feature_rates
 from partwise.passes.side import Side, Totals, own_exposure
 
-Floats = NDArray[np.float64]
 Versus = Literal["least-extreme", "all"]
 
 PSEUDOCOUNT = 0.1

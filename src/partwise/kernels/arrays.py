@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
+Positions = NDArray[np.int64]
 Singles = NDArray[np.float32]
 Starts = NDArray[np.int64]
 """Where rows start in a list of cells or of tokens, with the end of the last."""

@@ -6,12 +6,12 @@ from typing import Any, Literal, cast
 import numpy as np
 
 from partwise.errors import InvalidInputError
+from partwise.kernels.arrays import Floats, Positions
 from partwise.plotting.features import feature_names, shortened
 from partwise.plotting.figures import (
     BLUE,
     INK,
     Axes,
-    Floats,
     chosen_parts,
     components_of,
     given_or_new_axes,
@@ -19,7 +19,6 @@ from partwise.plotting.figures import (
     write_beside,
 )
 from partwise.plotting.order import (
-    Positions,
     checked_groups,
     checked_positions,
     cluster_order,

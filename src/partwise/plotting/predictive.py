@@ -11,18 +11,9 @@ import numpy as np
 from partwise.core.keys import RandomState, key_from
 from partwise.errors import InvalidInputError
 from partwise.io.table import Table, as_labels
+from partwise.kernels.arrays import Floats
 from partwise.metrics.dispersion import Dispersion
-from partwise.plotting.figures import (
-    BLUE,
-    GREY,
-    ORANGE,
-    Axes,
-    FigureBase,
-    Floats,
-    finish_axes,
-    given_or_new_axes,
-    panels,
-)
+from partwise.plotting.figures import BLUE, GREY, ORANGE, Axes, FigureBase, finish_axes, given_or_new_axes, panels
 from partwise.plotting.order import evenly_spaced
 
 _MOST_CELLS = 1_000_000

@@ -6,11 +6,11 @@ from typing import Any, Literal
 import numpy as np
 
 from partwise.errors import InvalidInputError
+from partwise.kernels.arrays import Floats, Positions
 from partwise.plotting.features import shortened
 from partwise.plotting.figures import (
     PART_COLOURS,
     Axes,
-    Floats,
     chosen_parts,
     components_of,
     finish_axes,
@@ -20,7 +20,7 @@ from partwise.plotting.figures import (
     part_titles,
     write_beside,
 )
-from partwise.plotting.order import Positions, checked_groups, cluster_order, evenly_spaced, part_order
+from partwise.plotting.order import checked_groups, cluster_order, evenly_spaced, part_order
 
 _MOST_SAMPLES = 2000
 # Where a name fits into a part: shares of the width and of the height, and letters.

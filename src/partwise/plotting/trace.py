@@ -10,13 +10,13 @@ import numpy as np
 from partwise.contract.estimator import FactorizationEstimator
 from partwise.core.result import Trace
 from partwise.errors import InvalidInputError
+from partwise.kernels.arrays import Floats
 from partwise.plotting.features import shortened
 from partwise.plotting.figures import (
     BLUE,
     COLOURS,
     GREY,
     Axes,
-    Floats,
     chosen_parts,
     finish_axes,
     given_or_new_axes,

@@ -12,8 +12,7 @@ from partwise.contract import CountModel
 from partwise.core.data import CountMatrix
 from partwise.core.keys import RandomState, key_from
 from partwise.errors import InvalidInputError
-
-Floats = NDArray[np.float64]
+from partwise.kernels.arrays import Floats
 
 _PRESENCE_DRAWS = 400
 

@@ -14,9 +14,8 @@ from partwise.contract import FactorizationEstimator
 from partwise.contract.features import positions_of
 from partwise.core.coerce import as_table
 from partwise.errors import FeatureMatchWarning, InvalidInputError
+from partwise.kernels.arrays import Floats
 from partwise.metrics.matching import unit_parts
-
-Floats = NDArray[np.float64]
 
 # A further reference must raise the cosine by this much.
 _GAIN = 0.01

@@ -12,14 +12,13 @@ from scipy.special import xlogy
 
 from partwise.contract.batch_labels import BatchPart, known_batches, parts_of_batches
 from partwise.core.keys import RandomState
+from partwise.kernels.arrays import Floats
 from partwise.metrics import part_similarity
 from partwise.plotting.order import evenly_spaced
 from partwise.plotting.predictive import STATISTICS, Check, predictive_checks
 from partwise.reporting.encoding import rounded
 from partwise.reporting.model_view import ModelView
 from partwise.sampling.agreement import SAME_PART, listed
-
-Floats = NDArray[np.float64]
 
 _MOST_POINTS = 400
 _MOST_COLUMNS = 8

@@ -7,9 +7,8 @@ from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
 from partwise.errors import InvalidInputError
+from partwise.kernels.arrays import Floats
 from partwise.metrics.matching import match_parts, unit_parts
-
-Floats = NDArray[np.float64]
 
 _ROUNDS = 100
 

@@ -9,11 +9,12 @@ from scipy.special import gammaln
 from partwise.core.data import CountMatrix
 from partwise.core.keys import key_from
 from partwise.engines.local import LocalEngine
+from partwise.kernels.arrays import Floats
 from partwise.likelihood import exact
 from partwise.likelihood.completion import Predictor, complete, split_tokens
 from partwise.likelihood.problem import log_factorials
 from partwise.reproduce._notebook import Notebook
-from partwise.reproduce.l2r._corpora import Corpus, Floats, enumerable, of_all_lengths
+from partwise.reproduce.l2r._corpora import Corpus, enumerable, of_all_lengths
 from partwise.reproduce.l2r._methods import EvaluationSizes, LikelihoodMethod
 
 Curves = dict[str, dict[str, dict[str, Any]]]

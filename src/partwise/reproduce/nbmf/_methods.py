@@ -9,8 +9,8 @@ import numpy as np
 
 from partwise.binary.estimator import BinaryNMF
 from partwise.binary.logistic_pca import LogisticPCA
+from partwise.kernels.arrays import Floats
 from partwise.poisson.estimator import PoissonNMF
-from partwise.reproduce.nbmf._data import Floats
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -51,8 +51,10 @@ def command(
         fitted.save(output)
     ranked = fitted.top_features(top, by=by)
     labels, weights = fitted.part_labels(), fitted.part_weights()
-    shown = enumerate(zip(labels, map(float, weights), map(dict, ranked), strict=True))
-    facts: list[dict[str, Any]] = [{"part": k, "name": n, "share": s, "features": f} for k, (n, s, f) in shown]
+    facts: list[dict[str, Any]] = [
+        {"part": k, "name": labels[k], "share": float(weights[k]), "features": dict(ranked[k])}
+        for k in range(len(labels))
+    ]
     if table is not None:
         rows = [(labels[k], feature, value) for k in range(len(labels)) for feature, value in ranked[k]]
         write_columns(table, dict(zip(("part", "feature", by), zip(*rows, strict=True), strict=True)))

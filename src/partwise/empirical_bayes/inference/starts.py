@@ -60,8 +60,8 @@ class FirstState:
                 break
             new = maximum_likelihood(key.at(state.n_components), excess, 1, self.engine)
             activations, dictionary = _without_scales(problem, new)
-            factors = [state.activations, activations], [state.dictionary, dictionary]
-            joined = EmpiricalBayesState(*map(Factor.joined, factors), state.constant, state.grown)
+            more = Factor.joined([state.activations, activations]), Factor.joined([state.dictionary, dictionary])
+            joined = EmpiricalBayesState(*more, state.constant, state.grown)
             larger, elbo = self._swept(key, data, joined)
             grown.append(elbo)
             if elbo <= grown[-2]:

@@ -92,7 +92,7 @@ def fit(name: str, counts: Any, n_components: int, **parameters: Any) -> Any:
     if name == "PoissonNMF":
         return PoissonNMF(n_components, **common).fit(counts)
     # As many parts as are asked for, so that methods are compared at the same number.
-    priors = {"activation_prior": name, "dictionary_prior": name}
+    priors: dict[str, Any] = {"activation_prior": name, "dictionary_prior": name}
     return EmpiricalBayesPoissonNMF(n_components, **priors, prune=False, **common).fit(counts)
 
 

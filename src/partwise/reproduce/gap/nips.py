@@ -39,7 +39,7 @@ def published(notebook: Notebook, X: Any, name: str, seed: int, n_iterations: in
     n_iterations, n_draws
         Iterations, and Gibbs sweeps in each.
     """
-    settings = {"draws_per_iter": n_draws // 2, "burn_in_per_iter": n_draws // 2, "resume": True}
+    settings: dict[str, Any] = {"draws_per_iter": n_draws // 2, "burn_in_per_iter": n_draws // 2, "resume": True}
     settings["checkpoint"] = notebook.folder / f"{name}_{seed}.checkpoint"
     parts, begin = [], 0
     for end in (*(end for end in _PARTS if end < n_iterations), n_iterations):

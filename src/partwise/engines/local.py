@@ -104,7 +104,7 @@ class LocalEngine:
         made = [np.empty((blocks[-1][1], *kind.shape), dtype=kind.dtype) for kind in makes]
         given = [part for array in (*reads, *changes) for part in _with_starts(array, data)]
         arguments = *given, *made, *shared
-        total = self.map_reduce(lambda block: function(Block(data, *block, 0), *arguments), blocks)
+        total = self.map_reduce(lambda block: function(Block(data, block[0], block[1], 0), *arguments), blocks)
         return total, (*(self.place(array, data, blocks) for array in changes), *made)
 
     def map_columns(

@@ -80,8 +80,8 @@ def map_parts(function: Callable[..., Any], *terms: Any) -> Any:
         return type(first)(*parts) if hasattr(first, "_fields") else tuple(parts)
     if dataclasses.is_dataclass(first) and not isinstance(first, type):
         names = [field.name for field in dataclasses.fields(first)]
-        parts = {name: map_parts(function, *(getattr(term, name) for term in terms)) for name in names}
-        return dataclasses.replace(first, **parts)
+        found = {name: map_parts(function, *(getattr(term, name) for term in terms)) for name in names}
+        return dataclasses.replace(first, **found)
     return function(*terms)
 
 

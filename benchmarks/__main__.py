@@ -20,14 +20,14 @@ from benchmarks.kept import main as write_pages
 from benchmarks.suite import available
 
 
-def run_benchmark(name: str, title: str, repeats: int, only: str = "") -> dict[str, Any]:
+def run_benchmark(name: str, title: str, repeats: int, only: str = "", skip: str = "") -> dict[str, Any]:
     """Run one benchmark in a process of its own, with an empty cache of kernels and one thread."""
     about = describe()
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "lines.jsonl"
         path.touch()
         environment = {**os.environ, **ONE_THREAD, "NUMBA_CACHE_DIR": str(Path(folder) / "cache")}
-        command = [sys.executable, "-m", "benchmarks.worker", name, str(repeats), str(path), only]
+        command = [sys.executable, "-m", "benchmarks.worker", name, str(repeats), str(path), only, skip]
         began = time.perf_counter()
         with OthersUse() as others:
             done = subprocess.run(command, cwd=ROOT, env=environment, check=False)
@@ -60,6 +60,9 @@ def main() -> int:
         metavar="LINES",
         help="regular expression of the lines to measure; the others are kept",
     )
+    parser.add_argument(
+        "--skip", default="", metavar="REASON", help="with --only: keep that lines were not measured, and why"
+    )
     arguments = parser.parse_args()
     unknown = [name for name in arguments.names if name not in titles]
     if unknown:
@@ -69,7 +72,7 @@ def main() -> int:
     results: list[dict[str, Any]] = []
     for name in arguments.names or titles:
         print(f"{name}: {titles[name]}", file=sys.stderr, flush=True)
-        results.append(run_benchmark(name, titles[name], arguments.repeats, arguments.only))
+        results.append(run_benchmark(name, titles[name], arguments.repeats, arguments.only, arguments.skip))
         output.with_suffix(".json").write_text(json.dumps(results, indent=1) + "\n")
         output.with_suffix(".md").write_text(markdown(results))
         if arguments.keep and (arguments.only or not results[-1]["failed"]):

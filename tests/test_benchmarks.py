@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from benchmarks import check
+from benchmarks import check, kept
 from benchmarks.harness.data import poisson_counts
-from benchmarks.harness.line import Goal, Line, Sample, skipped
+from benchmarks.harness.line import Goal, Line, Sample, Settings, skipped
 from benchmarks.harness.measuring import StoppedClock, fit_until, log_likelihood, random_start
 from benchmarks.harness.table import markdown
 from benchmarks.kept import CHOSEN, RESULTS, advantage, draw, in_words, load, pages
@@ -87,6 +87,27 @@ def test_a_table_measured_under_load_says_so() -> None:
     assert "Measured under load" in table(one, two, others=0.2)
     assert "Measured under load" not in table(two, others=0.01)
     assert "Measured under load" not in table(line([1.0], threads=""), others=2.0)
+
+
+def test_lines_that_were_measured_again_take_the_place_of_earlier_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kept, "RESULTS", tmp_path)
+
+    def measured(date: str, only: str, **seconds: float) -> None:
+        lines = [Line(what, "data", Sample.of([value], "s")).to_json() for what, value in seconds.items()]
+        assert all(Settings(only=only).wants(each["what"], each["data"]) for each in lines)
+        run = {"environment": {"date": date}, "seconds": 1.0, "others_cores": 0.0, "only": only}
+        kept.keep({"name": "some", "lines": lines, "failed": bool(only), **run})
+
+    measured("first", "", fit=1.0, sweep=2.0)
+    measured("second", "^(sweep|start), data$", sweep=3.0, start=4.0)
+    measured("third", "start", start=5.0)
+    found = json.loads((tmp_path / "some.json").read_text())
+    lines = [(each["what"], *each["ours"]["values"], each["run"]["environment"]["date"]) for each in found["lines"]]
+    assert lines == [("fit", 1.0, "first"), ("sweep", 3.0, "second"), ("start", 5.0, "third")]
+    assert not found["failed"]
+    assert not Settings(only="K = 20, nips").wants("one sweep, K = 200", "nips")
 
 
 def test_every_file_of_the_suite_is_a_benchmark_with_a_title() -> None:

@@ -36,6 +36,12 @@ def algorithms(n_rows: int = N_ROWS, n_components: int = N_COMPONENTS) -> dict[s
     def fit(kind: Any, data: Any = counts, **options: Any) -> Work:
         return lambda: kind(**{**alike, **options}).fit(data)
 
+    def new_rows() -> object:
+        model = partwise.AllocationNMF(2, inference="vb", max_iter=1, progress=False).fit(counts[:2])
+        model.components_, model.n_components_ = dictionary.T, n_components
+        model.activation_concentration_ = np.full(n_components, 0.1)
+        return model.transform(counts)
+
     iterate = {"max_iter": 10, "tol": 0.0}
     sample = {"burn_in": 5, "n_draws": 5}
     chain = {**sample, "n_chains": 1}
@@ -56,6 +62,7 @@ def algorithms(n_rows: int = N_ROWS, n_components: int = N_COMPONENTS) -> dict[s
         "allocation, gibbs-partial": fit(partwise.AllocationNMF, inference="gibbs-partial", **chain),
         "allocation, vb": fit(partwise.AllocationNMF, inference="vb", **iterate),
         "allocation, bld": fit(partwise.AllocationNMF, inference="bld", init=start, **iterate),
+        "allocation, new rows": new_rows,
         "empirical Bayes, gamma": fit(partwise.EmpiricalBayesPoissonNMF, init="random", **priors, **iterate),
         "empirical Bayes, mixture": fit(partwise.EmpiricalBayesPoissonNMF, init="random", **iterate),
         "binary, gibbs": fit(partwise.BinaryNMF, bits, **flat, **chain),

@@ -17,6 +17,8 @@ class Settings:
 
     repeats: int = 5
     only: str = ""
+    skip: str = ""
+    """Why lines are not measured this time, if they are not."""
 
     def wants(self, what: str, data: str) -> bool:
         """Whether a line is asked for. A benchmark that takes long asks this before it measures one."""

@@ -24,7 +24,7 @@ _SLOPE, _MEMORY = Goal(0.3, "below"), Goal(1.5, "below")
 
 def measure(settings: Settings) -> Iterator[Line]:
     """Slopes and memory first: they take little time."""
-    missing = real(_NAME).missing
+    missing = settings.skip or real(_NAME).missing
     for inference, first, last in (("gibbs", 25, 30), ("gibbs-partial", 1, 4)):
         what = f"slope of a sweep's cost, K = 100 to 1,000, {inference}"
         if not settings.wants(what, _NAME):

@@ -29,7 +29,7 @@ def measure(settings: Settings) -> Iterator[Line]:
     """Both with two cores only."""
     what = "speed-up of a sweep on two threads, as a share of a parallel kernel's, K = 100"
     alone = "" if len(os.sched_getaffinity(0)) > 1 else "this process may use one core only"
-    missing = real(_NAME).missing or alone
+    missing = settings.skip or real(_NAME).missing or alone
     if missing:
         yield skipped(what, _NAME, missing, _SHARE)
     elif settings.wants(what, _NAME):

@@ -16,8 +16,8 @@ ENGINE = resolve_engine()
 BETA = np.array([0.5, 1.6, 0.9, 0.05])
 
 
-def plain(x: np.ndarray, w: np.ndarray, stop: tuple[float, float]) -> np.ndarray:
-    """The same updates of one row in double precision, all parts kept as arrays."""
+def plain(x: np.ndarray, w: np.ndarray, stop: tuple[float, float], most: int = 32) -> np.ndarray:
+    """The same updates of one row in double precision, all parts kept as arrays; from ``most`` cells on, long steps."""
     cells = np.flatnonzero(x)
     x, w = x[cells].astype(float), w[cells]
     start = (x / (w @ BETA)) @ (w * BETA)
@@ -29,7 +29,7 @@ def plain(x: np.ndarray, w: np.ndarray, stop: tuple[float, float]) -> np.ndarray
     q /= q.sum(axis=1, keepdims=True)
     q[:, ~kept] = 0.0
     totals = x @ q
-    many = cells.size >= 32
+    many = cells.size >= most
     together, beyond, share = (4, 1.5, 2 * stop[1]) if many else (1, 1.0, stop[1])
     for _ in range(min(int(x.sum() / stop[0]), 200)):
         before = totals.copy()
@@ -62,6 +62,21 @@ def test_updates_are_those_of_plain_numpy(rng: np.random.Generator, stop: tuple[
     expected = np.array([plain(row, dictionary, stop) for row in counts])
     np.testing.assert_allclose(out, expected, rtol=2e-4, atol=1e-5)
     np.testing.assert_allclose(out.sum(axis=1), counts.sum(axis=1), rtol=1e-5)
+
+
+def test_long_rows_end_nearer_to_where_their_updates_lead(rng: np.random.Generator) -> None:
+    dictionary = rng.dirichlet(np.full(80, 0.5), size=4).T + 1e-6
+    rates = rng.dirichlet(BETA, size=30) @ dictionary.T
+    counts = np.array([rng.multinomial(200, row / row.sum()) for row in rates])
+    assert (np.count_nonzero(counts, axis=1) >= 32).all()
+    model = AllocationModel(80, 4, 1.0, BETA, 1.0, 1e-9)
+    found = expected_activations(CountMatrix.build(counts), model, dictionary, ENGINE)
+    limit, short = (BETA + [plain(row, dictionary, stop, most=1000) for row in counts] for stop in ((1.0, 0.0), STOP))
+    far, farther = (
+        np.abs(one / one.sum(axis=1, keepdims=True) - limit / limit.sum(axis=1, keepdims=True)).sum()
+        for one in (found, short)
+    )
+    assert far < 0.6 * farther
 
 
 def posterior_mean(features: np.ndarray, w: np.ndarray) -> np.ndarray:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import subprocess
@@ -20,7 +21,9 @@ from benchmarks.kept import main as write_pages
 from benchmarks.suite import available
 
 
-def run_benchmark(name: str, title: str, repeats: int, only: str = "", skip: str = "") -> dict[str, Any]:
+def run_benchmark(
+    name: str, title: str, repeats: int, only: str = "", skip: str = "", minutes: float | None = None
+) -> dict[str, Any]:
     """Run one benchmark in a process of its own, with an empty cache of kernels and one thread."""
     about = describe()
     with tempfile.TemporaryDirectory() as folder:
@@ -29,8 +32,9 @@ def run_benchmark(name: str, title: str, repeats: int, only: str = "", skip: str
         environment = {**os.environ, **ONE_THREAD, "NUMBA_CACHE_DIR": str(Path(folder) / "cache")}
         command = [sys.executable, "-m", "benchmarks.worker", name, str(repeats), str(path), only, skip]
         began = time.perf_counter()
-        with OthersUse() as others:
-            done = subprocess.run(command, cwd=ROOT, env=environment, check=False)
+        most, failed = None if minutes is None else 60.0 * minutes, True
+        with OthersUse() as others, contextlib.suppress(subprocess.TimeoutExpired):
+            failed = subprocess.run(command, cwd=ROOT, env=environment, check=False, timeout=most).returncode != 0
         lines = [json.loads(line) for line in path.read_text().splitlines()]
     return {
         "name": name,
@@ -38,7 +42,7 @@ def run_benchmark(name: str, title: str, repeats: int, only: str = "", skip: str
         "only": only,
         "environment": {**about, "repeats": repeats},
         "lines": lines,
-        "failed": done.returncode != 0,
+        "failed": failed,
         "seconds": time.perf_counter() - began,
         "others_cores": others.cores,
     }
@@ -63,6 +67,9 @@ def main() -> int:
     parser.add_argument(
         "--skip", default="", metavar="REASON", help="with --only: keep that lines were not measured, and why"
     )
+    parser.add_argument(
+        "--minutes", type=float, help="end a benchmark after this time; with --only, the lines measured so far are kept"
+    )
     arguments = parser.parse_args()
     unknown = [name for name in arguments.names if name not in titles]
     if unknown:
@@ -72,7 +79,8 @@ def main() -> int:
     results: list[dict[str, Any]] = []
     for name in arguments.names or titles:
         print(f"{name}: {titles[name]}", file=sys.stderr, flush=True)
-        results.append(run_benchmark(name, titles[name], arguments.repeats, arguments.only, arguments.skip))
+        how = arguments.repeats, arguments.only, arguments.skip, arguments.minutes
+        results.append(run_benchmark(name, titles[name], *how))
         output.with_suffix(".json").write_text(json.dumps(results, indent=1) + "\n")
         output.with_suffix(".md").write_text(markdown(results))
         if arguments.keep and (arguments.only or not results[-1]["failed"]):

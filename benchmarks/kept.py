@@ -103,14 +103,19 @@ def keep(result: dict[str, Any]) -> None:
     if result["only"] and file.exists():
         before = json.loads(file.read_text())
         earlier = {"only": "", **{name: before[name] for name in ("environment", "seconds", "others_cores")}}
-        fresh = {_key(line): line for line in lines}
-        lines = [fresh.pop(_key(line), {"run": earlier} | line) for line in before["lines"]] + list(fresh.values())
+        lines = _merged([{"run": earlier} | line for line in before["lines"]], lines)
     result = result | {"lines": lines, "failed": False if result["only"] else result["failed"]}
     (RESULTS / f"{result['name']}.json").write_text(json.dumps(result, indent=1) + "\n")
 
 
-def _key(line: dict[str, Any]) -> tuple[str, ...]:
-    return line["what"], line["data"], line["threads"], line["peer_name"] or ""
+def _merged(before: list[dict[str, Any]], fresh: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Earlier lines, each replaced by what was measured in its place; a line without a figure has no peer yet."""
+    found: list[dict[str, Any]] = []
+    for old in before:
+        names = ("what", "data", "threads", "peer_name") if old["ours"] else ("what", "data", "threads")
+        same = [line for line in fresh if all(line[name] == old[name] for name in names)]
+        found += [line for line in same if line not in found] or ([] if same else [old])
+    return found + [line for line in fresh if line not in found]
 
 
 def pages(results: list[dict[str, Any]]) -> dict[Path, str]:

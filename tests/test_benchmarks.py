@@ -103,6 +103,9 @@ def test_lines_that_were_measured_again_take_the_place_of_earlier_ones(
     measured("first", "", fit=1.0, sweep=2.0)
     measured("second", "^(sweep|start), data$", sweep=3.0, start=4.0)
     measured("third", "start", start=5.0)
+    unmeasured = skipped("start", "data", "no time").to_json() | {"peer_name": "none"}
+    later = Line("start", "data", Sample.of([1.0], "s"), Sample.of([2.0], "s"), "peer").to_json()
+    assert kept._merged([unmeasured], [later]) == [later]
     found = json.loads((tmp_path / "some.json").read_text())
     lines = [(each["what"], *each["ours"]["values"], each["run"]["environment"]["date"]) for each in found["lines"]]
     assert lines == [("fit", 1.0, "first"), ("sweep", 3.0, "second"), ("start", 5.0, "third")]

@@ -136,6 +136,6 @@ class Line:
         return cls(**fields)
 
 
-def skipped(what: str, data: str, reason: str, goal: Goal | None = None) -> Line:
+def skipped(what: str, data: str, reason: str, goal: Goal | None = None, threads: str = "1") -> Line:
     """A line that says why there is nothing in it."""
-    return Line(what, data, None, goal=goal, note=f"not measured: {reason}")
+    return Line(what, data, None, goal=goal, threads=threads, note=f"not measured: {reason}")

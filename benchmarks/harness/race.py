@@ -106,7 +106,7 @@ def race(
             if not texts:
                 continue
             if missing:
-                yield from (skipped(what, name, missing, goal) for what in texts)
+                yield from (skipped(what, name, missing, goal, str(threads)) for what in texts)
                 continue
             counts, ours, peer = corpus(name), [], []
             for seed in range(settings.repeats):
@@ -117,7 +117,7 @@ def race(
             for i, (what, target) in enumerate(texts.items()):
                 if any(len(reached) <= i for reached in peer):
                     reason = f"{min(targets)} iterations took tomotopy {peer[0][0][0]:.0f} s, more than {_LONG:g} s"
-                    yield skipped(what, name, reason, goal)
+                    yield skipped(what, name, reason, goal, str(threads))
                     continue
                 yield Line(
                     what,

@@ -48,9 +48,9 @@ def section(result: dict[str, Any]) -> str:
 
 
 def _runs(result: dict[str, Any]) -> list[tuple[dict[str, Any], list[dict[str, Any]]]]:
-    """Runs behind a table, the latest last, each with its lines."""
+    """Runs behind a table, the latest last, each with the lines that it measured."""
     found: dict[str, tuple[dict[str, Any], list[dict[str, Any]]]] = {}
-    for line in result["lines"] or [{}]:
+    for line in [line for line in result["lines"] if line["ours"]] or [{}]:
         run = line.get("run", result)
         found.setdefault(run["environment"]["date"], (run, []))[1].append(line)
     return [found[date] for date in sorted(found)]

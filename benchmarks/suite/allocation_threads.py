@@ -1,6 +1,6 @@
 """AllocationNMF on two threads: time to tomotopy's held-out perplexity on two, and the speed-up of a sweep.
 
-The race is that of allocation_race, with gibbs-partial and 200 iterations only. The speed-up of its sweeps is divided
+The race is that of allocation_race and allocation_many, with gibbs-partial. The speed-up of its sweeps is divided
 by that of a kernel whose two halves share nothing, measured in turns with it: what is lost is lost to the sampler, not
 to the machine.
 """
@@ -11,6 +11,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from numba import njit
 
 from benchmarks.harness.data import real
 from benchmarks.harness.line import Goal, Line, Sample, Settings, skipped
-from benchmarks.harness.race import CORPORA, GOALS, TARGETS, corpus, fit_ours, race, split
+from benchmarks.harness.race import TARGETS, corpus, fit_ours, race, split
 
 _SHARE = Goal(0.9, "at least")
 _NAME = "newsgroups20"
@@ -38,15 +39,9 @@ def measure(settings: Settings) -> Iterator[Line]:
         shares = [ours / kernel for ours, kernel in found]
         note = f"{np.median([ours for ours, _ in found]):.2f} and {np.median([kernel for _, kernel in found]):.2f}"
         yield Line(what, _NAME, Sample.of(shares, ""), goal=_SHARE, threads="2", note=note)
-    if alone:
-        for n_components in (20, 100):
-            goal = Goal(GOALS[n_components], "at least")
-            for name in CORPORA:
-                yield skipped(
-                    f"seconds to the perplexity of {TARGETS[0]} iterations, K = {n_components}", name, alone, goal
-                )
-        return
-    yield from race(settings, (20, 100), TARGETS[:1], "gibbs-partial", threads=2)
+    yield from race(
+        replace(settings, skip=settings.skip or alone), (20, 100, 1000), TARGETS, "gibbs-partial", threads=2
+    )
 
 
 def _speed_up(seconds: Callable[[int], float]) -> float:

@@ -65,7 +65,7 @@ class ModelArguments:
     )
     presence: bool = option("With --components-file: find out which parts are present in each sample.", False)
     allow: list[str] | None = option(
-        "With --presence: only parts so named may be present; may be repeated.", metavar="PART"
+        "With --presence: only parts with these names may be present; may be repeated.", metavar="PART"
     )
     forbid: list[str] | None = option("With --presence: a part that is not present; may be repeated.", metavar="PART")
     always: list[str] | None = option(
@@ -74,7 +74,7 @@ class ModelArguments:
 
     consensus: bool = option("Fit from many random starts and keep the parts that the fits agree on.", False)
     n_restarts: int | None = option("With --consensus: how many random starts; 50 by default.", min=2)
-    max_samples: int | None = option("With --consensus: samples of each restart, drawn at random.", min=2)
+    max_samples: int | None = option("With --consensus: fit each restart to this many random samples.", min=2)
 
     def estimator(self, running: dict[str, Any]) -> Any:
         """The estimator, with further parameters that say how it runs; None leaves a default."""
@@ -113,7 +113,7 @@ class CheckpointArguments:
     checkpoint: Path | None = option(
         "Write checkpoints to this file and keep it; by default MODEL.checkpoint, until the fit is done."
     )
-    checkpoint_every: float = option("How often.", _CHECKPOINT_SECONDS, metavar="SECONDS", min=0.0)
+    checkpoint_every: float = option("How often to write a checkpoint.", _CHECKPOINT_SECONDS, metavar="SECONDS", min=0.0)
     resume: bool = option(
         "Continue from the checkpoint, if there is one. The result is that of an uninterrupted fit.", False
     )

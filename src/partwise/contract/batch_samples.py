@@ -221,7 +221,7 @@ class SamplesOfBatches(CountModel):
             return differential(self, data, activations, self._engine(), versus, pseudocount)
 
     def score(self, X: Any, y: Any = None, *, batch: Any = None) -> float:
-        """Held-out log-likelihood per token of new samples, in nats; greater is better.
+        """Held-out log-likelihood per token of new samples, in nats; higher is better.
 
         The mean log probability of a held-out token given the other half of its sample: see `completion`. It means the
         same for all models of counts.

@@ -155,7 +155,7 @@ class BitModel(FactorizationEstimator):
         """Mean log-likelihood, in nats, of cells of new samples when the other half of their cells is given.
 
         Half of the observed cells of X are hidden, by a key that is the same for all models; activations are found from
-        the others. Never the likelihood of cells that anything was fitted to; greater is better.
+        the others. Never the likelihood of cells that anything was fitted to; higher is better.
 
         Parameters
         ----------

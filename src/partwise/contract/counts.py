@@ -116,7 +116,7 @@ class CountModel(FactorizationEstimator):
             return complete(data, key_from(random_state), [predictor], self._engine(), share)
 
     def score(self, X: Any, y: Any = None) -> float:
-        """Held-out log-likelihood per token of new samples, in nats; greater is better.
+        """Held-out log-likelihood per token of new samples, in nats; higher is better.
 
         The mean log probability of a held-out token given the other half of its sample: see `completion`. It means the
         same for all models of counts. `PoissonNMF` has no prior, so on sparse counts it may score below the totals of

@@ -66,8 +66,8 @@ class PartialFit(Offers):
         begun = self._goes_on()
         if begun and self.n_components != self.n_components_:
             raise InvalidInputError(
-                f"n_components is {self.n_components}, but there are {self.n_components_} parts already, which"
-                " partial_fit goes on from: start with a new estimator."
+                f"n_components is {self.n_components}, but there are {self.n_components_} parts already, from"
+                " which partial_fit continues: start with a new estimator."
             )
         data = self._data(X, reset=not begun, caller="partial_fit")
         n_batches = getattr(self, "n_batches_", 0) if begun else 0
@@ -78,7 +78,7 @@ class PartialFit(Offers):
         self.n_samples_seen_ = n_seen + data.shape[0]
         self.trace_ = Trace()
         self.status_ = Status(
-            "stopped", f"Took in {self.n_samples_seen_} samples, the last by partial_fit; pass more to continue."
+            "stopped", f"Processed {self.n_samples_seen_} samples, the last by partial_fit; pass more to continue."
         )
         return self
 

@@ -211,7 +211,7 @@ class HandledParts(Offers):
         sizes = self.components_.sum(axis=1) @ (weights / weights.sum(axis=0))
         model._regroup(self, membership, shares * sizes)
         model.status_ = Status(
-            "converged", f"Made of the {self.n_components_} parts of a fit by merging or dropping some."
+            "converged", f"Made from the {self.n_components_} parts of a fit by merging or dropping some."
         )
         if names is not None:
             model.component_names_ = np.array(names, dtype=object)

@@ -44,7 +44,7 @@ class Row:
     behind, behind_std_error
         How much worse it is than the best candidate, rows paired.
     n_active
-        Parts that hold a share worth naming, median over restarts.
+        Parts that explain a noticeable share of the data, median over restarts.
     stability
         Mean cosine of the parts of different restarts, matched one to one; NaN for one restart.
     coherence, diversity

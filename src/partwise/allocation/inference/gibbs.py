@@ -31,7 +31,7 @@ class AllocationDraws(KeptDraws):
     """Sums over draws of conditional means of the factors, by chain, and numbers of each draw.
 
     ``activations`` are a list of one array per chain, which may be on workers. Of the numbers, ``n_active`` counts the
-    components with a share worth naming, and ``evenness`` is the chance that two tokens drawn at random are of
+    components with a noticeable share, and ``evenness`` is the chance that two tokens drawn at random are of
     different components.
     """
 

@@ -53,7 +53,7 @@ class CandidateArguments:
         "What to recommend: the best prediction, the fewest parts that do as well, or the most stable parts.", "simple"
     )
     metric: str | None = option(
-        "Score lists of N features, and compare them with popularity: ndcg@20, precision@20, recall@20.", metavar="NAME@N"
+        "Score lists of N features, and compare with popularity: ndcg@20, precision@20, recall@20.", metavar="NAME@N"
     )
     effort: Literal["quick", "full"] = option("quick skips candidates that cannot win; full fits all.", "quick")
     fits: int | None = option("Stop after this many fits.", min=1)

@@ -113,7 +113,7 @@ class CheckpointArguments:
     checkpoint: Path | None = option(
         "Write checkpoints to this file and keep it; by default MODEL.checkpoint, until the fit is done."
     )
-    checkpoint_every: float = option("How often to write a checkpoint.", _CHECKPOINT_SECONDS, metavar="SECONDS", min=0.0)
+    checkpoint_every: float = option("How often to write it.", _CHECKPOINT_SECONDS, metavar="SECONDS", min=0.0)
     resume: bool = option(
         "Continue from the checkpoint, if there is one. The result is that of an uninterrupted fit.", False
     )

@@ -31,7 +31,7 @@ class EngineError(PartwiseError, RuntimeError):
 
 
 class AllComponentsPrunedError(PartwiseError, ValueError):
-    """A fit switched off every component; the message says what to change."""
+    """A fit switched off every part; the message says what to change."""
 
 
 class LogNormalisedWarning(UserWarning):

@@ -48,7 +48,7 @@ class BitModel(FactorizationEstimator):
         return (generator.random(expected.shape) < expected).astype(np.float64)
 
     def feature_importance(self) -> Floats:
-        """Parts x features: entries as they are, which are probabilities, or shares of signed components."""
+        """Parts x features: entries as they are, which are probabilities, or shares of signed parts."""
         return super().feature_importance() if self.declares.signed else self.components_
 
     def feature_frequencies(self, activations: Floats | None = None) -> Floats:

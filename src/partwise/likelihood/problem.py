@@ -91,7 +91,7 @@ class LikelihoodProblem:
     log_zero, constants
         log p(no counts in the observed cells), and constant_n.
     impossible
-        Rows with a count of a feature that no component holds: p(x) = 0.
+        Rows with a count of a feature that no part holds: p(x) = 0.
     engine, key
         Where rows are processed, and the address of all random numbers.
     first_row
@@ -168,7 +168,7 @@ class LikelihoodProblem:
         return self.data.shape[0]
 
     def check_labels(self, caller: str, lengths: Floats, n_lanes: int) -> None:
-        """Refuse more components than the labels of tokens can tell apart, and more tokens than there is room for.
+        """Refuse more parts than the labels of tokens can tell apart, and more tokens than there is room for.
 
         Parameters
         ----------

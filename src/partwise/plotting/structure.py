@@ -37,7 +37,7 @@ def part_shares(activations: Any, model: Any = None) -> Floats:
     activations
         Samples x parts, nonnegative.
     model
-        Fitted model, or parts x features: an activation then counts with the sum of its component, so that a
+        Fitted model, or parts x features: an activation then counts with the sum of its part, so that a
         share is that of the expected counts (or ones) of a sample. Without it activations are taken as they are.
 
     Returns

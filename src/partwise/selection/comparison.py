@@ -87,7 +87,7 @@ class Comparison:
         In which share of bootstrap resamples of rows and restarts the same number of parts, and the same model with it,
         would have been recommended.
     fits
-        Every fit, by (model, rank, restart).
+        Every fit, by model, number of parts and restart.
     new_rows
         Document completion and marginal likelihood of new rows, for each model at its best number of parts.
     left_out

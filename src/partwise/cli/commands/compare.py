@@ -1,4 +1,4 @@
-"""``partwise compare``: rank models and their number of parts on one scale."""
+"""``partwise compare``: score models and their number of parts on one scale."""
 
 from __future__ import annotations
 

@@ -27,8 +27,8 @@ from partwise.likelihood.kernels.rows import (
     row_buffers,
 )
 
-# Exponents of two within which all g_y must lie to be computed as plain numbers, and how small scales s may be for q s
-# not to be lost where a is as large as 1 / s.
+# Exponents of two within which all g_y must lie to be computed as plain numbers. And the smallest scale s for which q s
+# is not lost where a is as large as 1 / s.
 _SAFE = 400.0
 _LEAST_SCALE = 1e-150
 

@@ -55,6 +55,21 @@ def test_fifty_parts_fit_the_width(width: int, theme: str, page) -> None:
     assert page.save_screenshot(str(SCREENSHOTS / f"texts-{width}-{theme}.png"))
 
 
+def test_few_parts_all_have_a_name_on_the_map(opened) -> None:
+    page = opened("images")
+    assert len(page.find_elements("css selector", "#map .names text")) == 10
+    # no name lies on another, or on a good piece of a circle
+    covered = page.execute_script(
+        "const box = (one) => one.getBoundingClientRect(), all = (what) => [...document.querySelectorAll(what)].map(box);"
+        "const names = all('#map .names text'), circles = all('#map circle');"
+        "const meet = (one, other, edge) => one.left + edge < other.right && other.left + edge < one.right"
+        " && one.top + edge < other.bottom && other.top + edge < one.bottom;"
+        "return names.flatMap((one, at) => [...names.slice(at + 1).filter((other) => meet(one, other, 3)),"
+        " ...circles.filter((circle) => meet(one, circle, 0.2 * circle.width))]).length"
+    )
+    assert covered == 0
+
+
 @pytest.mark.parametrize("width", WIDTHS)
 def test_a_part_is_chosen_on_the_map_and_shown_everywhere(width: int, page) -> None:
     at_width(page, width)

@@ -87,7 +87,8 @@ def command(
         figure = _parts(kind, model, groups, top, pixels)
     elif kind == "structure":
         activations = model.transform(table, **batch_argument(model, batch, table))
-        figure = plot_structure(activations, model=model, groups=sample_labels(groups, table), counts=counts).figure
+        labels = {"groups": sample_labels(groups, table), "names": table.row_labels}
+        figure = plot_structure(activations, model=model, counts=counts, **labels).figure
     else:
         figure = _of_data(kind, model, table, pixels, seed)
     save_figure(figure, output)

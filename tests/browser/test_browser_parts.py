@@ -60,7 +60,8 @@ def test_few_parts_all_have_a_name_on_the_map(opened) -> None:
     assert len(page.find_elements("css selector", "#map .names text")) == 10
     # no name lies on another, or on a good piece of a circle
     covered = page.execute_script(
-        "const box = (one) => one.getBoundingClientRect(), all = (what) => [...document.querySelectorAll(what)].map(box);"
+        "const box = (one) => one.getBoundingClientRect();"
+        "const all = (what) => [...document.querySelectorAll(what)].map(box);"
         "const names = all('#map .names text'), circles = all('#map circle');"
         "const meet = (one, other, edge) => one.left + edge < other.right && other.left + edge < one.right"
         " && one.top + edge < other.bottom && other.top + edge < one.bottom;"

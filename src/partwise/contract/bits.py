@@ -100,7 +100,7 @@ class BitModel(FactorizationEstimator):
         return stored
 
     def log_loss(self, X: Any, *, cells: tuple[Any, Any] | None = None) -> float:
-        """Mean negative log-likelihood of a held-out cell, in nats per cell; smaller is better.
+        """Mean negative log-likelihood of a held-out cell, in nats per cell; lower is better.
 
         Parameters
         ----------
@@ -160,7 +160,7 @@ class BitModel(FactorizationEstimator):
         Parameters
         ----------
         X
-            Bits as for `fit`; best samples that the model was not fitted to.
+            Bits as for `fit`, preferably samples that the model was not fitted to.
         y
             Ignored.
         """

@@ -52,7 +52,7 @@ class PartialFit(Offers):
     @_offered
     @checks_parameters
     def partial_fit(self, X: Any, y: Any = None) -> Self:
-        """Take in a batch of samples; call it with batch after batch.
+        """Update the model with one more batch of samples.
 
         After `fit`, it continues from the fitted parts if the algorithm can, and otherwise from the beginning.
 

@@ -35,12 +35,12 @@ class HandledParts(Offers):
         by
             ``"relevance"``: frequent in the part and more frequent there than elsewhere (Sievert & Shirley 2014, λ =
             0.3). ``"probability"``: the share of the part. ``"lift"``: this share over the share of everything.
-            Directions with negative weights are always ranked by the size of the weights.
+            Directions with negative weights are always ordered by the size of the weights.
 
         Returns
         -------
         list
-            For each part, pairs of a feature's name and the value that it is ranked by, largest first.
+            For each part, pairs of a feature's name and the value that orders it, largest first.
 
         Examples
         --------

@@ -44,7 +44,7 @@ _NEGLIGIBLE = 5e-2
 class GammaPoissonNMF(BatchModel, GammaActivations):
     """Find parts of counts by maximum marginal likelihood: h_nk ~ Gamma(shape, rate), x_nf ~ Poisson(Σ_k h_nk w_fk).
 
-    Activations are integrated out and the dictionary w is free. Parts that are not needed empty by themselves.
+    Activations are integrated out and the dictionary w is free. Parts that are not needed become empty by themselves.
 
     Parameters
     ----------

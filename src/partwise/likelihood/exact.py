@@ -133,7 +133,7 @@ def exact(
     """Exact log p(x) of each row, with the activations integrated out.
 
     The sum over all allocations of tokens to parts couples them only through the K totals of a row, so it is a
-    polynomial computation (MATH 1.1), not the exponential one of the papers. All terms of the three algorithms are
+    polynomial computation, not the exponential one of the papers. All terms of the three algorithms are
     positive: the relative error of p(x) is a few rounding errors a token.
 
     Parameters

@@ -56,7 +56,7 @@ def posterior_moments(
     max_cost: float = MAX_COST,
     n_jobs: int | None = 1,
 ) -> PosteriorMoments:
-    """Exact posterior moments of the activations and of the allocation of every count (MATH 1.1).
+    """Exact posterior moments of the activations and of the allocation of every count.
 
     Parameters
     ----------

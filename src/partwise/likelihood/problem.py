@@ -70,7 +70,7 @@ class LogLikelihood:
 
 @dataclass(frozen=True)
 class LikelihoodProblem:
-    """Rows of counts x_n and a model: h_nk ~ Gamma(a_k, rate b_k), x_nf ~ Poisson(Σ_k w_fk h_nk) (MATH 1).
+    """Rows of counts x_n and a model: h_nk ~ Gamma(a_k, rate b_k), x_nf ~ Poisson(Σ_k w_fk h_nk).
 
     With e_nk = Σ over observed f of w_fk, all that a token of feature f needs is q_fk = w_fk / (b_k + e_nk), and
 

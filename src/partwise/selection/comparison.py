@@ -35,12 +35,12 @@ class Row:
     Attributes
     ----------
     model, rank
-        Which one.
+        The model, and its number of parts.
     n_restarts
-        Fits behind it.
+        Number of fits.
     score, std_error
-        Mean log probability of a held-out token (or cell) in nats, or of lists their mean score; and its standard
-        error over rows.
+        Held-out log-likelihood per token (or cell) in nats, or the mean score of lists; and its standard error over
+        rows.
     behind, behind_std_error
         How much worse it is than the best candidate, rows paired.
     n_active
@@ -53,7 +53,7 @@ class Row:
     evidence
         The family's own objective on the training data of the first restart (nats; comparable within a model only).
     seconds
-        Of all its fits.
+        Time of all its fits.
     """
 
     model: str

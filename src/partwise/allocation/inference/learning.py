@@ -31,7 +31,7 @@ _GROUP = 64
 def draw_concentrations(
     key: Key, data: SparseData, model: AllocationModel, engine: Engine, sample_counts: Any, feature_counts: Any
 ) -> Concentrations:
-    """Draw what is estimated given all labels, both factors integrated out: an exact Gibbs step (MATH 8.4).
+    """Draw what is estimated given all labels, both factors integrated out: an exact Gibbs step.
 
     Parameters
     ----------

@@ -84,7 +84,7 @@ class Problem:
         return total
 
     def elbo(self, state: EmpiricalBayesState) -> float:
-        """The ELBO of a state, with the q(Z) that is best for it (MATH 4)."""
+        """The ELBO of a state, with the q(Z) that is best for it."""
         activations, dictionary = state.activations, state.dictionary
         _, logs = self.samples.passes.expected_counts(activations.geometric, dictionary.geometric, with_logs=True)
         rows = [activations.mean, self.samples.exposure(*self.features.weighted(dictionary.mean))]

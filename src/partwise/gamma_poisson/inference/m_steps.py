@@ -93,7 +93,7 @@ def _drawn_totals(block: Block, *totals: Floats) -> tuple[ValueCounts, ...]:
 
 
 def profile_shapes(totals: Sequence[ValueCounts], shape: Floats) -> Floats:
-    """The maximum over a_k of the likelihood of draws of the totals L_nk, with w = (b / a) mean c (MATH 1.2).
+    """The maximum over a_k of the likelihood of draws of the totals L_nk, with w = (b / a) mean c.
 
     The profile log-likelihood Σ_n E[logΓ(a + L_n) - logΓ(a)] + N a log(a / (a + L̄)) - N L̄ log(a + L̄) has the
     derivative N (E[ψ(a + L) - ψ(a)] - log(1 + L̄ / a)). It has one root at most. Averages are over samples and over

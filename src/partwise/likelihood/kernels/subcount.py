@@ -1,4 +1,4 @@
-"""Sub-count recurrence (MATH 1.1): coefficients of G(z) = Π_k (1 - Σ_f q_fk z_f)^(-a_k), from its log derivative.
+"""Sub-count recurrence: coefficients of G(z) = Π_k (1 - Σ_f q_fk z_f)^(-a_k), from its log derivative.
 
 With log G = Σ_m c_m z^m, c_m = Σ_k a_k (|m| - 1)! / Π m! Π_f q_fk^m_f, and any f with y_f > 0:
 

@@ -33,7 +33,7 @@ function showOnMap() {
   }
 }
 
-// Names of the largest parts and of the chosen one, where there is room.
+// Names of the largest parts and of the chosen one, where there is room: below a circle, above it, or on it.
 function labelMap() {
   const layer = document.querySelector("#map svg .names");
   const taken = [];
@@ -46,7 +46,7 @@ function labelMap() {
     const middle = Math.min(Math.max(x, wide / 2 + 4), MAP_WIDTH - wide / 2 - 4);
     const clashes = (box) => taken.some((one) => one.left < box.right && box.left < one.right && one.top < box.bottom && box.top < one.bottom)
       || (part !== chosenPart && order.some((other) => other !== part && coversCircle(box, other)));
-    const box = [y + mapRadius(part) + letters + 1, y - mapRadius(part) - 5]
+    const box = [y + mapRadius(part) + letters + 1, y - mapRadius(part) - 5, y + 0.35 * letters]
       .filter((at) => at < MAP_HEIGHT - 4 && at > letters)
       .map((at) => ({ left: middle - wide / 2, right: middle + wide / 2, top: at - letters, bottom: at + 3 }))
       .find((one) => !clashes(one));

@@ -148,9 +148,9 @@ def plot_structure(
         below = heights[:, chosen].sum(axis=1) * totals
         ax.stairs(totals * (heights.sum(axis=1) > 0), np.arange(len(drawn) + 1), baseline=below, fill=True, **look)
     _name_runs(ax, runs if belongs is not None else [])
-    named_bars = drawn if names is not None and belongs is None and len(drawn) <= _MOST_NAMES else drawn[:0]
-    labels = checked_groups(names, shares.shape[0], "names") if len(named_bars) else []
-    ax.set_xticks(np.arange(len(named_bars)) + 0.5, [shortened(labels[n]) for n in named_bars], rotation=90)
+    labels = [] if names is None else checked_groups(names, shares.shape[0], "names")
+    bars = drawn if labels and belongs is None and len(drawn) <= _MOST_NAMES else drawn[:0]
+    ax.set_xticks(np.arange(len(bars)) + 0.5, [shortened(labels[n]) for n in bars], rotation=90)
     ax.tick_params(axis="x", length=0)
     ax.set_ylim(0, 1 if not counts else None)
     ax.spines["bottom"].set_visible(False)

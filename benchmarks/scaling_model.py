@@ -96,7 +96,8 @@ def _draw(measured: list[Run], predicted: list[float], path: Path) -> None:
         axes.plot(*zip(*chosen, strict=True), marker, label=label)
     ends = [0.5 * min(predicted), 2 * max(predicted)]
     axes.plot(ends, ends, "k:", linewidth=1)
-    axes.set(xscale="log", yscale="log", xlabel="seconds per iteration, model", ylabel="seconds per iteration, measured")
+    axes.set(xscale="log", yscale="log", xlabel="seconds per iteration, model")
+    axes.set_ylabel("seconds per iteration, measured")
     axes.legend()
     path.parent.mkdir(exist_ok=True)
     figure.savefig(path, metadata={"Date": None})

@@ -73,22 +73,14 @@ def _scores(row: Row) -> list[str]:
 
 def comparison_facts(found: Comparison) -> dict[str, Any]:
     """The same and all candidates for JSON."""
+    told = "unit", "scale", "sentence", "notes", "untried", "rule", "n_fits", "stopped"
+    sure = "confidence", "rank_share", "model_share"
     return {
-        "unit": found.unit,
-        "scale": found.scale,
+        **{name: getattr(found, name) for name in (*told, *sure)},
         "recommended": found.recommended._asdict(),
         "choice": found.choice._asdict(),
-        "sentence": found.sentence,
-        "notes": found.notes,
-        "untried": found.untried,
-        "rule": found.rule,
         "answers": {rule: choice._asdict() for rule, choice in found.answers.items()},
         "noise": None if found.noise is None else dataclasses.asdict(found.noise),
-        "n_fits": found.n_fits,
-        "stopped": found.stopped,
-        "confidence": found.confidence,
-        "rank_share": found.rank_share,
-        "model_share": found.model_share,
         "indistinguishable": [rival._asdict() for rival in found.indistinguishable()],
         "own_ranks": {name: found.own_rank(name) for name in found.models},
         "new_rows": {name: _numbers(new) for name, new in found.new_rows.items()},

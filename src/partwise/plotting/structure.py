@@ -72,7 +72,7 @@ def plot_structure(
     *,
     model: Any = None,
     groups: Sequence[Any] | None = None,
-    names: Sequence[Any] | None = None,
+    names: Any = None,
     order: Literal["parts", "cluster", "given"] = "parts",
     parts: Sequence[int] | None = None,
     titles: Sequence[str] | None = None,

@@ -108,8 +108,8 @@ def match(parts: Any, reference: Any, *, most: int = 3) -> PartMatches:
     if np.any(lengths == 0):
         raise InvalidInputError(f"the part {names[int(np.argmin(lengths))]!r} is empty on the features that both have.")
     cosines = unit_parts(own.T) @ units
-    known = units, other, references, most
-    found = (_match(name, own[:, k] / lengths[k], cosines[k], *known) for k, name in enumerate(names))
+    shared = units, other, references, most
+    found = (_match(name, own[:, k] / lengths[k], cosines[k], *shared) for k, name in enumerate(names))
     return PartMatches(tuple(found))
 
 

@@ -156,7 +156,7 @@ class TaskRecords(Generic[Kept]):
 
     def __init__(self, kind: type[Kept], name: str, folder: Path | None) -> None:
         self._kind, self._lock = kind, threading.Lock()
-        self._types = {part.name: str(part.type) for part in fields(kind)}
+        self._types = {part.name: getattr(part.type, "__name__", str(part.type)) for part in fields(kind)}
         self._cells = [part for part, written in self._types.items() if written in _READ]
         self._arrays = [part for part in self._types if part not in self._cells]
         self._path = None if folder is None else folder / f"{name}.csv"

@@ -1,4 +1,4 @@
-"""What a comparison remembers of each fit, in files that a killed run goes on from: one line of CSV a fit."""
+"""What a comparison remembers of each fit, in files from which a killed run continues: one line of CSV per fit."""
 
 import csv
 import json

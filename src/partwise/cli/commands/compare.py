@@ -30,7 +30,7 @@ _MOST_RANKS = 1000
 
 
 def _name_lists(incomplete: str) -> list[str]:
-    """Lists of names that go on from what was typed."""
+    """Lists of names that complete what was typed."""
     before, comma, _ = incomplete.rpartition(",")
     return [before + comma + name for name in compared_names() if name not in before.split(",")]
 

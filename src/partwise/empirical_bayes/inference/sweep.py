@@ -38,7 +38,7 @@ class Settings:
         Whether parts that hold next to nothing are taken out.
     ease
         Nats per count by which the prior of a part may be short of the best in a sweep (0.0001 to 0.01 in all),
-        where its family can stop early. The next sweep goes on from there. 0 = not at all.
+        where its family can stop early. The next sweep continues from there. 0 = not at all.
     """
 
     activation_family: PriorFamily

@@ -191,7 +191,7 @@ def _root_diagonal_of_inverse(information: Floats) -> Floats:
     return np.where(lost, np.inf, np.sqrt(variance) / safe)
 
 
-# Steps for data whose columns are nowhere together: one pass over rows, which sums features x parts by blocks.
+# Steps for data of which no machine holds all rows of a column: one pass over rows sums features x parts by blocks.
 
 Sums = tuple[Floats, Floats, Floats, float]
 

@@ -47,7 +47,7 @@ def write_presence(
     if noisy > _BY_CHANCE * len(present):
         notes.append(f"counts of {noisy} samples vary more than Poisson noise explains: their intervals are wider")
     if unsure:
-        notes.append(f"the chains of {unsure} samples disagree: take their probabilities as rough")
+        notes.append(f"the chains of {unsure} samples disagree: their probabilities are rough")
     return [summary, *told, *notes]
 
 

@@ -314,7 +314,7 @@ class FactorizationEstimator(PartialFit, FromGivenParts, ListsFeatures, HandledP
 
     @abstractmethod
     def score(self, X: Any, y: Any = None) -> float:
-        """Mean held-out log-likelihood of new samples, in nats per token or cell; greater is better."""
+        """Mean held-out log-likelihood of new samples, in nats per token or cell; higher is better."""
 
     @abstractmethod
     def held_out_log_likelihood(self, held_out: ThinnedCounts | HiddenCells) -> Floats:

@@ -131,9 +131,9 @@ def write_h5ad(
     matrix
         Samples x features, dense or sparse, for X; with ``base``, X stays as it is there.
     activations
-        Samples x components, for ``obsm["X_partwise"]``.
+        Samples x parts, for ``obsm["X_partwise"]``.
     dictionary
-        Features x components, for ``varm["partwise"]``.
+        Features x parts, for ``varm["partwise"]``.
     metadata
         Plain data (numbers, text, lists, dicts) for ``uns["partwise"]``; None is left out.
     row_labels, column_labels

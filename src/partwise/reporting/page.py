@@ -57,8 +57,8 @@ def report(
     model
         Any fitted estimator, or a fitted pipeline of scikit-learn that ends in one.
     X
-        Data to show the model on, best those of the fit; without them the page has parts and the trace, and samples
-        only where the model keeps their activations. For a pipeline, what it was fitted to.
+        Data to show the model on, preferably those of the fit. Without them the page has parts and the trace, and
+        samples only where the model keeps their activations. For a pipeline, what it was fitted to.
     output
         File to write, whole or not at all; by default none.
     title

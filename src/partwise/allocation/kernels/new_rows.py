@@ -77,7 +77,7 @@ def _gather(
 
 
 @inner_kernel
-def _update(parts: _Parts, together: int, beyond: float) -> None:
+def _update(parts: _Parts, together: int, beyond: np.float32) -> None:
     """Update the responsibilities of cells, so many at a time, and what the parts hold."""
     own, mine, prior, held, weights, aside, tokens, scales = parts
     width = held.size

@@ -1,4 +1,4 @@
-"""What a comparison remembers of each fit, in files from which a killed run continues: one line of CSV per fit."""
+"""What a comparison remembers of each fit, in files that a killed run goes on from: one line of CSV a fit."""
 
 import csv
 import json
@@ -7,7 +7,7 @@ import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar, get_type_hints
 
 import numpy as np
 
@@ -59,7 +59,7 @@ class Fit(Record):
     score
         Log probability of what was held out, in nats per token or cell; or the mean score of lists.
     n_active
-        Parts that explain a noticeable share of the data.
+        Parts that hold a share worth naming.
     evidence
         The family's own objective on the training data: log-likelihood, marginal likelihood or its bound; NaN where a
         sampler has none.
@@ -156,8 +156,9 @@ class TaskRecords(Generic[Kept]):
 
     def __init__(self, kind: type[Kept], name: str, folder: Path | None) -> None:
         self._kind, self._lock = kind, threading.Lock()
-        self._types = {part.name: getattr(part.type, "__name__", str(part.type)) for part in fields(kind)}
-        self._cells = [part for part, written in self._types.items() if written in _READ]
+        hints = get_type_hints(kind)
+        self._types = {part.name: hints[part.name] for part in fields(kind)}
+        self._cells = [part for part, written in self._types.items() if written in (str, int, float)]
         self._arrays = [part for part in self._types if part not in self._cells]
         self._path = None if folder is None else folder / f"{name}.csv"
         self._array_folder = None if folder is None else folder / name
@@ -203,7 +204,7 @@ class TaskRecords(Generic[Kept]):
         """The record of a line and of the arrays beside it."""
         try:
             cells = zip(self._cells, next(csv.reader([line])), strict=True)
-            known: dict[str, Any] = {name: _READ[self._types[name]](cell) for name, cell in cells}
+            known: dict[str, Any] = {name: self._types[name](cell) for name, cell in cells}
         except (ValueError, csv.Error) as error:
             told = f"{path} has a line that no comparison wrote ({line.strip()!r}): remove it."
             raise FileFormatError(told) from error
@@ -214,9 +215,6 @@ class TaskRecords(Generic[Kept]):
                 arrays = np.load(file, allow_pickle=False)
                 known |= {name: arrays[name] for name in self._arrays}
         return self._kind(**known)
-
-
-_READ: Mapping[str, Any] = {"str": str, "int": int, "float": float}
 
 
 def check_identity(folder: Path, identity: Mapping[str, Any]) -> None:

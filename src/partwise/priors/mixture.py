@@ -25,6 +25,8 @@ from partwise.priors.observations import Observations
 
 # Beside the largest of all rates, what stands for exp(-inf): far too small to matter, and its square is not 0.
 _SMALLEST = 1e-150
+# Counts times components from which on it pays to put counts in order.
+_MANY = 1e8
 _ORDERS, _DERIVATIVES = np.array([2.0, 3.0, 4.0]), np.array([1.0, -2.0, 6.0])
 
 
@@ -144,11 +146,17 @@ class GammaMixture:
 
     def _moments(self, counts: Floats, exposure: Floats) -> tuple[Floats, Floats, Floats]:
         """Mean, mean logarithm, and log evidence relative to the best rate of each count."""
-        mean, mean_log, relative = np.empty((3, counts.size))
-        used = self.support
+        used, moments = self.support, np.empty((3, counts.size))
         prior = used.weights, used.shapes, used.means
-        mixture_posterior((counts, exposure), prior, (mean, mean_log, relative))
-        return mean, mean_log, relative
+        if counts.size * used.weights.size <= _MANY or exposure.size == 1:
+            mixture_posterior((counts, exposure), prior, tuple(moments))
+        else:
+            # Equal ones follow each other, and are looked at once.
+            order = np.lexsort((counts, exposure))
+            sorted_moments = np.empty_like(moments)
+            mixture_posterior((counts[order], exposure[order]), prior, tuple(sorted_moments))
+            moments[:, order] = sorted_moments
+        return moments[0], moments[1], moments[2]
 
     def draw(self, size: int, generator: np.random.Generator) -> Floats:
         """Rates drawn from the prior."""

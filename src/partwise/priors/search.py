@@ -29,7 +29,7 @@ _MOST_STUCK = 4
 # Neighbours so close, in standard deviations of a log rate, stand for one component between them.
 _CLOSE = 0.02
 # Standard deviations of a log rate between components at first, and how many there are at most.
-_SPACING, _MOST_CELLS = 0.5, 2000
+_SPACING, _MOST_CELLS = 1.0, 2000
 # More rates than this, so many standard deviations apart, make a mixture of thousands of components. Steps of EM and a
 # bound that is close where D is above this are all that it gets.
 _APART, _MOST_RATES = 2.0, 1000
@@ -265,9 +265,6 @@ def best_mixture(data: Observations, shape: float, tol: float) -> tuple[GammaMix
     first = nearly if 1.5 * nearly.data.counts.size <= whole.data.counts.size else whole
     grid = _start(few, shape, _SPACING, _MOST_CELLS)
     points = MixtureSearch(few.by_rate(), shape).weighted(grid, tol)
-    weights = np.zeros(grid.means.size)
-    weights[np.searchsorted(grid.means, points.means)] = points.weights
-    points = first.weighted(MixturePoints(weights, grid.means), tol)
     for step in _REFINED:
         points = first.refined(points, step, tol)
     if 3 * nearly.data.counts.size <= whole.data.counts.size:

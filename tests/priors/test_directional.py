@@ -6,6 +6,7 @@ import mpmath
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from scipy.special import logsumexp
 
 from partwise.kernels.jit import kernel
 from partwise.priors.kernels.directional import mixture_curvature, mixture_slopes, peak_sums, ratio_sums
@@ -165,11 +166,11 @@ def test_far_components_are_left_out_where_they_are_nothing(shape: float, rng: n
     for at in range(0, 3000, ROWS):
         first, last = near_components(counts[at : at + ROWS], inverse[at : at + ROWS], shape, means)
         inside += last - first
-    assert inside < 0.9 * maxima.size
+    assert inside < (0.9 if shape < np.inf else 0.75) * maxima.size
     points = MixturePoints(rng.dirichlet(np.ones(300)), means)
     found = MixtureSearch(data, shape).evidence(points)
-    with np.errstate(under="ignore"):
-        np.testing.assert_allclose(found.log_mixture, np.log(np.exp(logs) @ points.weights), rtol=1e-12, atol=1e-12)
+    plain = logsumexp(logs, axis=1, b=points.weights)
+    np.testing.assert_allclose(found.log_mixture, plain, rtol=1e-12, atol=1e-12)
 
 
 def test_newton_steps_end_where_no_direction_leads_up(rng: np.random.Generator) -> None:

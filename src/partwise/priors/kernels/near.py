@@ -76,26 +76,27 @@ def log_likelihood_columns(counts: Floats, inverse: Floats, shape: float, means:
 def near_components(counts: Floats, inverse: Floats, shape: float, means: Floats) -> tuple[int, int]:
     """First and one past the last of the components, in order, that are more than nothing beside the best in some row.
 
-    Each likelihood falls on both sides of its rate, and the faster the larger the count. So the largest and the
-    smallest of the counts and of the rates bound that of all rows under a component.
+    Each likelihood falls on both sides of its rate, and the faster the larger the count. So the least count at the
+    lowest or the highest rate bounds all rows under a component beyond these.
     """
-    least, most, low, high = math.inf, 0.0, math.inf, 0.0
+    least, low, high, worst = math.inf, math.inf, 0.0, 0.0
+    first, last = means.size, 0
     for i in range(counts.size):
-        least, most = min(least, counts[i]), max(most, counts[i])
-        low, high = min(low, inverse[i]), max(high, inverse[i])
-    best, nearest = -math.inf, 0
-    for j in range(means.size):
-        if means[j] > 0.0:
-            logs = min(_log_likelihood(most, low, shape, means[j]), _log_likelihood(most, high, shape, means[j]))
-            if logs > best:
-                best, nearest = logs, j
-    first, last = nearest, nearest + 1
+        least, low, high = min(least, counts[i]), min(low, inverse[i]), max(high, inverse[i])
+        # The best component of a row is one of those around its rate.
+        after = np.searchsorted(means, 1.0 / inverse[i] if inverse[i] > 0.0 else math.inf)
+        best = -math.inf
+        for j in range(max(after - 1, 0), min(after + 1, means.size)):
+            if means[j] > 0.0 or counts[i] == NO_COUNT:
+                best = max(best, _log_likelihood(counts[i], inverse[i], shape, means[j]))
+            first, last = min(first, j), max(last, j + 1)
+        worst = min(worst, best)
     while first > 0 and (
-        means[first - 1] * high > 1.0 or _log_likelihood(least, high, shape, means[first - 1]) > best - _FAR
+        means[first - 1] * high > 1.0 or _log_likelihood(least, high, shape, means[first - 1]) > worst - _FAR
     ):
         first -= 1
     while last < means.size and (
-        means[last] * low < 1.0 or _log_likelihood(least, low, shape, means[last]) > best - _FAR
+        means[last] * low < 1.0 or _log_likelihood(least, low, shape, means[last]) > worst - _FAR
     ):
         last += 1
     return first, last

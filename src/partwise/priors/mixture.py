@@ -146,17 +146,15 @@ class GammaMixture:
 
     def _moments(self, counts: Floats, exposure: Floats) -> tuple[Floats, Floats, Floats]:
         """Mean, mean logarithm, and log evidence relative to the best rate of each count."""
-        used, moments = self.support, np.empty((3, counts.size))
-        prior = used.weights, used.shapes, used.means
-        if counts.size * used.weights.size <= _MANY or exposure.size == 1:
-            mixture_posterior((counts, exposure), prior, tuple(moments))
-        else:
+        used, order = self.support, np.arange(counts.size)
+        if counts.size * used.weights.size > _MANY and exposure.size > 1:
             # Equal ones follow each other, and are looked at once.
             order = np.lexsort((counts, exposure))
-            sorted_moments = np.empty_like(moments)
-            mixture_posterior((counts[order], exposure[order]), prior, tuple(sorted_moments))
-            moments[:, order] = sorted_moments
-        return moments[0], moments[1], moments[2]
+            counts, exposure = counts[order], exposure[order]
+        mean, mean_log, relative = np.empty((3, counts.size))
+        mixture_posterior((counts, exposure), (used.weights, used.shapes, used.means), (mean, mean_log, relative))
+        back = np.argsort(order)
+        return mean[back], mean_log[back], relative[back]
 
     def draw(self, size: int, generator: np.random.Generator) -> Floats:
         """Rates drawn from the prior."""

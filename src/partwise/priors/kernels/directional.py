@@ -3,8 +3,6 @@
 Components have one shape, and observations are given by counts and inverse rates: see `near`.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Posterior of rates under a mixture of gamma distributions and points, one observation after the other."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -113,7 +111,7 @@ def near_points(x: float, s: float, means: Floats, log_weight: Floats, point: Sh
 
     ``out = log_weight + log_evidence(x, s * means, point)`` of those between.
     """
-    first = np.searchsorted(means, x / s)
+    first = int(np.searchsorted(means, x / s))
     last, largest = first, -math.inf
     while last < means.size:
         value = log_evidence(x, s * means[last], point)

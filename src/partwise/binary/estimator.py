@@ -21,6 +21,7 @@ from partwise.binary.inference.posterior import (
     posterior_of_draws,
     posterior_of_factors,
 )
+from partwise.binary.inference.starts import starts_of
 from partwise.binary.inference.variational import BinaryVariationalBayes
 from partwise.binary.model import KINDS, BinaryModel
 from partwise.binary.samples import BinarySamples
@@ -49,6 +50,7 @@ _PAPER = {
     "beta_prior": (1.0, 1.0),
     "concentration": 1.0,
     "activation_concentration": 1.0,
+    "init": "random",
     "n_chains": 1,
     "burn_in": 4000,
     "n_draws": 1000,
@@ -91,13 +93,15 @@ class BinaryNMF(KeepsChains, OnlineVariational, BinarySamples):
         Divide ``concentration`` by ``n_components`` (if it is estimated, the shape of its gamma prior): parts that are
         not needed empty out, so take more than you expect.
     init
-        Labels that samplers and ``cvb`` start from: ``"random"``, or ``"vb"``, drawn from a variational fit with ten
-        parts.
+        Labels that samplers and ``cvb`` start from: ``"random"``, or drawn from a variational fit with ten (``"vb"``)
+        or twenty parts (``"vb20"``). ``"mixed"``: chains take turns with ``"random"`` and ``"vb20"`` (``cvb`` is
+        random). Chains seldom leave the region that they start in, so predictions weigh the two starts by how well each
+        predicts observed cells that are left out.
     n_draws, burn_in, thin
         Draws that each chain keeps, sweeps that it throws away before, and sweeps for each draw that is kept.
     n_chains
-        Independent chains; predictions are averages over all of them, which is worth more than longer chains. The
-        dictionary is that of the likeliest.
+        Independent chains; predictions are averages over all of them (see ``chain_weights_``), which is worth more than
+        longer chains. The dictionary is that of the likeliest.
     max_iter
         Stop after this many iterations, where inference is not sampling. Samplers do ``burn_in + n_draws * thin``
         sweeps. With ``"auto"`` they run until their chains agree (R-hat at most 1.05, effective sample size at least
@@ -126,6 +130,8 @@ class BinaryNMF(KeepsChains, OnlineVariational, BinarySamples):
         Samples x parts, the same of h.
     probabilities_, probabilities_std_
         Samples x features, of P(x = 1), over all chains.
+    chain_weights_
+        Weight of each chain of a sampler in ``probabilities_``; equal unless ``init="mixed"``.
     component_cells_
         Observed cells that each part explains, on average.
     beta_prior_
@@ -175,13 +181,13 @@ class BinaryNMF(KeepsChains, OnlineVariational, BinarySamples):
         "concentration": [POSITIVE, _ESTIMATE],
         "activation_concentration": [POSITIVE, _ESTIMATE],
         "nonparametric": ["boolean"],
-        "init": [StrOptions({"random", "vb"})],
+        "init": [StrOptions({"random", "vb", "vb20", "mixed"})],
         "batch_size": [AT_LEAST_1, None],
     }
 
     n_components: int = 50
     _: KW_ONLY
-    init: str = "random"
+    init: str = "mixed"
     n_draws: int = 25
     burn_in: int = 150
     thin: int = 4
@@ -197,12 +203,15 @@ class BinaryNMF(KeepsChains, OnlineVariational, BinarySamples):
     missing_probability_draws_: Floats = field(init=False)
     total_concentration_draws_: Floats = field(init=False)
     part_agreement_: Floats = field(init=False)
+    chain_weights_: Floats = field(init=False)
 
     def _fit(self, data: BinaryMatrix) -> None:
         model = self._binary_model()
         n_cells = data.shape[0] * data.shape[1] - data.n_missing
         pair = model.kind == "dir-dir"
-        needed = needed_bytes(self.inference, data.shape, n_cells, model.n_components, self.n_chains, pair=pair)
+        n_starts = len(starts_of(cast(Any, self.init), self.n_chains))
+        sizes: dict[str, Any] = {"pair": pair, "n_starts": n_starts}
+        needed = needed_bytes(self.inference, data.shape, n_cells, model.n_components, self.n_chains, **sizes)
         refuse_beyond(self.max_memory, needed, self.inference)
         if self.batch_size is not None:
             self._fit_in_batches(model, data)
@@ -222,6 +231,7 @@ class BinaryNMF(KeepsChains, OnlineVariational, BinarySamples):
         algorithm.keep_at_least_one(cells, state)
         self._store(data, posterior_of_draws(model, state.draws))
         draws = state.draws
+        self.chain_weights_ = draws.chain_weights()
         self._store_chains(draws, (draws.rows if model.kind == "dir-beta" else draws.columns)[0])
 
     def _fit_variational(self, model: BinaryModel, data: BinaryMatrix) -> None:
@@ -233,7 +243,8 @@ class BinaryNMF(KeepsChains, OnlineVariational, BinarySamples):
             row_counts = state.row_counts
         else:
             rule = Threshold("change", _CHANGE_PER_TOL * self.tol) if self.tol > 0 else None
-            algorithm = BinaryCollapsedVariational(model, 0 if self.inference == "cvb0" else 2, cast(Any, self.init))
+            start: Any = "random" if self.init == "mixed" else self.init
+            algorithm = BinaryCollapsedVariational(model, 0 if self.inference == "cvb0" else 2, start)
             state = self._run(algorithm, cells, max_iter=self._most_iterations, convergence=rule).state
             row_counts = np.moveaxis(state.row_counts, 1, 2)
         self._store(data, posterior_of_counts(model.with_priors(state.priors), row_counts, state.column_counts))

@@ -100,3 +100,9 @@ def test_weights_are_reproducible_and_saved(tmp_path: Path) -> None:
     np.testing.assert_array_equal(model.probabilities_, threaded.probabilities_)
     model.save(tmp_path / "model.partwise")
     np.testing.assert_array_equal(partwise.load(tmp_path / "model.partwise").chain_weights_, model.chain_weights_)
+
+
+def test_the_weight_of_a_start_is_told() -> None:
+    mixed = short(init="mixed")
+    assert mixed.facts()["weight of chains from random labels"] == pytest.approx(mixed.chain_weights_[::2].sum())
+    assert "weight of chains from random labels" not in short(init="random").facts()

@@ -27,6 +27,7 @@ from partwise.binary.model import KINDS, BinaryModel
 from partwise.binary.samples import BinarySamples
 from partwise.contract.bits import Floats
 from partwise.contract.declaration import Candidate, Declaration
+from partwise.contract.model_file import check_array_is
 from partwise.contract.parameters import AT_LEAST_1, CHAIN_CONSTRAINTS, COMMON_CONSTRAINTS, POSITIVE
 from partwise.contract.partial_fit import OnlineVariational
 from partwise.core.data import BinaryMatrix
@@ -203,7 +204,6 @@ class BinaryNMF(KeepsChains, OnlineVariational, BinarySamples):
     missing_probability_draws_: Floats = field(init=False)
     total_concentration_draws_: Floats = field(init=False)
     part_agreement_: Floats = field(init=False)
-    chain_weights_: Floats = field(init=False)
 
     def _fit(self, data: BinaryMatrix) -> None:
         model = self._binary_model()
@@ -281,3 +281,5 @@ class BinaryNMF(KeepsChains, OnlineVariational, BinarySamples):
     def _check_loaded(self) -> None:
         super()._check_loaded()
         check_chains(self.chains())
+        if hasattr(self, "chain_weights_"):
+            check_array_is(self.chain_weights_, "chain_weights_", (len(self.log_joint_draws_),))

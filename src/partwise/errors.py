@@ -3,8 +3,6 @@
 A message is one sentence that names the argument, the first offending row and column, and what to do.
 """
 
-from __future__ import annotations
-
 
 class PartwiseError(Exception):
     """Base of all errors that partwise raises on purpose."""

@@ -19,7 +19,7 @@ from partwise.plotting import (
     plot_structure,
     signature_channels,
 )
-from partwise.plotting._figures import COLOURS, PART_COLOURS, TINTS, part_colour
+from partwise.plotting.figures import COLOURS, PART_COLOURS, TINTS, part_colour
 
 ACTIVATIONS = np.array([[6.0, 2.0, 2.0], [1.0, 8.0, 1.0], [0.0, 0.0, 0.0], [9.0, 1.0, 0.0], [2.0, 2.0, 6.0]])
 
@@ -83,7 +83,7 @@ def test_structure_with_names_of_the_model() -> None:
     [
         ([1.0, 2.0], {}, "samples x parts"),
         ([[1.0, -2.0]], {}, "row 0, column 1"),
-        ([[1.0, 2.0]], {"model": np.eye(3)}, "2 columns, but there are 3"),
+        ([[1.0, 2.0]], {"model": np.eye(3)}, "2 columns, the model 3 parts"),
         ([[1.0, 2.0]], {"order": "best"}, "order='best'"),
         ([[1.0, 2.0]], {"groups": ["a", "b"]}, "groups has 2"),
     ],
@@ -157,7 +157,7 @@ def test_signatures_with_totals() -> None:
     parts = np.random.default_rng(0).dirichlet(np.ones(96), 2)
     figure = plot_signatures(parts, signature_channels(), totals=[1500, 500])
     assert [ax.texts[0].get_text() for ax in figure.axes] == ["1,500 counts (75%)", "500 counts (25%)"]
-    with pytest.raises(InvalidInputError, match="2 parts: give one each"):
+    with pytest.raises(InvalidInputError, match="one for each of the 2 parts"):
         plot_signatures(parts, signature_channels(), totals=[1500])
 
 

@@ -1,7 +1,5 @@
 """``AllocationNMF``: Bayesian NMF in which every count is allocated to a part."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, ClassVar

@@ -1,7 +1,5 @@
 """What a fitted `AllocationNMF` keeps, and what it says about samples: activations and likelihoods."""
 
-from __future__ import annotations
-
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 

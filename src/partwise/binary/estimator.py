@@ -1,7 +1,5 @@
 """``BinaryNMF``: nonnegative factorization of bits without a link function, with priors that switch off spare parts."""
 
-from __future__ import annotations
-
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, ClassVar, cast
 
@@ -25,13 +23,13 @@ from partwise.binary.inference.starts import starts_of
 from partwise.binary.inference.variational import BinaryVariationalBayes
 from partwise.binary.model import KINDS, BinaryModel
 from partwise.binary.samples import BinarySamples
-from partwise.contract.bits import Floats
 from partwise.contract.declaration import Candidate, Declaration
 from partwise.contract.model_file import check_array_is
 from partwise.contract.parameters import AT_LEAST_1, CHAIN_CONSTRAINTS, COMMON_CONSTRAINTS, POSITIVE
 from partwise.contract.partial_fit import OnlineVariational
 from partwise.core.data import BinaryMatrix
 from partwise.core.stopping import SmallChange, Threshold, small_change
+from partwise.kernels.arrays import Floats
 from partwise.sampling.agreement import check_chains
 from partwise.sampling.gibbs import KeepsChains
 

@@ -1,7 +1,5 @@
 """``LogisticPCA``: principal components of bits through the logistic function, the baseline with a link."""
 
-from __future__ import annotations
-
 from dataclasses import KW_ONLY, dataclass, field
 from numbers import Real
 from typing import Any, ClassVar
@@ -18,12 +16,13 @@ from partwise.binary.inference.logistic import (
     balanced,
     probabilities,
 )
-from partwise.contract.bits import BitModel, Floats
+from partwise.contract.bits import BitModel
 from partwise.contract.declaration import Candidate, Declaration
 from partwise.contract.model_file import check_array_is
 from partwise.contract.parameters import COMMON_CONSTRAINTS
 from partwise.core.data import BinaryMatrix
 from partwise.core.stopping import small_change
+from partwise.kernels.arrays import Floats
 
 
 @dataclass(eq=False, repr=False)

@@ -46,10 +46,8 @@ def comparison_lines(found: Comparison) -> list[str]:
             numbers = _number(row.coherence, 2), _number(row.diversity, 2), f"{row.seconds:.1f}"
             lines.append([*_scores(row), _number(row.stability, 2), f"{row.n_active:g}", said, *fresh, *numbers])
     if found.metric is None:
-        score, meaning = (
-            f"held-out log-likelihood per {found.unit}",
-            "in nats (natural logarithms), ± its standard error",
-        )
+        score = f"held-out log-likelihood per {found.unit}"
+        meaning = "in nats (natural logarithms), ± its standard error"
     else:
         score, meaning = found.scale, "of lists of held-out features, ± its standard error"
         lines.append([*_scores(table[-1]), *["-"] * (len(_COLUMNS) - 1)])
@@ -75,22 +73,14 @@ def _scores(row: Row) -> list[str]:
 
 def comparison_facts(found: Comparison) -> dict[str, Any]:
     """The same and all candidates for JSON."""
+    told = "unit", "scale", "sentence", "notes", "untried", "rule", "n_fits", "stopped"
+    sure = "confidence", "rank_share", "model_share"
     return {
-        "unit": found.unit,
-        "scale": found.scale,
+        **{name: getattr(found, name) for name in (*told, *sure)},
         "recommended": found.recommended._asdict(),
         "choice": found.choice._asdict(),
-        "sentence": found.sentence,
-        "notes": found.notes,
-        "untried": found.untried,
-        "rule": found.rule,
         "answers": {rule: choice._asdict() for rule, choice in found.answers.items()},
         "noise": None if found.noise is None else dataclasses.asdict(found.noise),
-        "n_fits": found.n_fits,
-        "stopped": found.stopped,
-        "confidence": found.confidence,
-        "rank_share": found.rank_share,
-        "model_share": found.model_share,
         "indistinguishable": [rival._asdict() for rival in found.indistinguishable()],
         "own_ranks": {name: found.own_rank(name) for name in found.models},
         "new_rows": {name: _numbers(new) for name, new in found.new_rows.items()},

@@ -100,9 +100,8 @@ class ReadArguments:
         given = {field.name: getattr(self, field.name) for field in fields(self)}
         given = {field.name: given[field.name] for field in fields(self) if given[field.name] != field.default}
         if "long_columns" in given:
-            given["long_columns"] = [
-                int(name) if name.isdecimal() else name for name in given["long_columns"].split(",")
-            ]
+            names = given["long_columns"].split(",")
+            given["long_columns"] = [int(name) if name.isdecimal() else name for name in names]
         return given
 
     def refuse(self, why: str) -> None:

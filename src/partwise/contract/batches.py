@@ -1,7 +1,5 @@
 """Models of counts that take batches: factors for each batch and feature, which the parts need not explain."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Any, Self
 

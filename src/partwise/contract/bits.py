@@ -1,7 +1,5 @@
 """What all models of bits share: probabilities of cells, and scores per held-out cell."""
 
-from __future__ import annotations
-
 import itertools
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -17,9 +15,7 @@ from partwise.contract.model_file import check_array_is
 from partwise.core.data import BinaryMatrix
 from partwise.core.keys import Key
 from partwise.errors import InvalidInputError
-
-Floats = NDArray[np.float64]
-Positions = NDArray[np.int64]
+from partwise.kernels.arrays import Floats, Positions
 
 # A prediction that was never in doubt, and false, costs this much: maximum likelihood says 0 and 1 too easily.
 _SURE = 1e-9
@@ -198,11 +194,8 @@ def hide(data: BinaryMatrix, rows: Positions, columns: Positions) -> tuple[Binar
     ones = np.repeat(np.arange(data.shape[0]), np.diff(data.indptr)), data.indices
     bits = np.zeros(data.shape, bool)
     bits[ones] = True
-    given = replace(
-        data.only(~hidden[ones]),
-        missing_indptr=missing.indptr.astype(np.int64),
-        missing_indices=missing.indices.astype(np.int32),
-    )
+    indptr, indices = missing.indptr.astype(np.int64), missing.indices.astype(np.int32)
+    given = replace(data.only(~hidden[ones]), missing_indptr=indptr, missing_indices=indices)
     return given, bits[rows, columns]
 
 
@@ -224,6 +217,6 @@ def checked_cells(cells: Any, shape: tuple[int, ...]) -> tuple[Positions, Positi
         outside = (part < 0) | (part >= size)
         if outside.any():
             raise InvalidInputError(
-                f"cells: there is no {name} {part[np.argmax(outside)]}; {name}s go from 0 to {size - 1}."
+                f"cells: {name} {part[np.argmax(outside)]} does not exist; they go from 0 to {size - 1}."
             )
     return rows.astype(np.int64), columns.astype(np.int64)

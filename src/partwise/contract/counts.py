@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from partwise.contract.differential import PSEUDOCOUNT, Differential, Versus, differential
 from partwise.contract.estimator import FactorizationEstimator
@@ -24,14 +23,12 @@ from partwise.contract.lists import row_names
 from partwise.core.data import SparseData
 from partwise.core.keys import Key, RandomState, key_from
 from partwise.errors import EmptyRowsWarning
-from partwise.kernels.arrays import Floats
+from partwise.kernels.arrays import Floats, Positions
 
 # Imported where they are used: most processes need neither, and an import would take as long as all of the rest.
 if TYPE_CHECKING:
     from partwise.likelihood.completion import Completion
     from partwise.presence import PresencePosterior, PresencePrior
-
-Positions = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,7 +1,5 @@
 """`partial_fit`: samples that come one batch after the other, and what is kept in between."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from types import MethodType
 from typing import Any, Self, cast
@@ -77,9 +75,8 @@ class PartialFit(Offers):
         self.n_batches_ = self.n_iter_ = n_batches + 1
         self.n_samples_seen_ = n_seen + data.shape[0]
         self.trace_ = Trace()
-        self.status_ = Status(
-            "stopped", f"Took in {self.n_samples_seen_} samples, the last by partial_fit; pass more to continue."
-        )
+        told = f"Took in {self.n_samples_seen_} samples, the last by partial_fit; pass more to continue."
+        self.status_ = Status("stopped", told)
         return self
 
 

@@ -1,7 +1,5 @@
 """The one loop of the library: steps, times, traces, checks convergence, calls back, checkpoints, survives Ctrl-C."""
 
-from __future__ import annotations
-
 import copy
 import math
 import os
@@ -212,12 +210,9 @@ def _status(
     if reason is not None:
         return Status("converged", f"Converged {after}: {reason}; there is nothing more to do.")
     if stopped is not None:
-        return Status(
-            "stopped", f"Stopped {after} because {stopped}. You can use the fit so far; to finish it, {onward}."
-        )
+        told = f"Stopped {after} because {stopped}. You can use the fit so far; to finish it, {onward}."
+        return Status("stopped", told)
     if convergence is None:
-        return Status(
-            "max_iter",
-            f"Ran the {len(trace)} iterations that you asked for: see trace_ to judge whether they are enough.",
-        )
+        told = f"Ran the {len(trace)} iterations that you asked for: see trace_ to judge whether they are enough."
+        return Status("max_iter", told)
     return Status("max_iter", f"Did not converge {after}: {convergence.advice(trace, max_iter, onward)}.")

@@ -3,8 +3,6 @@
 The folder of published data, named by the environment variable PARTWISE_DATA. Nothing is downloaded.
 """
 
-from __future__ import annotations
-
 import os
 import tomllib
 from collections.abc import Mapping

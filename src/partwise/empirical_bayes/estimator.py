@@ -1,7 +1,5 @@
 """``EmpiricalBayesPoissonNMF``: Poisson factorization whose priors are learned from the data."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, ClassVar, Self

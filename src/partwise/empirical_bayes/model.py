@@ -1,7 +1,5 @@
 """Poisson factorization with a prior for each column of both factors (EB, section 6)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

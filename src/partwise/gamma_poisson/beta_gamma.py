@@ -1,7 +1,5 @@
 """``BetaGammaPFA``: beta-Gamma Poisson factor analysis, which switches off the topics that it does not need."""
 
-from __future__ import annotations
-
 from dataclasses import KW_ONLY, dataclass
 from numbers import Real
 from typing import Any, ClassVar

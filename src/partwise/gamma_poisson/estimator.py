@@ -1,7 +1,5 @@
 """``GammaPoissonNMF``: the dictionary of highest marginal likelihood, activations integrated out."""
 
-from __future__ import annotations
-
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, ClassVar
 

@@ -1,7 +1,5 @@
 """What estimators with gamma priors of activations share: posterior of activations, marginal likelihood."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any
 

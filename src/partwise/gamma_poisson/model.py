@@ -1,7 +1,5 @@
 """Gamma-Poisson factorization as a model: to draw data from it, and to check what inference gives."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, Protocol
 

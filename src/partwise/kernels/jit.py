@@ -1,7 +1,5 @@
 """The one typed wrapper around numba's decorators: every kernel of the library is compiled with the same options."""
 
-from __future__ import annotations
-
 import functools
 import threading
 from collections.abc import Callable

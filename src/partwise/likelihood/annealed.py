@@ -1,7 +1,5 @@
 """Annealed importance sampling over tokens, from a strong prior to the model's own."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Document completion: split each sample's tokens by keyed coins, and predict the second half from the first."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar

@@ -1,7 +1,5 @@
 """The exact marginal likelihood of rows of counts, by the cheapest of three polynomial algorithms."""
 
-from __future__ import annotations
-
 import operator
 from collections.abc import Callable
 from dataclasses import dataclass

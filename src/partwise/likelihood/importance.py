@@ -1,7 +1,5 @@
 """Importance sampling of activations: cost grows with nonzeros, not with tokens, and it gets better as counts grow."""
 
-from __future__ import annotations
-
 import warnings
 from dataclasses import replace
 from typing import Any

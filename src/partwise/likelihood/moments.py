@@ -1,7 +1,5 @@
 """Exact posterior moments of activations and allocations: ground truth for Monte Carlo, E-step of an exact EM."""
 
-from __future__ import annotations
-
 import operator
 from dataclasses import dataclass, replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Sequential Monte Carlo over tokens: unbiased, linear in the length of a row, with a calibrated standard error."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -3,8 +3,6 @@
 Which features make a part: the likeliest, those most particular to it, or a balance of the two.
 """
 
-from __future__ import annotations
-
 from typing import Any, Literal
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Parts seen through samples: those that show a part best, and how parts differ between groups and over time."""
 
-from __future__ import annotations
-
 import itertools
 import re
 from collections.abc import Sequence

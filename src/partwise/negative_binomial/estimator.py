@@ -1,7 +1,5 @@
 """``NegativeBinomialNMF``: parts of counts that vary more than Poisson noise would make them."""
 
-from __future__ import annotations
-
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, ClassVar
 

@@ -4,8 +4,6 @@ Throughout, ``factor`` is the side whose rows are visited (rows of the data x co
 is held (columns of the data x components); the rate of a cell is ``factor[n] @ other[f]``.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

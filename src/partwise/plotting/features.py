@@ -1,7 +1,5 @@
 """Parts as bars: the features that each is made of."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,7 +7,7 @@ import numpy as np
 
 from partwise.contract.estimator import FactorizationEstimator
 from partwise.errors import InvalidInputError
-from partwise.plotting._figures import BLUE, FigureBase, components_of, part_panels
+from partwise.plotting.figures import BLUE, FigureBase, components_of, part_panels
 
 _LONGEST_NAME = 24
 

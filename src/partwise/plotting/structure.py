@@ -1,17 +1,16 @@
 """Samples as stacked bars: what each is made of."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, Literal
 
 import numpy as np
 
 from partwise.errors import InvalidInputError
-from partwise.plotting._figures import (
+from partwise.kernels.arrays import Floats, Positions
+from partwise.plotting.features import shortened
+from partwise.plotting.figures import (
     PART_COLOURS,
     Axes,
-    Floats,
     chosen_parts,
     components_of,
     finish_axes,
@@ -21,8 +20,7 @@ from partwise.plotting._figures import (
     part_titles,
     write_beside,
 )
-from partwise.plotting.features import shortened
-from partwise.plotting.order import Positions, checked_groups, cluster_order, evenly_spaced, part_order
+from partwise.plotting.order import checked_groups, cluster_order, evenly_spaced, part_order
 
 _MOST_SAMPLES = 2000
 # Where a name fits into a part: shares of the width and of the height, and letters.
@@ -62,7 +60,7 @@ def part_shares(activations: Any, model: Any = None) -> Floats:
         components = components_of(model)
         if components.shape[0] != weights.shape[1]:
             raise InvalidInputError(
-                f"activations have {weights.shape[1]} columns, but there are {components.shape[0]} parts."
+                f"activations have {weights.shape[1]} columns, the model {components.shape[0]} parts."
             )
         weights = weights * np.abs(components).sum(axis=1)
     totals = weights.sum(axis=1, keepdims=True)
@@ -121,11 +119,8 @@ def plot_structure(
     if order not in ("parts", "cluster", "given"):
         raise InvalidInputError(f"order={order!r} is unknown; give 'parts', 'cluster' or 'given'.")
     shares = part_shares(activations, model)
-    chosen = (
-        np.argsort(-shares.sum(axis=0), kind="stable").tolist()
-        if parts is None
-        else chosen_parts(parts, shares.shape[1])
-    )
+    by_size = np.argsort(-shares.sum(axis=0), kind="stable").tolist()
+    chosen = by_size if parts is None else chosen_parts(parts, shares.shape[1])
     n_grey = len(chosen) - len(PART_COLOURS) if parts is None and titles is None else 0
     if n_grey > 0:
         chosen = chosen[: len(PART_COLOURS)]
@@ -149,9 +144,8 @@ def plot_structure(
     ax.set_ylim(0, 1 if not counts else None)
     ax.spines["bottom"].set_visible(False)
     ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=7, frameon=False, reverse=True, ncols=columns)
-    return finish_axes(
-        ax, y_label="counts of a sample" if counts else "share of a sample", title=title, label_size=8, tick_size=7
-    )
+    label = "counts of a sample" if counts else "share of a sample"
+    return finish_axes(ax, y_label=label, title=title, label_size=8, tick_size=7)
 
 
 def _runs(shares: Floats, rows: Positions, groups: list[str] | None, order: str) -> list[tuple[str, Positions]]:

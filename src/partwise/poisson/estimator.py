@@ -1,7 +1,5 @@
 """``PoissonNMF``: maximum-likelihood (Kullback-Leibler) nonnegative matrix factorization."""
 
-from __future__ import annotations
-
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any, ClassVar
 

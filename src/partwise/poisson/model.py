@@ -1,7 +1,5 @@
 """Poisson factorization as a model: x_nf ~ Poisson(Σ_k h_nk w_fk), with both factors free parameters."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

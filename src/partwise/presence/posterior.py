@@ -8,15 +8,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from partwise.core.data import SparseData
 from partwise.core.keys import Key
 from partwise.engines.base import Engine
 from partwise.errors import InvalidInputError
+from partwise.kernels.arrays import Floats
 from partwise.presence.rows import RowSampler
-
-Floats = NDArray[np.float64]
 
 # Parts that are expected in a sample, where nothing else is said.
 _USUAL_NUMBER = 5.0

@@ -1,7 +1,5 @@
 """A test whether data hold counts that no combination of given parts explains."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,8 +12,7 @@ from partwise.contract import CountModel
 from partwise.core.data import CountMatrix
 from partwise.core.keys import RandomState, key_from
 from partwise.errors import InvalidInputError
-
-Floats = NDArray[np.float64]
+from partwise.kernels.arrays import Floats
 
 _PRESENCE_DRAWS = 400
 
@@ -107,9 +104,8 @@ def _likely(model: CountModel, data: Any, counts: Floats) -> Floats:
     filled = np.flatnonzero(counts.sum(axis=1))
     if filled.size:
         rows = CountMatrix.build(counts[filled])
-        found = model.presence(
-            replace(rows, column_labels=data.column_labels), n_draws=_PRESENCE_DRAWS, noise="poisson"
-        )
+        named = replace(rows, column_labels=data.column_labels)
+        found = model.presence(named, n_draws=_PRESENCE_DRAWS, noise="poisson")
         # The few that are more likely present than not: small shares of many parts would be fitted too well again.
         top = found.probability >= np.minimum(0.5, found.probability.max(axis=1, keepdims=True))
         likely[filled] = np.where(top, found.mean, 0.0) @ model.components_

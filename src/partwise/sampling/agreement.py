@@ -1,7 +1,5 @@
 """Whether chains agree: rank-normalised R-hat and effective sample sizes of numbers that have no labels."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple

@@ -11,8 +11,6 @@ prior is gamma distributed (Escobar & West 1995; Teh et al. 2006). Tables that o
 exceed i, and -log q is a sum of exponentials with rates α_+ + i, which makes sums over rows gamma distributed.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, ClassVar
 

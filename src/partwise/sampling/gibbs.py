@@ -3,8 +3,6 @@
 What estimators that can be fitted by a sampler share.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -226,6 +224,4 @@ class KeepsChains:
         if not hasattr(self, "log_joint_draws_"):
             return {}
         found = {name: np.asarray(getattr(self, f"{name}_draws_")) for name in self.kept_numbers}
-        return {
-            name: values for name, values in found.items() if values.dtype.kind != "f" or not np.isnan(values).any()
-        }
+        return {name: values for name, values in found.items() if not np.isnan(values).any()}

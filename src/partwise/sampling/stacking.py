@@ -1,7 +1,5 @@
 """Weights of predictions that should not count the same, such as those of chains that have not mixed."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from partwise.kernels.arrays import Floats

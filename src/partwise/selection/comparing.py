@@ -1,7 +1,5 @@
 """Rank models and their number of parts on one scale, and recommend one."""
 
-from __future__ import annotations
-
 import operator
 import os
 from collections.abc import Iterable

@@ -1,7 +1,5 @@
 """The fits of a comparison and what is held out of each; every result is a function of its task and key alone."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Iterable, Mapping

@@ -3,8 +3,6 @@
 Is this Poisson? How much counts vary around the expected values of a fitted model, and whether that is too much.
 """
 
-from __future__ import annotations
-
 import itertools
 import warnings
 from collections.abc import Callable

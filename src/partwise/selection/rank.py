@@ -1,7 +1,5 @@
 """The number of parts: candidates scored by one criterion, on the scale of a log-likelihood."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass

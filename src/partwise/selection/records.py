@@ -1,7 +1,5 @@
 """What a comparison remembers of each fit, in files that a killed run goes on from: one line of CSV a fit."""
 
-from __future__ import annotations
-
 import csv
 import json
 import os

@@ -1,7 +1,5 @@
 """The best integer allocation by annealed collapsed Gibbs sampling."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field

@@ -1,7 +1,5 @@
 """CVB0 (Asuncion et al. 2009): expected counts in the place of counts, each token's own taken out."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 

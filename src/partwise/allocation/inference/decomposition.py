@@ -1,7 +1,5 @@
 """Best latent decomposition by sign-split multiplicative updates, from a KL-NMF start, without storing S."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field
 

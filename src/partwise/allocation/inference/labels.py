@@ -5,8 +5,6 @@ Where fits start from: KL-NMF. From noise, samplers take long to get there, and 
 Large data start from some of their rows. All of them would take longer than the sweeps that they save.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, Self
 

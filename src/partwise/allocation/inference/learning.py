@@ -1,7 +1,5 @@
 """Concentrations that are learned with everything else: drawn by samplers, maximised by variational Bayes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any
 

@@ -3,8 +3,6 @@
 p(X) by particles: annealed from independent labels around a short run of Gibbs sampling, or token by token.
 """
 
-from __future__ import annotations
-
 import warnings
 from typing import Any, Literal
 

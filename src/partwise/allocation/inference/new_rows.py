@@ -1,7 +1,5 @@
 """Activations of new rows, the dictionary given: posterior means."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Variational Bayes (LDA's): Dirichlet posteriors of both factors, independent of the allocations; also online."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any

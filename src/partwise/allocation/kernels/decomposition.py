@@ -1,7 +1,5 @@
 """The best latent decomposition S_nfk = x_nf ν_fk μ_nk / Σ_j ν_fj μ_nj, entry by entry, never stored."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Activations of new samples, the dictionary being given."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 import numpy as np

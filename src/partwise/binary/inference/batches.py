@@ -1,7 +1,5 @@
 """Variational Bayes in batches: the dictionary comes from running averages over batches (Hoffman et al. 2013)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 """Collapsed variational Bayes of Beta-Dir and Dir-Beta: CVB0, and CVB to second order."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal

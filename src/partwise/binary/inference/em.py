@@ -1,7 +1,5 @@
 """EM: maximum likelihood (Aspect Bernoulli, Bingham, Kabán & Fortelius 2009) or maximum a posteriori."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 """Collapsed Gibbs samplers of the three models: labels of cells, both factors integrated out."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar

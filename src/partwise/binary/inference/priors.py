@@ -5,8 +5,6 @@ Dirichlet factor gives the same with one term for each component. Both are produ
 so all that is needed of the counts is how many of them exceed 0, 1, 2 and so on.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

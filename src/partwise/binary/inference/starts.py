@@ -1,7 +1,5 @@
 """Labels to start from."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any, Literal
 

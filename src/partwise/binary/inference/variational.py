@@ -1,7 +1,5 @@
 """Mean-field variational Bayes of the augmented models; of Beta-Dir it is binary ICA (Kabán & Bingham 2008)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 """``partwise info``: what a model file, a checkpoint or a data file holds."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import typer

@@ -1,7 +1,5 @@
 """``partwise markers``: which features mark each part of a model."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any, Literal
 

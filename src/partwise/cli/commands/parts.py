@@ -1,7 +1,5 @@
 """``partwise parts``: the parts of a model by their features; name, merge and drop them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -61,11 +59,8 @@ def command(
         rows = [(labels[k], feature, value) for k in range(len(labels)) for feature, value in ranked[k]]
         write_columns(table, dict(zip(("part", "feature", by), zip(*rows, strict=True), strict=True)))
     lines = [(str(one["part"]), one["name"], f"{one['share']:.4f}", ", ".join(one["features"])) for one in facts]
-    return Outcome(
-        {"model": model, "by": by, "parts": facts, "output": output, "table": table},
-        [("part", "name", "share", f"features by {by}"), *lines],
-        [output, table],
-    )
+    told = {"model": model, "by": by, "parts": facts, "output": output, "table": table}
+    return Outcome(told, [("part", "name", "share", f"features by {by}"), *lines], [output, table])
 
 
 def _changed(model: Any, merge: list[str], drop: list[str]) -> Any:

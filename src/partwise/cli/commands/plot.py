@@ -94,12 +94,6 @@ def command(
     return Outcome({"model": file, "kind": kind, "output": output}, written=[output])
 
 
-def _check_kinds(kind: PictureKind, *options: tuple[str, Any, tuple[str, ...]]) -> None:
-    """Refuse options that are for other kinds of pictures."""
-    for name, value, kinds in options:
-        refuse_if(value is not None and kind not in kinds, name, f"it is for {' and '.join(kinds)}, not for {kind}.")
-
-
 def _parts(kind: PictureKind, model: Any, groups: Path | None, top: int, pixels: tuple[int, int] | None) -> Any:
     """A picture of the model alone."""
     from partwise import plotting

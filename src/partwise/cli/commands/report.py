@@ -1,7 +1,5 @@
 """``partwise report``: a page about a fitted model."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import typer

@@ -1,7 +1,5 @@
 """Posterior of the activations of samples, with dictionary and priors held fixed."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass

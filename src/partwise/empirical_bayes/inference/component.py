@@ -1,7 +1,5 @@
 """Algorithm 6.1 as it is written: q(Z) is refreshed after each component."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any

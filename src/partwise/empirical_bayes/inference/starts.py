@@ -1,7 +1,5 @@
 """How a factorization starts: from maximum likelihood, or one component after the other."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -62,12 +60,8 @@ class FirstState:
                 break
             new = maximum_likelihood(key.at(state.n_components), excess, 1, self.engine)
             activations, dictionary = _without_scales(problem, new)
-            joined = EmpiricalBayesState(
-                Factor.joined([state.activations, activations]),
-                Factor.joined([state.dictionary, dictionary]),
-                state.constant,
-                state.grown,
-            )
+            more = Factor.joined([state.activations, activations]), Factor.joined([state.dictionary, dictionary])
+            joined = EmpiricalBayesState(*more, state.constant, state.grown)
             larger, elbo = self._swept(key, data, joined)
             grown.append(elbo)
             if elbo <= grown[-2]:

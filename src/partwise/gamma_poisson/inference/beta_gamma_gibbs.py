@@ -1,7 +1,5 @@
 """Gibbs sampler of beta-Gamma Poisson factor analysis (Zhou, Hannah, Dunson & Carin 2012)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -62,9 +60,8 @@ class BetaGammaGibbs:
         dictionary = (data.column_sums[:, None] + 1.0) * (noise + 0.1)
         dictionary /= dictionary.sum(axis=0)
         counts = Side(data, self.engine).even_counts(self.n_components)
-        probability = self._draw_probability(
-            key, np.full(self.n_components, data.total / self.n_components), data.shape[0]
-        )
+        even = np.full(self.n_components, data.total / self.n_components)
+        probability = self._draw_probability(key, even, data.shape[0])
         zeros = np.zeros(self.n_components)
         draws = BetaGammaDraws(BetaGammaDraws.no_numbers(1, self.n_draws), 0)
         return BetaGammaState(counts, dictionary, probability, np.zeros_like(dictionary), zeros, zeros.copy(), draws)

@@ -1,7 +1,5 @@
 """EM with an exact E-step, for small problems: the ground truth of all Monte Carlo variants."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 

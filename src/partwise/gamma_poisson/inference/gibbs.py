@@ -112,12 +112,8 @@ class GibbsEStep(GibbsSweeps):
                 mean_activations = mean_rows(self, mean_activations, found, weight)
             if self.with_totals and place % every == 0:
                 totals.append(self._whole_totals(at, chain, model, activations, inverse))
-        return Averages(
-            feature_counts=feature_counts / len(numbers),
-            sample_counts=sample_counts,
-            activations=mean_activations,
-            totals=totals,
-        )
+        means: dict[str, Any] = {"sample_counts": sample_counts, "activations": mean_activations, "totals": totals}
+        return Averages(feature_counts=feature_counts / len(numbers), **means)
 
     def _sweep(self, key: Key, chain: Chain, model: GammaPoissonModel, inverse: Any) -> tuple[Any, Floats]:
         """One sweep: activations and feature counts."""

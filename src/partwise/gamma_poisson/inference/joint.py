@@ -1,7 +1,5 @@
 """Maximum joint likelihood of dictionary and activations (MJLE), the estimator that the marginal one improves on."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any

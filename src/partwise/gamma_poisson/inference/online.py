@@ -1,7 +1,5 @@
 """Online EM: the dictionary from a running average over batches of samples."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 

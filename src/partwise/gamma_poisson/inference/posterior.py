@@ -1,7 +1,5 @@
 """Activations given the dictionary: posterior means, exact where that is cheap, and posterior draws."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

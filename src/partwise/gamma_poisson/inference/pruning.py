@@ -1,7 +1,5 @@
 """Components that the data do not need: pairs that are better merged, and small ones that are better removed."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -296,6 +294,5 @@ def _taken_over(counts: Floats, k: int) -> Floats:
     others = counts.copy()
     others[:, k] = 0.0
     others += 1e-6 * sums * (others.sum(axis=0) / others.sum())
-    return np.asarray(
-        others * np.divide(sums, others.sum(axis=1, keepdims=True), out=np.zeros_like(sums), where=sums > 0)
-    )
+    held = others.sum(axis=1, keepdims=True)
+    return np.asarray(others * np.divide(sums, held, out=np.zeros_like(sums), where=sums > 0))

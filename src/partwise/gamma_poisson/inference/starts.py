@@ -1,7 +1,5 @@
 """First dictionaries: even, with noise, given by the user, or from a Poisson factorization."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

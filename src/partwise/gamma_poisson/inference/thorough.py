@@ -1,7 +1,5 @@
 """The most thorough: variational starts, then stochastic EM whose accuracy grows until noise does not matter."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from copy import copy
 from dataclasses import dataclass, field

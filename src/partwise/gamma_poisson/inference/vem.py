@@ -1,7 +1,5 @@
 """Variational EM: deterministic, its objective is a bound of the log-likelihood that never falls."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any

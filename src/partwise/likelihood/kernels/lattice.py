@@ -4,8 +4,6 @@ Tokens have q_f / max_k q_fk for q_f, and the step after m tokens divides by A +
 grows. It starts at 2^900, and is scaled up to there again before it can come near the lower end of the doubles.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -6,8 +6,6 @@ exchangeable, so its allocation follows from any one of its tokens: one token of
     P(z_i = k | x) ∝ Σ_c forward_i(c) q_ik (a_k + c_k) backward_{i+1}(c + e_k),  E[c_fk | x] = x_f P(z_i = k | x)
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

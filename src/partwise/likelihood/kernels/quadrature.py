@@ -7,8 +7,6 @@ The last sticks are laid out as one table of points; the outer ones are gone thr
 q_f·θ = b_f + r (q_f·point). Powers x_f are taken together, bit by bit, over blocks of points that fit the first cache.
 """
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 

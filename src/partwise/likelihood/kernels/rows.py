@@ -5,8 +5,6 @@ Counted costs of the exact algorithms, row by row, before any of them runs.
 Costs are floating-point numbers: they saturate at infinity and never wrap.
 """
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """Sequential Monte Carlo over the tokens of a row, with look-ahead to the tokens that are still to come."""
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 

@@ -8,8 +8,6 @@ Sub-counts y <= x are the digits of an address, the most frequent feature first.
 zero. Then of the sub-counts with all tokens of the rarest feature only x itself is needed.
 """
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """Majorisation for negative-binomial factorization: multiplicative updates, and Newton steps for the sizes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any

@@ -100,9 +100,8 @@ def _coordinate_descent(
 
 def _kkt_residual(block: Block, factor: Floats, worst: Floats, other: Floats, totals: Totals, unit: float) -> float:
     exposures = own_exposure(block, other, totals)
-    worst[block.rows] = kernels.kkt_residual(
-        block.own_cells, factor[block.rows], other, exposures, unit, 0, block.n_rows
-    )
+    own = factor[block.rows]
+    worst[block.rows] = kernels.kkt_residual(block.own_cells, own, other, exposures, unit, 0, block.n_rows)
     return 0.0
 
 
@@ -335,8 +334,7 @@ def _sums(block: Block, activations: Floats, dictionary: Floats, with_logs: bool
         positions, taken = positions[pointers[0] : pointers[-1]], activations[rows]
         if weights is not None:
             first = block.first_row + block.start
-            taken = (
-                taken * weights.values[weights.groups_of_rows(first, first + block.n_rows)[rows], positions][:, None]
-            )
+            groups = weights.groups_of_rows(first, first + block.n_rows)[rows]
+            taken = taken * weights.values[groups, positions][:, None]
         np.add.at(hidden, positions, taken)
     return gain, own_totals(block, activations, weights), hidden, logs

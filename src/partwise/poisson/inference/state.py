@@ -1,7 +1,5 @@
 """State that the batch algorithms share, how they start, and the size that the data are brought to first."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

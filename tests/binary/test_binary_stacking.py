@@ -15,13 +15,13 @@ from partwise import BinaryNMF
 from partwise.binary.inference.cells import Cells
 from partwise.binary.inference.gibbs import BinaryCollapsedGibbs
 from partwise.binary.inference.partial import BinaryPartialGibbs
+from partwise.binary.inference.posterior import BinaryDraws
 from partwise.binary.inference.starts import starts_of
 from partwise.binary.model import KINDS, BinaryModel
 from partwise.core.data import BinaryMatrix
 from partwise.core.keys import Key
 from partwise.core.run import run
 from partwise.engines import resolve_engine
-from partwise.sampling.stacking import stacking_weights
 
 X = np.array([[1.0, 0.0, 1.0], [0.0, np.nan, 1.0], [0.0, 0.0, 1.0]])
 
@@ -89,9 +89,11 @@ def test_one_start_has_equal_weights_and_keeps_nothing_by_start() -> None:
     np.testing.assert_array_equal(short(init="mixed", n_chains=1).chain_weights_, 1.0)
 
 
-def test_the_start_that_predicts_better_counts_more() -> None:
-    left_out = np.array([[0.8] * 60 + [0.3] * 40, [0.7] * 50 + [0.6] * 50])
-    assert stacking_weights(left_out)[1] > 0.9
+def test_starts_that_predict_the_same_count_the_same_whatever_their_chains() -> None:
+    cells = Cells.of(BinaryMatrix.build(X), "beta-dir")
+    draws = BinaryDraws.empty(cells, 2, n_chains=5, n_draws=1, n_starts=2)
+    draws.left_out += np.array([[3.0], [2.0]]) / np.linspace(0.1, 0.9, cells.n_cells)
+    np.testing.assert_allclose(draws.chain_weights(), [1 / 6, 1 / 4, 1 / 6, 1 / 4, 1 / 6])
 
 
 def test_weights_are_reproducible_and_saved(tmp_path: Path) -> None:

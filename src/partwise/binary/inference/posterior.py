@@ -123,7 +123,7 @@ class BinaryDraws(KeptDraws):
         """How much each chain counts in predictions: chains of one start the same, starts by their left-out cells."""
         start_of = np.arange(self.n_chains) % self.n_starts
         n_chains = np.bincount(start_of)
-        weights = stacking_weights(1.0 / self.left_out) if self.n_starts > 1 else np.ones(1)
+        weights = stacking_weights(n_chains[:, None] / self.left_out) if self.n_starts > 1 else np.ones(1)
         return np.asarray((weights / n_chains)[start_of])
 
     def keep(

@@ -93,9 +93,9 @@ class BinaryNMF(KeepsChains, OnlineVariational, BinarySamples):
         not needed empty out, so take more than you expect.
     init
         Labels that samplers and ``cvb`` start from: ``"random"``, or drawn from a variational fit with ten (``"vb"``)
-        or twenty parts (``"vb20"``). ``"mixed"``: chains take turns with ``"random"`` and ``"vb20"`` (``cvb`` is
-        random). Chains seldom leave the region that they start in, so predictions weigh the two starts by how well each
-        predicts observed cells that are left out.
+        or twenty parts (``"vb20"``). ``"mixed"``: chains of ``"gibbs"`` take turns with ``"random"`` and ``"vb20"``;
+        other algorithms start at random. Chains seldom leave the region that they start in, so predictions weigh the
+        two starts by how well each predicts observed cells that are left out.
     n_draws, burn_in, thin
         Draws that each chain keeps, sweeps that it throws away before, and sweeps for each draw that is kept.
     n_chains
@@ -207,7 +207,7 @@ class BinaryNMF(KeepsChains, OnlineVariational, BinarySamples):
         model = self._binary_model()
         n_cells = data.shape[0] * data.shape[1] - data.n_missing
         pair = model.kind == "dir-dir"
-        n_starts = len(starts_of(cast(Any, self.init), self.n_chains))
+        n_starts = len(starts_of(self._start, self.n_chains))
         sizes: dict[str, Any] = {"pair": pair, "n_starts": n_starts}
         needed = needed_bytes(self.inference, data.shape, n_cells, model.n_components, self.n_chains, **sizes)
         refuse_beyond(self.max_memory, needed, self.inference)
@@ -220,10 +220,15 @@ class BinaryNMF(KeepsChains, OnlineVariational, BinarySamples):
         else:
             self._fit_variational(model, data)
 
+    @property
+    def _start(self) -> Any:
+        """Only the collapsed sampler weighs starts."""
+        return "random" if self.init == "mixed" and self.inference != "gibbs" else self.init
+
     def _fit_by_sampling(self, model: BinaryModel, data: BinaryMatrix) -> None:
         cells = Cells.of(data, model.kind)
         settings = self._sampler_settings(active_threshold=self._active_share(), engine=self._engine())
-        algorithm = _SAMPLERS[self.inference](model, cast(Any, self.init), **settings)
+        algorithm = _SAMPLERS[self.inference](model, self._start, **settings)
         most = self._most_sweeps(algorithm)
         state: BinaryGibbsState = self._run(algorithm, cells, max_iter=most, convergence=self._chain_rule).state
         algorithm.keep_at_least_one(cells, state)
@@ -241,8 +246,7 @@ class BinaryNMF(KeepsChains, OnlineVariational, BinarySamples):
             row_counts = state.row_counts
         else:
             rule = Threshold("change", _CHANGE_PER_TOL * self.tol) if self.tol > 0 else None
-            start: Any = "random" if self.init == "mixed" else self.init
-            algorithm = BinaryCollapsedVariational(model, 0 if self.inference == "cvb0" else 2, start)
+            algorithm = BinaryCollapsedVariational(model, 0 if self.inference == "cvb0" else 2, self._start)
             state = self._run(algorithm, cells, max_iter=self._most_iterations, convergence=rule).state
             row_counts = np.moveaxis(state.row_counts, 1, 2)
         self._store(data, posterior_of_counts(model.with_priors(state.priors), row_counts, state.column_counts))

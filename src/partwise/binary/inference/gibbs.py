@@ -55,9 +55,13 @@ class BinaryCollapsedGibbs(GibbsSampler[Cells, BinaryGibbsState]):
         priors = np.stack([np.array(self.model.priors)] * n_chains)
         state = BinaryGibbsState([], [], [], [], priors, self.no_draws(data))
         starts = starts_of(self.start, n_chains)
-        for chain in range(n_chains):
-            start = starts[chain % len(starts)]
-            labels, row_labels = start_labels(key.for_chain(chain), data, self.model, start)
+        found: list[Any] = [None] * n_chains
+
+        def begin(chain: int) -> None:
+            found[chain] = start_labels(key.for_chain(chain), data, self.model, starts[chain % len(starts)])
+
+        self.engine.for_each(begin, range(n_chains))
+        for labels, row_labels in found:
             row_counts = np.zeros((data.shape[0], n_components, 2), np.int32)
             column_counts = np.zeros((data.shape[1], n_components), np.int32)
             count_labels(data.ordered, labels, row_counts, column_counts)
@@ -127,7 +131,9 @@ class BinaryCollapsedGibbs(GibbsSampler[Cells, BinaryGibbsState]):
 
     def _leaves_out(self, data: Cells, state: BinaryGibbsState, counts: Sequence[tuple[BinaryModel, Any, Any]]) -> Any:
         """What adds probabilities of left-out cells, as `BinaryDraws.keep` needs it."""
-        by_rows = [self._labels_by_rows(data, state, chain) for chain in range(self.n_chains)]
+        by_rows = [np.empty_like(labels) for labels in state.labels]
+        for labels, out in zip(state.labels, by_rows, strict=True):
+            to_row_order(data.ordered, labels, out)
 
         def leave_out(chain: int, start: int, stop: int, probability: Floats, out: Floats) -> None:
             model, *own = counts[chain]
@@ -141,12 +147,6 @@ class BinaryCollapsedGibbs(GibbsSampler[Cells, BinaryGibbsState]):
                 add_left_out(data.ordered, labels, probability, tuple(own), given, *span)
 
         return leave_out
-
-    def _labels_by_rows(self, data: Cells, state: BinaryGibbsState, chain: int) -> NDArray[Any]:
-        """Labels of a chain in the order of rows."""
-        by_rows = np.empty_like(state.labels[chain])
-        to_row_order(data.ordered, state.labels[chain], by_rows)
-        return by_rows
 
 
 def log_joint_of_counts(model: BinaryModel, row_counts: Counts, column_counts: Counts) -> float:

@@ -43,9 +43,6 @@ class BinaryPartialGibbs(BinaryCollapsedGibbs):
             to_row_order(data.ordered, labels, state.labels[chain])
         return state
 
-    def _labels_by_rows(self, data: Cells, state: BinaryGibbsState, chain: int) -> NDArray[Any]:
-        return np.asarray(state.labels[chain])
-
     def _sweep_labels(self, key: Key, data: Cells, state: BinaryGibbsState, chain: int) -> None:
         n_columns, priors = data.shape[1], self._model_of(state, chain).priors
         columns = np.empty((n_columns, self.model.n_components))

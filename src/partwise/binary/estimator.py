@@ -94,8 +94,8 @@ class BinaryNMF(KeepsChains, OnlineVariational, BinarySamples):
     init
         Labels that samplers and ``cvb`` start from: ``"random"``, or drawn from a variational fit with ten (``"vb"``)
         or twenty parts (``"vb20"``). ``"mixed"``: chains of ``"gibbs"`` take turns with ``"random"`` and ``"vb20"``;
-        other algorithms start at random. Chains seldom leave the region that they start in, so predictions weigh the
-        two starts by how well each predicts observed cells that are left out.
+        other algorithms start at random. Chains seldom leave the region that they start in, so predictions then weigh
+        each chain by how well it predicts observed cells that are left out.
     n_draws, burn_in, thin
         Draws that each chain keeps, sweeps that it throws away before, and sweeps for each draw that is kept.
     n_chains
@@ -207,8 +207,7 @@ class BinaryNMF(KeepsChains, OnlineVariational, BinarySamples):
         model = self._binary_model()
         n_cells = data.shape[0] * data.shape[1] - data.n_missing
         pair = model.kind == "dir-dir"
-        n_starts = len(starts_of(self._start, self.n_chains))
-        sizes: dict[str, Any] = {"pair": pair, "n_starts": n_starts}
+        sizes: dict[str, Any] = {"pair": pair, "weighed": len(starts_of(self._start, self.n_chains)) > 1}
         needed = needed_bytes(self.inference, data.shape, n_cells, model.n_components, self.n_chains, **sizes)
         refuse_beyond(self.max_memory, needed, self.inference)
         if self.batch_size is not None:

@@ -29,7 +29,7 @@ class EngineError(PartwiseError, RuntimeError):
 
 
 class AllComponentsPrunedError(PartwiseError, ValueError):
-    """A fit switched off every component; the message says what to change."""
+    """A fit switched off every part; the message says what to change."""
 
 
 class LogNormalisedWarning(UserWarning):

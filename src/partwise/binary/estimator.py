@@ -138,7 +138,7 @@ class BinaryNMF(KeepsChains, OnlineVariational, BinarySamples):
     concentration_, activation_concentration_
         One number for each part, as given or learned. Sums say how few parts a row of the factor has.
     n_components_, n_active_components_, active_components_
-        Number of parts; number and positions of those that hold a share worth naming.
+        Number of parts; number and positions of those that explain a noticeable share of the data.
     log_joint_draws_, log_likelihood_draws_, n_active_draws_, missing_probability_draws_, total_concentration_draws_
         Chains x draws, of samplers: log p(X, labels) given the priors. Log-likelihood of the observed cells. Active
         parts; mean probability of the missing cells (NaN if there are none); sum of ``concentration_`` (NaN if it was

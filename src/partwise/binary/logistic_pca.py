@@ -30,8 +30,8 @@ class LogisticPCA(BitModel):
     """Logistic PCA of 0/1 data, perhaps with missing cells: P(x_nf = 1) = σ(μ_f + Σ_k w_fk h_nk), factors real.
 
     Fitted by alternating majorisation (Collins, Dasgupta & Schapire 2002; Schein, Saul & Ungar 2003). It is more
-    flexible than `BinaryNMF` and harder to read; without a penalty its logits may grow without end, and predictions of
-    missing cells suffer.
+    flexible than `BinaryNMF` and harder to read. Without a penalty its logits may grow without limit, and predictions
+    of missing cells suffer.
 
     Parameters
     ----------

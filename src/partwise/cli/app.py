@@ -18,7 +18,7 @@ from partwise.cli.output import Outcome, fail, reason, warnings_as_lines
 
 # Raised by the command line itself; it knows how to show them.
 _OWN = (typer.Exit, typer.Abort, typer.BadParameter)
-_Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output, nothing else.")]
+_Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output, and nothing else.")]
 _Debug = Annotated[
     bool, typer.Option("--debug", envvar="PARTWISE_DEBUG", show_envvar=True, help="Show the traceback of an error.")
 ]

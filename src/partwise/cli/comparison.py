@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 # Columns after the score, and what they mean.
 _COLUMNS = {
-    "worse by": "distance to the best candidate; rows are paired, so its standard error is the smaller one",
+    "worse by": "difference from the best candidate ± its standard error (over rows, which are paired)",
     "stability": "mean cosine of the parts of different restarts; 1 = the same parts",
-    "active": "parts that hold a share worth naming",
-    "by itself": "number of parts by the model's own evidence, which is named in brackets",
-    "new rows": "log-likelihood per {unit} of rows that were not fitted to: half of a row, given its other half",
+    "active": "parts that explain a noticeable share of the data",
+    "by itself": "number of parts that the model would choose by its own criterion (in brackets)",
+    "new rows": "log-likelihood per {unit} of rows that were left out of the fit: half of a row, given its other half",
     "marginal": "log-likelihood per {unit} of new rows, activations integrated out",
     "coherence": "how often the top features of a part occur together, from -1 to 1 (NPMI)",
     "diversity": "share of different features among the top features of all parts",
@@ -51,7 +51,7 @@ def comparison_lines(found: Comparison) -> list[str]:
     else:
         score, meaning = found.scale, "of lists of held-out features, ± its standard error"
         lines.append([*_scores(table[-1]), *["-"] * (len(_COLUMNS) - 1)])
-    legend = {"model": "", "parts": "", score: f"{meaning}; greater is better", **_COLUMNS}
+    legend = {"model": "", "parts": "", score: f"{meaning}; higher is better", **_COLUMNS}
     shown_columns = [place for place in range(len(legend)) if any(line[place] != "-" for line in lines)]
     cells = [list(legend), *lines]
     text = ["Each model at its best number of parts, the best model first:", ""]

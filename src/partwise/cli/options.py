@@ -22,7 +22,7 @@ Reference = Annotated[
     typer.Option(
         "--reference",
         metavar="FILE",
-        help="Features x parts, or another model: say which of these parts each part is like.",
+        help="Known parts (features x parts, or a model): name the one that each part is most like.",
     ),
 ]
 DataFile = Annotated[Path, typer.Argument(metavar="DATA", help="Samples x features, in a format that partwise reads.")]
@@ -95,7 +95,7 @@ class RunArguments:
 
     threads: int = threads_option()
     progress: bool | None = option(
-        "Show progress on standard error. By default if that is a terminal.",
+        "Show progress on standard error. By default only in a terminal.",
         None,
         "--progress/--no-progress",
         show_default=False,

@@ -44,7 +44,7 @@ class BitModel(FactorizationEstimator):
         return (generator.random(expected.shape) < expected).astype(np.float64)
 
     def feature_importance(self) -> Floats:
-        """Parts x features: entries as they are, which are probabilities, or shares of signed components."""
+        """Parts x features: entries as they are, which are probabilities, or shares of signed parts."""
         return super().feature_importance() if self.declares.signed else self.components_
 
     def feature_frequencies(self, activations: Floats | None = None) -> Floats:
@@ -96,7 +96,7 @@ class BitModel(FactorizationEstimator):
         return stored
 
     def log_loss(self, X: Any, *, cells: tuple[Any, Any] | None = None) -> float:
-        """Mean negative log-likelihood of a held-out cell, in nats per cell; smaller is better.
+        """Mean negative log-likelihood of a held-out cell, in nats per cell; lower is better.
 
         Parameters
         ----------
@@ -151,12 +151,12 @@ class BitModel(FactorizationEstimator):
         """Mean log-likelihood, in nats, of cells of new samples when the other half of their cells is given.
 
         Half of the observed cells of X are hidden, by a key that is the same for all models; activations are found from
-        the others. Never the likelihood of cells that anything was fitted to; greater is better.
+        the others. Never the likelihood of cells that anything was fitted to; higher is better.
 
         Parameters
         ----------
         X
-            Bits as for `fit`; best samples that the model was not fitted to.
+            Bits as for `fit`, preferably samples that the model was not fitted to.
         y
             Ignored.
         """

@@ -98,7 +98,7 @@ class Differential:
 def differential(
     model: Any, data: SparseData, activations: Floats, engine: Engine, versus: Versus, pseudocount: float
 ) -> Differential:
-    """Compare the rates of each feature between parts, activations given (MATH: fastTopics' grade of membership).
+    """Compare the rates of each feature between parts, activations given (as fastTopics does).
 
     Parameters
     ----------

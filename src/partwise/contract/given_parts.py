@@ -41,7 +41,7 @@ def read_seeds(seeds: Any) -> Seeds:
 
 
 def seed_counts(seeds: Seeds, weight: float, n_components: int, data: SparseData) -> Floats:
-    """Features x components: tokens that the seeds of each part stand for, in whole numbers; seeded parts come first.
+    """Features x parts: tokens that the seeds of each part stand for, in whole numbers; seeded parts come first.
 
     Parameters
     ----------
@@ -111,9 +111,9 @@ def seeded_order(seeds: Floats, dictionary: Floats) -> NDArray[np.intp]:
     Parameters
     ----------
     seeds
-        Features x components, as of `seed_counts`.
+        Features x parts, as of `seed_counts`.
     dictionary
-        Features x components.
+        Features x parts.
     """
     shares = dictionary / np.maximum(dictionary.sum(axis=0), 1e-300)
     wanted = seeds / np.maximum(seeds.sum(axis=0), 1e-300)

@@ -203,7 +203,7 @@ def check_common(model: Any) -> None:
         if np.any(model.presence_prior_ > 1):
             raise ValueError("its presence_prior_ holds numbers above 1")
     if not isinstance(model.trace_, Trace) or not isinstance(model.status_, Status):
-        raise ValueError("its trace or its status is of another kind")
+        raise ValueError("its trace or its status is not of the expected kind")
 
 
 def check_array_is(array: Any, name: str, shape: tuple[int, ...], *, signed: bool = False) -> None:

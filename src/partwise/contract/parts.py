@@ -33,12 +33,12 @@ class HandledParts(Offers):
         by
             ``"relevance"``: frequent in the part and more frequent there than elsewhere (Sievert & Shirley 2014, λ =
             0.3). ``"probability"``: the share of the part. ``"lift"``: this share over the share of everything.
-            Directions with negative weights are always ranked by the size of the weights.
+            Directions with negative weights are always ordered by the size of the weights.
 
         Returns
         -------
         list
-            For each part, pairs of a feature's name and the value that it is ranked by, largest first.
+            For each part, pairs of a feature's name and the value that orders it, largest first.
 
         Examples
         --------
@@ -201,7 +201,7 @@ class HandledParts(Offers):
         shares = self.feature_importance().T @ (weights / weights.sum(axis=0))
         sizes = self.components_.sum(axis=1) @ (weights / weights.sum(axis=0))
         model._regroup(self, membership, shares * sizes)
-        told = f"Made of the {self.n_components_} parts of a fit by merging or dropping some."
+        told = f"Made from the {self.n_components_} parts of a fit by merging or dropping some."
         model.status_ = Status("converged", told)
         if names is not None:
             model.component_names_ = np.array(names, dtype=object)

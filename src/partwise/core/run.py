@@ -20,6 +20,8 @@ from partwise.core.stopping import Callback, DeferredInterrupt, Rule, StopFit
 from partwise.errors import DivergedError, InterruptedFitWarning, InvalidInputError
 
 State = TypeVar("State")
+Info = Mapping[str, float]
+"""What an iteration tells: numbers by name, such as ``objective``."""
 
 
 class Algorithm(Protocol[State]):
@@ -161,7 +163,7 @@ def _on_disk(
     checkpoint: Checkpoint | None,
     resume_from: str | os.PathLike[str] | None,
 ) -> tuple[Key, Stored | None, CheckpointWriter[State] | None]:
-    """The key of a run, the checkpoint that it goes on from, which is of the same fit, and what writes new ones."""
+    """The key of a run, the checkpoint of the same fit from which it continues, and what writes new ones."""
     stored = None if resume_from is None else read_checkpoint(resume_from)
     if key is None:
         if stored is None:

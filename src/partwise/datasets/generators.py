@@ -91,7 +91,7 @@ def simulate_allocation(
     n_samples, n_features, n_components
         Sizes.
     activation_concentration
-        β, of the shares: a number, or one per component.
+        β, of the shares: a number, or one per part.
     dictionary_concentration
         α, of the parts: a number, or one per feature.
     mean_total
@@ -188,7 +188,7 @@ def simulate_binary(
     beta_prior
         α and β of the beta factor.
     concentration
-        Of the Dirichlet factor, for each component.
+        Of the Dirichlet factor, for each part.
     activation_concentration
         Of the second Dirichlet factor of Dir-Dir.
     missing

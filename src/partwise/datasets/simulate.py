@@ -93,7 +93,7 @@ def simulate_gamma_poisson(
     n_samples, n_features, n_components
         Sizes.
     shape
-        Of the gamma distributions of activations: a number, or one per component, which then holds as much more.
+        Of the gamma distributions of activations: a number, or one per part, which then holds as much more.
     mean_total
         Expected sum of a sample.
     dictionary_concentration

@@ -96,9 +96,9 @@ def ebpm(x: Any, s: Any = 1.0, prior: Any = "exponential-mixture") -> EBPMResult
     s
         Exposures: one for all, or as many as counts.
     prior
-        The family in which g is sought: ``"gamma"``, ``"point-gamma"`` (mass at 0), ``"two-gamma"``,
+        The family from which g is chosen: ``"gamma"``, ``"point-gamma"`` (mass at 0), ``"two-gamma"``,
         ``"exponential-mixture"``, ``"gamma-mixture"``, ``"nonparametric"`` (mixtures of points),
-        or a family of your own. If it is a prior, such as a `GammaMixture`, that is kept as it is.
+        or your own family. A prior, such as a `GammaMixture`, is not fitted.
 
     Returns
     -------

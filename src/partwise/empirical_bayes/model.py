@@ -17,7 +17,7 @@ class EmpiricalBayesModel:
     Attributes
     ----------
     activation_priors, dictionary_priors
-        g_k and g'_k, one for each component.
+        g_k and g'_k, one for each part.
 
     Examples
     --------

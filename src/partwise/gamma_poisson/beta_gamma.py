@@ -55,7 +55,7 @@ class BetaGammaPFA(GammaActivations):
     shape_, rate_
         Of the gamma prior of each part's activations: r and (1 - p_k) / p_k.
     n_components_, n_active_components_, active_components_
-        Number of parts; number and positions of those that hold a share worth naming.
+        Number of parts; number and positions of those that explain a noticeable share of the data.
     n_iter_, trace_, status_
         Sweeps, the number of parts in use at each, and how the fit ended.
     n_features_in_, feature_names_in_

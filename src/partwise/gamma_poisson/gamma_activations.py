@@ -54,7 +54,7 @@ class GammaActivations(CountModel):
         Returns
         -------
         ndarray
-            Draws x samples x components.
+            Draws x samples x parts.
         """
         data = self.checked_data(X, caller="sample_posterior", integers=True)
         if n_draws < 1:
@@ -78,7 +78,7 @@ class GammaActivations(CountModel):
         Returns
         -------
         ndarray
-            Samples x components.
+            Samples x parts.
         """
         if self.selects_parts:
             return self.presence(X).std

@@ -20,9 +20,9 @@ class GammaPoissonModel:
     Parameters
     ----------
     dictionary
-        Features x components, nonnegative.
+        Features x parts, nonnegative.
     shape, rate
-        a_k and b_k: numbers, or one per component.
+        a_k and b_k: numbers, or one per part.
 
     Examples
     --------
@@ -80,5 +80,5 @@ class GammaPoissonAlgorithm(Algorithm[Any], Protocol):
 
 
 def column_norms(dictionary: Floats) -> dict[str, float]:
-    """w_+k of each component, as columns of a trace, which `partwise.plotting.plot_norms` draws."""
+    """w_+k of each part, as columns of a trace, which `partwise.plotting.plot_norms` draws."""
     return {f"column_norm_{k}": float(norm) for k, norm in enumerate(dictionary.sum(axis=0))}

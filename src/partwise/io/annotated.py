@@ -131,9 +131,9 @@ def write_h5ad(
     matrix
         Samples x features, dense or sparse, for X; with ``base``, X stays as it is there.
     activations
-        Samples x components, for ``obsm["X_partwise"]``.
+        Samples x parts, for ``obsm["X_partwise"]``.
     dictionary
-        Features x components, for ``varm["partwise"]``.
+        Features x parts, for ``varm["partwise"]``.
     metadata
         Plain data (numbers, text, lists, dicts) for ``uns["partwise"]``; None is left out.
     row_labels, column_labels
@@ -195,10 +195,8 @@ def _new(anndata: Any, matrix: Any, results: Mapping[str, Any], names: Names) ->
         shape = tuple(0 if array is None else len(array) for array in (results["activations"], results["dictionary"]))
     else:
         shape = matrix.shape
-    obs, var = (
-        pd.DataFrame(index=pd.Index(checked_labels(labels, size, name).tolist(), dtype=object))
-        for (name, labels), size in zip(names.items(), shape, strict=True)
-    )
+    known = [checked_labels(labels, size, name) for (name, labels), size in zip(names.items(), shape, strict=True)]
+    obs, var = (pd.DataFrame(index=pd.Index(labels.tolist(), dtype=object)) for labels in known)
     return anndata.AnnData(X=sp.csr_matrix(matrix) if sp.issparse(matrix) else matrix, obs=obs, var=var)
 
 

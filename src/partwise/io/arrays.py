@@ -28,7 +28,7 @@ _DTYPES = frozenset(
     ["bool", "complex64", *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64))]
     + [f"float{bits}" for bits in (16, 32, 64)]
 )
-# NumPy reads headers by `ast.literal_eval`, of which Python 3.11 counts the depth for all threads together: two that
+# NumPy reads headers by `ast.literal_eval`, whose depth Python 3.11 counts for all threads together. Two threads that
 # read at the same time, and are interrupted by the garbage collector, can end in "recursion depth mismatch".
 _ONE_AT_A_TIME = threading.Lock()
 

@@ -13,7 +13,7 @@ _LONGEST_NAME = 24
 
 
 def top_features(components: Any, names: Any = None, *, n: int = 10) -> list[list[tuple[str, float]]]:
-    """List the largest features of each part; `top_features` of a fitted model also ranks by relevance.
+    """List the largest features of each part; `top_features` of a fitted model can also order by relevance.
 
     Parameters
     ----------

@@ -25,7 +25,7 @@ def plot_rank_selection(
     scores: Any,
     *,
     chosen: tuple[str, int] | int | None = None,
-    ylabel: str = "score, greater is better",
+    ylabel: str = "score (higher is better)",
     title: str = "",
     ax: Any = None,
 ) -> Axes:

@@ -22,7 +22,7 @@ from partwise.plotting.figures import (
 )
 from partwise.plotting.order import checked_groups, cluster_order, evenly_spaced, part_order
 
-_MOST_SAMPLES = 2000
+_MOST_SAMPLES, _MOST_NAMES = 2000, 40
 # Where a name fits into a part: shares of the width and of the height, and letters.
 _ROOM_OF_A_NAME, _TALL_ENOUGH, _SHORT_ENOUGH = 0.06, 0.3, 12
 
@@ -35,7 +35,7 @@ def part_shares(activations: Any, model: Any = None) -> Floats:
     activations
         Samples x parts, nonnegative.
     model
-        Fitted model, or parts x features: an activation then counts with the sum of its component, so that a
+        Fitted model, or parts x features: an activation then counts with the sum of its part, so that a
         share is that of the expected counts (or ones) of a sample. Without it activations are taken as they are.
 
     Returns
@@ -72,6 +72,7 @@ def plot_structure(
     *,
     model: Any = None,
     groups: Sequence[Any] | None = None,
+    names: Any = None,
     order: Literal["parts", "cluster", "given"] = "parts",
     parts: Sequence[int] | None = None,
     titles: Sequence[str] | None = None,
@@ -88,13 +89,15 @@ def plot_structure(
     model
         Fitted model, or parts x features, as for `part_shares`; not needed.
     groups
-        The group of each sample: groups stand side by side, are named and parted by lines.
+        The group of each sample: groups stand side by side, with their names below and lines between them.
+    names
+        The name of each sample, written below its bar if there are at most 40 samples and no groups.
     order
-        Of samples (of a group): ``"parts"``, by the part that they have most of; ``"cluster"``, as `cluster_order` has
-        it; ``"given"``.
+        Of the samples of a group: ``"parts"``, by the part that they have most of; ``"cluster"``, by `cluster_order`;
+        ``"given"``, as they are.
     parts
-        Which parts, from the bottom up, the others blank; by default all, largest first. Of more than 20, for which
-        there are no colours, the smallest are grey.
+        Which parts to draw, from the bottom up; by default all, largest first. There are 20 colours: of more parts, the
+        smallest are grey.
     titles
         One for each part drawn; by default its name, else ``part k``.
     title
@@ -140,7 +143,10 @@ def plot_structure(
         below = heights[:, chosen].sum(axis=1) * totals
         ax.stairs(totals * (heights.sum(axis=1) > 0), np.arange(len(drawn) + 1), baseline=below, fill=True, **look)
     _name_runs(ax, runs if belongs is not None else [])
-    ax.set_xticks([])
+    labels = [] if names is None else checked_groups(names, shares.shape[0], "names")
+    bars = drawn if labels and belongs is None and len(drawn) <= _MOST_NAMES else drawn[:0]
+    ax.set_xticks(np.arange(len(bars)) + 0.5, [shortened(labels[n]) for n in bars], rotation=90)
+    ax.tick_params(axis="x", length=0)
     ax.set_ylim(0, 1 if not counts else None)
     ax.spines["bottom"].set_visible(False)
     ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=7, frameon=False, reverse=True, ncols=columns)

@@ -15,7 +15,7 @@ from partwise.kernels.arrays import Floats
 
 @dataclass(frozen=True)
 class PoissonModel:
-    """Activations (samples x components) and dictionary (features x components), both nonnegative.
+    """Activations (samples x parts) and dictionary (features x parts), both nonnegative.
 
     Examples
     --------

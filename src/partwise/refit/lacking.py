@@ -39,7 +39,7 @@ class LackingTest:
     excess: float
 
     def alarms(self, level: float = 0.05) -> NDArray[np.intp]:
-        """Samples that ring the alarm, with at most this share of false alarms among samples that lack nothing."""
+        """Samples that raise the alarm, with at most this share of false alarms among samples that lack nothing."""
         return np.flatnonzero(self.p_values <= level)
 
 
@@ -47,8 +47,8 @@ def lacking(model: CountModel, X: Any, *, n_draws: int = 99, random_state: Rando
     """Test whether samples, or all of them together, hold counts that no combination of the parts explains.
 
     All parts are fitted by maximum likelihood. Data are then drawn with Poisson noise, as if the parts that `presence`
-    finds explained everything, and fitted in the same way. A sample rings the alarm if its deviance is larger than
-    nearly all of those. Noise beyond Poisson rings it, too.
+    finds explained everything, and fitted in the same way. A sample raises the alarm if its deviance is larger than
+    nearly all of those. Noise beyond Poisson raises it, too.
 
     Parameters
     ----------

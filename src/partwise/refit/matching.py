@@ -72,7 +72,7 @@ class PartMatches:
 
 
 def match(parts: Any, reference: Any, *, most: int = 3) -> PartMatches:
-    """Say which references the parts of a model are like.
+    """Find the references that the parts of a model are most like.
 
     Features are matched by name where both have names. Nothing is forced: two parts may be like the same reference.
 

@@ -206,7 +206,7 @@ def alerts(view: ModelView, X: Any) -> list[str]:
         more = f", and {len(followed) - _MOST_PAIRS} more parts" if len(followed) > _MOST_PAIRS else ""
         remedy = "batch= (in the command --batch)"
         takes = remedy if model.declares.batches else f"{remedy} and a model that takes batches"
-        found.append(f"{told}{more}: fit with {takes} if that is not what you look for.")
+        found.append(f"{told}{more}: fit with {takes} if that is not what you want.")
     return found
 
 

@@ -84,7 +84,7 @@ class ModelView:
 
     @property
     def is_signed(self) -> bool:
-        """Whether components have negative weights, so that parts neither add up nor have shares."""
+        """Whether parts have negative weights, so that they neither add up nor have shares."""
         return self.model.declares.signed
 
     @classmethod

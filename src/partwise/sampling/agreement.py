@@ -69,7 +69,7 @@ def part_agreement(dictionaries: Sequence[NDArray[np.float64]], chosen: int) -> 
     Parameters
     ----------
     dictionaries
-        Features x components of each chain.
+        Features x parts of each chain.
     chosen
         The chain whose parts are meant.
 

@@ -1,4 +1,4 @@
-"""Rank models and their number of parts on one scale, and recommend one."""
+"""Score models and their number of parts on one scale, and recommend one."""
 
 import operator
 import os

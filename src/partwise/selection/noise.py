@@ -40,7 +40,7 @@ def dispersion_test(model: Any, X: Any) -> Dispersion:
     model
         A fitted model of counts.
     X
-        Counts, best those that it was fitted to.
+        Counts, preferably those that it was fitted to.
 
     Returns
     -------

@@ -26,7 +26,7 @@ class RankSelection:
     candidates
         The choices of K, in increasing order.
     scores, std_errors
-        Of each candidate, in nats; greater is better.
+        Of each candidate, in nats; higher is better.
     probabilities
         Posterior probability of each candidate, all having been equally likely before.
     """

@@ -93,7 +93,7 @@ def _of_path(path: Path, columns: Columns, encoding: str) -> Iterator[Document]:
     reader = _folder if path.is_dir() else _READERS.get(Path(path.name.lower().removesuffix(".gz")).suffix)
     if reader is None:
         raise InvalidInputError(
-            f"{path} is no text that can be counted: give a folder of .txt files, a .csv, .tsv, .parquet or .jsonl"
+            f"{path} is not text that can be counted: give a folder of .txt files, a .csv, .tsv, .parquet or .jsonl"
             " file, or a .txt file with one document per line."
         )
     if reader in (_folder, _lines) and columns.given():

@@ -15,7 +15,7 @@ from partwise.core.keys import Key
 from partwise.engines.base import Engine
 from partwise.engines.blocks import first_tokens
 
-# Shares of the sweeps after which cooling begins, and ends; the rest takes the best component for each token.
+# Shares of the sweeps after which cooling begins, and ends; the rest takes the best part for each token.
 _WARM, _COOLED = 0.2, 0.9
 _COLDEST = 30.0
 

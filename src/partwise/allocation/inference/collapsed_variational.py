@@ -23,7 +23,7 @@ _FIXED_POINTS = 5
 
 @dataclass
 class ResponsibilityState:
-    """Responsibilities, nonzeros x components, and the expected counts that they sum to."""
+    """Responsibilities, nonzeros x parts, and the expected counts that they sum to."""
 
     responsibilities: NDArray[np.float32]
     sample_counts: Floats

@@ -21,7 +21,7 @@ from partwise.kernels.arrays import Floats
 class CollapsedState:
     """Responsibilities of all cells (by rows), their sums, and for the second order the sums of r (1 - r).
 
-    Sums over rows are rows x bit x components; variances are empty in CVB0.
+    Sums over rows are rows x bit x parts; variances are empty in CVB0.
     """
 
     shares: NDArray[np.float32]

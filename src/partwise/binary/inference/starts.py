@@ -17,7 +17,7 @@ from partwise.sampling.draws import label_type
 Start = Literal["random", "vb", "vb20", "mixed"]
 """``"mixed"``: chains take turns with ``"random"`` and ``"vb20"``."""
 
-# Components of variational fits. Ten, and 100 passes, are those of the authors' code; twenty predict better.
+# Parts of variational fits. Ten, and 100 passes, are those of the authors' code; twenty predict better.
 _VB_COMPONENTS, _VB_PASSES = {"vb": 10, "vb20": 20}, 100
 
 
@@ -29,8 +29,8 @@ def starts_of(start: Start, n_chains: int) -> tuple[Start, ...]:
 def start_labels(key: Key, data: Cells, model: BinaryModel, start: Start) -> tuple[NDArray[Any], NDArray[Any]]:
     """Labels of all cells by columns and, for Dir-Dir, second labels by rows (otherwise empty).
 
-    ``"random"``: any component with the same probability. ``"vb"``, ``"vb20"``: drawn from the responsibilities of a
-    short variational fit with at most ten, or twenty, components.
+    ``"random"``: any part with the same probability. ``"vb"``, ``"vb20"``: drawn from the responsibilities of a short
+    variational fit with at most ten, or twenty, parts.
     """
     generator = key.for_stage("start").generator()
     n_components, kind = model.n_components, label_type(model.n_components)

@@ -62,13 +62,13 @@ class ModelArguments:
         "Keep these parts and fit only activations: a table of features x parts, or a model file."
     )
     presence: bool = option("With --components-file: find out which parts are present in each sample.", False)
-    allow: list[str] | None = option("With --presence: only such parts may be there; may be repeated.", metavar="PART")
+    allow: list[str] | None = option("With --presence: only these parts may be there; may be repeated.", metavar="PART")
     forbid: list[str] | None = option("With --presence: a part that is not present; may be repeated.", metavar="PART")
     always: list[str] | None = option("With --presence: a part that is always there; may be repeated.", metavar="PART")
 
     consensus: bool = option("Fit from many random starts and keep the parts that the fits agree on.", False)
     n_restarts: int | None = option("With --consensus: how many random starts; 50 by default.", min=2)
-    max_samples: int | None = option("With --consensus: samples of each restart, drawn at random.", min=2)
+    max_samples: int | None = option("With --consensus: fit each restart to this many random samples.", min=2)
 
     def estimator(self, running: dict[str, Any]) -> Any:
         """The estimator, with further parameters that say how it runs; None leaves a default."""
@@ -106,7 +106,7 @@ class CheckpointArguments:
     checkpoint: Path | None = option(
         "Write checkpoints to this file and keep it; by default MODEL.checkpoint, until the fit is done."
     )
-    checkpoint_every: float = option("How often.", _CHECKPOINT_SECONDS, metavar="SECONDS", min=0.0)
+    checkpoint_every: float = option("How often to write it.", _CHECKPOINT_SECONDS, metavar="SECONDS", min=0.0)
     resume: bool = option(
         "Continue from the checkpoint, if there is one: the same result as an uninterrupted fit.", False
     )

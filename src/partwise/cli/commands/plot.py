@@ -87,7 +87,8 @@ def command(
         figure = _parts(kind, model, groups, top, pixels)
     elif kind == "structure":
         activations = model.transform(table, **batch_argument(model, batch, table))
-        figure = plot_structure(activations, model=model, groups=sample_labels(groups, table), counts=counts).figure
+        named, grouped = table.row_labels, sample_labels(groups, table)
+        figure = plot_structure(activations, model=model, groups=grouped, names=named, counts=counts).figure
     else:
         figure = _of_data(kind, model, table, pixels, seed)
     save_figure(figure, output)

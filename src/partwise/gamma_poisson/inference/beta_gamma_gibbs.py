@@ -39,7 +39,7 @@ class BetaGammaState:
 
 @dataclass
 class BetaGammaGibbs:
-    """φ_k ~ Dirichlet(η), h_nk ~ Gamma(r, scale p_k / (1 - p_k)), p_k ~ Beta(κ ε, κ (1 - ε)) (MATH 2).
+    """φ_k ~ Dirichlet(η), h_nk ~ Gamma(r, scale p_k / (1 - p_k)), p_k ~ Beta(κ ε, κ (1 - ε)).
 
     A step draws h, then the allocations, then φ, then p with h integrated out: p comes right before the next h.
     Missing cells are drawn too, so that the conditionals of φ and p keep their form.

@@ -36,7 +36,7 @@ class ExactState:
 
 @dataclass(kw_only=True)
 class ExactEM:
-    """EM-C (GaP, Eq. 37) with expected allocations from the lattice of MATH 1.1.
+    """EM-C (GaP, Eq. 37) with exact expected allocations, from the lattice.
 
     Where shapes are estimated, iterations with a new dictionary and with new shapes take turns: each of them increases
     the likelihood, both at once might not.

@@ -36,11 +36,11 @@ class Averages:
     Attributes
     ----------
     feature_counts
-        Σ_n c_nfk, sampled or (Rao-Blackwellised) expected given the activations: features x components.
+        Σ_n c_nfk, sampled or (Rao-Blackwellised) expected given the activations: features x parts.
     sample_counts
-        c_n+k: samples x components.
+        c_n+k: samples x parts.
     activations
-        h_nk: samples x components; None if they were not asked for.
+        h_nk: samples x parts; None if they were not asked for.
     totals
         Some draws of the sample counts one by one, missing cells imputed; none if they were not asked for.
     before

@@ -45,7 +45,7 @@ class GibbsSweeps(Side):
     def allocations(
         self, key: Key, activations: Any, dictionary: Floats, *, impute: bool = False
     ) -> tuple[Any, Floats]:
-        """c_nf. ~ Multinomial(x_nf, ∝ h_nk w_fk), summed: sample counts (rows x components) and feature counts.
+        """c_nf. ~ Multinomial(x_nf, ∝ h_nk w_fk), summed: sample counts (rows x parts) and feature counts.
 
         With ``impute``, the missing cells have c_nfk ~ Poisson(h_nk w_fk), as if they had been observed.
         """

@@ -1,4 +1,4 @@
-"""Posterior moments over the lattice of allocation totals, by forward and backward recursions (MATH 1.1).
+"""Posterior moments over the lattice of allocation totals, by forward and backward recursions.
 
 The states after all tokens are the posterior of the totals (L_1, ..., L_K) of a row. Tokens of one feature are
 exchangeable, so its allocation follows from any one of its tokens: one token of each feature comes last, and for these

@@ -1,4 +1,4 @@
-"""Quadrature (MATH 1.1): E_{θ ~ Dirichlet(a)} Π_f (q_f·θ)^x_f by a product of Gauss rules on the broken stick.
+"""Quadrature: E_{θ ~ Dirichlet(a)} Π_f (q_f·θ)^x_f by a product of Gauss rules on the broken stick.
 
 θ_1 = t_1, θ_2 = (1 - t_1) t_2, ..., with t_i ~ Beta(a_i, a_{i+1} + ... + a_K) independent, and the product is a
 polynomial of degree L in each t_i: ⌊L/2⌋ + 1 nodes a stick make it exact. All terms are positive.

@@ -34,7 +34,7 @@ Terms = NDArray[np.float64]
 
 @dataclass
 class NegativeBinomialState:
-    """Activations and sizes of rows (both may be on workers), dictionary (features x components), sizes of features."""
+    """Activations and sizes of rows (both may be on workers), dictionary (features x parts), sizes of features."""
 
     activations: Any
     dictionary: Floats
@@ -194,7 +194,7 @@ def settled_activations(data: SparseData, parts: Floats, feature_sizes: Floats, 
     data
         Checked samples.
     parts
-        Components x features.
+        Parts x features.
     feature_sizes
         The size of each feature.
     engine

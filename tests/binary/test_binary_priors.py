@@ -118,7 +118,6 @@ def test_what_is_learned_is_stored(kind: str, inference: str, tmp_path: Any) -> 
         beta_prior=(0.3, 0.2),
         concentration=2.0,
         activation_concentration=0.7,
-        init="random",
         **SHORT,
     ).fit(planted(1))
     np.testing.assert_allclose(given.beta_prior_, np.tile([0.3, 0.2], (4, 1)))

@@ -1,8 +1,7 @@
-"""Chains that are weighed: probabilities of cells that are left out, and the weights that follow from them."""
+"""Chains from two starts: probabilities of cells that are left out, and the weights that follow from them."""
 
 from __future__ import annotations
 
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ import partwise
 from partwise import BinaryNMF
 from partwise.binary.inference.cells import Cells
 from partwise.binary.inference.gibbs import BinaryCollapsedGibbs
+from partwise.binary.inference.posterior import BinaryDraws
 from partwise.binary.inference.starts import starts_of
 from partwise.binary.model import KINDS, BinaryModel
 from partwise.core.data import BinaryMatrix
@@ -26,7 +26,7 @@ X = np.array([[1.0, 0.0, 1.0], [0.0, np.nan, 1.0], [0.0, 0.0, 1.0]])
 
 
 def left_out_of(model: BinaryModel, n_draws: int) -> tuple[Cells, np.ndarray]:
-    """Harmonic means over draws, of all chains together, of what is said of each observed cell without it."""
+    """Harmonic means over draws, of both starts together, of what is said of each observed cell without it."""
     cells = Cells.of(BinaryMatrix.build(X), model.kind)
     settings: dict[str, Any] = {"n_draws": n_draws, "burn_in": 50, "thin": 2, "n_chains": 4, "active_threshold": 0.0}
     algorithm = BinaryCollapsedGibbs(model, "mixed", engine=resolve_engine(), **settings)
@@ -56,30 +56,42 @@ def short(**settings: Any) -> BinaryNMF:
 
 @pytest.mark.parametrize("model", KINDS)
 def test_predictions_are_weighted_means_over_chains(model: str) -> None:
-    """Chains of even number begin as those of init="random" do, the others as those of init="vb20"."""
+    """The same chains one by one: a chain does not depend on how many others there are."""
     mixed = short(model=model, init="mixed")
     assert mixed.chain_weights_.sum() == pytest.approx(1.0)
-    assert np.all(mixed.chain_weights_ > 0.0)
-    assert np.ptp(mixed.chain_weights_) > 0.0
-    alone = _chains(model, "random"), _chains(model, "vb20")
-    expected = sum(mixed.chain_weights_[chain] * alone[chain % 2][chain] for chain in range(5))
-    np.testing.assert_allclose(mixed.probabilities_, expected, rtol=1e-9)
+    assert mixed.chain_weights_[0] == mixed.chain_weights_[2] == mixed.chain_weights_[4]
+    assert mixed.chain_weights_[1] == mixed.chain_weights_[3]
+    # Means of one start: of chains 0, 2 and 4, which begin as those of init="random" do, and of chains 1 and 3.
+    from_random, from_fit = (
+        _chains_of(model, init, chains) for init, chains in (("random", (0, 2, 4)), ("vb20", (1, 3)))
+    )
+    weights = 3 * mixed.chain_weights_[0], 2 * mixed.chain_weights_[1]
+    expected = weights[0] * from_random + weights[1] * from_fit
+    np.testing.assert_allclose(mixed.probabilities_, expected, rtol=1e-12)
 
 
-def _chains(model: str, init: str) -> list[np.ndarray]:
-    """Mean prediction of each of five chains: sums over n chains less those over n - 1."""
-    sums = [n * short(model=model, init=init, n_chains=n).probabilities_ for n in range(1, 6)]
-    sums.insert(0, np.zeros_like(sums[0]))
-    return [after - before for before, after in pairwise(sums)]
+def _chains_of(model: str, init: str, chains: tuple[int, ...]) -> np.ndarray:
+    """Mean prediction of some chains: n of them are n times the mean of n less n - 1 times that of n - 1."""
+    sums = {0: np.zeros(())}
+    for n in range(1, max(chains) + 2):
+        sums[n] = n * short(model=model, init=init, n_chains=n).probabilities_
+    return np.asarray(np.mean([sums[chain + 1] - sums[chain] for chain in chains], axis=0))
 
 
-def test_one_start_has_equal_weights() -> None:
+def test_one_start_has_equal_weights_and_keeps_nothing_by_start() -> None:
     assert starts_of("mixed", 1) == ("random",)
     assert starts_of("vb", 8) == ("vb",)
     np.testing.assert_array_equal(short(init="random").chain_weights_, 0.2)
     np.testing.assert_array_equal(short(init="mixed", n_chains=1).chain_weights_, 1.0)
     partial = {"model": "beta-dir", "inference": "gibbs-partial"}
     np.testing.assert_array_equal(short(**partial).probabilities_, short(**partial, init="random").probabilities_)
+
+
+def test_starts_that_predict_the_same_count_the_same_whatever_their_chains() -> None:
+    cells = Cells.of(BinaryMatrix.build(X), "beta-dir")
+    draws = BinaryDraws.empty(cells, 2, n_chains=5, n_draws=1, n_starts=2)
+    draws.left_out += np.array([[3.0], [2.0]]) / np.linspace(0.1, 0.9, cells.n_cells)
+    np.testing.assert_allclose(draws.chain_weights(), [1 / 6, 1 / 4, 1 / 6, 1 / 4, 1 / 6])
 
 
 def test_weights_are_reproducible_and_saved(tmp_path: Path) -> None:

@@ -49,7 +49,6 @@ _PAPER = {
     "beta_prior": (1.0, 1.0),
     "concentration": 1.0,
     "activation_concentration": 1.0,
-    "init": "random",
     "n_chains": 1,
     "burn_in": 4000,
     "n_draws": 1000,
@@ -94,8 +93,8 @@ class BinaryNMF(KeepsChains, OnlineVariational, BinarySamples):
     init
         Labels that samplers and ``cvb`` start from: ``"random"``, or drawn from a variational fit with ten (``"vb"``)
         or twenty parts (``"vb20"``). ``"mixed"``: chains of ``"gibbs"`` take turns with ``"random"`` and ``"vb20"``;
-        other algorithms start at random. Chains seldom leave the region that they start in, so predictions then weigh
-        each chain by how well it predicts observed cells that are left out.
+        other algorithms start at random. Chains seldom leave the region that they start in, so predictions weigh the
+        two starts by how well each predicts observed cells that are left out.
     n_draws, burn_in, thin
         Draws that each chain keeps, sweeps that it throws away before, and sweeps for each draw that is kept.
     n_chains
@@ -186,7 +185,7 @@ class BinaryNMF(KeepsChains, OnlineVariational, BinarySamples):
 
     n_components: int = 50
     _: KW_ONLY
-    init: str = "mixed"
+    init: str = "random"
     n_draws: int = 25
     burn_in: int = 150
     thin: int = 4
@@ -207,7 +206,8 @@ class BinaryNMF(KeepsChains, OnlineVariational, BinarySamples):
         model = self._binary_model()
         n_cells = data.shape[0] * data.shape[1] - data.n_missing
         pair = model.kind == "dir-dir"
-        sizes: dict[str, Any] = {"pair": pair, "weighed": len(starts_of(self._start, self.n_chains)) > 1}
+        n_starts = len(starts_of(self._start, self.n_chains))
+        sizes: dict[str, Any] = {"pair": pair, "n_starts": n_starts}
         needed = needed_bytes(self.inference, data.shape, n_cells, model.n_components, self.n_chains, **sizes)
         refuse_beyond(self.max_memory, needed, self.inference)
         if self.batch_size is not None:

@@ -75,8 +75,8 @@ class BinaryCollapsedGibbs(GibbsSampler[Cells, BinaryGibbsState]):
 
     def no_draws(self, data: Cells) -> BinaryDraws:
         """Storage for the draws of a round."""
-        weighed = len(starts_of(self.start, self.n_chains)) > 1
-        return BinaryDraws.empty(data, self.model.n_components, self.n_chains, self.n_draws, weighed)
+        n_starts = len(starts_of(self.start, self.n_chains))
+        return BinaryDraws.empty(data, self.model.n_components, self.n_chains, self.n_draws, n_starts)
 
     @property
     def attempts(self) -> int:
@@ -126,7 +126,7 @@ class BinaryCollapsedGibbs(GibbsSampler[Cells, BinaryGibbsState]):
         state.draws.priors += state.priors
         learned = "concentration" in self.model.estimated
         totals = [float(own.priors.concentration.sum()) if learned else np.nan for own in models]
-        leave_out = self._leaves_out(data, state, counts) if state.draws.left_out.size else None
+        leave_out = self._leaves_out(data, state, counts) if state.draws.n_starts > 1 else None
         state.draws.keep(data, moments, component_cells, joint, totals, self.active_threshold, self.engine, leave_out)
 
     def _leaves_out(self, data: Cells, state: BinaryGibbsState, counts: Sequence[tuple[BinaryModel, Any, Any]]) -> Any:

@@ -77,10 +77,10 @@ def cell_moments(rows: FactorMoments, columns: FactorMoments) -> tuple[Floats, F
 class BinaryDraws(KeptDraws):
     """Sums over the kept draws of conditional moments given the labels (Rao-Blackwellised), and numbers of each draw.
 
-    Sums of factors are kept by chain, and so are those of cells where chains are weighed; otherwise cells are summed
-    over all chains. The first entry of the leading axis of a sum is that of means, the second that of squares.
-    ``left_out``, chains x observed cells, sums 1 / P(what a cell shows | all other cells and their labels); it has no
-    cells where chains are not weighed.
+    Sums of factors are kept by chain; cells are summed over the chains that share a start: chain i has start i modulo
+    their number. The first entry of the leading axis of a sum is that of means, the second that of squares.
+    ``left_out``, starts x observed cells, sums 1 / P(what a cell shows | all other cells and their labels), and is
+    empty where all chains have one start.
     """
 
     names: ClassVar[tuple[str, ...]] = (
@@ -100,25 +100,31 @@ class BinaryDraws(KeptDraws):
     left_out: Floats
 
     @classmethod
-    def empty(cls, cells: Cells, n_components: int, n_chains: int, n_draws: int, weighed: bool = False) -> BinaryDraws:
-        """Allocate storage for ``n_draws`` draws from ``n_chains`` chains, which are weighed or count the same."""
+    def empty(cls, cells: Cells, n_components: int, n_chains: int, n_draws: int, n_starts: int = 1) -> BinaryDraws:
+        """Allocate storage for ``n_draws`` draws from ``n_chains`` chains, which have ``n_starts`` starts."""
         n_rows, n_columns = cells.shape
-        n_sums = n_chains if weighed else 1
         return cls(
             numbers=cls.no_numbers(n_chains, n_draws),
             n_kept=0,
-            probability=np.zeros((2, n_sums, n_rows, n_columns)),
+            probability=np.zeros((2, n_starts, n_rows, n_columns)),
             rows=np.zeros((2, n_chains, n_rows, n_components)),
             columns=np.zeros((2, n_chains, n_columns, n_components)),
             component_cells=np.zeros((n_chains, n_components)),
             priors=np.zeros((n_chains, len(Priors._fields), n_components)),
-            left_out=np.zeros((n_sums, cells.n_cells if weighed else 0)),
+            left_out=np.zeros((n_starts, cells.n_cells if n_starts > 1 else 0)),
         )
 
+    @property
+    def n_starts(self) -> int:
+        """Different starts of the chains."""
+        return len(self.left_out)
+
     def chain_weights(self) -> Floats:
-        """How much each chain counts in predictions: by its left-out cells, or all the same."""
-        equal = np.full(self.n_chains, 1.0 / self.n_chains)
-        return stacking_weights(1.0 / self.left_out) if self.left_out.size else equal
+        """How much each chain counts in predictions: chains of one start the same, starts by their left-out cells."""
+        start_of = np.arange(self.n_chains) % self.n_starts
+        n_chains = np.bincount(start_of)
+        weights = stacking_weights(n_chains[:, None] / self.left_out) if self.n_starts > 1 else np.ones(1)
+        return np.asarray((weights / n_chains)[start_of])
 
     def keep(
         self,
@@ -142,7 +148,7 @@ class BinaryDraws(KeptDraws):
             found = np.empty((self.n_chains, 2))
             for chain, (rows, columns) in enumerate(moments):
                 first, second = cell_moments(rows.rows(start, stop), columns)
-                at = chain % len(self.left_out)
+                at = chain % self.n_starts
                 self.probability[0, at, start:stop] += first
                 self.probability[1, at, start:stop] += second
                 if leave_out is not None:
@@ -194,12 +200,9 @@ class Posterior:
 def posterior_of_draws(model: BinaryModel, draws: BinaryDraws) -> Posterior:
     """Averages over the kept draws: of cells over all chains by their weights, of factors over the likeliest chain."""
     kept, best = draws.n_kept, draws.likeliest
-    weights = draws.chain_weights() / kept
+    weights = draws.chain_weights()[: draws.n_starts, None, None] / kept
     rows, columns = (_mean_and_std(*(sums[:, best] / kept)) for sums in (draws.rows, draws.columns))
-    sums = np.zeros_like(draws.probability[:, 0])
-    for weight, own in zip(weights, np.moveaxis(draws.probability, 1, 0), strict=False):
-        sums += weight * own
-    cells = _mean_and_std(*sums)
+    cells = _mean_and_std(*((draws.probability * weights).sum(axis=1)))
     learned = model.with_priors(draws.priors[best] / kept)
     return _oriented(learned, rows, columns, cells, draws.component_cells[best] / kept)
 

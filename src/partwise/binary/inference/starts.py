@@ -23,7 +23,8 @@ _VB_COMPONENTS, _VB_PASSES = {"vb": 10, "vb20": 20}, 100
 
 def starts_of(start: Start, n_chains: int) -> tuple[Start, ...]:
     """The different starts of some chains: chain i has the one at i modulo their number."""
-    return ("random", "vb20")[:n_chains] if start == "mixed" else (start,)
+    both: tuple[Start, ...] = ("random", "vb20")
+    return both[:n_chains] if start == "mixed" else (start,)
 
 
 def start_labels(key: Key, data: Cells, model: BinaryModel, start: Start) -> tuple[NDArray[Any], NDArray[Any]]:

@@ -39,34 +39,38 @@ def test_an_update_of_activations_is_that_of_the_formula() -> None:
     counts, rates, sizes = np.where(seen, X[:9], 0.0), activations @ parts, row_sizes[:, None] * feature_sizes
     weights = np.where(seen, (counts + sizes) / (rates + sizes), 0.0)
     expected = activations * ((counts / rates) @ parts.T) / (weights @ parts.T)
-    kernels.improve_activations(*cells, parts, (row_sizes, feature_sizes), np.zeros(9), (1, 0.0), activations)
+    kernels.improve_activations(*cells, parts, (row_sizes, feature_sizes), (1, 0.0), activations)
     np.testing.assert_allclose(activations, expected, rtol=1e-12)
 
 
-def test_sums_for_the_parts_are_those_of_the_formula() -> None:
+def test_weights_and_gains_are_those_of_the_formula() -> None:
     cells, seen, activations, parts, row_sizes, feature_sizes = small_case()
     counts, rates, sizes = np.where(seen, X[:9], 0.0), activations @ parts, row_sizes[:, None] * feature_sizes
-    gain, exposure = np.zeros_like(parts), np.zeros_like(parts)
-    kernels.add_part_sums(*cells, activations, parts, (row_sizes, feature_sizes), gain, exposure)
-    np.testing.assert_allclose(gain, activations.T @ (counts / rates), rtol=1e-12)
-    weights = np.where(seen, (counts + sizes) / (rates + sizes), 0.0)
-    np.testing.assert_allclose(exposure, activations.T @ weights, rtol=1e-12)
+    found, ratios = rates.copy(), np.empty(cells[0][0][-1])
+    kernels.weigh(*cells, (row_sizes, feature_sizes), found, ratios)
+    np.testing.assert_allclose(found, np.where(seen, (counts + sizes) / (rates + sizes), 0.0), rtol=1e-12)
+    for of_rows, expected in [(True, (counts / rates) @ parts.T), (False, (counts / rates).T @ activations)]:
+        gain = np.zeros_like(expected)
+        kernels.add_gains(cells[0], ratios, np.ascontiguousarray(parts.T), activations, of_rows, gain)
+        np.testing.assert_allclose(gain, expected, rtol=1e-12)
 
 
 @pytest.mark.parametrize("by_rows", [True, False])
 @pytest.mark.parametrize("scale", [0.3, 1.0, 300.0])
 def test_size_terms_are_the_log_likelihood_and_its_derivatives(by_rows: bool, scale: float) -> None:
     cells, seen, activations, parts, row_sizes, feature_sizes = small_case()
-    activations, row_sizes = 20 * activations, scale * row_sizes  # counts below and above _FEW beside rates of both
-    rates = activations @ parts
+    rates = 20 * activations @ parts  # counts below and above _FEW beside rates of both
+    own = scale * row_sizes if by_rows else scale * np.random.default_rng(1).gamma(3.0, size=12)
 
     def value(step: float) -> np.ndarray:
-        sizes = np.exp(step) * row_sizes[:, None] * feature_sizes
+        sizes = np.exp(step) * (own[:, None] if by_rows else own)
         logs = np.where(seen, nbinom.logpmf(np.where(seen, X[:9], 0), sizes, sizes / (sizes + rates)), 0.0)
         return logs.sum(axis=1 if by_rows else 0)
 
     found = np.zeros((9 if by_rows else 12, 3))
-    kernels.add_size_terms(*cells, activations, parts, (row_sizes, feature_sizes), by_rows, found)
+    rates_by_groups = np.ascontiguousarray(rates.T) if by_rows else rates
+    kernels.add_zero_terms(rates_by_groups, own, found)
+    kernels.correct_zero_terms(*cells, rates_by_groups, own, by_rows, found)
     step = 1e-3
     np.testing.assert_allclose(found[:, 0], value(0.0), rtol=1e-10)
     np.testing.assert_allclose(found[:, 1], (value(step) - value(-step)) / (2 * step), rtol=1e-4, atol=1e-4)

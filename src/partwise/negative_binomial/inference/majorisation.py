@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -24,9 +24,10 @@ from partwise.poisson.inference.passes import solve_activations
 SMALLEST_SIZE, LARGEST_SIZE = 1e-3, 1e9
 """Bounds of estimated sizes: from the larger one on, the noise is Poisson in all that double precision shows."""
 
-# Cells, zeros included, that a block of rows holds; and rows, so that sums over its features cost little.
-_CELLS_AT_ONCE, _FEWEST_ROWS = 2**18, 16
+# Cells, zeros included, that a block of rows holds; and those of its rows that BLAS takes at a time, which stay in cache.
+_CELLS_AT_ONCE, _CELLS_IN_CACHE, _FEWEST_ROWS = 2**19, 2**16, 16
 _SWEEPS = 5
+_FIRST_STRIDE, _STRIDE_GROWTH = 0.5, 1.2
 _FIRST_SIZE, _START_ITERATIONS, _START_TOL = 10.0, 200, 1e-4
 _LONGEST_STEP, _SHORTEST_STEP, _STEPS = 2.0, 1e-3, 3
 _MOST_UPDATES, _ROW_TOL = 300, 1e-6
@@ -36,12 +37,17 @@ Terms = NDArray[np.float64]
 
 @dataclass
 class NegativeBinomialState:
-    """Activations and sizes of rows (both may be on workers), dictionary (features x components), sizes of features."""
+    """Activations and sizes of rows (both may be on workers), dictionary (features x components), sizes of features.
+
+    ``stride`` says how far sweeps extrapolate.
+    """
 
     activations: Any
     dictionary: Floats
     row_sizes: Any
     feature_sizes: Floats
+    objective: float = -np.inf
+    stride: float = _FIRST_STRIDE
 
 
 def dense_blocks(data: SparseData) -> list[tuple[int, int]]:
@@ -52,6 +58,9 @@ def dense_blocks(data: SparseData) -> list[tuple[int, int]]:
 @dataclass
 class Majorisation:
     """Multiplicative updates of both factors, five for each Newton update of the sizes; none lowers the likelihood.
+
+    Updates start from points extrapolated as by Ang & Gillis (2019). Five that would lower the log-likelihood are done
+    again without extrapolation.
 
     Attributes
     ----------
@@ -85,34 +94,44 @@ class Majorisation:
         self, key: Key, data: SparseData, state: NegativeBinomialState
     ) -> tuple[NegativeBinomialState, Mapping[str, float]]:
         """Improve factors, then sizes; reports the log-likelihood that they reach."""
-        blocks = dense_blocks(data)
-        floors = Floors.of(data, self.n_components).dictionary
-        place = self.engine.place
-        activations, row_sizes = place(state.activations, data, blocks), place(state.row_sizes, data, blocks)
+        moved = self._moved(data, state, state.stride)
+        if moved.objective < state.objective:
+            moved = self._moved(data, state, 0.0)
+            moved.stride = 0.5 * state.stride
+        return moved, {"objective": moved.objective}
+
+    def _moved(self, data: SparseData, state: NegativeBinomialState, stride: float) -> NegativeBinomialState:
+        """The state after some sweeps and an update of the sizes."""
+        blocks, floors = dense_blocks(data), Floors.of(data, self.n_components).dictionary
+        activations, row_sizes = (
+            self.engine.place(array, data, blocks) for array in (state.activations, state.row_sizes)
+        )
         parts = np.ascontiguousarray(state.dictionary.T)
-        for _ in range(_SWEEPS):
-            fixed = parts, state.feature_sizes, activation_floor(self.n_components)
-            (gain, exposure), (activations,) = self.engine.map_rows(
-                _sweep, data, blocks, *fixed, reads=[row_sizes], changes=[activations]
+        ahead, parts_ahead, made = activations, parts, Made((self.n_components,))
+        for sweep in range(_SWEEPS):
+            step = stride if sweep < _SWEEPS - 1 else 0.0
+            shared = parts_ahead, state.feature_sizes, activation_floor(self.n_components), step
+            (gain, exposure), (activations, ahead) = self.engine.map_rows(
+                _sweep, data, blocks, *shared, reads=[row_sizes, ahead, activations], makes=[made, made]
             )
-            moved = np.divide(parts * gain, exposure, out=np.zeros_like(parts), where=exposure > 0)
-            parts = np.maximum(moved, floors)
-        shared = parts, state.feature_sizes
+            moved = np.divide(parts_ahead * gain.T, exposure, out=np.zeros_like(parts), where=exposure > 0)
+            np.maximum(moved, floors, out=moved)
+            parts, parts_ahead = moved, _extrapolated(parts, moved, step, floors)
+        sizes = state.feature_sizes
         if self.dispersion == "sample":
             value, (row_sizes,) = self.engine.map_rows(
-                _improve_row_sizes, data, blocks, *shared, reads=[activations], changes=[row_sizes]
+                _improve_row_sizes, data, blocks, parts, reads=[activations, row_sizes], makes=[Made(())]
             )
         else:
-            value, state.feature_sizes = self._feature_sizes(data, blocks, activations, row_sizes, *shared)
-        dictionary = np.ascontiguousarray(parts.T)
-        return NegativeBinomialState(activations, dictionary, row_sizes, state.feature_sizes), {"objective": value}
+            value, sizes = self._feature_sizes(data, blocks, activations, parts, sizes)
+        dictionary, longer = np.ascontiguousarray(parts.T), min(1.0, _STRIDE_GROWTH * state.stride)
+        return NegativeBinomialState(activations, dictionary, row_sizes, sizes, value, longer)
 
     def _feature_sizes(
         self,
         data: SparseData,
         blocks: list[tuple[int, int]],
         activations: Any,
-        row_sizes: Any,
         parts: Floats,
         sizes: Floats,
     ) -> tuple[float, Floats]:
@@ -121,7 +140,7 @@ class Majorisation:
 
         def terms(tried: Floats) -> Terms:
             shared = parts, np.broadcast_to(tried, sizes.shape).copy()
-            found, _ = self.engine.map_rows(_feature_terms, data, blocks, *shared, reads=[activations, row_sizes])
+            found, _ = self.engine.map_rows(_terms, data, blocks, *shared, reads=[activations])
             return np.asarray(found.sum(axis=0, keepdims=True) if common else found)
 
         if not isinstance(self.dispersion, str):
@@ -154,37 +173,74 @@ def newton_sizes(sizes: Floats, terms: Callable[[Floats], Terms]) -> tuple[float
     return float(now[:, 0].sum()), sizes
 
 
+def _extrapolated(old: Floats, new: Floats, stride: float, floors: Floats) -> Floats:
+    """``new + stride * (new - old)``, but at least a tenth of each entry, and the floor."""
+    return np.maximum(new + stride * (new - old), np.maximum(0.1 * new, floors)) if stride else new
+
+
+def _tiles(block: Block, n_features: int) -> Iterator[tuple[Block, Floats]]:
+    """A block in pieces of a few rows, each with memory for its cells."""
+    step = min(block.n_rows, max(_FEWEST_ROWS, _CELLS_IN_CACHE // n_features))
+    memory = np.empty(step * n_features)
+    for start in range(block.start, block.stop, step):
+        tile = replace(block, start=start, stop=min(start + step, block.stop))
+        yield tile, memory[: tile.n_rows * n_features]
+
+
 def _sweep(
-    block: Block, row_sizes: Floats, activations: Floats, parts: Floats, feature_sizes: Floats, floor: float
+    block: Block,
+    row_sizes: Floats,
+    ahead: Floats,
+    old: Floats,
+    new: Floats,
+    new_ahead: Floats,
+    parts: Floats,
+    feature_sizes: Floats,
+    floor: float,
+    stride: float,
 ) -> tuple[Floats, Floats]:
-    own, sizes = activations[block.rows], (row_sizes[block.rows], feature_sizes)
-    cells, floors = (block.own_cells, block.own_missing), floor * block.data.row_sums[block.rows]
-    kernels.improve_activations(*cells, parts, sizes, floors, (1, 0.0), own)
-    gain, exposure = np.zeros(parts.shape), np.zeros(parts.shape)
-    kernels.add_part_sums(*cells, own, parts, sizes, gain, exposure)
+    """Update activations, and sum what the update of the parts needs: gain (features x parts) and exposure."""
+    dictionary = np.ascontiguousarray(parts.T)
+    gain, exposure = np.zeros_like(dictionary), np.zeros_like(parts)
+    for tile, memory in _tiles(block, parts.shape[1]):
+        rows, cells = tile.rows, tile.own_cells
+        rates, ratios = memory.reshape(tile.n_rows, -1), np.empty(cells[0][-1] - cells[0][0])
+        own_gain, floors = np.zeros((tile.n_rows, len(parts))), floor * tile.data.row_sums[rows, None]
+        arguments = cells, tile.own_missing, (row_sizes[rows], feature_sizes), rates, ratios
+        np.matmul(ahead[rows], parts, out=rates)
+        kernels.weigh(*arguments)
+        kernels.add_gains(cells, ratios, dictionary, ahead[rows], True, own_gain)
+        own_exposure = rates @ dictionary
+        moved = np.divide(ahead[rows] * own_gain, own_exposure, out=np.zeros_like(own_gain), where=own_exposure > 0)
+        new[rows] = np.maximum(moved, floors)
+        new_ahead[rows] = _extrapolated(old[rows], new[rows], stride, floors)
+        np.matmul(new_ahead[rows], parts, out=rates)
+        kernels.weigh(*arguments)
+        kernels.add_gains(cells, ratios, dictionary, new_ahead[rows], False, gain)
+        exposure += new_ahead[rows].T @ rates
     return gain, exposure
 
 
-def _feature_terms(block: Block, activations: Floats, row_sizes: Floats, parts: Floats, feature_sizes: Floats) -> Terms:
-    return _terms(block, activations[block.rows], parts, row_sizes[block.rows], feature_sizes, by_rows=False)
-
-
-def _improve_row_sizes(
-    block: Block, activations: Floats, row_sizes: Floats, parts: Floats, feature_sizes: Floats
-) -> float:
-    own = activations[block.rows]
-    value, row_sizes[block.rows] = newton_sizes(
-        row_sizes[block.rows].copy(), lambda sizes: _terms(block, own, parts, sizes, feature_sizes, by_rows=True)
+def _improve_row_sizes(block: Block, activations: Floats, old: Floats, new: Floats, parts: Floats) -> float:
+    value, new[block.rows] = newton_sizes(
+        old[block.rows].copy(), lambda sizes: _terms(block, activations, parts, sizes, by_rows=True)
     )
     return value
 
 
-def _terms(
-    block: Block, activations: Floats, parts: Floats, row_sizes: Floats, feature_sizes: Floats, *, by_rows: bool
-) -> Terms:
-    found = np.zeros((block.n_rows if by_rows else parts.shape[1], 3))
-    sizes = row_sizes, feature_sizes
-    kernels.add_size_terms(block.own_cells, block.own_missing, activations, parts, sizes, by_rows, found)
+def _terms(block: Block, activations: Floats, parts: Floats, sizes: Floats, *, by_rows: bool = False) -> Terms:
+    """Log-likelihood and its derivatives in the logarithm of the size, of each row or feature; sizes are theirs."""
+    n_features = parts.shape[1]
+    found = np.zeros((block.n_rows if by_rows else n_features, 3))
+    for tile, memory in _tiles(block, n_features):
+        own, groups = activations[tile.rows], slice(tile.start - block.start, tile.stop - block.start)
+        mine, of_groups = (found[groups], sizes[groups]) if by_rows else (found, sizes)
+        if by_rows:
+            rates = np.matmul(parts.T, own.T, out=memory.reshape(n_features, -1))
+        else:
+            rates = np.matmul(own, parts, out=memory.reshape(-1, n_features))
+        kernels.add_zero_terms(rates, of_groups, mine)
+        kernels.correct_zero_terms(tile.own_cells, tile.own_missing, rates, of_groups, by_rows, mine)
     return found
 
 
@@ -215,6 +271,6 @@ def _settle(block: Block, start: Floats, out: Floats, parts: Floats, feature_siz
     # A multiplicative update cannot leave 0, where Poisson noise may have put a part that is needed.
     totals = block.data.row_sums[block.rows, None]
     own[...] = np.where(parts.any(axis=1), start[block.rows] + 1e-3 * totals / len(parts), 0.0)
-    sizes, floors, effort = (np.ones(block.n_rows), feature_sizes), np.zeros(block.n_rows), (_MOST_UPDATES, _ROW_TOL)
-    kernels.improve_activations(block.own_cells, block.own_missing, parts, sizes, floors, effort, own)
+    sizes, effort = (np.ones(block.n_rows), feature_sizes), (_MOST_UPDATES, _ROW_TOL)
+    kernels.improve_activations(block.own_cells, block.own_missing, parts, sizes, effort, own)
     return 0.0

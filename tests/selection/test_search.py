@@ -181,9 +181,9 @@ class TestBudget:
         monkeypatch.setattr(Fitting, "fit", interrupted)
         found = compare(noisy(0, 3.0), FAST, random_state=0)
         assert found.stopped == "interrupted"
-        assert found.n_fits == 4  # both models with 1 and 2 parts
+        assert found.n_fits == 2  # the cheapest model with 1 and 2 parts
         monkeypatch.undo()
-        assert scores(compare(noisy(0, 3.0), FAST, random_state=0, max_fits=4)) == scores(found)
+        assert scores(compare(noisy(0, 3.0), FAST, random_state=0, max_fits=2)) == scores(found)
 
     def test_an_interrupt_before_the_first_fit_is_one(self, monkeypatch: pytest.MonkeyPatch) -> None:
         def interrupted(self: Fitting, task: Task) -> Any:

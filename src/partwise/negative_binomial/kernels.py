@@ -93,32 +93,10 @@ def improve_activations(
 
 
 @kernel
-def weigh(cells: Cells, missing: Missing, sizes: Sizes, rates: Floats, ratios: Floats) -> None:
-    """``ratios[:] = X / rates`` of nonzeros; ``rates[:] = (X + size) / (rates + size)``, 0 in missing cells.
-
-    A count that no part holds gets a ratio of 0.
-    """
-    indptr, indices, values = cells
+def weigh(cells: Cells, missing: Missing, sizes: Sizes, rates: Floats) -> None:
+    """``rates[:] = (X + size) / (rates + size)``, the expected noise of each cell; 0 in missing cells."""
     for n in range(rates.shape[0]):
-        for p in range(indptr[n], indptr[n + 1]):
-            rate = rates[n, indices[p]]
-            ratios[p - indptr[0]] = values[p] / rate if rate > 0.0 else 0.0
         _weigh_row(n, n, cells, missing, sizes, rates)
-
-
-@kernel
-def add_gains(cells: Cells, ratios: Floats, dictionary: Floats, activations: Floats, of_rows: bool, out: Floats) -> None:
-    """``out += ratios @ dictionary`` if `of_rows`, else ``out += ratios.T @ activations``; ratios are of nonzeros."""
-    indptr, indices, _ = cells
-    for n in range(activations.shape[0]):
-        for p in range(indptr[n], indptr[n + 1]):
-            ratio, f = ratios[p - indptr[0]], indices[p]
-            if of_rows:
-                for k in range(out.shape[1]):
-                    out[n, k] += ratio * dictionary[f, k]
-            else:
-                for k in range(out.shape[1]):
-                    out[f, k] += ratio * activations[n, k]
 
 
 @inner_kernel

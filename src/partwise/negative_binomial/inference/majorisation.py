@@ -18,6 +18,7 @@ from partwise.engines.blocks import Block, Made, row_blocks
 from partwise.kernels.arrays import Floats
 from partwise.negative_binomial import kernels
 from partwise.passes.side import Floors, activation_floor
+from partwise.poisson import kernels as poisson_kernels
 from partwise.poisson.inference.coordinate import CoordinateDescent, with_columns
 from partwise.poisson.inference.passes import solve_activations
 
@@ -26,7 +27,7 @@ SMALLEST_SIZE, LARGEST_SIZE = 1e-3, 1e9
 
 # Cells, zeros included, that a block of rows holds; and those of its rows that BLAS takes at a time, which stay in cache.
 _CELLS_AT_ONCE, _CELLS_IN_CACHE, _FEWEST_ROWS = 2**19, 2**16, 16
-_SWEEPS = 5
+_SWEEPS, _ROW_SWEEPS, _PART_UPDATES = 5, 2, 3
 _FIRST_STRIDE, _STRIDE_GROWTH = 0.5, 1.2
 _FIRST_SIZE, _START_ITERATIONS, _START_TOL = 10.0, 200, 1e-4
 _LONGEST_STEP, _SHORTEST_STEP, _STEPS = 2.0, 1e-3, 3
@@ -114,8 +115,12 @@ class Majorisation:
             (gain, exposure), (activations, ahead) = self.engine.map_rows(
                 _sweep, data, blocks, *shared, reads=[row_sizes, ahead, activations], makes=[made, made]
             )
-            moved = np.divide(parts_ahead * gain.T, exposure, out=np.zeros_like(parts), where=exposure > 0)
-            np.maximum(moved, floors, out=moved)
+            moved = parts_ahead
+            for update in range(_PART_UPDATES):
+                if update:
+                    gain, _ = self.engine.map_rows(_gain, data, blocks, moved, reads=[ahead])
+                moved = np.divide(moved * gain.T, exposure, out=np.zeros_like(parts), where=exposure > 0)
+                np.maximum(moved, floors, out=moved)
             parts, parts_ahead = moved, _extrapolated(parts, moved, step, floors)
         sizes = state.feature_sizes
         if self.dispersion == "sample":
@@ -199,26 +204,37 @@ def _sweep(
     floor: float,
     stride: float,
 ) -> tuple[Floats, Floats]:
-    """Update activations, and sum what the update of the parts needs: gain (features x parts) and exposure."""
-    dictionary = np.ascontiguousarray(parts.T)
-    gain, exposure = np.zeros_like(dictionary), np.zeros_like(parts)
+    """Update activations, and sum what the update of the parts needs: gain (features x parts) and exposure.
+
+    Given the expected noise of each cell, counts are Poisson, and what a part is exposed to is a weighted sum.
+    """
+    dictionary, exposure = np.ascontiguousarray(parts.T), np.zeros_like(parts)
     for tile, memory in _tiles(block, parts.shape[1]):
-        rows, cells = tile.rows, tile.own_cells
-        rates, ratios = memory.reshape(tile.n_rows, -1), np.empty(cells[0][-1] - cells[0][0])
-        own_gain, floors = np.zeros((tile.n_rows, len(parts))), floor * tile.data.row_sums[rows, None]
-        arguments = cells, tile.own_missing, (row_sizes[rows], feature_sizes), rates, ratios
-        np.matmul(ahead[rows], parts, out=rates)
+        rows, cells, rates = tile.rows, tile.own_cells, memory.reshape(tile.n_rows, -1)
+        arguments = cells, tile.own_missing, (row_sizes[rows], feature_sizes), rates
+        own, floors = new[rows], floor * tile.data.row_sums[rows]
+        own[...] = ahead[rows]
+        np.matmul(own, parts, out=rates)
         kernels.weigh(*arguments)
-        kernels.add_gains(cells, ratios, dictionary, ahead[rows], True, own_gain)
-        own_exposure = rates @ dictionary
-        moved = np.divide(ahead[rows] * own_gain, own_exposure, out=np.zeros_like(own_gain), where=own_exposure > 0)
-        new[rows] = np.maximum(moved, floors)
-        new_ahead[rows] = _extrapolated(old[rows], new[rows], stride, floors)
-        np.matmul(new_ahead[rows], parts, out=rates)
+        held = dictionary, rates @ dictionary, floors
+        poisson_kernels.coordinate_descent(cells, held, (_ROW_SWEEPS, 0.0), 0, tile.n_rows, own)
+        own = new_ahead[rows]
+        own[...] = _extrapolated(old[rows], new[rows], stride, floors[:, None])
+        np.matmul(own, parts, out=rates)
         kernels.weigh(*arguments)
-        kernels.add_gains(cells, ratios, dictionary, new_ahead[rows], False, gain)
-        exposure += new_ahead[rows].T @ rates
-    return gain, exposure
+        exposure += own.T @ rates
+    return _gain(block, new_ahead, parts), exposure
+
+
+def _gain(block: Block, activations: Floats, parts: Floats) -> Floats:
+    """What counts say for each part and feature, features x parts."""
+    dictionary = np.ascontiguousarray(parts.T)
+    found = np.zeros_like(dictionary)
+    out, span = (np.zeros((0, len(parts))), found), (0, block.n_rows)
+    poisson_kernels.pass_by_tiles(
+        block.own_cells, activations[block.rows], dictionary, len(dictionary), False, span, out
+    )
+    return found
 
 
 def _improve_row_sizes(block: Block, activations: Floats, old: Floats, new: Floats, parts: Floats) -> float:

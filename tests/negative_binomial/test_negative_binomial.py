@@ -54,7 +54,7 @@ def test_the_expected_noise_is_that_of_the_formula() -> None:
 @pytest.mark.parametrize("by_rows", [True, False])
 @pytest.mark.parametrize("scale", [0.3, 1.0, 300.0])
 def test_size_terms_are_the_log_likelihood_and_its_derivatives(by_rows: bool, scale: float) -> None:
-    cells, seen, activations, parts, row_sizes, feature_sizes = small_case()
+    cells, seen, activations, parts, row_sizes, _ = small_case()
     rates = 20 * activations @ parts  # counts below and above _FEW beside rates of both
     own = scale * row_sizes if by_rows else scale * np.random.default_rng(1).gamma(3.0, size=12)
 
@@ -72,6 +72,16 @@ def test_size_terms_are_the_log_likelihood_and_its_derivatives(by_rows: bool, sc
     np.testing.assert_allclose(found[:, 1], (value(step) - value(-step)) / (2 * step), rtol=1e-4, atol=1e-4)
     second = (value(step) - 2 * value(0.0) + value(-step)) / step**2
     np.testing.assert_allclose(found[:, 2], second, rtol=1e-3, atol=1e-3)
+
+
+def test_terms_of_zeros_are_exact_where_sizes_are_huge_or_tiny() -> None:
+    # 20 zeros of rate 1. With u = 1 / size: log(1 + u) - u / (1 + u) = u² / 2 - 2 u³ / 3 + ..., or of order log(u).
+    found = np.zeros((3, 3))
+    kernels.add_zero_terms(np.ones((20, 3)), np.array([1e9, 1e4, 1e-30]), found)
+    np.testing.assert_allclose(found[:2, 0], [-20.0 * (1 - 5e-10), -20e4 * np.log1p(1e-4)], rtol=1e-14)
+    np.testing.assert_allclose(found[:2, 1], [-1e-8, -20e4 * (1e-8 / 2 - 2e-12 / 3 + 3e-16 / 4)], rtol=1e-8)
+    np.testing.assert_allclose(found[:2, 2], [1e-8, 20e4 * (1e-8 / 2 - 4e-12 / 3)], rtol=1e-6)
+    assert np.all(np.abs(found[2]) < 1e-20)
 
 
 @pytest.mark.parametrize("dispersion", DISPERSIONS)

@@ -25,15 +25,12 @@ from partwise.errors import EmptyRowsWarning, EngineError, InaccurateWarning, Pa
 from partwise.selection.candidates import coarse_ranks, default_ranks
 from partwise.selection.fitting import Fitting
 from partwise.selection.records import KINDS, Task, TaskRecords
-from partwise.selection.standings import AS_GOOD, DISTINCT, Choice, Difference, Standings
+from partwise.selection.standings import AS_GOOD, DISASTER, DISTINCT, HOPELESS, MATTERS, Choice, Standings
 
 # A model goes up coarse steps until this many of them gained nothing, or left it far behind the best model there.
 _PATIENCE = 2
 # The distance to the best model closes fast where a step takes it below this share.
 _CLOSING = 0.5
-# Models that are behind by more standard errors, and more nats per token or cell, than this are out of the contest.
-# From so many nats on the standard error says nothing: one held-out count got a probability of nearly 0.
-_HOPELESS, _MATTERS, _DISASTER = 4.0, 0.02, 0.5
 # Models after the first begin at this share of its best number of parts, if fewer parts did the first no good.
 _BEGIN = 0.25
 # Most tokens for which log p(X) is computed, of models that offer it: for their best number of parts and neighbours.
@@ -157,7 +154,7 @@ class Search:
             yield "fit", [Task(*choice, restart) for choice in finalists if choice.model not in self.left_out]
             if not full:
                 # Those that two restarts tell from the best need no third.
-                finalists = self._not_distinct(finalists)
+                finalists = self._standings().not_distinct(finalists)
         standings = self._standings()
         close = {choice.model for choice in (standings.rows if full else promising)}
         best = [standings.best_of(name) for name in self._cheap_first if name in close and standings.ranks_of(name)]
@@ -179,7 +176,7 @@ class Search:
         standings = self._standings()
         if ranks := standings.ranks_of(scout):
             best = standings.best_of(scout)
-            far = {rank for rank in ranks if _hopeless(standings.difference(best, Choice(scout, rank)))}
+            far = {rank for rank in ranks if standings.difference(best, Choice(scout, rank)).hopeless}
             steps = [rank for rank in steps if rank not in far or rank >= _BEGIN * best.rank]
         yield from self._climb(others, steps)
 
@@ -201,12 +198,12 @@ class Search:
                 before = [choice for choice in standings.rows if choice.model == name and choice.rank < rank]
                 if before:
                     gain = standings.difference(now, standings.leader(before))
-                    stuck = 1 + (gain.value < -min(DISTINCT * gain.std_error, _DISASTER))
+                    stuck = 1 + (gain.value < -min(DISTINCT * gain.std_error, DISASTER))
                     idle[name] = 0 if gain.value > gain.std_error else idle[name] + stuck
                 # With too few parts the model of the widest noise leads. A gap that closes fast says nothing yet.
                 behind = standings.difference(leader, now)
                 closing = behind.value < _CLOSING * gaps.get(name, 0.0)
-                lost[name] = lost[name] + 1 if rank > 1 and _hopeless(behind) and not closing else 0
+                lost[name] = lost[name] + 1 if rank > 1 and behind.hopeless and not closing else 0
                 gaps[name] = behind.value
                 if idle[name] >= _PATIENCE or lost[name] >= _PATIENCE:
                     del idle[name]
@@ -241,7 +238,7 @@ class Search:
         return [
             name
             for name, gap in gaps.items()
-            if gap.value <= min(max(DISTINCT * gap.std_error, _MATTERS), _HOPELESS * gap.std_error)
+            if gap.value <= min(max(DISTINCT * gap.std_error, MATTERS), HOPELESS * gap.std_error)
         ]
 
     def _promising(self, full: bool) -> list[Choice]:
@@ -264,15 +261,6 @@ class Search:
                 close = [fewest, *sorted(others, key=itemgetter(2))[:1]]
             found += sorted(one[-1] for one in close)
         return found
-
-    def _not_distinct(self, choices: list[Choice]) -> list[Choice]:
-        """Those that cannot be told from the best of them."""
-        standings = self._standings()
-        here = [choice for choice in choices if choice in standings.rows]
-        if not here:
-            return []
-        gaps = {choice: standings.difference(standings.leader(here), choice) for choice in here}
-        return [choice for choice, gap in gaps.items() if gap.value <= DISTINCT * gap.std_error]
 
     def _standings(self) -> Standings:
         """Standings of the models that take part, by the fits that belong to the result."""
@@ -326,8 +314,3 @@ class Search:
             seconds = (time.monotonic() - self._limits.begun) / len(self.done) * n_waiting
             left = f", {n_waiting} of this round left, about {seconds:.0f} s" if n_waiting else ""
             say(f"{record} [{len(self.done)} fits begun{left}]")
-
-
-def _hopeless(behind: Difference) -> bool:
-    """Whether a gap is large, both in standard errors and in nats."""
-    return behind.value > max(min(_HOPELESS * behind.std_error, _DISASTER), _MATTERS)

@@ -72,7 +72,7 @@ bench-check: $(VENV)/.installed ## has an algorithm become slower than the multi
 	$(BIN)/python -m benchmarks.check
 
 docs: $(VENV)/.installed ## check spelling and prose, and build the documentation into site/; warnings and dead links are errors
-	$(BIN)/codespell README.md CHANGELOG.md CONTRIBUTING.md docs src benchmarks
+	$(BIN)/codespell README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md docs src benchmarks
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
 lint: $(VENV)/.installed ## ruff, mypy --strict, import-linter

@@ -159,7 +159,7 @@ def in_words(times: float, time: bool = False) -> str:
     """An advantage in words, of a time or of an error: '48 times as fast', '7% better', '43% slower'."""
     better, worse = ("faster", "slower") if time else ("better", "worse")
     if times >= 1.5:
-        return f"{float(f'{times:.2g}'):g} times as fast" if time else f"{times:.0f} times more exact"
+        return f"{float(f'{times:.2g}'):g} times as fast" if time else f"{times:.0f} times more accurate"
     share = 1 - 1 / times if times >= 1 and not time else times - 1 if times >= 1 else 1 / times - 1
     return f"{share:.0%} {better if times >= 1 else worse}"
 

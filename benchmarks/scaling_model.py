@@ -72,7 +72,7 @@ def main() -> None:
     seconds = np.array([run.seconds for run in fitted])
     weights = 1.0 / seconds
     (a, b), *_ = np.linalg.lstsq(rows[:, :2] * weights[:, None], (seconds - rows[:, 2]) * weights, rcond=None)
-    print(f"a = {1e9 * a:.2f} ns, b = {1e9 * b:.3f} ns a component")
+    print(f"a = {1e9 * a:.2f} ns, b = {1e9 * b:.3f} ns per part")
     print("| run | nonzeros | K | measured | model | model / measured |\n|---|---|---|---|---|---|")
     predicted = [float(np.dot(terms(run), [a, b, 1.0])) for run in measured]
     for run, model in zip(measured, predicted, strict=True):
@@ -96,7 +96,8 @@ def _draw(measured: list[Run], predicted: list[float], path: Path) -> None:
         axes.plot(*zip(*chosen, strict=True), marker, label=label)
     ends = [0.5 * min(predicted), 2 * max(predicted)]
     axes.plot(ends, ends, "k:", linewidth=1)
-    axes.set(xscale="log", yscale="log", xlabel="seconds per iteration, model", ylabel="seconds an iteration, measured")
+    axes.set(xscale="log", yscale="log", xlabel="seconds per iteration, model")
+    axes.set_ylabel("seconds per iteration, measured")
     axes.legend()
     path.parent.mkdir(exist_ok=True)
     figure.savefig(path, metadata={"Date": None})

@@ -1,7 +1,5 @@
 """Examples of docstrings that read published data are run where there are some."""
 
-from __future__ import annotations
-
 import os
 
 import pytest

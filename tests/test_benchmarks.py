@@ -190,7 +190,7 @@ def test_advantages_in_words() -> None:
     assert in_words(0.698, time=True) == "43% slower"
     assert in_words(1 / 0.93) == "7% better"
     assert in_words(1 / 1.12) == "12% worse"
-    assert in_words(169.2) == "169 times more exact"
+    assert in_words(169.2) == "169 times more accurate"
 
 
 def test_picture_has_a_row_for_each_peer(tmp_path: Path) -> None:

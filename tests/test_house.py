@@ -14,7 +14,7 @@ SOURCE = Path(partwise.__file__).parent
 FILES = sorted(SOURCE.rglob("*.py"))
 MOST_LINES = 60
 # What asks models through the contract, and nothing else.
-CALLERS = ("selection", "reporting", "plotting", "cli", "bridges")
+CALLERS = ("selection", "reporting", "plotting", "cli", "bridges", "tl", "pl", "text", "restarts", "refit", "datasets")
 GUESSES = (
     re.compile(r"hasattr\((?:self\.)?(?:model|estimator|fitted|view\.model), *\""),
     re.compile(r"\b(?:model|estimator|fitted)\._[a-z]\w*\("),
@@ -70,6 +70,19 @@ def test_nobody_guesses_what_a_model_is() -> None:
         for line in path.read_text(encoding="utf-8").splitlines()
         if any(guess.search(line) for guess in GUESSES)
     ]
+    assert found == []
+
+
+def test_private_modules_and_names_stay_in_their_package() -> None:
+    # `_registry` and `_version` are nobody's: they lie beside the packages.
+    found = []
+    for path, node in definitions(ast.ImportFrom):
+        assert isinstance(node, ast.ImportFrom)
+        origin = (node.module or "").split(".")
+        if origin[0] != "partwise" or origin[1:2] == [path.parts[0]]:
+            continue
+        private = [name for name in (*origin[2:], *(alias.name for alias in node.names)) if re.match("_[a-z]", name)]
+        found += [f"{path}:{node.lineno} {name}" for name in private]
     assert found == []
 
 

@@ -71,9 +71,10 @@ def test_names_and_papers_keep_their_words(prose: ModuleType) -> None:
         "Drop --components-file, or give a model its components_. Principal components differ. ranks must be numbers."
     )
     assert prose.faults(list(prose.sentences(text, "here"))) == []
-    paper = list(prose.sentences("Two components of rank 1.", "here"))
-    assert prose.faults(paper, readers=False) == []
-    assert prose.faults(list(prose.sentences("Two components.", "src/partwise/reproduce/gap/surplus.py:3"))) == []
+    assert prose.faults(list(prose.sentences("A matrix of rank 1.", "here"))) == []
+    for place in ("src/partwise/reproduce/gap/surplus.py:3", "src/partwise/priors/grid.py:1"):
+        assert prose.faults(list(prose.sentences("Two components.", place))) == []
+        assert prose.faults(list(prose.sentences("Two holes.", place)))
 
 
 def test_messages_are_read(prose: ModuleType) -> None:

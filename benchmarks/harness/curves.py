@@ -15,7 +15,7 @@ Curve = tuple[NDArray[np.float64], NDArray[np.float64]]
 def draw_curves(file: str, panels: Mapping[str, Mapping[str, Curve]], x_label: str, y_label: str) -> None:
     """One panel a data set, both axes logarithmic, each curve labelled at its end."""
     from partwise.plotting import save_figure
-    from partwise.plotting._figures import BLUE, ORANGE, new_figure
+    from partwise.plotting.figures import BLUE, ORANGE, new_figure
 
     figure = new_figure(3.6 * len(panels), 3.0)
     axes = figure.subplots(1, len(panels), squeeze=False)[0]

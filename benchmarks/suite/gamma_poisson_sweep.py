@@ -18,7 +18,7 @@ _THREADS = Goal(1.6, "at least")
 
 
 def measure(settings: Settings) -> Iterator[Line]:
-    """Milliseconds a sweep, one after the other in each repeat."""
+    """Milliseconds per sweep, one after the other in each repeat."""
     dataset = real("nips_uci7605")
     for n_components, goal in _GOALS.items():
         yield _beside_lda(settings, dataset, n_components, goal)
@@ -47,7 +47,7 @@ class _Sweeper:
         self.run(3)
 
     def run(self, n_sweeps: int) -> float:
-        """Milliseconds a sweep: activations, then allocations."""
+        """Milliseconds per sweep: activations, then allocations."""
         began = time.perf_counter()
         for _ in range(n_sweeps):
             self.number += 1

@@ -58,7 +58,7 @@ def _lines(settings: Settings, documents: Documents) -> Iterator[Line]:
 
 
 def _product(documents: Documents, estimator: Any, repeat: int, **options: Any) -> tuple[float, float]:
-    """Mean variance over documents times milliseconds a document, and the root of that variance."""
+    """Mean variance over documents times milliseconds per document, and the root of that variance."""
     estimator(documents.counts[:1], *documents.model, rng=0, **options)
     seeds = range(repeat * _N_SEEDS, (repeat + 1) * _N_SEEDS)
     runs = [cpu_seconds(estimator, documents.counts, *documents.model, rng=seed, **options) for seed in seeds]

@@ -12,14 +12,14 @@ from benchmarks.harness.line import Goal, Line, Sample, Settings
 from benchmarks.harness.rows import AnonymousMemory, forget_pages, made_rows, on_disk_rows, seconds_an_iteration
 
 _PER_ROW = 1000
-# 4 GB at 6 bytes a nonzero.
+# 4 GB at 6 bytes per nonzero.
 _LARGE, _MEDIUM = 670_000, 40_000
 _BATCH = 4096
 _MEMORY, _THROUGHPUT = Goal(600, "below"), Goal(0.6, "at least")
 
 
 def measure(settings: Settings) -> Iterator[Line]:
-    """Megabytes of anonymous memory, and seconds an iteration; the large fits are run once."""
+    """Megabytes of anonymous memory, and seconds per iteration; the large fits are run once."""
     n_rows = int(os.environ.get("PARTWISE_SCALE_ROWS", _LARGE))
     with on_disk_rows(1000, _PER_ROW) as data:
         for _, model in _large_fits():

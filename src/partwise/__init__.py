@@ -4,8 +4,6 @@ The package is lazy (PEP 562): a public name is imported when it is first used, 
 command's help do not wait for compilers and scientific libraries.
 """
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING, Any
 
 from partwise._registry import PUBLIC, resolve

@@ -4,8 +4,6 @@ An address is ``"module:attribute"``, or ``"module"`` for a public module. Nothi
 it, so that ``import partwise`` stays cheap and lower layers never import higher ones.
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Iterator, Mapping
 from functools import cache

@@ -3,8 +3,6 @@
 A message is one sentence that names the argument, the first offending row and column, and what to do.
 """
 
-from __future__ import annotations
-
 
 class PartwiseError(Exception):
     """Base of all errors that partwise raises on purpose."""
@@ -31,7 +29,7 @@ class EngineError(PartwiseError, RuntimeError):
 
 
 class AllComponentsPrunedError(PartwiseError, ValueError):
-    """A fit switched off every component; the message says what to change."""
+    """A fit switched off every part; the message says what to change."""
 
 
 class LogNormalisedWarning(UserWarning):

@@ -186,20 +186,25 @@ def test_agrees_with_enumeration(sampler: Any) -> None:
 # A false alarm in 1 of 1,000 seeds.
 @pytest.mark.usefixtures("always")
 @pytest.mark.parametrize("sampler", SAMPLERS)
-@pytest.mark.parametrize("missing", [False, True])
+@pytest.mark.parametrize("missing", [False, pytest.param(True, marks=pytest.mark.slow)])  # drawn as by other sweeps
 def test_the_joint_distribution_is_kept(sampler: Any, missing: bool) -> None:
     assert smallest_p_value(sampler, missing=missing) > 1e-3
 
 
 @pytest.mark.usefixtures("always")
-@pytest.mark.parametrize("bug", ["the token counts itself in its row", "concentrations of another feature"])
+@pytest.mark.parametrize(
+    "bug",
+    ["the token counts itself in its row", pytest.param("concentrations of another feature", marks=pytest.mark.slow)],
+)
 def test_the_joint_distribution_shows_a_planted_bug(bug: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(labels_module, "sweep_by_features", mutant(by_features.sweep_by_features, BUGS[bug]))
     assert smallest_p_value(AllocationCollapsedGibbs, n_chains=600) < 1e-3
 
 
 @pytest.mark.usefixtures("always")
-@pytest.mark.parametrize("bug", ["the token counts itself", "the dictionary of another feature"])
+@pytest.mark.parametrize(
+    "bug", ["the token counts itself", pytest.param("the dictionary of another feature", marks=pytest.mark.slow)]
+)
 def test_the_joint_distribution_shows_a_planted_bug_in_rows(bug: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(partial_module, "sweep_rows_by_features", mutant(sweep_rows_by_features, ROW_BUGS[bug]))
     assert smallest_p_value(AllocationPartialGibbs, n_chains=600) < 1e-3

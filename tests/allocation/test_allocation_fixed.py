@@ -161,7 +161,7 @@ def test_bad_fixed_parts_get_a_sentence() -> None:
     strange = pd.DataFrame([[1.0, 2.0]], columns=["a", "b"])
     for options, words in (
         ({"fixed_parts": parts[:1]}, "fixed_parts are for inference='gibbs-partial', not for 'gibbs'"),
-        ({"fixed_parts": parts, **partial}, "give at most 2 parts"),
+        ({"fixed_parts": parts, **partial}, "give up to 2 parts"),
         ({"fixed_parts": 0 * parts[:1], **partial}, "with something in every part"),
         ({"fixed_parts": strange, **partial}, "no feature of fixed_parts has the name"),
     ):

@@ -128,7 +128,7 @@ def statistics_of_sums(by_sample: np.ndarray, by_feature: np.ndarray) -> np.ndar
     return np.array(numbers, dtype=float)
 
 
-def smallest_p_value(kind: type[AllocationCollapsedGibbs], *, missing: bool = False, n_chains: int = 1500) -> float:
+def smallest_p_value(kind: type[AllocationCollapsedGibbs], *, missing: bool = False, n_chains: int = 1000) -> float:
     """Of t-tests of the mean change of each statistic, Bonferroni corrected."""
     changes = np.array([geweke_chain(kind, seed, missing=missing) for seed in range(n_chains)])
     p_values = stats.ttest_1samp(changes, 0.0).pvalue

@@ -55,6 +55,26 @@ def test_fifty_parts_fit_the_width(width: int, theme: str, page) -> None:
     assert page.save_screenshot(str(SCREENSHOTS / f"texts-{width}-{theme}.png"))
 
 
+@pytest.mark.parametrize("name", ["counts", "bits", "given", "images"])
+def test_names_on_the_map_of_few_parts_do_not_hide_anything(name: str, opened) -> None:
+    page = opened(name)
+    shown = len(page.find_elements("css selector", "#map .names text"))
+    assert shown == len(page.find_elements("css selector", "#map circle")) or name == "images"  # whose names are long
+    assert shown > 0
+    # no name lies on another, or on a good piece of another circle
+    covered = page.execute_script(
+        "const box = (one) => one.getBoundingClientRect();"
+        "const all = (what) => [...document.querySelectorAll(what)].map(box);"
+        "const names = all('#map .names text'), circles = all('#map circle');"
+        "const meet = (one, other, edge) => one.left + edge < other.right && other.left + edge < one.right"
+        " && one.top + edge < other.bottom && other.top + edge < one.bottom;"
+        "return names.flatMap((one, at) => [...names.slice(at + 1).filter((other) => meet(one, other, 3)),"
+        " ...circles.filter((circle) => meet(one, circle, 0.2 * circle.width)"
+        " && Math.abs((circle.left + circle.right - one.left - one.right) / 2) > 2)]).length"
+    )
+    assert covered == 0
+
+
 @pytest.mark.parametrize("width", WIDTHS)
 def test_a_part_is_chosen_on_the_map_and_shown_everywhere(width: int, page) -> None:
     at_width(page, width)

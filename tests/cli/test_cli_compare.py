@@ -51,7 +51,7 @@ class TestCompare:
     def test_lists_beside_popularity(self, partwise, folder: Path) -> None:
         words = ["--models", "poisson", "--ranks", "2,3", "--restarts", "2", "--metric", "ndcg@20"]
         out = partwise("compare", "counts.npz", *words, "--table", "all.csv", "--plot", "ranks.png").stdout
-        assert "NDCG@20: of lists of held-out features, ± its standard error; greater is better" in out
+        assert "NDCG@20: of lists of held-out features, ± its standard error; higher is better" in out
         assert any(line.startswith("popularity") for line in out.splitlines())
         with Path("all.csv").open(newline="") as file:
             rows = list(csv.DictReader(file))

@@ -94,7 +94,7 @@ def test_scores_agree_with_other_formulas() -> None:
     hits = np.take_along_axis(relevant, lists, axis=1).sum(axis=1)[rows]
     assert found.precision.mean == pytest.approx(np.mean(hits / 7))
     assert found.recall.mean == pytest.approx(np.mean(hits / relevant.sum(axis=1)[rows]))
-    with pytest.raises(InvalidInputError, match="one list for each row"):
+    with pytest.raises(InvalidInputError, match="one list per row"):
         ranking_scores(lists[:3], relevant)
     with pytest.raises(InvalidInputError, match="nothing to score"):
         ranking_scores(lists, 0 * relevant)

@@ -110,7 +110,7 @@ def test_stronger_seeds_hold_more_of_the_part() -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"seeds": {"a": ["nowhere"]}}, "the seed 'nowhere' of the part 'a' is no feature: the data do not have it"),
+        ({"seeds": {"a": ["nowhere"]}}, "the seed 'nowhere' of part 'a' is no feature: the data do not have it"),
         ({"seeds": {"a": []}}, "seeds has no features for the part 'a'"),
         ({"seeds": {str(k): [0] for k in range(5)}}, "seeds names 5 parts, but n_components is 3"),
         ({"seeds": {"a": ["w1"]}, "inference": "thorough"}, "seeds are for inference='vem'"),
@@ -135,7 +135,7 @@ def test_fixed_parts_stay_beside_free_ones() -> None:
     free = [{name for name, _ in part} for part in model.top_features(4, by="probability")[1:]]
     assert {frozenset(part) for part in free} == {frozenset(f"w{f}" for f in range(s, s + 4)) for s in (0, 8)}
     for options, words in (
-        ({"fixed_parts": np.ones((4, 12))}, "give at most 3 parts"),
+        ({"fixed_parts": np.ones((4, 12))}, "give up to 3 parts"),
         ({"fixed_parts": np.zeros((1, 12))}, "with something in every part"),
         ({"fixed_parts": known, "seeds": SEEDS}, "without seeds"),
     ):

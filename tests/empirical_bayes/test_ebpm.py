@@ -106,9 +106,9 @@ def test_equal_exposures_are_one() -> None:
         ([1.0, -2.0], 1.0, r"x\[1\] = -2.0 must be a finite nonnegative"),
         ([1.0, np.nan], 1.0, r"x\[1\] = nan"),
         ([1.0, 2.0], [1.0, np.inf], r"s\[1\] = inf"),
-        ([1.0, 2.0, 3.0], [1.0, 1.0], "s must be one exposure for all or 3"),
+        ([1.0, 2.0, 3.0], [1.0, 1.0], "s must be one exposure, or 3"),
         ([0.0, 2.0], [0.0, 0.0], r"x\[1\] = 2 with exposure s = 0"),
-        ([[1.0]], 1.0, "x must be one-dimensional"),
+        ([[1.0]], 1.0, "x must have one dimension"),
         (["a"], 1.0, "x must be numbers"),
     ],
 )

@@ -95,7 +95,7 @@ def raw(path: Path, header: dict[str, Any], body: bytes = b"") -> Path:
 
 def test_foreign_newer_and_unversioned_files(tmp_path: Path) -> None:
     save_file({"a": np.ones(2)}, tmp_path / "foreign")
-    with pytest.raises(FileFormatError, match="not one of partwise"):
+    with pytest.raises(FileFormatError, match="not of partwise"):
         load_arrays(tmp_path / "foreign")
     save_file({"a": np.ones(2)}, tmp_path / "newer", metadata={"partwise": '{"format_version": 99}'})
     with pytest.raises(FileFormatError, match="upgrade partwise"):

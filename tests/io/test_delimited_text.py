@@ -82,7 +82,7 @@ def test_bad_wide_files(tmp_path: Path, text: str, message: str) -> None:
 
 def test_bytes_that_are_no_text(tmp_path: Path) -> None:
     (tmp_path / "latin.csv").write_bytes(b"id,a\nr,1\n" + "é,2\n".encode("latin-1"))
-    with pytest.raises(FileFormatError, match=r"line 3 is not UTF-8 text; save it with UTF-8 encoding\.$"):
+    with pytest.raises(FileFormatError, match=r"line 3 is not UTF-8 text; save it as UTF-8\.$"):
         read(tmp_path / "latin.csv")
     (tmp_path / "wide.csv").write_text("id,a\nr,1\n", encoding="utf-16")
     with pytest.raises(FileFormatError, match="line 1 is not UTF-8"):

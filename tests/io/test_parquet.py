@@ -85,7 +85,5 @@ def test_long_repeated_label_is_held_once(tmp_path: Path) -> None:
 def test_without_pyarrow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write_parquet(tmp_path)
     monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
-    with pytest.raises(
-        MissingDependencyError, match=r'needs pyarrow; install it with: pip install "partwise\[arrow\]"'
-    ):
+    with pytest.raises(MissingDependencyError, match=r'needs pyarrow: pip install "partwise\[arrow\]"'):
         read(path)

@@ -253,7 +253,7 @@ def test_costs_grow_with_what_is_counted_and_never_wrap() -> None:
 
 
 def test_lattice_cost_is_the_number_of_multiply_adds() -> None:
-    # L C(L+K-1, K-1) multiply-adds (MATH 1.1), and overhead that vanishes for long rows.
+    # L C(L+K-1, K-1) multiply-adds, and overhead that vanishes for long rows.
     cost = exact_cost([[500, 500]], np.random.default_rng(0).random((2, 3))).costs[0, LATTICE]
     assert cost == pytest.approx(1000 * 1002 * 1001 / 2, rel=0.02)
 

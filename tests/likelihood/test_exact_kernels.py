@@ -94,6 +94,18 @@ def test_rows_are_reduced_to_what_is_open() -> None:
     assert log_factor == pytest.approx(wanted, rel=1e-14)
 
 
+def test_interleaved_tokens_are_sorted_by_their_places() -> None:
+    rng = np.random.default_rng(1)
+    weights, counts = rng.random((9, 4)), rng.integers(0, 6, 9)
+    order = np.empty(counts.sum(), dtype=np.int64)
+    interleave(weights, counts, 9, 4, 0, order)
+    kinds = weights.argmax(axis=1) * 5.0 + weights.sum(axis=1)
+    ranks = np.argsort(np.argsort(kinds))
+    offsets = ((ranks + 0.5) * ((np.sqrt(5.0) - 1.0) / 2.0)) % 1.0
+    places = [((offsets[f] + i) / counts[f], f) for f in range(9) for i in range(counts[f])]
+    np.testing.assert_array_equal(order, [f for _, f in sorted(places)])
+
+
 def test_interleaved_tokens_look_like_the_whole_everywhere() -> None:
     rng = np.random.default_rng(2)
     counts = np.array([500, 1, 1, 300, 1, 40, 1, 156])

@@ -76,7 +76,7 @@ def test_sampled_likelihoods_of_lda(estimator: Any) -> None:
 
 
 def test_scales_of_dictionary_and_rate_cancel() -> None:
-    """p(X | W diag(s), b s) = p(X | W, b) (MATH 1)."""
+    """p(X | W diag(s), b s) = p(X | W, b)."""
     scales = np.array([1e-3, 2.0, 1e4])
     np.testing.assert_allclose(
         exact(ROWS, DICTIONARY * scales, CONCENTRATION, RATE * scales).values,

@@ -6,6 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from scipy import integrate, stats
 
 from partwise import CountMatrix
 from partwise.core.weights import CellWeights
@@ -13,7 +14,7 @@ from partwise.engines import resolve_engine
 from partwise.engines.blocks import Block
 from partwise.passes import kernels
 from partwise.passes import side as side_module
-from partwise.passes.batches import expected_in_groups
+from partwise.passes.batches import BatchPosterior, expected_in_groups
 from partwise.passes.side import FLOOR, Floors, Side, activation_floor, own_exposure, ready
 
 N_ROWS, N_COLUMNS, N_COMPONENTS = 17, 70, 5
@@ -139,3 +140,14 @@ def test_expected_totals_of_groups(rng: np.random.Generator) -> None:
     rates = np.where(np.isnan(X), 0.0, activations @ dictionary.T)
     found = expected_in_groups(Side(data, resolve_engine()), activations, dictionary)
     np.testing.assert_allclose(found, np.stack([rates[groups == group].sum(axis=0) for group in (0, 1)]), rtol=1e-12)
+
+
+def test_evidence_of_batch_factors_is_an_integral() -> None:
+    observed, expected, strength = np.array([[3.0, 0.0], [1.0, 7.0]]), np.array([[2.0, 0.5], [1.5, 4.0]]), 2.5
+    prior = stats.gamma(strength, scale=1.0 / strength)
+    integrals = [
+        integrate.quad(lambda s, x=x, m=m: s**x * np.exp(-s * m) * prior.pdf(s), 0.0, np.inf)[0]
+        for x, m in zip(observed.ravel(), expected.ravel(), strict=True)
+    ]
+    found = BatchPosterior(observed, expected, 1.0).log_evidence(strength)
+    assert found == pytest.approx(np.log(integrals).sum(), rel=1e-8)

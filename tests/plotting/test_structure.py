@@ -19,7 +19,7 @@ from partwise.plotting import (
     plot_structure,
     signature_channels,
 )
-from partwise.plotting._figures import COLOURS, PART_COLOURS, TINTS, part_colour
+from partwise.plotting.figures import COLOURS, PART_COLOURS, TINTS, part_colour
 
 ACTIVATIONS = np.array([[6.0, 2.0, 2.0], [1.0, 8.0, 1.0], [0.0, 0.0, 0.0], [9.0, 1.0, 0.0], [2.0, 2.0, 6.0]])
 
@@ -55,6 +55,15 @@ def test_structure_largest_part_at_the_bottom_and_samples_by_part() -> None:
     np.testing.assert_allclose(stacked(ax), part_shares(ACTIVATIONS)[order], atol=1e-12)
 
 
+def test_structure_names_its_bars_where_they_fit() -> None:
+    names = ["ann", "bob", "eve", "joe", "kim"]
+    ax = plot_structure(ACTIVATIONS[:, [1, 0, 2]], names=names)
+    assert [label.get_text() for label in ax.get_xticklabels()] == ["joe", "ann", "eve", "bob", "kim"]
+    np.testing.assert_allclose(ax.get_xticks(), np.arange(5) + 0.5)
+    assert not plot_structure(ACTIVATIONS, names=names, groups=names).get_xticklabels()
+    assert not plot_structure(np.ones((41, 2)), names=range(41)).get_xticklabels()
+
+
 def test_structure_by_groups() -> None:
     ax = plot_structure(ACTIVATIONS, groups=["b", "a", "b", "a", "a"], order="given", parts=[0, 1, 2])
     np.testing.assert_allclose(stacked(ax), part_shares(ACTIVATIONS)[[1, 3, 4, 0, 2]], atol=1e-12)
@@ -83,9 +92,10 @@ def test_structure_with_names_of_the_model() -> None:
     [
         ([1.0, 2.0], {}, "samples x parts"),
         ([[1.0, -2.0]], {}, "row 0, column 1"),
-        ([[1.0, 2.0]], {"model": np.eye(3)}, "2 columns, but there are 3"),
+        ([[1.0, 2.0]], {"model": np.eye(3)}, "2 columns, the model 3 parts"),
         ([[1.0, 2.0]], {"order": "best"}, "order='best'"),
         ([[1.0, 2.0]], {"groups": ["a", "b"]}, "groups has 2"),
+        ([[1.0, 2.0]], {"names": ["a", "b"]}, "names has 2"),
     ],
 )
 def test_structure_refuses(activations, options, match) -> None:
@@ -157,7 +167,7 @@ def test_signatures_with_totals() -> None:
     parts = np.random.default_rng(0).dirichlet(np.ones(96), 2)
     figure = plot_signatures(parts, signature_channels(), totals=[1500, 500])
     assert [ax.texts[0].get_text() for ax in figure.axes] == ["1,500 counts (75%)", "500 counts (25%)"]
-    with pytest.raises(InvalidInputError, match="2 parts: give one each"):
+    with pytest.raises(InvalidInputError, match="one for each of the 2 parts"):
         plot_signatures(parts, signature_channels(), totals=[1500])
 
 

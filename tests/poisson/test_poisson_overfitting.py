@@ -1,4 +1,4 @@
-"""With more free numbers than counts, maximum likelihood overfits: the status says so, and names what predicts."""
+"""With more free parameters than counts, maximum likelihood overfits: the status says so, and names what predicts."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def loss(model: object, fold: ThinnedCounts, smoothing: float = 1e-3) -> float:
 
 def test_a_fit_with_more_free_numbers_than_counts_says_what_to_use(fold: ThinnedCounts) -> None:
     model = PoissonNMF(10, random_state=0).fit(fold.train)
-    told = f"But there are more free numbers (2,490) than counts ({fold.train.matrix.sum():,}): to predict, fit fewer"
+    told = f"But there are more free parameters (2,490) than counts ({fold.train.matrix.sum():,}): to predict, fit"
     assert told in model.status_.message
     assert "GammaPoissonNMF or AllocationNMF" in model.status_.message
     assert model.status_.converged

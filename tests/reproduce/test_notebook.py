@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from partwise.errors import InvalidInputError
-from partwise.plotting._figures import new_figure
+from partwise.plotting.figures import new_figure
 from partwise.reproduce._notebook import Notebook
 
 

@@ -1,7 +1,5 @@
 """``AllocationNMF``: Bayesian NMF in which every count is allocated to a part."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, ClassVar
@@ -129,7 +127,7 @@ class AllocationNMF(KeepsChains, OnlineVariational, AllocationSamples):
         How far the other chains found each part: the smallest cosine with its match in any of them. See
         `tentative_parts`.
     n_components_, n_active_components_, active_components_
-        Number of parts; number and positions of those that hold a share worth naming.
+        Number of parts; number and positions of those that explain a noticeable share of the data.
     n_iter_, trace_, status_
         Sweeps or iterations, what was reached at each, and how the fit ended.
     n_features_in_, feature_names_in_

@@ -1,7 +1,5 @@
 """The marginal likelihood p(X) exactly, for tiny data: sums over all allocations, those with equal sums together."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Iterator

@@ -23,7 +23,7 @@ class Drawn(NamedTuple):
     """What `AllocationModel.simulate` gives: counts as a CSR array, and all that is behind them.
 
     ``activations`` are h_nk L_n, so that the expected counts are ``activations @ dictionary.T``; ``allocations`` are
-    samples x features x components.
+    samples x features x parts.
     """
 
     counts: Any
@@ -33,7 +33,7 @@ class Drawn(NamedTuple):
 
 
 class Concentrations(NamedTuple):
-    """α, one per feature, and β, one per component."""
+    """α, one per feature, and β, one per part."""
 
     dictionary: Floats
     activation: Floats
@@ -45,7 +45,7 @@ class SamplePrior(NamedTuple):
     Attributes
     ----------
     concentration
-        β, one per component.
+        β, one per part.
     length_shape, length_rate
         a and b.
     """
@@ -86,7 +86,7 @@ class AllocationModel:
     dictionary_concentration
         α: a number, or one per feature.
     activation_concentration
-        β: a number, or one per component.
+        β: a number, or one per part.
     length_shape, length_rate
         a and b.
     estimated
@@ -200,7 +200,7 @@ class AllocationModel:
         Parameters
         ----------
         sample_counts, feature_counts
-            S_n+k, samples x components, and S_+fk, features x components; they need not be whole numbers.
+            S_n+k, samples x parts, and S_+fk, features x parts; they need not be whole numbers.
         """
         by_sample = np.asarray(sample_counts, dtype=np.float64)
         return _sum_of_log_gammas(self.activation_concentration, by_sample) + self._log_features(feature_counts)
@@ -213,7 +213,7 @@ class AllocationModel:
         return free + float(xlogy(known, self.fixed).sum())
 
     def log_allocation(self, allocations: Any) -> float:
-        """Log p(S) of an allocation, samples x features x components (Eq. 7); the entries may be any nonnegative reals.
+        """Log p(S) of an allocation, samples x features x parts (Eq. 7); the entries may be any nonnegative reals.
 
         Parameters
         ----------
@@ -290,7 +290,7 @@ def log_dirichlet_constant(concentration: Floats) -> float:
 
 
 def _sum_of_log_gammas(prior: Floats, counts: NDArray[Any]) -> float:
-    """Σ log Γ(prior + counts): most counts of many components are 0, and their terms are known."""
+    """Σ log Γ(prior + counts): most counts of many parts are 0, and their terms are known."""
     shapes, above = np.broadcast_to(prior, counts.shape), counts != 0
     base = shapes[above]
     zeros = float(gammaln(prior).sum()) * (counts.size / prior.size)

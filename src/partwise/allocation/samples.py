@@ -1,7 +1,5 @@
 """What a fitted `AllocationNMF` keeps, and what it says about samples: activations and likelihoods."""
 
-from __future__ import annotations
-
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
@@ -127,7 +125,7 @@ class AllocationSamples(CountModel):
             Arguments of `partwise.allocation.log_marginal_likelihood`.
         """
         if self.seeds is not None or self.fixed_parts is not None:
-            raise InvalidInputError("log_evidence does not know seeds and fixed_parts: leave them out.")
+            raise InvalidInputError("log_evidence does not support seeds and fixed_parts: leave them out.")
         # Concentrations to be estimated are what a fit has found, or where it would start.
         names = "dictionary_concentration", "activation_concentration"
         given = {name: getattr(self, name) for name in names}

@@ -1,7 +1,5 @@
 """``BinaryNMF``: nonnegative factorization of bits without a link function, with priors that switch off spare parts."""
 
-from __future__ import annotations
-
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, ClassVar, cast
 
@@ -24,12 +22,12 @@ from partwise.binary.inference.posterior import (
 from partwise.binary.inference.variational import BinaryVariationalBayes
 from partwise.binary.model import KINDS, BinaryModel
 from partwise.binary.samples import BinarySamples
-from partwise.contract.bits import Floats
 from partwise.contract.declaration import Candidate, Declaration
 from partwise.contract.parameters import AT_LEAST_1, CHAIN_CONSTRAINTS, COMMON_CONSTRAINTS, POSITIVE
 from partwise.contract.partial_fit import OnlineVariational
 from partwise.core.data import BinaryMatrix
 from partwise.core.stopping import SmallChange, Threshold, small_change
+from partwise.kernels.arrays import Floats
 from partwise.sampling.agreement import check_chains
 from partwise.sampling.gibbs import KeepsChains
 
@@ -133,7 +131,7 @@ class BinaryNMF(KeepsChains, OnlineVariational, BinarySamples):
     concentration_, activation_concentration_
         One number for each part, as given or learned. Sums say how few parts a row of the factor has.
     n_components_, n_active_components_, active_components_
-        Number of parts; number and positions of those that hold a share worth naming.
+        Number of parts; number and positions of those that explain a noticeable share of the data.
     log_joint_draws_, log_likelihood_draws_, n_active_draws_, missing_probability_draws_, total_concentration_draws_
         Chains x draws, of samplers: log p(X, labels) given the priors. Log-likelihood of the observed cells. Active
         parts; mean probability of the missing cells (NaN if there are none); sum of ``concentration_`` (NaN if it was

@@ -1,7 +1,5 @@
 """``LogisticPCA``: principal components of bits through the logistic function, the baseline with a link."""
 
-from __future__ import annotations
-
 from dataclasses import KW_ONLY, dataclass, field
 from numbers import Real
 from typing import Any, ClassVar
@@ -18,12 +16,13 @@ from partwise.binary.inference.logistic import (
     balanced,
     probabilities,
 )
-from partwise.contract.bits import BitModel, Floats
+from partwise.contract.bits import BitModel
 from partwise.contract.declaration import Candidate, Declaration
 from partwise.contract.model_file import check_array_is
 from partwise.contract.parameters import COMMON_CONSTRAINTS
 from partwise.core.data import BinaryMatrix
 from partwise.core.stopping import small_change
+from partwise.kernels.arrays import Floats
 
 
 @dataclass(eq=False, repr=False)
@@ -31,8 +30,8 @@ class LogisticPCA(BitModel):
     """Logistic PCA of 0/1 data, perhaps with missing cells: P(x_nf = 1) = σ(μ_f + Σ_k w_fk h_nk), factors real.
 
     Fitted by alternating majorisation (Collins, Dasgupta & Schapire 2002; Schein, Saul & Ungar 2003). It is more
-    flexible than `BinaryNMF` and harder to read; without a penalty its logits may grow without end, and predictions of
-    missing cells suffer.
+    flexible than `BinaryNMF` and harder to read. Without a penalty its logits may grow without limit, and predictions
+    of missing cells suffer.
 
     Parameters
     ----------

@@ -26,7 +26,7 @@ SMALLEST = 1e-200
 
 
 class SimulatedBits(NamedTuple):
-    """Bits (samples x features), activations (samples x components) and dictionary (features x components)."""
+    """Bits (samples x features), activations (samples x parts) and dictionary (features x parts)."""
 
     bits: NDArray[np.int8]
     activations: Floats
@@ -34,7 +34,7 @@ class SimulatedBits(NamedTuple):
 
 
 class Priors(NamedTuple):
-    """Parameters of the priors, one of each kind per component; see `BinaryModel`."""
+    """Parameters of the priors, one of each kind per part; see `BinaryModel`."""
 
     alpha: Floats
     beta: Floats
@@ -43,7 +43,7 @@ class Priors(NamedTuple):
 
     @property
     def of_bits(self) -> Floats:
-        """Components x bit: what the beta prior adds to counts of zeros and of ones."""
+        """Parts x bit: what the beta prior adds to counts of zeros and of ones."""
         return np.stack((self.beta, self.alpha), axis=1)
 
 
@@ -55,7 +55,7 @@ class BinaryModel:
     - ``"dir-beta"``: w_fk ~ Beta(alpha, beta), h_n. ~ Dirichlet(concentration): Beta-Dir on the transposed matrix;
     - ``"dir-dir"``: w_f. ~ Dirichlet(concentration), h_n. ~ Dirichlet(activation_concentration).
 
-    All Dirichlet distributions are over components. Parameters are numbers of one component: the same for all, or an
+    All Dirichlet distributions are over parts. Parameters are numbers of one part: the same for all, or an
     array. Those that ``estimated`` names are random too, and what is given is where inference starts: each alpha and
     beta has the prior Gamma(1, 1), each concentration Gamma(concentration_shape, 1).
 
@@ -84,12 +84,12 @@ class BinaryModel:
 
     @cached_property
     def priors(self) -> Priors:
-        """Parameters of the priors as arrays, one entry per component."""
+        """Parameters of the priors as arrays, one entry per part."""
         given = self.alpha, self.beta, self.concentration, self.activation_concentration
         return Priors(*(np.array(np.broadcast_to(part, self.n_components), dtype=np.float64) for part in given))
 
     def with_priors(self, values: Floats) -> BinaryModel:
-        """The same model with other parameters: rows of ``values`` are those of `Priors`, columns components."""
+        """The same model with other parameters: rows of ``values`` are those of `Priors`, columns parts."""
         return replace(self, **dict(zip(Priors._fields, values, strict=True)))
 
     def simulate(self, key: Key, n_samples: int, n_features: int) -> SimulatedBits:

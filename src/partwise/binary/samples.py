@@ -1,7 +1,5 @@
 """What a fitted `BinaryNMF` keeps, and what it says about samples: priors, activations, standard deviations."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from numbers import Real
@@ -13,10 +11,11 @@ from sklearn.utils.validation import check_is_fitted
 from partwise.binary.inference.activations import Way, activations_of
 from partwise.binary.inference.posterior import Posterior, beta_moments, dirichlet_moments
 from partwise.binary.model import BinaryModel, Estimated, Priors
-from partwise.contract.bits import BitModel, Floats, checked_cells
+from partwise.contract.bits import BitModel, checked_cells
 from partwise.contract.model_file import check_array_is
 from partwise.core.data import BinaryMatrix
 from partwise.errors import InvalidInputError
+from partwise.kernels.arrays import Floats
 
 # Where learning starts: parts that are rather sure of what they show.
 _FIRST_BETA = 0.5

@@ -1,7 +1,5 @@
 """What `pyLDAvis.prepare` takes, made from a fitted model and its data."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The command line as a whole: every module in `partwise.cli.commands` is a command of its name."""
 
-from __future__ import annotations
-
 import functools
 import inspect
 import pkgutil
@@ -20,9 +18,7 @@ from partwise.cli.output import Outcome, fail, reason, warnings_as_lines
 
 # Raised by the command line itself; it knows how to show them.
 _OWN = (typer.Exit, typer.Abort, typer.BadParameter)
-_Json = Annotated[
-    bool, typer.Option("--json", help="Print one JSON object on standard output, and nothing else there.")
-]
+_Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output, and nothing else.")]
 _Debug = Annotated[
     bool, typer.Option("--debug", envvar="PARTWISE_DEBUG", show_envvar=True, help="Show the traceback of an error.")
 ]
@@ -92,12 +88,9 @@ def _runnable(function: Callable[..., Outcome], name: str) -> Callable[..., Any]
 
     described: Any = run
     described.__annotations__ = {part: annotation for part, (annotation, _) in shown.items()}
-    described.__signature__ = inspect.Signature(
-        [
-            inspect.Parameter(part, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
-            for part, (annotation, default) in shown.items()
-        ]
-    )
+    keyword = functools.partial(inspect.Parameter, kind=inspect.Parameter.KEYWORD_ONLY)
+    parameters = [keyword(part, default=default, annotation=hint) for part, (hint, default) in shown.items()]
+    described.__signature__ = inspect.Signature(parameters)
     return run
 
 

@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 # Columns after the score, and what they mean.
 _COLUMNS = {
-    "worse by": "distance to the best candidate; rows are paired, so its standard error is the smaller one",
+    "worse by": "difference from the best candidate ± its standard error (over rows, which are paired)",
     "stability": "mean cosine of the parts of different restarts; 1 = the same parts",
-    "active": "parts that hold a share worth naming",
-    "by itself": "number of parts by the model's own evidence, which is named in brackets",
-    "new rows": "log-likelihood per {unit} of rows that were not fitted to: half of a row, given its other half",
+    "active": "parts that explain a noticeable share of the data",
+    "by itself": "number of parts that the model would choose by its own criterion (in brackets)",
+    "new rows": "log-likelihood per {unit} of rows that were left out of the fit: half of a row, given its other half",
     "marginal": "log-likelihood per {unit} of new rows, activations integrated out",
     "coherence": "how often the top features of a part occur together, from -1 to 1 (NPMI)",
     "diversity": "share of different features among the top features of all parts",
@@ -46,14 +46,12 @@ def comparison_lines(found: Comparison) -> list[str]:
             numbers = _number(row.coherence, 2), _number(row.diversity, 2), f"{row.seconds:.1f}"
             lines.append([*_scores(row), _number(row.stability, 2), f"{row.n_active:g}", said, *fresh, *numbers])
     if found.metric is None:
-        score, meaning = (
-            f"held-out log-likelihood per {found.unit}",
-            "in nats (natural logarithms), ± its standard error",
-        )
+        score = f"held-out log-likelihood per {found.unit}"
+        meaning = "in nats (natural logarithms), ± its standard error"
     else:
         score, meaning = found.scale, "of lists of held-out features, ± its standard error"
         lines.append([*_scores(table[-1]), *["-"] * (len(_COLUMNS) - 1)])
-    legend = {"model": "", "parts": "", score: f"{meaning}; greater is better", **_COLUMNS}
+    legend = {"model": "", "parts": "", score: f"{meaning}; higher is better", **_COLUMNS}
     shown_columns = [place for place in range(len(legend)) if any(line[place] != "-" for line in lines)]
     cells = [list(legend), *lines]
     text = ["Each model at its best number of parts, the best model first:", ""]
@@ -76,22 +74,14 @@ def _scores(row: Row) -> list[str]:
 
 def comparison_facts(found: Comparison) -> dict[str, Any]:
     """The same and all candidates for JSON."""
+    told = "unit", "scale", "sentence", "notes", "untried", "rule", "n_fits", "stopped"
+    sure = "confidence", "rank_share", "model_share"
     return {
-        "unit": found.unit,
-        "scale": found.scale,
+        **{name: getattr(found, name) for name in (*told, *sure)},
         "recommended": found.recommended._asdict(),
         "choice": found.choice._asdict(),
-        "sentence": found.sentence,
-        "notes": found.notes,
-        "untried": found.untried,
-        "rule": found.rule,
         "answers": {rule: choice._asdict() for rule, choice in found.answers.items()},
         "noise": None if found.noise is None else dataclasses.asdict(found.noise),
-        "n_fits": found.n_fits,
-        "stopped": found.stopped,
-        "confidence": found.confidence,
-        "rank_share": found.rank_share,
-        "model_share": found.model_share,
         "indistinguishable": [rival._asdict() for rival in found.indistinguishable()],
         "own_ranks": {name: found.own_rank(name) for name in found.models},
         "new_rows": {name: _numbers(new) for name, new in found.new_rows.items()},

@@ -1,7 +1,5 @@
 """The two examples of ``partwise demo`` and their picture."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,7 +12,7 @@ from partwise.datasets import DIGIT_SHAPE, digits, python_topics
 from partwise.io import Table
 from partwise.kernels.arrays import Floats
 from partwise.plotting import plot_parts_images, plot_top_features, save_figure, top_features
-from partwise.plotting._figures import new_figure
+from partwise.plotting.figures import new_figure
 from partwise.plotting.images import draw_picture
 
 _N_STROKES = 16
@@ -49,10 +47,8 @@ class Example:
     def heading(self) -> list[str]:
         """What was fitted, and how it went."""
         n_samples, n_features = self.table.shape
-        return [
-            f"{self.title}: {n_samples} samples x {n_features} features, {self.model.n_components_} parts",
-            f"  {self.model.status_}",
-        ]
+        size = f"{n_samples} samples x {n_features} features, {self.model.n_components_} parts"
+        return [f"{self.title}: {size}", f"  {self.model.status_}"]
 
     def part_line(self, k: int) -> str:
         """One part in words."""
@@ -74,10 +70,8 @@ class Example:
         """The whole example for JSON."""
         n_samples, n_features = self.table.shape
         ranked = top_features(self.model, n=_WORDS_A_TOPIC)
-        parts = [
-            {"part": k, "share": float(self.shares[k]), "top_features": [name for name, _ in ranked[k]]}
-            for k in self.order
-        ]
+        named = [[name for name, _ in part] for part in ranked]
+        parts = [{"part": k, "share": float(self.shares[k]), "top_features": named[k]} for k in self.order]
         size = {"n_samples": n_samples, "n_features": n_features}
         return {"title": self.title, **size, "status": self.model.status_.code, "parts": parts}
 
@@ -91,9 +85,8 @@ class Pictures(Example):
         per_digit = [float(self.activations[written == str(digit), k].mean()) for digit in range(10)]
         common = [digit for digit in np.argsort(per_digit)[::-1] if per_digit[digit] > 1.5 * np.mean(per_digit)]
         digits_in_words = ", ".join(str(digit) for digit in common) or "all digits alike"
-        return (
-            f"  part {k:<2} {100 * self.shares[k]:4.1f} %  {_place(self.model.components_[k]):<14} in {digits_in_words}"
-        )
+        place = _place(self.model.components_[k])
+        return f"  part {k:<2} {100 * self.shares[k]:4.1f} %  {place:<14} in {digits_in_words}"
 
 
 def _place(part: Floats) -> str:

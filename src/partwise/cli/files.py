@@ -198,11 +198,8 @@ def image_shape(text: str | None) -> tuple[int, int] | None:
     if text is None:
         return None
     height, _, width = text.lower().partition("x")
-    refuse_if(
-        not (height.isdecimal() and width.isdecimal()),
-        "--image-shape",
-        f"{text!r} is not of the form HEIGHTxWIDTH, such as 28x28.",
-    )
+    whole = height.isdecimal() and width.isdecimal()
+    refuse_if(not whole, "--image-shape", f"{text!r} is not of the form HEIGHTxWIDTH, such as 28x28.")
     return int(height), int(width)
 
 

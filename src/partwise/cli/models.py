@@ -36,9 +36,8 @@ def fixed_settings(name: str) -> dict[str, Any]:
 def find_model(name: str) -> Any:
     """The estimator class of a model's name, or of its own."""
     known = model_names()
-    refuse_if(
-        name not in known and name not in known.values(), "--model", f"{name!r} is not one of {', '.join(known)}."
-    )
+    unknown = name not in known and name not in known.values()
+    refuse_if(unknown, "--model", f"{name!r} is not one of {', '.join(known)}.")
     return find_estimator(name)
 
 
@@ -95,11 +94,8 @@ def parsed_settings(settings: Iterable[str], allowed: set[str], owner: str) -> d
     for setting in settings:
         name, equals, text = setting.partition("=")
         refuse_if(not equals, "--set", f"{setting!r} is not of the form NAME=VALUE.")
-        refuse_if(
-            name not in allowed,
-            "--set",
-            f"{owner} has no parameter {name!r} that is set this way; it has {', '.join(sorted(allowed))}.",
-        )
+        why = f"{owner} has no parameter {name!r} that is set this way; it has {', '.join(sorted(allowed))}."
+        refuse_if(name not in allowed, "--set", why)
         found[name] = parsed(text)
     return found
 
@@ -143,9 +139,8 @@ def read_parts(path: Path) -> Table:
     else:
         table = read(path)
     parts = np.asarray(as_table(table).matrix.toarray(), dtype=np.float64)
-    rows, columns = (
-        None if names is None else as_labels(map(original, names)) for names in (table.row_labels, table.column_labels)
-    )
+    labels = table.row_labels, table.column_labels
+    rows, columns = (None if names is None else as_labels(map(original, names)) for names in labels)
     return Table(parts, rows, columns, source=str(path))
 
 

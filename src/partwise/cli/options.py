@@ -1,7 +1,5 @@
 """Options that several commands share, alone or in bundles that a command takes as one argument."""
 
-from __future__ import annotations
-
 import copy
 import inspect
 from dataclasses import Field, dataclass, field
@@ -13,7 +11,7 @@ import typer
 from partwise.cli.output import refuse_if
 
 Seed = Annotated[
-    int, typer.Option("--seed", metavar="N", min=0, help="Seed of all random numbers: same seed, same result.")
+    int, typer.Option("--seed", metavar="N", min=0, help="Seed of random numbers: same seed, same result.")
 ]
 ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="A file that `partwise fit` wrote.")]
 ImageShape = Annotated[
@@ -24,12 +22,10 @@ Reference = Annotated[
     typer.Option(
         "--reference",
         metavar="FILE",
-        help="Features x parts, or another model: say which of these parts each part is like.",
+        help="Known parts (features x parts, or a model): name the one that each part is most like.",
     ),
 ]
-DataFile = Annotated[
-    Path, typer.Argument(metavar="DATA", help="Samples x features, in any format that partwise reads.")
-]
+DataFile = Annotated[Path, typer.Argument(metavar="DATA", help="Samples x features, in a format that partwise reads.")]
 
 OnlyRows = Annotated[
     list[str] | None,
@@ -99,7 +95,7 @@ class RunArguments:
 
     threads: int = threads_option()
     progress: bool | None = option(
-        "Show progress on standard error. By default if that is a terminal.",
+        "Show progress on standard error. By default only in a terminal.",
         None,
         "--progress/--no-progress",
         show_default=False,

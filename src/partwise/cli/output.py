@@ -1,7 +1,5 @@
 """What a person sees: results on standard output, the rest on standard error, failures as a sentence and exit code."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import math

@@ -58,8 +58,8 @@ class ReadArguments:
         metavar="ROW,COLUMN,VALUE",
     )
     duplicates: Literal["refuse", "sum"] = option("What to do when a text file gives the same cell twice.", "refuse")
-    feature_column: Literal["name", "id"] = option("What names the features of a 10x directory.", "name")
-    memory_limit: str | None = option("Refuse files that declare more than this, such as 8GB.", metavar="SIZE")
+    feature_column: Literal["name", "id"] = option("Which column names the features of a 10x directory.", "name")
+    memory_limit: str | None = option("Refuse files that need more memory than this, such as 8GB.", metavar="SIZE")
 
     def open(self, path: Path) -> Table | MappedCounts:
         """Open a folder of rows on disk, for commands that work row by row; anything else is read.
@@ -100,9 +100,8 @@ class ReadArguments:
         given = {field.name: getattr(self, field.name) for field in fields(self)}
         given = {field.name: given[field.name] for field in fields(self) if given[field.name] != field.default}
         if "long_columns" in given:
-            given["long_columns"] = [
-                int(name) if name.isdecimal() else name for name in given["long_columns"].split(",")
-            ]
+            names = given["long_columns"].split(",")
+            given["long_columns"] = [int(name) if name.isdecimal() else name for name in names]
         return given
 
     def refuse(self, why: str) -> None:

@@ -1,7 +1,5 @@
 """Labels of batches: where data carry them, and which parts follow one of them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -59,9 +57,7 @@ def batch_labels(batch: Any, X: Any, n_samples: int) -> Labels:
         batch = columns[batch]
     values = np.asarray(batch, dtype=np.object_)
     if values.shape != (n_samples,):
-        raise InvalidInputError(
-            f"batch has shape {values.shape}, and X has {n_samples} samples: pass one label per sample."
-        )
+        raise InvalidInputError(f"batch has shape {values.shape}, and X {n_samples} samples: pass one label for each.")
     missing = [value is None or value != value or value == "" for value in values]
     if any(missing):
         raise InvalidInputError(f"batch[{missing.index(True)}] is missing: label that sample, or leave it out.")

@@ -167,7 +167,7 @@ class SamplesOfBatches(CountModel):
         Parameters
         ----------
         X
-            Data as for `fit`, best samples that the model was not fitted to.
+            Data as for `fit`, preferably samples that the model was not fitted to.
         random_state
             Seed of the split: int, Generator or None. With the same seed, all models get the same split.
         share
@@ -201,7 +201,7 @@ class SamplesOfBatches(CountModel):
         Parameters
         ----------
         X
-            Counts as for `fit`, best the training data.
+            Counts as for `fit`, preferably the training data.
         versus
             ``"least-extreme"``: against the other part whose rate is nearest, so that a feature with a large change
             marks this part alone; ``"all"``: against all other parts together.
@@ -221,7 +221,7 @@ class SamplesOfBatches(CountModel):
             return differential(self, data, activations, self._engine(), versus, pseudocount)
 
     def score(self, X: Any, y: Any = None, *, batch: Any = None) -> float:
-        """Held-out log-likelihood per token of new samples, in nats; greater is better.
+        """Held-out log-likelihood per token of new samples, in nats; higher is better.
 
         The mean log probability of a held-out token given the other half of its sample: see `completion`. It means the
         same for all models of counts.
@@ -229,7 +229,7 @@ class SamplesOfBatches(CountModel):
         Parameters
         ----------
         X
-            Data as for `fit`, best samples that the model was not fitted to.
+            Data as for `fit`, preferably samples that the model was not fitted to.
         y
             Ignored.
         batch
@@ -238,12 +238,12 @@ class SamplesOfBatches(CountModel):
         return self.completion(X, batch=batch).per_token
 
     def perplexity(self, X: Any, *, batch: Any = None) -> float:
-        """Perplexity per held-out token of new samples, exp(-score); smaller is better.
+        """Perplexity per held-out token of new samples, exp(-score); lower is better.
 
         Parameters
         ----------
         X
-            Data as for `fit`, best samples that the model was not fitted to.
+            Data as for `fit`, preferably samples that the model was not fitted to.
         batch
             The batch of each sample, as for `transform`.
         """

@@ -1,7 +1,5 @@
 """Models of counts that take batches: factors for each batch and feature, which the parts need not explain."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -62,7 +60,7 @@ class BatchModel(SamplesOfBatches):
             labels = known_batches(X, self.n_samples_seen_) if batch is None else None
             found = [] if labels is None else self._parts_of(self._fitting.data, labels)
             if found:
-                told = f"{'; '.join(map(str, found))}: fit with batch= if that is not what you look for."
+                told = f"{'; '.join(map(str, found))}: fit with batch= if that is not what you want."
                 self.status_ = replace(self.status_, message=f"{self.status_.message} But {told}")
         finally:
             del self._fitting

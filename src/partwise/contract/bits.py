@@ -1,7 +1,5 @@
 """What all models of bits share: probabilities of cells, and scores per held-out cell."""
 
-from __future__ import annotations
-
 import itertools
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -17,9 +15,7 @@ from partwise.contract.model_file import check_array_is
 from partwise.core.data import BinaryMatrix
 from partwise.core.keys import Key
 from partwise.errors import InvalidInputError
-
-Floats = NDArray[np.float64]
-Positions = NDArray[np.int64]
+from partwise.kernels.arrays import Floats, Positions
 
 # A prediction that was never in doubt, and false, costs this much: maximum likelihood says 0 and 1 too easily.
 _SURE = 1e-9
@@ -48,7 +44,7 @@ class BitModel(FactorizationEstimator):
         return (generator.random(expected.shape) < expected).astype(np.float64)
 
     def feature_importance(self) -> Floats:
-        """Parts x features: entries as they are, which are probabilities, or shares of signed components."""
+        """Parts x features: entries as they are, which are probabilities, or shares of signed parts."""
         return super().feature_importance() if self.declares.signed else self.components_
 
     def feature_frequencies(self, activations: Floats | None = None) -> Floats:
@@ -100,7 +96,7 @@ class BitModel(FactorizationEstimator):
         return stored
 
     def log_loss(self, X: Any, *, cells: tuple[Any, Any] | None = None) -> float:
-        """Mean negative log-likelihood of a held-out cell, in nats per cell; smaller is better.
+        """Mean negative log-likelihood of a held-out cell, in nats per cell; lower is better.
 
         Parameters
         ----------
@@ -155,12 +151,12 @@ class BitModel(FactorizationEstimator):
         """Mean log-likelihood, in nats, of cells of new samples when the other half of their cells is given.
 
         Half of the observed cells of X are hidden, by a key that is the same for all models; activations are found from
-        the others. Never the likelihood of cells that anything was fitted to; greater is better.
+        the others. Never the likelihood of cells that anything was fitted to; higher is better.
 
         Parameters
         ----------
         X
-            Bits as for `fit`; best samples that the model was not fitted to.
+            Bits as for `fit`, preferably samples that the model was not fitted to.
         y
             Ignored.
         """
@@ -198,11 +194,8 @@ def hide(data: BinaryMatrix, rows: Positions, columns: Positions) -> tuple[Binar
     ones = np.repeat(np.arange(data.shape[0]), np.diff(data.indptr)), data.indices
     bits = np.zeros(data.shape, bool)
     bits[ones] = True
-    given = replace(
-        data.only(~hidden[ones]),
-        missing_indptr=missing.indptr.astype(np.int64),
-        missing_indices=missing.indices.astype(np.int32),
-    )
+    indptr, indices = missing.indptr.astype(np.int64), missing.indices.astype(np.int32)
+    given = replace(data.only(~hidden[ones]), missing_indptr=indptr, missing_indices=indices)
     return given, bits[rows, columns]
 
 
@@ -224,6 +217,6 @@ def checked_cells(cells: Any, shape: tuple[int, ...]) -> tuple[Positions, Positi
         outside = (part < 0) | (part >= size)
         if outside.any():
             raise InvalidInputError(
-                f"cells: there is no {name} {part[np.argmax(outside)]}; {name}s go from 0 to {size - 1}."
+                f"cells: {name} {part[np.argmax(outside)]} does not exist; they go from 0 to {size - 1}."
             )
     return rows.astype(np.int64), columns.astype(np.int64)

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from partwise.contract.differential import PSEUDOCOUNT, Differential, Versus, differential
 from partwise.contract.estimator import FactorizationEstimator
@@ -24,14 +23,12 @@ from partwise.contract.lists import row_names
 from partwise.core.data import SparseData
 from partwise.core.keys import Key, RandomState, key_from
 from partwise.errors import EmptyRowsWarning
-from partwise.kernels.arrays import Floats
+from partwise.kernels.arrays import Floats, Positions
 
 # Imported where they are used: most processes need neither, and an import would take as long as all of the rest.
 if TYPE_CHECKING:
     from partwise.likelihood.completion import Completion
     from partwise.presence import PresencePosterior, PresencePrior
-
-Positions = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,7 +92,7 @@ class CountModel(FactorizationEstimator):
         Parameters
         ----------
         X
-            Data as for `fit`, best samples that the model was not fitted to.
+            Data as for `fit`, preferably samples that the model was not fitted to.
         random_state
             Seed of the split: int, Generator or None. With the same seed, all models get the same split.
         share
@@ -116,7 +113,7 @@ class CountModel(FactorizationEstimator):
             return complete(data, key_from(random_state), [predictor], self._engine(), share)
 
     def score(self, X: Any, y: Any = None) -> float:
-        """Held-out log-likelihood per token of new samples, in nats; greater is better.
+        """Held-out log-likelihood per token of new samples, in nats; higher is better.
 
         The mean log probability of a held-out token given the other half of its sample: see `completion`. It means the
         same for all models of counts. `PoissonNMF` has no prior, so on sparse counts it may score below the totals of
@@ -125,19 +122,19 @@ class CountModel(FactorizationEstimator):
         Parameters
         ----------
         X
-            Data as for `fit`, best samples that the model was not fitted to.
+            Data as for `fit`, preferably samples that the model was not fitted to.
         y
             Ignored.
         """
         return self.completion(X).per_token
 
     def perplexity(self, X: Any) -> float:
-        """Perplexity per held-out token of new samples, exp(-score); smaller is better.
+        """Perplexity per held-out token of new samples, exp(-score); lower is better.
 
         Parameters
         ----------
         X
-            Data as for `fit`, best samples that the model was not fitted to.
+            Data as for `fit`, preferably samples that the model was not fitted to.
         """
         return float(np.exp(-self.score(X)))
 
@@ -257,7 +254,7 @@ class CountModel(FactorizationEstimator):
         Parameters
         ----------
         X
-            Counts as for `fit`, best the training data.
+            Counts as for `fit`, preferably the training data.
         versus
             ``"least-extreme"``: against the other part whose rate is nearest, so that a feature with a large change
             marks this part alone; ``"all"``: against all other parts together.

@@ -102,7 +102,7 @@ class Declaration:
     missing_settings
         Parameters with which `fit` takes missing cells.
     signed
-        Whether its components have negative entries: directions in which samples differ rather than parts.
+        Whether its parts have negative entries: they are then directions in which samples differ.
     marginal
         Whether it offers `log_likelihood`: the likelihood of new samples with their activations integrated out.
     evidence

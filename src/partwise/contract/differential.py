@@ -1,7 +1,5 @@
 """Which features a part has more, or less, of than other parts: log-fold changes with local false sign rates."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -14,10 +12,10 @@ from partwise.core.data import SparseData
 from partwise.engines.base import Engine
 from partwise.engines.blocks import Block, Made
 from partwise.errors import InvalidInputError
+from partwise.kernels.arrays import Floats
 from partwise.passes.rate_kernels import feature_rates
 from partwise.passes.side import Side, Totals, own_exposure
 
-Floats = NDArray[np.float64]
 Versus = Literal["least-extreme", "all"]
 
 PSEUDOCOUNT = 0.1
@@ -86,9 +84,8 @@ class Differential:
         order = np.lexsort((-self.mean[part, feature], part))
         part, feature = part[order], feature[order]
         names = np.array([*self.parts, "all others"])
-        numbers = {
-            name: getattr(self, name)[part, feature] for name in ("change", "std_error", "mean", "lower", "upper")
-        }
+        kept = "change", "std_error", "mean", "lower", "upper"
+        numbers = {name: getattr(self, name)[part, feature] for name in kept}
         return {
             "part": names[part],
             "feature": np.array(self.features)[feature],
@@ -101,7 +98,7 @@ class Differential:
 def differential(
     model: Any, data: SparseData, activations: Floats, engine: Engine, versus: Versus, pseudocount: float
 ) -> Differential:
-    """Compare the rates of each feature between parts, activations given (MATH: fastTopics' grade of membership).
+    """Compare the rates of each feature between parts, activations given (as fastTopics does).
 
     Parameters
     ----------

@@ -1,7 +1,5 @@
 """The shell that all estimators share: checked input, the run, fitted attributes, and new samples."""
 
-from __future__ import annotations
-
 import os
 import warnings
 from abc import abstractmethod
@@ -126,7 +124,7 @@ class FactorizationEstimator(PartialFit, FromGivenParts, ListsFeatures, HandledP
         n_cells = data.shape[0] * data.shape[1]
         if self.n_components > max(_PARTS_ALWAYS_ALLOWED, n_cells):
             raise InvalidInputError(
-                f"n_components={self.n_components} is more than the {n_cells} cells of X: fit fewer."
+                f"n_components={self.n_components} is more than X has cells ({n_cells}): fit fewer."
             )
         with self._compiling():
             self._fit(data)
@@ -185,9 +183,8 @@ class FactorizationEstimator(PartialFit, FromGivenParts, ListsFeatures, HandledP
         self.components_ = np.ascontiguousarray(dictionary.T)
         self.n_components_ = int(dictionary.shape[1])
         total = float(expected_counts.sum())
-        self.part_weights_ = np.asarray(
-            expected_counts / total if total > 0 else np.zeros(self.n_components_), dtype=np.float64
-        )
+        shares = expected_counts / total if total > 0 else np.zeros(self.n_components_)
+        self.part_weights_ = np.asarray(shares, dtype=np.float64)
         self.active_components_ = np.flatnonzero(self.part_weights_ >= self._active_share())
         self.n_active_components_ = int(self.active_components_.size)
 
@@ -317,7 +314,7 @@ class FactorizationEstimator(PartialFit, FromGivenParts, ListsFeatures, HandledP
 
     @abstractmethod
     def score(self, X: Any, y: Any = None) -> float:
-        """Mean held-out log-likelihood of new samples, in nats per token or cell; greater is better."""
+        """Mean held-out log-likelihood of new samples, in nats per token or cell; higher is better."""
 
     @abstractmethod
     def held_out_log_likelihood(self, held_out: ThinnedCounts | HiddenCells) -> Floats:

@@ -1,7 +1,5 @@
 """Names of features and parts: remembered in a fit, and new data aligned to them."""
 
-from __future__ import annotations
-
 import warnings
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -155,9 +153,8 @@ def _moved(indptr: Any, indices: Any, values: Any, target: NDArray[np.int64]) ->
     places = target[indices]
     kept = places >= 0
     kept_before = np.concatenate(([0], np.cumsum(kept)))
-    moved = sp.csr_array(
-        (values[kept], places[kept], kept_before[indptr]), shape=(indptr.size - 1, int(target.max(initial=0)) + 1)
-    )
+    shape = indptr.size - 1, int(target.max(initial=0)) + 1
+    moved = sp.csr_array((values[kept], places[kept], kept_before[indptr]), shape=shape)
     moved.sort_indices()
     return moved.indptr.astype(np.int64), moved.indices.astype(np.int32), moved.data
 

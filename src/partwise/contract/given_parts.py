@@ -3,8 +3,6 @@
 What is known about parts beforehand: seeds, as tokens that were seen before the data, and parts that are fixed.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
@@ -43,7 +41,7 @@ def read_seeds(seeds: Any) -> Seeds:
 
 
 def seed_counts(seeds: Seeds, weight: float, n_components: int, data: SparseData) -> Floats:
-    """Features x components: tokens that the seeds of each part stand for, in whole numbers; seeded parts come first.
+    """Features x parts: tokens that the seeds of each part stand for, in whole numbers; seeded parts come first.
 
     Parameters
     ----------
@@ -68,9 +66,7 @@ def seed_counts(seeds: Seeds, weight: float, n_components: int, data: SparseData
             f = feature if isinstance(feature, int) else places.get(feature)
             if f is None or not 0 <= f < data.shape[1]:
                 why = "the data have no names" if labels is None else "the data do not have it"
-                raise InvalidInputError(
-                    f"the seed {feature!r} of the part {part!r} is no feature: {why}; correct seeds."
-                )
+                raise InvalidInputError(f"the seed {feature!r} of part {part!r} is no feature: {why}; correct it.")
             counts[f, k] += 1.0
         counts[:, k] *= max(1.0, np.rint(weight * data.total / n_components / len(features)))
     return counts
@@ -101,7 +97,7 @@ def fixed_shares(fixed_parts: Any, most: int, data: SparseData) -> Floats:
         given = np.where(places >= 0, given[:, places], 0.0)
     if given.ndim != 2 or given.shape[1] != n_features or len(given) > most:
         raise InvalidInputError(
-            f"fixed_parts has shape {given.shape}: give at most {most} parts x {n_features} features."
+            f"fixed_parts has shape {given.shape}: give up to {most} parts x {n_features} features."
         )
     totals = given.sum(axis=1)
     if not np.all(np.isfinite(given)) or np.any(given < 0) or np.any(totals <= 0):
@@ -115,9 +111,9 @@ def seeded_order(seeds: Floats, dictionary: Floats) -> NDArray[np.intp]:
     Parameters
     ----------
     seeds
-        Features x components, as of `seed_counts`.
+        Features x parts, as of `seed_counts`.
     dictionary
-        Features x components.
+        Features x parts.
     """
     shares = dictionary / np.maximum(dictionary.sum(axis=0), 1e-300)
     wanted = seeds / np.maximum(seeds.sum(axis=0), 1e-300)

@@ -11,9 +11,7 @@ from numpy.typing import NDArray
 from scipy.special import gammaln
 
 from partwise.io.table import Table
-from partwise.kernels.arrays import Floats
-
-Positions = NDArray[np.int64]
+from partwise.kernels.arrays import Floats, Positions
 
 SMOOTHING = 1e-3
 """Share of a prediction that follows the totals of rows and columns alone, the same for all models: maximum likelihood

@@ -1,14 +1,11 @@
 """Lists of features: the most likely ones for each sample, and those that are like a feature."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from numbers import Integral
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from partwise.contract.features import feature_position
@@ -18,11 +15,9 @@ from partwise.core.data import CountMatrix, SparseData
 from partwise.engines.base import Engine
 from partwise.engines.local import LocalEngine
 from partwise.errors import InvalidInputError
+from partwise.kernels.arrays import Floats, Positions
 from partwise.kernels.sums import largest_of_rows
 from partwise.metrics.matching import unit_parts
-
-Floats = NDArray[np.float64]
-Positions = NDArray[np.int64]
 
 # Expected values that a thread has in memory at once.
 _CELLS_AT_ONCE = 2**21

@@ -139,9 +139,7 @@ def load(path: str | os.PathLike[str]) -> FactorizationEstimator:
     arrays, metadata = load_arrays(path)
     where = os.fspath(path)
     if metadata.get("kind") != _KIND:
-        raise FileFormatError(
-            f"{where} is not a model file of partwise: give a file written by save or `partwise fit`."
-        )
+        raise FileFormatError(f"{where} is not a model file of partwise: give a file of save or `partwise fit`.")
     version = metadata.get("format_version")
     if not isinstance(version, int) or version > _VERSION or version < 1:
         raise FileFormatError(
@@ -151,9 +149,8 @@ def load(path: str | os.PathLike[str]) -> FactorizationEstimator:
         if metadata.pop("checksum", None) != _checksum(metadata, arrays):
             raise ValueError("its checksum is not that of its content")
         cls = _class_of(metadata["class"], where)
-        parameters = {
-            key: _unpack(f"parameter/{key}", note, arrays) for key, note in dict(metadata["parameters"]).items()
-        }
+        notes = dict(metadata["parameters"])
+        parameters = {key: _unpack(f"parameter/{key}", note, arrays) for key, note in notes.items()}
         estimator: FactorizationEstimator = cls(**parameters)
         estimator.check_parameters()
         allowed = fitted_attributes(cls)
@@ -169,9 +166,7 @@ def load(path: str | os.PathLike[str]) -> FactorizationEstimator:
     except FileFormatError:
         raise
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
-        raise FileFormatError(
-            f"{where} is a damaged model file ({error}): fit the model again, or use a copy."
-        ) from error
+        raise FileFormatError(f"{where} is a damaged model file ({error}): fit again, or use a copy.") from error
     return estimator
 
 
@@ -208,7 +203,7 @@ def check_common(model: Any) -> None:
         if np.any(model.presence_prior_ > 1):
             raise ValueError("its presence_prior_ holds numbers above 1")
     if not isinstance(model.trace_, Trace) or not isinstance(model.status_, Status):
-        raise ValueError("its trace or its status is of another kind")
+        raise ValueError("its trace or its status is not of the expected kind")
 
 
 def check_array_is(array: Any, name: str, shape: tuple[int, ...], *, signed: bool = False) -> None:
@@ -226,9 +221,8 @@ def _unpack(name: str, note: Any, arrays: dict[str, Any]) -> Any:
     if kind == "labels":
         return _array(name, arrays, "U").astype(object)
     if kind == "trace":
-        return Trace.from_arrays(
-            {column: _array(f"{name}/{_TRACE}{column}", arrays, "if") for column in note["columns"]}
-        )
+        columns = {column: _array(f"{name}/{_TRACE}{column}", arrays, "if") for column in note["columns"]}
+        return Trace.from_arrays(columns)
     if kind == "status":
         status = Status(**note["value"])
         if status.code not in get_args(StatusCode) or not isinstance(status.message, str):

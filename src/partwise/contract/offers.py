@@ -262,6 +262,5 @@ class Offers(ABC):
             arviz = require("arviz", "arviz", "to_arviz")
         # Under its own name arviz takes it for the pointwise log-likelihood that its scores need.
         renamed = {"log_likelihood": "data_log_likelihood"}
-        return arviz.from_dict(
-            posterior={renamed.get(name, name): values for name, values in self._checked_chains().items()}
-        )
+        chains = self._checked_chains()
+        return arviz.from_dict(posterior={renamed.get(name, name): values for name, values in chains.items()})

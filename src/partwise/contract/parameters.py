@@ -1,7 +1,5 @@
 """What most estimators take as parameters, in scikit-learn's vocabulary of constraints, and the check of it."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Mapping
 from numbers import Integral, Real

@@ -1,7 +1,5 @@
 """`partial_fit`: samples that come one batch after the other, and what is kept in between."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from types import MethodType
 from typing import Any, Self, cast
@@ -52,7 +50,7 @@ class PartialFit(Offers):
     @_offered
     @checks_parameters
     def partial_fit(self, X: Any, y: Any = None) -> Self:
-        """Take in a batch of samples; call it with batch after batch.
+        """Update the model with one more batch of samples.
 
         After `fit`, it continues from the fitted parts if the algorithm can, and otherwise from the beginning.
 
@@ -66,8 +64,8 @@ class PartialFit(Offers):
         begun = self._goes_on()
         if begun and self.n_components != self.n_components_:
             raise InvalidInputError(
-                f"n_components is {self.n_components}, but there are {self.n_components_} parts already, which"
-                " partial_fit goes on from: start with a new estimator."
+                f"n_components is {self.n_components}, but there are {self.n_components_} parts already, from"
+                " which partial_fit continues: start with a new estimator."
             )
         data = self._data(X, reset=not begun, caller="partial_fit")
         n_batches = getattr(self, "n_batches_", 0) if begun else 0
@@ -77,9 +75,8 @@ class PartialFit(Offers):
         self.n_batches_ = self.n_iter_ = n_batches + 1
         self.n_samples_seen_ = n_seen + data.shape[0]
         self.trace_ = Trace()
-        self.status_ = Status(
-            "stopped", f"Took in {self.n_samples_seen_} samples, the last by partial_fit; pass more to continue."
-        )
+        told = f"Processed {self.n_samples_seen_} samples, the last by partial_fit; pass more to continue."
+        self.status_ = Status("stopped", told)
         return self
 
 

@@ -1,7 +1,5 @@
 """Parts as people handle them: their distinctive features, their names, and merging and dropping them."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
@@ -35,12 +33,12 @@ class HandledParts(Offers):
         by
             ``"relevance"``: frequent in the part and more frequent there than elsewhere (Sievert & Shirley 2014, λ =
             0.3). ``"probability"``: the share of the part. ``"lift"``: this share over the share of everything.
-            Directions with negative weights are always ranked by the size of the weights.
+            Directions with negative weights are always ordered by the size of the weights.
 
         Returns
         -------
         list
-            For each part, pairs of a feature's name and the value that it is ranked by, largest first.
+            For each part, pairs of a feature's name and the value that orders it, largest first.
 
         Examples
         --------
@@ -70,9 +68,8 @@ class HandledParts(Offers):
             for k in again:
                 lengths[k] += 1
                 names[k] = ", ".join(words[k][: lengths[k]])
-        return [
-            name if name and names.count(name) == 1 else f"{name} (part {k})".strip() for k, name in enumerate(names)
-        ]
+        once = [bool(name) and names.count(name) == 1 for name in names]
+        return [name if once[k] else f"{name} (part {k})".strip() for k, name in enumerate(names)]
 
     def name_parts(self, names: Any = None, *, n_words: int = _WORDS_IN_A_NAME) -> Self:
         """Name the parts; tables, plots, reports and files show the names from then on.
@@ -131,9 +128,7 @@ class HandledParts(Offers):
             names = names.get_feature_names_out()
         labels = np.array([str(name) for name in names], dtype=object)
         if labels.size != self.n_features_in_:
-            raise InvalidInputError(
-                f"there are {labels.size} names for {self.n_features_in_} features: give one for each."
-            )
+            raise InvalidInputError(f"{labels.size} names for {self.n_features_in_} features: give one for each.")
         self.feature_names_in_ = labels
         return self
 
@@ -151,9 +146,7 @@ class HandledParts(Offers):
         is_number = isinstance(part, int | np.integer) or part.strip().isdecimal()
         if is_number and 0 <= int(part) < self.n_components_:
             return int(part)
-        raise InvalidInputError(
-            f"there is no part {part!r}: parts are 0 to {self.n_components_ - 1}, or go by their names."
-        )
+        raise InvalidInputError(f"there is no part {part!r}: give 0 to {self.n_components_ - 1}, or a name.")
 
     def merge_parts(self, groups: Sequence[Sequence[int | str]]) -> Self:
         """A new model in which some parts are one; it has no draws.
@@ -168,9 +161,7 @@ class HandledParts(Offers):
         for group in groups:
             members = [self.part_position(part) for part in group]
             if len(members) < 2 or any(target[k] != k or np.sum(target == k) > 1 for k in members):
-                raise InvalidInputError(
-                    f"{list(group)} must be two or more parts that no other group has: correct groups."
-                )
+                raise InvalidInputError(f"{list(group)} must be two or more parts that no other group has.")
             target[members] = min(members)
         kept = np.unique(target)
         membership = (target[:, None] == kept).astype(np.float64)
@@ -210,9 +201,8 @@ class HandledParts(Offers):
         shares = self.feature_importance().T @ (weights / weights.sum(axis=0))
         sizes = self.components_.sum(axis=1) @ (weights / weights.sum(axis=0))
         model._regroup(self, membership, shares * sizes)
-        model.status_ = Status(
-            "converged", f"Made of the {self.n_components_} parts of a fit by merging or dropping some."
-        )
+        told = f"Made from the {self.n_components_} parts of a fit by merging or dropping some."
+        model.status_ = Status("converged", told)
         if names is not None:
             model.component_names_ = np.array(names, dtype=object)
         return model  # type: ignore[no-any-return]  # made by type(self), so it is a Self

@@ -1,7 +1,5 @@
 """What scikit-learn asks of an estimator besides fitting: parameters, names of outputs, clones, pickles and tags."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Hold the linear algebra libraries to one thread while the threads of partwise are at work."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -176,9 +176,8 @@ class CheckpointWriter(Generic[State]):
         try:
             save_arrays(self._checkpoint.path, content, metadata)
         except OSError as error:
-            message = (
-                f"the checkpoint {os.fspath(self._checkpoint.path)} could not be written ({error}); the fit continues."
-            )
+            path = os.fspath(self._checkpoint.path)
+            message = f"the checkpoint {path} could not be written ({error}); the fit continues."
             warnings.warn(message, CheckpointWarning, stacklevel=2)
         else:
             if self._written_iteration < 0 and self._checkpoint.announced is not None:
@@ -228,9 +227,8 @@ def read_checkpoint(path: str | os.PathLike[str]) -> Stored:
         if len(trace) != metadata["iteration"]:
             raise ValueError("its trace does not end at its iteration")
         state = {name.removeprefix(_STATE): array for name, array in arrays.items() if name.startswith(_STATE)}
-        return Stored(
-            path, str(metadata.get("partwise", "0.0")), Identity(**identity), trace, state, metadata["layout"]
-        )
+        version = str(metadata.get("partwise", "0.0"))
+        return Stored(path, version, Identity(**identity), trace, state, metadata["layout"])
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise _damaged(path, str(error)) from error
 
@@ -245,6 +243,4 @@ def _summary(data: Any) -> str:
 
 
 def _damaged(path: Path, reason: str) -> FileFormatError:
-    return FileFormatError(
-        f"{path} is a damaged checkpoint ({reason}); resume from another one, or start from the beginning."
-    )
+    return FileFormatError(f"{path} is a damaged checkpoint ({reason}); resume from another one, or start over.")

@@ -1,7 +1,5 @@
 """The one loop of the library: steps, times, traces, checks convergence, calls back, checkpoints, survives Ctrl-C."""
 
-from __future__ import annotations
-
 import copy
 import math
 import os
@@ -163,7 +161,7 @@ def _on_disk(
     checkpoint: Checkpoint | None,
     resume_from: str | os.PathLike[str] | None,
 ) -> tuple[Key, Stored | None, CheckpointWriter[State] | None]:
-    """The key of a run, the checkpoint that it goes on from, which is of the same fit, and what writes new ones."""
+    """The key of a run, the checkpoint of the same fit from which it continues, and what writes new ones."""
     stored = None if resume_from is None else read_checkpoint(resume_from)
     if key is None:
         if stored is None:
@@ -212,12 +210,9 @@ def _status(
     if reason is not None:
         return Status("converged", f"Converged {after}: {reason}; there is nothing more to do.")
     if stopped is not None:
-        return Status(
-            "stopped", f"Stopped {after} because {stopped}. You can use the fit so far; to finish it, {onward}."
-        )
+        told = f"Stopped {after} because {stopped}. You can use the fit so far; to finish it, {onward}."
+        return Status("stopped", told)
     if convergence is None:
-        return Status(
-            "max_iter",
-            f"Ran the {len(trace)} iterations that you asked for: see trace_ to judge whether they are enough.",
-        )
+        told = f"Ran the {len(trace)} iterations that you asked for: see trace_ to judge whether they are enough."
+        return Status("max_iter", told)
     return Status("max_iter", f"Did not converge {after}: {convergence.advice(trace, max_iter, onward)}.")

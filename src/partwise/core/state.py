@@ -1,7 +1,5 @@
 """States and parameters, nested as they are: as named arrays and back exactly, and as checksums."""
 
-from __future__ import annotations
-
 import dataclasses
 import hashlib
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Checks on data and on priors: what is bad gets one sentence that names the first offending cell and the remedy."""
 
-from __future__ import annotations
-
 import warnings
 from typing import Any
 
@@ -37,11 +35,9 @@ def cell(csr: Any, position: int, table: Table) -> str:
 
 def cell_name(row: int, column: int, table: Table) -> str:
     """``X[3, 7]``, with the labels where there are any."""
-    labels = [
-        f"{kind} {str(names[index])!r}"
-        for kind, names, index in (("row", table.row_labels, row), ("column", table.column_labels, column))
-        if names is not None and index < len(names)
-    ]
+    named = ("row", table.row_labels, row), ("column", table.column_labels, column)
+    known = [(kind, names[at]) for kind, names, at in named if names is not None and at < len(names)]
+    labels = [f"{kind} {str(name)!r}" for kind, name in known]
     place = f"{table.source}[{table.first_row + row}, {column}]"
     return f"{place} ({', '.join(labels)})" if labels else place
 

@@ -9,21 +9,11 @@ from partwise.datasets.generators import (
     simulate_beta_gamma,
     simulate_binary,
     simulate_empirical_bayes,
-    simulate_gamma_poisson,
     simulate_logistic,
 )
 from partwise.datasets.named import describe_datasets, load_dataset
-from partwise.datasets.published import (
-    BINARY,
-    COUNTS,
-    GAP,
-    TrainedGap,
-    data_folder,
-    load_binary,
-    load_counts,
-    load_gap,
-)
-from partwise.datasets.simulate import Simulated, simulate_batches, simulate_poisson
+from partwise.datasets.published import BINARY, COUNTS, GAP, TrainedGap, data_folder, load_binary, load_counts, load_gap
+from partwise.datasets.simulate import Simulated, simulate_batches, simulate_gamma_poisson, simulate_poisson
 
 __all__ = [
     "BINARY",

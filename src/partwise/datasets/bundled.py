@@ -3,8 +3,6 @@
 The swimmer of Donoho & Stodden (2004): a torso, and four limbs in four positions each.
 """
 
-from __future__ import annotations
-
 import itertools
 import re
 import sys
@@ -96,9 +94,8 @@ def python_topics(*, min_modules: int = 3, max_share: float = 0.3) -> Table:
     from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS, CountVectorizer
 
     stop_words = sorted(ENGLISH_STOP_WORDS.union(_PYTHON_WORDS.split()))
-    counter = CountVectorizer(
-        stop_words=stop_words, token_pattern=r"\b[a-z]{3,}\b", min_df=min_modules, max_df=max_share
-    )
+    limits = {"min_df": min_modules, "max_df": max_share}
+    counter = CountVectorizer(stop_words=stop_words, token_pattern=r"\b[a-z]{3,}\b", **limits)
     try:
         counts = counter.fit_transform(texts.values())
     except ValueError as error:

@@ -1,7 +1,5 @@
 """Data drawn from each model of partwise, with the truth beside them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,58 +9,10 @@ from scipy.special import expit
 from partwise.allocation.model import AllocationModel
 from partwise.binary.model import KINDS, BinaryModel
 from partwise.core.keys import RandomState
-from partwise.core.validation import positive_each
 from partwise.datasets.simulate import Simulated, check_positive, checked_key, labelled, with_dirichlet_parts
 from partwise.empirical_bayes.model import EmpiricalBayesModel
 from partwise.errors import InvalidInputError
 from partwise.priors.mixture import GammaMixture
-
-
-def simulate_gamma_poisson(
-    n_samples: int,
-    n_features: int,
-    n_components: int,
-    *,
-    shape: Any = 0.3,
-    mean_total: float = 100.0,
-    dictionary_concentration: float = 0.1,
-    missing: float = 0.0,
-    random_state: RandomState = None,
-) -> Simulated:
-    """Counts from the model of `partwise.GammaPoissonNMF`: h_nk ~ Gamma(shape_k), x_nf ~ Poisson(Σ_k h_nk w_fk).
-
-    Parameters
-    ----------
-    n_samples, n_features, n_components
-        Sizes.
-    shape
-        Of the gamma distributions of activations: a number, or one per component, which then holds as much more.
-    mean_total
-        Expected sum of a sample.
-    dictionary_concentration
-        Concentration of the Dirichlet distribution of parts.
-    missing
-        Share of the cells that are marked as not observed.
-    random_state
-        Seed: int, Generator, RandomState or None.
-
-    Returns
-    -------
-    Simulated
-        ``table, activations, dictionary``.
-
-    Examples
-    --------
-    >>> from partwise.datasets import simulate_gamma_poisson
-    >>> simulate_gamma_poisson(20, 8, 3, random_state=0).table.shape
-    (20, 8)
-    """
-    key, generator = checked_key(n_samples, n_features, n_components, missing, random_state)
-    check_positive(mean_total=mean_total)
-    shapes = positive_each(shape, "shape", n_components)
-    activations = generator.gamma(shapes, mean_total / shapes.sum(), size=(n_samples, n_components))
-    source = "simulated Gamma-Poisson counts"
-    return with_dirichlet_parts(key, generator, activations, n_features, dictionary_concentration, missing, source)
 
 
 def simulate_beta_gamma(
@@ -141,7 +91,7 @@ def simulate_allocation(
     n_samples, n_features, n_components
         Sizes.
     activation_concentration
-        β, of the shares: a number, or one per component.
+        β, of the shares: a number, or one per part.
     dictionary_concentration
         α, of the parts: a number, or one per feature.
     mean_total
@@ -238,7 +188,7 @@ def simulate_binary(
     beta_prior
         α and β of the beta factor.
     concentration
-        Of the Dirichlet factor, for each component.
+        Of the Dirichlet factor, for each part.
     activation_concentration
         Of the second Dirichlet factor of Dir-Dir.
     missing
@@ -261,9 +211,8 @@ def simulate_binary(
     if model not in KINDS:
         raise InvalidInputError(f"model must be one of {', '.join(KINDS)}, got {model!r}.")
     alpha, beta = beta_prior
-    check_positive(
-        alpha=alpha, beta=beta, concentration=concentration, activation_concentration=activation_concentration
-    )
+    check_positive(alpha=alpha, beta=beta)
+    check_positive(concentration=concentration, activation_concentration=activation_concentration)
     kind = next(known for known in KINDS if known == model)
     drawn_from = BinaryModel(kind, n_components, alpha, beta, concentration, activation_concentration)
     drawn = drawn_from.simulate(key, n_samples, n_features)

@@ -1,7 +1,5 @@
 """Every data set by one name: published, bundled, or drawn from a model."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
@@ -12,7 +10,7 @@ import scipy.sparse as sp
 from partwise.datasets import generators
 from partwise.datasets.bundled import digits, python_topics, swimmer
 from partwise.datasets.published import BINARY, COUNTS, GAP, load_binary, load_counts, load_gap
-from partwise.datasets.simulate import Simulated, simulate_poisson
+from partwise.datasets.simulate import Simulated, simulate_gamma_poisson, simulate_poisson
 from partwise.errors import InvalidInputError
 from partwise.io import Table
 
@@ -31,7 +29,7 @@ BUNDLED: Mapping[str, Callable[[], Table]] = MappingProxyType(
 SIMULATED: Mapping[str, Callable[..., Simulated]] = MappingProxyType(
     {
         "simulated-poisson": simulate_poisson,
-        "simulated-gamma-poisson": generators.simulate_gamma_poisson,
+        "simulated-gamma-poisson": simulate_gamma_poisson,
         "simulated-beta-gamma": generators.simulate_beta_gamma,
         "simulated-allocation": generators.simulate_allocation,
         "simulated-empirical-bayes": generators.simulate_empirical_bayes,

@@ -3,8 +3,6 @@
 The folder of published data, named by the environment variable PARTWISE_DATA. Nothing is downloaded.
 """
 
-from __future__ import annotations
-
 import os
 import tomllib
 from collections.abc import Mapping
@@ -195,7 +193,7 @@ class TrainedGap:
     dictionary
         Features x parts; columns sum to 1.
     shape, rate
-        Of the gamma prior of each component's activations.
+        Of the gamma prior of each part's activations.
     """
 
     counts: Table
@@ -205,7 +203,7 @@ class TrainedGap:
 
 
 def load_gap(name: str) -> TrainedGap:
-    """A Gamma-Poisson model with five components over 100 words, trained by the authors of the left-to-right paper.
+    """A Gamma-Poisson model with five parts over 100 words, trained by the authors of the left-to-right paper.
 
     Parameters
     ----------

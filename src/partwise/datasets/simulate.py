@@ -3,8 +3,6 @@
 Counts of samples that come in batches, with the truth beside them.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -12,6 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from partwise.core.keys import Key, RandomState, key_from
+from partwise.core.validation import positive_each
 from partwise.errors import InvalidInputError
 from partwise.io import Table
 from partwise.kernels.arrays import Floats
@@ -73,6 +72,53 @@ def simulate_poisson(
     scale = mean_total / (n_components * activation_shape)
     activations = generator.gamma(activation_shape, scale, size=(n_samples, n_components))
     source = "simulated counts"
+    return with_dirichlet_parts(key, generator, activations, n_features, dictionary_concentration, missing, source)
+
+
+def simulate_gamma_poisson(
+    n_samples: int,
+    n_features: int,
+    n_components: int,
+    *,
+    shape: Any = 0.3,
+    mean_total: float = 100.0,
+    dictionary_concentration: float = 0.1,
+    missing: float = 0.0,
+    random_state: RandomState = None,
+) -> Simulated:
+    """Counts from the model of `partwise.GammaPoissonNMF`: h_nk ~ Gamma(shape_k), x_nf ~ Poisson(Σ_k h_nk w_fk).
+
+    Parameters
+    ----------
+    n_samples, n_features, n_components
+        Sizes.
+    shape
+        Of the gamma distributions of activations: a number, or one per part, which then holds as much more.
+    mean_total
+        Expected sum of a sample.
+    dictionary_concentration
+        Concentration of the Dirichlet distribution of parts.
+    missing
+        Share of the cells that are marked as not observed.
+    random_state
+        Seed: int, Generator, RandomState or None.
+
+    Returns
+    -------
+    Simulated
+        ``table, activations, dictionary``.
+
+    Examples
+    --------
+    >>> from partwise.datasets import simulate_gamma_poisson
+    >>> simulate_gamma_poisson(20, 8, 3, random_state=0).table.shape
+    (20, 8)
+    """
+    key, generator = checked_key(n_samples, n_features, n_components, missing, random_state)
+    check_positive(mean_total=mean_total)
+    shapes = positive_each(shape, "shape", n_components)
+    activations = generator.gamma(shapes, mean_total / shapes.sum(), size=(n_samples, n_components))
+    source = "simulated Gamma-Poisson counts"
     return with_dirichlet_parts(key, generator, activations, n_features, dictionary_concentration, missing, source)
 
 

@@ -1,7 +1,5 @@
 """``EmpiricalBayesPoissonNMF``: Poisson factorization whose priors are learned from the data."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, ClassVar, Self
@@ -102,7 +100,7 @@ class EmpiricalBayesPoissonNMF(BatchModel):
     geometric_components_
         exp(E[log w_fk]), on the same scale.
     n_components_, n_active_components_, active_components_
-        Number of parts that are left; number and positions of those that hold a share worth naming.
+        Number of parts that are left; number and positions of those that explain a noticeable share of the data.
     elbo_
         The evidence lower bound: what is maximised, with log x! and all other constants.
     greedy_elbo_

@@ -1,7 +1,5 @@
 """Kernels over one block of rows that work on one component at a time, on rates that are kept for every nonzero."""
 
-from __future__ import annotations
-
 from partwise.kernels.arrays import Cells, Floats, Indices, Starts
 from partwise.kernels.jit import kernel
 from partwise.kernels.sums import inner_product

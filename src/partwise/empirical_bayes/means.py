@@ -1,7 +1,5 @@
 """Empirical Bayes for many Poisson means: EBPM of the paper's section 3."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -98,9 +96,9 @@ def ebpm(x: Any, s: Any = 1.0, prior: Any = "exponential-mixture") -> EBPMResult
     s
         Exposures: one for all, or as many as counts.
     prior
-        The family in which g is sought: ``"gamma"``, ``"point-gamma"`` (mass at 0), ``"two-gamma"``,
+        The family from which g is chosen: ``"gamma"``, ``"point-gamma"`` (mass at 0), ``"two-gamma"``,
         ``"exponential-mixture"``, ``"gamma-mixture"``, ``"nonparametric"`` (mixtures of points),
-        or a family of your own. If it is a prior, such as a `GammaMixture`, that is kept as it is.
+        or your own family. A prior, such as a `GammaMixture`, is not fitted.
 
     Returns
     -------
@@ -137,9 +135,7 @@ def _checked(x: Any, s: Any) -> tuple[Floats, Floats]:
     if counts.size == 0:
         raise InvalidInputError("x is empty: give at least one count.")
     if exposure.size not in (1, counts.size):
-        raise InvalidInputError(
-            f"s must be one exposure for all or {counts.size}, as many as counts, got {exposure.size}."
-        )
+        raise InvalidInputError(f"s must be one exposure, or {counts.size}, as many as counts, got {exposure.size}.")
     impossible = np.flatnonzero((counts > 0) & (exposure == 0))
     if impossible.size:
         at = int(impossible[0])
@@ -155,9 +151,7 @@ def _row(values: Any, name: str) -> Floats:
     except (TypeError, ValueError) as error:
         raise InvalidInputError(f"{name} must be numbers ({error}).") from error
     if array.ndim != 1:
-        raise InvalidInputError(
-            f"{name} must be one-dimensional, got {array.ndim} dimensions: pass one row of numbers."
-        )
+        raise InvalidInputError(f"{name} must have one dimension, got {array.ndim}: pass one row of numbers.")
     bad = np.flatnonzero(~(np.isfinite(array) & (array >= 0)))
     if bad.size:
         raise InvalidInputError(f"{name}[{bad[0]}] = {array[bad[0]]} must be a finite nonnegative number.")

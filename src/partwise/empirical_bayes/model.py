@@ -1,7 +1,5 @@
 """Poisson factorization with a prior for each column of both factors (EB, section 6)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +17,7 @@ class EmpiricalBayesModel:
     Attributes
     ----------
     activation_priors, dictionary_priors
-        g_k and g'_k, one for each component.
+        g_k and g'_k, one for each part.
 
     Examples
     --------

@@ -86,14 +86,14 @@ class FactorPosterior:
         return posterior_components(self.priors[k], self.counts[:, k], self.exposure[:, k])
 
 
-# A fit on the scale on which users see it: components that sum to 1, activations that are expected counts.
+# A fit on the scale on which users see it: parts that sum to 1, activations that are expected counts.
 
 Packed = tuple[Floats, NDArray[np.int64]]
 
 
 @dataclass(frozen=True, eq=False)
 class ScaledFit:
-    """A fit with components that sum to 1, and activations that are expected counts.
+    """A fit with parts that sum to 1, and activations that are expected counts.
 
     Where a prior was given, or one does not say how it scales, the scale of the fit is kept.
 

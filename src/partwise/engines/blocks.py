@@ -5,8 +5,6 @@ The cuts depend on the data alone, never on the number of workers. A function of
 same function works on whole arrays in this process, and on a worker that holds only some of the rows.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable
 from dataclasses import dataclass

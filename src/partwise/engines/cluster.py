@@ -1,7 +1,5 @@
 """From what a user says of a cluster to an engine on it."""
 
-from __future__ import annotations
-
 import atexit
 import contextlib
 import threading
@@ -67,9 +65,7 @@ def _distributed() -> Any:
     try:
         import distributed
     except ImportError as error:
-        raise MissingDependencyError(
-            "engine='dask' needs the package distributed: pip install 'partwise[dask]'."
-        ) from error
+        raise MissingDependencyError("engine='dask' needs distributed: pip install 'partwise[dask]'.") from error
     return distributed
 
 
@@ -101,9 +97,7 @@ def _connected(distributed: Any, cluster: Any) -> Any:
     try:
         client = distributed.Client(cluster, timeout=_CONNECT_SECONDS, set_as_default=False)
     except (OSError, ValueError) as error:
-        raise EngineError(
-            f"no Dask scheduler answers at {address} ({error}): check that it runs, and its address."
-        ) from error
+        raise EngineError(f"no Dask scheduler answers at {address} ({error}): check that it runs.") from error
     atexit.register(_closed, client, None)
     return client
 

@@ -5,8 +5,6 @@ A folder that this process and all workers of a cluster see: data and pieces of 
 Wait for a cluster, but not for ever: one without workers, or without its scheduler, is an error after a while.
 """
 
-from __future__ import annotations
-
 import asyncio
 import concurrent.futures
 import os
@@ -117,9 +115,7 @@ class SharedFolder:
             sweep(within)
             self.path.mkdir(mode=0o700)
         except OSError as error:
-            raise EngineError(
-                f"cannot write to the folder {within} ({error}); give one that can be written."
-            ) from error
+            raise EngineError(f"cannot write to the folder {within} ({error}); give another one.") from error
         self.remove = weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
 
     def new_paths(self, number: int) -> list[Path]:
@@ -139,9 +135,7 @@ class SharedFolder:
             try:
                 write_data(matrix, folder)
             except OSError as error:
-                raise EngineError(
-                    f"the data could not be written for the workers ({error}): free some space."
-                ) from error
+                raise EngineError(f"the data could not be written for workers ({error}): free some space.") from error
             self._data[data] = str(folder)
             weakref.finalize(data, shutil.rmtree, folder, ignore_errors=True)
         return self._data[data], "", None if isinstance(data, SparseData) else type(data).of

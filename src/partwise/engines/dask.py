@@ -156,10 +156,8 @@ class DaskEngine(ClusterTasks):
         terms, *written = self._submit_several(tasks.work_on_rows, work, n_results)
         total: Value = unpacked(self.result(self._summed(terms)))
         kinds = [*(Made(rows.shape[1:], rows.dtype) for rows in map(_values, changes)), *makes]
-        stays = [
-            *(isinstance(_values(array), RowsOnWorkers) for array in changes),
-            *[stay or bool(placed)] * len(makes),
-        ]
+        stays = [isinstance(_values(array), RowsOnWorkers) for array in changes]
+        stays += [stay or bool(placed)] * len(makes)
         found = [
             self._kept(_bounds_in(array, data, bounds), futures, *kind, placed)
             if there
@@ -187,9 +185,8 @@ class DaskEngine(ClusterTasks):
         given = [self._sent(array) for array in arrays]
         work = [(function, arguments[k], k, given) for k in order]
         in_order = np.argsort(order)
-        found, *columns = (
-            [futures[k] for k in in_order] for futures in self._submit_several(tasks.work_on_column, work, 1 + n_made)
-        )
+        submitted = self._submit_several(tasks.work_on_column, work, 1 + n_made)
+        found, *columns = ([futures[k] for k in in_order] for futures in submitted)
         placed = [array for array in arrays if isinstance(array, RowsOnWorkers)]
         made = []
         for own in columns:

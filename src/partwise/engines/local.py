@@ -50,9 +50,7 @@ class LocalEngine:
 
     def __post_init__(self) -> None:
         if self.n_jobs == 0 or isinstance(self.n_jobs, bool):
-            raise InvalidInputError(
-                f"n_jobs must be a number of threads, -1 for all cores, or None, got {self.n_jobs}."
-            )
+            raise InvalidInputError(f"n_jobs must be a number of threads, -1 (all cores) or None, got {self.n_jobs}.")
 
     @property
     def n_threads(self) -> int:
@@ -105,9 +103,8 @@ class LocalEngine:
         """The sum of a function of blocks, and the arrays that it changed and made; see `Engine.map_rows`."""
         made = [np.empty((blocks[-1][1], *kind.shape), dtype=kind.dtype) for kind in makes]
         given = [part for array in (*reads, *changes) for part in _with_starts(array, data)]
-        total = self.map_reduce(
-            lambda block: function(Block(data, block[0], block[1], 0), *given, *made, *shared), blocks
-        )
+        arguments = *given, *made, *shared
+        total = self.map_reduce(lambda block: function(Block(data, block[0], block[1], 0), *arguments), blocks)
         return total, (*(self.place(array, data, blocks) for array in changes), *made)
 
     def map_columns(

@@ -1,7 +1,5 @@
 """From the arguments ``engine`` and ``n_jobs`` of an estimator to an engine."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from partwise.engines.base import Engine

@@ -3,8 +3,6 @@
 How sums travel between workers: large arrays in which few rows hold anything are sent as those rows alone.
 """
 
-from __future__ import annotations
-
 import copy
 import dataclasses
 import threading
@@ -82,9 +80,8 @@ def map_parts(function: Callable[..., Any], *terms: Any) -> Any:
         return type(first)(*parts) if hasattr(first, "_fields") else tuple(parts)
     if dataclasses.is_dataclass(first) and not isinstance(first, type):
         names = [field.name for field in dataclasses.fields(first)]
-        return dataclasses.replace(
-            first, **{name: map_parts(function, *(getattr(term, name) for term in terms)) for name in names}
-        )
+        found = {name: map_parts(function, *(getattr(term, name) for term in terms)) for name in names}
+        return dataclasses.replace(first, **found)
     return function(*terms)
 
 

@@ -1,7 +1,5 @@
 """What the workers of a cluster run: pure functions, so that a lost result can be recomputed, bit for bit."""
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import os

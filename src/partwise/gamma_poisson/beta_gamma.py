@@ -1,7 +1,5 @@
 """``BetaGammaPFA``: beta-Gamma Poisson factor analysis, which switches off the topics that it does not need."""
 
-from __future__ import annotations
-
 from dataclasses import KW_ONLY, dataclass
 from numbers import Real
 from typing import Any, ClassVar
@@ -57,7 +55,7 @@ class BetaGammaPFA(GammaActivations):
     shape_, rate_
         Of the gamma prior of each part's activations: r and (1 - p_k) / p_k.
     n_components_, n_active_components_, active_components_
-        Number of parts; number and positions of those that hold a share worth naming.
+        Number of parts; number and positions of those that explain a noticeable share of the data.
     n_iter_, trace_, status_
         Sweeps, the number of parts in use at each, and how the fit ended.
     n_features_in_, feature_names_in_

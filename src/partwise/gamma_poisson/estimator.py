@@ -1,7 +1,5 @@
 """``GammaPoissonNMF``: the dictionary of highest marginal likelihood, activations integrated out."""
 
-from __future__ import annotations
-
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, ClassVar
 
@@ -44,7 +42,7 @@ _NEGLIGIBLE = 5e-2
 class GammaPoissonNMF(BatchModel, GammaActivations):
     """Find parts of counts by maximum marginal likelihood: h_nk ~ Gamma(shape, rate), x_nf ~ Poisson(Σ_k h_nk w_fk).
 
-    Activations are integrated out and the dictionary w is free. Parts that are not needed empty by themselves.
+    Activations are integrated out and the dictionary w is free. Parts that are not needed become empty by themselves.
 
     Parameters
     ----------
@@ -105,7 +103,7 @@ class GammaPoissonNMF(BatchModel, GammaActivations):
     shape_, rate_
         a_k and b_k of each part.
     n_components_, n_active_components_, active_components_
-        Number of parts; number and positions of those that hold a share worth naming.
+        Number of parts; number and positions of those that explain a noticeable share of the data.
     n_iter_, trace_, status_
         Iterations, what was reached at each, and how the fit ended. The trace has the column norms w_+k and, where the
         algorithm knows it, the objective. That is the log-likelihood (exact-em), its variational bound (vem, online),

@@ -1,7 +1,5 @@
 """What estimators with gamma priors of activations share: posterior of activations, marginal likelihood."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -56,7 +54,7 @@ class GammaActivations(CountModel):
         Returns
         -------
         ndarray
-            Draws x samples x components.
+            Draws x samples x parts.
         """
         data = self.checked_data(X, caller="sample_posterior", integers=True)
         if n_draws < 1:
@@ -80,7 +78,7 @@ class GammaActivations(CountModel):
         Returns
         -------
         ndarray
-            Samples x components.
+            Samples x parts.
         """
         if self.selects_parts:
             return self.presence(X).std

@@ -1,7 +1,5 @@
 """Gamma-Poisson factorization as a model: to draw data from it, and to check what inference gives."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -22,9 +20,9 @@ class GammaPoissonModel:
     Parameters
     ----------
     dictionary
-        Features x components, nonnegative.
+        Features x parts, nonnegative.
     shape, rate
-        a_k and b_k: numbers, or one per component.
+        a_k and b_k: numbers, or one per part.
 
     Examples
     --------
@@ -82,5 +80,5 @@ class GammaPoissonAlgorithm(Algorithm[Any], Protocol):
 
 
 def column_norms(dictionary: Floats) -> dict[str, float]:
-    """w_+k of each component, as columns of a trace, which `partwise.plotting.plot_norms` draws."""
+    """w_+k of each part, as columns of a trace, which `partwise.plotting.plot_norms` draws."""
     return {f"column_norm_{k}": float(norm) for k, norm in enumerate(dictionary.sum(axis=0))}

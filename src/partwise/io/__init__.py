@@ -3,8 +3,6 @@
 Lazy like the package, so that the process which opens HDF5 files starts fast.
 """
 
-from __future__ import annotations
-
 import importlib
 from typing import TYPE_CHECKING, Any
 

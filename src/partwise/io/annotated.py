@@ -1,7 +1,5 @@
 """AnnData files, .h5ad (HDF5) and .zarr: the matrix that is asked for and the names are read, results are added."""
 
-from __future__ import annotations
-
 import errno
 import functools
 import io
@@ -9,11 +7,11 @@ import json
 import math
 import os
 import shutil
-import subprocess
 import sys
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from subprocess import DEVNULL, PIPE, Popen
 from typing import Any, cast
 
 import numpy as np
@@ -56,9 +54,7 @@ def _read(path: Path, options: ReadOptions, kind: str) -> Table:
     arguments = [str(path), str(options.limit), *([] if options.layer is None else [options.layer])]
     command = [sys.executable, "-W", "ignore", "-P", "-m", _PROCESS, *arguments]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL, env=environment
-    ) as process:
+    with Popen(command, stdin=DEVNULL, stdout=PIPE, stderr=DEVNULL, env=environment) as process:
         try:
             found, arrays = _receive(cast(io.BufferedReader, process.stdout), path, kind)
         except BaseException:
@@ -135,9 +131,9 @@ def write_h5ad(
     matrix
         Samples x features, dense or sparse, for X; with ``base``, X stays as it is there.
     activations
-        Samples x components, for ``obsm["X_partwise"]``.
+        Samples x parts, for ``obsm["X_partwise"]``.
     dictionary
-        Features x components, for ``varm["partwise"]``.
+        Features x parts, for ``varm["partwise"]``.
     metadata
         Plain data (numbers, text, lists, dicts) for ``uns["partwise"]``; None is left out.
     row_labels, column_labels

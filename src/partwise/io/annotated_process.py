@@ -6,8 +6,6 @@ is wrong), then the bytes of each array. Nothing is loaded before its declared s
 been checked.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import math

@@ -1,7 +1,5 @@
 """Containers of arrays, labels and metadata in one safetensors file; and the one way in which .npy files are opened."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import os
@@ -30,7 +28,7 @@ _DTYPES = frozenset(
     ["bool", "complex64", *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64))]
     + [f"float{bits}" for bits in (16, 32, 64)]
 )
-# NumPy reads headers by `ast.literal_eval`, of which Python 3.11 counts the depth for all threads together: two that
+# NumPy reads headers by `ast.literal_eval`, whose depth Python 3.11 counts for all threads together. Two threads that
 # read at the same time, and are interrupted by the garbage collector, can end in "recursion depth mismatch".
 _ONE_AT_A_TIME = threading.Lock()
 
@@ -132,9 +130,7 @@ def _load_tensors(path: Path, limit: int) -> tuple[Arrays, dict[str, Any]]:
     with library(path, "a safetensors file"), safe_open(path, framework="np") as file:
         in_header = (file.metadata() or {}).get(_HEADER_KEY)
         if in_header is None:
-            raise FileFormatError(
-                f"{path} is a safetensors file, but not one of partwise; give a file written by partwise."
-            )
+            raise FileFormatError(f"{path} is a safetensors file, but not of partwise; give one that partwise wrote.")
         header = _from_json(in_header, path)
         _check_version(header, path)
         return {name: file.get_tensor(name) for name in file.keys()}, header  # noqa: SIM118 - not a dict
@@ -195,9 +191,7 @@ def _to_json(value: Any) -> bytes:
     try:
         return json.dumps(value, default=_plain, sort_keys=True, separators=(",", ":")).encode()
     except (TypeError, ValueError) as error:
-        raise InvalidInputError(
-            f"metadata cannot be written as JSON: {error}; use plain numbers, text and lists."
-        ) from error
+        raise InvalidInputError(f"metadata are not JSON: {error}; use plain numbers, text and lists.") from error
 
 
 def _plain(value: Any) -> Any:

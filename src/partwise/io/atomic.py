@@ -3,8 +3,6 @@
 Names of temporary files and folders that tell who made them, so that those of killed processes can be removed.
 """
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import functools

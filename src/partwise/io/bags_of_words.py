@@ -1,7 +1,5 @@
 """Bags of words in text: UCI's docword files and LDA-C."""
 
-from __future__ import annotations
-
 import itertools
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """CSV and TSV: wide (one line per row) and long (one line per entry)."""
 
-from __future__ import annotations
-
 import bisect
 import itertools
 import re
@@ -57,11 +55,8 @@ def read_wide(path: Path, options: ReadOptions) -> Table:
     n_columns = width - n_labels
     values = np.concatenate(parts) if parts else np.zeros(0)
     if names is not None and names[-1] == "" and np.isnan(values[n_columns - 1 :: n_columns]).all():
-        raise bad_file(
-            path,
-            f"column {width} has neither a name nor a value, because lines end in {reader.delimiter!r}",
-            "remove that from every line",
-        )
+        why = f"column {width} has neither a name nor a value, because lines end in {reader.delimiter!r}"
+        raise bad_file(path, why, "remove that from every line")
     n_rows = len(row_names) if options.index else len(values) // max(n_columns, 1)
     table = Table(
         values.reshape(n_rows, n_columns),
@@ -134,11 +129,8 @@ def column_positions(
     """Positions of the row, column and (unless two are asked for) value columns."""
     if wanted is None:
         if width != 3:
-            raise bad_file(
-                path,
-                f"it has {width} columns where row, column and value are expected",
-                "say which to use with long_columns=(row, column, value)",
-            )
+            remedy = "say which to use with long_columns=(row, column, value)"
+            raise bad_file(path, f"it has {width} columns where row, column and value are expected", remedy)
         return [0, 1, 2]
     positions = []
     for name in wanted:

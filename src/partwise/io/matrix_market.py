@@ -1,7 +1,5 @@
 """Matrix Market files, and the directories of 10x Genomics, which hold one."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, cast
@@ -86,9 +84,7 @@ def read_header(path: Path) -> Header:
         if len(sizes) != len(line.split()) or len(sizes) != (3 if layout == "coordinate" else 2):
             raise bad_file(path, f"line {number} does not give the size of the matrix", "correct that line")
         if symmetry != "general" and sizes[0] != sizes[1]:
-            raise bad_file(
-                path, f"line 1 announces a {symmetry} matrix, and it is {sizes[0]} x {sizes[1]}", "write general"
-            )
+            raise bad_file(path, f"line 1 announces a {symmetry} matrix of {sizes[0]} x {sizes[1]}", "write general")
         entries = sizes[2] if layout == "coordinate" else _dense_entries(sizes[0], sizes[1], symmetry)
         return Header(layout, field, symmetry != "general", (sizes[0], sizes[1]), entries, stream.tell())
 
@@ -131,12 +127,9 @@ class _Watched:
 
     def _check(self, body: bytes) -> None:
         if foreign := body.translate(None, self.allowed):
-            raise bad_file(
-                self.path,
-                f"the character {foreign[:1].decode('latin-1')!r} occurs, though line 1 announces {self.header.field} "
-                "values",
-                "correct line 1 or the values",
-            )
+            character = foreign[:1].decode("latin-1")
+            why = f"the character {character!r} occurs, though line 1 announces {self.header.field} values"
+            raise bad_file(self.path, why, "correct line 1 or the values")
         shape = body.translate(_AS_SHAPE)
         self.words += shape.count(b" x") + (shape[:1] == b"x" and self.last.isspace())
 
@@ -144,11 +137,8 @@ class _Watched:
         """Every entry must have exactly its indices and its value."""
         each = 1 if self.header.layout == "array" else 2 + (self.header.field != "pattern")
         if self.words != each * self.header.entries:
-            raise bad_file(
-                self.path,
-                f"it holds {self.words} numbers where {self.header.entries} entries of {each} are declared",
-                "write one entry per line, with nothing after it",
-            )
+            why = f"it holds {self.words} numbers where {self.header.entries} entries of {each} are declared"
+            raise bad_file(self.path, why, "write one entry per line, with nothing after it")
 
 
 def read_10x(path: Path, options: ReadOptions) -> Table:

@@ -1,7 +1,5 @@
 """NumPy and SciPy containers: .npy, .npz. Sizes are checked from the headers; pickles are never opened."""
 
-from __future__ import annotations
-
 import math
 import zipfile
 from collections.abc import Iterable, Mapping
@@ -95,11 +93,8 @@ def _declared_bytes(stream: BinaryIO, path: Path, what: str) -> int:
     else:
         raise bad_file(path, f"{what} has .npy version {version[0]}.{version[1]}", "save a plain array of numbers")
     if dtype.hasobject:
-        raise bad_file(
-            path,
-            f"{what} holds pickled Python objects, which could run code when opened",
-            "save an array of numbers instead",
-        )
+        why = f"{what} holds pickled Python objects, which could run code when opened"
+        raise bad_file(path, why, "save an array of numbers instead")
     if any(length < 0 for length in shape):
         raise bad_file(path, f"{what} declares the negative shape {shape}")
     return math.prod(shape) * int(dtype.itemsize)
@@ -114,11 +109,8 @@ def _matrix(members: _Members, path: Path, options: ReadOptions) -> Any:
     else:
         arrays = [key for key in members.keys if key not in _LABELS and not key.startswith(METADATA)]
         if len(arrays) != 1:
-            raise bad_file(
-                path,
-                f"it holds the arrays {arrays[:8]} and not one matrix",
-                "save it with scipy.sparse.save_npz, or as data, indices, indptr and shape of a CSR matrix",
-            )
+            remedy = "save it with scipy.sparse.save_npz, or as data, indices, indptr and shape of a CSR matrix"
+            raise bad_file(path, f"it holds the arrays {arrays[:8]} and not one matrix", remedy)
         return _dense(members.load(arrays[0]), path)
     if name not in _KEYS:
         raise bad_file(path, f"its sparse format {name!r} is unknown", "save it as csr")
@@ -252,7 +244,6 @@ def _texts(members: _Members, key: str, path: Path) -> Array:
     content = data.tobytes()
     found = np.empty(ends.size, dtype=object)
     with library(path, "UTF-8 text"):
-        found[:] = [
-            content[start:end].decode("utf-8", "surrogatepass") for start, end in zip(starts, ends, strict=False)
-        ]
+        bounds = zip(starts, ends, strict=False)
+        found[:] = [content[start:end].decode("utf-8", "surrogatepass") for start, end in bounds]
     return found

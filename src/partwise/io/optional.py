@@ -1,7 +1,5 @@
 """Packages that only some formats need."""
 
-from __future__ import annotations
-
 import importlib
 from typing import Any
 
@@ -24,6 +22,4 @@ def require(module: str, extra: str, purpose: str) -> Any:
         return importlib.import_module(module)
     except ImportError as error:
         package = module.partition(".")[0]
-        raise MissingDependencyError(
-            f'{purpose} needs {package}; install it with: pip install "partwise[{extra}]".'
-        ) from error
+        raise MissingDependencyError(f'{purpose} needs {package}: pip install "partwise[{extra}]".') from error

@@ -1,7 +1,5 @@
 """Small tables of two columns, such as parts and their names."""
 
-from __future__ import annotations
-
 import csv
 import os
 from pathlib import Path

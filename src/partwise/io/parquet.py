@@ -1,7 +1,5 @@
 """Long Parquet: one record for each row, column and value."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

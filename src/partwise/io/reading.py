@@ -1,7 +1,5 @@
 """Reading any supported file into a Table: the formats, what a reader may be told, and `read`. Nothing is guessed."""
 
-from __future__ import annotations
-
 import importlib
 import os
 from collections.abc import Callable, Sequence
@@ -67,12 +65,11 @@ class ReadOptions:
             raise InvalidInputError(f"label_columns={self.label_columns!r} must be a whole number from 1 on.")
         if self.label_columns > 1 and not self.index:
             raise InvalidInputError("label_columns is for files whose lines start with labels: drop index=False.")
-        if self.long_columns is not None and (
-            isinstance(self.long_columns, str) or len(self.long_columns) not in {2, 3}
-        ):
+        wanted = self.long_columns
+        if wanted is not None and (isinstance(wanted, str) or len(wanted) not in {2, 3}):
             raise InvalidInputError(
-                f"long_columns={self.long_columns!r} must list the row, column and value columns (or row and column "
-                "alone, each line then counting 1)."
+                f"long_columns={wanted!r} must list the row, column and value columns (or row and column alone, each "
+                "line then counting 1)."
             )
 
 
@@ -271,9 +268,7 @@ def read(
     if not source.exists():
         raise FileNotFoundError(f"there is no file {source}; check the name.")
     found = find_format(source, format)
-    if (
-        format in _SEPARATORS and options.delimiter is None
-    ):  # a format that is named says how, whatever the file is called
+    if format in _SEPARATORS and options.delimiter is None:  # whatever the file is called
         options = replace(options, delimiter=_SEPARATORS[format])
     foreign = sorted(options.given() - found.options)
     if foreign:

@@ -1,7 +1,5 @@
 """Opening files that are not trusted: sizes are checked before memory is taken, damage ends in one sentence."""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import gzip
@@ -198,9 +196,7 @@ def text_chunks(path: Path, limit: int, encoding: str = "utf-8") -> Iterator[tup
             text = chunk.decode(encoding)
         except UnicodeDecodeError as error:
             line = before + 1 + chunk.count(b"\n", 0, error.start)
-            raise bad_file(
-                path, f"line {line} is not {encoding.upper()} text", "save it with UTF-8 encoding"
-            ) from error
+            raise bad_file(path, f"line {line} is not {encoding.upper()} text", "save it as UTF-8") from error
         yield before, text if before else text.removeprefix("\ufeff")
         before += chunk.count(b"\n")
 

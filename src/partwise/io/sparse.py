@@ -1,7 +1,5 @@
 """Sparse matrices put together from parts that cannot be trusted."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -44,9 +42,7 @@ def check_declared(path: Path, shape: tuple[int, int], entries: int, limit: int,
     refuse_above(limit, 8 * (rows + columns) + bytes_each * entries, described)
     longest = max(rows, columns)
     if longest > _MANY and longest > _SPARSEST * (entries + 1):
-        raise bad_file(
-            path, f"it declares {rows} x {columns} but only {entries} entries", "correct the declared numbers"
-        )
+        raise bad_file(path, f"it declares {rows} x {columns} but only {entries} entries", "correct these numbers")
 
 
 def from_compressed(data: Array, indices: Array, indptr: Array, shape: tuple[int, int], path: Path) -> sp.csr_array:
@@ -94,11 +90,8 @@ def from_coordinates(
     if matrix.nnz < len(values):
         if duplicates == "refuse":
             first, second = _first_repeat(rows, columns, shape)
-            raise bad_file(
-                path,
-                f"{place(second)} repeats the row and column of {place(first)}",
-                "remove one of them, or pass duplicates='sum' to add them up",
-            )
+            remedy = "remove one of them, or pass duplicates='sum' to add them up"
+            raise bad_file(path, f"{place(second)} repeats the row and column of {place(first)}", remedy)
         matrix = _summed(entries, shape, path)
     return sp.csr_array(matrix)
 

@@ -96,7 +96,7 @@ class Table:
             known[name] = text_array(values)
             if known[name].size != self.shape[0]:
                 raise InvalidInputError(
-                    f"{name} has {known[name].size} values for {self.shape[0]} samples: give one for each."
+                    f"{name} has {known[name].size} values for {self.shape[0]} samples: give one each."
                 )
         return replace(self, metadata=known)
 
@@ -207,11 +207,8 @@ def with_labels(
     ):
         found = find_labels(getattr(options, option), option, path, files, options.limit)
         if found is not None and len(found.labels) != size:
-            raise bad_file(
-                path,
-                f"it has {size} {axis} but {found.origin} has {len(found.labels)} labels",
-                f"give the matching labels as {option}=, or {option}=False for none",
-            )
+            remedy = f"give the matching labels as {option}=, or {option}=False for none"
+            raise bad_file(path, f"it has {size} {axis} but {found.origin} has {len(found.labels)} labels", remedy)
         fitting.append(own if found is None else found.labels)
     return replace(table, row_labels=fitting[0], column_labels=fitting[1])
 

@@ -1,7 +1,5 @@
 """Cells of CSV and TSV text, in blocks: split at once where the text is plain, by the csv module where it is quoted."""
 
-from __future__ import annotations
-
 import csv
 import io
 import itertools

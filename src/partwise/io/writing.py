@@ -1,7 +1,5 @@
 """Matrices: a Table written to .npz, .npy, .mtx, .h5ad, wide or long CSV and TSV, or Parquet."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -84,9 +82,8 @@ def write_matrix(
     if name not in _WRITERS:
         raise InvalidInputError(f"format {name} can be read only; write one of: {', '.join(_WRITERS)}.")
     matrix = table.with_nan()
-    for labels, size, which in zip(
-        (table.row_labels, table.column_labels), matrix.shape, ("row_labels", "column_labels"), strict=True
-    ):
+    for which, size in zip(("row_labels", "column_labels"), matrix.shape, strict=True):
+        labels = getattr(table, which)
         # .npz files hold any text, so only the number of labels matters.
         checked_labels([""] * len(labels) if name == "npz" and labels is not None else labels, size, which)
     return [*(_WRITERS[name](target, matrix, table, neutralise) or []), target]

@@ -1,7 +1,5 @@
 """Tables of results in .csv, .tsv (.gz) and .parquet, safe to open in a spreadsheet."""
 
-from __future__ import annotations
-
 import contextlib
 import csv
 import gzip

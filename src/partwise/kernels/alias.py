@@ -1,7 +1,5 @@
 """Alias tables (Walker 1977; Vose 1991): draws from weights at a cost that does not grow with their number."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from partwise.kernels.arrays import Numbers

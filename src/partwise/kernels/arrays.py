@@ -1,13 +1,12 @@
 """Names for the types of arrays and words that kernels take."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
+Positions = NDArray[np.int64]
 Singles = NDArray[np.float32]
 Starts = NDArray[np.int64]
 """Where rows start in a list of cells or of tokens, with the end of the last."""

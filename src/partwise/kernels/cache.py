@@ -11,8 +11,6 @@ options of the compiler count, and the versions of Python, numba, LLVM and NumPy
 count.
 """
 
-from __future__ import annotations
-
 import functools
 import hashlib
 import os

@@ -1,7 +1,5 @@
 """Categorical and multinomial draws from a stream, with weights that need not sum to one."""
 
-from __future__ import annotations
-
 import numpy as np
 import numpy.typing as npt
 

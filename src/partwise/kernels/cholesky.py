@@ -1,7 +1,5 @@
 """Linear equations by the Cholesky factor of their matrix."""
 
-from __future__ import annotations
-
 from partwise.kernels.arrays import Floats
 from partwise.kernels.jit import inner_kernel
 

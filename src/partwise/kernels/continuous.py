@@ -1,7 +1,5 @@
 """Gamma, beta and Dirichlet draws from a stream, also in log space where plain draws would underflow."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

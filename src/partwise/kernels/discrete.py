@@ -1,7 +1,5 @@
 """Poisson, binomial and negative binomial draws from a stream."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The logarithm of the gamma function, its derivatives, and its differences, which do not cancel at large arguments."""
 
-from __future__ import annotations
-
 import math
 
 from partwise.kernels.jit import inner_kernel

@@ -1,7 +1,5 @@
 """The one typed wrapper around numba's decorators: every kernel of the library is compiled with the same options."""
 
-from __future__ import annotations
-
 import functools
 import threading
 from collections.abc import Callable
@@ -68,9 +66,9 @@ def kernel(function: Callable[P, R]) -> Callable[P, R]:
     return compiled(function)
 
 
-# Small functions that kernels call in their inner loops with arrays as arguments do not count references to these: the
-# caller holds the arrays, so counting buys nothing, and its two atomic operations a call cost more than a random number
-# does. Such functions cannot allocate or slice arrays.
+# Small functions that kernels call in their inner loops do not count references to their arrays. The caller holds the
+# arrays, so counting gains nothing, and its two atomic operations per call cost more than a random number. Such
+# functions cannot allocate or slice arrays.
 
 
 def inner_kernel(function: Callable[P, R]) -> Callable[P, R]:

@@ -1,7 +1,5 @@
 """Draws of components, which are dealt out to lanes like cards, so that their running sums are made side by side."""
 
-from __future__ import annotations
-
 from partwise.kernels.arrays import Floats, Numbers
 from partwise.kernels.jit import inline_kernel, inner_kernel
 

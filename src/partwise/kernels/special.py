@@ -3,8 +3,6 @@
 What needs a further logarithm is left to the caller, who has one to take anyway.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

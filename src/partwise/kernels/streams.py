@@ -20,8 +20,6 @@ Each density is covered by 256 layers of equal area. Layer 0 is the base strip w
 layer i > 0 the rectangle [0, edges[i]) between heights[i] and heights[i + 1].
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any

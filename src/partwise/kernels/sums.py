@@ -7,8 +7,6 @@ on another thread.
 The largest entries of each row of a dense block.
 """
 
-from __future__ import annotations
-
 import math
 
 from partwise.kernels.arrays import Floats, Indices, LongCounts, Numbers, Starts

@@ -1,7 +1,5 @@
 """Annealed importance sampling over tokens, from a strong prior to the model's own."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -31,7 +29,7 @@ def annealed(
     The left-to-right paper rules annealing out, since counts fix the sums of their allocations; over single tokens
     there is no such constraint. The path leads from a strong prior, with its mean where collapsed variational inference
     expects the row's tokens to belong, to the model's own. Shapes fall by equal ratios, with a collapsed Gibbs sweep at
-    each step. (A path from equally good components to the row's own is tens of nats low at 1,000 tokens.) Unbiased on
+    each step. (A path from equally good parts to the row's own is tens of nats low at 1,000 tokens.) Unbiased on
     the scale of the likelihood; runs are independent, so the standard error is that of a plain mean.
 
     Parameters

@@ -1,7 +1,5 @@
 """The likelihood without choices: exact where that is affordable, else estimated until the error is small enough."""
 
-from __future__ import annotations
-
 import warnings
 from typing import Any
 

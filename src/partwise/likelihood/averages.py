@@ -1,7 +1,5 @@
 """Means of positive terms that are known by their logarithms: their errors, and when these cannot be trusted."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr, stdtrit

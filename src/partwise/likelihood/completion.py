@@ -1,7 +1,5 @@
 """Document completion: split each sample's tokens by keyed coins, and predict the second half from the first."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
@@ -59,7 +57,7 @@ def split_tokens(
     return data.with_values(given).only(given > 0), data.with_values(rest).only(rest > 0)
 
 
-# Share of the prediction that is spread evenly over all features: without a prior, a feature that no part of the
+# Share of the prediction that is spread evenly over all features. Without a prior, a feature that no part of the
 # model holds has probability 0, and one such token would make the whole score -inf.
 SMOOTHING = 1e-3
 # About a millisecond of work.

@@ -1,7 +1,5 @@
 """Direct sampling: activations from the prior. Unbiased, and hopeless for long rows."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from partwise.core.keys import RandomState

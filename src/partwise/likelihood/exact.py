@@ -1,7 +1,5 @@
 """The exact marginal likelihood of rows of counts, by the cheapest of three polynomial algorithms."""
 
-from __future__ import annotations
-
 import operator
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -37,10 +35,10 @@ class ExactCost:
     costs
         Rows x methods, in the order of ``METHODS``; inf where a row is beyond the memory or the range of a method.
     sizes
-        Of each row: features, components and tokens whose allocation the zeros of the dictionary leave open, states of
+        Of each row: features, parts and tokens whose allocation the zeros of the dictionary leave open, states of
         the lattice, sub-counts.
     shapes
-        Of each row's open components, settled tokens included; then zeros.
+        Of each row's open parts, settled tokens included; then zeros.
     """
 
     costs: Floats
@@ -132,8 +130,8 @@ def exact(
 ) -> LogLikelihood:
     """Exact log p(x) of each row, with the activations integrated out.
 
-    The sum over all allocations of tokens to components couples them only through the K totals of a row, so it is a
-    polynomial computation (MATH 1.1), not the exponential one of the papers. All terms of the three algorithms are
+    The sum over all allocations of tokens to parts couples them only through the K totals of a row, so it is a
+    polynomial computation, not the exponential one of the papers. All terms of the three algorithms are
     positive: the relative error of p(x) is a few rounding errors a token.
 
     Parameters
@@ -142,7 +140,7 @@ def exact(
         As for all estimators: see `partwise.likelihood`.
     method
         ``"lattice"``: recursion over the totals. ``"subcount"``: recurrence over smaller counts, for few distinct
-        features or many components. ``"quadrature"``: Gauss rules on the mixing proportions, for few components and
+        features or many parts. ``"quadrature"``: Gauss rules on the mixing proportions, for few parts and
         long rows. ``"auto"``: the cheapest for each row.
     max_cost
         Most multiply-adds for one row, counted beforehand; half a nanosecond each, roughly.

@@ -1,7 +1,5 @@
 """The harmonic mean over posterior draws: popular, and wrong by orders of magnitude. Here to be compared with."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from partwise.core.keys import RandomState

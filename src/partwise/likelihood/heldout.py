@@ -1,7 +1,5 @@
 """Scores of unseen data by marginal likelihood: perplexity, and held-out cells."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Importance sampling of activations: cost grows with nonzeros, not with tokens, and it gets better as counts grow."""
 
-from __future__ import annotations
-
 import warnings
 from dataclasses import replace
 from typing import Any
@@ -26,7 +24,7 @@ _NONZEROS_AT_ONCE = 4096
 # Weights of a tail index of 1/2 and more have no variance: draws show less spread than there is. Errors are widened by
 # this for each unit of the index above that of a light tail. Chosen so that two errors cover 95%.
 _LIGHT_TAIL, _HEAVY = 0.4, 7.0
-# Measured, in nanoseconds: a nonzero and draw, more for each component; a draw; a nonzero of finding the mode.
+# Measured, in nanoseconds: a nonzero and draw, more for each part; a draw; a nonzero of finding the mode.
 _OF_A_NONZERO, _OF_A_COMPONENT, _OF_A_DRAW, _OF_THE_MODE = 3.0, 0.33, 300.0, 300.0
 
 
@@ -49,7 +47,7 @@ def importance(
     the scale of the likelihood.
 
     Time grows with nonzeros, not with tokens: 4 to 20 ns for each nonzero and draw. Use it for rows of large counts,
-    and for few components. With 20 components and short rows, a few draws have all the weight.
+    and for few parts. With 20 parts and short rows, a few draws have all the weight.
 
     Parameters
     ----------

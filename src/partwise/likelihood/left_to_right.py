@@ -1,7 +1,5 @@
 """The left-to-right algorithm of the paper, as the baseline to beat."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Exact posterior moments of activations and allocations: ground truth for Monte Carlo, E-step of an exact EM."""
 
-from __future__ import annotations
-
 import operator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -33,7 +31,7 @@ class PosteriorMoments:
     totals
         E[L_nk | x_n], the expected number of tokens of each part.
     allocations
-        E[c_nfk | x_n] of the stored nonzeros of X, row by row in ascending order of features: nonzeros x components.
+        E[c_nfk | x_n] of the stored nonzeros of X, row by row in ascending order of features: nonzeros x parts.
     log_likelihood
         log p(x_n).
     """
@@ -56,7 +54,7 @@ def posterior_moments(
     max_cost: float = MAX_COST,
     n_jobs: int | None = 1,
 ) -> PosteriorMoments:
-    """Exact posterior moments of the activations and of the allocation of every count (MATH 1.1).
+    """Exact posterior moments of the activations and of the allocation of every count.
 
     Parameters
     ----------
@@ -64,7 +62,7 @@ def posterior_moments(
         As for all estimators: see `partwise.likelihood`.
     method
         ``"lattice"``: forward and backward recursions over the totals; ``"subcount"``: derivatives of the recurrence
-        over smaller counts, for few distinct features or many components; ``"auto"``: the cheaper for each row.
+        over smaller counts, for few distinct features or many parts; ``"auto"``: the cheaper for each row.
     max_cost
         Most multiply-adds for one row, counted beforehand; half a nanosecond each, roughly.
 

@@ -70,7 +70,7 @@ class LogLikelihood:
 
 @dataclass(frozen=True)
 class LikelihoodProblem:
-    """Rows of counts x_n and a model: h_nk ~ Gamma(a_k, rate b_k), x_nf ~ Poisson(Σ_k w_fk h_nk) (MATH 1).
+    """Rows of counts x_n and a model: h_nk ~ Gamma(a_k, rate b_k), x_nf ~ Poisson(Σ_k w_fk h_nk).
 
     With e_nk = Σ over observed f of w_fk, all that a token of feature f needs is q_fk = w_fk / (b_k + e_nk), and
 
@@ -91,7 +91,7 @@ class LikelihoodProblem:
     log_zero, constants
         log p(no counts in the observed cells), and constant_n.
     impossible
-        Rows with a count of a feature that no component holds: p(x) = 0.
+        Rows with a count of a feature that no part holds: p(x) = 0.
     engine, key
         Where rows are processed, and the address of all random numbers.
     first_row
@@ -168,7 +168,7 @@ class LikelihoodProblem:
         return self.data.shape[0]
 
     def check_labels(self, caller: str, lengths: Floats, n_lanes: int) -> None:
-        """Refuse more components than the labels of tokens can tell apart, and more tokens than there is room for.
+        """Refuse more parts than the labels of tokens can tell apart, and more tokens than there is room for.
 
         Parameters
         ----------

@@ -1,7 +1,5 @@
 """Sequential Monte Carlo over tokens: unbiased, linear in the length of a row, with a calibrated standard error."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -19,7 +17,7 @@ from partwise.likelihood.problem import Floats, LikelihoodProblem, LogLikelihood
 RESAMPLE_BELOW = 0.9  # variance x time is flat around it
 
 _TOKENS_AT_ONCE = 4096
-# Measured: nanoseconds of a token, particle and component in one sweep, and how many sweeps a row usually has.
+# Measured: nanoseconds of a token, particle and part in one sweep, and how many sweeps a row usually has.
 _NANOSECONDS = 0.3
 _USUAL_SWEEPS = 8
 
@@ -40,13 +38,13 @@ def smc(
 ) -> LogLikelihood:
     """Estimate log p(x) of each row by particle systems that take in its tokens one by one.
 
-    Not in the papers. A particle draws the component of each token from its exact conditional, given those so far and,
+    Not in the papers. A particle draws the part of each token from its exact conditional, given those so far and,
     as look-ahead, a share of where collapsed variational inference expects the later ones. Draws are stratified across
     particles. When the weights become uneven, particles are resampled and moved by a collapsed Gibbs sweep. Shapes
     below 1/K are reached in steps, after the last token. The estimate of p(x) is unbiased for any settings; its
     logarithm is low by half its squared standard error.
 
-    Time and memory grow with tokens, not with nonzeros: about 0.3 ns per token, particle, component and sweep, and two
+    Time and memory grow with tokens, not with nonzeros: about 0.3 ns per token, particle, part and sweep, and two
     bytes per token and particle of 64.
 
     Parameters

@@ -3,8 +3,6 @@
 Which features make a part: the likeliest, those most particular to it, or a balance of the two.
 """
 
-from __future__ import annotations
-
 from typing import Any, Literal
 
 import numpy as np
@@ -113,7 +111,7 @@ def diversity(model: Any, *, n: int = _FEATURES_OF_DIVERSITY) -> float:
 
 
 def part_similarity(model: Any) -> Floats:
-    """How alike parts are, parts x components: 1 minus the Jensen-Shannon divergence of their features in bits.
+    """How alike parts are, parts x parts: 1 minus the Jensen-Shannon divergence of their features in bits.
 
     1 where two parts are equal, 0 where they share no feature.
 
@@ -192,7 +190,7 @@ def relevance(inside: Floats, overall: Floats, balance: float = BALANCE) -> Floa
     overall
         Share of everything that each feature makes up.
     balance
-        λ: 1 ranks by the share of the part, 0 by how much greater it is than the share of everything.
+        λ: 1 orders by the share within the part, 0 by its ratio to the share in all data.
     """
     present = (inside > 0) & (overall > 0)
     found = np.full(inside.shape, -np.inf)

@@ -1,7 +1,5 @@
 """How much counts vary around expected values that were fitted to them, and whether Poisson noise explains it."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

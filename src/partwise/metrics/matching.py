@@ -1,7 +1,5 @@
 """Whether restarts find the same parts: parts are matched one to one, and matched parts compared by their cosine."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Sequence
 
@@ -35,9 +33,7 @@ def match_parts(one: Floats, other: Floats) -> tuple[NDArray[np.intp], NDArray[n
     """
     one, other = np.asarray(one, dtype=np.float64), np.asarray(other, dtype=np.float64)
     if one.ndim != 2 or other.ndim != 2 or one.shape[1] != other.shape[1]:
-        raise InvalidInputError(
-            f"both must be parts x features, of the same features, got shapes {one.shape} and {other.shape}."
-        )
+        raise InvalidInputError(f"both must be parts x (the same) features, got shapes {one.shape} and {other.shape}.")
     similarity = unit_parts(one) @ unit_parts(other).T
     first, second = linear_sum_assignment(similarity, maximize=True)
     return first, second, np.asarray(similarity[first, second])

@@ -1,7 +1,5 @@
 """How good lists are: NDCG, precision and recall at n, against what rows turned out to have."""
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -95,7 +93,7 @@ def ranking_rows(lists: Any, held_out: Any, n: int | None = None) -> RankingRows
     relevant = sp.csr_array(held_out) > 0
     if positions.ndim != 2 or positions.shape[0] != relevant.shape[0] or positions.shape[1] == 0:
         raise InvalidInputError(
-            f"lists has shape {positions.shape} and held_out {relevant.shape}: give one list for each row."
+            f"lists has shape {positions.shape} and held_out {relevant.shape}: give one list per row."
         )
     counts = np.diff(sp.csr_array(relevant).indptr)
     rows = np.flatnonzero(counts)

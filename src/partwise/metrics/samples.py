@@ -1,7 +1,5 @@
 """Parts seen through samples: those that show a part best, and how parts differ between groups and over time."""
 
-from __future__ import annotations
-
 import itertools
 import re
 from collections.abc import Sequence
@@ -35,7 +33,7 @@ class PartShares:
     n_samples
         Samples of each.
     shares
-        Groups x components; rows sum to 1.
+        Groups x parts; rows sum to 1.
     low, high
         95% confidence intervals of the shares, from how samples of a group differ (activations taken as known): 0 to 1
         for a group of one sample.

@@ -1,7 +1,5 @@
 """How sparse a vector is, between 0 (all entries equal) and 1 (one entry)."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

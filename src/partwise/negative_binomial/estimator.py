@@ -1,7 +1,5 @@
 """``NegativeBinomialNMF``: parts of counts that vary more than Poisson noise would make them."""
 
-from __future__ import annotations
-
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, ClassVar
 
@@ -61,7 +59,7 @@ class NegativeBinomialNMF(CountModel):
     size_
         The sizes r: one, one for each feature, or one for each training sample. New samples get the median of the last.
     n_components_, n_active_components_, active_components_
-        Number of parts; number and positions of those that hold a share worth naming.
+        Number of parts; number and positions of those that explain a noticeable share of the data.
     n_iter_, trace_, status_
         Iterations, the log-likelihood at each, and how the fit ended.
     n_features_in_, feature_names_in_

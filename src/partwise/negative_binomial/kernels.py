@@ -6,8 +6,6 @@ run over features, which lie together in memory. Sums are taken in loops that st
 `partwise.kernels.sums`).
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Negative-binomial factorization as a model: x_nf ~ Poisson(ε_nf Σ_k h_nk w_fk), ε_nf ~ Gamma(r, r)."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -112,7 +112,7 @@ def expected_in_groups(side: Side, activations: Any, dictionary: Floats) -> Floa
     side
         The samples' side of weighted data.
     activations, dictionary
-        Samples x components (which may be on workers), features x components.
+        Samples x parts (which may be on workers), features x parts.
     """
     assert side.weights is not None
     found = np.einsum("gk,fk->gf", np.asarray(side.totals(activations)), dictionary)

@@ -4,8 +4,6 @@ Throughout, ``factor`` is the side whose rows are visited (rows of the data x co
 is held (columns of the data x components); the rate of a cell is ``factor[n] @ other[f]``.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 
@@ -32,8 +30,8 @@ def expected_counts(
     """
     indptr, indices, values = cells
     n_components = factor.shape[1]
-    # The rates of a few cells first, then what these cells add, four at a time: cell by cell, every sum would wait for
-    # a division, and `counts` be read and written for each of them.
+    # The rates of a few cells first, then what these cells add, four at a time. Cell by cell, every sum would wait for
+    # a division, and `counts` would be read and written for each of them.
     ratio = np.empty(_CELLS_AT_ONCE + 3)
     total = 0.0
     for n in range(start, stop):

@@ -1,7 +1,5 @@
 """The rate of each feature in each part, activations given, and how well the counts determine it."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -81,7 +81,7 @@ Totals = Floats | WeightedTotals
 class Side:
     """The samples' side of the data, or, on transposed data, the features' side.
 
-    Methods take the ``factor`` of this side (rows x components) and the ``other`` side's (columns x components). Arrays
+    Methods take the ``factor`` of this side (rows x parts) and the ``other`` side's (columns x parts). Arrays
     with one row per sample may be on workers; then what is made of them is, too.
     """
 
@@ -129,7 +129,7 @@ class Side:
         return WeightedTotals(np.einsum("gf,fk->gk", self.weights.values, summed), self.weights)
 
     def even_counts(self, n_components: int) -> Any:
-        """Each row's total, spread evenly over the components."""
+        """Each row's total, spread evenly over the parts."""
         return self.map_rows(_even_counts, makes=[Made((n_components,))], stay=True)[1][0]
 
     def expected_counts(self, factor: Any, other: Any, *, with_logs: bool = False) -> tuple[Any, float]:
@@ -139,7 +139,7 @@ class Side:
         return counts, float(logs)
 
     def exposure(self, other: Any, *, totals: Floats | None = None, stay: bool = False) -> Any:
-        """What each component is exposed to in each row: one row for all where nothing is missing.
+        """What each part is exposed to in each row: one row for all where nothing is missing.
 
         Parameters
         ----------
@@ -157,12 +157,12 @@ class Side:
 
 
 def ready(other: Any) -> Any:
-    """A factor of this process for kernels that visit all components of a column at once; workers align their own."""
+    """A factor of this process for kernels that visit all parts of a column at once; workers align their own."""
     return aligned(other) if isinstance(other, np.ndarray) else other
 
 
 def own_exposure(block: Block, other: Floats, totals: Totals) -> Floats:
-    """What each component is exposed to in each row of a block: one row for all where nothing is missing."""
+    """What each part is exposed to in each row of a block: one row for all where nothing is missing."""
     if isinstance(totals, WeightedTotals):
         return totals.exposure(block, other)
     if not block.data.n_missing:

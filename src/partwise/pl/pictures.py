@@ -1,7 +1,5 @@
 """Structure plots, volcano plots and embeddings of models that `partwise.tl` has stored."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,7 +9,7 @@ from partwise.contract.differential import Differential
 from partwise.errors import InvalidInputError
 from partwise.io.optional import require
 from partwise.plotting import part_shares, plot_structure, plot_volcano
-from partwise.plotting._figures import Axes, FigureBase, panel_grid
+from partwise.plotting.figures import Axes, FigureBase, panel_grid
 from partwise.tl.objects import kept, modality
 
 

@@ -4,9 +4,9 @@ Functions that draw one picture a part return the figure and take ``fig=`` (a fi
 one picture return its axes and take ``ax=``. Colours are safe for colour-blind readers, and readable in print.
 """
 
-from partwise.plotting._figures import save_figure
 from partwise.plotting.clustergram import plot_clustergram, plot_stability
 from partwise.plotting.features import plot_top_features, top_features
+from partwise.plotting.figures import save_figure
 from partwise.plotting.heatmap import plot_dictionary, plot_matrix
 from partwise.plotting.images import plot_parts_images
 from partwise.plotting.order import cluster_order, group_order, largest_parts

@@ -1,13 +1,11 @@
 """Parts of many restarts: how they cluster, and how stability changes with the number of parts."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from partwise.plotting._figures import BLUE, GREY, ORANGE, Axes, Figure, finish_axes, given_or_new_axes, new_figure
+from partwise.plotting.figures import BLUE, GREY, ORANGE, Axes, Figure, finish_axes, given_or_new_axes, new_figure
 from partwise.plotting.order import evenly_spaced
 from partwise.restarts.consensus import Consensus
 

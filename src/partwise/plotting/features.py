@@ -1,7 +1,5 @@
 """Parts as bars: the features that each is made of."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,13 +7,13 @@ import numpy as np
 
 from partwise.contract.estimator import FactorizationEstimator
 from partwise.errors import InvalidInputError
-from partwise.plotting._figures import BLUE, FigureBase, components_of, part_panels
+from partwise.plotting.figures import BLUE, FigureBase, components_of, part_panels
 
 _LONGEST_NAME = 24
 
 
 def top_features(components: Any, names: Any = None, *, n: int = 10) -> list[list[tuple[str, float]]]:
-    """List the largest features of each part; `top_features` of a fitted model also ranks by relevance.
+    """List the largest features of each part; `top_features` of a fitted model can also order by relevance.
 
     Parameters
     ----------

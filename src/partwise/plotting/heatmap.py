@@ -1,27 +1,24 @@
 """Matrices as pictures of grey cells: dictionaries with named rows, data, and what a model makes of them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 
 from partwise.errors import InvalidInputError
-from partwise.plotting._figures import (
+from partwise.kernels.arrays import Floats, Positions
+from partwise.plotting.features import feature_names, shortened
+from partwise.plotting.figures import (
     BLUE,
     INK,
     Axes,
-    Floats,
     chosen_parts,
     components_of,
     given_or_new_axes,
     part_titles,
     write_beside,
 )
-from partwise.plotting.features import feature_names, shortened
 from partwise.plotting.order import (
-    Positions,
     checked_groups,
     checked_positions,
     cluster_order,
@@ -103,8 +100,7 @@ def plot_matrix(
         named = checked_groups(column_groups, values.shape[1], "column_groups")
         _name_groups(ax, named, column_order, "x")
         ax.xaxis.labelpad = 4.0 + _POINTS_A_LETTER * max(map(len, named))  # below the names
-    drawn: Axes = ax
-    return drawn
+    return cast(Axes, ax)
 
 
 def plot_dictionary(
@@ -190,8 +186,7 @@ def plot_dictionary(
     ax.set_title(title, fontsize=9)
     if belongs is not None:
         _name_groups(ax, belongs, rows, "y")
-    drawn: Axes = ax
-    return drawn
+    return cast(Axes, ax)
 
 
 def draw_cells(ax: Any, values: Floats, *, top: float | None = None, power: float = 1.0) -> None:

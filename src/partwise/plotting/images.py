@@ -1,14 +1,12 @@
 """Parts as pictures."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from partwise.errors import InvalidInputError
-from partwise.plotting._figures import INK, FigureBase, components_of, part_panels
+from partwise.plotting.figures import INK, FigureBase, components_of, part_panels
 
 
 def plot_parts_images(
@@ -66,9 +64,7 @@ def checked_pixels(shape: tuple[int, int], n_features: int, owner: str, name: st
     """Height and width of pictures that have one pixel for each feature."""
     height, width = shape
     if height < 1 or width < 1 or height * width != n_features:
-        raise InvalidInputError(
-            f"{name}={tuple(shape)} has {height * width} pixels, but {owner} {n_features} features."
-        )
+        raise InvalidInputError(f"{name}={tuple(shape)} has {height * width} pixels, {owner} {n_features} features.")
     return height, width
 
 

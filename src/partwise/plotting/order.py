@@ -1,17 +1,13 @@
 """Orders of rows and columns in which a picture can be read: by likeness, by group, by part."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from partwise.errors import InvalidInputError
-from partwise.plotting._figures import Floats, components_of
-
-Positions = NDArray[np.int64]
+from partwise.kernels.arrays import Floats, Positions
+from partwise.plotting.figures import components_of
 
 _FEW_ROWS = 500
 

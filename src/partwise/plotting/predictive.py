@@ -3,8 +3,6 @@
 Pictures of posterior predictive checks: what was observed, against what the model would draw.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -13,18 +11,9 @@ import numpy as np
 from partwise.core.keys import RandomState, key_from
 from partwise.errors import InvalidInputError
 from partwise.io.table import Table, as_labels
+from partwise.kernels.arrays import Floats
 from partwise.metrics.dispersion import Dispersion
-from partwise.plotting._figures import (
-    BLUE,
-    GREY,
-    ORANGE,
-    Axes,
-    FigureBase,
-    Floats,
-    finish_axes,
-    given_or_new_axes,
-    panels,
-)
+from partwise.plotting.figures import BLUE, GREY, ORANGE, Axes, FigureBase, finish_axes, given_or_new_axes, panels
 from partwise.plotting.order import evenly_spaced
 
 _MOST_CELLS = 1_000_000
@@ -151,9 +140,8 @@ def predictive_checks(
     from partwise.selection.noise import dispersion_test  # all of selection, which other pictures do not need
 
     noise = None if model.declares.data == "bits" else dispersion_test(model, X)
-    return PredictiveChecks(
-        checks[0], checks[1], _only(checks[2], occurring), occurring, n_draws, int(rows.size), found is None, noise
-    )
+    facts = occurring, n_draws, int(rows.size), found is None, noise
+    return PredictiveChecks(checks[0], checks[1], _only(checks[2], occurring), *facts)
 
 
 def checked_rows(shape: tuple[int, int], max_rows: int | None) -> Any:

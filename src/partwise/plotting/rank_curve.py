@@ -1,15 +1,14 @@
 """Scores against the number of parts, by model."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from partwise.errors import InvalidInputError
-from partwise.plotting._figures import COLOURS, GREY, Axes, Floats, finish_axes, given_or_new_axes
+from partwise.kernels.arrays import Floats
 from partwise.plotting.features import shortened
+from partwise.plotting.figures import COLOURS, GREY, Axes, finish_axes, given_or_new_axes
 
 _MARKERS = "osD^vP*X"
 _DODGE = 0.12
@@ -26,7 +25,7 @@ def plot_rank_selection(
     scores: Any,
     *,
     chosen: tuple[str, int] | int | None = None,
-    ylabel: str = "score, greater is better",
+    ylabel: str = "score (higher is better)",
     title: str = "",
     ax: Any = None,
 ) -> Axes:

@@ -1,16 +1,15 @@
 """Data beside what a model makes of them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from partwise.plotting._figures import FigureBase, Floats, panels
+from partwise.kernels.arrays import Floats, Positions
+from partwise.plotting.figures import FigureBase, panels
 from partwise.plotting.heatmap import draw_cells
 from partwise.plotting.images import checked_pixels, draw_picture
-from partwise.plotting.order import Positions, checked_positions, cluster_order
+from partwise.plotting.order import checked_positions, cluster_order
 from partwise.plotting.predictive import checked_rows, sample_table
 
 _FEW_PICTURES = 8

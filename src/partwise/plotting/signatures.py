@@ -1,7 +1,5 @@
 """Mutation signatures as bars: 96 channels, by the kind of substitution."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -11,8 +9,8 @@ import numpy as np
 from partwise.contract.estimator import FactorizationEstimator
 from partwise.errors import InvalidInputError
 from partwise.io.table import Table, as_labels
-from partwise.plotting._figures import GREY, TINTS, FigureBase, components_of, panels, part_panels
 from partwise.plotting.features import percent_axis
+from partwise.plotting.figures import GREY, TINTS, FigureBase, components_of, panels, part_panels
 from partwise.plotting.order import checked_positions
 from partwise.plotting.predictive import checked_rows, sample_table
 from partwise.refit import match
@@ -103,9 +101,7 @@ def _said(components: Any, values: Any, names: Any, reference: Any, totals: Any)
     if totals is not None:
         given = np.asarray(totals, dtype=np.float64)
         if given.shape != (len(values),):
-            raise InvalidInputError(
-                f"totals has shape {given.shape}, but there are {len(values)} parts: give one each."
-            )
+            raise InvalidInputError(f"totals has shape {given.shape}: give one for each of the {len(values)} parts.")
         for words, total in zip(said, given, strict=True):
             words.append(f"{total:,.0f} counts ({total / max(given.sum(), 1e-300):.0%})")
     elif isinstance(components, FactorizationEstimator) and components.n_samples_seen_:
@@ -203,11 +199,9 @@ def plot_signature_fit(
     6
     """
     data = model.checked_data(X, caller="plot_signature_fit")
-    rows = (
-        checked_rows(data.shape, _FEW_SAMPLES)
-        if samples is None
-        else checked_positions(samples, data.shape[0], "samples")
-    )
+    rows = checked_rows(data.shape, _FEW_SAMPLES)
+    if samples is not None:
+        rows = checked_positions(samples, data.shape[0], "samples")
     order = _usual_order(model, names, data.shape[1])
     table = sample_table(data, rows, model)
     observed = table.matrix.toarray().astype(np.float64)
@@ -218,11 +212,8 @@ def plot_signature_fit(
         lengths = np.sqrt(np.square(observed[n]).sum() * np.square(expected[n]).sum())
         cosine = float(observed[n] @ expected[n]) / max(float(lengths), 1e-300)
         total, off = float(observed[n].sum()), np.abs(observed[n] - expected[n])
-        told = (
-            f"{total:,.0f} counts",
-            f"cosine {cosine:.3f}",
-            f"{off.sum() / 2.0 / max(total, 1.0):.1%} of the counts off",
-        )
+        share = off.sum() / 2.0 / max(total, 1.0)
+        told = f"{total:,.0f} counts", f"cosine {cosine:.3f}", f"{share:.1%} of the counts off"
         top = 1.05 * max(float(observed[n].max()), float(expected[n].max()), 1.0)
         wide = max(0.25 * top, 1.1 * float(off.max()))
         pieces = (observed[n], (0.0, top)), (expected[n], (0.0, top)), (observed[n] - expected[n], (-wide, wide))

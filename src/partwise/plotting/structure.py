@@ -1,17 +1,16 @@
 """Samples as stacked bars: what each is made of."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, Literal
 
 import numpy as np
 
 from partwise.errors import InvalidInputError
-from partwise.plotting._figures import (
+from partwise.kernels.arrays import Floats, Positions
+from partwise.plotting.features import shortened
+from partwise.plotting.figures import (
     PART_COLOURS,
     Axes,
-    Floats,
     chosen_parts,
     components_of,
     finish_axes,
@@ -21,10 +20,9 @@ from partwise.plotting._figures import (
     part_titles,
     write_beside,
 )
-from partwise.plotting.features import shortened
-from partwise.plotting.order import Positions, checked_groups, cluster_order, evenly_spaced, part_order
+from partwise.plotting.order import checked_groups, cluster_order, evenly_spaced, part_order
 
-_MOST_SAMPLES = 2000
+_MOST_SAMPLES, _MOST_NAMES = 2000, 40
 # Where a name fits into a part: shares of the width and of the height, and letters.
 _ROOM_OF_A_NAME, _TALL_ENOUGH, _SHORT_ENOUGH = 0.06, 0.3, 12
 
@@ -37,7 +35,7 @@ def part_shares(activations: Any, model: Any = None) -> Floats:
     activations
         Samples x parts, nonnegative.
     model
-        Fitted model, or parts x features: an activation then counts with the sum of its component, so that a
+        Fitted model, or parts x features: an activation then counts with the sum of its part, so that a
         share is that of the expected counts (or ones) of a sample. Without it activations are taken as they are.
 
     Returns
@@ -62,7 +60,7 @@ def part_shares(activations: Any, model: Any = None) -> Floats:
         components = components_of(model)
         if components.shape[0] != weights.shape[1]:
             raise InvalidInputError(
-                f"activations have {weights.shape[1]} columns, but there are {components.shape[0]} parts."
+                f"activations have {weights.shape[1]} columns, the model {components.shape[0]} parts."
             )
         weights = weights * np.abs(components).sum(axis=1)
     totals = weights.sum(axis=1, keepdims=True)
@@ -74,6 +72,7 @@ def plot_structure(
     *,
     model: Any = None,
     groups: Sequence[Any] | None = None,
+    names: Any = None,
     order: Literal["parts", "cluster", "given"] = "parts",
     parts: Sequence[int] | None = None,
     titles: Sequence[str] | None = None,
@@ -90,13 +89,15 @@ def plot_structure(
     model
         Fitted model, or parts x features, as for `part_shares`; not needed.
     groups
-        The group of each sample: groups stand side by side, are named and parted by lines.
+        The group of each sample: groups stand side by side, with their names below and lines between them.
+    names
+        The name of each sample, written below its bar if there are at most 40 samples and no groups.
     order
-        Of samples (of a group): ``"parts"``, by the part that they have most of; ``"cluster"``, as `cluster_order` has
-        it; ``"given"``.
+        Of the samples of a group: ``"parts"``, by the part that they have most of; ``"cluster"``, by `cluster_order`;
+        ``"given"``, as they are.
     parts
-        Which parts, from the bottom up, the others blank; by default all, largest first. Of more than 20, for which
-        there are no colours, the smallest are grey.
+        Which parts to draw, from the bottom up; by default all, largest first. There are 20 colours: of more parts, the
+        smallest are grey.
     titles
         One for each part drawn; by default its name, else ``part k``.
     title
@@ -121,11 +122,8 @@ def plot_structure(
     if order not in ("parts", "cluster", "given"):
         raise InvalidInputError(f"order={order!r} is unknown; give 'parts', 'cluster' or 'given'.")
     shares = part_shares(activations, model)
-    chosen = (
-        np.argsort(-shares.sum(axis=0), kind="stable").tolist()
-        if parts is None
-        else chosen_parts(parts, shares.shape[1])
-    )
+    by_size = np.argsort(-shares.sum(axis=0), kind="stable").tolist()
+    chosen = by_size if parts is None else chosen_parts(parts, shares.shape[1])
     n_grey = len(chosen) - len(PART_COLOURS) if parts is None and titles is None else 0
     if n_grey > 0:
         chosen = chosen[: len(PART_COLOURS)]
@@ -145,13 +143,15 @@ def plot_structure(
         below = heights[:, chosen].sum(axis=1) * totals
         ax.stairs(totals * (heights.sum(axis=1) > 0), np.arange(len(drawn) + 1), baseline=below, fill=True, **look)
     _name_runs(ax, runs if belongs is not None else [])
-    ax.set_xticks([])
+    labels = [] if names is None else checked_groups(names, shares.shape[0], "names")
+    bars = drawn if labels and belongs is None and len(drawn) <= _MOST_NAMES else drawn[:0]
+    ax.set_xticks(np.arange(len(bars)) + 0.5, [shortened(labels[n]) for n in bars], rotation=90)
+    ax.tick_params(axis="x", length=0)
     ax.set_ylim(0, 1 if not counts else None)
     ax.spines["bottom"].set_visible(False)
     ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=7, frameon=False, reverse=True, ncols=columns)
-    return finish_axes(
-        ax, y_label="counts of a sample" if counts else "share of a sample", title=title, label_size=8, tick_size=7
-    )
+    label = "counts of a sample" if counts else "share of a sample"
+    return finish_axes(ax, y_label=label, title=title, label_size=8, tick_size=7)
 
 
 def _runs(shares: Floats, rows: Positions, groups: list[str] | None, order: str) -> list[tuple[str, Positions]]:

@@ -3,8 +3,6 @@
 How parts grow and die out during a fit.
 """
 
-from __future__ import annotations
-
 from typing import Any, Literal
 
 import numpy as np
@@ -12,19 +10,19 @@ import numpy as np
 from partwise.contract.estimator import FactorizationEstimator
 from partwise.core.result import Trace
 from partwise.errors import InvalidInputError
-from partwise.plotting._figures import (
+from partwise.kernels.arrays import Floats
+from partwise.plotting.features import shortened
+from partwise.plotting.figures import (
     BLUE,
     COLOURS,
     GREY,
     Axes,
-    Floats,
     chosen_parts,
     finish_axes,
     given_or_new_axes,
     part_titles,
     write_beside,
 )
-from partwise.plotting.features import shortened
 
 _FEW = 30
 _LABELS = {"iteration": "iteration", "elapsed": "seconds"}

@@ -1,15 +1,13 @@
 """Features of each part by how much more of them it has, and how sure that is."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from partwise.contract.differential import Differential
-from partwise.plotting._figures import BLUE, GREY, ORANGE, FigureBase, finish_axes, panel_grid, write_beside
 from partwise.plotting.features import shortened
+from partwise.plotting.figures import BLUE, GREY, ORANGE, FigureBase, finish_axes, panel_grid, write_beside
 
 
 def plot_volcano(

@@ -1,7 +1,5 @@
 """``PoissonNMF``: maximum-likelihood (Kullback-Leibler) nonnegative matrix factorization."""
 
-from __future__ import annotations
-
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any, ClassVar
 
@@ -76,7 +74,7 @@ class PoissonNMF(BatchModel):
     components_
         Parts x features; each sums to 1, so activations are expected counts.
     n_components_, n_active_components_, active_components_
-        Number of parts; number and positions of those that hold a share worth naming.
+        Number of parts; number and positions of those that explain a noticeable share of the data.
     mean_activations_
         Mean over the training samples of the expected counts of each part.
     kkt_residual_
@@ -159,7 +157,7 @@ class PoissonNMF(BatchModel):
         self.mean_activations_ = np.ldexp(self.mean_activations_, exponent)
         n_free = int(self.n_components) * (sum(data.shape) - 1)
         if data.is_integer and n_free > data.total:
-            told = f"there are more free numbers ({n_free:,}) than counts ({data.total:,.0f}): {_OVERFITTED}"
+            told = f"there are more free parameters ({n_free:,}) than counts ({data.total:,.0f}): {_OVERFITTED}"
             self.status_ = replace(self.status_, message=f"{self.status_.message} But {told}")
 
     def _init(self, shape: tuple[int, int], exponent: int) -> Start:

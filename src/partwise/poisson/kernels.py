@@ -4,8 +4,6 @@ Throughout, ``factor`` is the side that is updated (rows of the data x component
 (columns of the data x components); the rate of a cell is ``factor[n] @ other[f]``.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Poisson factorization as a model: x_nf ~ Poisson(Σ_k h_nk w_fk), with both factors free parameters."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +15,7 @@ from partwise.kernels.arrays import Floats
 
 @dataclass(frozen=True)
 class PoissonModel:
-    """Activations (samples x components) and dictionary (features x components), both nonnegative.
+    """Activations (samples x parts) and dictionary (features x parts), both nonnegative.
 
     Examples
     --------

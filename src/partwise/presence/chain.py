@@ -4,8 +4,6 @@ The estimates are unbiased, and the chain keeps that of the current set, so that
 and activations as its stationary distribution (Beaumont, 2003; Andrieu and Roberts, 2009).
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

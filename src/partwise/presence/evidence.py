@@ -8,8 +8,6 @@ as integrating the total out of the right-hand side shows. t is concave. The pro
 maximum, truncated to positive activations and drawn one coordinate after the other, so that its density is known.
 """
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 

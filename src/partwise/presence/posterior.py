@@ -8,15 +8,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from partwise.core.data import SparseData
 from partwise.core.keys import Key
 from partwise.engines.base import Engine
 from partwise.errors import InvalidInputError
+from partwise.kernels.arrays import Floats
 from partwise.presence.rows import RowSampler
-
-Floats = NDArray[np.float64]
 
 # Parts that are expected in a sample, where nothing else is said.
 _USUAL_NUMBER = 5.0
@@ -134,7 +132,7 @@ def _places(chosen: Any, names: Sequence[str], argument: str) -> list[int]:
         elif not isinstance(one, str) and 0 <= int(one) < len(names):
             found.append(int(one))
         else:
-            raise InvalidInputError(f"{argument} names a part {one!r} that there is not: there are {', '.join(names)}.")
+            raise InvalidInputError(f"{argument} names a part {one!r} that is unknown: there are {', '.join(names)}.")
     return found
 
 

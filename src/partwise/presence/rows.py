@@ -1,7 +1,5 @@
 """The posterior of one row: how noisy its counts are, and two chains over sets of parts."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

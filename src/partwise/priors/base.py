@@ -1,7 +1,5 @@
 """What every rate prior offers, and every family of them; and the family of one prior that stays as it is."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 

@@ -1,7 +1,5 @@
 """Mixtures of exponential distributions."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

@@ -1,7 +1,5 @@
 """Families of rate priors by name."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import fields
 from types import MappingProxyType

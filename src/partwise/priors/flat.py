@@ -1,7 +1,5 @@
 """The flat prior, which gives maximum likelihood."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

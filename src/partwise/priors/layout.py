@@ -1,7 +1,5 @@
 """Where the data are: means of components that a fit begins with."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from partwise.priors.base import Floats

@@ -1,7 +1,5 @@
 """Any prior at all, as points."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

@@ -1,7 +1,5 @@
 """The family of gamma distributions with a point mass at 0."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

@@ -1,7 +1,5 @@
 """A test whether data hold counts that no combination of given parts explains."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,8 +12,7 @@ from partwise.contract import CountModel
 from partwise.core.data import CountMatrix
 from partwise.core.keys import RandomState, key_from
 from partwise.errors import InvalidInputError
-
-Floats = NDArray[np.float64]
+from partwise.kernels.arrays import Floats
 
 _PRESENCE_DRAWS = 400
 
@@ -42,7 +39,7 @@ class LackingTest:
     excess: float
 
     def alarms(self, level: float = 0.05) -> NDArray[np.intp]:
-        """Samples that ring the alarm, with at most this share of false alarms among samples that lack nothing."""
+        """Samples that raise the alarm, with at most this share of false alarms among samples that lack nothing."""
         return np.flatnonzero(self.p_values <= level)
 
 
@@ -50,8 +47,8 @@ def lacking(model: CountModel, X: Any, *, n_draws: int = 99, random_state: Rando
     """Test whether samples, or all of them together, hold counts that no combination of the parts explains.
 
     All parts are fitted by maximum likelihood. Data are then drawn with Poisson noise, as if the parts that `presence`
-    finds explained everything, and fitted in the same way. A sample rings the alarm if its deviance is larger than
-    nearly all of those. Noise beyond Poisson rings it, too.
+    finds explained everything, and fitted in the same way. A sample raises the alarm if its deviance is larger than
+    nearly all of those. Noise beyond Poisson raises it, too.
 
     Parameters
     ----------
@@ -107,9 +104,8 @@ def _likely(model: CountModel, data: Any, counts: Floats) -> Floats:
     filled = np.flatnonzero(counts.sum(axis=1))
     if filled.size:
         rows = CountMatrix.build(counts[filled])
-        found = model.presence(
-            replace(rows, column_labels=data.column_labels), n_draws=_PRESENCE_DRAWS, noise="poisson"
-        )
+        named = replace(rows, column_labels=data.column_labels)
+        found = model.presence(named, n_draws=_PRESENCE_DRAWS, noise="poisson")
         # The few that are more likely present than not: small shares of many parts would be fitted too well again.
         top = found.probability >= np.minimum(0.5, found.probability.max(axis=1, keepdims=True))
         likely[filled] = np.where(top, found.mean, 0.0) @ model.components_

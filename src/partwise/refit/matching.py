@@ -1,7 +1,5 @@
 """Parts of a model beside a table of references: the best, the runner-up, and mixtures of two or three."""
 
-from __future__ import annotations
-
 import itertools
 import warnings
 from collections.abc import Iterator
@@ -16,9 +14,8 @@ from partwise.contract import FactorizationEstimator
 from partwise.contract.features import positions_of
 from partwise.core.coerce import as_table
 from partwise.errors import FeatureMatchWarning, InvalidInputError
+from partwise.kernels.arrays import Floats
 from partwise.metrics.matching import unit_parts
-
-Floats = NDArray[np.float64]
 
 # A further reference must raise the cosine by this much.
 _GAIN = 0.01
@@ -75,7 +72,7 @@ class PartMatches:
 
 
 def match(parts: Any, reference: Any, *, most: int = 3) -> PartMatches:
-    """Say which references the parts of a model are like.
+    """Find the references that the parts of a model are most like.
 
     Features are matched by name where both have names. Nothing is forced: two parts may be like the same reference.
 
@@ -111,12 +108,9 @@ def match(parts: Any, reference: Any, *, most: int = 3) -> PartMatches:
     if np.any(lengths == 0):
         raise InvalidInputError(f"the part {names[int(np.argmin(lengths))]!r} is empty on the features that both have.")
     cosines = unit_parts(own.T) @ units
-    return PartMatches(
-        tuple(
-            _match(names[k], own[:, k] / lengths[k], cosines[k], units, other, references, most)
-            for k in range(len(names))
-        )
-    )
+    shared = units, other, references, most
+    found = (_match(name, own[:, k] / lengths[k], cosines[k], *shared) for k, name in enumerate(names))
+    return PartMatches(tuple(found))
 
 
 def _match(

@@ -3,8 +3,6 @@
 What a reader must know before trusting the parts, in sentences that come first.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,14 +12,13 @@ from scipy.special import xlogy
 
 from partwise.contract.batch_labels import BatchPart, known_batches, parts_of_batches
 from partwise.core.keys import RandomState
+from partwise.kernels.arrays import Floats
 from partwise.metrics import part_similarity
 from partwise.plotting.order import evenly_spaced
 from partwise.plotting.predictive import STATISTICS, Check, predictive_checks
 from partwise.reporting.encoding import rounded
 from partwise.reporting.model_view import ModelView
 from partwise.sampling.agreement import SAME_PART, listed
-
-Floats = NDArray[np.float64]
 
 _MOST_POINTS = 400
 _MOST_COLUMNS = 8
@@ -70,10 +67,8 @@ def _trace(model: Any) -> list[dict[str, Any]]:
 def _chains(model: Any) -> list[dict[str, Any]]:
     """R-hat and effective sample sizes of a sampler, nothing of others."""
     found = model.diagnostics() if model.chains() else {}
-    return [
-        {"name": name, **dict(zip(("mean", "r_hat", "ess_bulk", "ess_tail"), rounded(numbers), strict=True))}
-        for name, numbers in found.items()
-    ]
+    kinds = "name", "mean", "r_hat", "ess_bulk", "ess_tail"
+    return [dict(zip(kinds, (name, *rounded(numbers)), strict=True)) for name, numbers in found.items()]
 
 
 def _checks(view: ModelView, X: Any, random_state: RandomState) -> dict[str, Any] | None:
@@ -193,9 +188,8 @@ def alerts(view: ModelView, X: Any) -> list[str]:
     tentative = model.tentative_parts()
     if apart:
         worst = max(apart, key=apart.__getitem__)
-        found.append(
-            f"The chains disagree (R-hat {apart[worst]:.2f}, needed: at most {R_HAT}): {_advice(view, tentative)}"
-        )
+        told = f"R-hat {apart[worst]:.2f}, needed: at most {R_HAT}"
+        found.append(f"The chains disagree ({told}): {_advice(view, tentative)}")
     elif tentative:
         found.append(f"Not every chain found the same parts: {_advice(view, tentative)}")
     if model.status_.code in ("max_iter", "interrupted") and not apart:
@@ -212,7 +206,7 @@ def alerts(view: ModelView, X: Any) -> list[str]:
         more = f", and {len(followed) - _MOST_PAIRS} more parts" if len(followed) > _MOST_PAIRS else ""
         remedy = "batch= (in the command --batch)"
         takes = remedy if model.declares.batches else f"{remedy} and a model that takes batches"
-        found.append(f"{told}{more}: fit with {takes} if that is not what you look for.")
+        found.append(f"{told}{more}: fit with {takes} if that is not what you want.")
     return found
 
 

@@ -1,7 +1,5 @@
 """Text, numbers and pictures as a page can hold them safely."""
 
-from __future__ import annotations
-
 import base64
 import json
 import math

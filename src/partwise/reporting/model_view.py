@@ -16,13 +16,13 @@ from partwise.contract.batch_labels import batch_labels
 from partwise.contract.estimator import FactorizationEstimator
 from partwise.contract.model_file import NOT_STORED
 from partwise.core.data import SparseData
+from partwise.kernels.arrays import Floats
 from partwise.plotting import part_shares
 from partwise.reporting.encoding import in_words
 
 if TYPE_CHECKING:
     from partwise.reporting.diagnostics import Quality
 
-Floats = NDArray[np.float64]
 
 MOST_PARTS = 200
 """Parts that a report shows; of more, the largest."""
@@ -84,7 +84,7 @@ class ModelView:
 
     @property
     def is_signed(self) -> bool:
-        """Whether components have negative weights, so that parts neither add up nor have shares."""
+        """Whether parts have negative weights, so that they neither add up nor have shares."""
         return self.model.declares.signed
 
     @classmethod

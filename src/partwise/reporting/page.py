@@ -1,7 +1,5 @@
 """The page itself: one file of HTML with style, script and data inside, and a policy that forbids the rest."""
 
-from __future__ import annotations
-
 import base64
 import contextlib
 import hashlib
@@ -59,8 +57,8 @@ def report(
     model
         Any fitted estimator, or a fitted pipeline of scikit-learn that ends in one.
     X
-        Data to show the model on, best those of the fit; without them the page has parts and the trace, and samples
-        only where the model keeps their activations. For a pipeline, what it was fitted to.
+        Data to show the model on, preferably those of the fit. Without them the page has parts and the trace, and
+        samples only where the model keeps their activations. For a pipeline, what it was fitted to.
     output
         File to write, whole or not at all; by default none.
     title
@@ -167,9 +165,8 @@ def _asset(name: str) -> str:
 
 def _facts(bad: list[str], first: list[Fact], rest: list[Fact]) -> dict[str, str]:
     warned = [f"<p>{html.escape(visible(sentence, 2000))}</p>" for sentence in bad]
-    tiles = [
-        f'<div class="tile"><dt>{html.escape(fact.name)}</dt><dd>{html.escape(fact.value)}</dd></div>' for fact in first
-    ]
+    escaped = [(html.escape(fact.name), html.escape(fact.value)) for fact in first]
+    tiles = [f'<div class="tile"><dt>{name}</dt><dd>{value}</dd></div>' for name, value in escaped]
     notes = [f'<p class="note">{html.escape(f"{fact.name}: {fact.note}")}</p>' for fact in first if fact.note]
     rows = [
         f'<tr><th scope="row">{html.escape(fact.name)}</th><td>{html.escape(visible(fact.value, 2000))}</td></tr>'

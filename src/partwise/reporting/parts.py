@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from partwise.kernels.arrays import Floats
 from partwise.metrics import coherence, part_similarity, representative_samples
 from partwise.metrics.coherence import BALANCE
 from partwise.plotting.images import checked_pixels
@@ -60,8 +61,6 @@ def places(distances: Floats) -> Floats:
     largest = float(np.abs(found).max(initial=0.0))
     return found / largest if largest > 1e-9 else np.zeros_like(found)
 
-
-Floats = NDArray[np.float64]
 
 TOP = 30
 """Features of a part that are listed at once."""

@@ -3,24 +3,19 @@
 Parts by group and over time, with intervals, as a report shows them.
 """
 
-from __future__ import annotations
-
 import warnings
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from partwise.errors import InvalidInputError
+from partwise.kernels.arrays import Floats, Positions
 from partwise.metrics.samples import PartShares, contributions, shares_of_groups, time_bins
 from partwise.plotting.order import evenly_spaced, group_order, part_order
 from partwise.reporting.diagnostics import Quality
 from partwise.reporting.encoding import LONGEST, embedded_json, rounded, visible
 from partwise.reporting.known import Known
 from partwise.reporting.model_view import ModelView
-
-Floats = NDArray[np.float64]
-Positions = NDArray[np.int64]
 
 MOST_SAMPLES = 100_000
 """Samples that are listed; of more, evenly spaced ones."""

@@ -1,7 +1,5 @@
 """From the name of a paper to its experiments, and the one function that runs those of any paper."""
 
-from __future__ import annotations
-
 import pkgutil
 import warnings
 from collections.abc import Callable

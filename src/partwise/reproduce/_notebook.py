@@ -1,7 +1,5 @@
 """The folder that a reproduction writes to: results by step, so that an interrupted run goes on; figures; a report."""
 
-from __future__ import annotations
-
 import json
 import math
 import time
@@ -111,9 +109,7 @@ class Notebook:
             kept = json.loads(self._file.read_text(encoding="utf-8"))
             head, steps = {key: kept[key] for key in self._head}, dict(kept["steps"])
         except (ValueError, KeyError, TypeError) as error:
-            raise InvalidInputError(
-                f"{self._file} is not a file of results; move it away or choose another folder."
-            ) from error
+            raise InvalidInputError(f"{self._file} is not a file of results; choose another folder.") from error
         if head != self._head:
             raise InvalidInputError(
                 f"{self._file} holds results of another kind ({_described(head)}) than wanted "

@@ -1,7 +1,5 @@
 """Clusters of the parts of several restarts: each restart gives at most one part to a cluster, outliers to none."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,9 +7,8 @@ from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
 from partwise.errors import InvalidInputError
+from partwise.kernels.arrays import Floats
 from partwise.metrics.matching import match_parts, unit_parts
-
-Floats = NDArray[np.float64]
 
 _ROUNDS = 100
 

@@ -27,6 +27,7 @@ from partwise.core.keys import Key, RandomState, key_from
 from partwise.engines.local import LocalEngine
 from partwise.errors import InvalidInputError
 from partwise.io.writing_tables import format_cells, write_rows
+from partwise.kernels.arrays import Floats
 from partwise.metrics.matching import stability
 from partwise.poisson.estimator import PoissonNMF
 from partwise.restarts.clustering import PartClusters, cluster_parts
@@ -87,8 +88,6 @@ def write_cnmf_tables(
         write_rows(where / file, "\t", [["", *columns], *lines])
     return [where / file for file in tables]
 
-
-Floats = NDArray[np.float64]
 
 # Ends of the bands: how a part varies from start to start.
 _LOW, _HIGH = 0.05, 0.95

@@ -1,7 +1,5 @@
 """Whether chains agree: rank-normalised R-hat and effective sample sizes of numbers that have no labels."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -71,7 +69,7 @@ def part_agreement(dictionaries: Sequence[NDArray[np.float64]], chosen: int) -> 
     Parameters
     ----------
     dictionaries
-        Features x components of each chain.
+        Features x parts of each chain.
     chosen
         The chain whose parts are meant.
 

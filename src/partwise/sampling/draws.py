@@ -11,8 +11,6 @@ prior is gamma distributed (Escobar & West 1995; Teh et al. 2006). Tables that o
 exceed i, and -log q is a sum of exponentials with rates α_+ + i, which makes sums over rows gamma distributed.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -33,7 +31,7 @@ def label_type(n_labels: int) -> type[np.unsignedinteger[Any]]:
 class KeptDraws:
     """A few numbers of each draw that is kept; families add sums over draws.
 
-    Components have no identity between chains: compare chains by numbers without labels, and average factors over one
+    Parts have no identity between chains: compare chains by numbers without labels, and average factors over one
     chain only.
 
     Attributes
@@ -86,12 +84,12 @@ class KeptDraws:
 
 
 def exceeding(counts: NDArray[np.integer], size: int | None = None) -> NDArray[np.int64]:
-    """How many rows have a count above i: components x i, for rows x components counts.
+    """How many rows have a count above i: parts x i, for rows x parts counts.
 
     Parameters
     ----------
     counts
-        Rows x components.
+        Rows x parts.
     size
         Number of i; None = as many as the largest count needs.
 
@@ -103,7 +101,7 @@ def exceeding(counts: NDArray[np.integer], size: int | None = None) -> NDArray[n
     """
     n_components = counts.shape[1]
     size = (int(counts.max(initial=0)) if size is None else size) + 1
-    rows, components = np.nonzero(counts)  # a count of 0 exceeds nothing, and most are 0 where components are many
+    rows, components = np.nonzero(counts)  # a count of 0 exceeds nothing, and most are 0 where parts are many
     places = counts[rows, components] + size * components
     found = np.bincount(places, minlength=n_components * size).reshape(n_components, size)
     np.cumsum(found[:, ::-1], axis=1, out=found[:, ::-1])
@@ -111,8 +109,8 @@ def exceeding(counts: NDArray[np.integer], size: int | None = None) -> NDArray[n
 
 
 def tables(generator: np.random.Generator, above: NDArray[np.int64], concentration: Floats) -> Floats:
-    """Tables that were opened, of each component."""
-    # Few components have a large count: the others take no draw there.
+    """Tables that were opened, of each part."""
+    # Few parts have a large count: the others take no draw there.
     components, sizes = np.nonzero(above)
     base = concentration[components]
     drawn = generator.binomial(above[components, sizes], base / (base + sizes))

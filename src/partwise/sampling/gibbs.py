@@ -3,8 +3,6 @@
 What estimators that can be fitted by a sampler share.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -42,7 +40,7 @@ class GibbsSampler(ABC, Generic[Data, State]):
     n_chains
         Independent chains.
     active_threshold
-        Share of all labels from which a component counts as active.
+        Share of all labels from which a part counts as active.
     engine
         Where chains, or blocks of rows, are processed.
     """
@@ -205,7 +203,7 @@ class KeepsChains:
         return {name: int(getattr(self, name)) for name in ("n_draws", "burn_in", "thin", "n_chains")} | more
 
     def _store_chains(self, draws: KeptDraws, dictionaries: Any) -> None:
-        """Store numbers of draws, and name parts that chains do not share; dictionaries are features x components."""
+        """Store numbers of draws, and name parts that chains do not share; dictionaries are features x parts."""
         self._store_numbers(draws)
         self.part_agreement_ = part_agreement(dictionaries, draws.likeliest)
         compared = int(np.sum(~np.isnan(self.part_agreement_[self.active_components_])))
@@ -226,6 +224,4 @@ class KeepsChains:
         if not hasattr(self, "log_joint_draws_"):
             return {}
         found = {name: np.asarray(getattr(self, f"{name}_draws_")) for name in self.kept_numbers}
-        return {
-            name: values for name, values in found.items() if values.dtype.kind != "f" or not np.isnan(values).any()
-        }
+        return {name: values for name, values in found.items() if not np.isnan(values).any()}

@@ -1,7 +1,5 @@
 """Which models and choices of K are tried: those that are declared, or those that a caller names."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import takewhile

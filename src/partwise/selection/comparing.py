@@ -1,6 +1,4 @@
-"""Rank models and their number of parts on one scale, and recommend one."""
-
-from __future__ import annotations
+"""Score models and their number of parts on one scale, and recommend one."""
 
 import operator
 import os

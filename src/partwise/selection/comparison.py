@@ -35,16 +35,16 @@ class Row:
     Attributes
     ----------
     model, rank
-        Which one.
+        The model, and its number of parts.
     n_restarts
-        Fits behind it.
+        Number of fits.
     score, std_error
-        Mean log probability of a held-out token (or cell) in nats, or of lists their mean score; and its standard
-        error over rows.
+        Held-out log-likelihood per token (or cell) in nats, or the mean score of lists; and its standard error over
+        rows.
     behind, behind_std_error
         How much worse it is than the best candidate, rows paired.
     n_active
-        Parts that hold a share worth naming, median over restarts.
+        Parts that explain a noticeable share of the data, median over restarts.
     stability
         Mean cosine of the parts of different restarts, matched one to one; NaN for one restart.
     coherence, diversity
@@ -53,7 +53,7 @@ class Row:
     evidence
         The family's own objective on the training data of the first restart (nats; comparable within a model only).
     seconds
-        Of all its fits.
+        Time of all its fits.
     """
 
     model: str
@@ -87,7 +87,7 @@ class Comparison:
         In which share of bootstrap resamples of rows and restarts the same number of parts, and the same model with it,
         would have been recommended.
     fits
-        Every fit, by (model, rank, restart).
+        Every fit, by model, number of parts and restart.
     new_rows
         Document completion and marginal likelihood of new rows, for each model at its best number of parts.
     left_out

@@ -1,7 +1,5 @@
 """The fits of a comparison and what is held out of each; every result is a function of its task and key alone."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Iterable, Mapping
@@ -28,7 +26,7 @@ from partwise.selection.records import Evidence, Fit, NewRows, Task
 N_FOLDS = 5
 """Parts into which tokens, or cells, are cut: one is held out, so train and test are 0.8 and 0.2 of the data."""
 
-# Cells of counts that are hidden in turn, at most: samplers draw every hidden cell in every sweep, zeros included.
+# Most cells of counts that are held out: samplers draw every held-out cell in every sweep, zeros included.
 _MOST_CELLS = 100_000
 # Document completion splits tokens with chain 0 of the same seed.
 _FIRST_DIVISION = 1000

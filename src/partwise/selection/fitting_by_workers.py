@@ -1,7 +1,5 @@
 """The work of a comparison on a cluster: each fit is a task of a worker, which finds the data in a shared folder."""
 
-from __future__ import annotations
-
 import shutil
 import threading
 import time

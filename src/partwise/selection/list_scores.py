@@ -1,4 +1,4 @@
-"""Scores of lists: how well a model ranks what was held out of each row, beside what is popular."""
+"""Scores of lists: how well a model lists what was held out of each row, compared with what is popular."""
 
 from __future__ import annotations
 

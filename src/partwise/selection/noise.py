@@ -3,8 +3,6 @@
 Is this Poisson? How much counts vary around the expected values of a fitted model, and whether that is too much.
 """
 
-from __future__ import annotations
-
 import itertools
 import warnings
 from collections.abc import Callable
@@ -42,7 +40,7 @@ def dispersion_test(model: Any, X: Any) -> Dispersion:
     model
         A fitted model of counts.
     X
-        Counts, best those that it was fitted to.
+        Counts, preferably those that it was fitted to.
 
     Returns
     -------

@@ -1,7 +1,5 @@
 """The number of parts: candidates scored by one criterion, on the scale of a log-likelihood."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -28,7 +26,7 @@ class RankSelection:
     candidates
         The choices of K, in increasing order.
     scores, std_errors
-        Of each candidate, in nats; greater is better.
+        Of each candidate, in nats; higher is better.
     probabilities
         Posterior probability of each candidate, all having been equally likely before.
     """

@@ -1,7 +1,5 @@
 """What a comparison remembers of each fit, in files that a killed run goes on from: one line of CSV a fit."""
 
-from __future__ import annotations
-
 import csv
 import json
 import os
@@ -9,7 +7,7 @@ import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar, get_type_hints
 
 import numpy as np
 
@@ -158,8 +156,9 @@ class TaskRecords(Generic[Kept]):
 
     def __init__(self, kind: type[Kept], name: str, folder: Path | None) -> None:
         self._kind, self._lock = kind, threading.Lock()
-        self._types = {part.name: str(part.type) for part in fields(kind)}
-        self._cells = [part for part, written in self._types.items() if written in _READ]
+        hints = get_type_hints(kind)
+        self._types = {part.name: hints[part.name] for part in fields(kind)}
+        self._cells = [part for part, written in self._types.items() if written in (str, int, float)]
         self._arrays = [part for part in self._types if part not in self._cells]
         self._path = None if folder is None else folder / f"{name}.csv"
         self._array_folder = None if folder is None else folder / name
@@ -205,7 +204,7 @@ class TaskRecords(Generic[Kept]):
         """The record of a line and of the arrays beside it."""
         try:
             cells = zip(self._cells, next(csv.reader([line])), strict=True)
-            known: dict[str, Any] = {name: _READ[self._types[name]](cell) for name, cell in cells}
+            known: dict[str, Any] = {name: self._types[name](cell) for name, cell in cells}
         except (ValueError, csv.Error) as error:
             told = f"{path} has a line that no comparison wrote ({line.strip()!r}): remove it."
             raise FileFormatError(told) from error
@@ -216,9 +215,6 @@ class TaskRecords(Generic[Kept]):
                 arrays = np.load(file, allow_pickle=False)
                 known |= {name: arrays[name] for name in self._arrays}
         return self._kind(**known)
-
-
-_READ: Mapping[str, Any] = {"str": str, "int": int, "float": float}
 
 
 def check_identity(folder: Path, identity: Mapping[str, Any]) -> None:

@@ -4,8 +4,6 @@ The order is fixed: rounds of fits, each decided by the rounds before. A limit o
 and the same number of fits gives the same result again, with any number of threads.
 """
 
-from __future__ import annotations
-
 import sys
 import threading
 import time

@@ -3,8 +3,6 @@
 The client sees descriptions of the parts, and never the data.
 """
 
-from __future__ import annotations
-
 import itertools
 import os
 import shutil

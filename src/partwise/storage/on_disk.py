@@ -1,7 +1,5 @@
 """``partwise.on_disk``: data of any size, brought block by block into a folder that is mapped into memory."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import uuid

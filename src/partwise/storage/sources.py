@@ -1,7 +1,5 @@
 """Where rows come from: files, folders of parts, AnnData, Dask arrays and matrices, cut into blocks of rows."""
 
-from __future__ import annotations
-
 import contextlib
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """Write rows to a folder from one process: data in memory at once, data of any size block by block."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 from collections.abc import Iterable

@@ -1,7 +1,5 @@
 """Word counts inside scikit-learn's pipelines, with the names of the words."""
 
-from __future__ import annotations
-
 from typing import Any, Self
 
 from sklearn.feature_extraction.text import CountVectorizer

@@ -1,7 +1,5 @@
 """Counting the words of documents in chunks, so that texts larger than memory can be counted."""
 
-from __future__ import annotations
-
 import itertools
 import os
 import warnings
@@ -168,9 +166,8 @@ class Wanted:
         if stop is not None and stop != "english":
             stop = _words(stop)
         try:
-            made = CountVectorizer(
-                stop_words=stop, ngram_range=tuple(self.ngrams), token_pattern=self.token_pattern, min_df=1
-            )
+            pattern, lengths = self.token_pattern, tuple(self.ngrams)
+            made = CountVectorizer(stop_words=stop, ngram_range=lengths, token_pattern=pattern, min_df=1)
             made._validate_params()
             made._validate_ngram_range()
             return made.build_analyzer()
@@ -182,9 +179,7 @@ class Wanted:
         for name, value in (("min_df", self.min_df), ("max_df", self.max_df)):
             share = isinstance(value, float)
             if not (0.0 <= value <= 1.0 if share else value >= 1):
-                raise InvalidInputError(
-                    f"{name}={value} must be a number of documents, or a share between 0.0 and 1.0."
-                )
+                raise InvalidInputError(f"{name}={value} must be a number of documents, or a share from 0.0 to 1.0.")
         if self.max_features is not None and self.max_features < 1:
             raise InvalidInputError(f"max_features={self.max_features} must be at least 1.")
 
@@ -231,11 +226,10 @@ def counted(
         names = about.pop("name")
         if not len(names):
             raise InvalidInputError("there are no documents in source: give at least one.")
-        kept = (
-            wanted.kept(words, counts.in_documents, counts.totals, len(names))
-            if given is None
-            else np.arange(len(given))
-        )
+        if given is None:
+            kept = wanted.kept(words, counts.in_documents, counts.totals, len(names))
+        else:
+            kept = np.arange(len(given))
         labels = label_array([words[at] for at in kept], "the vocabulary", bytes_allowed())
         del words
         counts.select(kept)

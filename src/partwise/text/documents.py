@@ -1,7 +1,5 @@
 """Documents, one after the other, from folders, tables, lines or sequences: only one is held at a time."""
 
-from __future__ import annotations
-
 import csv
 import json
 import os
@@ -83,13 +81,9 @@ def documents(source: Any, columns: Columns, encoding: str) -> Iterator[Document
         wanted = columns.found_in([str(name) for name in source.columns], "source")
         return _from_records(zip(*(source[name] for name in wanted.values()), strict=True), list(wanted))
     if columns.given():
-        raise InvalidInputError(
-            f"{next(iter(columns.given()))}_column is for tables: pass a file or a frame, or drop it."
-        )
+        raise InvalidInputError(f"{next(iter(columns.given()))}_column is for tables: pass a file, or drop it.")
     if not isinstance(source, Iterable) or isinstance(source, bytes):
-        raise InvalidInputError(
-            f"source is a {type(source).__name__}: pass a file, a folder, a frame or a list of texts."
-        )
+        raise InvalidInputError(f"source is a {type(source).__name__}: pass a file, folder, frame or list of texts.")
     return _from_records(((text,) for text in source), ["text"])
 
 
@@ -99,13 +93,11 @@ def _of_path(path: Path, columns: Columns, encoding: str) -> Iterator[Document]:
     reader = _folder if path.is_dir() else _READERS.get(Path(path.name.lower().removesuffix(".gz")).suffix)
     if reader is None:
         raise InvalidInputError(
-            f"{path} is no text that can be counted: give a folder of .txt files, a .csv, .tsv, .parquet or .jsonl"
+            f"{path} is not text that can be counted: give a folder of .txt files, a .csv, .tsv, .parquet or .jsonl"
             " file, or a .txt file with one document per line."
         )
     if reader in (_folder, _lines) and columns.given():
-        raise InvalidInputError(
-            f"{next(iter(columns.given()))}_column is for tables, and {path} has no columns: drop it."
-        )
+        raise InvalidInputError(f"{next(iter(columns.given()))}_column is for tables, {path} has no columns: drop it.")
     if reader is not _folder:
         check_regular(path)
     return reader(path, columns, encoding)

@@ -1,7 +1,5 @@
 """Counts and texts of documents kept in temporary files, so that memory does not grow with them."""
 
-from __future__ import annotations
-
 import itertools
 import tempfile
 from array import array
@@ -93,10 +91,8 @@ class SpilledCounts:
             words, counts = (np.frombuffer(file.read(4 * int(stored.sum())), dtype=np.int32) for file in before)
             inside = place[words] >= 0
             own = np.bincount(np.repeat(np.arange(stored.size), stored)[inside], minlength=stored.size)
-            block = sp.csr_array(
-                (counts[inside], place[words[inside]], np.concatenate(([0], np.cumsum(own)))),
-                shape=(stored.size, kept.size),
-            )
+            cells = counts[inside], place[words[inside]], np.concatenate(([0], np.cumsum(own)))
+            block = sp.csr_array(cells, shape=(stored.size, kept.size))
             block.sort_indices()
             self._write(self.files, block)
             self.lengths[chunk] = own.astype(np.int32)

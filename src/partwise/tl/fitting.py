@@ -1,7 +1,5 @@
 """Fit, project, mark and agree: each writes its result into the AnnData object."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """AnnData and MuData objects: which matrix is meant, and how a model is kept in one."""
 
-from __future__ import annotations
-
 import tempfile
 from pathlib import Path
 from typing import Any

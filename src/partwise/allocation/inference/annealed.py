@@ -1,7 +1,5 @@
 """The best integer allocation by annealed collapsed Gibbs sampling."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field
@@ -17,7 +15,7 @@ from partwise.core.keys import Key
 from partwise.engines.base import Engine
 from partwise.engines.blocks import first_tokens
 
-# Shares of the sweeps after which cooling begins, and ends; the rest takes the best component for each token.
+# Shares of the sweeps after which cooling begins, and ends; the rest takes the best part for each token.
 _WARM, _COOLED = 0.2, 0.9
 _COLDEST = 30.0
 

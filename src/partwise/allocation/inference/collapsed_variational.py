@@ -1,7 +1,5 @@
 """CVB0 (Asuncion et al. 2009): expected counts in the place of counts, each token's own taken out."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -25,7 +23,7 @@ _FIXED_POINTS = 5
 
 @dataclass
 class ResponsibilityState:
-    """Responsibilities, nonzeros x components, and the expected counts that they sum to."""
+    """Responsibilities, nonzeros x parts, and the expected counts that they sum to."""
 
     responsibilities: NDArray[np.float32]
     sample_counts: Floats

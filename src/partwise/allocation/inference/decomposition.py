@@ -1,7 +1,5 @@
 """Best latent decomposition by sign-split multiplicative updates, from a KL-NMF start, without storing S."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field
 
@@ -31,7 +29,7 @@ _FLOOR = 1e-200
 
 @dataclass
 class DecompositionState:
-    """μ (samples x components) and ν (features x components) of Eq. 14, the sums of their S, log p(S), and the step."""
+    """μ (samples x parts) and ν (features x parts) of Eq. 14, the sums of their S, log p(S), and the step."""
 
     activations: Floats
     dictionary: Floats
@@ -55,7 +53,7 @@ class BestDecomposition:
     engine: Engine = field(compare=False)
 
     def init(self, key: Key, data: SparseData) -> DecompositionState:
-        """Factors of KL-NMF, its components in the best order."""
+        """Factors of KL-NMF, its parts in the best order."""
         whole, engine = with_columns(data, self.engine)
         factors = kl_factors(key, whole, self.model.n_components, self.start, self.start_iterations, engine)
         activations, dictionary = np.asarray(factors.activations), factors.dictionary

@@ -1,7 +1,5 @@
 """Approximate distributed collapsed Gibbs: blocks of rows sweep side by side, each blind to what the others change."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, ClassVar
 

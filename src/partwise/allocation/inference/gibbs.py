@@ -22,7 +22,7 @@ from partwise.poisson.inference.state import Start
 from partwise.sampling.draws import KeptDraws
 from partwise.sampling.gibbs import GibbsSampler
 
-# Sum of the activations' concentrations that many components start from.
+# Sum of the activations' concentrations that many parts start from.
 _FIRST_TOTAL = 20.0
 
 
@@ -31,8 +31,8 @@ class AllocationDraws(KeptDraws):
     """Sums over draws of conditional means of the factors, by chain, and numbers of each draw.
 
     ``activations`` are a list of one array per chain, which may be on workers. Of the numbers, ``n_active`` counts the
-    components with a share worth naming, and ``evenness`` is the chance that two tokens drawn at random are of
-    different components.
+    parts with a noticeable share, and ``evenness`` is the chance that two tokens drawn at random are of
+    different parts.
     """
 
     names: ClassVar[tuple[str, ...]] = ("log_joint", "n_active", "evenness")
@@ -89,8 +89,8 @@ class AllocationCollapsedGibbs(GibbsSampler[SparseData, AllocationGibbsState]):
     def init(self, key: Key, data: SparseData) -> AllocationGibbsState:
         """Tokens take labels one after the other, each given those before it, and the counts of KL-NMF besides.
 
-        Many components do without KL-NMF: sweeps get further in its time. Learned concentrations then start so small
-        that few components share a row.
+        Many parts do without KL-NMF: sweeps get further in its time. Learned concentrations then start so small
+        that few parts share a row.
         """
         check_tokens(data, f"inference={self.name!r}")
         model, n_components, chains = self.model, self.model.n_components, range(self.n_chains)
@@ -144,7 +144,7 @@ class AllocationCollapsedGibbs(GibbsSampler[SparseData, AllocationGibbsState]):
         if data.n_missing:
             for chain in range(self.n_chains):
                 self._impute(key.for_chain(chain).for_stage("missing"), data, state, chain)
-        # Learned too soon, small concentrations of the dictionary hold many components where they are.
+        # Learned too soon, small concentrations of the dictionary hold many parts where they are.
         many = self.model.n_components >= MANY_COMPONENTS
         if self.model.estimated and key.iteration % (EVERY if many else EVERY_SWEEPS) == 0:
             for chain in range(self.n_chains):

@@ -5,8 +5,6 @@ Where fits start from: KL-NMF. From noise, samplers take long to get there, and 
 Large data start from some of their rows. All of them would take longer than the sweeps that they save.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -33,9 +31,9 @@ from partwise.sampling.draws import label_type
 
 # More of them lead to no better optima: what is left is for the model's own algorithm.
 _ITERATIONS = 20
-# From this many nonzeros times components on, EM alone: in equal time, coordinate descent gets a sampler no further.
+# From this many nonzeros times parts on, EM alone: in equal time, coordinate descent gets a sampler no further.
 _LARGE_WORK = 2**24
-# Thirty iterations for 100 components; with 1,000 of them, thirty gain little over ten and cost ten sweeps.
+# Thirty iterations for 100 parts; with 1,000 of them, thirty gain little over ten and cost ten sweeps.
 _EM_ITERATIONS, _FEWEST, _MOST = 3000, 10, 30
 # Nonzeros, or rows where these are short, that stand for data of more than twice as many.
 _NONZEROS, _ROWS = 2**19, 2**13
@@ -54,7 +52,7 @@ def kl_factors(
 
 
 def first_feature_counts(key: Key, data: SparseData, model: AllocationModel, start: Start, engine: Engine) -> Floats:
-    """Expected counts, features x components, after some iterations of KL-NMF on the data, or on a part of the rows."""
+    """Expected counts, features x parts, after some iterations of KL-NMF on the data, or on a part of the rows."""
     n_components, total = model.n_components, data.total
     large = data.nnz * n_components > _LARGE_WORK
     chosen = chosen_rows(key, data, n_components) if large else None
@@ -86,7 +84,7 @@ def chosen_rows(key: Key, data: SparseData, n_components: int) -> NDArray[np.int
 
 
 def best_order(model: AllocationModel, sample_counts: Floats) -> NDArray[np.intp]:
-    """Components matched to unequal β: of all orders the best, as only Σ log Γ(β_k + S_n+k) depends on it."""
+    """Parts matched to unequal β: of all orders the best, as only Σ log Γ(β_k + S_n+k) depends on it."""
     beta = model.activation_concentration
     if np.ptp(beta) == 0:
         return np.arange(beta.size)
@@ -98,12 +96,12 @@ _MOST_TOKENS = 2**31
 _WITHOUT_LABELS = "use 'vb' or 'bld', whose memory does not grow with the counts"
 # Entries of 4 bytes that a sweep works on at a time, to stay in a cache of 1 MB.
 _TILE = 200_000
-# From so many components on, a sweep goes feature by feature: draws that look at all components take longer there.
+# From so many parts on, a sweep goes feature by feature: draws that look at all parts take longer there.
 MANY_COMPONENTS = 256
 
 
 def padded_width(n_components: int) -> int:
-    """Components with those that are appended to fill the lanes of a sweep."""
+    """Parts with those that are appended to fill the lanes of a sweep."""
     return -(-n_components // LANES) * LANES
 
 
@@ -126,7 +124,7 @@ def check_tokens(data: SparseData, caller: str, remedy: str = _WITHOUT_LABELS) -
 def guide_counts(
     key: Key, data: SparseData, model: AllocationModel, start: Start, engine: Engine
 ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-    """Counts of features in components by KL-NMF, in whole numbers, and their sums; those of the data may be added."""
+    """Counts of features in parts by KL-NMF, in whole numbers, and their sums; those of the data may be added."""
     counts = first_feature_counts(key, data, model, start, engine)
     counts *= min(1.0, 0.9 * (_MOST_TOKENS - data.total) / max(data.total, 1.0))
     whole = np.rint(counts).astype(np.int32)

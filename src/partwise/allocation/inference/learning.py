@@ -1,7 +1,5 @@
 """Concentrations that are learned with everything else: drawn by samplers, maximised by variational Bayes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any
 
@@ -20,7 +18,7 @@ from partwise.kernels.arrays import Floats
 from partwise.sampling.draws import exceeding, tables, waits
 
 EVERY_SWEEPS, EVERY = 3, 10
-"""Sweeps, or iterations and sweeps of many components, from one update of the concentrations to the next."""
+"""Sweeps, or iterations and sweeps of many parts, from one update of the concentrations to the next."""
 SMALLEST, LARGEST = 1e-6, 1e4
 _DICTIONARY, ACTIVATION = "dictionary_concentration", "activation_concentration"
 # Of how often each count is exceeded: numbers that a fit may keep.
@@ -31,7 +29,7 @@ _GROUP = 64
 def draw_concentrations(
     key: Key, data: SparseData, model: AllocationModel, engine: Engine, sample_counts: Any, feature_counts: Any
 ) -> Concentrations:
-    """Draw what is estimated given all labels, both factors integrated out: an exact Gibbs step (MATH 8.4).
+    """Draw what is estimated given all labels, both factors integrated out: an exact Gibbs step.
 
     Parameters
     ----------
@@ -42,7 +40,7 @@ def draw_concentrations(
     model
         With the present concentrations.
     sample_counts, feature_counts
-        Counts of labels, samples x components, maybe on workers, and features x components.
+        Counts of labels, samples x parts, maybe on workers, and features x parts.
     """
     generator = key.for_stage("concentrations").generator()
     dictionary, activation = model.concentrations
@@ -57,7 +55,7 @@ def draw_concentrations(
             )
         above: Iterable[NDArray[np.int64]]
         if isinstance(sample_counts, np.ndarray):
-            # Some components at a time: the numbers of all of them may take more memory than the counts.
+            # Some parts at a time: the numbers of all of them may take more memory than the counts.
             above = (exceeding(sample_counts[:, k : k + _GROUP]) for k in range(0, model.n_components, _GROUP))
         else:
             blocks = [(start, min(start + 2**14, data.shape[0])) for start in range(0, data.shape[0], 2**14)]
@@ -70,7 +68,7 @@ def draw_concentrations(
         activation = generator.standard_gamma(1.0 + np.concatenate(counted)) / rate
     if _DICTIONARY in model.estimated:
         counts = np.asarray(feature_counts)[:, model.n_fixed : model.n_components]
-        # One value for all features: tables of all components are those of one prior, and waits count for each feature.
+        # One value for all features: tables of all parts are those of one prior, and waits count for each feature.
         opened = tables(generator, exceeding(counts.reshape(-1, 1)), dictionary[:1])
         waited = _wait(generator, float(dictionary.sum()), counts.sum(axis=0, dtype=np.float64))
         drawn = generator.standard_gamma(1.0 + opened[0]) / (1.0 + dictionary.size * waited)
@@ -107,9 +105,9 @@ def maximised(model: AllocationModel, n_samples: int, mean_logs: Floats, diction
     n_samples
         Number of samples.
     mean_logs
-        Σ over samples of E[log share] of each component.
+        Σ over samples of E[log share] of each part.
     dictionary_mean_log
-        Σ over features and components of E[log share].
+        Σ over features and parts of E[log share].
     """
     dictionary, activation = model.concentrations
     if ACTIVATION in model.estimated:

@@ -3,8 +3,6 @@
 p(X) by particles: annealed from independent labels around a short run of Gibbs sampling, or token by token.
 """
 
-from __future__ import annotations
-
 import warnings
 from typing import Any, Literal
 
@@ -39,7 +37,7 @@ def annealed_island(
     """Log of an unbiased estimate of the probability of the tokens in order, given the lengths.
 
     Labels start from independent draws around what a run of Gibbs sampling has found (`bridge_island`). All orders of
-    the components are one solution, and a run finds one of them. The estimate is of Σ_z g(z) Σ_σ p(X, σz), where g(z) =
+    the parts are one solution, and a run finds one of them. The estimate is of Σ_z g(z) Σ_σ p(X, σz), where g(z) =
     q(z) / Σ_σ q(σz) is the share of this order among all by the independent labels' q. That is p(X) whatever q is.
     """
     sample_anchor, feature_anchor = anchors(key.for_stage("pilot"), data, model, n_pilot)
@@ -84,7 +82,7 @@ def tokens_of(data: SparseData) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
 
 
 def no_particles(data: SparseData, n_components: int, n_particles: int) -> tuple[Any, Any]:
-    """Two sets of particles without labels: counts of samples, features and components, and labels."""
+    """Two sets of particles without labels: counts of samples, features and parts, and labels."""
     n_samples, n_features = data.shape
     sizes = (n_samples, n_components), (n_features, n_components), (n_components,)
     counts = tuple(np.zeros((2, n_particles, *size), np.int32) for size in sizes)
@@ -116,7 +114,7 @@ def _log_orders(model: AllocationModel, sample_counts: Floats) -> float:
 def log_all_orders(logs: Floats) -> float:
     """``log perm(exp(logs)) - trace(logs)``: the sum over all orders beside the present one.
 
-    Components that could change places only at a cost of e^-36, all that others may gain by it included, stay.
+    Parts that could change places only at a cost of e^-36, all that others may gain by it included, stay.
     """
     relative = logs - np.diag(logs)[:, None]
     np.fill_diagonal(relative, -np.inf)

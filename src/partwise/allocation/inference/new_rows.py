@@ -1,7 +1,5 @@
 """Activations of new rows, the dictionary given: posterior means."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np
@@ -42,7 +40,7 @@ def expected_activations(
     blocks = row_blocks(data.indptr, 2**12)
     _, (counts,) = engine.map_rows(_mean_counts, data, blocks, *shared, makes=[Made((model.n_components,))])
     shares = model.activation_posterior(counts)
-    # Features that no component holds say nothing about activations, but count for the length.
+    # Features that no part holds say nothing about activations, but count for the length.
     shape, rate = model.length_posterior(totals)
     return np.asarray(shares * (shape / rate / shares.sum(axis=1))[:, None])
 

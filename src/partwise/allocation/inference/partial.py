@@ -1,7 +1,5 @@
 """Rows given the dictionary, in parallel: a Gibbs sampler that draws the dictionary too."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, ClassVar
 

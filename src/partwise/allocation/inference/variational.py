@@ -1,7 +1,5 @@
 """Variational Bayes (LDA's): Dirichlet posteriors of both factors, independent of the allocations; also online."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -43,7 +41,7 @@ class AllocationVariationalBayes:
     start: Start = "random"
 
     def init(self, key: Key, data: SparseData) -> AllocationVariationalState:
-        """Features as KL-NMF has them, and each row spread evenly: components that it has emptied there may come."""
+        """Features as KL-NMF has them, and each row spread evenly: parts that it has emptied there may come."""
         even = Side(data, self.engine).even_counts(self.model.n_components)
         counts = first_feature_counts(key, data, self.model, self.start, self.engine)
         return AllocationVariationalState(even, counts, *self.model.concentrations)

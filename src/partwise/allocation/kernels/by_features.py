@@ -5,8 +5,6 @@ and each of them changes two entries. So Σ q_k β_k is kept up to date, and Σ 
 Where the dictionary is given, q_k = w_fk does not change at all (Magnusson et al. 2018).
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from partwise.allocation.kernels.collapsed import Concentrations, Labelled, Tokens

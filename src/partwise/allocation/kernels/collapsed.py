@@ -1,7 +1,5 @@
 """Collapsed sweeps: each token in turn is drawn (also at a temperature), or spread, given all other tokens."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Expected allocation totals of new rows, the dictionary given, by a few passes over their cells."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from partwise.kernels.arrays import Cells, Floats, Singles

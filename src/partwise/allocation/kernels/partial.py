@@ -1,7 +1,5 @@
 """Sweeps with the dictionary given: rows are independent, so they run in parallel."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -3,8 +3,6 @@
 Annealed sequential Monte Carlo over all tokens at once: from independent labels to the allocation model.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Activations of new samples, the dictionary being given."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 import numpy as np
@@ -17,7 +15,7 @@ from partwise.engines.blocks import Block, Made, row_blocks
 from partwise.kernels.arrays import Floats
 
 Way = Literal["sample", "variational", "mode"]
-# What the kernels of rows are given: weights of zeros and of ones (bit x columns x components), whether the rows have a
+# What the kernels of rows are given: weights of zeros and of ones (bit x columns x parts), whether the rows have a
 # Dirichlet factor, and the parameters of its prior.
 
 BURN_IN, N_DRAWS = 30, 120
@@ -60,7 +58,7 @@ def row_counts_of(
     max_iter: int = _MAX_ITER,
     tol: float = _TOL,
 ) -> Floats:
-    """Expected counts (rows x components x bit) at the fixed point of each row."""
+    """Expected counts (rows x parts x bit) at the fixed point of each row."""
     blocks, made = row_blocks(cells.row_starts, _CELLS_OF_A_BLOCK), [Made((given[0].shape[2], 2))]
     _, (counts,) = engine.map_rows(_fit, cells, blocks, given, by_mean_logs, max_iter, tol, makes=made)
     return np.asarray(counts)

@@ -1,7 +1,5 @@
 """Variational Bayes in batches: the dictionary comes from running averages over batches (Hoffman et al. 2013)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -25,7 +23,7 @@ _LOCAL_PASSES, _LOCAL_TOL = 100, 1e-4
 class StochasticState:
     """Expected counts of the dictionary per sample seen, parameters of the priors, and how many batches were taken in.
 
-    ``averages``: features x components, or, for Dir-Beta, features x components x bit.
+    ``averages``: features x parts, or, for Dir-Beta, features x parts x bit.
     """
 
     averages: Floats
@@ -82,7 +80,7 @@ def first_averages(key: Key, model: BinaryModel, data: BinaryMatrix) -> tuple[Fl
 
 
 def random_averages(key: Key, model: BinaryModel, n_features: int) -> Floats:
-    """A start: random shares of the components, or, for Dir-Beta, random probabilities."""
+    """A start: random shares of the parts, or, for Dir-Beta, random probabilities."""
     generator = key.for_stage("start").generator()
     n_components = model.n_components
     if model.kind == "dir-beta":

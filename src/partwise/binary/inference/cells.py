@@ -109,9 +109,9 @@ class ExpectedCounts(NamedTuple):
     Attributes
     ----------
     rows
-        Rows x components x bit, or, for Dir-Dir, rows x components.
+        Rows x parts x bit, or, for Dir-Dir, rows x parts.
     columns
-        Columns x components.
+        Columns x parts.
     log_normaliser
         Σ over cells of the logarithm of what their weights sum to.
     """
@@ -124,7 +124,7 @@ class ExpectedCounts(NamedTuple):
 def expected_counts(cells: Cells, rows: Floats, columns: Floats, engine: Engine) -> ExpectedCounts:
     """Responsibilities r_nfk proportional to w_fk q_nk(x), summed over columns (by bit) and over rows.
 
-    ``rows`` are the weights q of zeros and of ones: bit x rows x components.
+    ``rows`` are the weights q of zeros and of ones: bit x rows x parts.
     """
     found = _pass(cells, rows, columns, (columns, columns), engine)
     for bit, own in enumerate(rows):
@@ -133,7 +133,7 @@ def expected_counts(cells: Cells, rows: Floats, columns: Floats, engine: Engine)
 
 
 def expected_pair_counts(cells: Cells, rows: Floats, columns: Floats, engine: Engine) -> ExpectedCounts:
-    """The same for Dir-Dir, weights being rows x components. A one has equal labels, a zero any two that differ."""
+    """The same for Dir-Dir, weights being rows x parts. A one has equal labels, a zero any two that differ."""
     found = _pass(cells, np.stack((sum_of_others(rows), rows)), columns, (sum_of_others(columns), columns), engine)
     return found._replace(rows=rows * (found.rows[..., 0] + found.rows[..., 1]))
 

@@ -1,7 +1,5 @@
 """Collapsed variational Bayes of Beta-Dir and Dir-Beta: CVB0, and CVB to second order."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
@@ -23,7 +21,7 @@ from partwise.kernels.arrays import Floats
 class CollapsedState:
     """Responsibilities of all cells (by rows), their sums, and for the second order the sums of r (1 - r).
 
-    Sums over rows are rows x bit x components; variances are empty in CVB0.
+    Sums over rows are rows x bit x parts; variances are empty in CVB0.
     """
 
     shares: NDArray[np.float32]

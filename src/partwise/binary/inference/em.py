@@ -1,7 +1,5 @@
 """EM: maximum likelihood (Aspect Bernoulli, Bingham, Kabán & Fortelius 2009) or maximum a posteriori."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -21,9 +19,9 @@ _NOTHING = 1e-12
 
 @dataclass
 class FactorState:
-    """The factors: rows x components and columns x components, those of the iteration before, and how to go on.
+    """The factors: rows x parts and columns x parts, those of the iteration before, and how to go on.
 
-    ``priors`` are kinds x components, as in `partwise.binary.model.Priors`; they stay as they are.
+    ``priors`` are kinds x parts, as in `partwise.binary.model.Priors`; they stay as they are.
 
     ``stride`` is how far the next E-step goes beyond the factors along their last change, ``longest`` how far it may,
     and ``reached`` the objective of the last point that was not rejected.

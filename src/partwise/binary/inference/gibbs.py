@@ -1,7 +1,5 @@
 """Collapsed Gibbs samplers of the three models: labels of cells, both factors integrated out."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,7 +24,7 @@ class BinaryGibbsState:
     """Labels of all cells and their counts, and what was kept: lists of one array per chain.
 
     ``labels`` are ordered by columns; ``row_labels``, of Dir-Dir alone, by rows. Arrays of ``labels`` and
-    ``row_counts`` may be on workers. ``priors`` are chains x kinds x components, as in `partwise.binary.model.Priors`.
+    ``row_counts`` may be on workers. ``priors`` are chains x kinds x parts, as in `partwise.binary.model.Priors`.
     """
 
     labels: list[Any]

@@ -4,8 +4,6 @@ Expected counts cannot teach them. Where responsibilities are spread evenly, exp
 concentration fits them best, which keeps responsibilities even. Counts of drawn labels are as uneven as the data ask.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -24,7 +24,7 @@ _MOST_STEPS, _SETTLED = 200, 1e-9
 
 @dataclass
 class LogisticState:
-    """Intercepts of the features, activations (samples x components) and dictionary (features x components)."""
+    """Intercepts of the features, activations (samples x parts) and dictionary (features x parts)."""
 
     intercept: Floats
     activations: Floats
@@ -163,7 +163,7 @@ def activations_given(cells: Cells, dictionary: Floats, intercept: Floats, penal
 
 
 def balanced(state: LogisticState) -> LogisticState:
-    """The same logits with orthogonal components, largest first, both factors equally large; signs by the largest."""
+    """The same logits with orthogonal parts, largest first, both factors equally large; signs by the largest."""
     left, right = np.linalg.qr(state.activations), np.linalg.qr(state.dictionary)
     u, sizes, v = np.linalg.svd(left.R @ right.R.T)
     rank = sizes.size

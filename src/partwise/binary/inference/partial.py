@@ -1,7 +1,5 @@
 """A Gibbs sampler that draws the Dirichlet factor and integrates out the beta factor: parallel over rows."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, ClassVar
 

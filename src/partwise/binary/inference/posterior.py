@@ -33,7 +33,7 @@ class FactorMoments(NamedTuple):
 
 
 def beta_moments(counts: Numbers, alpha: Floats, beta: Floats) -> FactorMoments:
-    """Of h_nk ~ Beta(alpha + ones, beta + zeros), counts being rows x components x bit (Eq. 27, 29)."""
+    """Of h_nk ~ Beta(alpha + ones, beta + zeros), counts being rows x parts x bit (Eq. 27, 29)."""
     ones, zeros = alpha + counts[..., 1], beta + counts[..., 0]
     both = ones + zeros
     mean = ones / both
@@ -119,7 +119,7 @@ class BinaryDraws(KeptDraws):
         active_threshold: float,
         engine: Engine,
     ) -> None:
-        """Add one draw of every chain: its moments of the row and column factors, and cells of each component.
+        """Add one draw of every chain: its moments of the row and column factors, and cells of each part.
 
         Rows are processed in parallel, chains one after the other in each, so that sums have one order.
         """
@@ -158,9 +158,9 @@ class Posterior:
     Attributes
     ----------
     activations, dictionary, probability
-        Samples x components, features x components, samples x features.
+        Samples x parts, features x parts, samples x features.
     component_cells
-        Observed cells that each component explains.
+        Observed cells that each part explains.
     priors
         Parameters of the priors: as given, or learned.
     """

@@ -1,11 +1,9 @@
 """Parameters of the priors, drawn given counts of labels.
 
 Given the labels, a beta factor gives Γ(α + ones) Γ(β + zeros) / Γ(α + β + both) in each row, up to a constant. A
-Dirichlet factor gives the same with one term for each component. Both are products over the counts of rising factors,
+Dirichlet factor gives the same with one term for each part. Both are products over the counts of rising factors,
 so all that is needed of the counts is how many of them exceed 0, 1, 2 and so on.
 """
-
-from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +16,7 @@ Exceeding = NDArray[np.int64]
 
 
 def log_rising(above: Exceeding, base: Floats) -> float:
-    """Σ of log Γ(base + count) - log Γ(base) over all rows and components."""
+    """Σ of log Γ(base + count) - log Γ(base) over all rows and parts."""
     return float((above * np.log(base[:, None] + np.arange(above.shape[1]))).sum())
 
 
@@ -49,7 +47,7 @@ def draw_priors(
     above
         What `exceeding_rows` gives for the rows.
     columns
-        Counts of labels, columns x components.
+        Counts of labels, columns x parts.
     """
     priors = model.priors
     values = np.array(priors)

@@ -1,7 +1,5 @@
 """Labels to start from."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -25,8 +23,8 @@ _VB_COMPONENTS, _VB_PASSES = 10, 100
 def start_labels(key: Key, data: Cells, model: BinaryModel, start: Start) -> tuple[NDArray[Any], NDArray[Any]]:
     """Labels of all cells by columns and, for Dir-Dir, second labels by rows (otherwise empty).
 
-    ``"random"``: any component with the same probability. ``"vb"``: drawn from the responsibilities of a short
-    variational fit with at most ten components.
+    ``"random"``: any part with the same probability. ``"vb"``: drawn from the responsibilities of a short
+    variational fit with at most ten parts.
     """
     generator = key.for_stage("start").generator()
     n_components, kind = model.n_components, label_type(model.n_components)

@@ -1,7 +1,5 @@
 """Mean-field variational Bayes of the augmented models; of Beta-Dir it is binary ICA (Kabán & Bingham 2008)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -22,7 +20,7 @@ _SMALLEST = 1e-140
 class BinaryVariationalState:
     """Expected counts of labels, which are the parameters of the factors' distributions up to the priors.
 
-    ``row_counts``: rows x components x bit; for Dir-Dir rows x components. ``priors``: kinds x components, as in
+    ``row_counts``: rows x parts x bit; for Dir-Dir rows x parts. ``priors``: kinds x parts, as in
     `partwise.binary.model.Priors`.
     """
 
@@ -89,7 +87,7 @@ def pair_row_weights(model: BinaryModel, row_counts: Floats) -> tuple[Floats, Fl
 
 
 def row_weights(model: BinaryModel, row_counts: Floats) -> Floats:
-    """Weights exp E log(1 - h) of zeros and exp E log h of ones: bit x rows x components."""
+    """Weights exp E log(1 - h) of zeros and exp E log h of ones: bit x rows x parts."""
     ones, zeros = model.priors.alpha + row_counts[..., 1], model.priors.beta + row_counts[..., 0]
     return np.asarray(np.maximum(np.exp(digamma(np.stack((zeros, ones))) - digamma(ones + zeros)), _SMALLEST))
 

@@ -5,8 +5,6 @@ a beta factor, w_fk and 1 - w_fk if they have a Dirichlet factor. Given its seco
 Dir-Beta.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Observed cells: their lists, labels and counts of labels, and sums over the cells of a block of rows."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Collapsed Gibbs sweeps: labels are proposed by a column, and accepted by a row (Beta-Dir) or a bit (Dir-Dir)."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from partwise.binary.kernels.cells import Ordered

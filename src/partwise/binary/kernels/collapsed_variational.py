@@ -1,7 +1,5 @@
 """Passes of collapsed variational Bayes: every cell's responsibilities from expected counts without its own."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Partially collapsed Gibbs sweeps of Beta-Dir: with the Dirichlet factor drawn, rows are independent."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from partwise.binary.kernels.cells import Listed

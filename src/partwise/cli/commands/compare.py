@@ -1,4 +1,4 @@
-"""``partwise compare``: rank models and their number of parts on one scale."""
+"""``partwise compare``: score models and their number of parts on one scale."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _MOST_RANKS = 1000
 
 
 def _name_lists(incomplete: str) -> list[str]:
-    """Lists of names that go on from what was typed."""
+    """Lists of names that complete what was typed."""
     before, comma, _ = incomplete.rpartition(",")
     return [before + comma + name for name in compared_names() if name not in before.split(",")]
 
@@ -44,22 +44,18 @@ class CandidateArguments:
         metavar="NAME,...",
         autocompletion=_name_lists,
     )
-    ranks: str | None = option(
-        "How many parts to try, such as 1-8 or 5,10,20; by default 1, 2, 4, 8, ...", metavar="K,K-K,..."
-    )
-    restarts: int = option("Restarts of each candidate that is not ruled out.", 3, min=1)
+    ranks: str | None = option("How many parts to try: 1-8 or 5,10,20; by default 1, 2, 4, ...", metavar="K,K-K,...")
+    restarts: int = option("How many times to fit each candidate that is not ruled out.", 3, min=1)
     kind: Literal["counts", "bits"] | None = option("Kind of data; by default bits if all values are 0 or 1.")
     rule: Literal["best", "simple", "stable"] = option(
         "What to recommend: the best prediction, the fewest parts that do as well, or the most stable parts.", "simple"
     )
     metric: str | None = option(
-        "Score lists of N features, and those of popularity: ndcg@20, precision@20 or recall@20.", metavar="NAME@N"
+        "Score lists of N features, and compare with popularity: ndcg@20, precision@20, recall@20.", metavar="NAME@N"
     )
-    effort: Literal["quick", "full"] = option("quick leaves out what cannot win; full tries all.", "quick")
+    effort: Literal["quick", "full"] = option("quick skips candidates that cannot win; full fits all.", "quick")
     fits: int | None = option("Stop after this many fits.", min=1)
-    time_budget: str | None = option(
-        "Begin no fit that would end after this time, such as 90s, 5m or 1h.", metavar="TIME"
-    )
+    time_budget: str | None = option("Start no fit that would end after this time: 90s, 5m or 1h.", metavar="TIME")
 
     def parameters(self) -> dict[str, Any]:
         """What `partwise.selection.compare` is told."""
@@ -80,11 +76,11 @@ class CandidateArguments:
 class ResultArguments:
     """What a comparison writes, and whether its recommendation is overruled."""
 
-    save: Path | None = option("Fit the choice to all data, and write it to this model file.", metavar="MODEL")
+    save: Path | None = option("Fit the recommended model to all data, and write it to this file.", metavar="MODEL")
     table: Path | None = option("Write all candidates to .csv, .tsv or .parquet.")
     plot: Path | None = option("Draw scores against the number of parts: .png, .pdf or .svg.", metavar="PICTURE")
-    model: str | None = option("Overrule the recommended model.", autocompletion=compared_names)
-    rank: int | None = option("Overrule the recommended number of parts.", metavar="K", min=1)
+    model: str | None = option("Use this model instead of the recommended one.", autocompletion=compared_names)
+    rank: int | None = option("Use this number of parts instead of the recommended one.", metavar="K", min=1)
 
     def check(self, data: Path) -> None:
         """Refuse files that cannot be written."""
@@ -118,11 +114,11 @@ def command(
     run: RunArguments,
     reading: ReadArguments,
 ) -> Outcome:
-    """Say which model suits the data, and with how many parts.
+    """Recommend a model and the number of parts.
 
-    Fits each candidate to most of the tokens or cells, and scores it on the rest. Recommends one, and
-    says how sure that is. Ctrl-C or `--time-budget` gives the best answer so far. `--threads` fits run at the same
-    time; with `--engine dask` they run on workers. `partwise report` shows the model that `--save` wrote.
+    Fits each candidate to most of the tokens or cells, and scores it on the rest. Recommends one, and says how sure
+    you can be of the choice. Ctrl-C or `--time-budget` gives the best answer so far. With `--threads 4`, four fits run
+    at the same time; with `--engine dask` they run on workers. `partwise report` shows the model that `--save` wrote.
     """
     from partwise.cli.comparison import comparison_facts, comparison_lines, next_commands
     from partwise.selection import compare

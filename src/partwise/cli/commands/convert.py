@@ -1,7 +1,5 @@
 """``partwise convert``: any readable matrix to another format."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import typer

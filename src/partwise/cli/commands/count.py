@@ -120,11 +120,8 @@ def _threshold(text: str, option: str) -> int | float:
 
 def _lengths(text: str) -> tuple[int, int]:
     least, _, most = text.partition("-")
-    refuse_if(
-        not (least.isdecimal() and (most or least).isdecimal()),
-        "--ngrams",
-        f"{text!r} is not a length such as 1, or a range such as 1-2.",
-    )
+    whole = least.isdecimal() and (most or least).isdecimal()
+    refuse_if(not whole, "--ngrams", f"{text!r} is not a length such as 1, or a range such as 1-2.")
     return int(least), int(most or least)
 
 
@@ -134,9 +131,7 @@ def _check_encoding(name: str) -> None:
     try:
         codecs.lookup(name)
     except LookupError:
-        raise typer.BadParameter(
-            f"{name!r} is not an encoding, such as utf-8 or latin-1.", param_hint="--encoding"
-        ) from None
+        raise typer.BadParameter(f"{name!r} is not an encoding such as utf-8.", param_hint="--encoding") from None
 
 
 def _vocabulary(path: Path) -> Any:

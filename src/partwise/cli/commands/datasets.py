@@ -1,7 +1,5 @@
 """``partwise datasets``: data to try things on."""
 
-from __future__ import annotations
-
 import inspect
 from pathlib import Path
 from typing import Any

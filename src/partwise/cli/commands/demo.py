@@ -1,7 +1,5 @@
 """``partwise demo``: parts of pictures and of texts, from data that every installation has."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from partwise.cli.options import RunArguments, Seed, to_write

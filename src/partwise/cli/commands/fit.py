@@ -50,9 +50,7 @@ class ModelArguments:
     components: int | None = option(
         "Number of parts; by default that of the model (poisson: 10).", None, "--components", "-k", metavar="K", min=1
     )
-    inference: str | None = option(
-        "Algorithm, for poisson: coordinate (fast) or multiplicative; each model has its own."
-    )
+    inference: str | None = option("Algorithm, for poisson: coordinate (fast), multiplicative; each model has its own.")
     init: str | None = option("Starting point, for poisson: random or nndsvd.")
     max_iter: str | None = option("Stop after this many iterations; auto: when chains of a sampler agree.", metavar="N")
     tol: float | None = option("Stop when an iteration gains less than this per count.", min=0.0)
@@ -64,17 +62,13 @@ class ModelArguments:
         "Keep these parts and fit only activations: a table of features x parts, or a model file."
     )
     presence: bool = option("With --components-file: find out which parts are present in each sample.", False)
-    allow: list[str] | None = option(
-        "With --presence: only parts so named may be present; may be repeated.", metavar="PART"
-    )
+    allow: list[str] | None = option("With --presence: only these parts may be there; may be repeated.", metavar="PART")
     forbid: list[str] | None = option("With --presence: a part that is not present; may be repeated.", metavar="PART")
-    always: list[str] | None = option(
-        "With --presence: a part that is always present; may be repeated.", metavar="PART"
-    )
+    always: list[str] | None = option("With --presence: a part that is always there; may be repeated.", metavar="PART")
 
     consensus: bool = option("Fit from many random starts and keep the parts that the fits agree on.", False)
     n_restarts: int | None = option("With --consensus: how many random starts; 50 by default.", min=2)
-    max_samples: int | None = option("With --consensus: samples of each restart, drawn at random.", min=2)
+    max_samples: int | None = option("With --consensus: fit each restart to this many random samples.", min=2)
 
     def estimator(self, running: dict[str, Any]) -> Any:
         """The estimator, with further parameters that say how it runs; None leaves a default."""
@@ -84,9 +78,8 @@ class ModelArguments:
         options = {"n_components": self.components, **own, **running, **fixed}
         needs = {"presence": "components_file", "allow": "presence", "forbid": "presence", "always": "presence"}
         for name, needed in needs.items():
-            refuse_if(
-                getattr(self, name) and not getattr(self, needed), option_name(name), f"it needs {option_name(needed)}."
-            )
+            lacking = getattr(self, name) and not getattr(self, needed)
+            refuse_if(lacking, option_name(name), f"it needs {option_name(needed)}.")
         if self.components_file is not None:
             refuse_if(not cls.declares.given_parts, "--components-file", f"{cls.__name__} cannot take given parts.")
             for name in ("n_components", *own, "checkpoint"):
@@ -113,9 +106,9 @@ class CheckpointArguments:
     checkpoint: Path | None = option(
         "Write checkpoints to this file and keep it; by default MODEL.checkpoint, until the fit is done."
     )
-    checkpoint_every: float = option("How often.", _CHECKPOINT_SECONDS, metavar="SECONDS", min=0.0)
+    checkpoint_every: float = option("How often to write it.", _CHECKPOINT_SECONDS, metavar="SECONDS", min=0.0)
     resume: bool = option(
-        "Continue from the checkpoint, if there is one. The result is that of an uninterrupted fit.", False
+        "Continue from the checkpoint, if there is one: the same result as an uninterrupted fit.", False
     )
 
     def file(self, output: Path) -> Path:
@@ -190,9 +183,8 @@ def command(
     elif activations is not None and not interrupted:
         # Those of the fit, where only the fit knows what to make of missing cells.
         of_fit = fitted.declares.missing == "fit" and size["n_missing"] > 0
-        write_activations(
-            activations, fitted.kept_activations if of_fit else fitted.transform(table, **batches), table, names
-        )
+        found = fitted.kept_activations if of_fit else fitted.transform(table, **batches)
+        write_activations(activations, found, table, names)
     facts = model_facts(fitted)
     status = in_options(str(fitted.status_), {"max_iter": "--max-iter"})
     heading = [f"{type(fitted).__name__}: {status}", f"{fit_line(facts)}, {seconds:.1f} s"]
@@ -214,11 +206,8 @@ def _prepared(
     """The estimator, and the file that keeps its fit meanwhile: None if there is no single fit to resume."""
     if chosen.components_file is None and not chosen.consensus:
         return chosen.estimator({**running, **checkpoints.parameters(output)}), checkpoints.file(output)
-    refuse_if(
-        checkpoints.resume,
-        "--resume",
-        "with --components-file or --consensus there is no single fit to resume: drop it.",
-    )
+    why = "with --components-file or --consensus there is no single fit to resume: drop it."
+    refuse_if(checkpoints.resume, "--resume", why)
     return chosen.estimator({**running, "checkpoint": checkpoints.checkpoint, "resume": None}), None
 
 
@@ -230,11 +219,8 @@ def _consensus(chosen: ModelArguments, estimator: Any, table: Any, batches: dict
         return None
     from partwise.restarts import consensus
 
-    refuse_if(
-        chosen.components_file is not None or estimator.checkpoint is not None,
-        "--consensus",
-        "it takes neither --components-file nor --checkpoint.",
-    )
+    other = chosen.components_file is not None or estimator.checkpoint is not None
+    refuse_if(other, "--consensus", "it takes neither --components-file nor --checkpoint.")
     return consensus(estimator, table, n_restarts=chosen.n_restarts or 50, max_samples=chosen.max_samples, **batches)
 
 

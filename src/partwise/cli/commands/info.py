@@ -1,7 +1,5 @@
 """``partwise info``: what a model file, a checkpoint or a data file holds."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import typer
@@ -24,7 +22,7 @@ def command(
     *,
     reading: ReadArguments,
 ) -> Outcome:
-    """Say what a file of data, a model or a checkpoint holds.
+    """Describe a file: data, a model or a checkpoint.
 
     Reads all data and checks them as a fit would, so you know whether they can be fitted.
     """

@@ -1,7 +1,5 @@
 """``partwise markers``: which features mark each part of a model."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any, Literal
 
@@ -33,9 +31,9 @@ def command(
 ) -> Outcome:
     """Find the features that mark each part.
 
-    Each feature and part gets the log2 ratio of its rate to that in another part, after adaptive shrinkage. It comes
-    with a standard error and the local false sign rate: the probability that the sign is wrong. DATA are the data of
-    the fit.
+    Gives the log2 ratio of a feature's rate in the part to its rate in another part, after adaptive shrinkage, with a
+    standard error. The local false sign rate is the probability that the sign is wrong. DATA must be the data of the
+    fit.
     """
     from partwise.contract import CountModel
     from partwise.io import write_columns

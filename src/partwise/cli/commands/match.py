@@ -1,7 +1,5 @@
 """``partwise match``: which references the parts of a model are like."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

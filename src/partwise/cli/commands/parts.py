@@ -1,7 +1,5 @@
 """``partwise parts``: the parts of a model by their features; name, merge and drop them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -22,12 +20,12 @@ def command(
     model: ModelFile,
     *,
     output: Path | None = to_write("Model file to write.", "MODEL"),
-    names: Path | None = option("Name parts by a table with the columns part and name (.csv, .tsv)."),
+    names: Path | None = option("Names of parts: a table with the columns part and name (.csv, .tsv)."),
     name_parts: bool = option("Name parts by their most distinctive features.", False),
     merge: list[str] | None = option("Merge parts: numbers from 0, or names; may be repeated.", metavar="A,B"),
     drop: list[str] | None = option("Drop a part; may be repeated.", metavar="A"),
     by: str = option(
-        "Order features by relevance (frequent and particular), probability or lift.",
+        "Order features by relevance (frequent and distinctive), probability or lift.",
         "relevance",
         autocompletion=lambda: list(_RANKINGS),
     ),
@@ -61,11 +59,8 @@ def command(
         rows = [(labels[k], feature, value) for k in range(len(labels)) for feature, value in ranked[k]]
         write_columns(table, dict(zip(("part", "feature", by), zip(*rows, strict=True), strict=True)))
     lines = [(str(one["part"]), one["name"], f"{one['share']:.4f}", ", ".join(one["features"])) for one in facts]
-    return Outcome(
-        {"model": model, "by": by, "parts": facts, "output": output, "table": table},
-        [("part", "name", "share", f"features by {by}"), *lines],
-        [output, table],
-    )
+    told = {"model": model, "by": by, "parts": facts, "output": output, "table": table}
+    return Outcome(told, [("part", "name", "share", f"features by {by}"), *lines], [output, table])
 
 
 def _changed(model: Any, merge: list[str], drop: list[str]) -> Any:

@@ -87,17 +87,12 @@ def command(
         figure = _parts(kind, model, groups, top, pixels)
     elif kind == "structure":
         activations = model.transform(table, **batch_argument(model, batch, table))
-        figure = plot_structure(activations, model=model, groups=sample_labels(groups, table), counts=counts).figure
+        named, grouped = table.row_labels, sample_labels(groups, table)
+        figure = plot_structure(activations, model=model, groups=grouped, names=named, counts=counts).figure
     else:
         figure = _of_data(kind, model, table, pixels, seed)
     save_figure(figure, output)
     return Outcome({"model": file, "kind": kind, "output": output}, written=[output])
-
-
-def _check_kinds(kind: PictureKind, *options: tuple[str, Any, tuple[str, ...]]) -> None:
-    """Refuse options that are for other kinds of pictures."""
-    for name, value, kinds in options:
-        refuse_if(value is not None and kind not in kinds, name, f"it is for {' and '.join(kinds)}, not for {kind}.")
 
 
 def _parts(kind: PictureKind, model: Any, groups: Path | None, top: int, pixels: tuple[int, int] | None) -> Any:

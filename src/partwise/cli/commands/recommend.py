@@ -1,7 +1,5 @@
 """``partwise recommend``: the features that each sample is most likely to have next."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from partwise.cli.files import check_outputs, table_outcome

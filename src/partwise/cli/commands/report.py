@@ -1,7 +1,5 @@
 """``partwise report``: a page about a fitted model."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import typer
@@ -20,7 +18,9 @@ EXAMPLES = (
 
 def command(
     model: ModelFile,
-    data: Path | None = typer.Argument(None, metavar="DATA", help="Samples x features to show; best those of the fit."),
+    data: Path | None = typer.Argument(
+        None, metavar="DATA", help="Samples x features to show, if possible the fitted ones."
+    ),
     *,
     output: Path = to_write("The page to write, .html.", default=...),
     title: str | None = option("Title of the page.", metavar="TEXT"),
@@ -28,7 +28,7 @@ def command(
         "The group of each sample: an obs column of DATA, or a table (.csv, .tsv) of samples and their groups.",
         metavar="COLUMN|FILE",
     ),
-    names: Path | None = option("Name parts by a table with the columns part and name (.csv, .tsv)."),
+    names: Path | None = option("Names of parts: a table with the columns part and name (.csv, .tsv)."),
     feature_names: Path | None = option("Names of the features, one per line, where the model has none."),
     reference: Reference = None,
     batch: Batch = None,
@@ -41,7 +41,7 @@ def command(
 
     The page has a map of the parts, their features and typical samples, parts by group and over time, samples to
     search, diagnostics, and how to cite the model. Groups, times and texts come from `partwise count`. The page is one
-    file that loads nothing. Without DATA it shows the parts and the trace.
+    file that loads nothing from the network. Without DATA it shows the parts and the trace.
     """
     from partwise.io.source import bytes_allowed
     from partwise.io.table import read_label_file

@@ -1,7 +1,5 @@
 """``partwise reproduce``: redo a paper's tables and figures."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import typer

@@ -1,7 +1,5 @@
 """Posterior of the activations of samples, with dictionary and priors held fixed."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -37,7 +35,7 @@ def expected_counts(
     tol: float = _TOL,
     max_sweeps: int = _MOST_SWEEPS,
 ) -> Floats:
-    """Expected counts of each component in each row, of which the posterior of the activations follows.
+    """Expected counts of each part in each row, of which the posterior of the activations follows.
 
     Each row is updated by itself until its expected counts are within ``tol`` of the row's total of where they
     settle, as far as the last steps show. So its result is the same in any batch. If some are not after ``max_sweeps``,
@@ -48,11 +46,11 @@ def expected_counts(
     data
         The samples.
     geometric
-        exp(E[log w_fk]), features x components.
+        exp(E[log w_fk]), features x parts.
     exposure
-        What each component is exposed to in each row: rows x components, or one row for all.
+        What each part is exposed to in each row: rows x parts, or one row for all.
     priors
-        Of the activations, one for each component.
+        Of the activations, one for each part.
     engine
         Where blocks of rows are processed.
     """
@@ -81,7 +79,7 @@ def _settle(
     max_sweeps: int,
 ) -> float:
     rows = block.data.rows(block.start, block.stop)
-    # Counts of features that no component holds say nothing.
+    # Counts of features that no part holds say nothing.
     rows = rows.only(np.any(geometric > 0, axis=1)[rows.indices])
     own = exposure if exposure.shape[0] == 1 else exposure[block.rows]
     counts[block.rows], left[block.rows] = settled(_Rows(rows, geometric, own, priors), tol, max_sweeps)

@@ -1,6 +1,4 @@
-"""Algorithm 6.1 as it is written: q(Z) is refreshed after each component."""
-
-from __future__ import annotations
+"""Algorithm 6.1 as it is written: q(Z) is refreshed after each part."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -16,10 +14,10 @@ from partwise.kernels.arrays import Floats
 
 @dataclass
 class ComponentSweeps(Sweeps):
-    """For each component the rank-1 problem (Algorithm 5.1: dictionary, then activations), then q(Z) again."""
+    """For each part the rank-1 problem (Algorithm 5.1: dictionary, then activations), then q(Z) again."""
 
     def sweep(self, problem: Problem, state: EmpiricalBayesState, turn: int) -> tuple[EmpiricalBayesState, float]:
-        """Every component once, each with a new prior, and the ELBO after that."""
+        """Every part once, each with a new prior, and the ELBO after that."""
         samples, features = replace(problem.samples, stay=False), problem.features
         state.activations = state.activations.fetched()
         by_rows, by_columns = CellRates(samples), CellRates(features)
@@ -66,11 +64,11 @@ class CellRates:
         self._each(kernels.cell_rates, self._data.indptr, self._data.indices, factor, other, self.values)
 
     def counts(self, row_part: Floats, column_part: Floats) -> Floats:
-        """Expected counts of a component in each row, as a column."""
+        """Expected counts of a part in each row, as a column."""
         out, cells = np.empty((self._data.shape[0], 1)), (self._data.indptr, self._data.indices, self._data.values)
         self._each(kernels.component_counts, cells, self.values, row_part, column_part, out[:, 0])
         return out
 
     def replace(self, old: kernels.Component, fresh: kernels.Component) -> None:
-        """Take a component out of the rates and put its new version in."""
+        """Take a part out of the rates and put its new version in."""
         self._each(kernels.replace_component, self._data.indptr, self._data.indices, old, fresh, self.values)

@@ -1,4 +1,4 @@
-"""One EBPM problem for each component: from expected counts and exposures to the priors and posteriors of a factor."""
+"""One EBPM problem for each part: from expected counts and exposures to the priors and posteriors of a factor."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _ARRAYS = ("mean", "geometric", "counts", "divergence", "prior_numbers", "prior_
 
 @dataclass
 class Factor:
-    """The posterior q of one factor, rows x components, and its priors.
+    """The posterior q of one factor, rows x parts, and its priors.
 
     Arrays with one row per sample may be on workers.
 
@@ -39,7 +39,7 @@ class Factor:
     counts, exposure
         Of which q is the posterior: expected counts, and exposures (one row for all where they are the same).
     divergence
-        KL(q_k || g_k) of each component.
+        KL(q_k || g_k) of each part.
     prior_numbers, prior_sizes
         The priors as numbers, one after the other, and how many each has.
     """
@@ -68,7 +68,7 @@ class Factor:
 
     @classmethod
     def joined(cls, parts: Sequence[Factor]) -> Factor:
-        """The components of several factors of the same rows in one."""
+        """The parts of several factors of the same rows in one."""
         parts = [part.fetched() for part in parts]
         n_rows = max(part.exposure.shape[0] for part in parts)
         exposures = [np.broadcast_to(part.exposure, (n_rows, part.exposure.shape[1])) for part in parts]
@@ -93,7 +93,7 @@ class Factor:
         return replace(self, **{name: np.asarray(getattr(self, name)) for name in by_rows})
 
     def only(self, kept: NDArray[np.intp], columns: Callable[[Any, NDArray[np.intp]], Any]) -> Factor:
-        """Some of the components, given a function that takes some columns of an array."""
+        """Some of the parts, given a function that takes some columns of an array."""
         numbers = self.numbers()
         return Factor(
             mean=columns(self.mean, kept),
@@ -113,11 +113,11 @@ class EmpiricalBayesState:
     Attributes
     ----------
     activations, dictionary
-        Samples x components, features x components.
+        Samples x parts, features x parts.
     constant
         What the ELBO has that no factor changes: -Σ log x! and the terms of size factors and background.
     grown
-        ELBO after each component that was added (greedy starts only).
+        ELBO after each part that was added (greedy starts only).
     """
 
     activations: Factor
@@ -133,7 +133,7 @@ class EmpiricalBayesState:
 
     @property
     def n_components(self) -> int:
-        """Components that are left."""
+        """Parts that are left."""
         return int(self.activations.mean.shape[1])
 
 
@@ -202,9 +202,9 @@ class RateSide:
         return self._rows.map_rows(_columns, kept, reads=[array], makes=[Made(kept.shape)])[1][0]
 
     def solve(self, counts: Any, exposure: Any, before: Factor, turn: int | None = None) -> Factor:
-        """EBPM for each component, in parallel: ``before`` has the priors to start from.
+        """EBPM for each part, in parallel: ``before`` has the priors to start from.
 
-        With a ``turn`` of 0 or 1, only every second component gets a new prior, beginning with that one; the others
+        With a ``turn`` of 0 or 1, only every second part gets a new prior, beginning with that one; the others
         keep theirs, where they have one.
         """
         if is_flat(self.family):
@@ -249,7 +249,7 @@ def is_flat(family: PriorFamily) -> bool:
 def posteriors(
     counts: Floats, exposure: Floats, priors: Sequence[RatePrior], engine: Engine
 ) -> tuple[Floats, Floats, Floats]:
-    """Means and geometric means (rows x components) and divergences, under priors that stay."""
+    """Means and geometric means (rows x parts) and divergences, under priors that stay."""
     work = [(prior,) for prior in priors]
     divergence, (mean, geometric) = engine.map_columns(_posterior, work, counts, exposure, n_made=2)
     return mean, geometric, np.array(divergence)
@@ -258,7 +258,7 @@ def posteriors(
 def _solved(
     family: PriorFamily, start: RatePrior | None, waits: bool, counts: Floats, exposure: Floats
 ) -> tuple[tuple[Floats, float], Floats, Floats]:
-    """EBPM for one component: numbers of its prior and divergence, and means and geometric means."""
+    """EBPM for one part: numbers of its prior and divergence, and means and geometric means."""
     prior = start if start is not None and waits else family.fit(counts, exposure, start)
     divergence, mean, geometric = _posterior(prior, counts, exposure)
     return (family.pack(prior), divergence), mean, geometric

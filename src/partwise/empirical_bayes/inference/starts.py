@@ -1,6 +1,4 @@
-"""How a factorization starts: from maximum likelihood, or one component after the other."""
-
-from __future__ import annotations
+"""How a factorization starts: from maximum likelihood, or one part after the other."""
 
 from dataclasses import dataclass, field
 
@@ -29,9 +27,9 @@ class FirstState:
     Attributes
     ----------
     n_components
-        Components; for a greedy start, at most.
+        Parts; for a greedy start, at most.
     init
-        ``"poisson"``: a Poisson factorization by maximum likelihood; ``"greedy"``: components are added as long as the
+        ``"poisson"``: a Poisson factorization by maximum likelihood; ``"greedy"``: parts are added as long as the
         ELBO rises; or a start of Poisson factorization, which is then taken as it is.
     """
 
@@ -51,7 +49,7 @@ class FirstState:
         return self._with_priors(data, found)
 
     def _grown(self, key: Key, data: SparseData) -> EmpiricalBayesState:
-        """Add components, each from the counts that are more than the others expect, until the ELBO does not rise."""
+        """Add parts, each from the counts that are more than the others expect, until the ELBO does not rise."""
         state = self._with_priors(data, maximum_likelihood(key, data, 1, self.engine))
         state, elbo = self._swept(key, data, state)
         grown = [elbo]
@@ -62,12 +60,8 @@ class FirstState:
                 break
             new = maximum_likelihood(key.at(state.n_components), excess, 1, self.engine)
             activations, dictionary = _without_scales(problem, new)
-            joined = EmpiricalBayesState(
-                Factor.joined([state.activations, activations]),
-                Factor.joined([state.dictionary, dictionary]),
-                state.constant,
-                state.grown,
-            )
+            more = Factor.joined([state.activations, activations]), Factor.joined([state.dictionary, dictionary])
+            joined = EmpiricalBayesState(*more, state.constant, state.grown)
             larger, elbo = self._swept(key, data, joined)
             grown.append(elbo)
             if elbo <= grown[-2]:

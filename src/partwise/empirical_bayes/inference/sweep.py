@@ -35,10 +35,10 @@ class Settings:
     background
         The same for features.
     prune
-        Whether components that hold next to nothing are taken out.
+        Whether parts that hold next to nothing are taken out.
     ease
-        Nats per count by which the prior of a component may be short of the best in a sweep (0.0001 to 0.01 in all),
-        where its family can stop early. The next sweep goes on from there. 0 = not at all.
+        Nats per count by which the prior of a part may be short of the best in a sweep (0.0001 to 0.01 in all),
+        where its family can stop early. The next sweep continues from there. 0 = not at all.
     """
 
     activation_family: PriorFamily
@@ -84,7 +84,7 @@ class Problem:
         return total
 
     def elbo(self, state: EmpiricalBayesState) -> float:
-        """The ELBO of a state, with the q(Z) that is best for it (MATH 4)."""
+        """The ELBO of a state, with the q(Z) that is best for it."""
         activations, dictionary = state.activations, state.dictionary
         _, logs = self.samples.passes.expected_counts(activations.geometric, dictionary.geometric, with_logs=True)
         rows = [activations.mean, self.samples.exposure(*self.features.weighted(dictionary.mean))]
@@ -92,7 +92,7 @@ class Problem:
         return bound(logs, expected, activations, dictionary, state.constant)
 
     def only(self, state: EmpiricalBayesState, kept: NDArray[np.intp]) -> EmpiricalBayesState:
-        """Some of the components."""
+        """Some of the parts."""
         return EmpiricalBayesState(
             activations=state.activations.only(kept, self.samples.columns),
             dictionary=state.dictionary.only(kept, self.features.columns),
@@ -131,7 +131,7 @@ def size_factors(data: SparseData, shares: Floats, engine: Engine) -> Floats:
     return np.asarray(np.divide(data.row_sums, expected, out=np.zeros(data.shape[0]), where=expected > 0))
 
 
-# Expected counts in all the data below which a component holds nothing.
+# Expected counts in all the data below which a part holds nothing.
 _NOTHING = 0.5
 
 
@@ -160,7 +160,7 @@ class Sweeps:
     def step(
         self, key: Key, data: SparseData, state: EmpiricalBayesState
     ) -> tuple[EmpiricalBayesState, Mapping[str, float]]:
-        """One sweep; reports the ELBO that it found, and the number of components."""
+        """One sweep; reports the ELBO that it found, and the number of parts."""
         if state.n_components == 0:
             state = self.first.make(key.at(0), data)
         problem = Problem.of(data, self.settings, state.n_components, self.engine)
@@ -202,7 +202,7 @@ def sweep(problem: Problem, state: EmpiricalBayesState, turn: int | None = None)
 
 
 def without_collapsed(problem: Problem, state: EmpiricalBayesState) -> EmpiricalBayesState:
-    """The state without components that hold less than half a count, unless the ELBO is higher with them."""
+    """The state without parts that hold less than half a count, unless the ELBO is higher with them."""
     held = state.dictionary.counts.sum(axis=0) >= _NOTHING
     if held.all() or not held.any():
         return state

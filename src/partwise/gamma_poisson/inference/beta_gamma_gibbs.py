@@ -1,7 +1,5 @@
 """Gibbs sampler of beta-Gamma Poisson factor analysis (Zhou, Hannah, Dunson & Carin 2012)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -41,7 +39,7 @@ class BetaGammaState:
 
 @dataclass
 class BetaGammaGibbs:
-    """φ_k ~ Dirichlet(η), h_nk ~ Gamma(r, scale p_k / (1 - p_k)), p_k ~ Beta(κ ε, κ (1 - ε)) (MATH 2).
+    """φ_k ~ Dirichlet(η), h_nk ~ Gamma(r, scale p_k / (1 - p_k)), p_k ~ Beta(κ ε, κ (1 - ε)).
 
     A step draws h, then the allocations, then φ, then p with h integrated out: p comes right before the next h.
     Missing cells are drawn too, so that the conditionals of φ and p keep their form.
@@ -62,9 +60,8 @@ class BetaGammaGibbs:
         dictionary = (data.column_sums[:, None] + 1.0) * (noise + 0.1)
         dictionary /= dictionary.sum(axis=0)
         counts = Side(data, self.engine).even_counts(self.n_components)
-        probability = self._draw_probability(
-            key, np.full(self.n_components, data.total / self.n_components), data.shape[0]
-        )
+        even = np.full(self.n_components, data.total / self.n_components)
+        probability = self._draw_probability(key, even, data.shape[0])
         zeros = np.zeros(self.n_components)
         draws = BetaGammaDraws(BetaGammaDraws.no_numbers(1, self.n_draws), 0)
         return BetaGammaState(counts, dictionary, probability, np.zeros_like(dictionary), zeros, zeros.copy(), draws)

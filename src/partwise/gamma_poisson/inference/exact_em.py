@@ -1,7 +1,5 @@
 """EM with an exact E-step, for small problems: the ground truth of all Monte Carlo variants."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -38,7 +36,7 @@ class ExactState:
 
 @dataclass(kw_only=True)
 class ExactEM:
-    """EM-C (GaP, Eq. 37) with expected allocations from the lattice of MATH 1.1.
+    """EM-C (GaP, Eq. 37) with exact expected allocations, from the lattice.
 
     Where shapes are estimated, iterations with a new dictionary and with new shapes take turns: each of them increases
     the likelihood, both at once might not.

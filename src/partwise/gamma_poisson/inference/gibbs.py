@@ -36,11 +36,11 @@ class Averages:
     Attributes
     ----------
     feature_counts
-        Σ_n c_nfk, sampled or (Rao-Blackwellised) expected given the activations: features x components.
+        Σ_n c_nfk, sampled or (Rao-Blackwellised) expected given the activations: features x parts.
     sample_counts
-        c_n+k: samples x components.
+        c_n+k: samples x parts.
     activations
-        h_nk: samples x components; None if they were not asked for.
+        h_nk: samples x parts; None if they were not asked for.
     totals
         Some draws of the sample counts one by one, missing cells imputed; none if they were not asked for.
     before
@@ -112,12 +112,8 @@ class GibbsEStep(GibbsSweeps):
                 mean_activations = mean_rows(self, mean_activations, found, weight)
             if self.with_totals and place % every == 0:
                 totals.append(self._whole_totals(at, chain, model, activations, inverse))
-        return Averages(
-            feature_counts=feature_counts / len(numbers),
-            sample_counts=sample_counts,
-            activations=mean_activations,
-            totals=totals,
-        )
+        means: dict[str, Any] = {"sample_counts": sample_counts, "activations": mean_activations, "totals": totals}
+        return Averages(feature_counts=feature_counts / len(numbers), **means)
 
     def _sweep(self, key: Key, chain: Chain, model: GammaPoissonModel, inverse: Any) -> tuple[Any, Floats]:
         """One sweep: activations and feature counts."""

@@ -1,7 +1,5 @@
 """Maximum joint likelihood of dictionary and activations (MJLE), the estimator that the marginal one improves on."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -21,13 +19,13 @@ from partwise.passes.kernels import expected_counts
 from partwise.passes.side import Side, activation_floor, own_exposure, ready
 
 OBJECTIVE_EVERY = 10
-# The joint likelihood is unbounded where all activations of a component go to 0 and its rate to infinity.
+# The joint likelihood is unbounded where all activations of a part go to 0 and its rate to infinity.
 LARGEST_RATE = 1e6
 
 
 @dataclass
 class JointState:
-    """Dictionary with columns that sum to 1, activations, and the rate of each component's prior."""
+    """Dictionary with columns that sum to 1, activations, and the rate of each part's prior."""
 
     dictionary: Floats
     activations: Any

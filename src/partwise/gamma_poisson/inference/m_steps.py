@@ -47,7 +47,7 @@ def unweighted_counts(data: SparseData, feature_counts: Floats, activations: Any
     return np.asarray(conditional_step(feature_counts, exposure) * totals.sum(axis=0))
 
 
-# The shape of each component's gamma prior, estimated from draws of its allocation totals.
+# The shape of each part's gamma prior, estimated from draws of its allocation totals.
 
 # Where all totals are 0 the likelihood has its maximum at 0, and where they vary less than Poisson counts at infinity.
 SMALLEST, LARGEST = 1e-3, 1e3
@@ -73,7 +73,7 @@ class ValueCounts:
 
 
 def drawn_totals(samples: Side, totals: Sequence[Any]) -> tuple[ValueCounts, ...]:
-    """Which totals L_nk some draws (each samples x components) have, for each component."""
+    """Which totals L_nk some draws (each samples x parts) have, for each part."""
     found: tuple[ValueCounts, ...] = samples.map_rows(_drawn_totals, reads=totals)[0]
     return found
 
@@ -93,7 +93,7 @@ def _drawn_totals(block: Block, *totals: Floats) -> tuple[ValueCounts, ...]:
 
 
 def profile_shapes(totals: Sequence[ValueCounts], shape: Floats) -> Floats:
-    """The maximum over a_k of the likelihood of draws of the totals L_nk, with w = (b / a) mean c (MATH 1.2).
+    """The maximum over a_k of the likelihood of draws of the totals L_nk, with w = (b / a) mean c.
 
     The profile log-likelihood Σ_n E[logΓ(a + L_n) - logΓ(a)] + N a log(a / (a + L̄)) - N L̄ log(a + L̄) has the
     derivative N (E[ψ(a + L) - ψ(a)] - log(1 + L̄ / a)). It has one root at most. Averages are over samples and over
@@ -102,9 +102,9 @@ def profile_shapes(totals: Sequence[ValueCounts], shape: Floats) -> Floats:
     Parameters
     ----------
     totals
-        The totals of each component in all samples and draws.
+        The totals of each part in all samples and draws.
     shape
-        The present values, kept for components without allocations.
+        The present values, kept for parts without allocations.
     """
     found = shape.copy()
     for k, drawn in enumerate(totals):

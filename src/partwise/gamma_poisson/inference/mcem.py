@@ -1,7 +1,5 @@
 """Monte Carlo EM for the marginal likelihood, as published (Filstroff, Lumbreras & Févotte 2018), and SAEM."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 

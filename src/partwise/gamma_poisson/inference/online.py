@@ -1,7 +1,5 @@
 """Online EM: the dictionary from a running average over batches of samples."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
@@ -33,7 +31,7 @@ class OnlineState:
     shape
         Shapes of the prior.
     statistic
-        The average of c_nfk, features x components, with what missing cells and batch factors keep from it.
+        The average of c_nfk, features x parts, with what missing cells and batch factors keep from it.
     n_seen
         Samples seen.
     in_groups

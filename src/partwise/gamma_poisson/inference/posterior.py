@@ -1,7 +1,5 @@
 """Activations given the dictionary: posterior means, exact where that is cheap, and posterior draws."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -21,7 +19,7 @@ from partwise.passes.side import Side
 BURN_IN, N_DRAWS = 50, 200
 # Relative standard error at which a mean has had enough draws: then 19 of 20 means are within a per cent.
 _ENOUGH = 0.004
-# Most visits of a row's nonzeros, times components: some ten milliseconds. And least and most draws.
+# Most visits of a row's nonzeros, times parts: some ten milliseconds. And least and most draws.
 _MOST_VISITS, _LEAST_DRAWS, _MOST_DRAWS = 4e6, 400, 100_000
 # Multiply-adds that exact moments of a row may cost: a tenth of a millisecond. Longer rows leave the range of floats.
 _CHEAP, _SHORT = 2e5, 500
@@ -33,7 +31,7 @@ def inverse_rates(data: SparseData, dictionary: Floats, rate: Floats, engine: En
 
 
 def explained(data: SparseData, dictionary: Floats) -> SparseData:
-    """The counts of features that some component holds; the others say nothing about activations."""
+    """The counts of features that some part holds; the others say nothing about activations."""
     return data.only(np.any(dictionary > 0, axis=1)[data.indices])
 
 
@@ -94,7 +92,7 @@ def posterior_draws(
     n_draws: int,
     burn_in: int = BURN_IN,
 ) -> Floats:
-    """Draws x samples x components from successive sweeps of a Gibbs chain."""
+    """Draws x samples x parts from successive sweeps of a Gibbs chain."""
     dictionary = np.ascontiguousarray(dictionary)
     data = explained(data, dictionary)
     sweeps = GibbsSweeps(data, engine)

@@ -1,6 +1,4 @@
-"""Components that the data do not need: pairs that are better merged, and small ones that are better removed."""
-
-from __future__ import annotations
+"""Parts that the data do not need: pairs that are better merged, and small ones that are better removed."""
 
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -34,13 +32,13 @@ _MOST_CANDIDATES, _UPDATES, _PLAIN, _AVERAGED = 5, 5, 25, 75
 _EXACT = 30
 # Samples and counts that a likelihood is estimated of, at most, and the least number of samples.
 _MOST_SAMPLES, _MOST_COUNTS, _FEWEST_SAMPLES = 200, 2**19, 20
-# Particles in all, as many as about a second allows: counts x components x particles.
+# Particles in all, as many as about a second allows: counts x parts x particles.
 _N_ISLANDS, _MOST_WORK = 4, 3e9
 
 
 @dataclass(frozen=True)
 class Merge:
-    """Component ``absorbed`` goes into ``kept``, with a new column and shape; gain in nats, with its error."""
+    """Part ``absorbed`` goes into ``kept``, with a new column and shape; gain in nats, with its error."""
 
     kept: int
     absorbed: int
@@ -54,9 +52,9 @@ class Merge:
 class Merging:
     """Finds merges that increase the marginal likelihood.
 
-    EM creeps where two components share what one could hold: it took thousands of iterations over the last nats. A
-    merge is one step. Given all other allocations, the sum c_jk of what two components hold has the likelihood of a
-    model of two components before, and of one component, a negative multinomial, after. By Jensen's inequality
+    EM creeps where two parts share what one could hold: it took thousands of iterations over the last nats. A
+    merge is one step. Given all other allocations, the sum c_jk of what two parts hold has the likelihood of a
+    model of two parts before, and of one part, a negative multinomial, after. By Jensen's inequality
 
         log p(X | merged) - log p(X) >= E[log p(c_jk | merged) - log p(c_jk | both)],
 
@@ -89,7 +87,7 @@ class Merging:
         return chosen
 
     def candidates(self) -> list[tuple[int, int]]:
-        """Each component that is not empty with the one most like it; the larger of both first."""
+        """Each part that is not empty with the one most like it; the larger of both first."""
         sums = self.model.dictionary.sum(axis=0)
         alive = np.flatnonzero(sums > 0)
         if alive.size < 2:
@@ -97,7 +95,7 @@ class Merging:
         roots = np.sqrt(self.model.dictionary[:, alive] / sums[alive])
         affinity = roots.T @ roots
         np.fill_diagonal(affinity, -1.0)
-        # Expected counts of each component in a sample.
+        # Expected counts of each part in a sample.
         share = sums * self.model.shape / self.model.rate
         pairs = np.unique(np.sort(np.column_stack((alive, alive[affinity.argmax(axis=1)])), axis=1), axis=0)
         smaller_first = share[pairs[:, 0]] < share[pairs[:, 1]]
@@ -142,7 +140,7 @@ class Merging:
         return Merge(pair[0], pair[1], column, shape, *_in_all_data(values.mean(axis=0), noise, scale))
 
     def _held(self, key: Key, pair: list[int], activations: Floats, rates: Floats) -> SparseData:
-        """A draw of what two components hold together: c_nf ~ Binomial(x_nf, their share of the rate)."""
+        """A draw of what two parts hold together: c_nf ~ Binomial(x_nf, their share of the rate)."""
         data = self.data
         own = np.zeros(data.nnz)
         for k in pair:
@@ -153,7 +151,7 @@ class Merging:
 
 @dataclass(frozen=True)
 class Removal:
-    """The model without some components, allocation totals that go with it, and its gain in nats, with its error."""
+    """The model without some parts, allocation totals that go with it, and its gain in nats, with its error."""
 
     model: GammaPoissonModel
     sample_counts: Floats
@@ -172,12 +170,12 @@ class _Fitted:
 
 @dataclass(frozen=True)
 class Removing:
-    """Finds small components whose removal increases the marginal likelihood.
+    """Finds small parts whose removal increases the marginal likelihood.
 
-    The likelihood has a penalty for each component (GaP, Eq. 34), but EM takes thousands of iterations to empty a
-    component that overlaps with others. Here its counts go to the others at once, which then adapt; then the next one's
-    do. The variational bound says which components are worth that: it is further below the likelihood the more
-    components share the counts, so that a removal which gains likelihood gains even more of the bound. Sequential Monte
+    The likelihood has a penalty for each part (GaP, Eq. 34), but EM takes thousands of iterations to empty a
+    part that overlaps with others. Here its counts go to the others at once, which then adapt; then the next one's
+    do. The variational bound says which parts are worth that: it is further below the likelihood the more
+    parts share the counts, so that a removal which gains likelihood gains even more of the bound. Sequential Monte
     Carlo decides between all models on the way.
     """
 
@@ -216,7 +214,7 @@ class Removing:
         return _Fitted(model, np.asarray(posterior.counts), bound)
 
     def _smaller(self, key: Key, present: _Fitted) -> _Fitted | None:
-        """Without the smallest component whose removal raises the bound."""
+        """Without the smallest part whose removal raises the bound."""
         model = present.model
         shares = model.dictionary.sum(axis=0) * model.shape / model.rate
         alive = np.flatnonzero(shares > 0)
@@ -227,7 +225,7 @@ class Removing:
         return None
 
     def _without(self, k: int, present: _Fitted) -> tuple[GammaVariationalState, float]:
-        """The other components take over, each in proportion to what it holds of a feature, and of a sample.
+        """The other parts take over, each in proportion to what it holds of a feature, and of a sample.
 
         Gives the state after some variational updates, and its bound.
         """
@@ -296,6 +294,5 @@ def _taken_over(counts: Floats, k: int) -> Floats:
     others = counts.copy()
     others[:, k] = 0.0
     others += 1e-6 * sums * (others.sum(axis=0) / others.sum())
-    return np.asarray(
-        others * np.divide(sums, others.sum(axis=1, keepdims=True), out=np.zeros_like(sums), where=sums > 0)
-    )
+    held = others.sum(axis=1, keepdims=True)
+    return np.asarray(others * np.divide(sums, held, out=np.zeros_like(sums), where=sums > 0))

@@ -1,7 +1,5 @@
 """First dictionaries: even, with noise, given by the user, or from a Poisson factorization."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -23,7 +21,7 @@ _MIXED = 0.1
 
 
 def even_dictionary(data: SparseData, shape: Floats, rate: Floats) -> Floats:
-    """w_fk = (b_k / a_k) mean_n x_nf / K (GaP, Eq. 51): deterministic, and the same in every component."""
+    """w_fk = (b_k / a_k) mean_n x_nf / K (GaP, Eq. 51): deterministic, and the same in every part."""
     observed = data.shape[0] - np.bincount(data.missing_indices, minlength=data.shape[1])
     means = np.divide(data.column_sums, observed, out=np.zeros(data.shape[1]), where=observed > 0)
     return np.outer(means, rate / shape) / shape.size
@@ -37,7 +35,7 @@ def perturbed_dictionary(key: Key, data: SparseData, shape: Floats, rate: Floats
 
 
 def given_dictionary(components: Any, data: SparseData, n_components: int) -> Floats:
-    """A start that the user gives, components x features, checked."""
+    """A start that the user gives, parts x features, checked."""
     array = np.array(components, dtype=np.float64)
     expected = (n_components, data.shape[1])
     if array.shape != expected:

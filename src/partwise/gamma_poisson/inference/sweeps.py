@@ -3,8 +3,6 @@
 Rows are processed in parallel, and sums do not depend on the number of threads.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -40,15 +38,14 @@ class GibbsSweeps(Side):
         blocks = row_blocks(np.arange(sample_counts.shape[0] + 1), 2**18 // shape.size + 1)
         words = key.for_stage("activations").words
         reads, made = [sample_counts, inverse_rates], [Made(shape.shape)]
-        _, (out,) = self.engine.map_rows(
-            _draw_activations, self.data, blocks, shape, words, reads=reads, makes=made, recut=True
-        )
+        how: dict[str, Any] = {"reads": reads, "makes": made, "recut": True}
+        _, (out,) = self.engine.map_rows(_draw_activations, self.data, blocks, shape, words, **how)
         return out
 
     def allocations(
         self, key: Key, activations: Any, dictionary: Floats, *, impute: bool = False
     ) -> tuple[Any, Floats]:
-        """c_nf. ~ Multinomial(x_nf, ∝ h_nk w_fk), summed: sample counts (rows x components) and feature counts.
+        """c_nf. ~ Multinomial(x_nf, ∝ h_nk w_fk), summed: sample counts (rows x parts) and feature counts.
 
         With ``impute``, the missing cells have c_nfk ~ Poisson(h_nk w_fk), as if they had been observed.
         """
@@ -75,10 +72,8 @@ class GibbsSweeps(Side):
     def _padded(self, other: Any) -> Any:
         if isinstance(other, np.ndarray):
             return _padded(other)
-        blocks, made = (
-            row_blocks(np.arange(other.shape[0] + 1)),
-            [Made((-(-other.shape[1] // draws.LANES) * draws.LANES,))],
-        )
+        blocks = row_blocks(np.arange(other.shape[0] + 1))
+        made = [Made((-(-other.shape[1] // draws.LANES) * draws.LANES,))]
         return self.engine.map_rows(_pad_rows, self.data, blocks, reads=[other], makes=made, recut=True)[1][0]
 
     def dirichlet_dictionary(self, key: Key, feature_counts: Floats, concentration: float) -> Floats:

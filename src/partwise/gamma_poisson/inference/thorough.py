@@ -1,7 +1,5 @@
 """The most thorough: variational starts, then stochastic EM whose accuracy grows until noise does not matter."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from copy import copy
 from dataclasses import dataclass, field
@@ -38,7 +36,7 @@ from partwise.passes.side import Side
 
 # Most iterations of a Poisson factorization that serves as a start.
 _START_ITERATIONS = 100
-# Components are merged, or removed, after this many iterations of sampling, then after four times as many, and so on.
+# Parts are merged, or removed, after this many iterations of sampling, then after four times as many, and so on.
 _FIRST_MERGING, _FIRST_REMOVAL = 20, 80
 # Of the tolerance, for exact EM.
 _CAUTION = 0.02
@@ -75,10 +73,10 @@ class Thorough:
     2. MCEM-C with one Rao-Blackwellised sweep of each of two independent chains an iteration. The statistic is averaged
        over more and more iterations, one more whenever noise costs more than a step gains. ``"remaining_gain"`` reports
        the larger of both, with its error, in nats per count: no clock decides when to stop.
-    3. Now and then, and before it stops, components are merged where that gains likelihood (see `Merging`); before it
+    3. Now and then, and before it stops, parts are merged where that gains likelihood (see `Merging`); before it
        stops, small ones are removed where that does (see `Removing`). Then sampling goes on.
     4. Where an exact E-step costs next to nothing, exact EM takes the last steps, which are small and many, before any
-       component is removed.
+       part is removed.
 
     The second phase does not start where the first ended, but with some noise added: variational posteriors, and
     maximum-likelihood factors even more, empty entries of a dictionary that the marginal likelihood would fill.
@@ -206,7 +204,7 @@ class Thorough:
         due = done or _due(state.drift.n_seen, _FIRST_REMOVAL)
         fewer = (due or _due(state.drift.n_seen, _FIRST_MERGING)) and self._merge(key, data, state)
         if due and not fewer and is_cheap(data, self.model(state), self.n_jobs):
-            # Before any removal: a component that is still on its way would be judged by what it is not yet.
+            # Before any removal: a part that is still on its way would be judged by what it is not yet.
             state.phase, state.bound, state.latest_gain = "exact", np.nan, np.nan
             return state, {**info, **column_norms(state.dictionary)}
         fewer = fewer or (due and self._remove(key, data, state))
@@ -215,7 +213,7 @@ class Thorough:
         return state, {**info, **column_norms(state.dictionary)}
 
     def _merge(self, key: Key, data: SparseData, state: ThoroughState) -> bool:
-        """Merge components where that gains; whether there were any."""
+        """Merge parts where that gains; whether there were any."""
         model = self.model(state)
         inverse = MeanField(data, self.engine).rates(model, inverse=True)
         sweeps = GibbsSweeps(data, self.engine)
@@ -238,7 +236,7 @@ class Thorough:
         return bool(merges)
 
     def _remove(self, key: Key, data: SparseData, state: ThoroughState) -> bool:
-        """Remove a component if that gains; whether there was one."""
+        """Remove a part if that gains; whether there was one."""
         counts = 0.5 * (np.asarray(state.left.sample_counts) + np.asarray(state.right.sample_counts))
         removal = Removing(data, self.engine, self.n_jobs).find(key, self.model(state), counts)
         if removal is None:

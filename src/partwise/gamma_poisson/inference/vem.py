@@ -1,7 +1,5 @@
 """Variational EM: deterministic, its objective is a bound of the log-likelihood that never falls."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -34,11 +32,11 @@ class GammaPosterior:
     Attributes
     ----------
     counts
-        Expected allocation totals, samples x components; they may be on workers.
+        Expected allocation totals, samples x parts; they may be on workers.
     prior
-        Shapes of the prior, one per component.
+        Shapes of the prior, one per part.
     rate
-        Samples x components, or a single row where all samples share it.
+        Samples x parts, or a single row where all samples share it.
     """
 
     counts: Any

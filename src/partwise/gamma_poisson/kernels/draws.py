@@ -1,7 +1,5 @@
 """Draws of activations, dictionaries and allocations, given each other."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from partwise.kernels.arrays import Cells, Floats, LongCounts, Missing, Words

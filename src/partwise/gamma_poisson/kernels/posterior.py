@@ -1,7 +1,5 @@
 """Posterior means of activations given the dictionary, row by row."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Annealed importance sampling of the components of tokens, many runs side by side."""
 
-from __future__ import annotations
-
 import math
 
 from partwise.kernels.jit import inner_kernel

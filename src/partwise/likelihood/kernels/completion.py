@@ -1,7 +1,5 @@
 """Kernels of document completion over one block of rows: the split of the tokens, and the prediction of one half."""
 
-from __future__ import annotations
-
 import math
 
 from partwise.kernels.arrays import Cells, Missing, Numbers, Words

@@ -1,7 +1,5 @@
 """Importance sampling of a row's mixing proportions, many draws side by side: cost grows with nonzeros, not tokens."""
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 

@@ -11,8 +11,6 @@ derivative at a node is small: an error of the node does not spoil its weight. N
 r swapped.
 """
 
-from __future__ import annotations
-
 import math
 from functools import lru_cache
 from typing import NamedTuple

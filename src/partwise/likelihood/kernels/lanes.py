@@ -1,7 +1,5 @@
 """Many particles side by side: what all of them do with the same token, in loops over particles that vectorise."""
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 

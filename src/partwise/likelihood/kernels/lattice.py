@@ -1,10 +1,8 @@
-"""Lattice recursion (MATH 1.1): T[Π_i q_i·y], one token after the other over the allocation totals, in one buffer.
+"""Lattice recursion: T[Π_i q_i·y], one token after the other over the allocation totals, in one buffer.
 
 Tokens have q_f / max_k q_fk for q_f, and the step after m tokens divides by A + m: then the sum over states never
 grows. It starts at 2^900, and is scaled up to there again before it can come near the lower end of the doubles.
 """
-
-from __future__ import annotations
 
 import math
 

@@ -1,12 +1,10 @@
-"""Posterior moments over the lattice of allocation totals, by forward and backward recursions (MATH 1.1).
+"""Posterior moments over the lattice of allocation totals, by forward and backward recursions.
 
 The states after all tokens are the posterior of the totals (L_1, ..., L_K) of a row. Tokens of one feature are
 exchangeable, so its allocation follows from any one of its tokens: one token of each feature comes last, and for these
 
     P(z_i = k | x) ∝ Σ_c forward_i(c) q_ik (a_k + c_k) backward_{i+1}(c + e_k),  E[c_fk | x] = x_f P(z_i = k | x)
 """
-
-from __future__ import annotations
 
 import math
 

@@ -7,8 +7,6 @@ less lie in the same line or in lines below, so that a step that goes downwards 
 is a single line, which moves down by one address a step.
 """
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """The left-to-right estimator: features in turn, each predicted from allocations of those before it."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -6,8 +6,6 @@ single mode: wherever its gradient a_k + N_k - (A + L) θ_k vanishes, with N_k t
 its second derivative is (A + L) times a variance, so positive.
 """
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 

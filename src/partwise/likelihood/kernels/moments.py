@@ -8,8 +8,6 @@ With t_k(m) = (|m| - 1)! / Π m! Π_f q_fk^m_f, log G = Σ_k a_k Σ_m t_k(m) z^m
     E[L_k² | x] = Σ_m (|m|² + a_k |m| (|m| - 1)) ω_k(m)
 """
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 

@@ -1,4 +1,4 @@
-"""Quadrature (MATH 1.1): E_{θ ~ Dirichlet(a)} Π_f (q_f·θ)^x_f by a product of Gauss rules on the broken stick.
+"""Quadrature: E_{θ ~ Dirichlet(a)} Π_f (q_f·θ)^x_f by a product of Gauss rules on the broken stick.
 
 θ_1 = t_1, θ_2 = (1 - t_1) t_2, ..., with t_i ~ Beta(a_i, a_{i+1} + ... + a_K) independent, and the product is a
 polynomial of degree L in each t_i: ⌊L/2⌋ + 1 nodes a stick make it exact. All terms are positive.
@@ -6,8 +6,6 @@ polynomial of degree L in each t_i: ⌊L/2⌋ + 1 nodes a stick make it exact. A
 The last sticks are laid out as one table of points; the outer ones are gone through in turn. With the outer ones fixed,
 q_f·θ = b_f + r (q_f·point). Powers x_f are taken together, bit by bit, over blocks of points that fit the first cache.
 """
-
-from __future__ import annotations
 
 import math
 from typing import NamedTuple

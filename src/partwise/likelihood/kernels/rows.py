@@ -5,8 +5,6 @@ Counted costs of the exact algorithms, row by row, before any of them runs.
 Costs are floating-point numbers: they saturate at infinity and never wrap.
 """
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 
@@ -200,8 +198,8 @@ def gather_row(model: RowModel, n: int, row: RowBuffers) -> OpenRow:
 
 # Counted costs of the exact algorithms, row by row, before any of them runs.
 
-# Measured, in units of half a nanosecond, which is what one multiply-add of a long lattice recursion takes: costs of a
-# row, of a line of the lattice, of one term of the other algorithms, and of a rule, which is cheap where rows share it.
+# Measured costs of a row, of a line of the lattice, of one term of the other algorithms, and of a rule (which is cheap
+# where rows share it). The unit is half a nanosecond: one multiply-add of a long lattice recursion.
 _ROW = 1000.0
 _LINE = 16.0
 _SUBCOUNT_TERM = 6.0

@@ -1,7 +1,5 @@
 """Likelihood by draws of activations, from the prior and from the posterior."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Sequential Monte Carlo over the tokens of a row, with look-ahead to the tokens that are still to come."""
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 
@@ -38,8 +36,8 @@ _TOKENS_PER_STAGE = 16
 # the tokens lose more than they save.
 _FEWEST_STAGES, _MOST_STAGES = 16, 40
 _MOST_TOKENS_PER_STAGE = 1000
-# With look-ahead, shapes are at least this over the number of components until all tokens are in, and are then lowered
-# by steps: tiny shapes leave few components in a row, and between these no particle could find its way.
+# With look-ahead, shapes are at least this over the number of parts until all tokens are in. Then they are lowered step
+# by step: tiny shapes leave few parts in a row, and particles cannot move from one such set to another.
 _LEAST_CONCENTRATION = 1.0
 _SHAPE_STEP = 0.5
 _MOST_SHAPE_STEPS = 1100  # from 1 to the smallest double

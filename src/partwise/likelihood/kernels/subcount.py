@@ -1,4 +1,4 @@
-"""Sub-count recurrence (MATH 1.1): coefficients of G(z) = Π_k (1 - Σ_f q_fk z_f)^(-a_k), from its log derivative.
+"""Sub-count recurrence: coefficients of G(z) = Π_k (1 - Σ_f q_fk z_f)^(-a_k), from its log derivative.
 
 With log G = Σ_m c_m z^m, c_m = Σ_k a_k (|m| - 1)! / Π m! Π_f q_fk^m_f, and any f with y_f > 0:
 
@@ -7,8 +7,6 @@ With log G = Σ_m c_m z^m, c_m = Σ_k a_k (|m| - 1)! / Π m! Π_f q_fk^m_f, and 
 Sub-counts y <= x are the digits of an address, the most frequent feature first. f is the highest digit that is not
 zero. Then of the sub-counts with all tokens of the rarest feature only x itself is needed.
 """
-
-from __future__ import annotations
 
 import math
 from typing import NamedTuple
@@ -27,8 +25,8 @@ from partwise.likelihood.kernels.rows import (
     row_buffers,
 )
 
-# Exponents of two within which all g_y must lie to be computed as plain numbers, and how small scales s may be for q s
-# not to be lost where a is as large as 1 / s.
+# Exponents of two within which all g_y must lie to be computed as plain numbers. And the smallest scale s for which q s
+# is not lost where a is as large as 1 / s.
 _SAFE = 400.0
 _LEAST_SCALE = 1e-150
 

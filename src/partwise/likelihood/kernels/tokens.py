@@ -1,7 +1,5 @@
 """Tokens of a row: their order, where they may be expected to belong, and the particles that take them in."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

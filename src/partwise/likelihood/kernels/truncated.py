@@ -4,8 +4,6 @@ Where counts are large the likelihood is close to normal in the proportions them
 absent is cut off at 0. In logarithms that is a long curved tail.
 """
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 

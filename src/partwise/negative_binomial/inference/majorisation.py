@@ -1,7 +1,5 @@
 """Majorisation for negative-binomial factorization: multiplicative updates, and Newton steps for the sizes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -38,7 +36,7 @@ Terms = NDArray[np.float64]
 
 @dataclass
 class NegativeBinomialState:
-    """Activations and sizes of rows (both may be on workers), dictionary (features x components), sizes of features.
+    """Activations and sizes of rows (both may be on workers), dictionary (features x parts), sizes of features.
 
     ``stride`` says how far sweeps extrapolate.
     """
@@ -268,7 +266,7 @@ def settled_activations(data: SparseData, parts: Floats, feature_sizes: Floats, 
     data
         Checked samples.
     parts
-        Components x features.
+        Parts x features.
     feature_sizes
         The size of each feature.
     engine

@@ -1,7 +1,5 @@
 """Coordinate descent with extrapolation: the fast algorithm for Poisson factorization."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 """EM for Poisson factorization, which is Lee and Seung's multiplicative updates: monotone, and slow near the end."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 

@@ -20,7 +20,7 @@ _PASSES = 30
 
 @dataclass(frozen=True)
 class OnlineStatistics:
-    """Averages over the samples seen, of expected allocations (features x components) and of exposures."""
+    """Averages over the samples seen, of expected allocations (features x parts) and of exposures."""
 
     allocations: Floats
     exposure: Floats
@@ -35,10 +35,10 @@ class OnlineStatistics:
 
     @property
     def dictionary(self) -> Floats:
-        """The rate of each feature in each component, columns summing to 1; none is 0, so that any may rise yet."""
+        """The rate of each feature in each part, columns summing to 1; none is 0, so that any may rise yet."""
         rates = FlatPrior().rates(self.allocations, self.exposure)
         rates = np.maximum(rates, FLOOR * rates.max(axis=0))
-        # A component without allocations is even, and free to become something.
+        # A part without allocations is even, and free to become something.
         sums = rates.sum(axis=0)
         return np.asarray(np.where(sums > 0, rates, 1.0) / np.where(sums > 0, sums, rates.shape[0]))
 

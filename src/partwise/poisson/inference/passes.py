@@ -100,9 +100,8 @@ def _coordinate_descent(
 
 def _kkt_residual(block: Block, factor: Floats, worst: Floats, other: Floats, totals: Totals, unit: float) -> float:
     exposures = own_exposure(block, other, totals)
-    worst[block.rows] = kernels.kkt_residual(
-        block.own_cells, factor[block.rows], other, exposures, unit, 0, block.n_rows
-    )
+    own = factor[block.rows]
+    worst[block.rows] = kernels.kkt_residual(block.own_cells, own, other, exposures, unit, 0, block.n_rows)
     return 0.0
 
 
@@ -114,8 +113,8 @@ def solve_activations(
 ) -> Floats:
     """Maximum-likelihood activations: a concave problem for each row, each solved to ``tol`` on its own.
 
-    A row's result depends on that row alone, so it is the same in any batch. Counts of features that no component
-    holds are left out. Where a component cannot show in the observed cells of a row, its activation is 0.
+    A row's result depends on that row alone, so it is the same in any batch. Counts of features that no part
+    holds are left out. Where a part cannot show in the observed cells of a row, its activation is 0.
     """
     dictionary = np.ascontiguousarray(dictionary)
     held = np.any(dictionary > 0, axis=1)
@@ -152,9 +151,9 @@ def _solve(
 def standard_errors(data: SparseData, activations: Floats, dictionary: Floats, engine: Engine) -> Floats:
     """Square roots of the diagonal of the inverse expected information, Σ_f w_fk w_fl / rate_f over observed cells.
 
-    Rates are taken where each component has at least one expected count: the information at 0 is infinite for a
-    component with features of its own, although nothing is known below about one count.
-    Infinite where the observed cells say nothing about a component, or cannot tell it from others.
+    Rates are taken where each part has at least one expected count: the information at 0 is infinite for a
+    part with features of its own, although nothing is known below about one count.
+    Infinite where the observed cells say nothing about a part, or cannot tell it from others.
     """
     dictionary = np.ascontiguousarray(dictionary)
     held = dictionary[np.any(dictionary > 0, axis=1)]
@@ -192,7 +191,7 @@ def _root_diagonal_of_inverse(information: Floats) -> Floats:
     return np.where(lost, np.inf, np.sqrt(variance) / safe)
 
 
-# Steps for data whose columns are nowhere together: one pass over rows, which sums features x components by blocks.
+# Steps for data of which no machine holds all rows of a column: one pass over rows sums features x parts by blocks.
 
 Sums = tuple[Floats, Floats, Floats, float]
 
@@ -204,7 +203,7 @@ class FeatureSums:
     Attributes
     ----------
     counts
-        Expected allocation totals, features x components.
+        Expected allocation totals, features x parts.
     exposure
         Sums of the activations over the rows in which a feature is observed; one row for all where nothing is missing.
     activations
@@ -335,8 +334,7 @@ def _sums(block: Block, activations: Floats, dictionary: Floats, with_logs: bool
         positions, taken = positions[pointers[0] : pointers[-1]], activations[rows]
         if weights is not None:
             first = block.first_row + block.start
-            taken = (
-                taken * weights.values[weights.groups_of_rows(first, first + block.n_rows)[rows], positions][:, None]
-            )
+            groups = weights.groups_of_rows(first, first + block.n_rows)[rows]
+            taken = taken * weights.values[groups, positions][:, None]
         np.add.at(hidden, positions, taken)
     return gain, own_totals(block, activations, weights), hidden, logs

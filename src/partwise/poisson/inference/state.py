@@ -1,7 +1,5 @@
 """State that the batch algorithms share, how they start, and the size that the data are brought to first."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 
@@ -52,14 +50,14 @@ Start = str | tuple[Floats, Floats]
 
 @dataclass
 class PoissonState:
-    """Activations (samples x components, which may be on workers) and dictionary (features x components)."""
+    """Activations (samples x parts, which may be on workers) and dictionary (features x parts)."""
 
     activations: Any
     dictionary: Floats
 
 
 def start_factors(key: Key, data: SparseData, n_components: int, init: Start) -> PoissonState:
-    """The first factors, by ``init``: ``"random"``, ``"nndsvd"`` or a pair (activations, components) of arrays."""
+    """The first factors, by ``init``: ``"random"``, ``"nndsvd"`` or a pair (activations, parts) of arrays."""
     if isinstance(init, tuple):
         activations, dictionary = init[0], init[1].T
     elif init == "nndsvd":
@@ -77,11 +75,11 @@ def start_factors(key: Key, data: SparseData, n_components: int, init: Start) ->
 
 
 def scaled(activations: Floats, dictionary: Floats, floors: Floors) -> PoissonState:
-    """Move the scale of each component into the activations, so that dictionary columns sum to 1, and floor both."""
+    """Move the scale of each part into the activations, so that dictionary columns sum to 1, and floor both."""
     dictionary = np.ascontiguousarray(dictionary)
     sums = dictionary.sum(axis=0)
     sums = np.where(sums > 0, sums, 1.0)
-    # Given components come transposed, and kernels are compiled for rows that lie together.
+    # Given parts come transposed, and kernels are compiled for rows that lie together.
     activations = np.multiply(activations, sums, order="C")
     dictionary = np.divide(dictionary, sums, order="C")
     np.maximum(activations, floors.activations[:, None], out=activations)
@@ -90,7 +88,7 @@ def scaled(activations: Floats, dictionary: Floats, floors: Floors) -> PoissonSt
 
 
 def checked_start(init: tuple[Any, ...], shape: tuple[int, int], n_components: int) -> tuple[Floats, Floats]:
-    """Copies of the arrays (activations, components) that a user starts from, refused if they do not fit the data."""
+    """Copies of the arrays (activations, parts) that a user starts from, refused if they do not fit the data."""
     if len(init) != 2:
         raise InvalidInputError(f"init must be a pair (activations, parts), got {len(init)} items.")
     shapes = {"activations": (shape[0], n_components), "components": (n_components, shape[1])}

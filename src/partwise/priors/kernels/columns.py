@@ -1,7 +1,5 @@
 """Evidence of counts under many components: a column for each."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Exponentials and logarithms without branches or calls, so that loops over them go several numbers at a time."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

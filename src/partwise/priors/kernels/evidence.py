@@ -4,8 +4,6 @@ Everything is relative to the best that any rate could give, ``sat(x) = x log x 
 nats, whatever the size of the counts, and nothing cancels as the shape grows and the prior becomes a point.
 """
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 

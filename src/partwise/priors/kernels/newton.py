@@ -1,7 +1,5 @@
 """Newton's method for the evidence under one gamma distribution or two, which need not be concave in its variables."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

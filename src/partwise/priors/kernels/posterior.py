@@ -1,7 +1,5 @@
 """Posterior of rates under a mixture of gamma distributions and points, one observation after the other."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

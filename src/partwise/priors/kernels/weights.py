@@ -1,7 +1,5 @@
 """Weights of a mixture whose components are given: Newton's method on few components at a time, and its pieces."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -9,6 +9,15 @@ function mapRadius(part) {
   return Math.max(4, crowd * Math.sqrt(parts.weights[part] / Math.max(...parts.weights, 1e-300)));
 }
 
+// A name as the map shows it, and how wide that is.
+function mapName(part) {
+  return parts.names[part].length > 28 ? `${parts.names[part].slice(0, 27)}…` : parts.names[part];
+}
+
+function nameWidth(part, letters) {
+  return (part === chosenPart ? 0.64 : 0.55) * letters * mapName(part).length;
+}
+
 function mapWords(part) {
   return [isolated(parts.names[part]), ` (${percent(parts.weights[part])}): `,
     ...rankedFeatures(part, parts.balance).slice(0, 8).flatMap((row, at) => [at ? ", " : "", isolated(row.name)])];
@@ -24,7 +33,7 @@ function showOnMap() {
   }
 }
 
-// Names of the largest parts and of the chosen one, where there is room.
+// Names of the largest parts and of the chosen one, where there is room: below a circle, above it, or on it.
 function labelMap() {
   const layer = document.querySelector("#map svg .names");
   const taken = [];
@@ -33,18 +42,17 @@ function labelMap() {
   const order = [chosenPart, ...parts.names.map((name, part) => part).filter((part) => part !== chosenPart)];
   layer.replaceChildren(...order.flatMap((part) => {
     const [x, y] = mapPlaces[part];
-    const name = parts.names[part].length > 28 ? `${parts.names[part].slice(0, 27)}…` : parts.names[part];
-    const wide = (part === chosenPart ? 0.64 : 0.55) * letters * name.length;
+    const wide = nameWidth(part, letters);
     const middle = Math.min(Math.max(x, wide / 2 + 4), MAP_WIDTH - wide / 2 - 4);
     const clashes = (box) => taken.some((one) => one.left < box.right && box.left < one.right && one.top < box.bottom && box.top < one.bottom)
       || (part !== chosenPart && order.some((other) => other !== part && coversCircle(box, other)));
-    const box = [y + mapRadius(part) + letters + 1, y - mapRadius(part) - 5]
+    const box = [y + mapRadius(part) + letters + 1, y - mapRadius(part) - 5, y + 0.35 * letters]
       .filter((at) => at < MAP_HEIGHT - 4 && at > letters)
       .map((at) => ({ left: middle - wide / 2, right: middle + wide / 2, top: at - letters, bottom: at + 3 }))
       .find((one) => !clashes(one));
     if (!box) return [];
     taken.push(box);
-    const label = drawn("text", { x: middle, y: box.bottom - 3, "text-anchor": "middle", class: part === chosenPart ? "strong" : "" }, name);
+    const label = drawn("text", { x: middle, y: box.bottom - 3, "text-anchor": "middle", class: part === chosenPart ? "strong" : "" }, mapName(part));
     label.style.fontSize = `${letters}px`;
     return [label];
   }));
@@ -53,7 +61,7 @@ function labelMap() {
 // Whether a name would hide a good piece of a circle.
 function coversCircle(box, part) {
   const [x, y] = mapPlaces[part];
-  const reach = 0.4 * mapRadius(part);
+  const reach = 0.7 * mapRadius(part);
   return box.left < x + reach && x - reach < box.right && box.top < y + reach && y - reach < box.bottom;
 }
 
@@ -66,22 +74,32 @@ function spread(axis) {
   return all.map((value) => ((value - low) / (high - low) + sorted.indexOf(value) / (all.length - 1)) / 2);
 }
 
-// What matters on the map is which parts are neighbours: axes are stretched to the frame, and circles moved off each other.
+// What matters on the map is which parts are neighbours: axes are stretched to the frame, and circles moved off each
+// other. Few parts also leave room for their names, which stand below the circles.
 function placeOnMap() {
+  const named = parts.names.length <= 12;
+  const half = (part) => (named ? Math.max(mapRadius(part), 0.32 * 12 * mapName(part).length) : mapRadius(part));
   const [across, up] = [spread(0), spread(1)];
   mapPlaces = across.map((x, part) => [70 + x * (MAP_WIDTH - 140), MAP_HEIGHT - 62 - up[part] * (MAP_HEIGHT - 118)]);
   for (let round = 0; round < 100; round += 1) {
     mapPlaces.forEach((one, part) => mapPlaces.slice(0, part).forEach((other, before) => {
-      const [dx, dy] = [one[0] - other[0] || 0.01, one[1] - other[1]];
+      const [dx, dy] = [one[0] - other[0] || 0.01, one[1] - other[1] || 0.01];
+      if (named) {
+        const over = [half(part) + half(before) + 6 - Math.abs(dx), mapRadius(part) + mapRadius(before) + 20 - Math.abs(dy)];
+        const axis = over[0] < over[1] ? 0 : 1;
+        const shift = (Math.sign([dx, dy][axis]) * Math.max(Math.min(...over), 0)) / 2;
+        one[axis] += shift; other[axis] -= shift;
+        return;
+      }
       const apart = Math.hypot(dx, dy);
       const push = (mapRadius(part) + mapRadius(before) + 3 - apart) / (2 * apart);
       if (push <= 0) return;
       one[0] += push * dx; one[1] += push * dy; other[0] -= push * dx; other[1] -= push * dy;
     }));
     mapPlaces.forEach((place, part) => {
-      const edge = mapRadius(part) + 2;
-      place[0] = Math.min(Math.max(place[0], edge), MAP_WIDTH - edge);
-      place[1] = Math.min(Math.max(place[1], edge), MAP_HEIGHT - edge);
+      const [side, edge] = [half(part) + 2, mapRadius(part) + 2];
+      place[0] = Math.min(Math.max(place[0], side), MAP_WIDTH - side);
+      place[1] = Math.min(Math.max(place[1], edge), MAP_HEIGHT - edge - (named ? 18 : 0));
     });
   }
 }

@@ -3,8 +3,6 @@
 Table 1 with the gain against iterations, what the form of Eq. 14 loses and what whole numbers gain, and Figure 1.
 """
 
-from __future__ import annotations
-
 from partwise.reproduce.allocation import figure1, table1
 
 EXPERIMENTS = (table1.make, figure1.make)

@@ -1,7 +1,5 @@
 """Figure 1: the swimmer by KL-NMF, best latent decomposition, annealed mode and posterior draws; S and parts."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

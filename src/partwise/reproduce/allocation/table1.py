@@ -1,7 +1,5 @@
 """Table 1: random 8 x 10 matrices, KL-NMF beside its refinement by the best latent decomposition."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -16,7 +14,7 @@ from partwise.core.keys import Key
 from partwise.engines.local import LocalEngine
 from partwise.kernels.arrays import Floats
 from partwise.metrics import hoyer_sparseness
-from partwise.plotting._figures import finish_axes, new_figure
+from partwise.plotting.figures import finish_axes, new_figure
 from partwise.reproduce._notebook import Notebook, table
 
 _MODEL = AllocationModel(8, 2, 1.0, 1.0, 40.0, 1.0)
@@ -33,9 +31,8 @@ def sparseness(state: DecompositionState) -> float:
 
 def raw_sparseness(state: DecompositionState) -> float:
     """The same of the shares of counts, without the priors' pull towards even ones."""
-    return 0.5 * float(
-        hoyer_sparseness(state.sample_counts).mean() + hoyer_sparseness(state.feature_counts, axis=0).mean()
-    )
+    both = hoyer_sparseness(state.sample_counts), hoyer_sparseness(state.feature_counts, axis=0)
+    return 0.5 * float(both[0].mean() + both[1].mean())
 
 
 def matrix(seed: int) -> CountMatrix:

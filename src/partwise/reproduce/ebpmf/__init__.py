@@ -3,8 +3,6 @@
 Errors of Poisson means by family of priors, recovery of sparse factors, and prediction of thinned counts.
 """
 
-from __future__ import annotations
-
 from partwise.reproduce.ebpmf import poisson_means, prediction, recovery
 
 EXPERIMENTS = (poisson_means.make, recovery.make, prediction.make)

@@ -1,13 +1,11 @@
 """Poisson means: error of posterior means by family of priors, beside maximum likelihood and the true prior."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
 
 from partwise.empirical_bayes.means import ebpm
-from partwise.plotting._figures import BLUE, GREY, ORANGE, Figure, finish_axes, new_figure
+from partwise.plotting.figures import BLUE, GREY, ORANGE, Figure, finish_axes, new_figure
 from partwise.priors.mixture import GammaMixture
 from partwise.reproduce._notebook import Notebook
 from partwise.reproduce.ebpmf.recovery import SPARSE, mixture

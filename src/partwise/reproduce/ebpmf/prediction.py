@@ -1,7 +1,5 @@
 """Prediction of thinned counts by number of parts, beside maximum likelihood, stopped early and not."""
 
-from __future__ import annotations
-
 import os
 from typing import Any
 
@@ -10,7 +8,7 @@ import scipy.sparse as sp
 from scipy.special import gammaln
 
 from partwise.kernels.arrays import Floats
-from partwise.plotting._figures import BLUE, ORANGE, Figure, finish_axes, new_figure
+from partwise.plotting.figures import BLUE, ORANGE, Figure, finish_axes, new_figure
 from partwise.reproduce._notebook import Notebook, table
 from partwise.reproduce.ebpmf.recovery import fit, sparse_factors
 

@@ -3,8 +3,6 @@
 Sparse factors and the counts that they give.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -15,7 +13,7 @@ from partwise.empirical_bayes.estimator import EmpiricalBayesPoissonNMF
 from partwise.empirical_bayes.model import EmpiricalBayesModel
 from partwise.kernels.arrays import Floats
 from partwise.metrics.matching import match_parts, unit_parts
-from partwise.plotting._figures import BLUE, ORANGE, Figure, finish_axes, new_figure
+from partwise.plotting.figures import BLUE, ORANGE, Figure, finish_axes, new_figure
 from partwise.poisson.estimator import PoissonNMF
 from partwise.poisson.model import PoissonModel
 from partwise.priors.mixture import GammaMixture
@@ -61,9 +59,8 @@ MEASURES = {
 def make(notebook: Notebook) -> None:
     """Table and figure."""
     depths, n_sets = ((30, 100), 1) if notebook.quick else ((10, 20, 40, 80, 160, 320), 5)
-    results = {
-        str(depth): notebook.step(f"recovery: {depth} counts per sample", recovered, depth, n_sets) for depth in depths
-    }
+    steps = {depth: f"recovery: {depth} counts per sample" for depth in depths}
+    results = {str(depth): notebook.step(step, recovered, depth, n_sets) for depth, step in steps.items()}
     notebook.figure("recovery", picture(results))
     rows = [
         [depth, name, *(f"{np.mean(found[name][measure]):.3f}" for measure in MEASURES)]
@@ -95,9 +92,8 @@ def fit(name: str, counts: Any, n_components: int, **parameters: Any) -> Any:
     if name == "PoissonNMF":
         return PoissonNMF(n_components, **common).fit(counts)
     # As many parts as are asked for, so that methods are compared at the same number.
-    return EmpiricalBayesPoissonNMF(
-        n_components, activation_prior=name, dictionary_prior=name, prune=False, **common
-    ).fit(counts)
+    priors: dict[str, Any] = {"activation_prior": name, "dictionary_prior": name}
+    return EmpiricalBayesPoissonNMF(n_components, **priors, prune=False, **common).fit(counts)
 
 
 def affinity(rows: Floats, others: Floats) -> float:

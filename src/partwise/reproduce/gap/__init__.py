@@ -4,8 +4,6 @@ Figures 1 to 4, the exact likelihood of the data set for which the paper could n
 and surplus components on twenty data sets. The full version takes up to four hours, most of them for Figure 4.
 """
 
-from __future__ import annotations
-
 from partwise.reproduce.gap import contour, nips, scales, surplus
 
 EXPERIMENTS = (contour.make, scales.make, surplus.make, nips.make)

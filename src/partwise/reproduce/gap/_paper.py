@@ -1,7 +1,5 @@
 """What the paper gives: its dictionary, its three algorithms, and their colours in its figures."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Container
 from functools import cache

@@ -1,7 +1,5 @@
 """Figure 1: one feature, two components; the likelihood's contours and the iterates of three algorithms."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -9,7 +7,7 @@ import numpy as np
 from partwise.core.keys import Key
 from partwise.gamma_poisson import GammaPoissonModel
 from partwise.likelihood import exact
-from partwise.plotting._figures import Figure, new_figure
+from partwise.plotting.figures import Figure, new_figure
 from partwise.reproduce._notebook import Notebook
 from partwise.reproduce.gap._paper import ALGORITHMS, followed
 
@@ -22,9 +20,8 @@ def make(notebook: Notebook) -> None:
     mean = float(X.mean())
     n_points, n_iterations, n_draws = (25, 90, 40) if notebook.quick else (60, 500, 300)
     surface = notebook.step("figure 1: contours", _surface, X, mean, n_points)
-    iterates = {
-        name: notebook.step(f"figure 1: {name}", _iterates, X, name, n_iterations, n_draws) for name in ALGORITHMS
-    }
+    sizes = n_iterations, n_draws
+    iterates = {name: notebook.step(f"figure 1: {name}", _iterates, X, name, *sizes) for name in ALGORITHMS}
     notebook.figure("figure1", _picture(surface, iterates, mean))
     errors = {name: float(np.abs(np.sum(path, axis=1) - mean).max()) for name, path in iterates.items()}
     notebook.section(

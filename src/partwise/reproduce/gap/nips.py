@@ -3,8 +3,6 @@
 Column norms and marginal log-likelihood on the way of a fit, against CPU seconds.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -15,7 +13,7 @@ from partwise.core.keys import Key
 from partwise.errors import InvalidInputError
 from partwise.gamma_poisson import GammaPoissonModel
 from partwise.likelihood import smc
-from partwise.plotting._figures import Figure, new_figure
+from partwise.plotting.figures import Figure, new_figure
 from partwise.reproduce._notebook import Notebook
 from partwise.reproduce.gap._paper import Dictionaries, compile_kernels
 
@@ -41,12 +39,8 @@ def published(notebook: Notebook, X: Any, name: str, seed: int, n_iterations: in
     n_iterations, n_draws
         Iterations, and Gibbs sweeps in each.
     """
-    settings = {
-        "draws_per_iter": n_draws // 2,
-        "burn_in_per_iter": n_draws // 2,
-        "checkpoint": notebook.folder / f"{name}_{seed}.checkpoint",
-        "resume": True,
-    }
+    settings: dict[str, Any] = {"draws_per_iter": n_draws // 2, "burn_in_per_iter": n_draws // 2, "resume": True}
+    settings["checkpoint"] = notebook.folder / f"{name}_{seed}.checkpoint"
     parts, begin = [], 0
     for end in (*(end for end in _PARTS if end < n_iterations), n_iterations):
         step = f"figure 4: {name} {seed} to iteration {end}"
@@ -76,9 +70,8 @@ def curve(X: Any, name: str, seed: int, *, begin: int = 0, **settings: Any) -> C
     """
     compile_kernels(name)
     seen = Dictionaries(MARKS)
-    model = GammaPoissonNMF(
-        N_COMPONENTS, inference=name, random_state=seed, callbacks=[seen], progress=False, **settings
-    ).fit(X)
+    chosen: dict[str, Any] = {"inference": name, "random_state": seed, **settings}
+    model = GammaPoissonNMF(N_COMPONENTS, **chosen, callbacks=[seen], progress=False).fit(X)
     seen.kept[model.n_iter_] = model.components_.T
     # Of a part of a run, only its end.
     marks = [model.n_iter_] if "checkpoint" in settings else sorted(seen.kept)

@@ -1,7 +1,5 @@
 """Figures 2 and 3: three algorithms at the scales 1, 10 and 100, with the exact likelihood at all of them."""
 
-from __future__ import annotations
-
 import time
 from typing import Any
 
@@ -9,7 +7,7 @@ import numpy as np
 
 from partwise import GammaPoissonNMF
 from partwise.likelihood import exact
-from partwise.plotting._figures import Figure, new_figure
+from partwise.plotting.figures import Figure, new_figure
 from partwise.reproduce._notebook import Notebook
 from partwise.reproduce.gap._paper import ALGORITHMS, DICTIONARY, counts, followed
 
@@ -22,9 +20,8 @@ def make(notebook: Notebook) -> None:
     results = {}
     for scale, n_iterations in _ITERATIONS.items():
         sizes = (_FEW, 100, 12) if notebook.quick else (n_iterations, 300, 40)
-        results[scale] = {
-            name: notebook.step(f"scale {scale}: {name}", _fit, scale, name, *sizes) for name in ALGORITHMS
-        }
+        told = f"scale {scale}"
+        results[scale] = {name: notebook.step(f"{told}: {name}", _fit, scale, name, *sizes) for name in ALGORITHMS}
     best = {scale: notebook.step(f"scale {scale}: the default", _best, scale) for scale in _ITERATIONS}
     notebook.figure("figures2_and_3", _picture(results, best))
     rows = []

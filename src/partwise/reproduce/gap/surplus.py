@@ -1,7 +1,5 @@
 """More components than parts: twenty data sets of the larger dictionary."""
 
-from __future__ import annotations
-
 from itertools import count
 from typing import Any
 

@@ -4,8 +4,6 @@ Table 1, Figures 1 to 3, the same errors by length of document, and what the pap
 completion beside the exact predictive probability.
 """
 
-from __future__ import annotations
-
 from partwise.reproduce.l2r import by_collection
 
 EXPERIMENTS = (by_collection.make,)

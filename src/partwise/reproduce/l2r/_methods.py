@@ -1,7 +1,5 @@
 """The estimators by the names of the figures, each with so many draws that numbers compare, and how much is run."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any

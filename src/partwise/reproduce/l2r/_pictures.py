@@ -1,13 +1,11 @@
 """The figures, in the paper's layout: one panel per collection, one line per method."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from partwise.plotting._figures import GREY, Figure, finish_axes, grid, new_figure, write_beside
+from partwise.plotting.figures import GREY, Figure, finish_axes, grid, new_figure, write_beside
 from partwise.reproduce.l2r._methods import EXACT_CONDITIONALS, sampled
 
 # Colours of Okabe and Ito; a method has the same in all figures.

@@ -1,7 +1,5 @@
 """Figures 1 and 2: divergence from the exact probabilities by draws, and the same as error of log p and by length."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -11,11 +9,12 @@ from scipy.special import gammaln
 from partwise.core.data import CountMatrix
 from partwise.core.keys import key_from
 from partwise.engines.local import LocalEngine
+from partwise.kernels.arrays import Floats
 from partwise.likelihood import exact
 from partwise.likelihood.completion import Predictor, complete, split_tokens
 from partwise.likelihood.problem import log_factorials
 from partwise.reproduce._notebook import Notebook
-from partwise.reproduce.l2r._corpora import Corpus, Floats, enumerable, of_all_lengths
+from partwise.reproduce.l2r._corpora import Corpus, enumerable, of_all_lengths
 from partwise.reproduce.l2r._methods import EvaluationSizes, LikelihoodMethod
 
 Curves = dict[str, dict[str, dict[str, Any]]]
@@ -127,13 +126,9 @@ def exact_completion(corpus: Corpus, seed: int) -> dict[str, Floats]:
     both = whole + log_factorials(data) - log_factorials(halves[0]) - log_factorials(halves[1])
     both -= data.row_sums * np.log(2.0)
     alone = exact(given, half, corpus.shape, corpus.rate, max_cost=np.inf).values
-    numbered = exact(
-        sp.hstack([given, sp.csr_matrix(n_other[:, None])]).tocsr(),
-        np.vstack([half, half.sum(axis=0)]),
-        corpus.shape,
-        corpus.rate,
-        max_cost=np.inf,
-    ).values
+    with_number = sp.hstack([given, sp.csr_matrix(n_other[:, None])]).tocsr()
+    dictionary = np.vstack([half, half.sum(axis=0)])
+    numbered = exact(with_number, dictionary, corpus.shape, corpus.rate, max_cost=np.inf).values
     # One order of the other half's tokens, of n! / Π x_f!.
     orders = gammaln(n_other + 1.0) - log_factorials(halves[1])
     return {"counts": both - alone, "tokens": both - numbered - orders, "n_tokens": n_other.astype(np.float64)}

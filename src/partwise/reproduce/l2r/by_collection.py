@@ -3,8 +3,6 @@
 Figure 3: log-likelihood of documents in full vocabularies against draws.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 
@@ -145,12 +143,8 @@ def _write_errors(notebook: Notebook, results: dict[str, Any], sizes: Evaluation
     rows = []
     for name, curves in results.items():
         for method, points in curves.items():
-            cells = [
-                f"{np.mean(points[str(n_draws)]['error']):.2g} ({points[str(n_draws)]['bias']:+.2g})"
-                if str(n_draws) in points
-                else ""
-                for n_draws in sizes.draws
-            ]
+            known = [points.get(str(n_draws)) for n_draws in sizes.draws]
+            cells = [f"{np.mean(one['error']):.2g} ({one['bias']:+.2g})" if one else "" for one in known]
             rows.append([name, method, *cells])
     head = ["collection", "method", *(f"S = {n_draws}" for n_draws in sizes.draws)]
     notebook.table("Error of log p (and bias) by draws", head, rows)

@@ -4,8 +4,6 @@ Figures 1, 2 and 5 to 11, the sensitivity to the concentration, the splits that 
 what the text leaves open: where its Dir-Dir results come from. Figures 3 and 4 are drawings of the models.
 """
 
-from __future__ import annotations
-
 from partwise.reproduce.nbmf import (
     concentration,
     convergence,

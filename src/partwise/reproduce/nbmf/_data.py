@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 from partwise.contract.bits import log_probability
 from partwise.core.keys import Key
 from partwise.datasets import data_folder, load_binary
-
-Floats = NDArray[np.float64]
+from partwise.kernels.arrays import Floats
 
 _SEED = 2020
 _HELD_OUT = 0.25

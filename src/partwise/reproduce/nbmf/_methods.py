@@ -1,7 +1,5 @@
 """The methods that the paper compares, as functions from bits to probabilities of all cells, and how long they run."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -11,8 +9,8 @@ import numpy as np
 
 from partwise.binary.estimator import BinaryNMF
 from partwise.binary.logistic_pca import LogisticPCA
+from partwise.kernels.arrays import Floats
 from partwise.poisson.estimator import PoissonNMF
-from partwise.reproduce.nbmf._data import Floats
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,14 +101,8 @@ def dir_dir_gs(lengths: RunLengths, seed: int, **changes: Any) -> BinaryNMF:
 
 
 def _gibbs(lengths: RunLengths, seed: int) -> dict[str, Any]:
-    return {
-        "n_components": lengths.n_components,
-        "burn_in": lengths.burn_in,
-        "n_draws": lengths.n_draws,
-        "thin": lengths.thin,
-        "random_state": seed,
-        "progress": False,
-    }
+    named = {name: getattr(lengths, name) for name in ("n_components", "burn_in", "n_draws", "thin")}
+    return {**named, "random_state": seed, "progress": False}
 
 
 def beta_dir_vb(lengths: RunLengths, seed: int, **changes: Any) -> BinaryNMF:

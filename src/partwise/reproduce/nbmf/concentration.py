@@ -1,12 +1,10 @@
 """Section 6.2, sensitivity: held-out perplexity when the concentration is not that of the data."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from partwise.binary.model import BinaryModel
 from partwise.core.keys import Key
-from partwise.plotting._figures import BLUE, GREY, ORANGE, finish_axes, new_figure
+from partwise.plotting.figures import BLUE, GREY, ORANGE, finish_axes, new_figure
 from partwise.reproduce._notebook import Notebook
 from partwise.reproduce.nbmf._data import random_split
 from partwise.reproduce.nbmf._methods import RunLengths, beta_dir_gs, run_lengths
@@ -29,9 +27,8 @@ def make(notebook: Notebook) -> None:
         mean = np.mean(runs, axis=0)
         ax.semilogx(lengths.concentrations, mean, style, color=colour, markersize=4, label=f"{size} x {size}")
         rows.append([size, *(f"{value:.4f}" for value in mean), f"{np.ptp(mean):.4f}"])
-    finish_axes(
-        ax, "concentration of the fit (the data have 1 for each part)", "perplexity", label_size=8, legend_size=7
-    )
+    label = "concentration of the fit (the data have 1 for each part)"
+    finish_axes(ax, label, "perplexity", label_size=8, legend_size=7)
     notebook.figure("concentration", figure)
     head = ["size", *(f"{value:g}" for value in lengths.concentrations), "largest difference"]
     notebook.table("Concentration of the fit: mean perplexity", head, rows)

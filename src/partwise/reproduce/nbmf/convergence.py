@@ -1,7 +1,5 @@
 """Figure 11: perplexity of held-out cells along the iterations of the variational methods."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -11,7 +9,7 @@ import numpy as np
 from partwise.binary.estimator import BinaryNMF
 from partwise.binary.inference.posterior import posterior_of_counts
 from partwise.binary.model import BinaryModel
-from partwise.plotting._figures import BLUE, GREY, ORANGE, finish_axes, panel_grid
+from partwise.plotting.figures import BLUE, GREY, ORANGE, finish_axes, panel_grid
 from partwise.reproduce._notebook import Notebook
 from partwise.reproduce.nbmf._data import Split, bits, random_split
 from partwise.reproduce.nbmf._methods import RunLengths, beta_dir_vb, bica, collapsed_bica, run_lengths

@@ -1,7 +1,5 @@
 """Figures 1, 2 and 5: links, matrices drawn from the three models, and the five data sets."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -10,7 +8,7 @@ from scipy.special import expit
 from partwise.binary.model import KINDS, BinaryModel
 from partwise.core.keys import Key
 from partwise.plotting import plot_matrix
-from partwise.plotting._figures import BLUE, GREY, ORANGE, finish_axes, new_figure
+from partwise.plotting.figures import BLUE, GREY, ORANGE, finish_axes, new_figure
 from partwise.reproduce._notebook import Notebook
 from partwise.reproduce.nbmf._data import bits, parties
 

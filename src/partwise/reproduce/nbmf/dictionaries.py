@@ -1,7 +1,5 @@
 """Figures 6 to 9: five methods on who follows whom in parliament, on votes in the cold war and on fossil mammals."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -9,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from partwise.kernels.arrays import Floats
 from partwise.plotting import largest_parts, plot_dictionary, plot_matrix
-from partwise.plotting._figures import new_figure
+from partwise.plotting.figures import new_figure
 from partwise.reproduce._notebook import Notebook
-from partwise.reproduce.nbmf._data import Floats, bits, feature_labels, negative_log_likelihood, parties
+from partwise.reproduce.nbmf._data import bits, feature_labels, negative_log_likelihood, parties
 from partwise.reproduce.nbmf._methods import (
     RunLengths,
     beta_dir_gs,

@@ -1,7 +1,5 @@
 """Where the paper's Dir-Dir results come from: two values of the second concentration, two kinds of start."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from itertools import product

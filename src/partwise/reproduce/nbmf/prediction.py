@@ -1,7 +1,5 @@
 """Figure 10: how well held-out cells are predicted, ten splits of five data sets."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from itertools import product
@@ -9,7 +7,7 @@ from statistics import median
 from typing import Any
 
 from partwise.engines.local import LocalEngine
-from partwise.plotting._figures import BLUE, GREY, ORANGE, finish_axes, panels, write_beside
+from partwise.plotting.figures import BLUE, GREY, ORANGE, finish_axes, panels, write_beside
 from partwise.reproduce._notebook import Notebook
 from partwise.reproduce.nbmf._data import bits, random_split
 from partwise.reproduce.nbmf._methods import (

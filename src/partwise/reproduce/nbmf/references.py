@@ -1,7 +1,5 @@
 """The splits that the authors' code was run on, and its perplexities there."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import math
 import os
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from partwise.contract.estimator import FactorizationEstimator
 from partwise.errors import InvalidInputError
 from partwise.io.atomic import write_atomically
 from partwise.io.optional import require
+from partwise.kernels.arrays import Floats
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes as Axes
@@ -33,8 +33,6 @@ GREY = "#666666"
 
 INK = "Greys"
 """Colour map of pictures: nothing is white, as on paper."""
-
-Floats = NDArray[np.float64]
 
 
 def new_figure(width: float, height: float, *, layout: str | None = "constrained") -> Figure:
@@ -70,8 +68,7 @@ def finish_axes(
     if legend_size is not None:
         ax.legend(fontsize=legend_size, frameon=False)
     ax.spines[["top", "right"]].set_visible(False)
-    finished: Axes = ax
-    return finished
+    return cast(Axes, ax)
 
 
 def write_beside(

@@ -59,7 +59,7 @@ class Fit(Record):
     score
         Log probability of what was held out, in nats per token or cell; or the mean score of lists.
     n_active
-        Parts that hold a share worth naming.
+        Parts that hold a noticeable share.
     evidence
         The family's own objective on the training data: log-likelihood, marginal likelihood or its bound; NaN where a
         sampler has none.

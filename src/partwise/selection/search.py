@@ -23,12 +23,14 @@ from partwise.errors import EmptyRowsWarning, EngineError, InaccurateWarning, Pa
 from partwise.selection.candidates import coarse_ranks, default_ranks
 from partwise.selection.fitting import Fitting
 from partwise.selection.records import KINDS, Task, TaskRecords
-from partwise.selection.standings import AS_GOOD, DISASTER, DISTINCT, HOPELESS, MATTERS, Choice, Standings
+from partwise.selection.standings import AS_GOOD, DISASTER, DISTINCT, HOPELESS, Choice, Standings
 
 # A model goes up coarse steps until this many of them gained nothing, or left it far behind the best model there.
 _PATIENCE = 2
 # The distance to the best model closes fast where a step takes it below this share.
 _CLOSING = 0.5
+# Other choices of K may gain a model this many nats per token or cell.
+_CLOSE = 0.01
 # Models after the first begin at this share of its best number of parts, if fewer parts did the first no good.
 _BEGIN = 0.25
 # Most tokens for which log p(X) is computed, of models that offer it: for their best number of parts and neighbours.
@@ -147,12 +149,8 @@ class Search:
         if not self._standings().rows:
             return
         promising = self._promising(full)
-        finalists = promising
         for restart in range(1, n_restarts):
-            yield "fit", [Task(*choice, restart) for choice in finalists if choice.model not in self.left_out]
-            if not full:
-                # Those that two restarts tell from the best need no third.
-                finalists = self._standings().not_distinct(finalists)
+            yield "fit", [Task(*choice, restart) for choice in promising if choice.model not in self.left_out]
         standings = self._standings()
         close = {choice.model for choice in (standings.rows if full else promising)}
         best = [standings.best_of(name) for name in self._cheap_first if name in close and standings.ranks_of(name)]
@@ -174,8 +172,9 @@ class Search:
         standings = self._standings()
         if ranks := standings.ranks_of(scout):
             best = standings.best_of(scout)
-            far = {rank for rank in ranks if standings.difference(best, Choice(scout, rank)).hopeless}
-            steps = [rank for rank in steps if rank not in far or rank >= _BEGIN * best.rank]
+            far = [rank for rank in ranks if standings.difference(best, Choice(scout, rank)).hopeless]
+            least = max((rank for rank in far if rank < _BEGIN * best.rank), default=0)
+            steps = [rank for rank in steps if rank > least]
         yield from self._climb(others, steps)
 
     def _climb(self, names: list[str], steps: list[int]) -> Iterator[tuple[str, list[Task]]]:
@@ -230,13 +229,13 @@ class Search:
             yield "fit", tasks
 
     def _contenders(self, standings: Standings) -> list[str]:
-        """Models whose best may become the best of all: it cannot be told from it, or is close by any measure."""
+        """Models whose best may become the best of all: it is as good, or close by any measure."""
         best = {name: standings.best_of(name) for name in self._cheap_first if standings.ranks_of(name)}
         gaps = {name: standings.difference(standings.leader(best.values()), one) for name, one in best.items()}
         return [
             name
             for name, gap in gaps.items()
-            if gap.value <= min(max(DISTINCT * gap.std_error, MATTERS), HOPELESS * gap.std_error)
+            if gap.value <= min(max(AS_GOOD * gap.std_error, _CLOSE), HOPELESS * gap.std_error)
         ]
 
     def _promising(self, full: bool) -> list[Choice]:

@@ -132,12 +132,6 @@ class Standings:
         """The one with the highest score."""
         return max(choices, key=self.score)
 
-    def not_distinct(self, choices: Iterable[Choice]) -> list[Choice]:
-        """Those that were fitted and cannot be told from the best of them."""
-        fitted = [choice for choice in choices if choice in self.rows]
-        gaps = [self.difference(self.leader(fitted), choice) for choice in fitted]
-        return [one for one, gap in zip(fitted, gaps, strict=True) if gap.value <= DISTINCT * gap.std_error]
-
     def ranks_of(self, model: str) -> list[int]:
         """Every number of parts that was tried."""
         return sorted(choice.rank for choice in self.rows if choice.model == model)

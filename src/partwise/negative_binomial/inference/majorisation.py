@@ -38,7 +38,7 @@ Terms = NDArray[np.float64]
 class NegativeBinomialState:
     """Activations and sizes of rows (both may be on workers), dictionary (features x parts), sizes of features.
 
-    ``stride`` says how far sweeps extrapolate.
+    ``stride`` says how far sweeps extrapolate, ``single`` whether they compute weights in single precision.
     """
 
     activations: Any
@@ -47,6 +47,7 @@ class NegativeBinomialState:
     feature_sizes: Floats
     objective: float = -np.inf
     stride: float = _FIRST_STRIDE
+    single: bool = True
 
 
 def dense_blocks(data: SparseData) -> list[tuple[int, int]]:
@@ -59,7 +60,8 @@ class Majorisation:
     """Multiplicative updates of both factors, five for each Newton update of the sizes; none lowers the likelihood.
 
     Updates start from points extrapolated as by Ang & Gillis (2019). Five that would lower the log-likelihood are done
-    again without extrapolation.
+    again without extrapolation. Where that lowers it too, rounding is to blame: from then on sweeps are in double
+    precision.
 
     Attributes
     ----------
@@ -96,6 +98,9 @@ class Majorisation:
         moved = self._moved(data, state, state.stride)
         if moved.objective < state.objective:
             moved = self._moved(data, state, 0.0)
+            if state.single and moved.objective < state.objective:
+                state.single = False
+                moved = self._moved(data, state, 0.0)
             moved.stride = 0.5 * state.stride
         return moved, {"objective": moved.objective}
 
@@ -109,7 +114,7 @@ class Majorisation:
         ahead, parts_ahead, made = activations, parts, Made((self.n_components,))
         for sweep in range(_SWEEPS):
             step = stride if sweep < _SWEEPS - 1 else 0.0
-            shared = parts_ahead, state.feature_sizes, activation_floor(self.n_components), step
+            shared = parts_ahead, state.feature_sizes, activation_floor(self.n_components), step, state.single
             (gain, exposure), (activations, ahead) = self.engine.map_rows(
                 _sweep, data, blocks, *shared, reads=[row_sizes, ahead, activations], makes=[made, made]
             )
@@ -128,7 +133,7 @@ class Majorisation:
         else:
             value, sizes = self._feature_sizes(data, blocks, activations, parts, sizes)
         dictionary, longer = np.ascontiguousarray(parts.T), min(1.0, _STRIDE_GROWTH * state.stride)
-        return NegativeBinomialState(activations, dictionary, row_sizes, sizes, value, longer)
+        return NegativeBinomialState(activations, dictionary, row_sizes, sizes, value, longer, state.single)
 
     def _feature_sizes(
         self,
@@ -181,13 +186,13 @@ def _extrapolated(old: Floats, new: Floats, stride: float, floors: Floats) -> Fl
     return np.maximum(new + stride * (new - old), np.maximum(0.1 * new, floors)) if stride else new
 
 
-def _tiles(block: Block, n_features: int) -> Iterator[tuple[Block, Floats]]:
+def _tiles(block: Block, n_features: int, kind: Any) -> Iterator[tuple[Block, Any]]:
     """A block in pieces of a few rows, each with memory for its cells."""
     step = min(block.n_rows, max(_FEWEST_ROWS, _CELLS_IN_CACHE // n_features))
-    memory = np.empty(step * n_features)
+    memory = np.empty((step, n_features), dtype=kind)
     for start in range(block.start, block.stop, step):
         tile = replace(block, start=start, stop=min(start + step, block.stop))
-        yield tile, memory[: tile.n_rows * n_features]
+        yield tile, memory[: tile.n_rows]
 
 
 def _sweep(
@@ -201,26 +206,28 @@ def _sweep(
     feature_sizes: Floats,
     floor: float,
     stride: float,
+    single: bool,
 ) -> tuple[Floats, Floats]:
     """Update activations, and sum what the update of the parts needs: gain (features x parts) and exposure.
 
     Given the expected noise of each cell, counts are Poisson, and what a part is exposed to is a weighted sum.
     """
-    dictionary, exposure = np.ascontiguousarray(parts.T), np.zeros_like(parts)
-    for tile, memory in _tiles(block, parts.shape[1]):
-        rows, cells, rates = tile.rows, tile.own_cells, memory.reshape(tile.n_rows, -1)
-        arguments = cells, tile.own_missing, (row_sizes[rows], feature_sizes), rates
-        own, floors = new[rows], floor * tile.data.row_sums[rows]
+    kind = np.float32 if single else np.float64
+    dictionary, exposure, own_parts = np.ascontiguousarray(parts.T), np.zeros_like(parts), parts.astype(kind)
+    for tile, rates in _tiles(block, parts.shape[1], kind):
+        rows, cells, floors = tile.rows, tile.own_cells, floor * tile.data.row_sums[tile.rows]
+        arguments = cells, tile.own_missing, (row_sizes[rows].astype(kind), feature_sizes.astype(kind)), rates
+        own = new[rows]
         own[...] = ahead[rows]
-        np.matmul(own, parts, out=rates)
+        np.matmul(own.astype(kind), own_parts, out=rates)
         kernels.weigh(*arguments)
-        held = dictionary, rates @ dictionary, floors
+        held = dictionary, (rates @ own_parts.T).astype(np.float64), floors
         poisson_kernels.coordinate_descent(cells, held, (_ROW_SWEEPS, 0.0), 0, tile.n_rows, own)
         own = new_ahead[rows]
         own[...] = _extrapolated(old[rows], new[rows], stride, floors[:, None])
-        np.matmul(own, parts, out=rates)
+        np.matmul(own.astype(kind), own_parts, out=rates)
         kernels.weigh(*arguments)
-        exposure += own.T @ rates
+        exposure += own.T.astype(kind) @ rates
     return _gain(block, new_ahead, parts), exposure
 
 
@@ -246,13 +253,13 @@ def _terms(block: Block, activations: Floats, parts: Floats, sizes: Floats, *, b
     """Log-likelihood and its derivatives in the logarithm of the size, of each row or feature; sizes are theirs."""
     n_features = parts.shape[1]
     found = np.zeros((block.n_rows if by_rows else n_features, 3))
-    for tile, memory in _tiles(block, n_features):
+    for tile, memory in _tiles(block, n_features, np.float64):
         own, groups = activations[tile.rows], slice(tile.start - block.start, tile.stop - block.start)
         mine, of_groups = (found[groups], sizes[groups]) if by_rows else (found, sizes)
         if by_rows:
             rates = np.matmul(parts.T, own.T, out=memory.reshape(n_features, -1))
         else:
-            rates = np.matmul(own, parts, out=memory.reshape(-1, n_features))
+            rates = np.matmul(own, parts, out=memory)
         kernels.add_zero_terms(rates, of_groups, mine)
         kernels.correct_zero_terms(tile.own_cells, tile.own_missing, rates, of_groups, by_rows, mine)
     return found

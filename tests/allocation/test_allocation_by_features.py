@@ -176,6 +176,7 @@ def always(monkeypatch: pytest.MonkeyPatch) -> None:
 SAMPLERS = [AllocationCollapsedGibbs, AllocationPartialGibbs]
 
 
+@pytest.mark.slow  # every draw is replayed above
 @pytest.mark.usefixtures("always")
 @pytest.mark.parametrize("sampler", SAMPLERS)
 def test_agrees_with_enumeration(sampler: Any) -> None:

@@ -169,7 +169,9 @@ BUGS: dict[str, tuple[Any, Any, type[AllocationCollapsedGibbs], dict[str, str]]]
 }
 
 
-@pytest.mark.parametrize("bug", BUGS)
+@pytest.mark.parametrize(
+    "bug", [pytest.param(bug, marks=[pytest.mark.slow] if bug.startswith("swapped") else []) for bug in BUGS]
+)
 def test_planted_bug_is_found(bug: str, monkeypatch: pytest.MonkeyPatch) -> None:
     module, real, kind, changes = BUGS[bug]
     monkeypatch.setattr(module, real.__name__, mutant(real, changes))

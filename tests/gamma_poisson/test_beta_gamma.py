@@ -115,7 +115,7 @@ def unseen_missing(original: Any) -> Any:
     ("method", "bug", "missing", "n_chains"),
     [
         ("activations", wrong_rate, False, 1200),
-        ("activations", wrong_shape, False, 1200),
+        pytest.param("activations", wrong_shape, False, 1200, marks=pytest.mark.slow),
         ("allocations", stale_allocations, False, 300),
         ("allocations", unseen_missing, True, 300),
     ],

@@ -138,7 +138,7 @@ def test_transform_is_the_posterior_mean(counts: np.ndarray) -> None:
     np.testing.assert_allclose(draws.mean(axis=(0, 1)), moments.activations.mean(axis=0), rtol=0.03)
 
 
-@pytest.mark.parametrize("shape", [0.3, 1.0])
+@pytest.mark.parametrize("shape", [pytest.param(0.3, marks=pytest.mark.slow), 1.0])
 def test_means_of_long_rows_are_right_to_a_per_cent(shape: float) -> None:
     """Rows of about 120 tokens, most of them drawn: 19 means in 20 within 1.5%, where 200 sweeps gave 20%."""
     rng = np.random.default_rng(0)

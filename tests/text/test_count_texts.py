@@ -198,7 +198,7 @@ def test_bad_files_get_a_sentence(tmp_path: Path) -> None:
     with pytest.raises(FileFormatError, match="line 2 has no 'body'"):
         count_texts(tmp_path / "t.jsonl", text_column="body")
     (tmp_path / "t.pdf").write_bytes(b"x")
-    with pytest.raises(InvalidInputError, match="no text that can be counted"):
+    with pytest.raises(InvalidInputError, match="not text that can be counted"):
         count_texts(tmp_path / "t.pdf")
     with pytest.raises(FileNotFoundError):
         count_texts(tmp_path / "absent.csv")

@@ -92,10 +92,8 @@ def part_lines(model: Any, *, n: int = _FEATURES_SHOWN) -> list[str]:
     # Where all are tentative, the status says so, and marks would tell nothing.
     marked = {k: f"{names[k]} (tentative)" for k in tentative} if len(tentative) < len(active) else {}
     width = max(len(marked.get(k, names[k])) for k in active)
-    lines = [
-        f"{marked.get(k, names[k]):<{width}}  {', '.join(feature for feature, _ in ranked[k]) or '(empty)'}"
-        for k in active[:_PARTS_SHOWN]
-    ]
+    features = [", ".join(feature for feature, _ in part) or "(empty)" for part in ranked]
+    lines = [f"{marked.get(k, names[k]):<{width}}  {features[k]}" for k in active[:_PARTS_SHOWN]]
     if len(active) > _PARTS_SHOWN:
         lines.append(f"… and {len(active) - _PARTS_SHOWN} more")
     if len(active) < len(ranked):

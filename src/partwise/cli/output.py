@@ -74,10 +74,8 @@ def printable(text: str) -> str:
     >>> printable("a\x1b[31mb")
     'a\\x1b[31mb'
     """
-    return "".join(
-        character if character.isprintable() else character.encode("unicode_escape").decode("ascii")
-        for character in text
-    )
+    spelled = (one if one.isprintable() else one.encode("unicode_escape").decode("ascii") for one in text)
+    return "".join(spelled)
 
 
 @contextlib.contextmanager

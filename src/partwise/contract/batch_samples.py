@@ -97,12 +97,8 @@ class SamplesOfBatches(CountModel):
                 )
             return [self], None
         if batch is None:
-            warnings.warn(
-                "This model was fitted with batches, and the batch of these samples is not given, so factors of 1 are"
-                " used: pass batch=.",
-                BatchWarning,
-                stacklevel=4,
-            )
+            told = "This model was fitted with batches, and the batch of these samples is not given"
+            warnings.warn(f"{told}, so factors of 1 are used: pass batch=.", BatchWarning, stacklevel=4)
             return [self], None
         names, codes = np.unique(batch_labels(batch, X, data.shape[0]), return_inverse=True)
         known = {str(name) for name in self.batch_names_}

@@ -144,11 +144,8 @@ class FactorizationEstimator(PartialFit, FromGivenParts, ListsFeatures, HandledP
     def _say_if_training(self, data: SparseData) -> None:
         """Warn if data that are scored are those of the fit."""
         if self.was_fitted_to(data):
-            warnings.warn(
-                "X is what this model was fitted to, so the score flatters it: score samples that it has not seen.",
-                TrainingDataWarning,
-                stacklevel=4,
-            )
+            told = "X is what this model was fitted to, so the score flatters it: score samples that it has not seen."
+            warnings.warn(told, TrainingDataWarning, stacklevel=4)
 
     def _run(
         self, algorithm: Algorithm[Any], data: Any, *, max_iter: int, convergence: Rule | None = None

@@ -184,9 +184,7 @@ def _refuse_few(model: Any, data: SparseData, n_matched: int) -> None:
     )
 
 
-def checked_names(
-    feature_names: Any, n_features: int, component_names: Any, n_components: int
-) -> dict[str, NDArray[Any]]:
+def checked_names(feature_names: Any, n_features: int, component_names: Any, n_components: int) -> dict[str, Any]:
     """Attributes for the names that come with given parts; names that were not given are left out."""
     given = (
         ("feature_names", "feature_names_in_", feature_names, n_features, "features"),

@@ -20,6 +20,8 @@ from partwise.core.stopping import Callback, DeferredInterrupt, Rule, StopFit
 from partwise.errors import DivergedError, InterruptedFitWarning, InvalidInputError
 
 State = TypeVar("State")
+Info = Mapping[str, float]
+"""What an iteration tells: numbers by name, such as ``objective``."""
 
 
 class Algorithm(Protocol[State]):

@@ -142,11 +142,8 @@ def warn_if_normalised(csr: Any, table: Table, caller: str) -> None:
     """One warning when real data look like counts that were normalised and perhaps logged."""
     looks = looks_normalised(csr)
     if looks is not None:
-        warnings.warn(
-            f"{table.source} looks {looks}: {caller} models raw counts, so pass the raw counts layer.",
-            LogNormalisedWarning,
-            stacklevel=2,
-        )
+        told = f"{table.source} looks {looks}: {caller} models raw counts, so pass the raw counts layer."
+        warnings.warn(told, LogNormalisedWarning, stacklevel=2)
 
 
 def looks_normalised(csr: Any) -> str | None:

@@ -102,12 +102,8 @@ def python_topics(*, min_modules: int = 3, max_share: float = 0.3) -> Table:
         raise InvalidInputError(
             f"min_modules={min_modules} and max_share={max_share} leave no words; lower min_modules or raise max_share."
         ) from error
-    return Table(
-        sp.csr_array(counts),
-        row_labels=np.array(list(texts)),
-        column_labels=np.array(counter.get_feature_names_out(), dtype=np.str_),
-        source="Python's help texts",
-    )
+    words = np.array(counter.get_feature_names_out(), dtype=np.str_)
+    return Table(sp.csr_array(counts), np.array(list(texts)), words, source="Python's help texts")
 
 
 def _help_texts() -> Iterator[tuple[str, str]]:

@@ -195,10 +195,8 @@ def _new(anndata: Any, matrix: Any, results: Mapping[str, Any], names: Names) ->
         shape = tuple(0 if array is None else len(array) for array in (results["activations"], results["dictionary"]))
     else:
         shape = matrix.shape
-    obs, var = (
-        pd.DataFrame(index=pd.Index(checked_labels(labels, size, name).tolist(), dtype=object))
-        for (name, labels), size in zip(names.items(), shape, strict=True)
-    )
+    known = [checked_labels(labels, size, name) for (name, labels), size in zip(names.items(), shape, strict=True)]
+    obs, var = (pd.DataFrame(index=pd.Index(labels.tolist(), dtype=object)) for labels in known)
     return anndata.AnnData(X=sp.csr_matrix(matrix) if sp.issparse(matrix) else matrix, obs=obs, var=var)
 
 

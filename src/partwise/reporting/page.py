@@ -168,10 +168,8 @@ def _facts(bad: list[str], first: list[Fact], rest: list[Fact]) -> dict[str, str
     escaped = [(html.escape(fact.name), html.escape(fact.value)) for fact in first]
     tiles = [f'<div class="tile"><dt>{name}</dt><dd>{value}</dd></div>' for name, value in escaped]
     notes = [f'<p class="note">{html.escape(f"{fact.name}: {fact.note}")}</p>' for fact in first if fact.note]
-    rows = [
-        f'<tr><th scope="row">{html.escape(fact.name)}</th><td>{html.escape(visible(fact.value, 2000))}</td></tr>'
-        for fact in rest
-    ]
+    others = [(html.escape(fact.name), html.escape(visible(fact.value, 2000))) for fact in rest]
+    rows = [f'<tr><th scope="row">{name}</th><td>{value}</td></tr>' for name, value in others]
     told = f'<div class="alert" role="note" aria-label="Read this first">{"".join(warned)}</div>' if warned else ""
     return {"alerts": told, "tiles": "\n".join(tiles), "notes": "\n".join(notes), "details": "\n".join(rows)}
 

@@ -59,7 +59,7 @@ class Fit(Record):
     score
         Log probability of what was held out, in nats per token or cell; or the mean score of lists.
     n_active
-        Parts that hold a noticeable share.
+        Parts that explain a noticeable share of the data.
     evidence
         The family's own objective on the training data: log-likelihood, marginal likelihood or its bound; NaN where a
         sampler has none.

@@ -256,12 +256,8 @@ class MappedCounts(CountMatrix):
         description, stored = open_folder(Path(folder))
         if not isinstance(stored, CountMatrix):
             raise InvalidInputError(f"{folder} holds {description.data}, not counts: open it with what wrote it.")
-        data = cls(
-            **{field.name: getattr(stored, field.name) for field in fields(stored)},
-            folder=Path(folder),
-            checksum=description.checksum,
-            source=source or str(folder),
-        )
+        arrays = {field.name: getattr(stored, field.name) for field in fields(stored)}
+        data = cls(**arrays, folder=Path(folder), checksum=description.checksum, source=source or str(folder))
         data.__dict__.update(total=stored.total, column_sums=stored.column_sums)
         return data
 

@@ -71,12 +71,8 @@ def write_rows(blocks: Iterable[SparseData], folder: str | os.PathLike[str]) -> 
                 if block.row_labels is not None:
                     row_labels.append(block.row_labels)
         whole = Description.of_all(described)
-        save_arrays(
-            aside,
-            row_labels=np.concatenate(row_labels) if whole.row_labels else None,
-            column_labels=column_labels,
-            column_sums=column_sums,
-        )
+        names = np.concatenate(row_labels) if whole.row_labels else None
+        save_arrays(aside, row_labels=names, column_labels=column_labels, column_sums=column_sums)
         whole.write(aside)
 
 

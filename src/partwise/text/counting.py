@@ -237,12 +237,8 @@ def counted(
         n_words = int(np.count_nonzero(counts.totals))
         if given is not None and kept_tokens < n_tokens:
             new = n_words - int(np.count_nonzero(counts.totals[kept]))
-            warnings.warn(
-                f"{n_tokens - kept_tokens} of {n_tokens} tokens were ignored: their {new} words are not in the"
-                " vocabulary.",
-                IgnoredWordsWarning,
-                stacklevel=4,
-            )
+            told = f"{n_tokens - kept_tokens} of {n_tokens} tokens were ignored"
+            warnings.warn(f"{told}: their {new} words are not in the vocabulary.", IgnoredWordsWarning, stacklevel=4)
         where = str(source) if isinstance(source, str | os.PathLike) else "texts"
         empty = int(np.sum(np.diff(counts.pointers) == 0))
         known = {name: texts for name, texts in about.items() if texts.is_known}

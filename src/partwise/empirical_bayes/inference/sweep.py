@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -12,6 +11,7 @@ from scipy.special import gammaln
 
 from partwise.core.data import SparseData
 from partwise.core.keys import Key
+from partwise.core.run import Info
 from partwise.empirical_bayes.inference.rates import EmpiricalBayesState, Factor, RateSide
 from partwise.engines.base import Engine
 from partwise.engines.blocks import Block
@@ -157,9 +157,7 @@ class Sweeps:
         """Nothing yet."""
         return EmpiricalBayesState.empty()
 
-    def step(
-        self, key: Key, data: SparseData, state: EmpiricalBayesState
-    ) -> tuple[EmpiricalBayesState, Mapping[str, float]]:
+    def step(self, key: Key, data: SparseData, state: EmpiricalBayesState) -> tuple[EmpiricalBayesState, Info]:
         """One sweep; reports the ELBO that it found, and the number of parts."""
         if state.n_components == 0:
             state = self.first.make(key.at(0), data)

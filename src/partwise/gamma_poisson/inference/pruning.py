@@ -121,10 +121,8 @@ class Merging:
     ) -> Merge | None:
         """What a merge gains in all data, ``scale`` times as many as here; None if that costs too much to know."""
         both = self.model.dictionary[:, pair], self.model.shape[pair], self.model.rate[pair]
-        held = [
-            self._held(key.at((key.iteration << 8) + number), pair, activations, rates)
-            for number, (activations, rates) in enumerate(zip(draws, cells, strict=True))
-        ]
+        keys = (key.at((key.iteration << 8) + number) for number in range(len(draws)))
+        held = [self._held(at, pair, *drawn) for at, *drawn in zip(keys, draws, cells, strict=True)]
         shape, rate = float(both[1][0]), both[2][0]
         if self.estimate_shape:
             totals = m_steps.ValueCounts(np.concatenate([counts.row_sums for counts in held]))

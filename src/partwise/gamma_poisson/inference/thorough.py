@@ -1,6 +1,5 @@
 """The most thorough: variational starts, then stochastic EM whose accuracy grows until noise does not matter."""
 
-from collections.abc import Mapping
 from copy import copy
 from dataclasses import dataclass, field
 
@@ -8,6 +7,7 @@ import numpy as np
 
 from partwise.core.data import SparseData
 from partwise.core.keys import Key
+from partwise.core.run import Info
 from partwise.engines.base import Engine
 from partwise.gamma_poisson.inference import m_steps
 from partwise.gamma_poisson.inference.exact_em import ExactEM, ExactState, is_cheap
@@ -111,7 +111,7 @@ class Thorough:
             ledger=GainLedger(-np.inf),
         )
 
-    def step(self, key: Key, data: SparseData, state: ThoroughState) -> tuple[ThoroughState, Mapping[str, float]]:
+    def step(self, key: Key, data: SparseData, state: ThoroughState) -> tuple[ThoroughState, Info]:
         """One iteration of the phase that the state is in."""
         if state.phase == "starts":
             return self._try_start(key, data, state)
@@ -125,7 +125,7 @@ class Thorough:
 
     # Starts
 
-    def _try_start(self, key: Key, data: SparseData, state: ThoroughState) -> tuple[ThoroughState, Mapping[str, float]]:
+    def _try_start(self, key: Key, data: SparseData, state: ThoroughState) -> tuple[ThoroughState, Info]:
         tried = self._start(key, data)
         # Ten updates, and the bound before the last of them.
         prior = {"shape": self.shape, "rate": self.rate}
@@ -170,9 +170,7 @@ class Thorough:
         state.old_dictionary, state.old_shape = state.dictionary.copy(), state.shape.copy()
         state.drift, state.n_averaged, state.ledger.lower = Drift(), 1, np.nan
 
-    def _stochastic_step(
-        self, key: Key, data: SparseData, state: ThoroughState
-    ) -> tuple[ThoroughState, Mapping[str, float]]:
+    def _stochastic_step(self, key: Key, data: SparseData, state: ThoroughState) -> tuple[ThoroughState, Info]:
         old = GammaPoissonModel(state.old_dictionary, state.old_shape, self.rate)
         model = GammaPoissonModel(state.dictionary, state.shape, self.rate)
         first, left = self._draw(key.for_chain(1), data, state.left, model)
@@ -248,9 +246,7 @@ class Thorough:
         self._begin_averaging(data, state)
         return True
 
-    def _exact_step(
-        self, key: Key, data: SparseData, state: ThoroughState
-    ) -> tuple[ThoroughState, Mapping[str, float]]:
+    def _exact_step(self, key: Key, data: SparseData, state: ThoroughState) -> tuple[ThoroughState, Info]:
         """Exact EM, once for the dictionary and once for shapes; what is left to gain follows from how gains fall."""
         prior = {"shape": self.shape, "rate": self.rate}
         algorithm = ExactEM(**prior, estimate_shape=self.estimate_shape, n_jobs=self.n_jobs, engine=self.engine)

@@ -1,6 +1,5 @@
 """Variational EM: deterministic, its objective is a bound of the log-likelihood that never falls."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,6 +9,7 @@ from scipy.special import gammaln, psi, xlogy
 from partwise.contract.given_parts import seeded_order
 from partwise.core.data import SparseData
 from partwise.core.keys import Key
+from partwise.core.run import Info
 from partwise.core.weights import CellWeights
 from partwise.engines.base import Engine
 from partwise.engines.blocks import Block, Made
@@ -208,9 +208,7 @@ class VariationalEM:
         model = GammaPoissonModel(dictionary, self.shape, self.rate)
         return GammaVariationalState(dictionary, self.shape.copy(), mean_field.posterior(model, counts))
 
-    def step(
-        self, key: Key, data: SparseData, state: GammaVariationalState
-    ) -> tuple[GammaVariationalState, Mapping[str, float]]:
+    def step(self, key: Key, data: SparseData, state: GammaVariationalState) -> tuple[GammaVariationalState, Info]:
         """Allocations, activations, allocations again, then dictionary and rates; every tenth reports the bound."""
         mean_field, model = MeanField(data, self.engine), self.model(state)
         due = key.iteration % OBJECTIVE_EVERY == 0

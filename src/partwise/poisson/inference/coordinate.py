@@ -1,12 +1,12 @@
 """Coordinate descent with extrapolation: the fast algorithm for Poisson factorization."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from partwise.core.data import SparseData
 from partwise.core.keys import Key
+from partwise.core.run import Info
 from partwise.core.weights import CellWeights
 from partwise.engines.base import Engine
 from partwise.engines.blocks import Block, Made
@@ -57,9 +57,7 @@ class CoordinateDescent:
         first = start_factors(key, data, self.n_components, self.init_factors)
         return ExtrapolatedState(first.activations, first.dictionary, first.dictionary.copy())
 
-    def step(
-        self, key: Key, data: SparseData, state: ExtrapolatedState
-    ) -> tuple[ExtrapolatedState, Mapping[str, float]]:
+    def step(self, key: Key, data: SparseData, state: ExtrapolatedState) -> tuple[ExtrapolatedState, Info]:
         """Improve activations, then dictionary; reports the log-likelihood (without log x! terms)."""
         if data.by_rows:
             moved, objective = step_by_rows(data, self.engine, state, max_sweeps=_SWEEPS, with_objective=True)
@@ -89,9 +87,7 @@ class CoordinateDescent:
         longer = min(limit, _STRIDE_GROWTH * max(state.stride, _SHORTEST_LIMIT))
         return ExtrapolatedState(activations, dictionary, ahead, objective, longer, limit), {"objective": objective}
 
-    def _em_step(
-        self, key: Key, data: SparseData, state: ExtrapolatedState
-    ) -> tuple[ExtrapolatedState, Mapping[str, float]]:
+    def _em_step(self, key: Key, data: SparseData, state: ExtrapolatedState) -> tuple[ExtrapolatedState, Info]:
         em = Multiplicative(self.n_components, self.init_factors, self.engine)
         moved, _ = em.step(key.at(1), data, PoissonState(state.activations, state.dictionary))
         fresh = ExtrapolatedState(moved.activations, moved.dictionary, moved.dictionary.copy())

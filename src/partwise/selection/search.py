@@ -23,14 +23,12 @@ from partwise.errors import EmptyRowsWarning, EngineError, InaccurateWarning, Pa
 from partwise.selection.candidates import coarse_ranks, default_ranks
 from partwise.selection.fitting import Fitting
 from partwise.selection.records import KINDS, Task, TaskRecords
-from partwise.selection.standings import AS_GOOD, DISASTER, DISTINCT, HOPELESS, Choice, Standings
+from partwise.selection.standings import AS_GOOD, DISASTER, DISTINCT, Choice, Standings
 
 # A model goes up coarse steps until this many of them gained nothing, or left it far behind the best model there.
 _PATIENCE = 2
 # The distance to the best model closes fast where a step takes it below this share.
 _CLOSING = 0.5
-# Other choices of K may gain a model this many nats per token or cell.
-_CLOSE = 0.01
 # Models after the first begin at this share of its best number of parts, if fewer parts did the first no good.
 _BEGIN = 0.25
 # Most tokens for which log p(X) is computed, of models that offer it: for their best number of parts and neighbours.
@@ -229,14 +227,10 @@ class Search:
             yield "fit", tasks
 
     def _contenders(self, standings: Standings) -> list[str]:
-        """Models whose best may become the best of all: it is as good, or close by any measure."""
+        """Models whose best is not far behind the best of all."""
         best = {name: standings.best_of(name) for name in self._cheap_first if standings.ranks_of(name)}
         gaps = {name: standings.difference(standings.leader(best.values()), one) for name, one in best.items()}
-        return [
-            name
-            for name, gap in gaps.items()
-            if gap.value <= min(max(AS_GOOD * gap.std_error, _CLOSE), HOPELESS * gap.std_error)
-        ]
+        return [name for name, gap in gaps.items() if not gap.hopeless]
 
     def _promising(self, full: bool) -> list[Choice]:
         """Candidates that the first restart cannot tell from the best of all; of each model two at most."""

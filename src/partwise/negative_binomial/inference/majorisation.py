@@ -212,11 +212,11 @@ def _sweep(
 
     Given the expected noise of each cell, counts are Poisson, and what a part is exposed to is a weighted sum.
     """
-    kind = np.float32 if single else np.float64
+    kind: Any = np.float32 if single else np.float64
     dictionary, exposure, own_parts = np.ascontiguousarray(parts.T), np.zeros_like(parts), parts.astype(kind)
     for tile, rates in _tiles(block, parts.shape[1], kind):
         rows, cells, floors = tile.rows, tile.own_cells, floor * tile.data.row_sums[tile.rows]
-        arguments = cells, tile.own_missing, (row_sizes[rows].astype(kind), feature_sizes.astype(kind)), rates
+        arguments: Any = cells, tile.own_missing, (row_sizes[rows].astype(kind), feature_sizes.astype(kind)), rates
         own = new[rows]
         own[...] = ahead[rows]
         np.matmul(own.astype(kind), own_parts, out=rates)

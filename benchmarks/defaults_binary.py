@@ -76,6 +76,7 @@ METHODS: dict[str, Callable[[Floats, int], Floats]] = {
     "LogisticPCA": ours("LogisticPCA"),
     f"{OURS}, priors of the paper": ours(OURS, model="beta-dir", **_FLAT),
     f"{OURS}, beta_prior=(0.1, 0.1), concentration=1": ours(OURS, **{**_FLAT, "beta_prior": (0.1, 0.1)}),
+    f"{OURS}, init=mixed": ours(OURS, init="mixed"),
     f"{OURS}, model=beta-dir": ours(OURS, model="beta-dir"),
     f"{OURS}, model=dir-dir": ours(OURS, model="dir-dir"),
     f"{OURS}, beta_prior=(0.1, 0.1)": ours(OURS, beta_prior=(0.1, 0.1)),
@@ -86,11 +87,12 @@ METHODS: dict[str, Callable[[Floats, int], Floats]] = {
     f"{OURS}, inference=map": ours(OURS, inference="map", max_iter=150),
     "LogisticPCA, 5 components": ours("LogisticPCA", n_components=5),
 }
-# As many of them are tried on all tables.
-_EVERYWHERE = 7
+# As many of them are tried on all tables; the last of these stands in both tables.
+_EVERYWHERE = 8
 _LEGEND = (
     "Log-loss, nats per held-out cell. In brackets the difference from `BinaryNMF` with its defaults, with a standard"
     " error over splits (in the line of means, over tables). Bold: better than the defaults by more than that error."
+    " Seconds of `init=mixed` were measured beside other work, and hold the start of a process in most runs."
 )
 # Settings that are tried on the tables of the goals alone, to know the best one of the same run.
 _WITHIN = ("animals", "parliament", "lastfm", "paleo")
@@ -113,7 +115,7 @@ def report(found: Scores) -> str:
     """Two tables: peers on all tables, and settings of ours on those of the papers."""
     aside = tuple(name for name in tables() if name not in CHOSEN_BY)
     peers = Contest(found, OURS, aside).table([*CHOSEN_BY, *aside], list(METHODS)[:_EVERYWHERE])
-    settings = Contest(found, OURS).table(list(_WITHIN), [OURS, *list(METHODS)[_EVERYWHERE:]])
+    settings = Contest(found, OURS).table(list(_WITHIN), [OURS, *list(METHODS)[_EVERYWHERE - 1 :]])
     return f"{_LEGEND}\n\n{peers}\n{settings}"
 
 

@@ -39,7 +39,7 @@ def scores(sampler: type[BinaryCollapsedGibbs], model: BinaryModel) -> tuple[np.
     means, squares = [], []
     for seed in range(N_RUNS):
         draws = run(algorithm, cells, key=Key(seed), max_iter=algorithm.n_sweeps, progress=False).state.draws
-        found = draws.probability / draws.n_kept
+        found = draws.probability[:, 0] / draws.n_kept
         mean, square = (part.T if model.kind == "dir-beta" else part for part in found)
         means.append(mean)
         squares.append(square)

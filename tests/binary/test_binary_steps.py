@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -188,11 +188,12 @@ def test_variational_starts_have_flat_priors_and_few_components(kind: Any, monke
     monkeypatch.setattr(starts, "BinaryVariationalBayes", Watched)
     # of the parts that it keeps, the beta prior stays; of the Dirichlet priors nothing does, nor is any estimated
     for given in (model_of(kind, 30, learns=True), BinaryModel(kind, 30, 1.3, 0.6, 0.4, 0.7)):
-        start_labels(Key(0), cells_of(X, kind), given, "vb")
-        few = seen.pop()
-        assert (few.n_components, few.estimated) == (10, ())
-        np.testing.assert_array_equal(few.priors[2:], np.ones((2, 10)))
-        np.testing.assert_array_equal(few.priors[:2], np.array(given.priors)[:2, :10])
+        for start, most in (("vb", 10), ("vb20", 20)):
+            start_labels(Key(0), cells_of(X, kind), given, cast(Any, start))
+            few = seen.pop()
+            assert (few.n_components, few.estimated) == (most, ())
+            np.testing.assert_array_equal(few.priors[2:], np.ones((2, most)))
+            np.testing.assert_array_equal(few.priors[:2], np.array(given.priors)[:2, :most])
 
 
 @pytest.mark.parametrize("kind", KINDS)

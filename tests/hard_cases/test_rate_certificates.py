@@ -254,6 +254,54 @@ def test_a_heavy_tail_of_many_observations(monkeypatch: pytest.MonkeyPatch) -> N
     assert len(steps) < 60
 
 
+def extreme(n: int, kind: str) -> Counts:
+    """Many counts with exposures of 1e-6 and 1e6, or of all sizes between."""
+    rng = np.random.default_rng(0)
+    exposure = rng.choice([1e-6, 1e6], n) if kind == "two" else 10.0 ** rng.uniform(-6.0, 6.0, n)
+    return rng.poisson(exposure * rng.gamma(0.4, 12.0, n)).astype(np.float64), exposure
+
+
+@pytest.mark.parametrize("kind", ["two", "decades"])
+def test_many_extreme_exposures_are_few_at_first(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    # All counts differ, and wide components do not tell them apart: the search is over some hundred of them. It took
+    # as long as weights for all counts on every grid, minutes in all with 100,000.
+    entries, weighted = [], MixtureSearch.weighted
+
+    def counted(self: MixtureSearch, points: Any, tol: float) -> Any:
+        entries.append(self.data.counts.size * points.means.size)
+        return weighted(self, points, tol)
+
+    monkeypatch.setattr(MixtureSearch, "weighted", counted)
+    counts = extreme(20_000, kind)
+    fit = ebpm(*counts, "gamma-mixture")
+    assert fit.gap <= PER_OBSERVATION * 20_000
+    assert max(entries) < 200 * 20_000
+
+
+def test_more_rates_than_points_can_stand_for() -> None:
+    # Thousands of points: steps of EM end in time, the bound is honest, and no other family is above.
+    counts, exposure = extreme(3_000, "two")
+    fit = ebpm(counts, exposure, "nonparametric")
+    assert isinstance(fit.prior, GammaMixture)
+    assert fit.prior.weights.size > 1000
+    assert fit.gap < 0.1 * 3_000
+    assert fit.log_likelihood > ebpm(counts, exposure, "gamma-mixture").log_likelihood + 100.0
+    logs = mixture_logs(fit)
+    seen = np.flatnonzero(counts > 0)[::7]
+    found = slopes(counts, exposure, logs, np.inf, counts[seen] / exposure[seen])
+    # What one point more would gain is part of the gap.
+    assert 0.0 < 3_000 * np.log1p(found.max()) <= fit.gap
+
+
+def test_two_gammas_begin_with_a_sample_of_equal_counts_too(rng: np.random.Generator) -> None:
+    data = Observations.of(*extreme(20_000, "two"))
+    some = data.sample(1000)
+    assert data.repeats.max() > 9_000
+    assert some.counts.size <= 1000
+    assert some.number == 1000
+    assert some.repeats[some.counts == 0].sum() == pytest.approx(1000 * np.mean(extreme(20_000, "two")[0] == 0), abs=2)
+
+
 def test_grids_of_factorizations_are_fine_enough() -> None:
     # Expected counts, as factorizations have them: grids of ratio 2 lost 0.18 to 0.25 nats for each prior.
     family = FAMILIES["nonparametric"]

@@ -6,18 +6,19 @@ import mpmath
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from scipy.special import logsumexp
 
 from partwise.kernels.jit import kernel
-from partwise.priors.kernels.directional import (
+from partwise.priors.kernels.directional import mixture_curvature, mixture_slopes, peak_sums, ratio_sums
+from partwise.priors.kernels.elementary import log_beside_one
+from partwise.priors.kernels.near import (
     NO_COUNT,
+    ROWS,
     log_likelihood_column,
     log_likelihood_columns,
-    mixture_curvature,
-    mixture_slopes,
-    peak_sums,
-    ratio_sums,
+    near_columns,
+    near_components,
 )
-from partwise.priors.kernels.elementary import log_beside_one
 from partwise.priors.observations import Observations
 from partwise.priors.search import MixturePoints, MixtureSearch
 
@@ -146,6 +147,30 @@ def test_derivatives_of_a_mixture(shape: float, rng: np.random.Generator) -> Non
     np.testing.assert_allclose(gauss, (both * share[:, None]).T @ both, rtol=1e-10, atol=1e-12)
     plain[2] = share @ (responsible * bend)
     np.testing.assert_allclose(sums, plain, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("shape", [40.0, np.inf])
+def test_far_components_are_left_out_where_they_are_nothing(shape: float, rng: np.random.Generator) -> None:
+    # Narrow and wide likelihoods, and zeros, in the order that blocks have.
+    exposure = 10.0 ** rng.uniform(-3.0, 6.0, 3000)
+    data = Observations.of(rng.poisson(exposure * rng.gamma(0.5, 4.0, 3000)).astype(np.float64), exposure).by_rate()
+    counts, inverse = data.relative
+    means = np.append(0.0, np.geomspace(1e-5, 300.0, 299))
+    logs, columns = np.empty((3000, 300), order="F"), np.zeros((3000, 300), order="F")
+    maxima = np.empty((-(-3000 // ROWS), 300))
+    log_likelihood_columns(counts, inverse, shape, means, logs)
+    near_columns(counts, inverse, shape, means, maxima, columns)
+    np.testing.assert_allclose(columns, np.exp(logs - logs.max(axis=1, keepdims=True)), atol=1e-40)
+    np.testing.assert_array_equal(maxima, [columns[at : at + ROWS].max(axis=0) for at in range(0, 3000, ROWS)])
+    inside = 0
+    for at in range(0, 3000, ROWS):
+        first, last = near_components(counts[at : at + ROWS], inverse[at : at + ROWS], shape, means)
+        inside += last - first
+    assert inside < (0.9 if shape < np.inf else 0.75) * maxima.size
+    points = MixturePoints(rng.dirichlet(np.ones(300)), means)
+    found = MixtureSearch(data, shape).evidence(points)
+    plain = logsumexp(logs, axis=1, b=points.weights)
+    np.testing.assert_allclose(found.log_mixture, plain, rtol=1e-12, atol=1e-12)
 
 
 def test_newton_steps_end_where_no_direction_leads_up(rng: np.random.Generator) -> None:

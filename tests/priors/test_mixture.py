@@ -115,6 +115,24 @@ def test_kernels_are_what_their_docstrings_say(prior: GammaMixture, rng: np.rand
     np.testing.assert_allclose(evidence + saturated(counts), one_by_one, rtol=1e-12, atol=1e-12)
 
 
+def test_far_points_and_equal_counts_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(3)
+    prior = GammaMixture.points(np.append(0.0, np.exp(np.sort(rng.normal(0.0, 6.0, 200)))), rng.gamma(0.1, 1.0, 201))
+    s = 10.0 ** rng.integers(-4, 5, 2000)
+    x = rng.poisson(s * np.exp(rng.normal(0.0, 2.0, 2000))).astype(np.float64)
+    found = prior.posterior(x, s)
+    # Points out of order have no neighbours: all are looked at.
+    shuffled = rng.permutation(201)
+    plain = GammaMixture.points(prior.means[shuffled], prior.weights[shuffled]).posterior(x, s)
+    np.testing.assert_allclose(found.mean, plain.mean, rtol=1e-13)
+    np.testing.assert_allclose(found.mean_log, plain.mean_log, rtol=1e-12)
+    assert found.log_evidence == pytest.approx(plain.log_evidence, rel=1e-14)
+    monkeypatch.setattr("partwise.priors.mixture._MANY", 0.0)
+    again = prior.posterior(x, s)
+    np.testing.assert_array_equal(again.mean, found.mean)
+    np.testing.assert_array_equal(again.mean_log, found.mean_log)
+
+
 def test_huge_counts_and_shapes() -> None:
     prior = GammaMixture([0.5, 0.5], [1e12, 3.0], [1e6, 2e5])
     posterior = prior.posterior(np.array([1e6, 1e9]), np.ones(1))

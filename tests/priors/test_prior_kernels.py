@@ -12,10 +12,11 @@ from scipy.special import gammaln, xlogy
 from scipy.stats import nbinom, poisson
 
 from partwise.priors.kernels.columns import all_whole, evidence_columns, likelihood_from_logs, rate_extremes
+from partwise.priors.kernels.near import ROWS
 from partwise.priors.kernels.newton import eigen, newton_step
 from partwise.priors.kernels.posterior import mixture_divergence, prior_total
+from partwise.priors.kernels.quadratic import nonnegative_minimum, pivoted_minimum, solve
 from partwise.priors.kernels.weights import (
-    ROWS,
     best_weights,
     block_maxima,
     gram,
@@ -23,8 +24,6 @@ from partwise.priors.kernels.weights import (
     log_mean,
     make_feasible,
     mixed_columns,
-    nonnegative_minimum,
-    solve,
     working_set,
 )
 
@@ -119,11 +118,11 @@ def test_sums_over_columns(rng: np.random.Generator) -> None:
     weights, share = rng.dirichlet(np.ones(n_columns)), rng.dirichlet(np.ones(n_rows))
     weights[3] = 0.0
     mixed = np.empty(n_rows)
-    mixed_columns(columns, weights, mixed)
-    np.testing.assert_allclose(mixed, columns @ weights, rtol=1e-12)
-    assert log_mean(share, mixed) == pytest.approx(share @ np.log(mixed), rel=1e-12)
     maxima = np.empty((3, n_columns))
     block_maxima(columns, maxima)
+    mixed_columns(columns, maxima, weights, mixed)
+    np.testing.assert_allclose(mixed, columns @ weights, rtol=1e-12)
+    assert log_mean(share, mixed) == pytest.approx(share @ np.log(mixed), rel=1e-12)
     edges = [0, ROWS, 2 * ROWS, n_rows]
     np.testing.assert_array_equal(maxima, [columns[a:b].max(axis=0) for a, b in pairwise(edges)])
     assert (maxima < 1e-14).any()
@@ -149,6 +148,22 @@ def test_nonnegative_minimum_is_that_of_least_squares(rng: np.random.Generator) 
         regular = (matrix + 0.1 * np.diag(np.diag(matrix)))[np.ix_(inside, inside)]
         np.testing.assert_allclose(solution[: inside.size], np.linalg.solve(regular, vector[inside]), rtol=1e-9)
     assert ends > 40
+
+
+@pytest.mark.parametrize(("size", "ends"), [(40, True), (120, False)])
+def test_exchanging_whole_active_sets(size: int, ends: bool, rng: np.random.Generator) -> None:
+    # Neighbours overlap, as components of a grid do. On a fine one the exchange goes in circles, and one at a time must
+    # do. The minimum is the same from either side.
+    root = np.exp(-2.0 * (np.linspace(-2.0, 32.0, 400)[:, None] - np.linspace(0.0, 30.0, size)) ** 2)
+    matrix, vector = root.T @ root + 1e-6 * np.eye(size), root.T @ rng.gamma(0.3, 1.0, 400)
+    out, lower, free = np.empty(size), np.empty((size, size)), rng.random(size) < 0.5
+    assert pivoted_minimum(matrix, vector, 0.0, 1e-12, free.copy(), lower, out) == ends
+    nonnegative_minimum(matrix, vector, free, out)
+    assert 5 < free.sum() < 0.9 * size
+    assert out.min() >= 0
+    slopes = vector - matrix @ out
+    np.testing.assert_allclose(slopes[free], 0.0, atol=1e-6)
+    assert slopes[~free].max() <= 1e-6
 
 
 def test_rare_components_do_not_slow_the_others() -> None:
@@ -203,8 +218,11 @@ def test_line_search_goes_up_or_stays(rng: np.random.Generator) -> None:
 def test_rows_without_likelihood_get_some(rng: np.random.Generator) -> None:
     columns = likelihoods(rng)
     weights, mixed = np.eye(9)[0], np.empty(columns.shape[0])
+    share, maxima = np.full(mixed.size, 1.0 / mixed.size), np.empty((3, 9))
+    block_maxima(columns, maxima)
     assert (columns @ weights).min() < 1e-12
-    make_feasible(columns, weights, mixed)
-    assert mixed.min() > 1e-6
+    make_feasible(columns, maxima, share, weights, mixed)
+    # No row has less than about what the best weights give it, and those that had more keep nearly all of it.
+    assert mixed.min() > 0.2 * share[0]
     assert weights.sum() == pytest.approx(1.0, rel=1e-12)
     np.testing.assert_allclose(mixed, columns @ weights, rtol=1e-12)

@@ -19,10 +19,12 @@ from partwise.binary.inference.posterior import (
     posterior_of_draws,
     posterior_of_factors,
 )
+from partwise.binary.inference.starts import starts_of
 from partwise.binary.inference.variational import BinaryVariationalBayes
 from partwise.binary.model import KINDS, BinaryModel
 from partwise.binary.samples import BinarySamples
 from partwise.contract.declaration import Candidate, Declaration
+from partwise.contract.model_file import check_array_is
 from partwise.contract.parameters import AT_LEAST_1, CHAIN_CONSTRAINTS, COMMON_CONSTRAINTS, POSITIVE
 from partwise.contract.partial_fit import OnlineVariational
 from partwise.core.data import BinaryMatrix
@@ -89,13 +91,15 @@ class BinaryNMF(KeepsChains, OnlineVariational, BinarySamples):
         Divide ``concentration`` by ``n_components`` (if it is estimated, the shape of its gamma prior): parts that are
         not needed empty out, so take more than you expect.
     init
-        Labels that samplers and ``cvb`` start from: ``"random"``, or ``"vb"``, drawn from a variational fit with ten
-        parts.
+        Labels that samplers and ``cvb`` start from: ``"random"``, or drawn from a variational fit with ten (``"vb"``)
+        or twenty parts (``"vb20"``). ``"mixed"``: chains of ``"gibbs"`` take turns with ``"random"`` and ``"vb20"``;
+        other algorithms start at random. Chains seldom leave the region that they start in, so predictions weigh the
+        two starts by how well each predicts observed cells that are left out.
     n_draws, burn_in, thin
         Draws that each chain keeps, sweeps that it throws away before, and sweeps for each draw that is kept.
     n_chains
-        Independent chains; predictions are averages over all of them, which is worth more than longer chains. The
-        dictionary is that of the likeliest.
+        Independent chains; predictions are averages over all of them (see ``chain_weights_``), which is worth more than
+        longer chains. The dictionary is that of the likeliest.
     max_iter
         Stop after this many iterations, where inference is not sampling. Samplers do ``burn_in + n_draws * thin``
         sweeps. With ``"auto"`` they run until their chains agree (R-hat at most 1.05, effective sample size at least
@@ -124,6 +128,8 @@ class BinaryNMF(KeepsChains, OnlineVariational, BinarySamples):
         Samples x parts, the same of h.
     probabilities_, probabilities_std_
         Samples x features, of P(x = 1), over all chains.
+    chain_weights_
+        Weight of each chain of a sampler in ``probabilities_``; equal unless ``init="mixed"``.
     component_cells_
         Observed cells that each part explains, on average.
     beta_prior_
@@ -173,7 +179,7 @@ class BinaryNMF(KeepsChains, OnlineVariational, BinarySamples):
         "concentration": [POSITIVE, _ESTIMATE],
         "activation_concentration": [POSITIVE, _ESTIMATE],
         "nonparametric": ["boolean"],
-        "init": [StrOptions({"random", "vb"})],
+        "init": [StrOptions({"random", "vb", "vb20", "mixed"})],
         "batch_size": [AT_LEAST_1, None],
     }
 
@@ -200,7 +206,9 @@ class BinaryNMF(KeepsChains, OnlineVariational, BinarySamples):
         model = self._binary_model()
         n_cells = data.shape[0] * data.shape[1] - data.n_missing
         pair = model.kind == "dir-dir"
-        needed = needed_bytes(self.inference, data.shape, n_cells, model.n_components, self.n_chains, pair=pair)
+        n_starts = len(starts_of(self._start, self.n_chains))
+        sizes: dict[str, Any] = {"pair": pair, "n_starts": n_starts}
+        needed = needed_bytes(self.inference, data.shape, n_cells, model.n_components, self.n_chains, **sizes)
         refuse_beyond(self.max_memory, needed, self.inference)
         if self.batch_size is not None:
             self._fit_in_batches(model, data)
@@ -211,15 +219,21 @@ class BinaryNMF(KeepsChains, OnlineVariational, BinarySamples):
         else:
             self._fit_variational(model, data)
 
+    @property
+    def _start(self) -> Any:
+        """Only the collapsed sampler weighs starts."""
+        return "random" if self.init == "mixed" and self.inference != "gibbs" else self.init
+
     def _fit_by_sampling(self, model: BinaryModel, data: BinaryMatrix) -> None:
         cells = Cells.of(data, model.kind)
         settings = self._sampler_settings(active_threshold=self._active_share(), engine=self._engine())
-        algorithm = _SAMPLERS[self.inference](model, cast(Any, self.init), **settings)
+        algorithm = _SAMPLERS[self.inference](model, self._start, **settings)
         most = self._most_sweeps(algorithm)
         state: BinaryGibbsState = self._run(algorithm, cells, max_iter=most, convergence=self._chain_rule).state
         algorithm.keep_at_least_one(cells, state)
         self._store(data, posterior_of_draws(model, state.draws))
         draws = state.draws
+        self.chain_weights_ = draws.chain_weights()
         self._store_chains(draws, (draws.rows if model.kind == "dir-beta" else draws.columns)[0])
 
     def _fit_variational(self, model: BinaryModel, data: BinaryMatrix) -> None:
@@ -231,7 +245,7 @@ class BinaryNMF(KeepsChains, OnlineVariational, BinarySamples):
             row_counts = state.row_counts
         else:
             rule = Threshold("change", _CHANGE_PER_TOL * self.tol) if self.tol > 0 else None
-            algorithm = BinaryCollapsedVariational(model, 0 if self.inference == "cvb0" else 2, cast(Any, self.init))
+            algorithm = BinaryCollapsedVariational(model, 0 if self.inference == "cvb0" else 2, self._start)
             state = self._run(algorithm, cells, max_iter=self._most_iterations, convergence=rule).state
             row_counts = np.moveaxis(state.row_counts, 1, 2)
         self._store(data, posterior_of_counts(model.with_priors(state.priors), row_counts, state.column_counts))
@@ -268,3 +282,5 @@ class BinaryNMF(KeepsChains, OnlineVariational, BinarySamples):
     def _check_loaded(self) -> None:
         super()._check_loaded()
         check_chains(self.chains())
+        if hasattr(self, "chain_weights_"):
+            check_array_is(self.chain_weights_, "chain_weights_", (len(self.log_joint_draws_),))

@@ -44,6 +44,7 @@ class BinarySamples(BitModel):
     activation_concentration_: Floats = field(init=False)
     online_averages_: Floats = field(init=False)
     probabilities_std_: Floats = field(init=False)
+    chain_weights_: Floats = field(init=False)
 
     def _binary_model(self) -> BinaryModel:
         prior: Any = (_FIRST_BETA, _FIRST_BETA) if self.beta_prior == "estimate" else tuple(self.beta_prior)
@@ -149,7 +150,7 @@ class BinarySamples(BitModel):
         self.activation_concentration_ = priors.activation_concentration
 
     def facts(self) -> Mapping[str, float]:
-        """Priors that were learned: α and β of the average cell's part, and concentrations of all parts together."""
+        """Priors that were learned (α and β of the average cell's part, concentrations of all parts), and weights."""
         learned = self._binary_model().estimated
         share = self.component_cells_ / max(float(self.component_cells_.sum()), 1.0)
         found: dict[str, float] = {}
@@ -160,6 +161,9 @@ class BinarySamples(BitModel):
             found["concentration"] = float(self.concentration_.sum())
         if "activation_concentration" in learned:
             found["concentration of the activations"] = float(self.activation_concentration_.sum())
+        weights = getattr(self, "chain_weights_", np.ones(1))
+        if np.ptp(weights) > 0.0:
+            found["weight of chains from random labels"] = float(weights[::2].sum())
         return found
 
     def _check_loaded(self) -> None:

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.polynomial import chebyshev
+from numpy.typing import NDArray
 from scipy.special import comb
 
 from partwise.priors.base import Floats
@@ -117,33 +118,35 @@ class Slopes:
         zero, (terms, error) = np.array([-np.inf]), self._terms()
         at_zero = float(terms.peaks(zero, zero, np.ones(1))[0][0]) + (error - 1.0)
         negligible = 1e-3 * tol / max(terms.counts.size, 1)
-        # What is left to look at: intervals, with the terms that matter there, the sum of the others, and the depth.
-        pending = [(terms, *self._range(), error, 0)]
-        while pending:
-            terms, lows, highs, omitted, depth = pending.pop()
-            if depth > _MOST_LEVELS:
-                return np.inf, _local_maxima(*np.concatenate(found, axis=1))
-            sums, information = terms.peaks(lows, highs, np.ones(lows.size))
-            tops = sums + (omitted - 1.0)
-            low = tops <= tol
-            if at_zero > 0 and lows[0] == -np.inf and tops[0] <= at_zero + 0.1 * max(tol, at_zero):
-                low[0] = True
-                found.append(np.array([[-np.inf], [at_zero]]))
-            bound = max(bound, float(np.max(tops[low], initial=-1.0)))
-            lows, highs = lows[~low], highs[~low]
-            half = np.minimum(_WIDEST, _WIDTH / np.sqrt(np.maximum(information[~low], 1e-300))) / _IMAGINARY
-            ready = 0.5 * (highs - lows) <= 1.001 * half
-            errors, tops, places = _interpolated(terms, lows[ready], highs[ready], tol)
-            errors += omitted
+        # What is left to look at: intervals, with the terms that matter there, and the sum of the others.
+        pending = [(terms, *self._range(), error)]
+        for _ in range(_MOST_LEVELS):
+            open_ones = []
+            for terms, lows, highs, omitted in pending:
+                sums, information = terms.peaks(lows, highs, np.ones(lows.size))
+                tops = sums + (omitted - 1.0)
+                low = tops <= tol
+                if at_zero > 0 and lows[0] == -np.inf and tops[0] <= at_zero + 0.1 * max(tol, at_zero):
+                    low[0] = True
+                    found.append(np.array([[-np.inf], [at_zero]]))
+                bound = max(bound, float(np.max(tops[low], initial=-1.0)))
+                half = np.minimum(_WIDEST, _WIDTH / np.sqrt(np.maximum(information[~low], 1e-300))) / _IMAGINARY
+                open_ones.append(_OpenIntervals(terms, omitted, lows[~low], highs[~low], half))
+            errors, tops, places = _interpolated(open_ones, tol)
             rough = errors > 0.1 * np.maximum(tol, tops)
             bound = max(bound, float(np.max((errors + tops)[~rough], initial=-1.0)))
             found.append(np.array([places, tops])[:, (tops > 0) & ~rough])
-            half[ready] *= 0.5
-            ready[ready] = ~rough
-            for interval in zip(lows[~ready], highs[~ready], half[~ready], strict=True):
-                some, more = terms.on(*interval[:2], negligible)
-                pending.append((some, *_cut(*interval), omitted + more, depth + 1))
-        return bound, _local_maxima(*np.concatenate(found, axis=1))
+            pending, at = [], 0
+            for some in open_ones:
+                again = ~some.ready
+                again[some.ready] = rough[at : at + some.ready.sum()]
+                at += int(some.ready.sum())
+                for low, high, half, ready in zip(*(part[again] for part in some.parts), strict=True):
+                    kept, more = some.terms.on(low, high, negligible)
+                    pending.append((kept, *_cut(low, high, 0.5 * half if ready else half), some.omitted + more))
+            if not pending:
+                return bound, _local_maxima(*np.concatenate(found, axis=1))
+        return np.inf, _local_maxima(*np.concatenate(found, axis=1))
 
     def _range(self) -> tuple[Floats, Floats]:
         """Intervals of log rates with all that can be the best: beyond the rates x / s, every term falls."""
@@ -159,17 +162,44 @@ class Slopes:
         return np.append(-np.inf, edges[:-1]), edges
 
 
-def _interpolated(terms: SlopeTerms, lows: Floats, highs: Floats, tol: float) -> tuple[Floats, Floats, Floats]:
-    """On each interval: error of the interpolation, bound of the interpolant, and where that is largest."""
-    if not lows.size:
+class _OpenIntervals(NamedTuple):
+    """Intervals of log rates where D may be large: its terms there, the sum of others, and half widths."""
+
+    terms: SlopeTerms
+    omitted: float
+    lows: Floats
+    highs: Floats
+    half: Floats
+
+    @property
+    def ready(self) -> NDArray[np.bool_]:
+        """Whether each is narrow enough for an interpolation."""
+        return 0.5 * (self.highs - self.lows) <= 1.001 * self.half
+
+    @property
+    def parts(self) -> tuple[Floats, Floats, Floats, NDArray[np.bool_]]:
+        """Ends, half widths, and whether they are ready."""
+        return self.lows, self.highs, self.half, self.ready
+
+    def interpolation(self) -> tuple[Floats, Floats, Floats, Floats]:
+        """Of those that are ready: coefficients, errors, and middles and half widths."""
+        lows, highs = self.lows[self.ready], self.highs[self.ready]
+        middle, half = 0.5 * (lows + highs), np.maximum(0.5 * (highs - lows), 1e-15)
+        values = np.empty(lows.size * _NODES.size)
+        ratio_sums(*self.terms, np.exp(middle[:, None] + half[:, None] * _NODES).ravel(), values)
+        values = values.reshape(lows.size, -1) - 1.0
+        sizes = self.terms.peaks(middle - half * _REAL, middle + half * _REAL, np.cos(half * _IMAGINARY))[0]
+        errors = _ERROR * (sizes + 1.0) + _ROUNDING * np.abs(values).max(axis=1) + self.omitted
+        return values @ _POWERS, errors, middle, half
+
+
+def _interpolated(intervals: list[_OpenIntervals], tol: float) -> tuple[Floats, Floats, Floats]:
+    """On each that is ready: error of the interpolation, bound of the interpolant, and where that is largest."""
+    parts = [some.interpolation() for some in intervals if some.ready.any()]
+    if not parts:
         return np.zeros(0), np.zeros(0), np.zeros(0)
-    middle, half = 0.5 * (lows + highs), np.maximum(0.5 * (highs - lows), 1e-15)
-    values = np.empty(lows.size * _NODES.size)
-    ratio_sums(*terms, np.exp(middle[:, None] + half[:, None] * _NODES).ravel(), values)
-    values = values.reshape(lows.size, -1) - 1.0
-    sizes = terms.peaks(middle - half * _REAL, middle + half * _REAL, np.cos(half * _IMAGINARY))[0]
-    tops, places = _polynomial_tops(values @ _POWERS, tol)
-    errors = _ERROR * (sizes + 1.0) + _ROUNDING * np.abs(values).max(axis=1)
+    coefficients, errors, middle, half = (np.concatenate(part) for part in zip(*parts, strict=True))
+    tops, places = _polynomial_tops(coefficients, tol)
     return errors, tops, middle + half * places
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from partwise.priors.base import Floats
-from partwise.priors.kernels.directional import NO_COUNT
+from partwise.priors.kernels.near import NO_COUNT
 from partwise.priors.observations import Observations
 
 # Fewer observations than this are not worth it.
@@ -52,7 +52,7 @@ class ExposureCells:
         cells, cell, members = np.unique(data.counts + 1j * places, return_inverse=True, return_counts=True)
         full = members > _NODES
         inside = full[cell]
-        if 3 * ((~inside).sum() + _NODES * full.sum()) > data.counts.size:
+        if 1.5 * ((~inside).sum() + _NODES * full.sum()) > data.counts.size:
             return None
         numbers = np.cumsum(full) - 1
         return cls(data, np.flatnonzero(~inside), np.flatnonzero(inside), numbers[cell[inside]], cells.real[full])

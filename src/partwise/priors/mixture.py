@@ -25,6 +25,8 @@ from partwise.priors.observations import Observations
 
 # Beside the largest of all rates, what stands for exp(-inf): far too small to matter, and its square is not 0.
 _SMALLEST = 1e-150
+# Counts times components from which on it pays to put counts in order.
+_MANY = 1e8
 _ORDERS, _DERIVATIVES = np.array([2.0, 3.0, 4.0]), np.array([1.0, -2.0, 6.0])
 
 
@@ -144,11 +146,15 @@ class GammaMixture:
 
     def _moments(self, counts: Floats, exposure: Floats) -> tuple[Floats, Floats, Floats]:
         """Mean, mean logarithm, and log evidence relative to the best rate of each count."""
+        used, order = self.support, np.arange(counts.size)
+        if counts.size * used.weights.size > _MANY and exposure.size > 1:
+            # Equal ones follow each other, and are looked at once.
+            order = np.lexsort((counts, exposure))
+            counts, exposure = counts[order], exposure[order]
         mean, mean_log, relative = np.empty((3, counts.size))
-        used = self.support
-        prior = used.weights, used.shapes, used.means
-        mixture_posterior((counts, exposure), prior, (mean, mean_log, relative))
-        return mean, mean_log, relative
+        mixture_posterior((counts, exposure), (used.weights, used.shapes, used.means), (mean, mean_log, relative))
+        back = np.argsort(order)
+        return mean[back], mean_log[back], relative[back]
 
     def draw(self, size: int, generator: np.random.Generator) -> Floats:
         """Rates drawn from the prior."""

@@ -9,8 +9,8 @@ import numpy as np
 
 from partwise.priors.base import Floats
 from partwise.priors.kernels.columns import all_whole
-from partwise.priors.kernels.directional import NO_COUNT
 from partwise.priors.kernels.evidence import ObservedCounts
+from partwise.priors.kernels.near import NO_COUNT
 
 # Expected count over all observations that stands for none: a rate of 0 would have no logarithm.
 _NOTHING = 1e-10
@@ -18,6 +18,8 @@ _NOTHING = 1e-10
 # More observations than this can be looked at coarsely, in cells of this many standard deviations.
 _MANY = 4000
 _CELL = 0.3
+# Of logarithms of variances within which precisions are alike.
+_PRECISION = 0.2
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,25 +100,31 @@ class Observations:
         excess = self.excess_variance(rate)
         return float(np.clip(self._sum((self.exposure * rate) ** 2) / excess, 1e-3, 1e3)) if excess > 0 else 10.0
 
-    def coarse(self, width: float = _CELL) -> Observations:
-        """Nearly the same with fewer, if there are many: neighbours in count and exposure as one in their middle.
+    def coarse(self, width: float = _CELL, shape: float = np.inf) -> Observations:
+        """Nearly the same with fewer, if there are many: neighbours in rate and precision as two around their middle.
 
         Parameters
         ----------
-        width
-            Standard deviations within which they are neighbours.
+        width, shape
+            Standard deviations of a log rate within which they are neighbours, if components have this shape.
         """
         if self.counts.size <= _MANY:
             return self
-        counts = np.where(self.counts > 0, np.floor(2.0 * np.sqrt(self.counts) / width), -1.0)
+        seen = self.counts > 0
         s, repeats = (np.broadcast_to(part, self.counts.shape) for part in (self.exposure, self.repeats))
-        levels = np.log(np.maximum(s, 1e-300)) * np.sqrt(np.maximum(self.counts, 1.0))
-        _, cell = np.unique(counts + 1j * np.floor(levels / width), return_inverse=True)
+        places = np.log(np.where(seen, self.rates, np.maximum(s, 1e-300)))
+        # Of zeros, all that matters is the exposure, and that as for a count of 1.
+        level = np.floor(np.log(1.0 / np.maximum(self.counts, 1.0) + 1.0 / shape) / _PRECISION)
+        _, cell = np.unique(
+            np.where(seen, level, np.inf) + 1j * np.floor(places / (width * np.exp(0.5 * _PRECISION * level))),
+            return_inverse=True,
+        )
         number: Floats = np.bincount(cell, weights=repeats).astype(np.float64)
-        x, middle, square = (np.bincount(cell, weights=repeats * part) / number for part in (self.counts, s, s * s))
-        # Two exposures in each cell, of the same mean and variance as those that were there.
-        spread = np.sqrt(np.maximum(square - middle**2, 0.0))
-        return Observations(np.tile(x, 2), np.append(middle - spread, middle + spread), np.tile(0.5 * number, 2))
+        x, middle = (np.bincount(cell, weights=repeats * part) / number for part in (self.counts, places))
+        spread = np.sqrt(np.bincount(cell, weights=repeats * (places - middle[cell]) ** 2) / number)
+        both = np.exp(np.append(middle - spread, middle + spread))
+        x, repeats = np.tile(x, 2), np.tile(0.5 * number, 2)
+        return Observations(x, np.where(x > 0, x / both, both), repeats)
 
     def by_rate(self) -> Observations:
         """The same in the order of their rates, those of about the same precision together.
@@ -126,11 +134,16 @@ class Observations:
         return self.some(np.lexsort((self.rates, np.floor(0.5 * np.log2(np.maximum(self.counts, 1.0))))))
 
     def sample(self, size: int) -> Observations:
-        """At most this many of them, evenly spread over the order of their rates; not for repeated ones."""
-        if self.counts.size <= size or self.repeats.size > 1:
+        """At most this many of them, evenly spread over the order of their rates."""
+        if self.counts.size <= size:
             return self
         order = np.argsort(self.rates, kind="stable")
-        return self.some(order[np.linspace(0, order.size - 1, size).astype(np.intp)])
+        if self.repeats.size == 1:
+            return self.some(order[np.linspace(0, order.size - 1, size).astype(np.intp)])
+        last = np.cumsum(self.repeats[order])
+        places = np.searchsorted(last, np.linspace(0.5, last[-1] - 0.5, size))
+        found, repeats = np.unique(places, return_counts=True)
+        return Observations(*self.some(order[found]).arrays[:2], repeats.astype(np.float64))
 
     def some(self, which: np.ndarray) -> Observations:
         """Those at some positions."""

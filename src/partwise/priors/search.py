@@ -11,13 +11,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.linalg import cho_solve
 
 from partwise.priors.base import Floats
 from partwise.priors.certificate import Slopes
 from partwise.priors.condensed import ExposureCells
-from partwise.priors.kernels.columns import likelihood_from_logs
-from partwise.priors.kernels.directional import log_likelihood_columns, mixture_curvature, mixture_slopes
-from partwise.priors.kernels.weights import best_weights
+from partwise.priors.kernels.directional import mixture_curvature, mixture_slopes
+from partwise.priors.kernels.near import ROWS, log_likelihood_columns, near_columns
+from partwise.priors.kernels.weights import best_near_weights
 from partwise.priors.layout import near_zero, rate_cells, rate_range, ratio_grid
 from partwise.priors.mixture import GammaMixture
 from partwise.priors.observations import Observations
@@ -28,13 +29,19 @@ _MOST_STUCK = 4
 # Neighbours so close, in standard deviations of a log rate, stand for one component between them.
 _CLOSE = 0.02
 # Standard deviations of a log rate between components at first, and how many there are at most.
-_SPACING, _MOST_CELLS = 0.5, 2000
+_SPACING, _MOST_CELLS = 1.0, 2000
+# More rates than this, so many standard deviations apart, make a mixture of thousands of components. Steps of EM and a
+# bound that is close where D is above this are all that it gets.
+_APART, _MOST_RATES = 2.0, 1000
+_EM_STEPS, _SPREAD_TOL = 40, 1e-3
 # One in so many of them has a weight at first: removing components takes longer than adding some.
 _SPARSE = 6
 # Distances of the finer grids from the components that have a weight.
 _REFINED = (0.3, 0.1, 0.03, 0.01)
 # Standard deviations within which observations are one, where a grid is weighted first.
-_COARSE = 1.0
+_COARSE, _NEARLY = 1.0, 0.3
+# A bound of D there from which on all observations must tell.
+_NEARLY_BEST = 1e-7
 _MOST_STEPS = 30
 # The largest logarithm of a likelihood ratio that is looked at.
 _LARGEST = 300.0
@@ -107,10 +114,10 @@ class MixtureSearch:
     def weighted(self, points: MixturePoints, tol: float) -> MixturePoints:
         """The components with the best weights, to a gap of ``tol`` per observation; those without are left out."""
         n = self.data.counts.size
-        columns, weights = np.empty((n, points.means.size), order="F"), points.weights.copy()
-        log_likelihood_columns(*self.data.relative, self.shape, points.means, columns)
-        likelihood_from_logs(columns, np.empty(n))
-        best_weights(columns, self.data.shares, tol, weights, np.empty(3))
+        columns, weights = np.zeros((n, points.means.size), order="F"), points.weights.copy()
+        maxima = np.empty((-(-n // ROWS), points.means.size))
+        near_columns(*self.data.relative, self.shape, points.means, maxima, columns)
+        best_near_weights(columns, maxima, self.data.shares, tol, weights, np.empty(3))
         return MixturePoints.of(weights, points.means)
 
     def refined(self, points: MixturePoints, step: float, tol: float) -> MixturePoints:
@@ -141,12 +148,11 @@ class MixtureSearch:
                 value, points, gradient = new.value, trial, new.slope
                 damping = max(0.1 * damping, _LEAST_DAMPING)
                 if slow:
-                    curvature, axes, scale = self._curvature(points, new)
+                    curvature, scale = self._curvature(points, new)
             else:
                 damping = max(10.0 * damping, 1e-4)
                 slow = True
-            # Where the evidence is not concave, the step goes uphill all the same: the size of a curvature counts.
-            move = axes @ ((axes.T @ (gradient / scale)) / (np.abs(curvature) + damping)) / scale
+            move = _uphill(curvature, damping, gradient / scale) / scale
             steps, slopes = move.reshape(2, -1), gradient.reshape(2, -1) / points.weights
             left = float(np.max(np.maximum(slopes[0], 0.0) + np.abs(slopes[1] * steps[1])))
             if left < tol:
@@ -157,8 +163,8 @@ class MixtureSearch:
             trial = MixturePoints.of(points.weights * np.exp(steps[0]), points.means * np.exp(steps[1]))
         return points
 
-    def _curvature(self, points: MixturePoints, here: MixtureEvidence) -> tuple[Floats, Floats, Floats]:
-        """Eigenvalues and eigenvectors of the negative Hessian in scaled variables, and the scales."""
+    def _curvature(self, points: MixturePoints, here: MixtureEvidence) -> tuple[Floats, Floats]:
+        """The negative Hessian in scaled variables, and the scales."""
         k = points.weights.size
         sums, gauss = np.empty((3, k)), np.empty((2 * k, 2 * k))
         observed, weighted = (*self.data.relative, self.data.shares), (points.means, points.weights)
@@ -170,8 +176,7 @@ class MixtureSearch:
         gauss[k + rows, k + rows] -= sums[2]
         gauss[rows, k + rows] -= sums[1]
         gauss[k + rows, rows] -= sums[1]
-        curvature, axes = np.linalg.eigh(gauss / (scale[:, None] * scale))
-        return curvature, axes, scale
+        return gauss / (scale[:, None] * scale), scale
 
     def simplified(self, points: MixturePoints, close: float, tol: float) -> MixturePoints:
         """The mixture with neighbours merged that stand for one component, and moved to a maximum."""
@@ -195,14 +200,29 @@ class MixtureSearch:
         weights = np.clip(slopes[new] / squares[new], 1e-15, 0.5)
         return MixturePoints.of(np.append(points.weights, weights), np.append(points.means, means[new]))
 
+    def spread(self, points: MixturePoints) -> MixturePoints:
+        """The mixture after some steps of EM for weights and means: each is one look at what is near."""
+        points = MixturePoints(np.full(points.means.size, 1.0 / points.means.size), points.means)
+        for _ in range(_EM_STEPS):
+            here, k = self.evidence(points), points.means.size
+            weights = here.slope[:k] + points.weights
+            moved = 1.0 + here.slope[k:] / np.maximum(weights * here.information, 1e-300)
+            weights[weights < 1e-13] = 0.0
+            points = MixturePoints.of(weights, points.means * np.clip(moved, 0.5, 2.0))
+        return points
+
+    def excess(self, points: MixturePoints, tol: float) -> tuple[float, Floats]:
+        """The bound of D over all observations, and log means of its maxima."""
+        whole = self.data if self.cells is None else self.cells.data
+        logs = self.evidence(points, whole).log_mixture
+        return Slopes(whole, logs, self.shape, self.cells).supremum(tol)
+
     def run(self, points: MixturePoints, floor: float, tol: float) -> tuple[MixturePoints, float]:
         """Move components, and add some where the slope is positive, until it is at most ``tol`` everywhere."""
         best, chosen, stuck, close = np.inf, points, 0, _CLOSE
         for _ in range(_MOST_ROUNDS):
             points = self.weighted(self.simplified(points, close, 0.2 * tol), 0.5 * tol)
-            whole = self.data if self.cells is None else self.cells.data
-            logs = self.evidence(points, whole).log_mixture
-            excess, places = Slopes(whole, logs, self.shape, self.cells).supremum(tol)
+            excess, places = self.excess(points, tol)
             stuck = 0 if excess < 0.9 * best else stuck + 1
             if excess < best:
                 best, chosen = excess, points
@@ -215,6 +235,16 @@ class MixtureSearch:
         return chosen, best
 
 
+def _uphill(curvature: Floats, damping: float, gradient: Floats) -> Floats:
+    """Newton's step, damped further where the evidence is not concave, so that it goes uphill."""
+    while True:
+        try:
+            root = np.linalg.cholesky(curvature + damping * np.eye(gradient.size))
+            return np.asarray(cho_solve((root, True), gradient))
+        except np.linalg.LinAlgError:
+            damping = max(10.0 * damping, 1e-4)
+
+
 def best_mixture(data: Observations, shape: float, tol: float) -> tuple[GammaMixture, float]:
     """The mixture of components of a shape that makes the counts most probable, and by how many nats any may be better.
 
@@ -224,26 +254,34 @@ def best_mixture(data: Observations, shape: float, tol: float) -> tuple[GammaMix
         Nats per observation by which that may be, if it can be reached.
     """
     floor = np.log(near_zero(data)).max(initial=-np.inf)
-    few, cells = data.coarse(_COARSE), ExposureCells.of(data)
-    grid = _start(few, shape)
-    points = MixtureSearch(few, shape).weighted(grid, tol)
-    search = MixtureSearch(data.by_rate() if cells is None else cells.observations(), shape, cells)
-    weights = np.zeros(grid.means.size)
-    weights[np.searchsorted(grid.means, points.means)] = points.weights
-    points = search.weighted(MixturePoints(weights, grid.means), tol)
+    data = data.by_rate()
+    few, cells = data.coarse(_COARSE, shape), ExposureCells.of(data)
+    whole = MixtureSearch(data if cells is None else cells.observations(), shape, cells)
+    apart = _start(few, shape, _APART, few.counts.size)
+    if apart.means.size > _MOST_RATES:
+        points = whole.spread(apart)
+        return _found(data, points, shape, whole.excess(points, _SPREAD_TOL)[0])
+    nearly = MixtureSearch(data.coarse(_NEARLY, shape).by_rate(), shape)
+    first = nearly if 1.5 * nearly.data.counts.size <= whole.data.counts.size else whole
+    grid = _start(few, shape, _SPACING, _MOST_CELLS)
+    points = MixtureSearch(few.by_rate(), shape).weighted(grid, tol)
     for step in _REFINED:
-        points = search.refined(points, step, tol)
-    points, excess = search.run(points, floor, tol)
+        points = first.refined(points, step, tol)
+    if 3 * nearly.data.counts.size <= whole.data.counts.size:
+        points = nearly.run(points, floor, _NEARLY_BEST)[0]
+    points, excess = whole.run(points, floor, tol)
+    return _found(data, points, shape, excess)
+
+
+def _found(data: Observations, points: MixturePoints, shape: float, excess: float) -> tuple[GammaMixture, float]:
     prior = GammaMixture(points.weights, np.full(points.means.size, shape), points.means)
     return prior, data.number * float(np.log1p(max(excess, 0.0)))
 
 
-def _start(data: Observations, shape: float) -> MixturePoints:
+def _start(data: Observations, shape: float, spacing: float, most: int) -> MixturePoints:
     """Components where the data are and between, the overall rate, and 0 if some count is 0; few have a weight."""
     zero = np.zeros(near_zero(data).size) if shape == np.inf else near_zero(data)
     between = ratio_grid(*rate_range(data), 2.0)
-    means = np.unique(
-        np.concatenate((zero, rate_cells(data, shape, _SPACING, _MOST_CELLS)[0], between, [data.overall_rate]))
-    )
+    means = np.unique(np.concatenate((zero, rate_cells(data, shape, spacing, most)[0], between, [data.overall_rate])))
     weights = np.where(np.arange(means.size) % _SPARSE == 0, 1.0, 0.0)
     return MixturePoints(weights / weights.sum(), means)

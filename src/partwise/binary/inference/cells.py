@@ -185,7 +185,14 @@ def sum_of_others(weights: Floats) -> Floats:
 
 
 def needed_bytes(
-    inference: str, shape: tuple[int, int], n_cells: int, n_components: int, n_chains: int, *, pair: bool
+    inference: str,
+    shape: tuple[int, int],
+    n_cells: int,
+    n_components: int,
+    n_chains: int,
+    *,
+    pair: bool,
+    n_starts: int = 1,
 ) -> int:
     """An estimate of the largest amount of memory a fit holds at once.
 
@@ -200,6 +207,9 @@ def needed_bytes(
     needed += (n_chains if sampler else 1) * _FACTOR_BYTES * (n_rows + n_columns) * n_components
     if sampler:
         needed += n_chains * n_cells * np.dtype(label_type(n_components)).itemsize * (2 if pair else 1)
+    if sampler and n_starts > 1:
+        # Sums of each start, and labels in a second order.
+        needed += (n_starts - 1) * 16 * n_rows * n_columns + (8 * n_starts + n_chains) * n_cells
     if inference in ("cvb0", "cvb"):
         needed += 4 * n_cells * n_components
     return needed

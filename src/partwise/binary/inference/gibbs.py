@@ -1,7 +1,8 @@
 """Collapsed Gibbs samplers of the three models: labels of cells, both factors integrated out."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,8 +10,8 @@ from numpy.typing import NDArray
 from partwise.binary.inference.cells import Cells
 from partwise.binary.inference.posterior import BinaryDraws, dirichlet_moments, row_moments
 from partwise.binary.inference.priors import Exceeding, draw_priors, exceeding_rows, log_rising
-from partwise.binary.inference.starts import Start, start_labels
-from partwise.binary.kernels.cells import count_labels
+from partwise.binary.inference.starts import Start, start_labels, starts_of
+from partwise.binary.kernels.cells import add_left_out, add_left_out_pairs, count_labels, to_row_order
 from partwise.binary.kernels.collapsed import sweep_beta_dirichlet, sweep_dirichlet_dirichlet
 from partwise.binary.model import BinaryModel
 from partwise.core.keys import Key
@@ -43,6 +44,8 @@ class BinaryCollapsedGibbs(GibbsSampler[Cells, BinaryGibbsState]):
     next is drawn by; chains run in parallel.
     """
 
+    REVISION: ClassVar[int] = 2
+
     model: BinaryModel
     start: Start = "random"
 
@@ -51,8 +54,14 @@ class BinaryCollapsedGibbs(GibbsSampler[Cells, BinaryGibbsState]):
         n_components, n_chains = self.model.n_components, self.n_chains
         priors = np.stack([np.array(self.model.priors)] * n_chains)
         state = BinaryGibbsState([], [], [], [], priors, self.no_draws(data))
-        for chain in range(n_chains):
-            labels, row_labels = start_labels(key.for_chain(chain), data, self.model, self.start)
+        starts = starts_of(self.start, n_chains)
+        found: list[Any] = [None] * n_chains
+
+        def begin(chain: int) -> None:
+            found[chain] = start_labels(key.for_chain(chain), data, self.model, starts[chain % len(starts)])
+
+        self.engine.for_each(begin, range(n_chains))
+        for labels, row_labels in found:
             row_counts = np.zeros((data.shape[0], n_components, 2), np.int32)
             column_counts = np.zeros((data.shape[1], n_components), np.int32)
             count_labels(data.ordered, labels, row_counts, column_counts)
@@ -66,7 +75,8 @@ class BinaryCollapsedGibbs(GibbsSampler[Cells, BinaryGibbsState]):
 
     def no_draws(self, data: Cells) -> BinaryDraws:
         """Storage for the draws of a round."""
-        return BinaryDraws.empty(data, self.model.n_components, self.n_chains, self.n_draws)
+        n_starts = len(starts_of(self.start, self.n_chains))
+        return BinaryDraws.empty(data, self.model.n_components, self.n_chains, self.n_draws, n_starts)
 
     @property
     def attempts(self) -> int:
@@ -116,7 +126,27 @@ class BinaryCollapsedGibbs(GibbsSampler[Cells, BinaryGibbsState]):
         state.draws.priors += state.priors
         learned = "concentration" in self.model.estimated
         totals = [float(own.priors.concentration.sum()) if learned else np.nan for own in models]
-        state.draws.keep(data, moments, component_cells, joint, totals, self.active_threshold, self.engine)
+        leave_out = self._leaves_out(data, state, counts) if state.draws.n_starts > 1 else None
+        state.draws.keep(data, moments, component_cells, joint, totals, self.active_threshold, self.engine, leave_out)
+
+    def _leaves_out(self, data: Cells, state: BinaryGibbsState, counts: Sequence[tuple[BinaryModel, Any, Any]]) -> Any:
+        """What adds probabilities of left-out cells, as `BinaryDraws.keep` needs it."""
+        by_rows = [np.empty_like(labels) for labels in state.labels]
+        for labels, out in zip(state.labels, by_rows, strict=True):
+            to_row_order(data.ordered, labels, out)
+
+        def leave_out(chain: int, start: int, stop: int, probability: Floats, out: Floats) -> None:
+            model, *own = counts[chain]
+            priors, labels, span = model.priors, by_rows[chain], (start, stop, out)
+            if model.kind == "dir-dir":
+                given = priors.concentration, priors.activation_concentration
+                both = labels, state.row_labels[chain]
+                add_left_out_pairs(data.ordered, both, probability, tuple(own), given, *span)
+            else:
+                given = priors.of_bits, priors.concentration
+                add_left_out(data.ordered, labels, probability, tuple(own), given, *span)
+
+        return leave_out
 
 
 def log_joint_of_counts(model: BinaryModel, row_counts: Counts, column_counts: Counts) -> float:

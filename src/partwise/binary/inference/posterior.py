@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
@@ -15,6 +15,7 @@ from partwise.binary.model import BinaryModel, Priors
 from partwise.engines.base import Engine
 from partwise.kernels.arrays import Floats
 from partwise.sampling.draws import KeptDraws
+from partwise.sampling.stacking import stacking_weights
 
 Numbers = NDArray[np.int32] | Floats
 
@@ -76,8 +77,10 @@ def cell_moments(rows: FactorMoments, columns: FactorMoments) -> tuple[Floats, F
 class BinaryDraws(KeptDraws):
     """Sums over the kept draws of conditional moments given the labels (Rao-Blackwellised), and numbers of each draw.
 
-    Sums of factors are kept by chain; cells are summed over all chains. The first entry of the leading axis of a sum is
-    that of means, the second that of squares.
+    Sums of factors are kept by chain; cells are summed over the chains that share a start: chain i has start i modulo
+    their number. The first entry of the leading axis of a sum is that of means, the second that of squares.
+    ``left_out``, starts x observed cells, sums 1 / P(what a cell shows | all other cells and their labels), and is
+    empty where all chains have one start.
     """
 
     names: ClassVar[tuple[str, ...]] = (
@@ -94,20 +97,34 @@ class BinaryDraws(KeptDraws):
     columns: Floats
     component_cells: Floats
     priors: Floats
+    left_out: Floats
 
     @classmethod
-    def empty(cls, cells: Cells, n_components: int, n_chains: int, n_draws: int) -> BinaryDraws:
-        """Allocate storage for ``n_draws`` draws from ``n_chains`` chains."""
+    def empty(cls, cells: Cells, n_components: int, n_chains: int, n_draws: int, n_starts: int = 1) -> BinaryDraws:
+        """Allocate storage for ``n_draws`` draws from ``n_chains`` chains, which have ``n_starts`` starts."""
         n_rows, n_columns = cells.shape
         return cls(
             numbers=cls.no_numbers(n_chains, n_draws),
             n_kept=0,
-            probability=np.zeros((2, n_rows, n_columns)),
+            probability=np.zeros((2, n_starts, n_rows, n_columns)),
             rows=np.zeros((2, n_chains, n_rows, n_components)),
             columns=np.zeros((2, n_chains, n_columns, n_components)),
             component_cells=np.zeros((n_chains, n_components)),
             priors=np.zeros((n_chains, len(Priors._fields), n_components)),
+            left_out=np.zeros((n_starts, cells.n_cells if n_starts > 1 else 0)),
         )
+
+    @property
+    def n_starts(self) -> int:
+        """Different starts of the chains."""
+        return len(self.left_out)
+
+    def chain_weights(self) -> Floats:
+        """How much each chain counts in predictions: chains of one start the same, starts by their left-out cells."""
+        start_of = np.arange(self.n_chains) % self.n_starts
+        n_chains = np.bincount(start_of)
+        weights = stacking_weights(n_chains[:, None] / self.left_out) if self.n_starts > 1 else np.ones(1)
+        return np.asarray((weights / n_chains)[start_of])
 
     def keep(
         self,
@@ -118,10 +135,12 @@ class BinaryDraws(KeptDraws):
         total_concentration: Sequence[float],
         active_threshold: float,
         engine: Engine,
+        leave_out: Callable[[int, int, int, Floats, Floats], None] | None = None,
     ) -> None:
         """Add one draw of every chain: its moments of the row and column factors, and cells of each part.
 
         Rows are processed in parallel, chains one after the other in each, so that sums have one order.
+        ``leave_out(chain, start, stop, probability, out)`` adds a block of rows to ``left_out``.
         """
 
         def one(block: tuple[int, int]) -> Floats:
@@ -129,8 +148,11 @@ class BinaryDraws(KeptDraws):
             found = np.empty((self.n_chains, 2))
             for chain, (rows, columns) in enumerate(moments):
                 first, second = cell_moments(rows.rows(start, stop), columns)
-                self.probability[0, start:stop] += first
-                self.probability[1, start:stop] += second
+                at = chain % self.n_starts
+                self.probability[0, at, start:stop] += first
+                self.probability[1, at, start:stop] += second
+                if leave_out is not None:
+                    leave_out(chain, start, stop, first, self.left_out[at])
                 log_likelihood, observed = log_likelihood_of_block(cells.row_starts, cells.codes, first, start, stop)
                 found[chain] = log_likelihood, first.sum() - observed
             return found
@@ -176,10 +198,11 @@ class Posterior:
 
 
 def posterior_of_draws(model: BinaryModel, draws: BinaryDraws) -> Posterior:
-    """Averages over the kept draws: of cells over all chains, of factors over the likeliest chain."""
+    """Averages over the kept draws: of cells over all chains by their weights, of factors over the likeliest chain."""
     kept, best = draws.n_kept, draws.likeliest
+    weights = draws.chain_weights()[: draws.n_starts, None, None] / kept
     rows, columns = (_mean_and_std(*(sums[:, best] / kept)) for sums in (draws.rows, draws.columns))
-    cells = _mean_and_std(*(draws.probability / (kept * draws.n_chains)))
+    cells = _mean_and_std(*((draws.probability * weights).sum(axis=1)))
     learned = model.with_priors(draws.priors[best] / kept)
     return _oriented(learned, rows, columns, cells, draws.component_cells[best] / kept)
 

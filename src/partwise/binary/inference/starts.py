@@ -14,24 +14,31 @@ from partwise.core.keys import Key
 from partwise.engines.local import LocalEngine
 from partwise.sampling.draws import label_type
 
-Start = Literal["random", "vb"]
+Start = Literal["random", "vb", "vb20", "mixed"]
+"""``"mixed"``: chains take turns with ``"random"`` and ``"vb20"``."""
 
-# As the authors' code starts its samplers.
-_VB_COMPONENTS, _VB_PASSES = 10, 100
+# Parts of variational fits. Ten, and 100 passes, are those of the authors' code; twenty predict better.
+_VB_COMPONENTS, _VB_PASSES = {"vb": 10, "vb20": 20}, 100
+
+
+def starts_of(start: Start, n_chains: int) -> tuple[Start, ...]:
+    """The different starts of some chains: chain i has the one at i modulo their number."""
+    both: tuple[Start, ...] = ("random", "vb20")
+    return both[:n_chains] if start == "mixed" else (start,)
 
 
 def start_labels(key: Key, data: Cells, model: BinaryModel, start: Start) -> tuple[NDArray[Any], NDArray[Any]]:
     """Labels of all cells by columns and, for Dir-Dir, second labels by rows (otherwise empty).
 
-    ``"random"``: any part with the same probability. ``"vb"``: drawn from the responsibilities of a short
-    variational fit with at most ten parts.
+    ``"random"``: any part with the same probability. ``"vb"``, ``"vb20"``: drawn from the responsibilities of a short
+    variational fit with at most ten, or twenty, parts.
     """
     generator = key.for_stage("start").generator()
     n_components, kind = model.n_components, label_type(model.n_components)
     if start == "random":
         labels = generator.integers(n_components, size=data.n_cells, dtype=kind)
     else:
-        labels = _variational_labels(key, data, model).astype(kind)
+        labels = _variational_labels(key, data, model, _VB_COMPONENTS[start]).astype(kind)
     if model.kind != "dir-dir":
         return labels, np.empty(0, kind)
     row_labels = np.empty_like(labels)
@@ -42,11 +49,11 @@ def start_labels(key: Key, data: Cells, model: BinaryModel, start: Start) -> tup
     return labels, np.where(data.codes & 1, row_labels, other).astype(kind)
 
 
-def _variational_labels(key: Key, data: Cells, model: BinaryModel) -> NDArray[Any]:
-    alpha, beta = (part[:_VB_COMPONENTS] for part in model.priors[:2])
+def _variational_labels(key: Key, data: Cells, model: BinaryModel, most: int) -> NDArray[Any]:
+    alpha, beta = (part[:most] for part in model.priors[:2])
     few = replace(
         model,
-        n_components=min(model.n_components, _VB_COMPONENTS),
+        n_components=min(model.n_components, most),
         alpha=alpha,
         beta=beta,
         concentration=1.0,

@@ -15,6 +15,9 @@ Listed = tuple[Starts, Indices]
 Ordered = tuple[Starts, Indices, Starts]
 """The same, and where the cells of each column start."""
 
+LEAST = 1e-12
+"""What is left of a probability by rounding, where nothing but the cell itself speaks for what it shows."""
+
 
 @kernel
 def list_cells(
@@ -130,6 +133,63 @@ def log_likelihood_of_block(
             part, product = _multiplied(part, product, seen)
         total += part + math.log(product)
     return total, observed
+
+
+@kernel
+def add_left_out(
+    cells: Ordered,
+    labels: Numbers,
+    probability: Floats,
+    counts: tuple[Counts, Counts],
+    priors: tuple[Floats, Floats],
+    start: int,
+    stop: int,
+    out: Floats,
+) -> None:
+    """``out[p] += 1 / P(X[p] | labels of all cells but p)`` for the cells of rows ``start`` to ``stop`` (Eq. 25).
+
+    Without its cell, label k of a column counts one less, and so does the bit in the part's row. ``probability`` holds
+    P(X = 1) of these rows with the cell counted. Labels are in the order of rows.
+    """
+    (row_starts, codes, column_starts), (row_counts, column_counts), (prior, concentration) = cells, counts, priors
+    whole = sum_of(concentration)
+    for n in range(start, stop):
+        for p in range(row_starts[n], row_starts[n + 1]):
+            f, x, k = codes[p] >> 1, codes[p] & 1, labels[p]
+            one = probability[n - start, f]
+            size = whole + (column_starts[f + 1] - column_starts[f])
+            weight = concentration[k] + column_counts[f, k]
+            shown = prior[k, x] + row_counts[n, k, x]
+            both = prior[k, 0] + prior[k, 1] + row_counts[n, k, 0] + row_counts[n, k, 1]
+            rest = size * (one if x else 1.0 - one) - weight * shown / both
+            rest += (weight - 1.0) * (shown - 1.0) / (both - 1.0)
+            out[p] += (size - 1.0) / max(rest, LEAST)
+
+
+@kernel
+def add_left_out_pairs(
+    cells: Ordered,
+    labels: tuple[Numbers, Numbers],
+    probability: Floats,
+    counts: tuple[Counts, Counts],
+    concentrations: tuple[Floats, Floats],
+    start: int,
+    stop: int,
+    out: Floats,
+) -> None:
+    """The same of Dir-Dir, where a cell has a label by its column and one by its row (Eq. 59)."""
+    (row_starts, codes, column_starts), (by_column, by_row) = cells, labels
+    (row_counts, column_counts), (concentration, row_concentration) = counts, concentrations
+    whole, row_whole = sum_of(concentration), sum_of(row_concentration)
+    for n in range(start, stop):
+        row_size = row_whole + (row_starts[n + 1] - row_starts[n])
+        for p in range(row_starts[n], row_starts[n + 1]):
+            f, x, k, j = codes[p] >> 1, codes[p] & 1, by_column[p], by_row[p]
+            size = whole + (column_starts[f + 1] - column_starts[f])
+            rest = probability[n - start, f] * size * row_size + (1.0 if k == j else 0.0)
+            rest -= row_concentration[k] + row_counts[n, k] + concentration[j] + column_counts[f, j]
+            every = (size - 1.0) * (row_size - 1.0)
+            out[p] += every / max(rest if x else every - rest, LEAST)
 
 
 @kernel

@@ -1,25 +1,25 @@
 """Likelihood ratios p(x | component) / p(x | mixture), summed over observations: the slopes of the log evidence.
 
-All components have one shape a, and all likelihoods are relative to that of the best component of this shape, whose
-mean is the rate x / s itself. A mean of r times that rate loses x (r - 1 - log r) nats under points (a infinite), and
-(a + x) log(1 + x (r - 1) / (a + x)) - x log r in general. So nothing of size x log x is ever computed. With an r that
-is exact to the last digit e, the error is about e x |r - 1|, which is e sqrt(x) wherever the likelihood matters.
-
-An observation is given by ``counts`` (1e-200 in place of 0) and ``inverse``, the inverse s / x of its rate.
+Components have one shape, and observations are given by counts and inverse rates: see `near`.
 """
 
 import math
 
 import numpy as np
 
-from partwise.kernels.jit import inline_kernel, kernel
+from partwise.kernels.jit import kernel
 from partwise.priors.base import Floats
 from partwise.priors.kernels.elementary import exp_of_negative, log_beside_one
+from partwise.priors.kernels.near import (
+    ROWS,
+    beyond_rate,
+    gamma_loss,
+    log_likelihood_column,
+    near_components,
+    point_loss,
+)
 
-# What stands for a count of 0: the expected count is still finite beside it, and its logarithm nothing.
-NO_COUNT = 1e-200
-# Rows that are processed at once, and the largest exponent that is looked at.
-_ROWS = 128
+# The largest exponent that is looked at.
 _LARGEST = 600.0
 # Responsibilities that do not matter for a direction.
 _NOTHING = 1e-8
@@ -28,47 +28,6 @@ Observed = tuple[Floats, Floats, Floats]
 """``counts``, ``inverse``, and the share of each observation."""
 Weighted = tuple[Floats, Floats]
 """Means and weights of components."""
-
-
-@inline_kernel
-def _beyond(inverse: float, rate: float) -> float:
-    """``inverse * rate - 1``. The maximum keeps compilers from adding the 1 to something else, where digits go."""
-    return max(inverse * rate - 1.0, -1.0)
-
-
-@inline_kernel
-def _point_loss(count: float, ratio: float, beyond: float) -> float:
-    """``x * (log(r) - (r - 1))``, ``beyond = r - 1``."""
-    return count * (log_beside_one(ratio, beyond) - beyond)
-
-
-@inline_kernel
-def _gamma_loss(count: float, ratio: float, beyond: float, shape: float) -> float:
-    """``x * log(r) - (shape + x) * log((shape + x * r) / (shape + x))``, ``beyond = r - 1``."""
-    size = shape + count
-    change = max(count * beyond / size, -1.0)
-    return count * log_beside_one(ratio, beyond) - size * log_beside_one((shape + count * ratio) / size, change)
-
-
-@kernel
-def log_likelihood_column(counts: Floats, inverse: Floats, shape: float, mean: float, out: Floats) -> None:
-    """``out = log p(x | mean) - log p(x | x / s)`` of each observation."""
-    if mean == 0.0:
-        for i in range(counts.size):
-            out[i] = -math.inf if counts[i] > NO_COUNT else 0.0
-    elif shape < math.inf:
-        for i in range(counts.size):
-            out[i] = _gamma_loss(counts[i], inverse[i] * mean, _beyond(inverse[i], mean), shape)
-    else:
-        for i in range(counts.size):
-            out[i] = _point_loss(counts[i], inverse[i] * mean, _beyond(inverse[i], mean))
-
-
-@kernel
-def log_likelihood_columns(counts: Floats, inverse: Floats, shape: float, means: Floats, out: Floats) -> None:
-    """``out[:, j] = log p(x | means[j]) - log p(x | x / s)``, in Fortran order."""
-    for j in range(means.size):
-        log_likelihood_column(counts, inverse, shape, means[j], out[:, j])
 
 
 @kernel
@@ -81,23 +40,24 @@ def mixture_slopes(observed: Observed, shape: float, points: Weighted, sums: Flo
     """
     (counts, inverse, share), (means, weights) = observed, points
     size = means.size
-    columns = np.empty((size, _ROWS))
-    top, mixed = np.empty((2, _ROWS))
+    columns = np.empty((size, ROWS))
+    top, mixed = np.empty((2, ROWS))
     flat = 0.0 if shape == math.inf else 1.0 / shape
     sums[:] = 0.0
     value = 0.0
-    for start in range(0, counts.size, _ROWS):
-        stop = min(start + _ROWS, counts.size)
+    for start in range(0, counts.size, ROWS):
+        stop = min(start + ROWS, counts.size)
         length, logs = stop - start, out[start:stop]
         x, inverse_rate, part = counts[start:stop], inverse[start:stop], share[start:stop]
+        first, last = near_components(x, inverse_rate, shape, means)
         top[:] = -math.inf
         mixed[:] = 0.0
-        for j in range(size):
+        for j in range(first, last):
             column = columns[j, :length]
             log_likelihood_column(x, inverse_rate, shape, means[j], column)
             for i in range(length):
                 top[i] = max(top[i], column[i])
-        for j in range(size):
+        for j in range(first, last):
             column, weight = columns[j], weights[j]
             for i in range(length):
                 column[i] = weight * exp_of_negative(column[i] - top[i])
@@ -107,11 +67,11 @@ def mixture_slopes(observed: Observed, shape: float, points: Weighted, sums: Flo
             mixed[i] = part[i] / mixed[i]
         for i in range(length):
             value += part[i] * logs[i]
-        for j in range(size):
+        for j in range(first, last):
             column, mean = columns[j], means[j]
             total, slope, information = 0.0, 0.0, 0.0
             for i in range(length):
-                responsible, beyond = column[i] * mixed[i], _beyond(inverse_rate[i], mean)
+                responsible, beyond = column[i] * mixed[i], beyond_rate(inverse_rate[i], mean)
                 damped = responsible * x[i] / (1.0 + x[i] * (1.0 + beyond) * flat)
                 total += responsible
                 slope -= damped * beyond
@@ -134,18 +94,19 @@ def mixture_curvature(
     """
     (counts, inverse, share), (means, weights) = observed, points
     size = means.size
-    both = np.empty((2 * size, _ROWS))
-    logs = np.empty(_ROWS)
+    both = np.empty((2 * size, ROWS))
+    logs = np.empty(ROWS)
     inside = np.empty(2 * size, dtype=np.int64)
     flat = 0.0 if shape == math.inf else 1.0 / shape
     sums[:] = 0.0
     gauss[:] = 0.0
-    for start in range(0, counts.size, _ROWS):
-        stop = min(start + _ROWS, counts.size)
+    for start in range(0, counts.size, ROWS):
+        stop = min(start + ROWS, counts.size)
         length, mixed = stop - start, log_mixture[start:stop]
         x, inverse_rate, part = counts[start:stop], inverse[start:stop], share[start:stop]
         n_inside = 0
-        for j in range(size):
+        first, last = near_components(x, inverse_rate, shape, means)
+        for j in range(first, last):
             mean, weight = means[j], weights[j]
             log_likelihood_column(x, inverse_rate, shape, mean, logs[:length])
             here, first = both[2 * n_inside], both[2 * n_inside + 1]
@@ -153,7 +114,7 @@ def mixture_curvature(
             for i in range(length):
                 responsible = weight * exp_of_negative(min(logs[i] - mixed[i], _LARGEST))
                 largest = max(largest, responsible)
-                beyond = _beyond(inverse_rate[i], mean)
+                beyond = beyond_rate(inverse_rate[i], mean)
                 expected = x[i] * (1.0 + beyond)
                 damping = 1.0 / (1.0 + expected * flat)
                 score = -damping * x[i] * beyond
@@ -186,9 +147,9 @@ def mixture_curvature(
 def ratio_sums(counts: Floats, inverse: Floats, tops: Floats, shape: float, rates: Floats, out: Floats) -> None:
     """``out[j] = sum(exp(tops + log_likelihood_columns(rates[j])))``; what is below exp(-708) counts as 0."""
     out[:] = 0.0
-    logs = np.empty(_ROWS)
-    for start in range(0, counts.size, _ROWS):
-        length = min(_ROWS, counts.size - start)
+    logs = np.empty(ROWS)
+    for start in range(0, counts.size, ROWS):
+        length = min(ROWS, counts.size - start)
         top = tops[start : start + length]
         for j in range(rates.size):
             log_likelihood_column(
@@ -217,16 +178,16 @@ def peaks(
         for i in range(counts.size):
             x = counts[i]
             ratio = min(max(best, inverse[i] * low), inverse[i] * high)
-            beyond = min(max(best - 1.0, _beyond(inverse[i], low)), _beyond(inverse[i], high))
-            loss = _point_loss(x, ratio, beyond) + x * ratio * lost
+            beyond = min(max(best - 1.0, beyond_rate(inverse[i], low)), beyond_rate(inverse[i], high))
+            loss = point_loss(x, ratio, beyond) + x * ratio * lost
             out[i] = exp_of_negative(min(tops[i] + loss, _LARGEST))
             weighted += out[i] * x * ratio
     elif cosine == 1.0:
         for i in range(counts.size):
             x = counts[i]
             ratio = min(max(1.0, inverse[i] * low), inverse[i] * high)
-            beyond = min(max(0.0, _beyond(inverse[i], low)), _beyond(inverse[i], high))
-            out[i] = exp_of_negative(min(tops[i] + _gamma_loss(x, ratio, beyond, shape), _LARGEST))
+            beyond = min(max(0.0, beyond_rate(inverse[i], low)), beyond_rate(inverse[i], high))
+            out[i] = exp_of_negative(min(tops[i] + gamma_loss(x, ratio, beyond, shape), _LARGEST))
             weighted += out[i] * shape * x * ratio / (shape + x * ratio)
     else:
         for i in range(counts.size):
@@ -236,7 +197,7 @@ def peaks(
             # that of the two forms in which nothing cancels
             best = (half + root if half > 0.0 else (x * shape) / (root - half)) / x
             ratio = min(max(best, inverse[i] * low), inverse[i] * high)
-            beyond = min(max(best - 1.0, _beyond(inverse[i], low)), _beyond(inverse[i], high))
+            beyond = min(max(best - 1.0, beyond_rate(inverse[i], low)), beyond_rate(inverse[i], high))
             expected = x * ratio
             # |a + S e^{iv}|² / (a + x)² = 1 + ((S - x) (S + x + 2 a) - 2 a S (1 - cosine)) / (a + x)²
             change = x * beyond * (expected + size + shape) - 2.0 * shape * expected * (1.0 - cosine)

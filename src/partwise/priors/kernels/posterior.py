@@ -73,6 +73,8 @@ def gamma_posterior(
     return divergence + math.log(product)
 
 
+# Nats below the best from which the exponential is 0.
+_NO_SHARE = 746.0
 # Below it, the evidence may be put together from terms in (a, x), (a, s) and x alone: they hardly cancel.
 PLAIN_SHAPE = 1e3
 
@@ -103,6 +105,31 @@ def prior_total(weights: Floats, shapes: Floats, means: Floats) -> float:
     return total
 
 
+@inner_kernel
+def near_points(x: float, s: float, means: Floats, log_weight: Floats, point: Shape, out: Floats) -> tuple[int, int]:
+    """First and one past the last of the points, in order, that have any share: others would add exactly 0.
+
+    ``out = log_weight + log_evidence(x, s * means, point)`` of those between.
+    """
+    first = int(np.searchsorted(means, x / s))
+    last, largest = first, -math.inf
+    while last < means.size:
+        value = log_evidence(x, s * means[last], point)
+        if value < largest - _NO_SHARE:
+            break
+        out[last] = log_weight[last] + value
+        largest = max(largest, out[last])
+        last += 1
+    while first > 0:
+        value = log_evidence(x, s * means[first - 1], point) if means[first - 1] > 0.0 else -math.inf
+        if value < largest - _NO_SHARE:
+            break
+        first -= 1
+        out[first] = log_weight[first] + value
+        largest = max(largest, out[first])
+    return first, last
+
+
 @kernel
 def mixture_posterior(data: Pair, prior: Triple, out: Triple) -> None:
     """``r = softmax(log(weights) + log_evidence(counts, exposure * means, shapes))``, then means over r.
@@ -115,7 +142,7 @@ def mixture_posterior(data: Pair, prior: Triple, out: Triple) -> None:
     (counts, exposure), (weights, shapes, means), (out_mean, out_mean_log, out_evidence) = data, prior, out
     n_parts = weights.size
     constants = [shape_constants(shapes[g]) for g in range(n_parts)]
-    log_weight = np.empty(n_parts)
+    log_weight, log_mean = np.empty((2, n_parts))
     slope = np.empty(n_parts)
     intercept = np.empty(n_parts)
     inverse_rate = np.empty(n_parts)
@@ -125,10 +152,20 @@ def mixture_posterior(data: Pair, prior: Triple, out: Triple) -> None:
     mean_log_of = np.empty(n_parts)
     for g in range(n_parts):
         log_weight[g] = math.log(weights[g]) if weights[g] > 0.0 else -math.inf
+        log_mean[g] = math.log(means[g]) if means[g] > 0.0 else -math.inf
+    only_points = True
+    for g in range(n_parts):
+        only_points &= shapes[g] == math.inf and (g == 0 or means[g] >= means[g - 1])
     previous = -1.0
     for i in range(counts.size):
         x = counts[i]
         s = exposure[i] if exposure.size > 1 else exposure[0]
+        if i > 0 and x == counts[i - 1] and s == previous:
+            out_mean[i], out_mean_log[i], out_evidence[i] = out_mean[i - 1], out_mean_log[i - 1], out_evidence[i - 1]
+            continue
+        first, last = 0, n_parts
+        if only_points and s > 0.0:
+            first, last = near_points(x, s, means, log_weight, constants[0], score)
         if s != previous:
             previous = s
             for g in range(n_parts):
@@ -142,16 +179,17 @@ def mixture_posterior(data: Pair, prior: Triple, out: Triple) -> None:
         shape = -1.0
         gamma_part = 0.0
         digamma_part = 0.0
-        for g in range(n_parts):
+        for g in range(first, last):
             a = shapes[g]
             if means[g] == 0.0:
                 score[g] = log_weight[g] if x == 0.0 else -math.inf
                 mean_of[g] = 0.0
                 mean_log_of[g] = -math.inf
             elif a == math.inf:
-                score[g] = log_weight[g] + (log_evidence(x, s * means[g], constants[g]) if s > 0.0 else 0.0)
+                if not only_points or s == 0.0:
+                    score[g] = log_weight[g] + (log_evidence(x, s * means[g], constants[g]) if s > 0.0 else 0.0)
                 mean_of[g] = means[g]
-                mean_log_of[g] = math.log(means[g])
+                mean_log_of[g] = log_mean[g]
             else:
                 if a != shape:
                     shape = a
@@ -172,7 +210,7 @@ def mixture_posterior(data: Pair, prior: Triple, out: Triple) -> None:
         total = 0.0
         mean = 0.0
         mean_log = 0.0
-        for g in range(n_parts):
+        for g in range(first, last):
             share = math.exp(score[g] - largest)
             if share > 0.0:
                 total += share

@@ -7,27 +7,29 @@ from numpy.typing import NDArray
 
 from partwise.kernels.jit import kernel
 from partwise.priors.base import Floats
+from partwise.priors.kernels.near import ROWS
+from partwise.priors.kernels.quadratic import nonnegative_minimum
 
 # Components that enter at a time, beside those that have weight.
 _MOST_NEW = 30
 _MOST_ITERATIONS = 300
 _SHORTEST_STEP = 1e-4
-# Rows of a block: its scaled columns fit into the cache.
-ROWS = 128
 _NOTHING = 1e-14
 _HIDDEN = 1e-15
 
 
 @kernel
-def mixed_columns(columns: Floats, weights: Floats, out: Floats) -> None:
-    """``out = columns @ weights``, columns of weight 0 left out."""
+def mixed_columns(columns: Floats, maxima: Floats, weights: Floats, out: Floats) -> None:
+    """``out = columns @ weights``, columns of weight 0 and blocks that are 0 left out."""
     out[:] = 0.0
     for j in range(weights.size):
         weight = weights[j]
         if weight != 0.0:
             column = columns[:, j]
-            for i in range(out.size):
-                out[i] += weight * column[i]
+            for b in range(maxima.shape[0]):
+                if maxima[b, j] > 0.0:
+                    for i in range(b * ROWS, min((b + 1) * ROWS, out.size)):
+                        out[i] += weight * column[i]
 
 
 @kernel
@@ -88,120 +90,26 @@ def gram(columns: Floats, maxima: Floats, working: NDArray[np.int64], factor: Fl
 
 
 @kernel
-def solve(matrix: Floats, jitter: float, vector: Floats, inside: NDArray[np.int64], lower: Floats, out: Floats) -> None:
-    """``out = solve((matrix + jitter * diag(diag(matrix)))[ix_(inside, inside)], vector[inside])``, by Cholesky."""
-    size = inside.size
-    # Components far apart share no observation: what stands before the first entry of a row that is not 0 stays 0.
-    first = np.zeros(size, dtype=np.int64)
-    for a in range(size):
-        while first[a] < a and matrix[inside[a], inside[first[a]]] == 0.0:
-            first[a] += 1
-        for c in range(first[a], a + 1):
-            total = matrix[inside[a], inside[c]]
-            start = max(first[a], first[c])
-            left, right = lower[a, start:c], lower[c, start:c]
-            for i in range(left.size):
-                total -= left[i] * right[i]
-            if a == c:
-                least = jitter * matrix[inside[a], inside[a]] + 1e-300
-                lower[a, a] = math.sqrt(max(total + least, 0.01 * least))
-            else:
-                lower[a, c] = total / lower[c, c]
-    for a in range(size):
-        total = vector[inside[a]]
-        left, right = lower[a, first[a] : a], out[first[a] : a]
-        for i in range(left.size):
-            total -= left[i] * right[i]
-        out[a] = total / lower[a, a]
-    for a in range(size - 1, -1, -1):
-        out[a] /= lower[a, a]
-        left, right = lower[a, first[a] : a], out[first[a] : a]
-        for i in range(left.size):
-            right[i] -= left[i] * out[a]
+def make_feasible(columns: Floats, maxima: Floats, share: Floats, weights: Floats, mixed: Floats) -> None:
+    """``mixed = columns @ weights``; rows where that is too little first get weight for their best column.
 
-
-@kernel
-def nonnegative_minimum(matrix: Floats, vector: Floats, free: NDArray[np.bool_], out: Floats) -> None:
-    """``out = nnls`` of a quadratic: the y >= 0 of least y'Ay/2 - b'y, by active sets, beginning with those ``free``.
-
-    Lawson & Hanson 1974; Bro & de Jong 1997. ``matrix`` is positive semidefinite; ``free`` is changed.
+    The best weights give no row, whose best column is 1, less than its share. From less, Newton's steps double it only.
     """
-    size = vector.size
-    largest = 0.0
-    for a in range(size):
-        largest = max(largest, abs(vector[a]))
-    # Relative to each own curvature: those of rare and of frequent components differ by many orders of magnitude.
-    jitter = 1e-13 * size
-    tol = 1e-12 * largest
-    inside = np.empty(size, dtype=np.int64)
-    solution = np.empty(size)
-    lower = np.empty((size, size))
-    out[:] = 0.0
-    for _ in range(3 * size + 10):
-        while True:
-            n_inside = 0
-            for a in range(size):
-                if free[a]:
-                    inside[n_inside] = a
-                    n_inside += 1
-            if n_inside == 0:
-                break
-            solve(matrix, jitter, vector, inside[:n_inside], lower, solution)
-            # As far towards the solution as nothing becomes negative; what ends at 0 is no longer free.
-            step = 1.0
-            for a in range(n_inside):
-                if solution[a] <= 0.0:
-                    old = out[inside[a]]
-                    step = min(step, old / max(old - solution[a], 1e-300))
-            crossed = step < 1.0
-            top = 0.0
-            for a in range(n_inside):
-                at = inside[a]
-                if solution[a] <= 0.0:
-                    crossed = True
-                out[at] += step * (solution[a] - out[at])
-                top = max(top, out[at])
-            if not crossed:
-                break
-            for a in range(n_inside):
-                at = inside[a]
-                if solution[a] <= 0.0 and out[at] <= 1e-15 * max(top, 1e-300):
-                    free[at] = False
-                    out[at] = 0.0
-        best = -1
-        highest = tol
-        for a in range(size):
-            if not free[a]:
-                slope = vector[a]
-                for c in range(size):
-                    slope -= matrix[a, c] * out[c]
-                if slope > highest:
-                    highest = slope
-                    best = a
-        if best < 0:
-            break
-        free[best] = True
-
-
-@kernel
-def make_feasible(columns: Floats, weights: Floats, mixed: Floats) -> None:
-    """``mixed = columns @ weights``; rows where that is nothing first get weight for their best column."""
-    mixed_columns(columns, weights, mixed)
-    n_rows = mixed.size
+    mixed_columns(columns, maxima, weights, mixed)
     extra = np.zeros(weights.size)
     total = 1.0
-    for i in range(n_rows):
-        if mixed[i] < 1e-12:
+    for i in range(mixed.size):
+        if mixed[i] < 0.5 * share[i]:
             best = 0
             for j in range(weights.size):
                 if columns[i, j] > columns[i, best]:
                     best = j
-            extra[best] += 1.0 / n_rows
-            total += 1.0 / n_rows
+            extra[best] += share[i]
+            total += share[i]
     if total > 1.0:
         for j in range(weights.size):
             weights[j] = (weights[j] + extra[j]) / total
-        mixed_columns(columns, weights, mixed)
+        mixed_columns(columns, maxima, weights, mixed)
 
 
 @kernel
@@ -272,13 +180,19 @@ def best_weights(columns: Floats, share: Floats, tol: float, weights: Floats, ou
 
     ``out`` is the value, the gap (by how much it may at most be below the maximum), and the number of iterations.
     """
-    n_rows, size = columns.shape
-    maxima = np.empty(((n_rows + ROWS - 1) // ROWS, size))
+    maxima = np.empty(((columns.shape[0] + ROWS - 1) // ROWS, weights.size))
     block_maxima(columns, maxima)
+    best_near_weights(columns, maxima, share, tol, weights, out)
+
+
+@kernel
+def best_near_weights(columns: Floats, maxima: Floats, share: Floats, tol: float, weights: Floats, out: Floats) -> None:
+    """`best_weights` with the `block_maxima` of the columns, which are not looked at where these are 0."""
+    n_rows, size = columns.shape
     mixed, aim, ratio = np.empty(n_rows), np.empty(n_rows), np.empty(n_rows)
     gradient, aimed = np.empty(size), np.empty(size)
     working = np.empty(size, dtype=np.int64)
-    make_feasible(columns, weights, mixed)
+    make_feasible(columns, maxima, share, weights, mixed)
     value = log_mean(share, mixed)
     for iteration in range(_MOST_ITERATIONS):
         for i in range(n_rows):
@@ -287,8 +201,10 @@ def best_weights(columns: Floats, share: Floats, tol: float, weights: Floats, ou
         for j in range(size):
             column = columns[:, j]
             total = 0.0
-            for i in range(n_rows):
-                total += column[i] * ratio[i]
+            for b in range(maxima.shape[0]):
+                if maxima[b, j] > 0.0:
+                    for i in range(b * ROWS, min((b + 1) * ROWS, n_rows)):
+                        total += column[i] * ratio[i]
             gradient[j] = total
             highest = max(highest, total)
         out[1], out[2] = math.log(highest), iteration
@@ -307,7 +223,7 @@ def best_weights(columns: Floats, share: Floats, tol: float, weights: Floats, ou
         aimed[:] = 0.0
         for a in range(chosen.size):
             aimed[chosen[a]] = target[a]
-        mixed_columns(columns, aimed, aim)
+        mixed_columns(columns, maxima, aimed, aim)
         new_value = line_search(share, value, aimed, aim, weights, mixed, ratio)
         if new_value == -math.inf:
             # No progress by Newton's step (rounding): EM's cannot fail to make some.
@@ -316,7 +232,7 @@ def best_weights(columns: Floats, share: Floats, tol: float, weights: Floats, ou
             total = weights.sum()
             for j in range(size):
                 weights[j] /= total
-            mixed_columns(columns, weights, mixed)
+            mixed_columns(columns, maxima, weights, mixed)
             new_value = log_mean(share, mixed)
         value = new_value
     out[0] = value

@@ -97,7 +97,7 @@ def score(X: Any, dictionary: NDArray[np.floating[Any]]) -> tuple[float, float]:
 
 
 # Iterations of each seed. The paper runs 1,000 of MCEM-C and of MCEM-CH, and does not report MCEM-H.
-PUBLISHED = {"mcem-c": (600, 100, 100), "mcem-ch": (400,), "mcem-h": (3,)}
+PUBLISHED = {"mcem-c": (1000, 100, 100), "mcem-ch": (1000,), "mcem-h": (3,)}
 N_DRAWS = 250
 OURS: dict[str, tuple[dict[str, Any], int]] = {
     "saem": ({"max_iter": 200}, 3),

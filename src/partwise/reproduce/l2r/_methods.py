@@ -38,7 +38,7 @@ class EvaluationSizes:
     """
 
     small: Sequence[str] = ("twitter100", "nips100", "reuters395", "ap", "kos", "newsgroups20")
-    large: Sequence[str] = ("reuters395", "ap", "kos", "newsgroups20")
+    large: Sequence[str] = ("reuters395", "ap", "kos", "newsgroups20", "nips_uci7605", "nips2483")
     most_topics: int = 100
     small_sweeps: int = 1000
     large_sweeps: int = 300

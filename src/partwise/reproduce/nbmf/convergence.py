@@ -23,14 +23,14 @@ _MAKERS: dict[str, tuple[Callable[..., BinaryNMF], str, str]] = {
 
 
 def make(notebook: Notebook) -> None:
-    """A panel for each data set, averages over some splits."""
+    """A panel for each data set, averages over the splits."""
     lengths = run_lengths(notebook.quick)
     figure, axes = panel_grid(None, len(lengths.datasets), 2.6, 2.2, widest=3)
     for ax, dataset in zip(axes, lengths.datasets, strict=True):
         for method, (_, colour, style) in _MAKERS.items():
             runs = [
                 notebook.step(f"fig11, {dataset}, {method}, split {number}", _run, method, dataset, number, lengths)
-                for number in range(lengths.n_repeats)
+                for number in range(lengths.n_splits)
             ]
             mean = np.mean([run["perplexity"] for run in runs], axis=0)
             ax.semilogx(runs[0]["iteration"], mean, color=colour, linestyle=style, label=method)

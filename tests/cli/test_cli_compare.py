@@ -61,6 +61,12 @@ class TestCompare:
         ]
         assert "such as ndcg@20" in partwise.fails("compare", "counts.npz", "--metric", "map@5")
 
+    def test_nothing_is_called_stable_that_has_no_restarts(self, partwise, folder: Path) -> None:
+        few = ["--models", "poisson", "--ranks", "2,3", "--seed", "4", "--restarts"]
+        one, two = (partwise("compare", "counts.npz", *few, n).stdout for n in ("1", "2"))
+        assert "No candidate has parts known to be stable." in one
+        assert ("Most stable parts: poisson with" in two) != ("No candidate has parts known to be stable." in two)
+
     def test_overruled(self, partwise, folder: Path) -> None:
         out = partwise("compare", "counts.npz", *QUICK, "--model", "poisson", "--rank", "2", "--save", "own.partwise")
         assert "You took poisson with 2 parts instead of" in out.stdout

@@ -39,39 +39,49 @@ def test_an_update_of_activations_is_that_of_the_formula() -> None:
     counts, rates, sizes = np.where(seen, X[:9], 0.0), activations @ parts, row_sizes[:, None] * feature_sizes
     weights = np.where(seen, (counts + sizes) / (rates + sizes), 0.0)
     expected = activations * ((counts / rates) @ parts.T) / (weights @ parts.T)
-    kernels.improve_activations(*cells, parts, (row_sizes, feature_sizes), np.zeros(9), (1, 0.0), activations)
+    kernels.improve_activations(*cells, parts, (row_sizes, feature_sizes), (1, 0.0), activations)
     np.testing.assert_allclose(activations, expected, rtol=1e-12)
 
 
-def test_sums_for_the_parts_are_those_of_the_formula() -> None:
+def test_the_expected_noise_is_that_of_the_formula() -> None:
     cells, seen, activations, parts, row_sizes, feature_sizes = small_case()
     counts, rates, sizes = np.where(seen, X[:9], 0.0), activations @ parts, row_sizes[:, None] * feature_sizes
-    gain, exposure = np.zeros_like(parts), np.zeros_like(parts)
-    kernels.add_part_sums(*cells, activations, parts, (row_sizes, feature_sizes), gain, exposure)
-    np.testing.assert_allclose(gain, activations.T @ (counts / rates), rtol=1e-12)
-    weights = np.where(seen, (counts + sizes) / (rates + sizes), 0.0)
-    np.testing.assert_allclose(exposure, activations.T @ weights, rtol=1e-12)
+    expected = np.where(seen, (counts + sizes) / (rates + sizes), 0.0)
+    kernels.weigh(*cells, (row_sizes, feature_sizes), rates)
+    np.testing.assert_allclose(rates, expected, rtol=1e-12)
 
 
 @pytest.mark.parametrize("by_rows", [True, False])
 @pytest.mark.parametrize("scale", [0.3, 1.0, 300.0])
 def test_size_terms_are_the_log_likelihood_and_its_derivatives(by_rows: bool, scale: float) -> None:
-    cells, seen, activations, parts, row_sizes, feature_sizes = small_case()
-    activations, row_sizes = 20 * activations, scale * row_sizes  # counts below and above _FEW beside rates of both
-    rates = activations @ parts
+    cells, seen, activations, parts, row_sizes, _ = small_case()
+    rates = 20 * activations @ parts  # counts below and above _FEW beside rates of both
+    own = scale * row_sizes if by_rows else scale * np.random.default_rng(1).gamma(3.0, size=12)
 
     def value(step: float) -> np.ndarray:
-        sizes = np.exp(step) * row_sizes[:, None] * feature_sizes
+        sizes = np.exp(step) * (own[:, None] if by_rows else own)
         logs = np.where(seen, nbinom.logpmf(np.where(seen, X[:9], 0), sizes, sizes / (sizes + rates)), 0.0)
         return logs.sum(axis=1 if by_rows else 0)
 
     found = np.zeros((9 if by_rows else 12, 3))
-    kernels.add_size_terms(*cells, activations, parts, (row_sizes, feature_sizes), by_rows, found)
+    rates_by_groups = np.ascontiguousarray(rates.T) if by_rows else rates
+    kernels.add_zero_terms(rates_by_groups, own, found)
+    kernels.correct_zero_terms(*cells, rates_by_groups, own, by_rows, found)
     step = 1e-3
     np.testing.assert_allclose(found[:, 0], value(0.0), rtol=1e-10)
     np.testing.assert_allclose(found[:, 1], (value(step) - value(-step)) / (2 * step), rtol=1e-4, atol=1e-4)
     second = (value(step) - 2 * value(0.0) + value(-step)) / step**2
     np.testing.assert_allclose(found[:, 2], second, rtol=1e-3, atol=1e-3)
+
+
+def test_terms_of_zeros_are_exact_where_sizes_are_huge_or_tiny() -> None:
+    # 20 zeros of rate 1. With u = 1 / size: log(1 + u) - u / (1 + u) = u² / 2 - 2 u³ / 3 + ..., or of order log(u).
+    found = np.zeros((3, 3))
+    kernels.add_zero_terms(np.ones((20, 3)), np.array([1e9, 1e4, 1e-30]), found)
+    np.testing.assert_allclose(found[:2, 0], [-20.0 * (1 - 5e-10), -20e4 * np.log1p(1e-4)], rtol=1e-14)
+    np.testing.assert_allclose(found[:2, 1], [-1e-8, -20e4 * (1e-8 / 2 - 2e-12 / 3 + 3e-16 / 4)], rtol=1e-8)
+    np.testing.assert_allclose(found[:2, 2], [1e-8, 20e4 * (1e-8 / 2 - 4e-12 / 3)], rtol=1e-6)
+    assert np.all(np.abs(found[2]) < 1e-20)
 
 
 @pytest.mark.parametrize("dispersion", DISPERSIONS)

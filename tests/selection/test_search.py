@@ -15,6 +15,7 @@ from partwise.selection import Choice, Comparison, Dispersion, compare
 from partwise.selection.candidates import candidates_of, too_large_for
 from partwise.selection.fitting import N_FOLDS, Fitting, cell_fold, count_fold
 from partwise.selection.records import Task
+from partwise.selection.search import Search
 from partwise.selection.standings import Standings
 
 FAST = ["poisson", "negative-binomial"]
@@ -181,9 +182,9 @@ class TestBudget:
         monkeypatch.setattr(Fitting, "fit", interrupted)
         found = compare(noisy(0, 3.0), FAST, random_state=0)
         assert found.stopped == "interrupted"
-        assert found.n_fits == 4  # both models with 1 and 2 parts
+        assert found.n_fits == 2  # the cheapest model with 1 and 2 parts
         monkeypatch.undo()
-        assert scores(compare(noisy(0, 3.0), FAST, random_state=0, max_fits=4)) == scores(found)
+        assert scores(compare(noisy(0, 3.0), FAST, random_state=0, max_fits=2)) == scores(found)
 
     def test_an_interrupt_before_the_first_fit_is_one(self, monkeypatch: pytest.MonkeyPatch) -> None:
         def interrupted(self: Fitting, task: Task) -> Any:
@@ -221,6 +222,34 @@ def test_a_model_of_wide_noise_that_leads_with_few_parts_does_not_end_the_climb_
     assert ahead.value > 4 * ahead.std_error
     assert found.recommended.rank == 6
     assert found.recommended.model == "poisson"
+    # The first model was far behind with one part, so that the others did not try it.
+    assert found.standings.ranks_of("poisson")[0] == 1
+    assert found.standings.ranks_of("negative-binomial")[0] == 2
+
+
+def test_fewer_parts_than_the_first_model_likes_are_found_all_the_same() -> None:
+    # One part and strong noise: the first model needs parts for the noise, and the second is refined downwards.
+    quick = Search.__new__(Search)
+    quick._cheap_first, quick._smallest = ["wide"], {"wide": 1}
+    rows = {Choice("wide", rank): {0: np.arange(50.0) * 1e-6 - 0.001 * rank} for rank in (8, 15)}
+    quick._standings = lambda: Standings(rows, {0: 50.0}, ["wide"])  # type: ignore[method-assign]
+    (_, tasks) = next(quick._refined([1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 15]))
+    assert [task.rank for task in tasks] == [4, 11]
+
+
+@pytest.mark.parametrize(("score", "climbs"), [(-0.01, True), (-1000.0, False)])
+def test_a_fit_that_gave_a_count_no_probability_ends_the_climb(score: float, climbs: bool) -> None:
+    # One row has lost all: the standard error is as large as the loss.
+    search, rows = Search.__new__(Search), {}
+    search._smallest = {"m": 1}
+    search._standings = lambda: Standings(rows, {0: 50.0}, ["m"])  # type: ignore[method-assign]
+    rounds = search._climb(["m"], [1, 2, 4])
+    for rank in (1, 2):
+        next(rounds)
+        rows[Choice("m", rank)] = {0: np.zeros(50)}
+        if rank == 2:
+            rows[Choice("m", rank)][0][7] = 50.0 * score
+    assert (next(rounds, None) is not None) == climbs
 
 
 class TestRules:

@@ -132,7 +132,7 @@ class EmpiricalBayesPoissonNMF(BatchModel):
         batches=True,
         papers=("Wang, Z. Empirical Bayes Poisson matrix factorization.",),
         candidates=(
-            Candidate("empirical-bayes-poisson", effort={"tol": 1e-5, "max_iter": 300}, complexity=50, cost=8),
+            Candidate("empirical-bayes-poisson", effort={"tol": 1e-4, "max_iter": 100}, complexity=50, cost=8),
         ),
         counts_parts_by="bound",
     )

@@ -38,7 +38,7 @@ class NegativeBinomialNMF(CountModel):
         Which counts share a size r, to be estimated: ``"common"`` (all), ``"feature"`` or ``"sample"``. A number: the
         size itself.
     max_iter
-        Stop after this many iterations, each of five updates of the factors and one of the sizes.
+        Stop after this many iterations, each of five sweeps over the factors and one over the sizes.
     tol
         Stop when the log-likelihood grows by less than this many nats per count and iteration. 0: run to ``max_iter``.
     active_threshold
@@ -83,7 +83,7 @@ class NegativeBinomialNMF(CountModel):
         ),
         candidates=(
             Candidate(
-                "negative-binomial", effort={"tol": 1e-5, "max_iter": 200}, complexity=15, cost=4, most_cells=10**8
+                "negative-binomial", effort={"tol": 5e-5, "max_iter": 100}, complexity=15, cost=4, most_cells=10**8
             ),
         ),
     )
@@ -164,7 +164,11 @@ class NegativeBinomialNMF(CountModel):
             size: Any = self.size_[rows, None] if by_row else self.size_
             # Of fresh counts the size is that of the cell's noise; a part that was split off has its share of it.
             own = size if np.isinf(held_out.noise) else held_out.odds * size
-            logs = log_probabilities(held_out.held_out[rows].toarray(), held_out.odds * rates, own)
+            rates *= held_out.odds
+            logs = -own * np.log1p(rates / own)
+            counts = held_out.held_out[rows].tocoo()
+            cells = counts.coords
+            logs[cells] = log_probabilities(counts.data, rates[cells], np.broadcast_to(own, rates.shape)[cells])
             if held_out.train.missing is not None:
                 logs[held_out.train.missing[rows].toarray()] = 0.0
             found[rows] = logs.sum(axis=1)

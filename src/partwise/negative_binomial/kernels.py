@@ -18,107 +18,83 @@ Sizes = tuple[Floats, Floats]
 """Of rows and of features: the size of a cell is their product."""
 # Up to here differences of digamma functions are sums of this many terms, without cancellation.
 _FEW = 32
+# Logarithms are taken of products of this many numbers, each at most the largest: then no product overflows.
+_FACTORS, _LARGEST_FACTOR = 8, 1e38
+# Where no rate is larger than this share of rate + size, the logarithm is its series, without cancellation.
+_SMALL_SHARE = 1e-3
 
 
 @inner_kernel
-def _row_rates(n: int, activations: Floats, parts: Floats, rates: Floats) -> None:
-    """``rates[:] = activations[n] @ parts``."""
-    for f in range(rates.size):
-        rates[f] = 0.0
-    for k in range(parts.shape[0]):
-        weight = activations[n, k]
-        for f in range(rates.size):
-            rates[f] += weight * parts[k, f]
-
-
-@inner_kernel
-def _row_weights(n: int, cells: Cells, missing: Missing, sizes: Sizes, rates: Floats, weights: Floats) -> None:
-    """``weights[:] = (X[n] + size) / (rates + size)``, the expected noise of each cell; 0 in missing cells."""
+def _weigh_row(n: int, place: int, cells: Cells, missing: Missing, sizes: Sizes, rates: Floats) -> None:
+    """``rates[place] = (X[n] + size) / (rates[place] + size)``, the expected noise; 0 in missing cells."""
     (indptr, indices, values), (missing_indptr, missing_indices), (row_sizes, feature_sizes) = cells, missing, sizes
-    for f in range(rates.size):
+    for f in range(rates.shape[1]):
         size = row_sizes[n] * feature_sizes[f]
-        weights[f] = size / (rates[f] + size)
+        rates[place, f] = size / (rates[place, f] + size)
     for p in range(indptr[n], indptr[n + 1]):
-        f = indices[p]
-        weights[f] += values[p] / (rates[f] + row_sizes[n] * feature_sizes[f])
+        rates[place, indices[p]] *= 1.0 + values[p] / (row_sizes[n] * feature_sizes[indices[p]])
     for p in range(missing_indptr[n], missing_indptr[n + 1]):
-        weights[missing_indices[p]] = 0.0
+        rates[place, missing_indices[p]] = 0.0
 
 
 @inner_kernel
 def _weighted_sum(k: int, parts: Floats, weights: Floats) -> float:
-    """``parts[k] @ weights``."""
+    """``parts[k] @ weights[0]``."""
     total = 0.0
-    for f in range(weights.size):
-        total += parts[k, f] * weights[f]
+    for f in range(weights.shape[1]):
+        total += parts[k, f] * weights[0, f]
     return total
 
 
 @inner_kernel
 def _gain(n: int, k: int, cells: Cells, parts: Floats, rates: Floats) -> float:
-    """``parts[k] @ (X[n] / rates)`` over the nonzeros of a row; a count that no part holds adds nothing."""
+    """``parts[k] @ (X[n] / rates[0])`` over the nonzeros of a row; a count that no part holds adds nothing."""
     indptr, indices, values = cells
     total = 0.0
     for p in range(indptr[n], indptr[n + 1]):
         f = indices[p]
-        if rates[f] > 0.0:
-            total += parts[k, f] * values[p] / rates[f]
+        if rates[0, f] > 0.0:
+            total += parts[k, f] * values[p] / rates[0, f]
     return total
 
 
 @kernel
 def improve_activations(
-    cells: Cells, missing: Missing, parts: Floats, sizes: Sizes, floors: Floats, effort: tuple[int, float], out: Floats
+    cells: Cells, missing: Missing, parts: Floats, sizes: Sizes, effort: tuple[int, float], out: Floats
 ) -> None:
     """``h *= (X / rates) @ parts.T / ((X + size) / (rates + size)) @ parts.T``, which never lowers the likelihood.
 
-    Each row is updated until no expected count changes by more than ``tol`` of the row's total.
+    Each row is updated on its own until no expected count changes by more than ``tol`` of the row's total.
     """
     n_components, n_features = parts.shape
-    rates, weights, exposure = np.empty(n_features), np.empty(n_features), np.empty(n_components)
+    rates, gain = np.empty((1, n_features)), np.empty(n_components)
     (indptr, _, values), (most_updates, tol) = cells, effort
     for n in range(out.shape[0]):
         total = 0.0
         for p in range(indptr[n], indptr[n + 1]):
             total += values[p]
         for _update in range(most_updates):
-            _row_rates(n, out, parts, rates)
-            _row_weights(n, cells, missing, sizes, rates, weights)
+            rates[:] = 0.0
+            for k in range(n_components):
+                for f in range(n_features):
+                    rates[0, f] += out[n, k] * parts[k, f]
+            for k in range(n_components):
+                gain[k] = _gain(n, k, cells, parts, rates)
+            _weigh_row(n, 0, cells, missing, sizes, rates)
             change = 0.0
             for k in range(n_components):
-                exposure[k] = _weighted_sum(k, parts, weights)
-            for k in range(n_components):
-                old = out[n, k]
-                if exposure[k] > 0.0 and old > 0.0:
-                    gain = _gain(n, k, cells, parts, rates)
-                    out[n, k] = max(old * gain / exposure[k], floors[n])
-                else:
-                    out[n, k] = floors[n]
-                change = max(change, abs(out[n, k] - old) * exposure[k])
+                old, exposure = out[n, k], _weighted_sum(k, parts, rates)
+                out[n, k] = old * gain[k] / exposure if exposure > 0.0 else 0.0
+                change = max(change, abs(out[n, k] - old) * exposure)
             if change <= tol * total:
                 break
 
 
 @kernel
-def add_part_sums(
-    cells: Cells, missing: Missing, activations: Floats, parts: Floats, sizes: Sizes, gain: Floats, exposure: Floats
-) -> None:
-    """``gain += activations.T @ (X / rates); exposure += activations.T @ ((X + size) / (rates + size))``."""
-    n_components, n_features = parts.shape
-    rates, weights = np.empty(n_features), np.empty(n_features)
-    indptr, indices, values = cells
-    for n in range(activations.shape[0]):
-        _row_rates(n, activations, parts, rates)
-        _row_weights(n, cells, missing, sizes, rates, weights)
-        for p in range(indptr[n], indptr[n + 1]):
-            f = indices[p]
-            ratio = values[p] / rates[f]
-            for k in range(n_components):
-                gain[k, f] += activations[n, k] * ratio
-        for k in range(n_components):
-            activation = activations[n, k]
-            for f in range(n_features):
-                exposure[k, f] += activation * weights[f]
+def weigh(cells: Cells, missing: Missing, sizes: Sizes, rates: Floats) -> None:
+    """``rates[:] = (X + size) / (rates + size)``, the expected noise of each cell; 0 in missing cells."""
+    for n in range(rates.shape[0]):
+        _weigh_row(n, n, cells, missing, sizes, rates)
 
 
 @inner_kernel
@@ -153,22 +129,51 @@ def _add_size_terms(count: float, rate: float, size: float, sign: float, place: 
 
 
 @kernel
-def add_size_terms(
-    cells: Cells, missing: Missing, activations: Floats, parts: Floats, sizes: Sizes, by_rows: bool, terms: Floats
+def add_zero_terms(rates: Floats, sizes: Floats, terms: Floats) -> None:
+    """``terms[g] += log-likelihood, and its two derivatives in log(size)``, as if all cells of column g held zeros.
+
+    With u = rate / size and v = u / (1 + u) these are -size times the sums of log(1 + u), of log(1 + u) - v, and of
+    log(1 + u) - v - v².
+    """
+    n_groups = sizes.size
+    products, logs, shares, tails = np.ones(n_groups), np.zeros(n_groups), np.zeros(n_groups), np.zeros(n_groups)
+    squares, largest = np.zeros(n_groups), np.zeros(n_groups)
+    for n in range(rates.shape[0]):
+        for g in range(n_groups):
+            below = rates[n, g] + sizes[g]
+            share = rates[n, g] / below
+            products[g] *= min(below / sizes[g], _LARGEST_FACTOR)
+            shares[g] += share
+            squares[g] += share * share
+            tails[g] += share * share * (1.0 / 2.0 + share * (1.0 / 3.0 + share * (1.0 / 4.0 + share / 5.0)))
+            largest[g] = max(largest[g], share)
+        if (n + 1) % _FACTORS == 0 or n + 1 == rates.shape[0]:
+            for g in range(n_groups):
+                logs[g] += math.log(products[g])
+                products[g] = 1.0
+    for g in range(n_groups):
+        tail = tails[g] if largest[g] < _SMALL_SHARE else logs[g] - shares[g]
+        terms[g, 0] -= sizes[g] * (shares[g] + tail)
+        terms[g, 1] -= sizes[g] * tail
+        terms[g, 2] -= sizes[g] * (tail - squares[g])
+
+
+@kernel
+def correct_zero_terms(
+    cells: Cells, missing: Missing, rates: Floats, sizes: Floats, by_rows: bool, terms: Floats
 ) -> None:
-    """``terms[group] += log-likelihood and its two derivatives in log(size)``, groups being rows or features."""
-    (indptr, indices, values), (missing_indptr, missing_indices), (row_sizes, feature_sizes) = cells, missing, sizes
-    n_features = parts.shape[1]
-    rates = np.empty(n_features)
-    for n in range(activations.shape[0]):
-        _row_rates(n, activations, parts, rates)
-        for f in range(n_features):
-            _add_size_terms(0.0, rates[f], row_sizes[n] * feature_sizes[f], 1.0, n if by_rows else f, terms)
+    """Take from ``terms`` what `add_zero_terms` has put there for missing cells and nonzeros, and add the nonzeros.
+
+    Groups are rows, and ``rates`` features x rows, if `by_rows`; else groups are features.
+    """
+    (indptr, indices, values), (missing_indptr, missing_indices) = cells, missing
+    for n in range(indptr.size - 1):
         for p in range(missing_indptr[n], missing_indptr[n + 1]):
             f = missing_indices[p]
-            _add_size_terms(0.0, rates[f], row_sizes[n] * feature_sizes[f], -1.0, n if by_rows else f, terms)
+            place, rate = (n, rates[f, n]) if by_rows else (f, rates[n, f])
+            _add_size_terms(0.0, rate, sizes[place], -1.0, place, terms)
         for p in range(indptr[n], indptr[n + 1]):
             f = indices[p]
-            size, place = row_sizes[n] * feature_sizes[f], n if by_rows else f
-            _add_size_terms(0.0, rates[f], size, -1.0, place, terms)
-            _add_size_terms(float(values[p]), rates[f], size, 1.0, place, terms)
+            place, rate = (n, rates[f, n]) if by_rows else (f, rates[n, f])
+            _add_size_terms(0.0, rate, sizes[place], -1.0, place, terms)
+            _add_size_terms(float(values[p]), rate, sizes[place], 1.0, place, terms)

@@ -16,7 +16,7 @@ from partwise.metrics.dispersion import Dispersion
 from partwise.selection.candidates import ranks_beyond
 from partwise.selection.list_scores import ListMetric
 from partwise.selection.records import Evidence, Fit, NewRows, Task
-from partwise.selection.standings import RULES, Choice, Difference, Standings
+from partwise.selection.standings import RULES, STABLE, Choice, Difference, Standings
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -143,6 +143,10 @@ class Comparison:
     def answers(self) -> dict[str, Choice]:
         """What each rule recommends: best prediction, fewest parts that do as well, most parts that are stable."""
         return {rule: self.standings.recommended(rule) for rule in RULES}
+
+    def is_stable(self, choice: Choice) -> bool:
+        """Whether restarts agree on the parts of a candidate; one restart cannot tell."""
+        return self.standings.stabilities.get(choice, np.nan) >= STABLE
 
     @property
     def scale(self) -> str:

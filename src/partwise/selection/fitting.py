@@ -30,6 +30,8 @@ N_FOLDS = 5
 _MOST_CELLS = 100_000
 # Document completion splits tokens with chain 0 of the same seed.
 _FIRST_DIVISION = 1000
+# Rows that stand for new ones at most: each costs some models as much as a whole chain over it.
+_MOST_NEW_ROWS = 500
 # Standard error, in nats, of the likelihood of one new row that is good enough beside how much rows differ.
 _ROW_ERROR = 0.3
 
@@ -120,7 +122,7 @@ def cell_fold(data: CountMatrix | BinaryMatrix, key: Key, restart: int) -> Hidde
 
 
 def new_rows(n_rows: int, key: Key) -> NDArray[np.bool_]:
-    """Which rows (a fifth, at least one) stand for new ones in document completion.
+    """Which rows (a fifth, from one to 500) stand for new ones in document completion.
 
     Parameters
     ----------
@@ -131,7 +133,7 @@ def new_rows(n_rows: int, key: Key) -> NDArray[np.bool_]:
     """
     order = key.for_stage("new rows").generator().permutation(n_rows)
     chosen = np.zeros(n_rows, bool)
-    chosen[order[: max(1, n_rows // N_FOLDS)]] = True
+    chosen[order[: min(max(1, n_rows // N_FOLDS), _MOST_NEW_ROWS)]] = True
     return chosen
 
 

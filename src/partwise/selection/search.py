@@ -23,14 +23,14 @@ from partwise.errors import EmptyRowsWarning, EngineError, InaccurateWarning, Pa
 from partwise.selection.candidates import coarse_ranks, default_ranks
 from partwise.selection.fitting import Fitting
 from partwise.selection.records import KINDS, Task, TaskRecords
-from partwise.selection.standings import AS_GOOD, DISTINCT, Choice, Standings
+from partwise.selection.standings import AS_GOOD, DISASTER, DISTINCT, Choice, Standings
 
 # A model goes up coarse steps until this many of them gained nothing, or left it far behind the best model there.
 _PATIENCE = 2
 # The distance to the best model closes fast where a step takes it below this share.
 _CLOSING = 0.5
-# Models that are behind by more standard errors, and more nats per token or cell, than this are out of the contest.
-_HOPELESS, _MATTERS = 4.0, 0.02
+# Models after the first begin at this share of its best number of parts, if fewer parts did the first no good.
+_BEGIN = 0.25
 # Most tokens for which log p(X) is computed, of models that offer it: for their best number of parts and neighbours.
 _MOST_TOKENS, _NEIGHBOURS = 20_000, 2
 # New rows are scored where there are at least this many rows.
@@ -164,10 +164,22 @@ class Search:
                     yield "evidence", [Task(name, rank, 0) for rank in reversed(near)]
 
     def _coarse(self, ladder: list[int]) -> Iterator[tuple[str, list[Task]]]:
-        """Every model up steps that double; it goes on while that gains, and until it has lost at several steps."""
-        idle, lost = dict.fromkeys(self._cheap_first, 0), dict.fromkeys(self._cheap_first, 0)
+        """The cheapest model goes up steps that double, then the others do where it is worth it."""
+        steps, (scout, *others) = coarse_ranks(ladder), self._cheap_first
+        yield from self._climb([scout], steps)
+        standings = self._standings()
+        if ranks := standings.ranks_of(scout):
+            best = standings.best_of(scout)
+            far = [rank for rank in ranks if standings.difference(best, Choice(scout, rank)).hopeless]
+            least = max((rank for rank in far if rank < _BEGIN * best.rank), default=0)
+            steps = [rank for rank in steps if rank > least]
+        yield from self._climb(others, steps)
+
+    def _climb(self, names: list[str], steps: list[int]) -> Iterator[tuple[str, list[Task]]]:
+        """Each model goes on while that gains, and until it has lost at several steps."""
+        idle, lost = dict.fromkeys(names, 0), dict.fromkeys(names, 0)
         gaps: dict[str, float] = {}
-        for rank in coarse_ranks(ladder):
+        for rank in steps:
             climbing = [name for name in idle if rank >= self._smallest[name]]
             yield "fit", [Task(name, rank, 0) for name in climbing]
             standings = self._standings()
@@ -181,13 +193,12 @@ class Search:
                 before = [choice for choice in standings.rows if choice.model == name and choice.rank < rank]
                 if before:
                     gain = standings.difference(now, standings.leader(before))
-                    stuck = 1 + (gain.value < -DISTINCT * gain.std_error)
+                    stuck = 1 + (gain.value < -min(DISTINCT * gain.std_error, DISASTER))
                     idle[name] = 0 if gain.value > gain.std_error else idle[name] + stuck
                 # With too few parts the model of the widest noise leads. A gap that closes fast says nothing yet.
                 behind = standings.difference(leader, now)
                 closing = behind.value < _CLOSING * gaps.get(name, 0.0)
-                hopeless = behind.value > max(_HOPELESS * behind.std_error, _MATTERS)
-                lost[name] = lost[name] + 1 if rank > 1 and hopeless and not closing else 0
+                lost[name] = lost[name] + 1 if rank > 1 and behind.hopeless and not closing else 0
                 gaps[name] = behind.value
                 if idle[name] >= _PATIENCE or lost[name] >= _PATIENCE:
                     del idle[name]
@@ -205,8 +216,9 @@ class Search:
                     for rank in tried
                     if (gap := standings.difference(best, Choice(name, rank))).value <= AS_GOOD * gap.std_error
                 )
-                at, below = tried.index(best.rank), tried.index(fewest)
-                gaps = {tuple(tried[place - 1 : place + 1]) for place in (at, at + 1, below) if 0 < place < len(tried)}
+                edges = [0, *tried]
+                at, below = edges.index(best.rank), edges.index(fewest)
+                gaps = {tuple(edges[place - 1 : place + 1]) for place in (at, at + 1, below) if place < len(edges)}
                 for low, high in sorted(gaps):
                     between = [rank for rank in ladder if low < rank < high and rank >= self._smallest[name]]
                     tasks += [Task(name, between[len(between) // 2], 0)] if between else []
@@ -218,7 +230,7 @@ class Search:
         """Models whose best is not far behind the best of all."""
         best = {name: standings.best_of(name) for name in self._cheap_first if standings.ranks_of(name)}
         gaps = {name: standings.difference(standings.leader(best.values()), one) for name, one in best.items()}
-        return [name for name, gap in gaps.items() if gap.value <= max(_HOPELESS * gap.std_error, _MATTERS)]
+        return [name for name, gap in gaps.items() if not gap.hopeless]
 
     def _promising(self, full: bool) -> list[Choice]:
         """Candidates that the first restart cannot tell from the best of all; of each model two at most."""

@@ -17,6 +17,10 @@ AS_GOOD = 1.0
 """A candidate is as good as the best if it is worse by at most this many standard errors of the paired difference."""
 DISTINCT = 2.0
 """Candidates can be told apart if they differ by more than this many standard errors of the paired difference."""
+HOPELESS, MATTERS = 4.0, 0.02
+"""Models that are behind by more standard errors, and more nats per token or cell, than this are out of the contest."""
+DISASTER = 0.5
+"""From so many nats on the standard error says nothing: one held-out count got a probability of nearly 0."""
 STABLE = 0.9
 """Parts are stable if matched parts of different restarts have at least this mean cosine."""
 RULES = {"best": 0.0, "simple": AS_GOOD, "stable": DISTINCT}
@@ -46,6 +50,11 @@ class Difference(NamedTuple):
     def significant(self) -> bool:
         """Whether it is beyond 2 standard errors, in either direction."""
         return abs(self.value) > DISTINCT * self.std_error
+
+    @property
+    def hopeless(self) -> bool:
+        """Whether a candidate that is behind by so much is out of the contest."""
+        return self.value > max(min(HOPELESS * self.std_error, DISASTER), MATTERS)
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,7 +1,7 @@
 """Majorisation for negative-binomial factorization: multiplicative updates, and Newton steps for the sizes."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -16,15 +16,17 @@ from partwise.engines.blocks import Block, Made, row_blocks
 from partwise.kernels.arrays import Floats
 from partwise.negative_binomial import kernels
 from partwise.passes.side import Floors, activation_floor
+from partwise.poisson import kernels as poisson_kernels
 from partwise.poisson.inference.coordinate import CoordinateDescent, with_columns
 from partwise.poisson.inference.passes import solve_activations
 
 SMALLEST_SIZE, LARGEST_SIZE = 1e-3, 1e9
 """Bounds of estimated sizes: from the larger one on, the noise is Poisson in all that double precision shows."""
 
-# Cells, zeros included, that a block of rows holds; and rows, so that sums over its features cost little.
-_CELLS_AT_ONCE, _FEWEST_ROWS = 2**18, 16
-_SWEEPS = 5
+# Cells, zeros included, that a block of rows holds, and those that BLAS takes at a time, which stay in the cache.
+_CELLS_AT_ONCE, _CELLS_IN_CACHE, _FEWEST_ROWS = 2**19, 2**16, 16
+_SWEEPS, _ROW_SWEEPS, _PART_UPDATES = 5, 2, 3
+_FIRST_STRIDE, _STRIDE_GROWTH = 0.5, 1.2
 _FIRST_SIZE, _START_ITERATIONS, _START_TOL = 10.0, 200, 1e-4
 _LONGEST_STEP, _SHORTEST_STEP, _STEPS = 2.0, 1e-3, 3
 _MOST_UPDATES, _ROW_TOL = 300, 1e-6
@@ -34,12 +36,18 @@ Terms = NDArray[np.float64]
 
 @dataclass
 class NegativeBinomialState:
-    """Activations and sizes of rows (both may be on workers), dictionary (features x parts), sizes of features."""
+    """Activations and sizes of rows (both may be on workers), dictionary (features x parts), sizes of features.
+
+    ``stride`` says how far sweeps extrapolate, ``single`` whether they compute weights in single precision.
+    """
 
     activations: Any
     dictionary: Floats
     row_sizes: Any
     feature_sizes: Floats
+    objective: float = -np.inf
+    stride: float = _FIRST_STRIDE
+    single: bool = True
 
 
 def dense_blocks(data: SparseData) -> list[tuple[int, int]]:
@@ -50,6 +58,10 @@ def dense_blocks(data: SparseData) -> list[tuple[int, int]]:
 @dataclass
 class Majorisation:
     """Multiplicative updates of both factors, five for each Newton update of the sizes; none lowers the likelihood.
+
+    Updates start from points extrapolated as by Ang & Gillis (2019). Five that would lower the log-likelihood are done
+    again without extrapolation. Where that lowers it too, rounding is to blame: from then on sweeps are in double
+    precision.
 
     Attributes
     ----------
@@ -83,34 +95,51 @@ class Majorisation:
         self, key: Key, data: SparseData, state: NegativeBinomialState
     ) -> tuple[NegativeBinomialState, Mapping[str, float]]:
         """Improve factors, then sizes; reports the log-likelihood that they reach."""
-        blocks = dense_blocks(data)
-        floors = Floors.of(data, self.n_components).dictionary
-        place = self.engine.place
-        activations, row_sizes = place(state.activations, data, blocks), place(state.row_sizes, data, blocks)
+        moved = self._moved(data, state, state.stride)
+        if moved.objective < state.objective:
+            moved = self._moved(data, state, 0.0)
+            if state.single and moved.objective < state.objective:
+                state.single = False
+                moved = self._moved(data, state, 0.0)
+            moved.stride = 0.5 * state.stride
+        return moved, {"objective": moved.objective}
+
+    def _moved(self, data: SparseData, state: NegativeBinomialState, stride: float) -> NegativeBinomialState:
+        """The state after some sweeps and an update of the sizes."""
+        blocks, floors = dense_blocks(data), Floors.of(data, self.n_components).dictionary
+        activations, row_sizes = (
+            self.engine.place(array, data, blocks) for array in (state.activations, state.row_sizes)
+        )
         parts = np.ascontiguousarray(state.dictionary.T)
-        for _ in range(_SWEEPS):
-            fixed = parts, state.feature_sizes, activation_floor(self.n_components)
-            (gain, exposure), (activations,) = self.engine.map_rows(
-                _sweep, data, blocks, *fixed, reads=[row_sizes], changes=[activations]
+        ahead, parts_ahead, made = activations, parts, Made((self.n_components,))
+        for sweep in range(_SWEEPS):
+            step = stride if sweep < _SWEEPS - 1 else 0.0
+            shared = parts_ahead, state.feature_sizes, activation_floor(self.n_components), step, state.single
+            (gain, exposure), (activations, ahead) = self.engine.map_rows(
+                _sweep, data, blocks, *shared, reads=[row_sizes, ahead, activations], makes=[made, made]
             )
-            moved = np.divide(parts * gain, exposure, out=np.zeros_like(parts), where=exposure > 0)
-            parts = np.maximum(moved, floors)
-        shared = parts, state.feature_sizes
+            moved = parts_ahead
+            for update in range(_PART_UPDATES):
+                if update:
+                    gain, _ = self.engine.map_rows(_gain, data, blocks, moved, reads=[ahead])
+                moved = np.divide(moved * gain.T, exposure, out=np.zeros_like(parts), where=exposure > 0)
+                np.maximum(moved, floors, out=moved)
+            parts, parts_ahead = moved, _extrapolated(parts, moved, step, floors)
+        sizes = state.feature_sizes
         if self.dispersion == "sample":
             value, (row_sizes,) = self.engine.map_rows(
-                _improve_row_sizes, data, blocks, *shared, reads=[activations], changes=[row_sizes]
+                _improve_row_sizes, data, blocks, parts, reads=[activations, row_sizes], makes=[Made(())]
             )
         else:
-            value, state.feature_sizes = self._feature_sizes(data, blocks, activations, row_sizes, *shared)
-        dictionary = np.ascontiguousarray(parts.T)
-        return NegativeBinomialState(activations, dictionary, row_sizes, state.feature_sizes), {"objective": value}
+            value, sizes = self._feature_sizes(data, blocks, activations, parts, sizes)
+        dictionary, longer = np.ascontiguousarray(parts.T), min(1.0, _STRIDE_GROWTH * state.stride)
+        return NegativeBinomialState(activations, dictionary, row_sizes, sizes, value, longer, state.single)
 
     def _feature_sizes(
         self,
         data: SparseData,
         blocks: list[tuple[int, int]],
         activations: Any,
-        row_sizes: Any,
         parts: Floats,
         sizes: Floats,
     ) -> tuple[float, Floats]:
@@ -119,7 +148,7 @@ class Majorisation:
 
         def terms(tried: Floats) -> Terms:
             shared = parts, np.broadcast_to(tried, sizes.shape).copy()
-            found, _ = self.engine.map_rows(_feature_terms, data, blocks, *shared, reads=[activations, row_sizes])
+            found, _ = self.engine.map_rows(_terms, data, blocks, *shared, reads=[activations])
             return np.asarray(found.sum(axis=0, keepdims=True) if common else found)
 
         if not isinstance(self.dispersion, str):
@@ -152,37 +181,87 @@ def newton_sizes(sizes: Floats, terms: Callable[[Floats], Terms]) -> tuple[float
     return float(now[:, 0].sum()), sizes
 
 
+def _extrapolated(old: Floats, new: Floats, stride: float, floors: Floats) -> Floats:
+    """``new + stride * (new - old)``, but at least a tenth of each entry, and the floor."""
+    return np.maximum(new + stride * (new - old), np.maximum(0.1 * new, floors)) if stride else new
+
+
+def _tiles(block: Block, n_features: int, kind: Any) -> Iterator[tuple[Block, Any]]:
+    """A block in pieces of a few rows, each with memory for its cells."""
+    step = min(block.n_rows, max(_FEWEST_ROWS, _CELLS_IN_CACHE // n_features))
+    memory = np.empty((step, n_features), dtype=kind)
+    for start in range(block.start, block.stop, step):
+        tile = replace(block, start=start, stop=min(start + step, block.stop))
+        yield tile, memory[: tile.n_rows]
+
+
 def _sweep(
-    block: Block, row_sizes: Floats, activations: Floats, parts: Floats, feature_sizes: Floats, floor: float
+    block: Block,
+    row_sizes: Floats,
+    ahead: Floats,
+    old: Floats,
+    new: Floats,
+    new_ahead: Floats,
+    parts: Floats,
+    feature_sizes: Floats,
+    floor: float,
+    stride: float,
+    single: bool,
 ) -> tuple[Floats, Floats]:
-    own, sizes = activations[block.rows], (row_sizes[block.rows], feature_sizes)
-    cells, floors = (block.own_cells, block.own_missing), floor * block.data.row_sums[block.rows]
-    kernels.improve_activations(*cells, parts, sizes, floors, (1, 0.0), own)
-    gain, exposure = np.zeros(parts.shape), np.zeros(parts.shape)
-    kernels.add_part_sums(*cells, own, parts, sizes, gain, exposure)
-    return gain, exposure
+    """Update activations, and sum what the update of the parts needs: gain (features x parts) and exposure.
+
+    Given the expected noise of each cell, counts are Poisson, and what a part is exposed to is a weighted sum.
+    """
+    kind: Any = np.float32 if single else np.float64
+    dictionary, exposure, own_parts = np.ascontiguousarray(parts.T), np.zeros_like(parts), parts.astype(kind)
+    for tile, rates in _tiles(block, parts.shape[1], kind):
+        rows, cells, floors = tile.rows, tile.own_cells, floor * tile.data.row_sums[tile.rows]
+        arguments: Any = cells, tile.own_missing, (row_sizes[rows].astype(kind), feature_sizes.astype(kind)), rates
+        own = new[rows]
+        own[...] = ahead[rows]
+        np.matmul(own.astype(kind), own_parts, out=rates)
+        kernels.weigh(*arguments)
+        held = dictionary, (rates @ own_parts.T).astype(np.float64), floors
+        poisson_kernels.coordinate_descent(cells, held, (_ROW_SWEEPS, 0.0), 0, tile.n_rows, own)
+        own = new_ahead[rows]
+        own[...] = _extrapolated(old[rows], new[rows], stride, floors[:, None])
+        np.matmul(own.astype(kind), own_parts, out=rates)
+        kernels.weigh(*arguments)
+        exposure += own.T.astype(kind) @ rates
+    return _gain(block, new_ahead, parts), exposure
 
 
-def _feature_terms(block: Block, activations: Floats, row_sizes: Floats, parts: Floats, feature_sizes: Floats) -> Terms:
-    return _terms(block, activations[block.rows], parts, row_sizes[block.rows], feature_sizes, by_rows=False)
+def _gain(block: Block, activations: Floats, parts: Floats) -> Floats:
+    """What counts say for each part and feature, features x parts."""
+    dictionary = np.ascontiguousarray(parts.T)
+    found = np.zeros_like(dictionary)
+    out, span = (np.zeros((0, len(parts))), found), (0, block.n_rows)
+    poisson_kernels.pass_by_tiles(
+        block.own_cells, activations[block.rows], dictionary, len(dictionary), False, span, out
+    )
+    return found
 
 
-def _improve_row_sizes(
-    block: Block, activations: Floats, row_sizes: Floats, parts: Floats, feature_sizes: Floats
-) -> float:
-    own = activations[block.rows]
-    value, row_sizes[block.rows] = newton_sizes(
-        row_sizes[block.rows].copy(), lambda sizes: _terms(block, own, parts, sizes, feature_sizes, by_rows=True)
+def _improve_row_sizes(block: Block, activations: Floats, old: Floats, new: Floats, parts: Floats) -> float:
+    value, new[block.rows] = newton_sizes(
+        old[block.rows].copy(), lambda sizes: _terms(block, activations, parts, sizes, by_rows=True)
     )
     return value
 
 
-def _terms(
-    block: Block, activations: Floats, parts: Floats, row_sizes: Floats, feature_sizes: Floats, *, by_rows: bool
-) -> Terms:
-    found = np.zeros((block.n_rows if by_rows else parts.shape[1], 3))
-    sizes = row_sizes, feature_sizes
-    kernels.add_size_terms(block.own_cells, block.own_missing, activations, parts, sizes, by_rows, found)
+def _terms(block: Block, activations: Floats, parts: Floats, sizes: Floats, *, by_rows: bool = False) -> Terms:
+    """Log-likelihood and its derivatives in the logarithm of the size, of each row or feature; sizes are theirs."""
+    n_features = parts.shape[1]
+    found = np.zeros((block.n_rows if by_rows else n_features, 3))
+    for tile, memory in _tiles(block, n_features, np.float64):
+        own, groups = activations[tile.rows], slice(tile.start - block.start, tile.stop - block.start)
+        mine, of_groups = (found[groups], sizes[groups]) if by_rows else (found, sizes)
+        if by_rows:
+            rates = np.matmul(parts.T, own.T, out=memory.reshape(n_features, -1))
+        else:
+            rates = np.matmul(own, parts, out=memory)
+        kernels.add_zero_terms(rates, of_groups, mine)
+        kernels.correct_zero_terms(tile.own_cells, tile.own_missing, rates, of_groups, by_rows, mine)
     return found
 
 
@@ -213,6 +292,6 @@ def _settle(block: Block, start: Floats, out: Floats, parts: Floats, feature_siz
     # A multiplicative update cannot leave 0, where Poisson noise may have put a part that is needed.
     totals = block.data.row_sums[block.rows, None]
     own[...] = np.where(parts.any(axis=1), start[block.rows] + 1e-3 * totals / len(parts), 0.0)
-    sizes, floors, effort = (np.ones(block.n_rows), feature_sizes), np.zeros(block.n_rows), (_MOST_UPDATES, _ROW_TOL)
-    kernels.improve_activations(block.own_cells, block.own_missing, parts, sizes, floors, effort, own)
+    sizes, effort = (np.ones(block.n_rows), feature_sizes), (_MOST_UPDATES, _ROW_TOL)
+    kernels.improve_activations(block.own_cells, block.own_missing, parts, sizes, effort, own)
     return 0.0

@@ -216,7 +216,6 @@ def checked_cells(cells: Any, shape: tuple[int, ...]) -> tuple[Positions, Positi
     for name, part, size in (("row", rows, shape[0]), ("column", columns, shape[1])):
         outside = (part < 0) | (part >= size)
         if outside.any():
-            raise InvalidInputError(
-                f"cells: {name} {part[np.argmax(outside)]} does not exist; they go from 0 to {size - 1}."
-            )
+            wrong = part[np.argmax(outside)]
+            raise InvalidInputError(f"cells: there is no {name} {wrong}; give {name}s from 0 to {size - 1}.")
     return rows.astype(np.int64), columns.astype(np.int64)

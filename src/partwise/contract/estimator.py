@@ -124,7 +124,7 @@ class FactorizationEstimator(PartialFit, FromGivenParts, ListsFeatures, HandledP
         n_cells = data.shape[0] * data.shape[1]
         if self.n_components > max(_PARTS_ALWAYS_ALLOWED, n_cells):
             raise InvalidInputError(
-                f"n_components={self.n_components} is more than X has cells ({n_cells}): fit fewer."
+                f"n_components={self.n_components} is more than the number of cells of X ({n_cells}): fit fewer."
             )
         with self._compiling():
             self._fit(data)

@@ -65,8 +65,8 @@ def seed_counts(seeds: Seeds, weight: float, n_components: int, data: SparseData
         for feature in features:
             f = feature if isinstance(feature, int) else places.get(feature)
             if f is None or not 0 <= f < data.shape[1]:
-                why = "the data have no names" if labels is None else "the data do not have it"
-                raise InvalidInputError(f"the seed {feature!r} of part {part!r} is no feature: {why}; correct it.")
+                why = "the data have no feature names" if labels is None else "the data do not have it"
+                raise InvalidInputError(f"seeds: {feature!r} of part {part!r} is not a feature: {why}; correct it.")
             counts[f, k] += 1.0
         counts[:, k] *= max(1.0, np.rint(weight * data.total / n_components / len(features)))
     return counts

@@ -191,7 +191,8 @@ def _to_json(value: Any) -> bytes:
     try:
         return json.dumps(value, default=_plain, sort_keys=True, separators=(",", ":")).encode()
     except (TypeError, ValueError) as error:
-        raise InvalidInputError(f"metadata are not JSON: {error}; use plain numbers, text and lists.") from error
+        told = f"metadata cannot be written as JSON ({error})"
+        raise InvalidInputError(f"{told}: use plain numbers, text and lists.") from error
 
 
 def _plain(value: Any) -> Any:

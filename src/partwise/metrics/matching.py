@@ -33,7 +33,8 @@ def match_parts(one: Floats, other: Floats) -> tuple[NDArray[np.intp], NDArray[n
     """
     one, other = np.asarray(one, dtype=np.float64), np.asarray(other, dtype=np.float64)
     if one.ndim != 2 or other.ndim != 2 or one.shape[1] != other.shape[1]:
-        raise InvalidInputError(f"both must be parts x (the same) features, got shapes {one.shape} and {other.shape}.")
+        shapes = f"{one.shape} and {other.shape}"
+        raise InvalidInputError(f"both must be parts x features, of the same features, got shapes {shapes}.")
     similarity = unit_parts(one) @ unit_parts(other).T
     first, second = linear_sum_assignment(similarity, maximize=True)
     return first, second, np.asarray(similarity[first, second])

@@ -64,7 +64,8 @@ def checked_pixels(shape: tuple[int, int], n_features: int, owner: str, name: st
     """Height and width of pictures that have one pixel for each feature."""
     height, width = shape
     if height < 1 or width < 1 or height * width != n_features:
-        raise InvalidInputError(f"{name}={tuple(shape)} has {height * width} pixels, {owner} {n_features} features.")
+        told = f"{name}={tuple(shape)} has {height * width} pixels, but {owner} {n_features} features"
+        raise InvalidInputError(f"{told}: give a height and a width that multiply to {n_features}.")
     return height, width
 
 

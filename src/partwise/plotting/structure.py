@@ -59,9 +59,8 @@ def part_shares(activations: Any, model: Any = None) -> Floats:
     if model is not None:
         components = components_of(model)
         if components.shape[0] != weights.shape[1]:
-            raise InvalidInputError(
-                f"activations have {weights.shape[1]} columns, the model {components.shape[0]} parts."
-            )
+            told = f"activations have {weights.shape[1]} columns, but the model has {components.shape[0]} parts"
+            raise InvalidInputError(f"{told}: give activations of this model.")
         weights = weights * np.abs(components).sum(axis=1)
     totals = weights.sum(axis=1, keepdims=True)
     return np.asarray(np.divide(weights, totals, out=np.zeros_like(weights), where=totals > 0))

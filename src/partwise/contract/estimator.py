@@ -232,14 +232,8 @@ class FactorizationEstimator(PartialFit, FromGivenParts, ListsFeatures, HandledP
                 from partwise.storage.on_disk import spread
 
                 X = spread(X, self._engine, caller=name, integers=integers)
-            data = CountMatrix.build(
-                X,
-                integers=integers,
-                caller=name,
-                allow_missing=takes_missing,
-                allow_all_zero=not reset,
-                missing_remedy=remedy,
-            )
+            allowed = {"allow_missing": takes_missing, "allow_all_zero": not reset}
+            data = CountMatrix.build(X, integers=integers, caller=name, missing_remedy=remedy, **allowed)
         if not reset and caller != "partial_fit" and named_otherwise(self, X, data):
             data = aligned(self, data, takes_missing=takes_missing)
         else:

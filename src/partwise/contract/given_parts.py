@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from partwise.contract.features import checked_names, positions_of
 from partwise.contract.offers import Offers
@@ -17,7 +16,7 @@ from partwise.core.data import CountMatrix, SparseData
 from partwise.core.result import Status, Trace
 from partwise.errors import InvalidInputError
 from partwise.io.pairs import read_pairs
-from partwise.kernels.arrays import Floats
+from partwise.kernels.arrays import Floats, Places
 
 Seeds = Mapping[str, Sequence[str | int]]
 
@@ -105,7 +104,7 @@ def fixed_shares(fixed_parts: Any, most: int, data: SparseData) -> Floats:
     return np.ascontiguousarray((given / totals[:, None]).T)
 
 
-def seeded_order(seeds: Floats, dictionary: Floats) -> NDArray[np.intp]:
+def seeded_order(seeds: Floats, dictionary: Floats) -> Places:
     """Positions of the parts that a fit starts from, such that each seeded part gets the one that holds its seeds.
 
     Parameters

@@ -194,19 +194,12 @@ class SparseData:
 
     @classmethod
     def _build(
-        cls,
-        X: Any,
-        *,
-        kind: str,
-        caller: str,
-        allow_missing: bool,
-        allow_all_zero: bool,
-        missing_remedy: str = MISSING_REMEDY,
+        cls, X: Any, *, kind: str, caller: str, allow_missing: bool, allow_all_zero: bool, remedy: str = MISSING_REMEDY
     ) -> Self:
         if isinstance(X, cls) and X.by_rows:
             labels = Table(None, X.row_labels, X.column_labels)
             if X.n_missing and not allow_missing:
-                refuse_missing(X.missing_indptr, X.missing_indices, labels, caller, missing_remedy)
+                refuse_missing(X.missing_indptr, X.missing_indices, labels, caller, remedy)
             if kind == "integer" and not X.is_integer:
                 refuse_fraction(X, labels, caller)
             if X.nnz == 0 and not allow_all_zero:
@@ -217,7 +210,7 @@ class SparseData:
         table = as_table(X)
         csr, missing = _split_missing(table)
         if missing is not None and not allow_missing:
-            refuse_missing(missing.indptr, missing.indices, table, caller, missing_remedy)
+            refuse_missing(missing.indptr, missing.indices, table, caller, remedy)
         check_values(csr, table, caller=caller, kind=kind)
         if kind == "real":
             warn_if_normalised(csr, table, caller)
@@ -271,14 +264,9 @@ class CountMatrix(SparseData):
         >>> CountMatrix.build([[3, 0], [0, 1]]).nnz
         2
         """
-        return cls._build(
-            X,
-            kind="integer" if integers else "real",
-            caller=caller,
-            allow_missing=allow_missing,
-            allow_all_zero=allow_all_zero,
-            missing_remedy=missing_remedy,
-        )
+        kind, allowed = "integer" if integers else "real", {"allow_missing": allow_missing}
+        allowed["allow_all_zero"] = allow_all_zero
+        return cls._build(X, kind=kind, caller=caller, remedy=missing_remedy, **allowed)
 
 
 class BinaryMatrix(SparseData):

@@ -7,6 +7,7 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from partwise.engines.blocks import Made
 
+Function = Callable[..., Any]
 Block = TypeVar("Block")
 Value = TypeVar("Value")
 
@@ -77,7 +78,7 @@ class Engine(Protocol):
 
     def map_columns(
         self,
-        function: Callable[..., Any],
+        function: Function,
         arguments: Sequence[tuple[Any, ...]],
         *arrays: Any,
         n_made: int,

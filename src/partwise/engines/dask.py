@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from partwise.engines import worker_tasks as tasks
+from partwise.engines.base import Function
 from partwise.engines.blocks import Made, Ragged
 from partwise.engines.cluster_tasks import ClusterTasks, SharedFolder, n_threads
 from partwise.engines.local import LocalEngine
@@ -168,7 +169,7 @@ class DaskEngine(ClusterTasks):
 
     def map_columns(
         self,
-        function: Callable[..., Any],
+        function: Function,
         arguments: Sequence[tuple[Any, ...]],
         *arrays: Any,
         n_made: int,

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from partwise.engines.base import Function
 from partwise.engines.blocks import Block, Made, Ragged
 from partwise.engines.tree import TreeSum
 from partwise.errors import InvalidInputError
@@ -109,7 +110,7 @@ class LocalEngine:
 
     def map_columns(
         self,
-        function: Callable[..., Any],
+        function: Function,
         arguments: Sequence[tuple[Any, ...]],
         *arrays: Any,
         n_made: int,

@@ -1,6 +1,5 @@
 """Matrices: a Table written to .npz, .npy, .mtx, .h5ad, wide or long CSV and TSV, or Parquet."""
 
-import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,7 @@ import scipy.sparse as sp
 
 from partwise.errors import InvalidInputError
 from partwise.io.annotated import write_h5ad
-from partwise.io.atomic import atomic_path, write_atomically
+from partwise.io.atomic import FilePath, atomic_path, write_atomically
 from partwise.io.npz import packed_texts, write_npz
 from partwise.io.reading import find_format
 from partwise.io.source import bytes_allowed, format_bytes
@@ -31,9 +30,7 @@ _LARGEST_EXACT = 2**53
 _BLOCK = 256
 
 
-def write_matrix(
-    path: str | os.PathLike[str], table: Table, *, format: str | None = None, neutralise: bool = True
-) -> list[Path]:
+def write_matrix(path: FilePath, table: Table, *, format: str | None = None, neutralise: bool = True) -> list[Path]:
     r"""Write a matrix with its labels; `partwise.io.read` reads it back.
 
     ```text

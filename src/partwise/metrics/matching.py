@@ -4,14 +4,13 @@ import itertools
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
 from partwise.errors import InvalidInputError
-from partwise.kernels.arrays import Floats
+from partwise.kernels.arrays import Floats, Places
 
 
-def match_parts(one: Floats, other: Floats) -> tuple[NDArray[np.intp], NDArray[np.intp], Floats]:
+def match_parts(one: Floats, other: Floats) -> tuple[Places, Places, Floats]:
     """Match the parts of two dictionaries one to one so that the sum of cosines is greatest (Hungarian assignment).
 
     Parameters

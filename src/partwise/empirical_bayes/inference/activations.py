@@ -3,9 +3,9 @@
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from partwise.core.data import SparseData
@@ -13,7 +13,7 @@ from partwise.empirical_bayes.inference.rates import posteriors
 from partwise.engines.base import Engine
 from partwise.engines.blocks import Block, Made, row_blocks
 from partwise.engines.local import LocalEngine
-from partwise.kernels.arrays import Floats
+from partwise.kernels.arrays import Floats, Places
 from partwise.passes.side import Side
 from partwise.priors.base import RatePrior
 
@@ -75,14 +75,13 @@ def _settle(
     left: Floats,
     geometric: Floats,
     priors: Sequence[RatePrior],
-    tol: float,
-    max_sweeps: int,
+    *limits: Any,
 ) -> float:
     rows = block.data.rows(block.start, block.stop)
     # Counts of features that no part holds say nothing.
     rows = rows.only(np.any(geometric > 0, axis=1)[rows.indices])
     own = exposure if exposure.shape[0] == 1 else exposure[block.rows]
-    counts[block.rows], left[block.rows] = settled(_Rows(rows, geometric, own, priors), tol, max_sweeps)
+    counts[block.rows], left[block.rows] = settled(_Rows(rows, geometric, own, priors), *limits)
     return 0.0
 
 
@@ -99,7 +98,7 @@ class _Rows:
         self._here = LocalEngine()
         self._cells, self._n_active = self.data, self.data.shape[0]
 
-    def moved(self, counts: Floats, active: NDArray[np.intp]) -> Floats:
+    def moved(self, counts: Floats, active: Places) -> Floats:
         """The expected counts of the active rows after one sweep: a posterior, and the allocations under it."""
         n_rows = self.data.shape[0]
         if 2 * active.size <= self._n_active:

@@ -16,7 +16,7 @@ from partwise.core.data import SparseData
 from partwise.core.weights import CellWeights
 from partwise.engines.base import Engine
 from partwise.engines.blocks import Block, Made
-from partwise.kernels.arrays import Floats
+from partwise.kernels.arrays import Floats, Triple
 from partwise.passes.side import Side, own_totals
 from partwise.priors.base import Fixed, PriorFamily, RatePrior
 from partwise.priors.flat import FlatPrior
@@ -246,9 +246,7 @@ def is_flat(family: PriorFamily) -> bool:
     return isinstance(family, Fixed) and isinstance(family.prior, FlatPrior)
 
 
-def posteriors(
-    counts: Floats, exposure: Floats, priors: Sequence[RatePrior], engine: Engine
-) -> tuple[Floats, Floats, Floats]:
+def posteriors(counts: Floats, exposure: Floats, priors: Sequence[RatePrior], engine: Engine) -> Triple:
     """Means and geometric means (rows x parts) and divergences, under priors that stay."""
     work = [(prior,) for prior in priors]
     divergence, (mean, geometric) = engine.map_columns(_posterior, work, counts, exposure, n_made=2)

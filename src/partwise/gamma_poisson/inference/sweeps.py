@@ -8,13 +8,12 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from partwise.core.data import SparseData
 from partwise.core.keys import Key
 from partwise.engines.blocks import TARGET_NONZEROS, Block, Made, row_blocks
 from partwise.gamma_poisson.kernels import draws
-from partwise.kernels.arrays import Floats, Words
+from partwise.kernels.arrays import Floats, Integers, Words
 from partwise.passes.side import Side
 
 
@@ -105,7 +104,7 @@ def _draw_allocations(
     n_components: int,
     words: Words,
     missing_words: Words | None,
-) -> NDArray[np.int64]:
+) -> Integers:
     counts = np.zeros((other.shape[0], n_components), dtype=np.int64)
     own = np.zeros((block.n_rows, n_components), dtype=np.int64)
     factor, first = _padded(factor[block.rows]), block.first_row + block.start

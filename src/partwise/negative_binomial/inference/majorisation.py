@@ -136,12 +136,7 @@ class Majorisation:
         return NegativeBinomialState(activations, dictionary, row_sizes, sizes, value, longer, state.single)
 
     def _feature_sizes(
-        self,
-        data: SparseData,
-        blocks: list[tuple[int, int]],
-        activations: Any,
-        parts: Floats,
-        sizes: Floats,
+        self, data: SparseData, blocks: list[tuple[int, int]], activations: Any, parts: Floats, sizes: Floats
     ) -> tuple[float, Floats]:
         """Improve the sizes of features, or the one that they share; the log-likelihood and the sizes."""
         common = self.dispersion == "common"

@@ -20,7 +20,7 @@ from typing import Any
 
 from partwise.core.data import SparseData
 from partwise.engines import worker_tasks as tasks
-from partwise.engines.base import Function
+from partwise.engines.base import Calls, Function
 from partwise.engines.tree import summed
 from partwise.errors import EngineError
 from partwise.io.atomic import FilePath, sweep, temporary_name
@@ -181,7 +181,7 @@ class ClusterTasks(ABC):
         """A task."""
         return self.submit_each(function, [args])[0]
 
-    def submit_each(self, function: Function, arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
+    def submit_each(self, function: Function, arguments: Calls) -> list[Any]:
         """A task for each of some lists of arguments, sent all at once."""
         import dask
 
@@ -218,9 +218,7 @@ class ClusterTasks(ABC):
             self.close()
             raise
 
-    def _submit_several(
-        self, function: Function, arguments: Sequence[tuple[Any, ...]], n_results: int
-    ) -> list[list[Any]]:
+    def _submit_several(self, function: Function, arguments: Calls, n_results: int) -> list[list[Any]]:
         """Tasks that return tuples: futures of all first items, of all second ones, and so on."""
         tuples = self.submit_each(function, arguments)
         return [self.submit_each(tasks.item, [(future, at) for future in tuples]) for at in range(n_results)]

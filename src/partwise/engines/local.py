@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from partwise.engines.base import Function
+from partwise.engines.base import Calls, Function
 from partwise.engines.blocks import Block, Made, Ragged
 from partwise.engines.tree import TreeSum
 from partwise.errors import InvalidInputError
@@ -109,12 +109,7 @@ class LocalEngine:
         return total, (*(self.place(array, data, blocks) for array in changes), *made)
 
     def map_columns(
-        self,
-        function: Function,
-        arguments: Sequence[tuple[Any, ...]],
-        *arrays: Any,
-        n_made: int,
-        order: Sequence[int] | None = None,
+        self, function: Function, arguments: Calls, *arrays: Any, n_made: int, order: Sequence[int] | None = None
     ) -> tuple[list[Any], tuple[Any, ...]]:
         """Call a function for each column, and join the columns that it makes; see `Engine.map_columns`."""
         columns = [np.ascontiguousarray(array.T) for array in arrays]

@@ -70,12 +70,7 @@ def checked_pixels(shape: tuple[int, int], n_features: int, owner: str, name: st
 
 
 def draw_picture(
-    ax: Any,
-    pixels: Any,
-    shape: tuple[int, int],
-    *,
-    top: float | None = None,
-    extent: tuple[float, float, float, float] | None = None,
+    ax: Any, pixels: Any, shape: tuple[int, int], *, top: float | None = None, extent: Sequence[float] | None = None
 ) -> None:
     """Draw one picture; `top` is the value that is black, by default the largest, `extent` its place in the axes."""
     values = np.asarray(pixels, dtype=np.float64).reshape(shape)

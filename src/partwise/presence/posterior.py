@@ -204,16 +204,8 @@ def presence_posterior(
     names = [str(name) for name in part_names]
     pairs = Counter(pair for of_row in swapped for pair in of_row)
     confused = {(names[j], names[k]): count for (j, k), count in pairs.most_common()}
-    return PresencePosterior(
-        **found,
-        level=level,
-        cosine=cosine,
-        residual=residual,
-        disagreement=unlike,
-        noise_size=size,
-        confused=confused,
-        part_names=names,
-    )
+    about = {"cosine": cosine, "residual": residual, "disagreement": unlike, "noise_size": size}
+    return PresencePosterior(**found, **about, level=level, confused=confused, part_names=names)
 
 
 def _in_exchange(draws: Floats) -> list[tuple[int, int]]:

@@ -17,6 +17,7 @@ from partwise.kernels.arrays import Floats, Places
 from partwise.passes.side import Side
 from partwise.priors.base import RatePrior
 
+Priors = Sequence[RatePrior]
 _MOST_ROWS = 256
 _TOL, _MOST_SWEEPS = 1e-6, 10_000
 # Jumps are tried from steps on that are this share of a row's total: earlier they may lead to another maximum.
@@ -29,7 +30,7 @@ def expected_counts(
     data: SparseData,
     geometric: Floats,
     exposure: Floats,
-    priors: Sequence[RatePrior],
+    priors: Priors,
     engine: Engine,
     *,
     tol: float = _TOL,
@@ -69,13 +70,7 @@ def expected_counts(
 
 
 def _settle(
-    block: Block,
-    exposure: Floats,
-    counts: Floats,
-    left: Floats,
-    geometric: Floats,
-    priors: Sequence[RatePrior],
-    *limits: Any,
+    block: Block, exposure: Floats, counts: Floats, left: Floats, geometric: Floats, priors: Priors, *limits: Any
 ) -> float:
     rows = block.data.rows(block.start, block.stop)
     # Counts of features that no part holds say nothing.
@@ -92,7 +87,7 @@ class _Rows:
     data: SparseData
     geometric: Floats
     exposure: Floats
-    priors: Sequence[RatePrior]
+    priors: Priors
 
     def __post_init__(self) -> None:
         self._here = LocalEngine()

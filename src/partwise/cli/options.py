@@ -95,10 +95,7 @@ class RunArguments:
 
     threads: int = threads_option()
     progress: bool | None = option(
-        "Show progress on standard error. By default only in a terminal.",
-        None,
-        "--progress/--no-progress",
-        show_default=False,
+        "Show progress; by default only in a terminal.", None, "--progress/--no-progress", show_default=False
     )
 
     def opened(self, path: Path) -> Any:

@@ -12,7 +12,7 @@ import numpy as np
 
 from partwise.core.blas import one_blas_thread
 from partwise.core.data import SparseData
-from partwise.core.weights import CellWeights
+from partwise.core.weights import Weights
 from partwise.engines.base import Engine
 from partwise.engines.blocks import TARGET_NONZEROS, Block, Made, row_blocks
 from partwise.kernels.arrays import Bools, Floats, Pair
@@ -76,7 +76,7 @@ def _rates(block: Block, counts: Floats, other: Floats, totals: Totals, floor: f
 
 
 def _em_update(
-    block: Block, factor: Floats, out: Floats, other: Floats, totals: Totals, floor: float, weights: CellWeights | None
+    block: Block, factor: Floats, out: Floats, other: Floats, totals: Totals, floor: float, weights: Weights
 ) -> Floats:
     own = out[block.rows]
     own[...] = em_rates(block, factor[block.rows], other, totals, floor)
@@ -204,7 +204,7 @@ class FeatureSums:
     logs: float
 
     @classmethod
-    def of(cls, sums: Sums, dictionary: Floats, weights: CellWeights | None) -> FeatureSums:
+    def of(cls, sums: Sums, dictionary: Floats, weights: Weights) -> FeatureSums:
         """From the sums over blocks."""
         gain, activations, hidden, logs = sums
         exposure = np.atleast_2d(activations)
@@ -276,7 +276,7 @@ def _improve_by_rows(
     floor: float,
     max_sweeps: int,
     with_logs: bool,
-    weights: CellWeights | None,
+    weights: Weights,
 ) -> Sums:
     own = activations[block.rows]
     if max_sweeps:
@@ -299,7 +299,7 @@ def _finish(
     floor: float,
     scale: Floats,
     unit: float,
-    weights: CellWeights | None,
+    weights: Weights,
 ) -> Sums:
     own = np.maximum(activations[block.rows] * scale, floor * block.data.row_sums[block.rows, None])
     exposures = own_exposure(block, dictionary, totals)
@@ -307,7 +307,7 @@ def _finish(
     return _sums(block, own, dictionary, False, weights)
 
 
-def _sums(block: Block, activations: Floats, dictionary: Floats, with_logs: bool, weights: CellWeights | None) -> Sums:
+def _sums(block: Block, activations: Floats, dictionary: Floats, with_logs: bool, weights: Weights) -> Sums:
     gain = np.zeros(dictionary.shape)
     logs = _pass_by_tiles(block, activations, dictionary, with_logs, (_NOTHING, gain))
     pointers, positions = block.own_missing

@@ -80,14 +80,9 @@ class FirstState:
 
     def _swept(self, key: Key, data: SparseData, state: EmpiricalBayesState) -> tuple[EmpiricalBayesState, float]:
         """The state after some sweeps, and its ELBO."""
+        algorithm, rule = Sweeps(self.settings, self, self.engine), SmallChange(_TOL, data.total)
         swept: EmpiricalBayesState = run(
-            Sweeps(self.settings, self, self.engine),
-            data,
-            key=key,
-            max_iter=_GROWTH_SWEEPS,
-            convergence=SmallChange(_TOL, data.total),
-            progress=False,
-            initial_state=state,
+            algorithm, data, key=key, max_iter=_GROWTH_SWEEPS, convergence=rule, progress=False, initial_state=state
         ).state
         return swept, Problem.of(data, self.settings, swept.n_components, self.engine).elbo(swept)
 

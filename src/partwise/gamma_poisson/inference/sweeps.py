@@ -53,17 +53,9 @@ class GibbsSweeps(Side):
         factor, other = (dictionary, activations) if by_features else (activations, dictionary)
         words = key.for_stage("allocations").words
         missing_words = key.for_stage("missing cells").words if impute and side.n_missing else None
+        shared, made = (self._padded(other), other.shape[1], words, missing_words), [Made(factor.shape[1:])]
         other_counts, (own_counts,) = self.engine.map_rows(
-            _draw_allocations,
-            side,
-            self._blocks,
-            self._padded(other),
-            other.shape[1],
-            words,
-            missing_words,
-            reads=[factor],
-            makes=[Made(factor.shape[1:])],
-            recut=True,
+            _draw_allocations, side, self._blocks, *shared, reads=[factor], makes=made, recut=True
         )
         sums = own_counts, other_counts.astype(np.float64)
         return (sums[1], sums[0]) if by_features else sums

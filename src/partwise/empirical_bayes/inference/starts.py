@@ -89,14 +89,9 @@ class FirstState:
 
 def maximum_likelihood(key: Key, data: SparseData, n_components: int, engine: Engine) -> PoissonState:
     """Poisson factorization without priors, to a tolerance that is enough for a start."""
-    found: PoissonState = run(
-        CoordinateDescent(n_components, "random", engine),
-        data,
-        key=key.for_stage("start"),
-        max_iter=_MOST_ITERATIONS,
-        convergence=SmallChange(_TOL, data.total, patience=2),
-        progress=False,
-    ).state
+    algorithm, rule = CoordinateDescent(n_components, "random", engine), SmallChange(_TOL, data.total, patience=2)
+    key = key.for_stage("start")
+    found = run(algorithm, data, key=key, max_iter=_MOST_ITERATIONS, convergence=rule, progress=False).state
     # Here, wherever the engine has them.
     return PoissonState(np.asarray(found.activations), found.dictionary)
 

@@ -265,16 +265,9 @@ class Removing:
         counts = self.data.take(rows)
         alive = model.dictionary.sum(axis=0) > 0
         particles = _MOST_WORK / (max(counts.total, 1.0) * np.count_nonzero(alive) * _N_ISLANDS)
-        return smc(
-            counts,
-            model.dictionary[:, alive],
-            model.shape[alive],
-            model.rate[alive],
-            rng=key.seed,
-            n_draws=int(np.clip(particles, 64, 2048)),
-            n_islands=_N_ISLANDS,
-            n_jobs=self.n_jobs,
-        )
+        held = model.dictionary[:, alive], model.shape[alive], model.rate[alive]
+        n_draws = int(np.clip(particles, 64, 2048))
+        return smc(counts, *held, rng=key.seed, n_draws=n_draws, n_islands=_N_ISLANDS, n_jobs=self.n_jobs)
 
 
 def _in_all_data(gains: Floats, noise: float, scale: float) -> tuple[float, float]:

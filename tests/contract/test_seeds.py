@@ -147,5 +147,5 @@ def test_seeds_of_data_without_names_are_positions() -> None:
     counts = CountMatrix.build(planted().matrix)
     model = GammaPoissonNMF(3, seeds={"rare": [4, 5]}, random_state=1).fit(counts)
     assert model.part_labels()[0] == "rare"
-    with pytest.raises(InvalidInputError, match="the data have no names"):
+    with pytest.raises(InvalidInputError, match="the data have no feature names"):
         GammaPoissonNMF(3, seeds={"rare": ["w4"]}).fit(counts)

@@ -354,7 +354,7 @@ class TestAnnData:
         (sp.csr_array((1, 2**31)), "X has 2147483648 features, and at most 2147483647 are possible: split it"),
         (Table(COUNTS, row_labels=np.array(["x"])), "X has 1 row labels for 3 rows: give one per row"),
         (Table(COUNTS, column_labels=np.array(["x"])), "X has 1 column labels for 4 columns"),
-        (Table(COUNTS, missing=MISSING[:2]), r"missing has shape \(2, 4\) but X \(3, 4\)"),
+        (Table(COUNTS, missing=MISSING[:2]), r"missing has shape \(2, 4\), but X has shape \(3, 4\)"),
         (Table(COUNTS, missing=np.full((3, 4), "x")), "missing must be a boolean matrix"),
         (Table(COUNTS, missing=MISSING[0]), r"missing has shape \(4,\)"),
     ],

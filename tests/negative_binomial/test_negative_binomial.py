@@ -99,6 +99,20 @@ def test_the_likelihood_never_falls_and_is_that_of_scipy(dispersion: Any, data: 
     assert model.size_.shape == {"feature": (12,), "sample": (40,)}.get(str(dispersion), (1,))
 
 
+@pytest.mark.parametrize("dispersion", DISPERSIONS)
+def test_rows_that_are_taken_a_few_at_a_time_give_the_same(dispersion: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fitted() -> NegativeBinomialNMF:
+        return NegativeBinomialNMF(3, dispersion=dispersion, max_iter=3, tol=0.0, random_state=0).fit(WITH_MISSING)
+
+    whole, place = fitted(), "partwise.negative_binomial.inference.majorisation"
+    monkeypatch.setattr(f"{place}._CELLS_IN_CACHE", 7 * 12)  # of 40 rows: 5 times 7, then 5
+    monkeypatch.setattr(f"{place}._FEWEST_ROWS", 1)
+    pieces = fitted()
+    np.testing.assert_allclose(pieces.trace_["objective"], whole.trace_["objective"], rtol=1e-6)
+    np.testing.assert_allclose(pieces.size_, whole.size_, rtol=1e-3)
+    np.testing.assert_allclose(pieces.components_, whole.components_, rtol=1e-3, atol=1e-6)
+
+
 @pytest.mark.parametrize("size", [1e9, 1e60])  # the second is infinite in single precision
 def test_with_a_huge_size_it_is_poisson(size: float) -> None:
     model = NegativeBinomialNMF(3, dispersion=size, random_state=0, tol=1e-8, max_iter=2000).fit(X)

@@ -79,7 +79,15 @@ class SparseData:
     @cached_property
     def row_sums(self) -> NDArray[np.float64]:
         """Sum of the observed values of each sample."""
-        return _row_sums(self.indptr, self.values)
+        # reduceat over the rows that have entries: cumulative sums would lose digits on long data.
+        indptr, sums = self.indptr, np.zeros(self.indptr.size - 1)
+        filled = np.flatnonzero(np.diff(indptr))
+        cuts = np.searchsorted(indptr[filled], np.arange(_PIECE, self.values.size, _PIECE))
+        for rows in np.split(filled, np.unique(cuts)):
+            if rows.size:
+                first, last = indptr[rows[0]], indptr[rows[-1] + 1]
+                sums[rows] = np.add.reduceat(self.values[first:last], indptr[rows] - first, dtype=np.float64)
+        return sums
 
     @cached_property
     def column_sums(self) -> NDArray[np.float64]:
@@ -298,18 +306,6 @@ def _taken(indptr: Pointer, rows: NDArray[Any]) -> tuple[Pointer, Pointer]:
     sizes = np.diff(indptr)[rows]
     taken = np.concatenate(([0], np.cumsum(sizes)))
     return taken, np.arange(taken[-1]) + np.repeat(indptr[rows] - taken[:-1], sizes)
-
-
-def _row_sums(indptr: Pointer, values: Values) -> NDArray[np.float64]:
-    # reduceat over the rows that have entries: cumulative sums would lose digits on long data.
-    sums = np.zeros(indptr.size - 1)
-    filled = np.flatnonzero(np.diff(indptr))
-    cuts = np.searchsorted(indptr[filled], np.arange(_PIECE, values.size, _PIECE))
-    for rows in np.split(filled, np.unique(cuts)):
-        if rows.size:
-            first, last = indptr[rows[0]], indptr[rows[-1] + 1]
-            sums[rows] = np.add.reduceat(values[first:last], indptr[rows] - first, dtype=np.float64)
-    return sums
 
 
 def _split_missing(table: Table) -> tuple[Any, Any]:

@@ -270,7 +270,7 @@ def test_metadata_routing() -> None:
     [
         (SMALL.table, "donor", "batch='donor' is not an obs column of X; its columns are: batch, group"),
         (SMALL.table.matrix, "batch", "names an obs column, but X is a csr_array"),
-        (SMALL.table, BATCH[:5], r"batch has shape \(5,\), and X 120 samples"),
+        (SMALL.table, BATCH[:5], r"batch has shape \(5,\): pass one label for each of the 120 samples"),
         (SMALL.table, ["a"] * 120, "same label, 'a', for all samples"),
         (SMALL.table, [*["a", "b"] * 59, "a", None], r"batch\[119\] is missing"),
     ],

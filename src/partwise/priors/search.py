@@ -237,13 +237,12 @@ class MixtureSearch:
 
 def _uphill(curvature: Floats, damping: float, gradient: Floats) -> Floats:
     """Newton's step, damped further where the evidence is not concave, so that it goes uphill."""
-    while damping < np.inf:
+    while True:
         try:
             root = np.linalg.cholesky(curvature + damping * np.eye(gradient.size))
             return np.asarray(cho_solve((root, True), gradient))
         except np.linalg.LinAlgError:
             damping = max(10.0 * damping, 1e-4)
-    raise np.linalg.LinAlgError("the curvature of the log evidence is not finite")
 
 
 def best_mixture(data: Observations, shape: float, tol: float) -> tuple[GammaMixture, float]:

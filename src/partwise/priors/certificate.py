@@ -143,9 +143,9 @@ class Slopes:
                 again[some.ready] = rough[at : at + some.ready.sum()]
                 at += int(some.ready.sum())
                 halves = np.where(some.ready, 0.5 * some.half, some.half)
-                for interval in zip(*(part[again] for part in (some.lows, some.highs, halves)), strict=True):
-                    kept, more = some.terms.on(*interval[:2], negligible)
-                    pending.append((kept, *_cut(*interval), some.omitted + more))
+                for low, high, half in zip(some.lows[again], some.highs[again], halves[again], strict=True):
+                    kept, more = some.terms.on(low, high, negligible)
+                    pending.append((kept, *_cut(low, high, half), some.omitted + more))
             if not pending:
                 return bound, _local_maxima(*np.concatenate(found, axis=1))
         return np.inf, _local_maxima(*np.concatenate(found, axis=1))

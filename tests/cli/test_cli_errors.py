@@ -36,7 +36,7 @@ def bad_files(folder: Path) -> Path:
         (["fit", "junk.npz", "-o", "m"], "cannot read junk.npz"),
         (["fit", "counts.npz", "-o", "absent/m"], "there is no directory"),
         (["fit", "counts.npz", "-o", "folder"], "it is a directory"),
-        ([*FIT, "-k", "99999999"], "is more than X has cells"),
+        ([*FIT, "-k", "99999999"], "is more than the number of cells of X"),
         (["fit", "cut.partwise", "-o", "m"], "cut.partwise has the name of a model"),
         (["info", "cut.partwise"], "cut.partwise has the name of a model"),
         (["compare", "counts.npz", "-o", "negative.csv"], "negative.csv is a file, and a comparison needs a folder"),

@@ -96,7 +96,7 @@ def test_features_are_named_by_a_vectorizer() -> None:
     pipeline = make_pipeline(CountVectorizer(), PoissonNMF(2, random_state=0)).fit(["cat dog", "bond stock", "cat"])
     model = pipeline[-1].name_features(pipeline[:-1])
     assert model.feature_names_in_.tolist() == ["bond", "cat", "dog", "stock"]
-    with pytest.raises(InvalidInputError, match="1 names for 4 features"):
+    with pytest.raises(InvalidInputError, match="names has length 1, but the model has 4 features"):
         model.name_features(["a"])
 
 

@@ -110,7 +110,7 @@ def test_stronger_seeds_hold_more_of_the_part() -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"seeds": {"a": ["nowhere"]}}, "the seed 'nowhere' of part 'a' is no feature: the data do not have it"),
+        ({"seeds": {"a": ["nowhere"]}}, "seeds: 'nowhere' of part 'a' is not a feature: the data do not have it"),
         ({"seeds": {"a": []}}, "seeds has no features for the part 'a'"),
         ({"seeds": {str(k): [0] for k in range(5)}}, "seeds names 5 parts, but n_components is 3"),
         ({"seeds": {"a": ["w1"]}, "inference": "thorough"}, "seeds are for inference='vem'"),
@@ -147,5 +147,5 @@ def test_seeds_of_data_without_names_are_positions() -> None:
     counts = CountMatrix.build(planted().matrix)
     model = GammaPoissonNMF(3, seeds={"rare": [4, 5]}, random_state=1).fit(counts)
     assert model.part_labels()[0] == "rare"
-    with pytest.raises(InvalidInputError, match="the data have no names"):
+    with pytest.raises(InvalidInputError, match="the data have no feature names"):
         GammaPoissonNMF(3, seeds={"rare": ["w4"]}).fit(counts)

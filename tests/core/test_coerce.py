@@ -352,9 +352,9 @@ class TestAnnData:
         (np.array([[b"x"]]), r"X\[0, 0\] is \"b'x'\", which is text"),
         ([[1, 10**400]], r"X\[0, 1\] is too large for float64: scale the data down"),
         (sp.csr_array((1, 2**31)), "X has 2147483648 features, and at most 2147483647 are possible: split it"),
-        (Table(COUNTS, row_labels=np.array(["x"])), "X has 1 row labels for 3 rows: give one for each"),
+        (Table(COUNTS, row_labels=np.array(["x"])), "X has 1 row labels for 3 rows: give one per row"),
         (Table(COUNTS, column_labels=np.array(["x"])), "X has 1 column labels for 4 columns"),
-        (Table(COUNTS, missing=MISSING[:2]), r"missing has shape \(2, 4\) but X \(3, 4\)"),
+        (Table(COUNTS, missing=MISSING[:2]), r"missing has shape \(2, 4\), but X has shape \(3, 4\)"),
         (Table(COUNTS, missing=np.full((3, 4), "x")), "missing must be a boolean matrix"),
         (Table(COUNTS, missing=MISSING[0]), r"missing has shape \(4,\)"),
     ],
@@ -404,7 +404,7 @@ def broken(fmt: str, **arrays: Any) -> Any:
     ],
 )
 def test_wrong_positions_are_found_before_anything_follows_them(make: Callable[[], Any]) -> None:
-    with pytest.raises(InvalidInputError, match=r"is not a valid sparse matrix .*: build it again"):
+    with pytest.raises(InvalidInputError, match=r"is not a valid sparse matrix .*: rebuild it"):
         as_table(make())
 
 

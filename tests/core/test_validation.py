@@ -80,7 +80,9 @@ def test_missing_where_it_is_not_supported(make: Any) -> None:
 
 
 def test_more_parts_than_cells() -> None:
-    with pytest.raises(InvalidInputError, match=r"^n_components=99999999 is more than X has cells \(6\): fit fewer\.$"):
+    with pytest.raises(
+        InvalidInputError, match=r"^n_components=99999999 is more than the number of cells of X \(6\): fit fewer\.$"
+    ):
         PoissonNMF(99_999_999).fit(np.ones((3, 2)))
 
 

@@ -23,7 +23,7 @@ DATA = CountMatrix.build(GammaPoissonModel(PARTS, shape=[1.0, 0.8], rate=[1.0, 2
 
 def activations(n_draws: int = 2) -> list[np.ndarray]:
     model = SPLIT.dictionary, SPLIT.shape, SPLIT.rate
-    draws = [posterior_draws(Key(5).for_chain(c), DATA, *model, ENGINE, n_draws=1, burn_in=20) for c in range(n_draws)]
+    draws = [posterior_draws(Key(5).for_chain(c), DATA, model, ENGINE, n_draws=1, burn_in=20) for c in range(n_draws)]
     return [draw[0] for draw in draws]
 
 
@@ -53,7 +53,7 @@ def test_only_one_of_two_overlapping_merges_is_made() -> None:
     three = np.column_stack((0.4 * PARTS[:, 0], 0.35 * PARTS[:, 0], 0.25 * PARTS[:, 0], PARTS[:, 1]))
     model = GammaPoissonModel(three, shape=[1.0, 1.0, 1.0, 0.8], rate=[1.0, 1.0, 1.0, 2.0])
     drawn = [
-        posterior_draws(Key(c), DATA, three, model.shape, model.rate, ENGINE, n_draws=1, burn_in=20)[0]
+        posterior_draws(Key(c), DATA, (three, model.shape, model.rate), ENGINE, n_draws=1, burn_in=20)[0]
         for c in range(2)
     ]
     merges = Merging(DATA, model, False).find(Key(3), drawn)

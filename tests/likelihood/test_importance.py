@@ -180,8 +180,13 @@ def test_interrupt_takes_effect_within_a_second() -> None:
 
     timer = threading.Timer(0.5, press)
     timer.start()
-    with pytest.raises(KeyboardInterrupt):
-        smc(np.full((1, 8), 10**6), dictionary, 1.0, 1.0, rng=0)
+    # A shell starts background jobs with this signal ignored: the test would then run for minutes.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            smc(np.full((1, 8), 10**6), dictionary, 1.0, 1.0, rng=0)
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert time.monotonic() - pressed[0] < 1.0
     timer.join()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from partwise.contract import ThinnedCounts
 from partwise.errors import InvalidInputError
 from partwise.io.table import Table
 from partwise.negative_binomial import kernels
+from partwise.negative_binomial.inference.majorisation import Majorisation, NegativeBinomialState
 from partwise.negative_binomial.model import draw, log_probabilities
 
 RNG = np.random.default_rng(3)
@@ -97,8 +99,23 @@ def test_the_likelihood_never_falls_and_is_that_of_scipy(dispersion: Any, data: 
     assert model.size_.shape == {"feature": (12,), "sample": (40,)}.get(str(dispersion), (1,))
 
 
-def test_with_a_huge_size_it_is_poisson() -> None:
-    model = NegativeBinomialNMF(3, dispersion=1e9, random_state=0, tol=1e-8, max_iter=2000).fit(X)
+@pytest.mark.parametrize("dispersion", DISPERSIONS)
+def test_rows_that_are_taken_a_few_at_a_time_give_the_same(dispersion: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fitted() -> NegativeBinomialNMF:
+        return NegativeBinomialNMF(3, dispersion=dispersion, max_iter=3, tol=0.0, random_state=0).fit(WITH_MISSING)
+
+    whole, place = fitted(), "partwise.negative_binomial.inference.majorisation"
+    monkeypatch.setattr(f"{place}._CELLS_IN_CACHE", 7 * 12)  # of 40 rows: 5 times 7, then 5
+    monkeypatch.setattr(f"{place}._FEWEST_ROWS", 1)
+    pieces = fitted()
+    np.testing.assert_allclose(pieces.trace_["objective"], whole.trace_["objective"], rtol=1e-6)
+    np.testing.assert_allclose(pieces.size_, whole.size_, rtol=1e-3)
+    np.testing.assert_allclose(pieces.components_, whole.components_, rtol=1e-3, atol=1e-6)
+
+
+@pytest.mark.parametrize("size", [1e9, 1e60])  # the second is infinite in single precision
+def test_with_a_huge_size_it_is_poisson(size: float) -> None:
+    model = NegativeBinomialNMF(3, dispersion=size, random_state=0, tol=1e-8, max_iter=2000).fit(X)
     poisson = PoissonNMF(3, random_state=0, tol=1e-9).fit(X)
     poisson_rates = np.maximum(poisson.transform(X) @ poisson.components_, 1e-300)
     theirs = np.sum(X * np.log(poisson_rates) - poisson_rates)
@@ -114,6 +131,20 @@ def test_it_finds_the_size_where_there_are_many_cells(dispersion: str) -> None:
     counts = draw(rates, 3.0, np.random.default_rng(1))
     model = NegativeBinomialNMF(2, dispersion=dispersion, random_state=0).fit(counts)
     assert np.median(model.size_) == pytest.approx(3.0, rel=0.15)
+
+
+def test_steps_that_end_nowhere_are_done_again_in_double_precision(monkeypatch: pytest.MonkeyPatch) -> None:
+    moved, tried = Majorisation._moved, []
+
+    def overflows(self: Majorisation, data: Any, state: NegativeBinomialState, stride: float) -> NegativeBinomialState:
+        tried.append((stride > 0, state.single))
+        found = moved(self, data, state, stride)
+        return replace(found, objective=np.nan) if state.single else found
+
+    monkeypatch.setattr(Majorisation, "_moved", overflows)
+    model = NegativeBinomialNMF(2, random_state=0, max_iter=3, tol=0.0).fit(X)
+    assert tried[:4] == [(True, True), (False, True), (False, False), (True, False)]
+    assert np.isfinite(model.trace_["objective"]).all()
 
 
 def test_transform_finds_the_best_activations() -> None:

@@ -118,7 +118,7 @@ def test_saved_whole(suffix: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("call", "sentence"),
     [
-        (lambda: plot_parts_images(COMPONENTS, (2, 2)), "shape=(2, 2) has 4 pixels, the parts have 6"),
+        (lambda: plot_parts_images(COMPONENTS, (2, 2)), "shape=(2, 2) has 4 pixels, but the parts have 6"),
         (lambda: plot_parts_images(COMPONENTS, (2, 3), parts=[3]), "there are only parts 0 to 2"),
         (lambda: plot_parts_images(COMPONENTS, (2, 3), parts=[]), "parts is empty"),
         (lambda: plot_parts_images(COMPONENTS, (2, 3), titles=["a"]), "titles has 1 entries for 3 parts"),

@@ -92,7 +92,7 @@ def test_structure_with_names_of_the_model() -> None:
     [
         ([1.0, 2.0], {}, "samples x parts"),
         ([[1.0, -2.0]], {}, "row 0, column 1"),
-        ([[1.0, 2.0]], {"model": np.eye(3)}, "2 columns, the model 3 parts"),
+        ([[1.0, 2.0]], {"model": np.eye(3)}, "2 columns, but the model has 3 parts"),
         ([[1.0, 2.0]], {"order": "best"}, "order='best'"),
         ([[1.0, 2.0]], {"groups": ["a", "b"]}, "groups has 2"),
         ([[1.0, 2.0]], {"names": ["a", "b"]}, "names has 2"),

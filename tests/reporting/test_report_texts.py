@@ -96,7 +96,7 @@ def test_feature_names_are_given() -> None:
     given = content_of(partwise.report(nameless, counts, feature_names=TABLE.column_labels))
     assert "goal" in given["parts"]["features"]
     assert nameless.known_features is None
-    with pytest.raises(InvalidInputError, match="1 names for 9 features"):
+    with pytest.raises(InvalidInputError, match="names has length 1, but the model has 9 features"):
         partwise.report(nameless, counts, feature_names=["a"])
     with pytest.raises(InvalidInputError, match="texts belong to samples, and there are none"):
         partwise.report(nameless, texts=["a"])

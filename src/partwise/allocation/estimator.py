@@ -152,12 +152,7 @@ class AllocationNMF(KeepsChains, OnlineVariational, AllocationSamples):
             "Pólya urns. arXiv:1903.04478.",
         ),
         candidates=(
-            Candidate(
-                "allocation",
-                effort={"burn_in": 50, "n_draws": 25, "n_chains": 1},
-                complexity=40,
-                by_token=True,
-            ),
+            Candidate("allocation", effort={"burn_in": 50, "n_draws": 25, "n_chains": 1}, complexity=40, by_token=True),
         ),
         missing="fit",
         missing_settings={"missing": "impute"},

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 _PICTURES = (".png", ".pdf", ".svg")
 _LENGTH_BYTES = 8
+Names = Sequence[str]
 
 
 class _WritableError(Exception):
@@ -23,11 +24,7 @@ class _WritableError(Exception):
 
 
 def check_outputs(
-    outputs: dict[str, Path | None],
-    inputs: list[Path | None],
-    *,
-    tables: Sequence[str] = (),
-    pictures: Sequence[str] = (),
+    outputs: dict[str, Path | None], inputs: list[Path | None], *, tables: Names = (), pictures: Names = ()
 ) -> None:
     """Refuse outputs that cannot be written, that repeat, or that would replace an input; before hours of work.
 

@@ -25,11 +25,11 @@ Reference = Annotated[
         help="Known parts (features x parts, or a model): name the one that each part is most like.",
     ),
 ]
-DataFile = Annotated[Path, typer.Argument(metavar="DATA", help="Samples x features, in a format that partwise reads.")]
+DataFile = Annotated[Path, typer.Argument(metavar="DATA", help="Samples x features: any format that partwise reads.")]
 
 OnlyRows = Annotated[
     list[str] | None,
-    typer.Option("--row", metavar="NAME", help="Only this row: its name, or its number from 0; may be repeated."),
+    typer.Option("--row", metavar="NAME", help="Only this row: its name, or its number from 0 (repeatable)."),
 ]
 
 Batch = Annotated[
@@ -95,10 +95,7 @@ class RunArguments:
 
     threads: int = threads_option()
     progress: bool | None = option(
-        "Show progress on standard error. By default only in a terminal.",
-        None,
-        "--progress/--no-progress",
-        show_default=False,
+        "Show progress; by default only in a terminal.", None, "--progress/--no-progress", show_default=False
     )
 
     def opened(self, path: Path) -> Any:

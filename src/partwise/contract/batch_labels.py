@@ -57,7 +57,7 @@ def batch_labels(batch: Any, X: Any, n_samples: int) -> Labels:
         batch = columns[batch]
     values = np.asarray(batch, dtype=np.object_)
     if values.shape != (n_samples,):
-        raise InvalidInputError(f"batch has shape {values.shape}, and X {n_samples} samples: pass one label for each.")
+        raise InvalidInputError(f"batch has shape {values.shape}: pass one label for each of the {n_samples} samples.")
     missing = [value is None or value != value or value == "" for value in values]
     if any(missing):
         raise InvalidInputError(f"batch[{missing.index(True)}] is missing: label that sample, or leave it out.")

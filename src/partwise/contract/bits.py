@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from partwise.contract.estimator import FactorizationEstimator
@@ -15,7 +14,7 @@ from partwise.contract.model_file import check_array_is
 from partwise.core.data import BinaryMatrix
 from partwise.core.keys import Key
 from partwise.errors import InvalidInputError
-from partwise.kernels.arrays import Floats, Positions
+from partwise.kernels.arrays import Bools, Floats, Positions
 
 # A prediction that was never in doubt, and false, costs this much: maximum likelihood says 0 and 1 too easily.
 _SURE = 1e-9
@@ -185,7 +184,7 @@ class BitModel(FactorizationEstimator):
             raise ValueError("its missing cells are not positions in its probabilities")
 
 
-def hide(data: BinaryMatrix, rows: Positions, columns: Positions) -> tuple[BinaryMatrix, NDArray[np.bool_]]:
+def hide(data: BinaryMatrix, rows: Positions, columns: Positions) -> tuple[BinaryMatrix, Bools]:
     """The data with some of their observed cells missing too, and the bits of these cells."""
     pattern = sp.csr_array((np.ones(rows.size, bool), (rows, columns)), shape=data.shape)
     missing = sp.csr_array(data.missing_matrix() + pattern)
@@ -199,7 +198,7 @@ def hide(data: BinaryMatrix, rows: Positions, columns: Positions) -> tuple[Binar
     return given, bits[rows, columns]
 
 
-def log_probability(probability: Floats, bits: NDArray[np.bool_]) -> Floats:
+def log_probability(probability: Floats, bits: Bools) -> Floats:
     """Logarithm of the probability of each bit, with certainty kept a billionth from 0 and 1."""
     clipped = np.clip(probability, _SURE, 1.0 - _SURE)
     return np.where(bits, np.log(clipped), np.log1p(-clipped))
@@ -216,7 +215,6 @@ def checked_cells(cells: Any, shape: tuple[int, ...]) -> tuple[Positions, Positi
     for name, part, size in (("row", rows, shape[0]), ("column", columns, shape[1])):
         outside = (part < 0) | (part >= size)
         if outside.any():
-            raise InvalidInputError(
-                f"cells: {name} {part[np.argmax(outside)]} does not exist; they go from 0 to {size - 1}."
-            )
+            wrong = part[np.argmax(outside)]
+            raise InvalidInputError(f"cells: there is no {name} {wrong}; give {name}s from 0 to {size - 1}.")
     return rows.astype(np.int64), columns.astype(np.int64)

@@ -9,16 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from partwise.contract import heldout
 from partwise.contract.differential import PSEUDOCOUNT, Differential, Versus, differential
 from partwise.contract.estimator import FactorizationEstimator
-from partwise.contract.heldout import (
-    HiddenCells,
-    ThinnedCounts,
-    bernoulli_rows,
-    count_cell_rows,
-    poisson_logs,
-    poisson_rows,
-)
 from partwise.contract.lists import row_names
 from partwise.core.data import SparseData
 from partwise.core.keys import Key, RandomState, key_from
@@ -264,7 +257,7 @@ class CountModel(FactorizationEstimator):
         data = self.checked_data(X, caller="differential")
         return differential(self, data, self.transform(X), self._engine(), versus, pseudocount)
 
-    def held_out_log_likelihood(self, held_out: ThinnedCounts | HiddenCells) -> Floats:
+    def held_out_log_likelihood(self, held_out: heldout.ThinnedCounts | heldout.HiddenCells) -> Floats:
         """Log-likelihood of each row's held-out data, in nats: Poisson for counts; bits are predicted by rates up to 1.
 
         Parameters
@@ -272,13 +265,13 @@ class CountModel(FactorizationEstimator):
         held_out
             What was held out of the training data, to which this model was fitted.
         """
-        if isinstance(held_out, ThinnedCounts):
-            return poisson_rows(self, held_out)
+        if isinstance(held_out, heldout.ThinnedCounts):
+            return heldout.poisson_rows(self, held_out)
         if held_out.counts is not None:
-            return count_cell_rows(self, held_out, poisson_logs)
+            return heldout.count_cell_rows(self, held_out, heldout.poisson_logs)
         activations = self.training_activations(held_out.train)
         rates = self.expected_cells(activations, held_out.rows, held_out.columns)
-        return bernoulli_rows(np.minimum(rates, 1.0), held_out)
+        return heldout.bernoulli_rows(np.minimum(rates, 1.0), held_out)
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from partwise.core.blas import one_blas_thread
@@ -12,7 +11,7 @@ from partwise.core.data import SparseData
 from partwise.engines.base import Engine
 from partwise.engines.blocks import Block, Made
 from partwise.errors import InvalidInputError
-from partwise.kernels.arrays import Floats
+from partwise.kernels.arrays import Floats, Pair, Places
 from partwise.passes.rate_kernels import feature_rates
 from partwise.passes.side import Side, Totals, own_exposure
 
@@ -51,7 +50,7 @@ class Differential:
     lower: Floats
     upper: Floats
     lfsr: Floats
-    against: NDArray[np.intp]
+    against: Places
     parts: list[str]
     features: list[str]
 
@@ -144,9 +143,7 @@ def differential(
     )
 
 
-def _rates(
-    data: SparseData, expected: Floats, start: Floats, engine: Engine, pseudocount: float
-) -> tuple[Floats, Floats]:
+def _rates(data: SparseData, expected: Floats, start: Floats, engine: Engine, pseudocount: float) -> Pair:
     """Rates of each feature, features x parts, and covariances of their logarithms."""
     side = Side(data.transposed, engine)
     shared = expected, side.column_totals(expected), pseudocount
@@ -167,7 +164,7 @@ def _rates_of_block(
     return 0.0
 
 
-def _against_least_extreme(rates: Floats, covariances: Floats) -> tuple[Floats, Floats, NDArray[np.intp]]:
+def _against_least_extreme(rates: Floats, covariances: Floats) -> tuple[Floats, Floats, Places]:
     """Change, standard error and the part compared with, features x parts."""
     logs = np.log(rates)
     n_features, n_components = rates.shape
@@ -185,7 +182,7 @@ def _against_least_extreme(rates: Floats, covariances: Floats) -> tuple[Floats, 
     return change, error, against
 
 
-def _against_all(rates: Floats, covariances: Floats, totals: Floats) -> tuple[Floats, Floats, NDArray[np.intp]]:
+def _against_all(rates: Floats, covariances: Floats, totals: Floats) -> tuple[Floats, Floats, Places]:
     change, error = np.empty(rates.shape), np.empty(rates.shape)
     for k in range(rates.shape[1]):
         share = totals * rates

@@ -124,7 +124,7 @@ class FactorizationEstimator(PartialFit, FromGivenParts, ListsFeatures, HandledP
         n_cells = data.shape[0] * data.shape[1]
         if self.n_components > max(_PARTS_ALWAYS_ALLOWED, n_cells):
             raise InvalidInputError(
-                f"n_components={self.n_components} is more than X has cells ({n_cells}): fit fewer."
+                f"n_components={self.n_components} is more than the number of cells of X ({n_cells}): fit fewer."
             )
         with self._compiling():
             self._fit(data)
@@ -232,14 +232,8 @@ class FactorizationEstimator(PartialFit, FromGivenParts, ListsFeatures, HandledP
                 from partwise.storage.on_disk import spread
 
                 X = spread(X, self._engine, caller=name, integers=integers)
-            data = CountMatrix.build(
-                X,
-                integers=integers,
-                caller=name,
-                allow_missing=takes_missing,
-                allow_all_zero=not reset,
-                missing_remedy=remedy,
-            )
+            allowed = {"allow_missing": takes_missing, "allow_all_zero": not reset}
+            data = CountMatrix.build(X, integers=integers, caller=name, missing_remedy=remedy, **allowed)
         if not reset and caller != "partial_fit" and named_otherwise(self, X, data):
             data = aligned(self, data, takes_missing=takes_missing)
         else:

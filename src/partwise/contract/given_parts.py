@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from partwise.contract.features import checked_names, positions_of
 from partwise.contract.offers import Offers
@@ -17,7 +16,7 @@ from partwise.core.data import CountMatrix, SparseData
 from partwise.core.result import Status, Trace
 from partwise.errors import InvalidInputError
 from partwise.io.pairs import read_pairs
-from partwise.kernels.arrays import Floats
+from partwise.kernels.arrays import Floats, Places
 
 Seeds = Mapping[str, Sequence[str | int]]
 
@@ -65,8 +64,8 @@ def seed_counts(seeds: Seeds, weight: float, n_components: int, data: SparseData
         for feature in features:
             f = feature if isinstance(feature, int) else places.get(feature)
             if f is None or not 0 <= f < data.shape[1]:
-                why = "the data have no names" if labels is None else "the data do not have it"
-                raise InvalidInputError(f"the seed {feature!r} of part {part!r} is no feature: {why}; correct it.")
+                why = "the data have no feature names" if labels is None else "the data do not have it"
+                raise InvalidInputError(f"seeds: {feature!r} of part {part!r} is not a feature: {why}; correct it.")
             counts[f, k] += 1.0
         counts[:, k] *= max(1.0, np.rint(weight * data.total / n_components / len(features)))
     return counts
@@ -105,7 +104,7 @@ def fixed_shares(fixed_parts: Any, most: int, data: SparseData) -> Floats:
     return np.ascontiguousarray((given / totals[:, None]).T)
 
 
-def seeded_order(seeds: Floats, dictionary: Floats) -> NDArray[np.intp]:
+def seeded_order(seeds: Floats, dictionary: Floats) -> Places:
     """Positions of the parts that a fit starts from, such that each seeded part gets the one that holds its seeds.
 
     Parameters

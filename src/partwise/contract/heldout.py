@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import gammaln
 
 from partwise.io.table import Table
-from partwise.kernels.arrays import Floats, Positions
+from partwise.kernels.arrays import Bools, Floats, Positions
 
 SMOOTHING = 1e-3
 """Share of a prediction that follows the totals of rows and columns alone, the same for all models: maximum likelihood
@@ -57,7 +56,7 @@ class HiddenCells:
     train: Table
     rows: Positions
     columns: Positions
-    bits: NDArray[np.bool_]
+    bits: Bools
     counts: Floats | None = None
 
     @property

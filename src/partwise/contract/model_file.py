@@ -139,7 +139,7 @@ def load(path: str | os.PathLike[str]) -> FactorizationEstimator:
     arrays, metadata = load_arrays(path)
     where = os.fspath(path)
     if metadata.get("kind") != _KIND:
-        raise FileFormatError(f"{where} is not a model file of partwise: give a file of save or `partwise fit`.")
+        raise FileFormatError(f"{where} is not a model file of partwise: give one that save or `partwise fit` wrote.")
     version = metadata.get("format_version")
     if not isinstance(version, int) or version > _VERSION or version < 1:
         raise FileFormatError(

@@ -128,7 +128,8 @@ class HandledParts(Offers):
             names = names.get_feature_names_out()
         labels = np.array([str(name) for name in names], dtype=object)
         if labels.size != self.n_features_in_:
-            raise InvalidInputError(f"{labels.size} names for {self.n_features_in_} features: give one for each.")
+            told = f"names has length {labels.size}, but the model has {self.n_features_in_} features"
+            raise InvalidInputError(f"{told}: give one name per feature.")
         self.feature_names_in_ = labels
         return self
 
@@ -146,7 +147,7 @@ class HandledParts(Offers):
         is_number = isinstance(part, int | np.integer) or part.strip().isdecimal()
         if is_number and 0 <= int(part) < self.n_components_:
             return int(part)
-        raise InvalidInputError(f"there is no part {part!r}: give 0 to {self.n_components_ - 1}, or a name.")
+        raise InvalidInputError(f"there is no part {part!r}: give one from 0 to {self.n_components_ - 1}, or a name.")
 
     def merge_parts(self, groups: Sequence[Sequence[int | str]]) -> Self:
         """A new model in which some parts are one; it has no draws.
@@ -161,7 +162,7 @@ class HandledParts(Offers):
         for group in groups:
             members = [self.part_position(part) for part in group]
             if len(members) < 2 or any(target[k] != k or np.sum(target == k) > 1 for k in members):
-                raise InvalidInputError(f"{list(group)} must be two or more parts that no other group has.")
+                raise InvalidInputError(f"groups: {list(group)} must be two or more parts that no other group has.")
             target[members] = min(members)
         kept = np.unique(target)
         membership = (target[:, None] == kept).astype(np.float64)

@@ -89,7 +89,7 @@ def as_table(X: Any, *, layer: str | None = None, missing: Any = None, name: str
     csr = _sparse_to_csr(matrix, name) if sp.issparse(matrix) else _dense_to_csr(matrix, place)
     for labels, size, kind in ((rows, csr.shape[0], "row"), (columns, csr.shape[1], "column")):
         if labels is not None and len(labels) != size:
-            raise InvalidInputError(f"{name} has {len(labels)} {kind} labels for {size} {kind}s: give one for each.")
+            raise InvalidInputError(f"{name} has {len(labels)} {kind} labels for {size} {kind}s: give one per {kind}.")
     return Table(csr, rows, columns, _joined_masks(masks, csr.shape, name), name, first_row, metadata)
 
 
@@ -238,7 +238,7 @@ def _sparse_to_csr(matrix: Any, name: str) -> Any:
             coo = matrix.tocoo(copy=False)
             flat = sp.coo_array((coo.data, (coo.row, coo.col)), shape=coo.shape)
     except (ValueError, IndexError, TypeError) as error:
-        raise InvalidInputError(f"{name} is not a valid sparse matrix ({error}): build it again.") from error
+        raise InvalidInputError(f"{name} is not a valid sparse matrix ({error}): rebuild it.") from error
     if flat.format == "csr" and flat.has_canonical_format and flat.dtype.itemsize <= 8:
         return sp.csr_array(flat)
     csr = sp.csr_array(flat.astype(_type_for_sums(flat.data), copy=flat.format == "csr"))
@@ -279,7 +279,7 @@ def _joined_masks(masks: list[Any], shape: tuple[int, int], name: str) -> Any:
             mask = np.asarray(mask)
         if tuple(mask.shape) != tuple(shape):
             raise InvalidInputError(
-                f"missing has shape {tuple(mask.shape)} but {name} {tuple(shape)}: make them agree."
+                f"missing has shape {tuple(mask.shape)}, but {name} has shape {tuple(shape)}: make them the same."
             )
         if mask.dtype.kind not in "biuf":
             raise InvalidInputError(f"missing must be a boolean matrix, got one of {mask.dtype}: convert it.")

@@ -79,7 +79,15 @@ class SparseData:
     @cached_property
     def row_sums(self) -> NDArray[np.float64]:
         """Sum of the observed values of each sample."""
-        return _row_sums(self.indptr, self.values)
+        # reduceat over the rows that have entries: cumulative sums would lose digits on long data.
+        indptr, sums = self.indptr, np.zeros(self.indptr.size - 1)
+        filled = np.flatnonzero(np.diff(indptr))
+        cuts = np.searchsorted(indptr[filled], np.arange(_PIECE, self.values.size, _PIECE))
+        for rows in np.split(filled, np.unique(cuts)):
+            if rows.size:
+                first, last = indptr[rows[0]], indptr[rows[-1] + 1]
+                sums[rows] = np.add.reduceat(self.values[first:last], indptr[rows] - first, dtype=np.float64)
+        return sums
 
     @cached_property
     def column_sums(self) -> NDArray[np.float64]:
@@ -194,19 +202,12 @@ class SparseData:
 
     @classmethod
     def _build(
-        cls,
-        X: Any,
-        *,
-        kind: str,
-        caller: str,
-        allow_missing: bool,
-        allow_all_zero: bool,
-        missing_remedy: str = MISSING_REMEDY,
+        cls, X: Any, *, kind: str, caller: str, allow_missing: bool, allow_all_zero: bool, remedy: str = MISSING_REMEDY
     ) -> Self:
         if isinstance(X, cls) and X.by_rows:
             labels = Table(None, X.row_labels, X.column_labels)
             if X.n_missing and not allow_missing:
-                refuse_missing(X.missing_indptr, X.missing_indices, labels, caller, missing_remedy)
+                refuse_missing(X.missing_indptr, X.missing_indices, labels, caller, remedy)
             if kind == "integer" and not X.is_integer:
                 refuse_fraction(X, labels, caller)
             if X.nnz == 0 and not allow_all_zero:
@@ -217,7 +218,7 @@ class SparseData:
         table = as_table(X)
         csr, missing = _split_missing(table)
         if missing is not None and not allow_missing:
-            refuse_missing(missing.indptr, missing.indices, table, caller, missing_remedy)
+            refuse_missing(missing.indptr, missing.indices, table, caller, remedy)
         check_values(csr, table, caller=caller, kind=kind)
         if kind == "real":
             warn_if_normalised(csr, table, caller)
@@ -271,14 +272,9 @@ class CountMatrix(SparseData):
         >>> CountMatrix.build([[3, 0], [0, 1]]).nnz
         2
         """
-        return cls._build(
-            X,
-            kind="integer" if integers else "real",
-            caller=caller,
-            allow_missing=allow_missing,
-            allow_all_zero=allow_all_zero,
-            missing_remedy=missing_remedy,
-        )
+        kind, allowed = "integer" if integers else "real", {"allow_missing": allow_missing}
+        allowed["allow_all_zero"] = allow_all_zero
+        return cls._build(X, kind=kind, caller=caller, remedy=missing_remedy, **allowed)
 
 
 class BinaryMatrix(SparseData):
@@ -310,18 +306,6 @@ def _taken(indptr: Pointer, rows: NDArray[Any]) -> tuple[Pointer, Pointer]:
     sizes = np.diff(indptr)[rows]
     taken = np.concatenate(([0], np.cumsum(sizes)))
     return taken, np.arange(taken[-1]) + np.repeat(indptr[rows] - taken[:-1], sizes)
-
-
-def _row_sums(indptr: Pointer, values: Values) -> NDArray[np.float64]:
-    # reduceat over the rows that have entries: cumulative sums would lose digits on long data.
-    sums = np.zeros(indptr.size - 1)
-    filled = np.flatnonzero(np.diff(indptr))
-    cuts = np.searchsorted(indptr[filled], np.arange(_PIECE, values.size, _PIECE))
-    for rows in np.split(filled, np.unique(cuts)):
-        if rows.size:
-            first, last = indptr[rows[0]], indptr[rows[-1] + 1]
-            sums[rows] = np.add.reduceat(values[first:last], indptr[rows] - first, dtype=np.float64)
-    return sums
 
 
 def _split_missing(table: Table) -> tuple[Any, Any]:

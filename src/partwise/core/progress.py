@@ -30,7 +30,7 @@ class ProgressDisplay:
 
     Parameters
     ----------
-    description
+    title
         What is being done.
     max_iter
         Length of the bar.
@@ -44,17 +44,11 @@ class ProgressDisplay:
     """
 
     def __init__(
-        self,
-        description: str,
-        max_iter: int,
-        show: bool | None = None,
-        *,
-        first: int = 0,
-        console: Console | None = None,
+        self, title: str, max_iter: int, show: bool | None = None, *, first: int = 0, console: Console | None = None
     ) -> None:
         wanted = _stderr_is_terminal() if show is None else show
         self.enabled = wanted and _current is None and not (console is None and sys.stderr is None)
-        self._description = description
+        self._title = title
         self._max_iter = max_iter
         self._forced = bool(show)
         self._first = self._iteration = first
@@ -118,7 +112,7 @@ class ProgressDisplay:
         # What callbacks print goes above the bar, unless it goes to a file or to another program.
         redirect = sys.stdout is not None and sys.stdout.isatty()
         self._bar = Progress(*columns, console=self._console, auto_refresh=False, redirect_stdout=redirect)
-        self._bar.add_task(self._description, total=self._max_iter, reached="", rate="")
+        self._bar.add_task(self._title, total=self._max_iter, reached="", rate="")
         self._bar.start()
         self._show()
 
@@ -132,7 +126,7 @@ class ProgressDisplay:
             self._bar.update(self._bar.task_ids[0], completed=self._iteration, reached=reached, rate=rate, refresh=True)
         else:
             at = f"iteration {self._iteration}/{self._max_iter}"
-            self.say(f"{self._description}: {at}{reached}, {seconds:.1f} s{', ' if rate else ''}{rate}")
+            self.say(f"{self._title}: {at}{reached}, {seconds:.1f} s{', ' if rate else ''}{rate}")
 
 
 class _Forgiving:

@@ -18,6 +18,7 @@ from partwise.core.progress import ProgressDisplay, compiling_notice
 from partwise.core.result import FitResult, Status, Trace
 from partwise.core.stopping import Callback, DeferredInterrupt, Rule, StopFit
 from partwise.errors import DivergedError, InterruptedFitWarning, InvalidInputError
+from partwise.io.atomic import FilePath
 
 State = TypeVar("State")
 Info = Mapping[str, float]
@@ -55,7 +56,7 @@ def run(
     callbacks: Sequence[Callback] = (),
     progress: bool | None = None,
     checkpoint: Checkpoint | None = None,
-    resume_from: str | os.PathLike[str] | None = None,
+    resume_from: FilePath | None = None,
     initial_state: State | None = None,
     description: str = "fitting",
 ) -> FitResult[State]:
@@ -157,14 +158,10 @@ def run(
 
 
 def _on_disk(
-    algorithm: Algorithm[State],
-    data: Any,
-    key: Key | None,
-    checkpoint: Checkpoint | None,
-    resume_from: str | os.PathLike[str] | None,
+    algorithm: Algorithm[State], data: Any, key: Key | None, checkpoint: Checkpoint | None, resume: FilePath | None
 ) -> tuple[Key, Stored | None, CheckpointWriter[State] | None]:
     """The key of a run, the checkpoint of the same fit from which it continues, and what writes new ones."""
-    stored = None if resume_from is None else read_checkpoint(resume_from)
+    stored = None if resume is None else read_checkpoint(resume)
     if key is None:
         if stored is None:
             raise InvalidInputError("key may be None only together with resume_from.")

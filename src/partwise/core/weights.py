@@ -44,3 +44,7 @@ class CellWeights:
     def groups_of_rows(self, start: int, stop: int) -> NDArray[Any]:
         """The groups of the rows from ``start`` to ``stop``."""
         return np.arange(start, stop) if self.row_groups is None else self.row_groups[start:stop]
+
+
+Weights = CellWeights | None
+"""Of cells, or none where all count the same."""

@@ -123,17 +123,11 @@ def simulate_gamma_poisson(
 
 
 def with_dirichlet_parts(
-    key: Key,
-    generator: np.random.Generator,
-    activations: Floats,
-    n_features: int,
-    concentration: float,
-    missing: float,
-    source: str,
+    key: Key, rng: np.random.Generator, activations: Floats, n_features: int, alpha: float, missing: float, source: str
 ) -> Simulated:
     """Poisson counts of given activations and of parts from a Dirichlet distribution."""
-    check_positive(dictionary_concentration=concentration)
-    dictionary = generator.dirichlet(np.full(n_features, concentration), size=activations.shape[1]).T.copy()
+    check_positive(dictionary_concentration=alpha)
+    dictionary = rng.dirichlet(np.full(n_features, alpha), size=activations.shape[1]).T.copy()
     return labelled(key, PoissonModel(activations, dictionary).simulate(key), activations, dictionary, missing, source)
 
 

@@ -5,7 +5,6 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.utils._param_validation import HasMethods, StrOptions
 from sklearn.utils.validation import check_is_fitted
@@ -24,7 +23,7 @@ from partwise.empirical_bayes.inference.rates import posteriors
 from partwise.empirical_bayes.inference.starts import FirstState
 from partwise.empirical_bayes.inference.sweep import Problem, Settings, Sweeps, size_factors
 from partwise.empirical_bayes.posterior import FactorPosterior, ScaledFit
-from partwise.kernels.arrays import Floats
+from partwise.kernels.arrays import Floats, Integers
 from partwise.passes.side import Side
 from partwise.poisson.inference.state import Start, checked_start
 from partwise.priors.base import RatePrior
@@ -166,9 +165,9 @@ class EmpiricalBayesPoissonNMF(BatchModel):
     feature_shares_: Floats = field(init=False)
     size_unit_: float = field(init=False)
     activation_prior_numbers_: Floats = field(init=False)
-    activation_prior_sizes_: NDArray[np.int64] = field(init=False)
+    activation_prior_sizes_: Integers = field(init=False)
     dictionary_prior_numbers_: Floats = field(init=False)
-    dictionary_prior_sizes_: NDArray[np.int64] = field(init=False)
+    dictionary_prior_sizes_: Integers = field(init=False)
     elbo_: float = field(init=False)
     greedy_elbo_: Floats = field(init=False)
     mean_activations_: Floats = field(init=False)

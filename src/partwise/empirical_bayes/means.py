@@ -135,7 +135,7 @@ def _checked(x: Any, s: Any) -> tuple[Floats, Floats]:
     if counts.size == 0:
         raise InvalidInputError("x is empty: give at least one count.")
     if exposure.size not in (1, counts.size):
-        raise InvalidInputError(f"s must be one exposure, or {counts.size}, as many as counts, got {exposure.size}.")
+        raise InvalidInputError(f"s must be one exposure, or {counts.size}: one per count; got {exposure.size}.")
     impossible = np.flatnonzero((counts > 0) & (exposure == 0))
     if impossible.size:
         at = int(impossible[0])
@@ -151,7 +151,7 @@ def _row(values: Any, name: str) -> Floats:
     except (TypeError, ValueError) as error:
         raise InvalidInputError(f"{name} must be numbers ({error}).") from error
     if array.ndim != 1:
-        raise InvalidInputError(f"{name} must have one dimension, got {array.ndim}: pass one row of numbers.")
+        raise InvalidInputError(f"{name} must have one dimension, got {array.ndim}: pass a flat list of numbers.")
     bad = np.flatnonzero(~(np.isfinite(array) & (array >= 0)))
     if bad.size:
         raise InvalidInputError(f"{name}[{bad[0]}] = {array[bad[0]]} must be a finite nonnegative number.")

@@ -7,12 +7,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from partwise.core.keys import key_from
 from partwise.empirical_bayes.inference.rates import EmpiricalBayesState, Factor, is_flat
 from partwise.empirical_bayes.inference.sweep import Problem, Settings, size_factors
-from partwise.kernels.arrays import Floats
+from partwise.kernels.arrays import Floats, Integers
 from partwise.priors.base import Fixed, PriorFamily, RatePrior
 from partwise.priors.components import PosteriorComponents
 from partwise.priors.mixture import GammaMixture, posterior_components
@@ -88,7 +87,7 @@ class FactorPosterior:
 
 # A fit on the scale on which users see it: parts that sum to 1, activations that are expected counts.
 
-Packed = tuple[Floats, NDArray[np.int64]]
+Packed = tuple[Floats, Integers]
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,6 +7,9 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from partwise.engines.blocks import Made
 
+Function = Callable[..., Any]
+Calls = Sequence[tuple[Any, ...]]
+"""Arguments of several calls of a function."""
 Block = TypeVar("Block")
 Value = TypeVar("Value")
 
@@ -76,12 +79,7 @@ class Engine(Protocol):
         """
 
     def map_columns(
-        self,
-        function: Callable[..., Any],
-        arguments: Sequence[tuple[Any, ...]],
-        *arrays: Any,
-        n_made: int,
-        order: Sequence[int] | None = None,
+        self, function: Function, arguments: Calls, *arrays: Any, n_made: int, order: Sequence[int] | None = None
     ) -> tuple[list[Any], tuple[Any, ...]]:
         """Call ``function(*arguments[k], column k of each array)`` for each k, and join the columns that it makes.
 

@@ -65,7 +65,7 @@ def _distributed() -> Any:
     try:
         import distributed
     except ImportError as error:
-        raise MissingDependencyError("engine='dask' needs distributed: pip install 'partwise[dask]'.") from error
+        raise MissingDependencyError("engine='dask' needs dask.distributed: pip install 'partwise[dask]'.") from error
     return distributed
 
 
@@ -97,7 +97,8 @@ def _connected(distributed: Any, cluster: Any) -> Any:
     try:
         client = distributed.Client(cluster, timeout=_CONNECT_SECONDS, set_as_default=False)
     except (OSError, ValueError) as error:
-        raise EngineError(f"no Dask scheduler answers at {address} ({error}): check that it runs.") from error
+        told = f"no Dask scheduler answers at {address} ({error})"
+        raise EngineError(f"{told}: check the address, and that the scheduler runs.") from error
     atexit.register(_closed, client, None)
     return client
 

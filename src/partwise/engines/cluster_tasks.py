@@ -7,23 +7,23 @@ Wait for a cluster, but not for ever: one without workers, or without its schedu
 
 import asyncio
 import concurrent.futures
-import os
 import shutil
 import tempfile
 import time
 import uuid
 import weakref
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import CancelledError
 from pathlib import Path
 from typing import Any
 
 from partwise.core.data import SparseData
 from partwise.engines import worker_tasks as tasks
+from partwise.engines.base import Calls, Function
 from partwise.engines.tree import summed
 from partwise.errors import EngineError
-from partwise.io.atomic import sweep, temporary_name
+from partwise.io.atomic import FilePath, sweep, temporary_name
 from partwise.storage.csr_folder import MappedCounts
 from partwise.storage.writing import write_data
 
@@ -106,7 +106,7 @@ class SharedFolder:
         Where it is made; None = the temporary folder, which is right where all run on one machine.
     """
 
-    def __init__(self, parent: str | os.PathLike[str] | None) -> None:
+    def __init__(self, parent: FilePath | None) -> None:
         within = Path(tempfile.gettempdir() if parent is None else parent).absolute()
         self.path = within / temporary_name()
         self._data: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
@@ -177,11 +177,11 @@ class ClusterTasks(ABC):
     def close(self) -> None:
         """Give up what was kept for the cluster, which is lost."""
 
-    def submit(self, function: Callable[..., Any], *args: Any) -> Any:
+    def submit(self, function: Function, *args: Any) -> Any:
         """A task."""
         return self.submit_each(function, [args])[0]
 
-    def submit_each(self, function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
+    def submit_each(self, function: Function, arguments: Calls) -> list[Any]:
         """A task for each of some lists of arguments, sent all at once."""
         import dask
 
@@ -218,9 +218,7 @@ class ClusterTasks(ABC):
             self.close()
             raise
 
-    def _submit_several(
-        self, function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]], n_results: int
-    ) -> list[list[Any]]:
+    def _submit_several(self, function: Function, arguments: Calls, n_results: int) -> list[list[Any]]:
         """Tasks that return tuples: futures of all first items, of all second ones, and so on."""
         tuples = self.submit_each(function, arguments)
         return [self.submit_each(tasks.item, [(future, at) for future in tuples]) for at in range(n_results)]

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from partwise.engines import worker_tasks as tasks
+from partwise.engines.base import Calls, Function
 from partwise.engines.blocks import Made, Ragged
 from partwise.engines.cluster_tasks import ClusterTasks, SharedFolder, n_threads
 from partwise.engines.local import LocalEngine
@@ -167,12 +168,7 @@ class DaskEngine(ClusterTasks):
         return total, tuple(found)
 
     def map_columns(
-        self,
-        function: Callable[..., Any],
-        arguments: Sequence[tuple[Any, ...]],
-        *arrays: Any,
-        n_made: int,
-        order: Sequence[int] | None = None,
+        self, function: Function, arguments: Calls, *arrays: Any, n_made: int, order: Sequence[int] | None = None
     ) -> tuple[list[Any], tuple[Any, ...]]:
         """Call a function for each column, and join the columns that it makes; see `Engine.map_columns`.
 
@@ -223,24 +219,19 @@ class DaskEngine(ClusterTasks):
         return [([(self._sent(rows[start:stop]), slice(None))], starts_of) for start, stop in own]
 
     def _kept(
-        self,
-        bounds: Bounds,
-        pieces: list[Any],
-        row_shape: tuple[int, ...],
-        dtype: Any,
-        made_from: Sequence[RowsOnWorkers],
+        self, bounds: Bounds, pieces: list[Any], shape: tuple[int, ...], dtype: Any, made_from: Sequence[RowsOnWorkers]
     ) -> RowsOnWorkers:
         """A new array on the workers, written to files if it would take many passes to make it again."""
         depth = 1 + max((array.depth for array in made_from), default=0)
         if depth < self.stored_every:
             stored = frozenset[StoredPieces]().union(*(array.stored for array in made_from))
-            return RowsOnWorkers(self, bounds, pieces, row_shape, dtype, depth, stored)
+            return RowsOnWorkers(self, bounds, pieces, shape, dtype, depth, stored)
         paths = self._shared.new_paths(len(pieces))
         try:
             self.results(self.submit_each(tasks.store, list(zip(pieces, map(str, paths), strict=True))))
         except OSError as error:
             raise EngineError(f"a worker could not write its part of the state: {error}") from error
-        return self._restored(bounds, paths, row_shape, dtype)
+        return self._restored(bounds, paths, shape, dtype)
 
     def _restored(self, bounds: Bounds, paths: list[Path], row_shape: tuple[int, ...], dtype: Any) -> RowsOnWorkers:
         pieces = self.submit_each(tasks.restore, [(str(path),) for path in paths])

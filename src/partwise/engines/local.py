@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from partwise.engines.base import Calls, Function
 from partwise.engines.blocks import Block, Made, Ragged
 from partwise.engines.tree import TreeSum
 from partwise.errors import InvalidInputError
@@ -102,18 +103,15 @@ class LocalEngine:
     ) -> tuple[Value, tuple[Any, ...]]:
         """The sum of a function of blocks, and the arrays that it changed and made; see `Engine.map_rows`."""
         made = [np.empty((blocks[-1][1], *kind.shape), dtype=kind.dtype) for kind in makes]
-        given = [part for array in (*reads, *changes) for part in _with_starts(array, data)]
+        given: list[Any] = []
+        for array in (*reads, *changes):  # a ragged one comes with the starts of its rows
+            given += [array.array, array.starts_of(data)] if isinstance(array, Ragged) else [array]
         arguments = *given, *made, *shared
         total = self.map_reduce(lambda block: function(Block(data, block[0], block[1], 0), *arguments), blocks)
         return total, (*(self.place(array, data, blocks) for array in changes), *made)
 
     def map_columns(
-        self,
-        function: Callable[..., Any],
-        arguments: Sequence[tuple[Any, ...]],
-        *arrays: Any,
-        n_made: int,
-        order: Sequence[int] | None = None,
+        self, function: Function, arguments: Calls, *arrays: Any, n_made: int, order: Sequence[int] | None = None
     ) -> tuple[list[Any], tuple[Any, ...]]:
         """Call a function for each column, and join the columns that it makes; see `Engine.map_columns`."""
         columns = [np.ascontiguousarray(array.T) for array in arrays]
@@ -154,11 +152,6 @@ class LocalEngine:
             schedule.stop()
             wait([helper for helper in helpers if not helper.cancel()])
         schedule.raise_first_error()
-
-
-def _with_starts(array: Any, data: Any) -> list[Any]:
-    """What a function of a block is given for an array: a ragged one comes with the starts of its rows."""
-    return [array.array, array.starts_of(data)] if isinstance(array, Ragged) else [array]
 
 
 class _Schedule:

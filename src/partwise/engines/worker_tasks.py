@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from partwise.core.blas import one_blas_thread
 from partwise.core.data import SparseData
+from partwise.engines.base import Function
 from partwise.engines.blocks import Block, Made, aligned
 from partwise.engines.tree import TreeSum, packed
 from partwise.engines.worker_rows import joined
@@ -56,7 +57,7 @@ def _keep_freed_memory() -> None:
 
 
 def work_on_rows(
-    function: Callable[..., Any],
+    function: Function,
     address: DataAddress,
     blocks: Sequence[tuple[int, int]],
     reads: Sequence[Any],
@@ -93,9 +94,7 @@ def _arguments(given: tuple[Any, Callable[[Any], NDArray[Any]] | None], data: An
     return [joined(pieces)] if starts_of is None else [joined(pieces), starts_of(data)]
 
 
-def work_on_column(
-    function: Callable[..., Any], arguments: Sequence[Any], k: int, arrays: Sequence[Any]
-) -> tuple[Any, ...]:
+def work_on_column(function: Function, arguments: Sequence[Any], k: int, arrays: Sequence[Any]) -> tuple[Any, ...]:
     """What a function returns for one column of some arrays."""
     with one_blas_thread():
         return tuple(function(*arguments, *(np.ascontiguousarray(array[:, k]) for array in arrays)))

@@ -61,7 +61,7 @@ class GammaActivations(CountModel):
             raise InvalidInputError(f"n_draws must be at least 1, got {n_draws}.")
         key, model = key_from(random_state), (self.components_.T, self.shape_, self.rate_)
         with self._compiling():
-            return posterior_draws(key, data, *model, self._engine(), n_draws=n_draws)
+            return posterior_draws(key, data, model, self._engine(), n_draws=n_draws)
 
     def activation_draws(self, X: Any, n_draws: int, random_state: RandomState) -> Floats | None:
         """Draws of the activations from their posterior."""

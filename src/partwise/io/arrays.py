@@ -2,7 +2,6 @@
 
 import itertools
 import json
-import os
 import threading
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from partwise.errors import FileFormatError, InvalidInputError
-from partwise.io.atomic import write_atomically
+from partwise.io.atomic import FilePath, write_atomically
 from partwise.io.source import bad_file, bytes_allowed, check_regular, library, refuse_above
 
 FORMAT_VERSION = 1
@@ -33,9 +32,7 @@ _DTYPES = frozenset(
 _ONE_AT_A_TIME = threading.Lock()
 
 
-def save_arrays(
-    path: str | os.PathLike[str], arrays: Mapping[str, Any], metadata: Mapping[str, Any] | None = None
-) -> None:
+def save_arrays(path: FilePath, arrays: Mapping[str, Any], metadata: Mapping[str, Any] | None = None) -> None:
     """Write named arrays and metadata to one safetensors file, whole or not at all; equal content gives equal bytes.
 
     Parameters
@@ -77,9 +74,7 @@ def save_arrays(
     write_atomically(path, lambda aside: save_file(tensors, aside, metadata=in_header))
 
 
-def load_arrays(
-    path: str | os.PathLike[str], *, memory_limit: int | float | str | None = None
-) -> tuple[Arrays, dict[str, Any]]:
+def load_arrays(path: FilePath, *, memory_limit: int | float | str | None = None) -> tuple[Arrays, dict[str, Any]]:
     """Read a file written by `save_arrays`; nothing in it is ever executed.
 
     Parameters
@@ -191,7 +186,8 @@ def _to_json(value: Any) -> bytes:
     try:
         return json.dumps(value, default=_plain, sort_keys=True, separators=(",", ":")).encode()
     except (TypeError, ValueError) as error:
-        raise InvalidInputError(f"metadata are not JSON: {error}; use plain numbers, text and lists.") from error
+        told = f"metadata cannot be written as JSON ({error})"
+        raise InvalidInputError(f"{told}: use plain numbers, text and lists.") from error
 
 
 def _plain(value: Any) -> Any:
@@ -207,7 +203,7 @@ def _from_json(text: str | bytes, path: Path) -> Any:
         raise bad_file(path, "its metadata are not JSON") from error
 
 
-def load_npy(path: str | os.PathLike[str], mmap_mode: Literal["r", "c"] | None = None) -> NDArray[Any]:
+def load_npy(path: FilePath, mmap_mode: Literal["r", "c"] | None = None) -> NDArray[Any]:
     """`numpy.load` of one array, never a pickle.
 
     Parameters

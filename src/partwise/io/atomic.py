@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+FilePath = str | os.PathLike[str]
 _NAME = re.compile(r"\.?partwise-([0-9a-f]{8})-(\d+)-[0-9a-f]{8}\b")
 # A file of another machine, or of one that was restarted, counts as left over when nobody wrote to it for a day.
 _FOREIGN_SECONDS = 86_400.0
@@ -91,7 +92,7 @@ _PAGE = 4096
 
 
 @contextlib.contextmanager
-def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
+def atomic_path(path: FilePath) -> Iterator[Path]:
     """Give a temporary path to write to, and rename it to ``path`` when the block ends without an error.
 
     The temporary file lies in the same directory, ends in the same name (so that writers which look at the suffix are
@@ -143,7 +144,7 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
         raise
 
 
-def write_atomically(path: str | os.PathLike[str], writer: Callable[[Path], object]) -> None:
+def write_atomically(path: FilePath, writer: Callable[[Path], object]) -> None:
     """Let ``writer`` write a file aside, then rename it to ``path``; see `atomic_path`.
 
     Parameters

@@ -59,13 +59,11 @@ def read_docword(path: Path, options: ReadOptions) -> Table:
     _check_range(path, triples, 0, n_documents, "document")
     _check_range(path, triples, 1, n_words, "word")
     documents, words, counts = triples.T
-    matrix = from_coordinates(
-        (documents - 1, words - 1, counts),
-        shape,
-        path,
-        options.duplicates,
-        lambda n: f"entry {n + 1} (document {documents[n]}, word {words[n]})",
-    )
+
+    def place(n: int) -> str:
+        return f"entry {n + 1} (document {documents[n]}, word {words[n]})"
+
+    matrix = from_coordinates((documents - 1, words - 1, counts), shape, path, options.duplicates, place)
     name = path.name.removesuffix(".gz").removeprefix("docword.")
     return with_labels(Table(matrix, source=str(path)), path, options, beside(f"vocab.{name}", ""))
 

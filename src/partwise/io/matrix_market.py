@@ -84,7 +84,8 @@ def read_header(path: Path) -> Header:
         if len(sizes) != len(line.split()) or len(sizes) != (3 if layout == "coordinate" else 2):
             raise bad_file(path, f"line {number} does not give the size of the matrix", "correct that line")
         if symmetry != "general" and sizes[0] != sizes[1]:
-            raise bad_file(path, f"line 1 announces a {symmetry} matrix of {sizes[0]} x {sizes[1]}", "write general")
+            why = f"line 1 announces a {symmetry} matrix, but its size is {sizes[0]} x {sizes[1]}"
+            raise bad_file(path, why, "write general instead")
         entries = sizes[2] if layout == "coordinate" else _dense_entries(sizes[0], sizes[1], symmetry)
         return Header(layout, field, symmetry != "general", (sizes[0], sizes[1]), entries, stream.tell())
 

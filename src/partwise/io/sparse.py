@@ -42,7 +42,7 @@ def check_declared(path: Path, shape: tuple[int, int], entries: int, limit: int,
     refuse_above(limit, 8 * (rows + columns) + bytes_each * entries, described)
     longest = max(rows, columns)
     if longest > _MANY and longest > _SPARSEST * (entries + 1):
-        raise bad_file(path, f"it declares {rows} x {columns} but only {entries} entries", "correct these numbers")
+        raise bad_file(path, f"it declares {rows} x {columns} but only {entries} entries", "correct its header")
 
 
 def from_compressed(data: Array, indices: Array, indptr: Array, shape: tuple[int, int], path: Path) -> sp.csr_array:

@@ -96,7 +96,7 @@ class Table:
             known[name] = text_array(values)
             if known[name].size != self.shape[0]:
                 raise InvalidInputError(
-                    f"{name} has {known[name].size} values for {self.shape[0]} samples: give one each."
+                    f"{name} has {known[name].size} values for {self.shape[0]} samples: give one per sample."
                 )
         return replace(self, metadata=known)
 

@@ -1,6 +1,5 @@
 """Matrices: a Table written to .npz, .npy, .mtx, .h5ad, wide or long CSV and TSV, or Parquet."""
 
-import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -9,31 +8,20 @@ import numpy as np
 import scipy.sparse as sp
 
 from partwise.errors import InvalidInputError
+from partwise.io import writing_tables as tables
 from partwise.io.annotated import write_h5ad
-from partwise.io.atomic import atomic_path, write_atomically
+from partwise.io.atomic import FilePath, atomic_path, write_atomically
 from partwise.io.npz import packed_texts, write_npz
 from partwise.io.reading import find_format
 from partwise.io.source import bytes_allowed, format_bytes
 from partwise.io.sparse import Array
 from partwise.io.table import Labels, Table
-from partwise.io.writing_tables import (
-    binary_file,
-    checked_labels,
-    format_cells,
-    neutralised,
-    table_suffix,
-    write_labels,
-    write_parquet,
-    write_rows,
-)
 
 _LARGEST_EXACT = 2**53
 _BLOCK = 256
 
 
-def write_matrix(
-    path: str | os.PathLike[str], table: Table, *, format: str | None = None, neutralise: bool = True
-) -> list[Path]:
+def write_matrix(path: FilePath, table: Table, *, format: str | None = None, neutralise: bool = True) -> list[Path]:
     r"""Write a matrix with its labels; `partwise.io.read` reads it back.
 
     ```text
@@ -85,7 +73,7 @@ def write_matrix(
     for which, size in zip(("row_labels", "column_labels"), matrix.shape, strict=True):
         labels = getattr(table, which)
         # .npz files hold any text, so only the number of labels matters.
-        checked_labels([""] * len(labels) if name == "npz" and labels is not None else labels, size, which)
+        tables.checked_labels([""] * len(labels) if name == "npz" and labels is not None else labels, size, which)
     return [*(_WRITERS[name](target, matrix, table, neutralise) or []), target]
 
 
@@ -121,7 +109,7 @@ def _mtx(path: Path, matrix: Any, table: Table, neutralise: bool) -> list[Path]:
 
     written = _labels_beside(path, table)
     values = _whole_as_integers(matrix)
-    with atomic_path(path) as aside, binary_file(aside) as file:
+    with atomic_path(path) as aside, tables.binary_file(aside) as file:
         scipy.io.mmwrite(file, values, symmetry="general")
     return written
 
@@ -137,23 +125,23 @@ def _wide(path: Path, matrix: Any, table: Table, neutralise: bool) -> None:
         for start in range(0, len(rows), _BLOCK):
             block = matrix[start : start + _BLOCK]
             for label, cells in zip(rows[start:], block.toarray() if sp.issparse(block) else block, strict=False):
-                yield [label, *format_cells(cells, neutralise=False)]
+                yield [label, *tables.format_cells(cells, neutralise=False)]
 
-    write_rows(path, _delimiter(path), lines())
+    tables.write_rows(path, _delimiter(path), lines())
 
 
 def _long(path: Path, matrix: Any, table: Table, neutralise: bool) -> None:
     rows, columns = _text_labels(table, neutralise)
     _check_distinct(rows, columns)
     entries = _long_entries(matrix)
-    values = format_cells(entries.data, neutralise=False)
+    values = tables.format_cells(entries.data, neutralise=False)
 
     def lines() -> Iterator[Sequence[str]]:
         yield ["row", "column", "value"]
         for n, f, value in zip(entries.row.tolist(), entries.col.tolist(), values, strict=True):
             yield rows[n], columns[f], value
 
-    write_rows(path, _delimiter(path), lines())
+    tables.write_rows(path, _delimiter(path), lines())
 
 
 def _parquet(path: Path, matrix: Any, table: Table, neutralise: bool) -> None:
@@ -161,7 +149,7 @@ def _parquet(path: Path, matrix: Any, table: Table, neutralise: bool) -> None:
     _check_distinct(rows, columns)
     entries = _long_entries(matrix)
     texts = [np.array(labels, dtype=np.str_)[codes] for labels, codes in ((rows, entries.row), (columns, entries.col))]
-    write_parquet(path, ["row", "column", "value"], [*texts, entries.data])
+    tables.write_parquet(path, ["row", "column", "value"], [*texts, entries.data])
 
 
 _WRITERS: dict[str, Callable[[Path, Any, Table, bool], list[Path] | None]] = {
@@ -178,13 +166,17 @@ _WRITERS: dict[str, Callable[[Path, Any, Table, bool], list[Path] | None]] = {
 
 
 def _delimiter(path: Path) -> str:
-    return "\t" if table_suffix(path) == ".tsv" else ","
+    return "\t" if tables.table_suffix(path) == ".tsv" else ","
 
 
 def _text_labels(table: Table, neutralise: bool) -> tuple[list[str], list[str]]:
     pairs = zip((table.row_labels, table.column_labels), table.shape, strict=True)
-    rows, columns = (checked_labels(labels, size, "labels").tolist() for labels, size in pairs)
-    return ([neutralised(t) for t in rows], [neutralised(t) for t in columns]) if neutralise else (rows, columns)
+    rows, columns = (tables.checked_labels(labels, size, "labels").tolist() for labels, size in pairs)
+    return (
+        ([tables.neutralised(t) for t in rows], [tables.neutralised(t) for t in columns])
+        if neutralise
+        else (rows, columns)
+    )
 
 
 def _check_distinct(rows: list[str], columns: list[str]) -> None:
@@ -231,7 +223,7 @@ def _labels_beside(path: Path, table: Table) -> list[Path]:
     for labels, ending in ((table.row_labels, ".rows.txt"), (table.column_labels, ".vocab.txt")):
         if labels is not None:
             _check_one_line(labels)
-            write_labels(path.with_name(stem + ending), labels.tolist())
+            tables.write_labels(path.with_name(stem + ending), labels.tolist())
             written.append(path.with_name(stem + ending))
     return written
 

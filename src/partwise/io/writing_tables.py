@@ -4,7 +4,6 @@ import contextlib
 import csv
 import gzip
 import io
-import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TextIO
@@ -12,7 +11,7 @@ from typing import Any, TextIO
 import numpy as np
 
 from partwise.errors import InvalidInputError
-from partwise.io.atomic import atomic_path, write_atomically
+from partwise.io.atomic import FilePath, atomic_path, write_atomically
 from partwise.io.optional import require
 from partwise.io.table import Labels, as_labels
 
@@ -63,7 +62,7 @@ def format_cells(values: np.ndarray[Any, Any], *, neutralise: bool) -> list[str]
 
 
 @contextlib.contextmanager
-def text_file(path: str | os.PathLike[str]) -> Iterator[TextIO]:
+def text_file(path: FilePath) -> Iterator[TextIO]:
     """A UTF-8 file to write, compressed if the name ends in .gz, renamed into place at the end."""
     with atomic_path(path) as aside, binary_file(aside) as raw, io.TextIOWrapper(raw, "utf-8", newline="") as text:
         yield text
@@ -91,7 +90,7 @@ class _UnixLines:
         return self.file.write(line[:-2] + "\n")
 
 
-def write_rows(path: str | os.PathLike[str], delimiter: str, rows: Iterable[Sequence[str]]) -> None:
+def write_rows(path: FilePath, delimiter: str, rows: Iterable[Sequence[str]]) -> None:
     """Write lines of cells."""
     with text_file(path) as file:
         csv.writer(_UnixLines(file), delimiter=delimiter, lineterminator="\r\n").writerows(rows)
@@ -104,7 +103,7 @@ def write_labels(path: Path, labels: Iterable[str]) -> None:
 
 
 def write_table(
-    path: str | os.PathLike[str],
+    path: FilePath,
     values: Any,
     row_labels: Sequence[str] | Labels | None = None,
     column_labels: Sequence[str] | Labels | None = None,
@@ -145,7 +144,7 @@ def write_table(
     _write(path, [corner, *names], [rows, *array.T], neutralise)
 
 
-def write_columns(path: str | os.PathLike[str], columns: Mapping[str, Any], *, neutralise: bool = True) -> None:
+def write_columns(path: FilePath, columns: Mapping[str, Any], *, neutralise: bool = True) -> None:
     r"""Write named columns of any types, such as part, feature and weight, whole or not at all.
 
     Parameters
@@ -190,7 +189,7 @@ def checked_labels(labels: Sequence[str] | Labels | None, count: int, name: str)
     return array
 
 
-def table_suffix(path: str | os.PathLike[str]) -> str:
+def table_suffix(path: FilePath) -> str:
     """The suffix of a table's name without .gz; an unknown one is refused."""
     name = Path(path).name.lower()
     suffix = Path(name.removesuffix(".gz")).suffix
@@ -202,7 +201,7 @@ def table_suffix(path: str | os.PathLike[str]) -> str:
     )
 
 
-def write_parquet(path: str | os.PathLike[str], names: list[str], columns: list[Any]) -> None:
+def write_parquet(path: FilePath, names: list[str], columns: list[Any]) -> None:
     """Write columns to Parquet; NaN stays NaN."""
     arrow = require("pyarrow", "arrow", "writing Parquet files")
     parquet = require("pyarrow.parquet", "arrow", "writing Parquet files")
@@ -213,7 +212,7 @@ def write_parquet(path: str | os.PathLike[str], names: list[str], columns: list[
     write_atomically(path, lambda aside: parquet.write_table(arrow.table(arrays, names=names), aside))
 
 
-def _write(path: str | os.PathLike[str], names: list[str], columns: list[Any], neutralise: bool) -> None:
+def _write(path: FilePath, names: list[str], columns: list[Any], neutralise: bool) -> None:
     suffix = table_suffix(path)
     if suffix == ".parquet":
         write_parquet(path, names, columns)

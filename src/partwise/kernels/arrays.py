@@ -6,7 +6,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
-Positions = NDArray[np.int64]
+Integers = NDArray[np.int64]
+Positions = Integers
+Bools = NDArray[np.bool_]
+Places = NDArray[np.intp]
+"""Positions that NumPy gives and takes, such as those of ``argsort``."""
 Singles = NDArray[np.float32]
 Starts = NDArray[np.int64]
 """Where rows start in a list of cells or of tokens, with the end of the last."""
@@ -15,6 +19,8 @@ Counts = NDArray[np.int32]
 LongCounts = NDArray[np.int64]
 Numbers = NDArray[Any]
 """Values of cells, or labels: of whichever type is the smallest that holds them."""
+Pair = tuple[Floats, Floats]
+Triple = tuple[Floats, Floats, Floats]
 Word = np.uint64
 """One of the three words of a key."""
 Words = tuple[Word, Word, Word]

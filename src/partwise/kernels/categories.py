@@ -1,8 +1,6 @@
 """Categorical and multinomial draws from a stream, with weights that need not sum to one."""
 
-import numpy as np
-import numpy.typing as npt
-
+from partwise.kernels.arrays import Floats, Integers
 from partwise.kernels.discrete import binomial, poisson
 from partwise.kernels.jit import inline_kernel, inner_kernel
 from partwise.kernels.streams import Stream, next_uniform
@@ -15,7 +13,7 @@ _CANCELLATION = 1e-3
 
 
 @inline_kernel
-def categorical(stream: Stream, weights: npt.NDArray[np.float64], total: float) -> int:
+def categorical(stream: Stream, weights: Floats, total: float) -> int:
     """``rng.choice(len(weights), p=weights / total)``: an index of positive weight, or -1 without one.
 
     The total need only be the sum of the weights up to rounding.
@@ -42,7 +40,7 @@ def categorical(stream: Stream, weights: npt.NDArray[np.float64], total: float) 
 
 
 @inner_kernel
-def _nearest_positive(weights: npt.NDArray[np.float64], start: int) -> int:
+def _nearest_positive(weights: Floats, start: int) -> int:
     # The first positive weight from start on, or else the last before it.
     for k in range(start, weights.shape[0]):
         if weights[k] > 0.0:
@@ -54,9 +52,7 @@ def _nearest_positive(weights: npt.NDArray[np.float64], start: int) -> int:
 
 
 @inner_kernel
-def multinomial(
-    stream: Stream, n: int, weights: npt.NDArray[np.float64], total: float, out: npt.NDArray[np.int64]
-) -> None:
+def multinomial(stream: Stream, n: int, weights: Floats, total: float, out: Integers) -> None:
     """``out[:] = rng.multinomial(n, weights / total)``, summing to n, 0 where the weight is 0.
 
     The total need only be the sum of the weights up to rounding. Without a positive weight the last entry takes n.
@@ -71,13 +67,7 @@ def multinomial(
 
 
 @inner_kernel
-def poisson_parts(
-    stream: Stream,
-    row: npt.NDArray[np.float64],
-    column: npt.NDArray[np.float64],
-    weights: npt.NDArray[np.float64],
-    out: npt.NDArray[np.int64],
-) -> int:
+def poisson_parts(stream: Stream, row: Floats, column: Floats, weights: Floats, out: Integers) -> int:
     """``out[:] = rng.poisson(row * column); out.sum()``: the sum is drawn first, which is 0 in most cells.
 
     ``weights`` is room for as many numbers as ``out`` has; the row and the column may be longer.
@@ -91,9 +81,7 @@ def poisson_parts(
 
 
 @inner_kernel
-def _multinomial_by_binomials(
-    stream: Stream, n: int, weights: npt.NDArray[np.float64], total: float, out: npt.NDArray[np.int64]
-) -> None:
+def _multinomial_by_binomials(stream: Stream, n: int, weights: Floats, total: float, out: Integers) -> None:
     last = _nearest_positive(weights, weights.shape[0])
     rest = total
     reliable = _CANCELLATION * total

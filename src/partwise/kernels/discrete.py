@@ -1,10 +1,9 @@
-"""Poisson, binomial and negative binomial draws from a stream."""
+"""Poisson and binomial draws from a stream."""
 
 import math
 
 import numpy as np
 
-from partwise.kernels.continuous import gamma
 from partwise.kernels.jit import inner_kernel
 from partwise.kernels.special import log_binomial_scaled, log_poisson_scaled
 from partwise.kernels.streams import Stream, next_uniform
@@ -130,9 +129,3 @@ def _binomial_by_rejection(stream: Stream, n: float, p: float) -> int:
         log_ratio = log_binomial_scaled(count, n, p) - log_binomial_scaled(mode, n, p)
         if math.log(v * alpha * scale / (a / (centred * centred) + b)) <= log_ratio:
             return int(count)
-
-
-@inner_kernel
-def negative_binomial(stream: Stream, shape: float, p: float) -> int:
-    """``rng.negative_binomial(shape, 1 - p)``: P(c) proportional to (1 - p)^shape p^c, 0 <= p < 1."""
-    return poisson(stream, gamma(stream, shape) * (p / (1.0 - p)))

@@ -7,12 +7,13 @@ import numpy as np
 
 from partwise.core.keys import RandomState
 from partwise.errors import InaccurateWarning, InvalidInputError
+from partwise.kernels.arrays import Triple
 from partwise.likelihood.averages import MOST_PARETO_K, log_mean_error
 from partwise.likelihood.exact import count_costs, exact_logs
 from partwise.likelihood.importance import importance_draws, importance_seconds, summary_of_draws
 from partwise.likelihood.kernels.rows import Integers
 from partwise.likelihood.kernels.smc import OWN_LOOKAHEAD, OWN_STAGES, ParticleSettings
-from partwise.likelihood.problem import Floats, LikelihoodProblem, LogLikelihood
+from partwise.likelihood.problem import LikelihoodProblem, LogLikelihood
 from partwise.likelihood.smc import RESAMPLE_BELOW, smc_islands, smc_seconds
 
 MAX_COST = 1e7
@@ -103,9 +104,7 @@ def auto(
     return problem.result(logs, errors, ess)
 
 
-def _estimate(
-    problem: LikelihoodProblem, std_error: float, max_cost: float, max_draws: int
-) -> tuple[Floats, Floats, Floats]:
+def _estimate(problem: LikelihoodProblem, std_error: float, max_cost: float, max_draws: int) -> Triple:
     """Logarithms, standard errors and effective sample sizes, each row on its own."""
     cost = count_costs(problem)
     affordable = cost.cheapest <= max_cost
@@ -152,9 +151,7 @@ def _draw(
     return float(value), float(error) if index <= MOST_PARETO_K else np.inf, float(ess)
 
 
-def _grow(
-    problem: LikelihoodProblem, rows: Integers, std_error: float, max_draws: int
-) -> tuple[Floats, Floats, Floats]:
+def _grow(problem: LikelihoodProblem, rows: Integers, std_error: float, max_draws: int) -> Triple:
     """Add islands to each row until its standard error is small enough; a row's number depends on no other row."""
     settings = ParticleSettings(_N_PARTICLES, OWN_STAGES, OWN_LOOKAHEAD, RESAMPLE_BELOW)
     affordable = _MOST_SECONDS / np.maximum(smc_seconds(problem, _FIRST_ISLANDS * _N_PARTICLES)[rows], 1e-9)

@@ -4,6 +4,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr, stdtrit
 
+from partwise.kernels.arrays import Integers
+
 Floats = NDArray[np.float64]
 
 # Estimates with a larger tail index need more draws than anyone has (Vehtari et al. 2024).
@@ -41,9 +43,7 @@ def log_mean(logs: Floats, *, log_normal: bool = False) -> tuple[Floats, Floats,
     return top[:, 0] + np.log(mean), np.where(known, errors, np.inf), ess
 
 
-def log_mean_error(
-    n_terms: int | NDArray[np.int64], squares: Floats, log_variances: Floats, lost_freedom: int = 1
-) -> Floats:
+def log_mean_error(n_terms: int | Integers, squares: Floats, log_variances: Floats, lost_freedom: int = 1) -> Floats:
     """Standard error of the logarithm of a mean of independent positive terms.
 
     From the spread of the terms. Where logarithms are widely spread, at least what it would be if these were normal:

@@ -4,18 +4,11 @@ from typing import Any
 
 from partwise.core.keys import RandomState
 from partwise.likelihood.kernels.sampling import activation_draws
-from partwise.likelihood.problem import LikelihoodProblem, LogLikelihood, average_draws
+from partwise.likelihood.problem import Jobs, LikelihoodProblem, LogLikelihood, average_draws
 
 
 def direct_sampling(
-    X: Any,
-    dictionary: Any,
-    shape: Any,
-    rate: Any,
-    *,
-    rng: RandomState = None,
-    n_draws: int = 1000,
-    n_jobs: int | None = 1,
+    X: Any, dictionary: Any, shape: Any, rate: Any, *, rng: RandomState = None, n_draws: int = 1000, n_jobs: Jobs = 1
 ) -> LogLikelihood:
     """Estimate log p(x) of each row by the mean of p(x | h) over draws of h from the prior (L2R, Eq. 9).
 

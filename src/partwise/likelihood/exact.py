@@ -15,11 +15,10 @@ from partwise.likelihood.kernels.lattice import lattice_rows, wide_lattice_rows
 from partwise.likelihood.kernels.quadrature import StickRules, quadrature_rows
 from partwise.likelihood.kernels.rows import Integers, RowModel, row_costs
 from partwise.likelihood.kernels.subcount import subcount_rows
-from partwise.likelihood.problem import Floats, LikelihoodProblem, LogLikelihood
+from partwise.likelihood.problem import Floats, Jobs, LikelihoodProblem, LogLikelihood
 
 METHODS = ("lattice", "subcount", "quadrature")
 LATTICE, SUBCOUNT, QUADRATURE = range(3)
-MAX_COST = 1e10
 
 _MOST_STATES = 2**27  # numbers in one buffer: 1 GiB
 _PART_COST = 2**24  # about 10 ms
@@ -119,14 +118,7 @@ def count_costs(problem: LikelihoodProblem) -> ExactCost:
 
 
 def exact(
-    X: Any,
-    dictionary: Any,
-    shape: Any,
-    rate: Any,
-    *,
-    method: str = "auto",
-    max_cost: float = MAX_COST,
-    n_jobs: int | None = 1,
+    X: Any, dictionary: Any, shape: Any, rate: Any, *, method: str = "auto", max_cost: float = 1e10, n_jobs: Jobs = 1
 ) -> LogLikelihood:
     """Exact log p(x) of each row, with the activations integrated out.
 
@@ -170,7 +162,7 @@ def exact(
     return problem.result(logs, np.zeros(problem.n_rows), np.full(problem.n_rows, np.inf))
 
 
-def exact_cost(X: Any, dictionary: Any, shape: Any = 1.0, rate: Any = 1.0, *, n_jobs: int | None = 1) -> ExactCost:
+def exact_cost(X: Any, dictionary: Any, shape: Any = 1.0, rate: Any = 1.0, *, n_jobs: Jobs = 1) -> ExactCost:
     """What `exact` would cost for each row, before it is run.
 
     Parameters

@@ -15,7 +15,7 @@ from partwise.likelihood.averages import MOST_PARETO_K, log_mean, pareto_k
 from partwise.likelihood.kernels.importance import N_LANES, N_PILOT, importance_rows, new_draws
 from partwise.likelihood.kernels.mode import new_mode
 from partwise.likelihood.kernels.rows import Integers, row_buffers
-from partwise.likelihood.problem import Floats, LikelihoodProblem, LogLikelihood, require_at_least
+from partwise.likelihood.problem import Floats, Jobs, LikelihoodProblem, LogLikelihood, require_at_least
 
 LEAST_DRAWS = 128  # fewer say too little of their tail
 
@@ -29,14 +29,7 @@ _OF_A_NONZERO, _OF_A_COMPONENT, _OF_A_DRAW, _OF_THE_MODE = 3.0, 0.33, 300.0, 300
 
 
 def importance(
-    X: Any,
-    dictionary: Any,
-    shape: Any,
-    rate: Any,
-    *,
-    rng: RandomState = None,
-    n_draws: int = 1024,
-    n_jobs: int | None = 1,
+    X: Any, dictionary: Any, shape: Any, rate: Any, *, rng: RandomState = None, n_draws: int = 1024, n_jobs: Jobs = 1
 ) -> LogLikelihood:
     """Estimate log p(x) of each row by importance sampling of its activations.
 

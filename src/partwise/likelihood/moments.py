@@ -8,10 +8,10 @@ import numpy as np
 from scipy.special import psi
 
 from partwise.errors import InvalidInputError
-from partwise.likelihood.exact import LATTICE, MAX_COST, SUBCOUNT, count_costs
+from partwise.likelihood.exact import LATTICE, SUBCOUNT, count_costs
 from partwise.likelihood.kernels.lattice_moments import lattice_moment_rows
 from partwise.likelihood.kernels.moments import TotalMoments, subcount_moment_rows
-from partwise.likelihood.problem import Floats, LikelihoodProblem
+from partwise.likelihood.problem import Floats, Jobs, LikelihoodProblem
 
 # Forward, forward again and backward passes over the lattice; all sub-counts instead of those that the last one needs.
 _LATTICE_PASSES = 4.0
@@ -45,14 +45,7 @@ class PosteriorMoments:
 
 
 def posterior_moments(
-    X: Any,
-    dictionary: Any,
-    shape: Any,
-    rate: Any,
-    *,
-    method: str = "auto",
-    max_cost: float = MAX_COST,
-    n_jobs: int | None = 1,
+    X: Any, dictionary: Any, shape: Any, rate: Any, *, method: str = "auto", max_cost: float = 1e10, n_jobs: Jobs = 1
 ) -> PosteriorMoments:
     """Exact posterior moments of the activations and of the allocation of every count.
 

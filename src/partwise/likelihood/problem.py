@@ -25,6 +25,8 @@ from partwise.likelihood.averages import log_mean
 from partwise.likelihood.kernels.rows import RowModel
 
 Floats = NDArray[np.float64]
+Kernel = Callable[..., object]
+Jobs = int | None
 
 _EXACT_SHARE = 0.1
 _ROWS_AT_ONCE = 1024
@@ -119,7 +121,7 @@ class LikelihoodProblem:
         rate: Any,
         *,
         rng: RandomState = None,
-        n_jobs: int | None = 1,
+        n_jobs: Jobs = 1,
         engine: Any = None,
     ) -> LikelihoodProblem:
         """Check the arguments of an estimator; every bad one gets one sentence."""
@@ -319,12 +321,7 @@ def _dictionary(dictionary: Any, n_features: int) -> Floats:
 
 
 def average_draws(
-    problem: LikelihoodProblem,
-    stage: str,
-    n_draws: int,
-    kernel: Callable[..., object],
-    *settings: object,
-    log_normal: bool = False,
+    problem: LikelihoodProblem, stage: str, n_draws: int, kernel: Kernel, *settings: object, log_normal: bool = False
 ) -> tuple[Floats, Floats, Floats]:
     """Log mean, standard error and effective sample size of each row; draws of all rows never exist at once.
 

@@ -4,14 +4,13 @@ import itertools
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
 from partwise.errors import InvalidInputError
-from partwise.kernels.arrays import Floats
+from partwise.kernels.arrays import Floats, Places
 
 
-def match_parts(one: Floats, other: Floats) -> tuple[NDArray[np.intp], NDArray[np.intp], Floats]:
+def match_parts(one: Floats, other: Floats) -> tuple[Places, Places, Floats]:
     """Match the parts of two dictionaries one to one so that the sum of cosines is greatest (Hungarian assignment).
 
     Parameters
@@ -33,7 +32,8 @@ def match_parts(one: Floats, other: Floats) -> tuple[NDArray[np.intp], NDArray[n
     """
     one, other = np.asarray(one, dtype=np.float64), np.asarray(other, dtype=np.float64)
     if one.ndim != 2 or other.ndim != 2 or one.shape[1] != other.shape[1]:
-        raise InvalidInputError(f"both must be parts x (the same) features, got shapes {one.shape} and {other.shape}.")
+        shapes = f"{one.shape} and {other.shape}"
+        raise InvalidInputError(f"both must be parts x features, of the same features, got shapes {shapes}.")
     similarity = unit_parts(one) @ unit_parts(other).T
     first, second = linear_sum_assignment(similarity, maximize=True)
     return first, second, np.asarray(similarity[first, second])

@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit, logit
 from scipy.stats import t as student
 
 from partwise.core.coerce import as_table
 from partwise.errors import InvalidInputError
-from partwise.kernels.arrays import Floats
+from partwise.kernels.arrays import Floats, Integers
 
 MOST_TIMES = 30
 """Moments that are told apart; of more, neighbours are taken together."""
@@ -40,7 +39,7 @@ class PartShares:
     """
 
     labels: list[str]
-    n_samples: NDArray[np.int64]
+    n_samples: Integers
     shares: Floats
     low: Floats
     high: Floats

@@ -32,7 +32,8 @@ def _weigh_row(n: int, place: int, cells: Cells, missing: Missing, sizes: Sizes,
         size = row_sizes[n] * feature_sizes[f]
         rates[place, f] = size / (rates[place, f] + size)
     for p in range(indptr[n], indptr[n + 1]):
-        rates[place, indices[p]] *= 1.0 + values[p] / (row_sizes[n] * feature_sizes[indices[p]])
+        # As a double: small integers, as they lie on disk, would round as the sizes do, and others not.
+        rates[place, indices[p]] *= 1.0 + float(values[p]) / (row_sizes[n] * feature_sizes[indices[p]])
     for p in range(missing_indptr[n], missing_indptr[n + 1]):
         rates[place, missing_indices[p]] = 0.0
 

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from partwise.kernels.arrays import Cells, Floats
+from partwise.kernels.arrays import Cells, Floats, Pair
 from partwise.kernels.jit import kernel
 
 _MOST_ROUNDS = 100
@@ -14,13 +14,7 @@ _SETTLED = 1e-6
 
 @kernel
 def feature_rates(
-    cells: Cells,
-    activations: Floats,
-    exposures: Floats,
-    pseudocount: float,
-    start: int,
-    stop: int,
-    out: tuple[Floats, Floats],
+    cells: Cells, activations: Floats, exposures: Floats, pseudocount: float, start: int, stop: int, out: Pair
 ) -> None:
     """``rates[f] = argmax over p of X[f] @ log(activations @ p) - (exposures[f] + b) @ p + a * log(p).sum()``.
 

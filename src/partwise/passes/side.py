@@ -5,7 +5,6 @@ Smallest values of factors: logarithms end at 0, and multiplicative updates cann
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -15,7 +14,7 @@ from numpy.typing import NDArray
 
 from partwise.core.data import SparseData
 from partwise.core.weights import CellWeights
-from partwise.engines.base import Engine
+from partwise.engines.base import Engine, Function
 from partwise.engines.blocks import Block, Made, aligned, row_blocks
 from partwise.kernels.arrays import Floats
 from partwise.passes import kernels
@@ -93,7 +92,7 @@ class Side:
         """Ranges of rows with about equally many nonzeros."""
         return row_blocks(self.data.indptr, NONZEROS_AT_ONCE)
 
-    def map_rows(self, function: Callable[..., Any], *shared: Any, **options: Any) -> tuple[Any, tuple[Any, ...]]:
+    def map_rows(self, function: Function, *shared: Any, **options: Any) -> tuple[Any, tuple[Any, ...]]:
         """`Engine.map_rows` over the blocks of this side."""
         return self.engine.map_rows(function, self.data, self.blocks, *shared, **options)
 

@@ -7,17 +7,8 @@ import numpy as np
 
 from partwise.errors import InvalidInputError
 from partwise.kernels.arrays import Floats, Positions
+from partwise.plotting import figures
 from partwise.plotting.features import feature_names, shortened
-from partwise.plotting.figures import (
-    BLUE,
-    INK,
-    Axes,
-    chosen_parts,
-    components_of,
-    given_or_new_axes,
-    part_titles,
-    write_beside,
-)
 from partwise.plotting.order import (
     checked_groups,
     checked_positions,
@@ -50,7 +41,7 @@ def plot_matrix(
     title: str = "",
     labels: tuple[str, str] = ("", ""),
     ax: Any = None,
-) -> Axes:
+) -> figures.Axes:
     """Draw a matrix of probabilities, bits or counts: the larger a cell, the darker.
 
     Parameters
@@ -87,7 +78,7 @@ def plot_matrix(
     values = finite_or_missing(matrix)
     row_order = _order(rows, values, "rows")
     column_order = _order(columns, values.T, "columns")
-    ax = given_or_new_axes(ax, 5.5, float(np.clip(5.0 * values.shape[0] / values.shape[1], 1.5, 7.0)) + 0.4)
+    ax = figures.given_or_new_axes(ax, 5.5, float(np.clip(5.0 * values.shape[0] / values.shape[1], 1.5, 7.0)) + 0.4)
     draw_cells(ax, values[np.ix_(row_order, column_order)], top=top, power=power)
     ax.set_xticks([])
     ax.set_yticks([])
@@ -100,7 +91,7 @@ def plot_matrix(
         named = checked_groups(column_groups, values.shape[1], "column_groups")
         _name_groups(ax, named, column_order, "x")
         ax.xaxis.labelpad = 4.0 + _POINTS_A_LETTER * max(map(len, named))  # below the names
-    return cast(Axes, ax)
+    return cast(figures.Axes, ax)
 
 
 def plot_dictionary(
@@ -118,7 +109,7 @@ def plot_dictionary(
     power: float = 1.0,
     title: str = "",
     ax: Any = None,
-) -> Axes:
+) -> figures.Axes:
     """Draw a dictionary: one row per feature, one column per part, dark where a feature belongs to a part.
 
     Parameters
@@ -161,11 +152,11 @@ def plot_dictionary(
     >>> [label.get_text() for label in ax.get_yticklabels()]
     ['ape', 'cat', 'bear']
     """
-    values = components_of(components)
+    values = figures.components_of(components)
     named = feature_names(components, names, values.shape[1])
     if order not in ("given", "parts"):
         raise InvalidInputError(f"order={order!r} is unknown; give 'given' or 'parts'.")
-    chosen = largest_parts(values, n_parts) if parts is None else chosen_parts(parts, values.shape[0])[:n_parts]
+    chosen = largest_parts(values, n_parts) if parts is None else figures.chosen_parts(parts, values.shape[0])[:n_parts]
     dictionary = values[chosen].T
     rows = checked_positions(features, values.shape[1], "features")
     belongs = None if groups is None else checked_groups(groups, values.shape[1], "groups")
@@ -175,9 +166,9 @@ def plot_dictionary(
         rows = rows[part_order(dictionary[rows])]
     named_rows = len(rows) <= _MOST_NAMES if show_names is None else show_names
     width = 1.2 + 0.22 * len(chosen) + (1.2 if named_rows else 0.0)
-    ax = given_or_new_axes(ax, width, float(np.clip(_ROW_HEIGHT * len(rows), 2.0, _TALLEST)) + 0.6)
+    ax = figures.given_or_new_axes(ax, width, float(np.clip(_ROW_HEIGHT * len(rows), 2.0, _TALLEST)) + 0.6)
     draw_cells(ax, dictionary[rows], top=top, power=power)
-    short = [title.removeprefix("part ") for title in part_titles(titles, components, chosen)]
+    short = [title.removeprefix("part ") for title in figures.part_titles(titles, components, chosen)]
     upright = max(len(title) for title in short) > _LONGEST_FLAT
     ax.set_xticks(np.arange(len(chosen)), short, fontsize=6, rotation=90 if upright else 0)
     ax.tick_params(length=0)
@@ -186,7 +177,7 @@ def plot_dictionary(
     ax.set_title(title, fontsize=9)
     if belongs is not None:
         _name_groups(ax, belongs, rows, "y")
-    return cast(Axes, ax)
+    return cast(figures.Axes, ax)
 
 
 def draw_cells(ax: Any, values: Floats, *, top: float | None = None, power: float = 1.0) -> None:
@@ -199,7 +190,7 @@ def draw_cells(ax: Any, values: Floats, *, top: float | None = None, power: floa
     seen = values[~np.isnan(values)]
     low, high = (min(0.0, float(seen.min())), max(1.0, float(seen.max()))) if seen.size else (0.0, 1.0)
     greys = PowerNorm(power, vmin=low, vmax=high if top is None else top, clip=True)
-    colours = colormaps[INK].with_extremes(bad=MISSING)
+    colours = colormaps[figures.INK].with_extremes(bad=MISSING)
     ax.imshow(np.ma.masked_invalid(values), cmap=colours, norm=greys, aspect="auto", interpolation="nearest")
 
 
@@ -218,12 +209,12 @@ def _name_groups(ax: Any, groups: list[str], order: Positions, axis: Literal["x"
     sorted_groups = [groups[position] for position in order]
     edges = [i for i in range(1, len(sorted_groups)) if sorted_groups[i] != sorted_groups[i - 1]]
     for edge in edges:
-        (ax.axhline if axis == "y" else ax.axvline)(edge - 0.5, color=BLUE, linewidth=0.8)
+        (ax.axhline if axis == "y" else ax.axvline)(edge - 0.5, color=figures.BLUE, linewidth=0.8)
     for start, stop in zip([0, *edges], [*edges, len(sorted_groups)], strict=True):
         middle, name = 0.5 * (start + stop - 1), sorted_groups[start].replace("$", r"\$")
         if axis == "y":
             look: dict[str, Any] = {"xycoords": ("axes fraction", "data"), "va": "center"}
-            write_beside(ax, name, (1.0, middle), offset=(3, 0), color=BLUE, **look)
+            figures.write_beside(ax, name, (1.0, middle), offset=(3, 0), color=figures.BLUE, **look)
         else:
             look = {"xycoords": ("data", "axes fraction"), "ha": "center", "va": "top", "rotation": 90}
-            write_beside(ax, name, (middle, 0.0), offset=(0, -3), color=BLUE, **look)
+            figures.write_beside(ax, name, (middle, 0.0), offset=(0, -3), color=figures.BLUE, **look)

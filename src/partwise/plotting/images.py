@@ -64,17 +64,13 @@ def checked_pixels(shape: tuple[int, int], n_features: int, owner: str, name: st
     """Height and width of pictures that have one pixel for each feature."""
     height, width = shape
     if height < 1 or width < 1 or height * width != n_features:
-        raise InvalidInputError(f"{name}={tuple(shape)} has {height * width} pixels, {owner} {n_features} features.")
+        told = f"{name}={tuple(shape)} has {height * width} pixels, but {owner} {n_features} features"
+        raise InvalidInputError(f"{told}: give a height and a width that multiply to {n_features}.")
     return height, width
 
 
 def draw_picture(
-    ax: Any,
-    pixels: Any,
-    shape: tuple[int, int],
-    *,
-    top: float | None = None,
-    extent: tuple[float, float, float, float] | None = None,
+    ax: Any, pixels: Any, shape: tuple[int, int], *, top: float | None = None, extent: Sequence[float] | None = None
 ) -> None:
     """Draw one picture; `top` is the value that is black, by default the largest, `extent` its place in the axes."""
     values = np.asarray(pixels, dtype=np.float64).reshape(shape)

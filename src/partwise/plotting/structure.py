@@ -7,19 +7,8 @@ import numpy as np
 
 from partwise.errors import InvalidInputError
 from partwise.kernels.arrays import Floats, Positions
+from partwise.plotting import figures
 from partwise.plotting.features import shortened
-from partwise.plotting.figures import (
-    PART_COLOURS,
-    Axes,
-    chosen_parts,
-    components_of,
-    finish_axes,
-    given_or_new_axes,
-    ink_on,
-    part_colour,
-    part_titles,
-    write_beside,
-)
 from partwise.plotting.order import checked_groups, cluster_order, evenly_spaced, part_order
 
 _MOST_SAMPLES, _MOST_NAMES = 2000, 40
@@ -57,11 +46,10 @@ def part_shares(activations: Any, model: Any = None) -> Floats:
         n, k = np.argwhere(wrong)[0]
         raise InvalidInputError(f"activations hold {weights[n, k]} in row {n}, column {k}: shares need numbers from 0.")
     if model is not None:
-        components = components_of(model)
+        components = figures.components_of(model)
         if components.shape[0] != weights.shape[1]:
-            raise InvalidInputError(
-                f"activations have {weights.shape[1]} columns, the model {components.shape[0]} parts."
-            )
+            told = f"activations have {weights.shape[1]} columns, but the model has {components.shape[0]} parts"
+            raise InvalidInputError(f"{told}: give activations of this model.")
         weights = weights * np.abs(components).sum(axis=1)
     totals = weights.sum(axis=1, keepdims=True)
     return np.asarray(np.divide(weights, totals, out=np.zeros_like(weights), where=totals > 0))
@@ -79,7 +67,7 @@ def plot_structure(
     title: str = "",
     counts: bool = False,
     ax: Any = None,
-) -> Axes:
+) -> figures.Axes:
     """Draw one bar per sample; colours show how much of it each part explains.
 
     Parameters
@@ -123,19 +111,19 @@ def plot_structure(
         raise InvalidInputError(f"order={order!r} is unknown; give 'parts', 'cluster' or 'given'.")
     shares = part_shares(activations, model)
     by_size = np.argsort(-shares.sum(axis=0), kind="stable").tolist()
-    chosen = by_size if parts is None else chosen_parts(parts, shares.shape[1])
-    n_grey = len(chosen) - len(PART_COLOURS) if parts is None and titles is None else 0
+    chosen = by_size if parts is None else figures.chosen_parts(parts, shares.shape[1])
+    n_grey = len(chosen) - len(figures.PART_COLOURS) if parts is None and titles is None else 0
     if n_grey > 0:
-        chosen = chosen[: len(PART_COLOURS)]
-    named = part_titles(titles, model, chosen)
+        chosen = chosen[: len(figures.PART_COLOURS)]
+    named = figures.part_titles(titles, model, chosen)
     belongs = None if groups is None else checked_groups(groups, shares.shape[0], "groups")
     runs = _runs(shares[:, chosen], evenly_spaced(shares.shape[0], _MOST_SAMPLES), belongs, order)
     columns = 1 + (len(chosen) - 1 + (n_grey > 0)) // 14
-    ax = given_or_new_axes(ax, 6.1 + 0.9 * columns, 2.4 + 0.12 * min(max(0, len(chosen) - 12), 8))
+    ax = figures.given_or_new_axes(ax, 6.1 + 0.9 * columns, 2.4 + 0.12 * min(max(0, len(chosen) - 12), 8))
     drawn = np.concatenate([run for _, run in runs])
     heights, totals = shares[drawn], np.ones(len(drawn))
     if counts:
-        weights = 1.0 if model is None else np.abs(components_of(model)).sum(axis=1)
+        weights = 1.0 if model is None else np.abs(figures.components_of(model)).sum(axis=1)
         totals = (np.asarray(activations, dtype=np.float64)[drawn] * weights).sum(axis=1)
     _stack(ax, heights[:, chosen] * totals[:, None], named, float(totals.max()))
     if n_grey > 0:
@@ -151,7 +139,7 @@ def plot_structure(
     ax.spines["bottom"].set_visible(False)
     ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=7, frameon=False, reverse=True, ncols=columns)
     label = "counts of a sample" if counts else "share of a sample"
-    return finish_axes(ax, y_label=label, title=title, label_size=8, tick_size=7)
+    return figures.finish_axes(ax, y_label=label, title=title, label_size=8, tick_size=7)
 
 
 def _runs(shares: Floats, rows: Positions, groups: list[str] | None, order: str) -> list[tuple[str, Positions]]:
@@ -169,9 +157,9 @@ def _stack(ax: Any, shares: Floats, names: list[str], top: float) -> None:
     tops = np.cumsum(shares, axis=1)
     for position, name in enumerate(names):
         below = tops[:, position - 1] if position else np.zeros(shares.shape[0])
-        look = {"facecolor": part_colour(position), "edgecolor": "none", "linewidth": 0}
+        look = {"facecolor": figures.part_colour(position), "edgecolor": "none", "linewidth": 0}
         ax.stairs(tops[:, position], edges, baseline=below, fill=True, label=shortened(name), **look)
-        _name_inside(ax, below, tops[:, position], name, part_colour(position), top)
+        _name_inside(ax, below, tops[:, position], name, figures.part_colour(position), top)
     ax.set_xlim(0, shares.shape[0])
 
 
@@ -185,7 +173,7 @@ def _name_inside(ax: Any, below: Floats, above: Floats, name: str, colour: str, 
         room = above[run] - below[run]
         across = np.average(np.arange(at, at + window) + 0.5, weights=room)  # inside the part, not at its border
         middle = np.average((below[run] + above[run]) / 2.0, weights=room)
-        ax.text(across, middle, name, fontsize=6, ha="center", va="center", color=ink_on(colour))
+        ax.text(across, middle, name, fontsize=6, ha="center", va="center", color=figures.ink_on(colour))
 
 
 def _name_runs(ax: Any, runs: list[tuple[str, Positions]]) -> None:
@@ -198,4 +186,6 @@ def _name_runs(ax: Any, runs: list[tuple[str, Positions]]) -> None:
         look: dict[str, Any] = {"ha": "center"}
         if len(runs) > 6:
             look = {"ha": "right", "rotation": 45, "rotation_mode": "anchor"}
-        write_beside(ax, shortened(name), place, offset=(0, -4), va="top", color="black", annotation_clip=False, **look)
+        figures.write_beside(
+            ax, shortened(name), place, offset=(0, -4), va="top", color="black", annotation_clip=False, **look
+        )

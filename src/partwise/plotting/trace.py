@@ -11,18 +11,8 @@ from partwise.contract.estimator import FactorizationEstimator
 from partwise.core.result import Trace
 from partwise.errors import InvalidInputError
 from partwise.kernels.arrays import Floats
+from partwise.plotting import figures
 from partwise.plotting.features import shortened
-from partwise.plotting.figures import (
-    BLUE,
-    COLOURS,
-    GREY,
-    Axes,
-    chosen_parts,
-    finish_axes,
-    given_or_new_axes,
-    part_titles,
-    write_beside,
-)
 
 _FEW = 30
 _LABELS = {"iteration": "iteration", "elapsed": "seconds"}
@@ -35,7 +25,7 @@ def plot_trace(
     against: Literal["iteration", "elapsed"] = "iteration",
     gap: bool = False,
     ax: Any = None,
-) -> Axes:
+) -> figures.Axes:
     """Draw the progress of a fit, such as its log-likelihood at each iteration.
 
     Parameters
@@ -77,28 +67,30 @@ def plot_trace(
             f"the trace has no values of {column!r}: nothing was fitted, or for too few iterations to compute one."
         )
     positions = iterations if against == "iteration" else trace["elapsed"][iterations - 1]
-    ax = given_or_new_axes(ax, 6.0, 3.5)
+    ax = figures.given_or_new_axes(ax, 6.0, 3.5)
     if gap:
         distance = values.max() - values
         below = distance > 0  # the best value itself is not on a logarithmic scale
         if not below.any():
             raise InvalidInputError("gap=True needs values that differ; there is only one.")
-        ax.semilogy(positions[below], distance[below], color=BLUE, linewidth=1.5, marker="o", markersize=2)
+        ax.semilogy(positions[below], distance[below], color=figures.BLUE, linewidth=1.5, marker="o", markersize=2)
     else:
-        ax.plot(positions, values, color=BLUE, linewidth=1.5, marker="o" if len(values) < _FEW else "", markersize=3)
-        ax.axhline(values[-1], color=GREY, linewidth=0.8, linestyle=":")
+        ax.plot(
+            positions, values, color=figures.BLUE, linewidth=1.5, marker="o" if len(values) < _FEW else "", markersize=3
+        )
+        ax.axhline(values[-1], color=figures.GREY, linewidth=0.8, linestyle=":")
         place = (positions[-1], values[-1])
-        write_beside(ax, f"{values[-1]:.6g}", place, offset=(0, -4), size=8, ha="right", va="top")
+        figures.write_beside(ax, f"{values[-1]:.6g}", place, offset=(0, -4), size=8, ha="right", va="top")
     if against == "iteration":
         ax.xaxis.get_major_locator().set_params(integer=True)
-    return finish_axes(ax, _LABELS[against], f"{column}, below its best" if gap else column)
+    return figures.finish_axes(ax, _LABELS[against], f"{column}, below its best" if gap else column)
 
 
 _DASHES = ("-", "--", ":", "-.")
 _MOST_NAMED = 12
 
 
-def plot_column_norms(model: Any, *, title: str = "", ax: Any = None) -> Axes:
+def plot_column_norms(model: Any, *, title: str = "", ax: Any = None) -> figures.Axes:
     """Draw the sum of each part over its features at each iteration; parts that are not needed fall to 0.
 
     Parameters
@@ -123,22 +115,24 @@ def plot_column_norms(model: Any, *, title: str = "", ax: Any = None) -> Axes:
     """
     norms = _norms(model)
     n_components = norms.shape[1]
-    active = chosen_parts(model.active_components_ if isinstance(model, FactorizationEstimator) else None, n_components)
-    ax = given_or_new_axes(ax, 6.0, 3.5)
+    active = figures.chosen_parts(
+        model.active_components_ if isinstance(model, FactorizationEstimator) else None, n_components
+    )
+    ax = figures.given_or_new_axes(ax, 6.0, 3.5)
     iterations = np.arange(1, norms.shape[0] + 1)
     drawable = np.where(norms > 0, norms, np.nan)
     for k in sorted(set(range(n_components)) - set(active)):
-        ax.semilogy(iterations, drawable[:, k], color=GREY, linewidth=0.6, alpha=0.6)
+        ax.semilogy(iterations, drawable[:, k], color=figures.GREY, linewidth=0.6, alpha=0.6)
     largest = sorted(active, key=lambda k: -norms[-1, k])
-    names = part_titles(None, model, largest)
+    names = figures.part_titles(None, model, largest)
     for position, (k, name) in enumerate(zip(largest, names, strict=True)):
         label = shortened(name) if position < _MOST_NAMED else None
-        dashes = _DASHES[position // len(COLOURS) % len(_DASHES)]
-        colour = COLOURS[position % len(COLOURS)]
+        dashes = _DASHES[position // len(figures.COLOURS) % len(_DASHES)]
+        colour = figures.COLOURS[position % len(figures.COLOURS)]
         ax.semilogy(iterations, drawable[:, k], color=colour, linestyle=dashes, linewidth=1.5, label=label)
     ax.xaxis.get_major_locator().set_params(integer=True)
     ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=7, frameon=False)
-    return finish_axes(ax, "iteration", "sum of the part's column", title=title)
+    return figures.finish_axes(ax, "iteration", "sum of the part's column", title=title)
 
 
 def _norms(model: Any) -> Floats:

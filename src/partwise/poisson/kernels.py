@@ -8,7 +8,7 @@ import math
 
 import numpy as np
 
-from partwise.kernels.arrays import Cells, Floats
+from partwise.kernels.arrays import Cells, Floats, Pair
 from partwise.kernels.jit import kernel
 
 _CELLS_AT_ONCE = 16
@@ -19,13 +19,7 @@ _SMALLEST_RATE = 1e-100
 
 @kernel
 def pass_by_tiles(
-    cells: Cells,
-    factor: Floats,
-    other: Floats,
-    tile: int,
-    with_logs: bool,
-    span: tuple[int, int],
-    out: tuple[Floats, Floats],
+    cells: Cells, factor: Floats, other: Floats, tile: int, with_logs: bool, span: tuple[int, int], out: Pair
 ) -> float:
     """``ratios = X / (factor @ other.T); counts = factor * (ratios @ other); gains += ratios.T @ factor``.
 

@@ -132,7 +132,7 @@ def _places(chosen: Any, names: Sequence[str], argument: str) -> list[int]:
         elif not isinstance(one, str) and 0 <= int(one) < len(names):
             found.append(int(one))
         else:
-            raise InvalidInputError(f"{argument} names a part {one!r} that is unknown: there are {', '.join(names)}.")
+            raise InvalidInputError(f"{argument} names an unknown part, {one!r}: the parts are {', '.join(names)}.")
     return found
 
 
@@ -204,16 +204,8 @@ def presence_posterior(
     names = [str(name) for name in part_names]
     pairs = Counter(pair for of_row in swapped for pair in of_row)
     confused = {(names[j], names[k]): count for (j, k), count in pairs.most_common()}
-    return PresencePosterior(
-        **found,
-        level=level,
-        cosine=cosine,
-        residual=residual,
-        disagreement=unlike,
-        noise_size=size,
-        confused=confused,
-        part_names=names,
-    )
+    about = {"cosine": cosine, "residual": residual, "disagreement": unlike, "noise_size": size}
+    return PresencePosterior(**found, **about, level=level, confused=confused, part_names=names)
 
 
 def _in_exchange(draws: Floats) -> list[tuple[int, int]]:

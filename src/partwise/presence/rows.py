@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from partwise.core.data import SparseData
 from partwise.core.keys import Key
-from partwise.kernels.arrays import Floats
+from partwise.kernels.arrays import Floats, Places
 from partwise.metrics.dispersion import dispersion_of, leverages_of
 from partwise.metrics.matching import unit_parts
 from partwise.presence.chain import fit_all, run_chain
@@ -76,9 +76,7 @@ class RowSampler:
             drawn = drawn * (totals / (drawn @ (seen / scale)))[:, None]
         return np.where(judged, presence.mean(axis=0), self.prior), drawn / scale, unlike, size
 
-    def _noise(
-        self, counts: Floats, columns: NDArray[Any], observed: Floats, allowed: NDArray[np.intp]
-    ) -> tuple[Floats, float]:
+    def _noise(self, counts: Floats, columns: NDArray[Any], observed: Floats, allowed: Places) -> tuple[Floats, float]:
         """Weights of features, and the size of the noise: what counts vary more than Poisson counts, tells less.
 
         A feature of mean m with variance m (1 + m / size) is weighted by 1 / (1 + m / size), as if there were so few
@@ -95,7 +93,7 @@ class RowSampler:
         return observed / (1.0 + means / size), size
 
 
-def _fit_of_all(counts: Floats, cells: Floats, allowed: NDArray[np.intp]) -> Floats:
+def _fit_of_all(counts: Floats, cells: Floats, allowed: Places) -> Floats:
     """Activations if all parts that are allowed are present, by maximum likelihood."""
     fitted, total = np.zeros(cells.shape[1]), counts.sum()
     found = np.full(allowed.size, total / allowed.size)

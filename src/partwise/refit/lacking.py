@@ -4,7 +4,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import xlogy
 
 from partwise._registry import find_estimator
@@ -12,7 +11,7 @@ from partwise.contract import CountModel
 from partwise.core.data import CountMatrix
 from partwise.core.keys import RandomState, key_from
 from partwise.errors import InvalidInputError
-from partwise.kernels.arrays import Floats
+from partwise.kernels.arrays import Floats, Places
 
 _PRESENCE_DRAWS = 400
 
@@ -38,7 +37,7 @@ class LackingTest:
     candidate: Floats
     excess: float
 
-    def alarms(self, level: float = 0.05) -> NDArray[np.intp]:
+    def alarms(self, level: float = 0.05) -> Places:
         """Samples that raise the alarm, with at most this share of false alarms among samples that lack nothing."""
         return np.flatnonzero(self.p_values <= level)
 

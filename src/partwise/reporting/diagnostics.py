@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import xlogy
 
 from partwise.contract.batch_labels import BatchPart, known_batches, parts_of_batches
 from partwise.core.keys import RandomState
-from partwise.kernels.arrays import Floats
+from partwise.kernels.arrays import Floats, Integers
 from partwise.metrics import part_similarity
 from partwise.plotting.order import evenly_spaced
 from partwise.plotting.predictive import STATISTICS, Check, predictive_checks
@@ -111,7 +110,7 @@ class Quality:
 
     explained: float
     by_sample: Floats
-    rows: NDArray[np.int64]
+    rows: Integers
 
 
 def deviance_explained(view: ModelView) -> Quality | None:

@@ -4,7 +4,6 @@ import base64
 import contextlib
 import hashlib
 import html
-import os
 from collections.abc import Sequence
 from importlib import resources
 from string import Template
@@ -15,7 +14,7 @@ from sklearn.pipeline import Pipeline
 from partwise._version import __version__
 from partwise.core.coerce import as_table
 from partwise.core.keys import RandomState
-from partwise.io.atomic import write_atomically
+from partwise.io.atomic import FilePath, write_atomically
 from partwise.io.table import Table
 from partwise.metrics.coherence import ranked
 from partwise.reporting.diagnostics import alerts, deviance_explained, diagnostics_section
@@ -36,7 +35,7 @@ def report(
     model: Any,
     X: Any = None,
     *,
-    output: str | os.PathLike[str] | None = None,
+    output: FilePath | None = None,
     title: str | None = None,
     groups: Sequence[Any] | None = None,
     times: Sequence[Any] | None = None,

@@ -8,9 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from partwise.kernels.arrays import Floats
+from partwise.kernels.arrays import Floats, Integers
 from partwise.metrics import coherence, part_similarity, representative_samples
 from partwise.metrics.coherence import BALANCE
 from partwise.plotting.images import checked_pixels
@@ -122,7 +121,7 @@ def parts_section(view: ModelView, image_shape: tuple[int, int] | None = None, t
     }
 
 
-def _candidates(inside: Floats, overall: Floats, signed: bool) -> NDArray[np.int64]:
+def _candidates(inside: Floats, overall: Floats, signed: bool) -> Integers:
     """Features that some position of the slider lists."""
     if signed:
         return np.argsort(-np.abs(inside), kind="stable")[:TOP].astype(np.int64)

@@ -3,11 +3,10 @@
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
 from partwise.errors import InvalidInputError
-from partwise.kernels.arrays import Floats
+from partwise.kernels.arrays import Bools, Floats, Places
 from partwise.metrics.matching import match_parts, unit_parts
 
 _ROUNDS = 100
@@ -31,7 +30,7 @@ class PartClusters:
         For each part from -1 to 1: how much nearer it is to its own cluster than to the next; 0 for outliers.
     """
 
-    labels: NDArray[np.intp]
+    labels: Places
     centres: Floats
     distances: Floats
     densities: Floats
@@ -43,11 +42,11 @@ class PartClusters:
         kept = self.labels >= 0
         return float(self.silhouettes[kept].mean()) if kept.any() else float("nan")
 
-    def members(self, cluster: int) -> NDArray[np.intp]:
+    def members(self, cluster: int) -> Places:
         """Positions of the parts of a cluster."""
         return np.flatnonzero(self.labels == cluster)
 
-    def order(self) -> NDArray[np.intp]:
+    def order(self) -> Places:
         """Positions of all parts, cluster by cluster, the most typical first; outliers come last."""
         clusters = np.where(self.labels < 0, self.labels.max(initial=0) + 1, self.labels)
         return np.lexsort((self.densities, clusters))
@@ -102,7 +101,7 @@ def cluster_parts(
     return PartClusters(labels, centres, distances, densities, _silhouettes(distances, labels))
 
 
-def _first_centres(unit: list[Floats], kept: NDArray[np.bool_], owner: NDArray[np.intp], n_clusters: int) -> Floats:
+def _first_centres(unit: list[Floats], kept: Bools, owner: Places, n_clusters: int) -> Floats:
     """The parts of the restart that agrees best with the others, without its outliers where others can fill in."""
     full = [r for r in range(len(unit)) if int(kept[owner == r].sum()) >= n_clusters]
     candidates = full or [int(np.argmax([kept[owner == r].sum() for r in range(len(unit))]))]
@@ -117,9 +116,7 @@ def _first_centres(unit: list[Floats], kept: NDArray[np.bool_], owner: NDArray[n
     return centres
 
 
-def _matched(
-    stacked: Floats, owner: NDArray[np.intp], kept: NDArray[np.bool_], centres: Floats
-) -> tuple[NDArray[np.intp], Floats]:
+def _matched(stacked: Floats, owner: Places, kept: Bools, centres: Floats) -> tuple[Places, Floats]:
     labels = np.full(len(stacked), -1, dtype=np.intp)
     for _ in range(_ROUNDS):
         fresh = np.full(len(stacked), -1, dtype=np.intp)
@@ -135,7 +132,7 @@ def _matched(
     return labels, centres
 
 
-def _silhouettes(distances: Floats, labels: NDArray[np.intp]) -> Floats:
+def _silhouettes(distances: Floats, labels: Places) -> Floats:
     """Rousseeuw's silhouette of each part that has a cluster."""
     found, kept = np.zeros(len(labels)), labels >= 0
     if 1 < np.unique(labels[kept]).size < kept.sum():

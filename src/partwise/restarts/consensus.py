@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import _safe_indexing
@@ -27,7 +26,7 @@ from partwise.core.keys import Key, RandomState, key_from
 from partwise.engines.local import LocalEngine
 from partwise.errors import InvalidInputError
 from partwise.io.writing_tables import format_cells, write_rows
-from partwise.kernels.arrays import Floats
+from partwise.kernels.arrays import Floats, Places
 from partwise.metrics.matching import stability
 from partwise.poisson.estimator import PoissonNMF
 from partwise.restarts.clustering import PartClusters, cluster_parts
@@ -130,7 +129,7 @@ class Consensus:
         return len(self.shares)
 
     @property
-    def members(self) -> NDArray[np.intp]:
+    def members(self) -> Places:
         """How many restarts found each part."""
         return np.bincount(self.clusters.labels[self.clusters.labels >= 0], minlength=self.n_components)
 

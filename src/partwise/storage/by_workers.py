@@ -14,9 +14,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from partwise.engines.base import Function
 from partwise.engines.cluster import abandon
 from partwise.errors import EngineError, InvalidInputError, LogNormalisedWarning
 from partwise.io.arrays import load_npy
+from partwise.io.atomic import FilePath
 from partwise.storage.csr_folder import POINTERS, Description, new_folder
 from partwise.storage.sources import DataRules, UnreadRows, checked
 from partwise.storage.writing import save_arrays, save_rows, write_header
@@ -44,9 +46,7 @@ class _Source(NamedTuple):
     added: int
 
 
-def write_by_workers(
-    engine: Any, blocks: Sequence[UnreadRows], folder: str | os.PathLike[str], rules: DataRules
-) -> None:
+def write_by_workers(engine: Any, blocks: Sequence[UnreadRows], folder: FilePath, rules: DataRules) -> None:
     """Let workers read blocks of rows, check them and write them, and make one folder of all.
 
     Parameters
@@ -121,9 +121,7 @@ def _stored(
 # What workers run
 
 
-def _store(
-    function: Callable[..., Any], arguments: Sequence[Any], folder: str, first_row: int, rules: DataRules
-) -> Any:
+def _store(function: Function, arguments: Sequence[Any], folder: str, first_row: int, rules: DataRules) -> Any:
     """Read some rows, check them and write them to a folder, whole or not at all; None if there are no rows."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

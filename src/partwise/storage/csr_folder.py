@@ -6,7 +6,6 @@ import contextlib
 import dataclasses
 import json
 import math
-import os
 import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
@@ -21,7 +20,7 @@ from partwise.core.data import BinaryMatrix, CountMatrix, SparseData
 from partwise.core.state import fingerprint
 from partwise.errors import FileFormatError, InvalidInputError
 from partwise.io.arrays import load_npy
-from partwise.io.atomic import disk_error, sweep, temporary_name
+from partwise.io.atomic import FilePath, disk_error, sweep, temporary_name
 
 ARRAYS = ("indptr", "indices", "values", "missing_indptr", "missing_indices")
 
@@ -137,7 +136,7 @@ class Description:
         return cls(shape=(n_rows, n_columns), **found)
 
 
-def is_csr_folder(path: str | os.PathLike[str]) -> bool:
+def is_csr_folder(path: FilePath) -> bool:
     """Whether a path is a folder of rows."""
     return (Path(path) / _DESCRIPTION).is_file()
 
@@ -243,7 +242,7 @@ class MappedCounts(CountMatrix):
     by_rows = True
 
     @classmethod
-    def open(cls, folder: str | os.PathLike[str], source: str | None = None) -> MappedCounts:
+    def open(cls, folder: FilePath, source: str | None = None) -> MappedCounts:
         """Open a folder that `partwise.on_disk` wrote.
 
         Parameters
@@ -262,7 +261,7 @@ class MappedCounts(CountMatrix):
         return data
 
     @classmethod
-    def open_checked(cls, folder: str | os.PathLike[str]) -> MappedCounts:
+    def open_checked(cls, folder: FilePath) -> MappedCounts:
         """Open a folder that may have been changed since it was written: all positions are read once.
 
         Parameters
@@ -300,6 +299,6 @@ class MappedCounts(CountMatrix):
         return self.checksum
 
 
-def open_data(folder: str | os.PathLike[str]) -> SparseData:
+def open_data(folder: FilePath) -> SparseData:
     """The data of a folder, mapped into memory, for a process that works on some of their rows."""
     return open_folder(Path(folder))[1]

@@ -11,6 +11,7 @@ from typing import Any
 from partwise.core.data import CountMatrix
 from partwise.engines.resolve import resolve_engine
 from partwise.errors import InvalidInputError
+from partwise.io.atomic import FilePath
 from partwise.storage.by_workers import write_by_workers
 from partwise.storage.csr_folder import MappedCounts, is_csr_folder
 from partwise.storage.sources import DataRules, checked, lazy_rows, matrices, unread_rows
@@ -18,12 +19,7 @@ from partwise.storage.writing import write_rows
 
 
 def on_disk(
-    source: Any,
-    folder: str | os.PathLike[str] | None = None,
-    *,
-    engine: Any = None,
-    n_jobs: int | None = None,
-    **options: Any,
+    source: Any, folder: FilePath | None = None, *, engine: Any = None, n_jobs: int | None = None, **options: Any
 ) -> MappedCounts:
     """Data that need not fit into memory, for estimators that work row by row.
 

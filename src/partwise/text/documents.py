@@ -81,7 +81,7 @@ def documents(source: Any, columns: Columns, encoding: str) -> Iterator[Document
         wanted = columns.found_in([str(name) for name in source.columns], "source")
         return _from_records(zip(*(source[name] for name in wanted.values()), strict=True), list(wanted))
     if columns.given():
-        raise InvalidInputError(f"{next(iter(columns.given()))}_column is for tables: pass a file, or drop it.")
+        raise InvalidInputError(f"{next(iter(columns.given()))}_column is for tables: pass one, or drop it.")
     if not isinstance(source, Iterable) or isinstance(source, bytes):
         raise InvalidInputError(f"source is a {type(source).__name__}: pass a file, folder, frame or list of texts.")
     return _from_records(((text,) for text in source), ["text"])
@@ -97,7 +97,8 @@ def _of_path(path: Path, columns: Columns, encoding: str) -> Iterator[Document]:
             " file, or a .txt file with one document per line."
         )
     if reader in (_folder, _lines) and columns.given():
-        raise InvalidInputError(f"{next(iter(columns.given()))}_column is for tables, {path} has no columns: drop it.")
+        told = f"{next(iter(columns.given()))}_column is for tables, and {path} has no columns"
+        raise InvalidInputError(f"{told}: drop it.")
     if reader is not _folder:
         check_regular(path)
     return reader(path, columns, encoding)

@@ -44,7 +44,7 @@ class CandidateArguments:
         metavar="NAME,...",
         autocompletion=_name_lists,
     )
-    ranks: str | None = option("How many parts to try: 1-8 or 5,10,20; by default 1, 2, 4, ...", metavar="K,K-K,...")
+    ranks: str | None = option("Numbers of parts to try, as 1-8 or 5,10; default 1, 2, 4, ...", metavar="K,K-K,...")
     restarts: int = option("How many times to fit each candidate that is not ruled out.", 3, min=1)
     kind: Literal["counts", "bits"] | None = option("Kind of data; by default bits if all values are 0 or 1.")
     rule: Literal["best", "simple", "stable"] = option(
@@ -55,7 +55,7 @@ class CandidateArguments:
     )
     effort: Literal["quick", "full"] = option("quick skips candidates that cannot win; full fits all.", "quick")
     fits: int | None = option("Stop after this many fits.", min=1)
-    time_budget: str | None = option("Start no fit that would end after this time: 90s, 5m or 1h.", metavar="TIME")
+    time_budget: str | None = option("Start no fit that would end after this time, such as 5m or 1h.", metavar="TIME")
 
     def parameters(self) -> dict[str, Any]:
         """What `partwise.selection.compare` is told."""

@@ -35,7 +35,7 @@ def command(
     features: int | None = option("Features, of simulated data (60).", metavar="F", min=1),
     components: int | None = option("Parts, of simulated data (4).", None, "--components", "-k", metavar="K", min=1),
     settings: list[str] | None = option(
-        "Any other parameter of the simulation; may be repeated.", None, "--set", metavar="NAME=VALUE"
+        "Any other parameter of the simulation (repeatable).", None, "--set", metavar="NAME=VALUE"
     ),
     seed: Seed = 0,
 ) -> Outcome:

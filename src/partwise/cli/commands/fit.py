@@ -50,21 +50,21 @@ class ModelArguments:
     components: int | None = option(
         "Number of parts; by default that of the model (poisson: 10).", None, "--components", "-k", metavar="K", min=1
     )
-    inference: str | None = option("Algorithm, for poisson: coordinate (fast), multiplicative; each model has its own.")
+    inference: str | None = option("Algorithm of the model; for poisson: coordinate (fast) or multiplicative.")
     init: str | None = option("Starting point, for poisson: random or nndsvd.")
     max_iter: str | None = option("Stop after this many iterations; auto: when chains of a sampler agree.", metavar="N")
     tol: float | None = option("Stop when an iteration gains less than this per count.", min=0.0)
     settings: list[str] | None = option(
-        "Any other parameter of the model; may be repeated.", None, "--set", metavar="NAME=VALUE"
+        "Any other parameter of the model (repeatable).", None, "--set", metavar="NAME=VALUE"
     )
     preset: str | None = option("Named settings: paper uses those of the model's paper.")
     components_file: Path | None = option(
         "Keep these parts and fit only activations: a table of features x parts, or a model file."
     )
     presence: bool = option("With --components-file: find out which parts are present in each sample.", False)
-    allow: list[str] | None = option("With --presence: only these parts may be there; may be repeated.", metavar="PART")
-    forbid: list[str] | None = option("With --presence: a part that is not present; may be repeated.", metavar="PART")
-    always: list[str] | None = option("With --presence: a part that is always there; may be repeated.", metavar="PART")
+    allow: list[str] | None = option("With --presence: only this part may be present (repeatable).", metavar="PART")
+    forbid: list[str] | None = option("With --presence: this part cannot be present (repeatable).", metavar="PART")
+    always: list[str] | None = option("With --presence: this part is always present (repeatable).", metavar="PART")
 
     consensus: bool = option("Fit from many random starts and keep the parts that the fits agree on.", False)
     n_restarts: int | None = option("With --consensus: how many random starts; 50 by default.", min=2)
@@ -106,9 +106,9 @@ class CheckpointArguments:
     checkpoint: Path | None = option(
         "Write checkpoints to this file and keep it; by default MODEL.checkpoint, until the fit is done."
     )
-    checkpoint_every: float = option("How often to write it.", _CHECKPOINT_SECONDS, metavar="SECONDS", min=0.0)
+    checkpoint_every: float = option("Time between checkpoints.", _CHECKPOINT_SECONDS, metavar="SECONDS", min=0.0)
     resume: bool = option(
-        "Continue from the checkpoint, if there is one: the same result as an uninterrupted fit.", False
+        "Continue from the checkpoint, if there is one. The result is that of an uninterrupted fit.", False
     )
 
     def file(self, output: Path) -> Path:

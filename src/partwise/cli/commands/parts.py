@@ -22,8 +22,8 @@ def command(
     output: Path | None = to_write("Model file to write.", "MODEL"),
     names: Path | None = option("Names of parts: a table with the columns part and name (.csv, .tsv)."),
     name_parts: bool = option("Name parts by their most distinctive features.", False),
-    merge: list[str] | None = option("Merge parts: numbers from 0, or names; may be repeated.", metavar="A,B"),
-    drop: list[str] | None = option("Drop a part; may be repeated.", metavar="A"),
+    merge: list[str] | None = option("Merge parts: numbers from 0, or names (repeatable).", metavar="A,B"),
+    drop: list[str] | None = option("Drop a part (repeatable).", metavar="A"),
     by: str = option(
         "Order features by relevance (frequent and distinctive), probability or lift.",
         "relevance",

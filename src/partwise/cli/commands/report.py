@@ -18,9 +18,7 @@ EXAMPLES = (
 
 def command(
     model: ModelFile,
-    data: Path | None = typer.Argument(
-        None, metavar="DATA", help="Samples x features to show, if possible the fitted ones."
-    ),
+    data: Path | None = typer.Argument(None, metavar="DATA", help="Data to show, preferably those of the fit."),
     *,
     output: Path = to_write("The page to write, .html.", default=...),
     title: str | None = option("Title of the page.", metavar="TEXT"),

@@ -75,19 +75,11 @@ def _is_base(data: Path, reading: ReadArguments) -> bool:
 def _write_h5ad(path: Path, model: Any, table: Table | MappedCounts, activations: Any, base: Path | None) -> None:
     from partwise.io import Table, write_h5ad
 
-    own = {}
+    own: dict[str, Any] = {"row_labels": table.row_labels, "column_labels": table.column_labels, "base": base}
     if base is None:
         own["matrix"] = (table if isinstance(table, Table) else table.to_table()).with_nan()
-    write_h5ad(
-        path,
-        activations=activations,
-        dictionary=_dictionary(model, table),
-        metadata=model_facts(model),
-        row_labels=table.row_labels,
-        column_labels=table.column_labels,
-        base=base,
-        **own,
-    )
+    own["dictionary"] = _dictionary(model, table)
+    write_h5ad(path, activations=activations, metadata=model_facts(model), **own)
 
 
 def _of_counts(model: Any, option: str) -> Any:

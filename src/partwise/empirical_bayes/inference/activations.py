@@ -3,9 +3,9 @@
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from partwise.core.data import SparseData
@@ -13,10 +13,11 @@ from partwise.empirical_bayes.inference.rates import posteriors
 from partwise.engines.base import Engine
 from partwise.engines.blocks import Block, Made, row_blocks
 from partwise.engines.local import LocalEngine
-from partwise.kernels.arrays import Floats
+from partwise.kernels.arrays import Floats, Places
 from partwise.passes.side import Side
 from partwise.priors.base import RatePrior
 
+Priors = Sequence[RatePrior]
 _MOST_ROWS = 256
 _TOL, _MOST_SWEEPS = 1e-6, 10_000
 # Jumps are tried from steps on that are this share of a row's total: earlier they may lead to another maximum.
@@ -29,7 +30,7 @@ def expected_counts(
     data: SparseData,
     geometric: Floats,
     exposure: Floats,
-    priors: Sequence[RatePrior],
+    priors: Priors,
     engine: Engine,
     *,
     tol: float = _TOL,
@@ -69,20 +70,13 @@ def expected_counts(
 
 
 def _settle(
-    block: Block,
-    exposure: Floats,
-    counts: Floats,
-    left: Floats,
-    geometric: Floats,
-    priors: Sequence[RatePrior],
-    tol: float,
-    max_sweeps: int,
+    block: Block, exposure: Floats, counts: Floats, left: Floats, geometric: Floats, priors: Priors, *limits: Any
 ) -> float:
     rows = block.data.rows(block.start, block.stop)
     # Counts of features that no part holds say nothing.
     rows = rows.only(np.any(geometric > 0, axis=1)[rows.indices])
     own = exposure if exposure.shape[0] == 1 else exposure[block.rows]
-    counts[block.rows], left[block.rows] = settled(_Rows(rows, geometric, own, priors), tol, max_sweeps)
+    counts[block.rows], left[block.rows] = settled(_Rows(rows, geometric, own, priors), *limits)
     return 0.0
 
 
@@ -93,13 +87,13 @@ class _Rows:
     data: SparseData
     geometric: Floats
     exposure: Floats
-    priors: Sequence[RatePrior]
+    priors: Priors
 
     def __post_init__(self) -> None:
         self._here = LocalEngine()
         self._cells, self._n_active = self.data, self.data.shape[0]
 
-    def moved(self, counts: Floats, active: NDArray[np.intp]) -> Floats:
+    def moved(self, counts: Floats, active: Places) -> Floats:
         """The expected counts of the active rows after one sweep: a posterior, and the allocations under it."""
         n_rows = self.data.shape[0]
         if 2 * active.size <= self._n_active:

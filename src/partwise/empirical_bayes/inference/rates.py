@@ -16,7 +16,7 @@ from partwise.core.data import SparseData
 from partwise.core.weights import CellWeights
 from partwise.engines.base import Engine
 from partwise.engines.blocks import Block, Made
-from partwise.kernels.arrays import Floats
+from partwise.kernels.arrays import Floats, Triple
 from partwise.passes.side import Side, own_totals
 from partwise.priors.base import Fixed, PriorFamily, RatePrior
 from partwise.priors.flat import FlatPrior
@@ -212,15 +212,7 @@ class RateSide:
             rows, made = [counts, exposure, self.floors[:, None]], [Made(counts.shape[1:])]
             _, (rates,) = self._rows.map_rows(_flat_rates, reads=rows, makes=made)
             none = np.zeros(counts.shape[1])
-            return Factor(
-                mean=rates,
-                geometric=copy(rates),
-                counts=counts,
-                exposure=exposure,
-                divergence=none,
-                prior_numbers=np.zeros(0),
-                prior_sizes=none.astype(np.int64),
-            )
+            return Factor(rates, copy(rates), counts, exposure, none, np.zeros(0), none.astype(np.int64))
         starts = before.starts(self.family)
         waiting = [turn is not None and k % 2 != turn and start is not None for k, start in enumerate(starts)]
         # What takes longest first, so that no thread is left with it at the end.
@@ -230,15 +222,7 @@ class RateSide:
         numbers = [packed for packed, _ in found]
         divergence = np.array([value for _, value in found])
         sizes = np.array([part.size for part in numbers], dtype=np.int64)
-        return Factor(
-            mean=mean,
-            geometric=geometric,
-            counts=counts,
-            exposure=exposure,
-            divergence=divergence,
-            prior_numbers=np.concatenate(numbers),
-            prior_sizes=sizes,
-        )
+        return Factor(mean, geometric, counts, exposure, divergence, np.concatenate(numbers), sizes)
 
 
 def is_flat(family: PriorFamily) -> bool:
@@ -246,9 +230,7 @@ def is_flat(family: PriorFamily) -> bool:
     return isinstance(family, Fixed) and isinstance(family.prior, FlatPrior)
 
 
-def posteriors(
-    counts: Floats, exposure: Floats, priors: Sequence[RatePrior], engine: Engine
-) -> tuple[Floats, Floats, Floats]:
+def posteriors(counts: Floats, exposure: Floats, priors: Sequence[RatePrior], engine: Engine) -> Triple:
     """Means and geometric means (rows x parts) and divergences, under priors that stay."""
     work = [(prior,) for prior in priors]
     divergence, (mean, geometric) = engine.map_columns(_posterior, work, counts, exposure, n_made=2)

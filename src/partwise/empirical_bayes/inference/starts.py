@@ -80,28 +80,18 @@ class FirstState:
 
     def _swept(self, key: Key, data: SparseData, state: EmpiricalBayesState) -> tuple[EmpiricalBayesState, float]:
         """The state after some sweeps, and its ELBO."""
+        algorithm, rule = Sweeps(self.settings, self, self.engine), SmallChange(_TOL, data.total)
         swept: EmpiricalBayesState = run(
-            Sweeps(self.settings, self, self.engine),
-            data,
-            key=key,
-            max_iter=_GROWTH_SWEEPS,
-            convergence=SmallChange(_TOL, data.total),
-            progress=False,
-            initial_state=state,
+            algorithm, data, key=key, max_iter=_GROWTH_SWEEPS, convergence=rule, progress=False, initial_state=state
         ).state
         return swept, Problem.of(data, self.settings, swept.n_components, self.engine).elbo(swept)
 
 
 def maximum_likelihood(key: Key, data: SparseData, n_components: int, engine: Engine) -> PoissonState:
     """Poisson factorization without priors, to a tolerance that is enough for a start."""
-    found: PoissonState = run(
-        CoordinateDescent(n_components, "random", engine),
-        data,
-        key=key.for_stage("start"),
-        max_iter=_MOST_ITERATIONS,
-        convergence=SmallChange(_TOL, data.total, patience=2),
-        progress=False,
-    ).state
+    algorithm, rule = CoordinateDescent(n_components, "random", engine), SmallChange(_TOL, data.total, patience=2)
+    key = key.for_stage("start")
+    found = run(algorithm, data, key=key, max_iter=_MOST_ITERATIONS, convergence=rule, progress=False).state
     # Here, wherever the engine has them.
     return PoissonState(np.asarray(found.activations), found.dictionary)
 

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import gammaln
 
 from partwise.core.data import SparseData
@@ -15,7 +14,7 @@ from partwise.core.run import Info
 from partwise.empirical_bayes.inference.rates import EmpiricalBayesState, Factor, RateSide
 from partwise.engines.base import Engine
 from partwise.engines.blocks import Block
-from partwise.kernels.arrays import Floats
+from partwise.kernels.arrays import Floats, Places
 from partwise.passes.batches import expected_in_groups
 from partwise.passes.side import Floors, Side
 from partwise.priors.base import PriorFamily
@@ -91,7 +90,7 @@ class Problem:
         expected, _ = self.samples.passes.map_rows(_sum_of_products, reads=rows)
         return bound(logs, expected, activations, dictionary, state.constant)
 
-    def only(self, state: EmpiricalBayesState, kept: NDArray[np.intp]) -> EmpiricalBayesState:
+    def only(self, state: EmpiricalBayesState, kept: Places) -> EmpiricalBayesState:
         """Some of the parts."""
         return EmpiricalBayesState(
             activations=state.activations.only(kept, self.samples.columns),

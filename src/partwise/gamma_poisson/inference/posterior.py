@@ -1,7 +1,6 @@
 """Activations given the dictionary: posterior means, exact where that is cheap, and posterior draws."""
 
 import numpy as np
-from numpy.typing import NDArray
 
 from partwise.core.data import SparseData
 from partwise.core.keys import Key
@@ -10,7 +9,7 @@ from partwise.engines.blocks import Block, Made, row_blocks
 from partwise.engines.local import LocalEngine
 from partwise.gamma_poisson.inference.sweeps import GibbsSweeps
 from partwise.gamma_poisson.kernels.posterior import posterior_mean_rows, variational_mean_rows
-from partwise.kernels.arrays import Floats
+from partwise.kernels.arrays import Bools, Floats, Triple
 from partwise.likelihood.exact import LATTICE, SUBCOUNT, exact_cost
 from partwise.likelihood.moments import posterior_moments
 from partwise.passes.side import Side
@@ -72,7 +71,7 @@ def _posterior_means(
     return 0.0
 
 
-def _cheap(rows: SparseData, dictionary: Floats, shape: Floats, rate: Floats) -> NDArray[np.bool_]:
+def _cheap(rows: SparseData, dictionary: Floats, shape: Floats, rate: Floats) -> Bools:
     """Which rows have exact moments that cost little."""
     cheap = rows.row_sums <= _SHORT
     if cheap.any():
@@ -82,18 +81,10 @@ def _cheap(rows: SparseData, dictionary: Floats, shape: Floats, rate: Floats) ->
 
 
 def posterior_draws(
-    key: Key,
-    data: SparseData,
-    dictionary: Floats,
-    shape: Floats,
-    rate: Floats,
-    engine: Engine,
-    *,
-    n_draws: int,
-    burn_in: int = BURN_IN,
+    key: Key, data: SparseData, model: Triple, engine: Engine, *, n_draws: int, burn_in: int = BURN_IN
 ) -> Floats:
-    """Draws x samples x parts from successive sweeps of a Gibbs chain."""
-    dictionary = np.ascontiguousarray(dictionary)
+    """Draws x samples x parts from successive sweeps of a Gibbs chain; the model is a dictionary, shapes and rates."""
+    dictionary, shape, rate = np.ascontiguousarray(model[0]), *model[1:]
     data = explained(data, dictionary)
     sweeps = GibbsSweeps(data, engine)
     inverse = inverse_rates(data, dictionary, rate, engine)

@@ -4,7 +4,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from partwise.core.data import SparseData
 from partwise.core.keys import Key
@@ -14,12 +13,12 @@ from partwise.gamma_poisson.inference.exact_em import ExactEM, ExactState, is_ch
 from partwise.gamma_poisson.inference.gibbs import Chain, GibbsEStep
 from partwise.gamma_poisson.inference.vem import GammaVariationalState, MeanField, VariationalEM
 from partwise.gamma_poisson.model import GammaPoissonModel
-from partwise.kernels.arrays import Floats
+from partwise.kernels.arrays import Floats, Places
 from partwise.likelihood.exact import exact, exact_cost
 from partwise.likelihood.problem import LogLikelihood
 from partwise.likelihood.smc import smc
 
-Rows = NDArray[np.intp]
+Rows = Places
 
 # Samples that merges are judged by, and multiply-adds for the exact likelihoods of one pair in one draw: 0.2 s or so.
 _MERGE_SAMPLES, _MOST_COST = 300, 5e8
@@ -266,16 +265,9 @@ class Removing:
         counts = self.data.take(rows)
         alive = model.dictionary.sum(axis=0) > 0
         particles = _MOST_WORK / (max(counts.total, 1.0) * np.count_nonzero(alive) * _N_ISLANDS)
-        return smc(
-            counts,
-            model.dictionary[:, alive],
-            model.shape[alive],
-            model.rate[alive],
-            rng=key.seed,
-            n_draws=int(np.clip(particles, 64, 2048)),
-            n_islands=_N_ISLANDS,
-            n_jobs=self.n_jobs,
-        )
+        held = model.dictionary[:, alive], model.shape[alive], model.rate[alive]
+        n_draws = int(np.clip(particles, 64, 2048))
+        return smc(counts, *held, rng=key.seed, n_draws=n_draws, n_islands=_N_ISLANDS, n_jobs=self.n_jobs)
 
 
 def _in_all_data(gains: Floats, noise: float, scale: float) -> tuple[float, float]:

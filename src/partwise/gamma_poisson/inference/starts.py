@@ -56,14 +56,9 @@ def poisson_factors(
     key: Key, data: SparseData, shape: Floats, rate: Floats, engine: Engine, *, max_iter: int = 30
 ) -> tuple[Floats, Any]:
     """A Poisson factorization from random factors: its dictionary on the scale of the model, and its activations."""
-    state = run(
-        CoordinateDescent(shape.size, "random", engine),
-        data,
-        key=key.for_stage("starts"),
-        max_iter=max_iter,
-        convergence=SmallChange(_TOL, data.total, patience=2),
-        progress=False,
-    ).state
+    algorithm, rule = CoordinateDescent(shape.size, "random", engine), SmallChange(_TOL, data.total, patience=2)
+    key = key.for_stage("starts")
+    state = run(algorithm, data, key=key, max_iter=max_iter, convergence=rule, progress=False).state
     # Columns of its dictionary sum to 1, and activations are expected counts.
     totals = Side(data, engine).totals(state.activations)
     return state.dictionary * ((np.atleast_2d(totals).sum(axis=0) / data.shape[0]) * rate / shape), state.activations

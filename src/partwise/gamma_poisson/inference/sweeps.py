@@ -8,13 +8,12 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from partwise.core.data import SparseData
 from partwise.core.keys import Key
 from partwise.engines.blocks import TARGET_NONZEROS, Block, Made, row_blocks
 from partwise.gamma_poisson.kernels import draws
-from partwise.kernels.arrays import Floats, Words
+from partwise.kernels.arrays import Floats, Integers, Words
 from partwise.passes.side import Side
 
 
@@ -54,17 +53,9 @@ class GibbsSweeps(Side):
         factor, other = (dictionary, activations) if by_features else (activations, dictionary)
         words = key.for_stage("allocations").words
         missing_words = key.for_stage("missing cells").words if impute and side.n_missing else None
+        shared, made = (self._padded(other), other.shape[1], words, missing_words), [Made(factor.shape[1:])]
         other_counts, (own_counts,) = self.engine.map_rows(
-            _draw_allocations,
-            side,
-            self._blocks,
-            self._padded(other),
-            other.shape[1],
-            words,
-            missing_words,
-            reads=[factor],
-            makes=[Made(factor.shape[1:])],
-            recut=True,
+            _draw_allocations, side, self._blocks, *shared, reads=[factor], makes=made, recut=True
         )
         sums = own_counts, other_counts.astype(np.float64)
         return (sums[1], sums[0]) if by_features else sums
@@ -105,7 +96,7 @@ def _draw_allocations(
     n_components: int,
     words: Words,
     missing_words: Words | None,
-) -> NDArray[np.int64]:
+) -> Integers:
     counts = np.zeros((other.shape[0], n_components), dtype=np.int64)
     own = np.zeros((block.n_rows, n_components), dtype=np.int64)
     factor, first = _padded(factor[block.rows]), block.first_row + block.start

@@ -10,7 +10,7 @@ from partwise.contract.given_parts import seeded_order
 from partwise.core.data import SparseData
 from partwise.core.keys import Key
 from partwise.core.run import Info
-from partwise.core.weights import CellWeights
+from partwise.core.weights import Weights
 from partwise.engines.base import Engine
 from partwise.engines.blocks import Block, Made
 from partwise.gamma_poisson.inference import m_steps
@@ -128,9 +128,7 @@ def _geometric_means(block: Block, counts: Floats, rate: Floats, out: Floats, pr
     return np.asarray(mean_log.sum(axis=0))
 
 
-def _means(
-    block: Block, counts: Floats, rate: Floats, out: Floats, prior: Floats, weights: CellWeights | None
-) -> Floats:
+def _means(block: Block, counts: Floats, rate: Floats, out: Floats, prior: Floats, weights: Weights) -> Floats:
     out[block.rows] = (prior + counts[block.rows]) / block.own(rate)
     return own_totals(block, out[block.rows], weights)
 

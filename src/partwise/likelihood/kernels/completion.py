@@ -2,7 +2,7 @@
 
 import math
 
-from partwise.kernels.arrays import Cells, Missing, Numbers, Words
+from partwise.kernels.arrays import Cells, Missing, Numbers, Triple, Words
 from partwise.kernels.discrete import binomial
 from partwise.kernels.jit import kernel
 from partwise.kernels.streams import new_stream, next_normal, next_uniform, seek_row
@@ -40,13 +40,7 @@ def split_rows(
 
 @kernel
 def predict_rows(
-    cells: Cells,
-    missing: Missing,
-    factors: tuple[Floats, Floats, Floats],
-    smoothing: float,
-    start: int,
-    stop: int,
-    out: Floats,
+    cells: Cells, missing: Missing, factors: Triple, smoothing: float, start: int, stop: int, out: Floats
 ) -> None:
     """``out = (X * log((1 - smoothing) * rates / rates.sum() + smoothing / n_observed)).sum() / X.sum()``, row by row.
 

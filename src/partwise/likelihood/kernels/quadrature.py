@@ -22,6 +22,7 @@ SMALLEST = -1000  # exponent of two down to which products are taken without loo
 
 
 Pair = tuple[Floats, Floats]
+Row = tuple[Integers, Integers, int]
 Bits = tuple[Integers, int, Integers]
 """What `list_bits` found: where the features of each bit end, the number of bits, and the features."""
 
@@ -67,15 +68,7 @@ def plain_products(forms: Floats, base: Floats, rest: float, bits: Bits, n_point
 
 
 @inner_kernel
-def log_products(
-    forms: Floats,
-    base: Floats,
-    rest: float,
-    row: tuple[Integers, Integers, int],
-    n_points: int,
-    buffers: Pair,
-    out: Floats,
-) -> None:
+def log_products(forms: Floats, base: Floats, rest: float, row: Row, n_points: int, buffers: Pair, out: Floats) -> None:
     """``out += log(what plain_products gives)``: products move to ``out`` before they can leave the range of doubles.
 
     ``low_bits`` are the bits of the smallest form of each feature over the points.

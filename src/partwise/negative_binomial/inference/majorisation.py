@@ -1,8 +1,8 @@
-"""Majorisation for negative-binomial factorization: multiplicative updates, and Newton steps for the sizes."""
+"""Majorisation for negative-binomial factorization: sweeps over both factors, and Newton steps for the sizes."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,8 @@ SMALLEST_SIZE, LARGEST_SIZE = 1e-3, 1e9
 _CELLS_AT_ONCE, _CELLS_IN_CACHE, _FEWEST_ROWS = 2**19, 2**16, 16
 _SWEEPS, _ROW_SWEEPS, _PART_UPDATES = 5, 2, 3
 _FIRST_STRIDE, _STRIDE_GROWTH = 0.5, 1.2
+# Sizes in between have weights in single precision: beyond, they overflow or underflow there.
+_SMALLEST_SINGLE, _LARGEST_SINGLE = 1e-20, 1e20
 _FIRST_SIZE, _START_ITERATIONS, _START_TOL = 10.0, 200, 1e-4
 _LONGEST_STEP, _SHORTEST_STEP, _STEPS = 2.0, 1e-3, 3
 _MOST_UPDATES, _ROW_TOL = 300, 1e-6
@@ -57,9 +59,9 @@ def dense_blocks(data: SparseData) -> list[tuple[int, int]]:
 
 @dataclass
 class Majorisation:
-    """Multiplicative updates of both factors, five for each Newton update of the sizes; none lowers the likelihood.
+    """Sweeps over both factors, five for each Newton update of the sizes; none lowers the likelihood.
 
-    Updates start from points extrapolated as by Ang & Gillis (2019). Five that would lower the log-likelihood are done
+    Sweeps start from points extrapolated as by Ang & Gillis (2019). Five that would lower the log-likelihood are done
     again without extrapolation. Where that lowers it too, rounding is to blame: from then on sweeps are in double
     precision.
 
@@ -73,6 +75,7 @@ class Majorisation:
         Where blocks of rows are processed.
     """
 
+    REVISION: ClassVar[int] = 2
     n_components: int
     dispersion: str | float
     engine: Engine = field(compare=False)
@@ -89,16 +92,17 @@ class Majorisation:
         sizes = np.ones(data.shape[0]), np.full(data.shape[1], size)
         if self.dispersion == "sample":
             sizes = np.full(data.shape[0], size), np.ones(data.shape[1])
-        return NegativeBinomialState(np.asarray(found.activations), found.dictionary, *sizes)
+        single = _SMALLEST_SINGLE < size < _LARGEST_SINGLE
+        return NegativeBinomialState(np.asarray(found.activations), found.dictionary, *sizes, single=single)
 
     def step(
         self, key: Key, data: SparseData, state: NegativeBinomialState
     ) -> tuple[NegativeBinomialState, Mapping[str, float]]:
         """Improve factors, then sizes; reports the log-likelihood that they reach."""
         moved = self._moved(data, state, state.stride)
-        if moved.objective < state.objective:
+        if not moved.objective >= state.objective:
             moved = self._moved(data, state, 0.0)
-            if state.single and moved.objective < state.objective:
+            if state.single and not moved.objective >= state.objective:
                 state.single = False
                 moved = self._moved(data, state, 0.0)
             moved.stride = 0.5 * state.stride
@@ -136,12 +140,7 @@ class Majorisation:
         return NegativeBinomialState(activations, dictionary, row_sizes, sizes, value, longer, state.single)
 
     def _feature_sizes(
-        self,
-        data: SparseData,
-        blocks: list[tuple[int, int]],
-        activations: Any,
-        parts: Floats,
-        sizes: Floats,
+        self, data: SparseData, blocks: list[tuple[int, int]], activations: Any, parts: Floats, sizes: Floats
     ) -> tuple[float, Floats]:
         """Improve the sizes of features, or the one that they share; the log-likelihood and the sizes."""
         common = self.dispersion == "common"

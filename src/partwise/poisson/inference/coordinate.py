@@ -7,7 +7,7 @@ import numpy as np
 from partwise.core.data import SparseData
 from partwise.core.keys import Key
 from partwise.core.run import Info
-from partwise.core.weights import CellWeights
+from partwise.core.weights import Weights
 from partwise.engines.base import Engine
 from partwise.engines.blocks import Block, Made
 from partwise.kernels.arrays import Floats
@@ -117,14 +117,7 @@ def with_columns(data: SparseData, engine: Engine) -> tuple[SparseData, Engine]:
 
 
 def _improve(
-    block: Block,
-    old: Floats,
-    new: Floats,
-    other: Floats,
-    totals: Totals,
-    floor: float,
-    stride: float,
-    weights: CellWeights | None,
+    block: Block, old: Floats, new: Floats, other: Floats, totals: Totals, floor: float, stride: float, weights: Weights
 ) -> Floats:
     floors, moved = floor * block.data.row_sums[block.rows], new[block.rows]
     moved[...] = old[block.rows]

@@ -9,14 +9,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from partwise.core.blas import one_blas_thread
 from partwise.core.data import SparseData
-from partwise.core.weights import CellWeights
+from partwise.core.weights import Weights
 from partwise.engines.base import Engine
 from partwise.engines.blocks import TARGET_NONZEROS, Block, Made, row_blocks
-from partwise.kernels.arrays import Floats
+from partwise.kernels.arrays import Bools, Floats, Pair
 from partwise.passes.kernels import expected_counts
 from partwise.passes.side import (
     NONZEROS_AT_ONCE,
@@ -47,20 +46,13 @@ class PoissonSide(Side):
         return rates, totals
 
     def coordinate_descent(
-        self,
-        factor: Any,
-        other: Any,
-        *,
-        floors: Floats,
-        max_sweeps: int,
-        tol: float = 0.0,
-        totals: Floats | None = None,
+        self, factor: Any, other: Any, *, floors: Floats, max_sweeps: int, totals: Floats | None = None
     ) -> tuple[Any, float]:
         """The factor improved (in its own memory), and the log-likelihood, without the log x! terms, that it reaches.
 
         ``floors`` holds the smallest value allowed in each row. Without sweeps, only the value is computed.
         """
-        shared = other, self.column_totals(other, totals), max_sweeps, tol
+        shared = other, self.column_totals(other, totals), max_sweeps
         value, (factor,) = self.map_rows(_coordinate_descent, *shared, reads=[floors], changes=[factor])
         return factor, float(value)
 
@@ -84,7 +76,7 @@ def _rates(block: Block, counts: Floats, other: Floats, totals: Totals, floor: f
 
 
 def _em_update(
-    block: Block, factor: Floats, out: Floats, other: Floats, totals: Totals, floor: float, weights: CellWeights | None
+    block: Block, factor: Floats, out: Floats, other: Floats, totals: Totals, floor: float, weights: Weights
 ) -> Floats:
     own = out[block.rows]
     own[...] = em_rates(block, factor[block.rows], other, totals, floor)
@@ -92,9 +84,9 @@ def _em_update(
 
 
 def _coordinate_descent(
-    block: Block, floors: Floats, factor: Floats, other: Floats, totals: Totals, max_sweeps: int, tol: float
+    block: Block, floors: Floats, factor: Floats, other: Floats, totals: Totals, max_sweeps: int
 ) -> float:
-    held, rule = (other, own_exposure(block, other, totals), floors[block.rows]), (max_sweeps, tol)
+    held, rule = (other, own_exposure(block, other, totals), floors[block.rows]), (max_sweeps, 0.0)
     return kernels.coordinate_descent(block.own_cells, held, rule, 0, block.n_rows, factor[block.rows])
 
 
@@ -107,10 +99,11 @@ def _kkt_residual(block: Block, factor: Floats, worst: Floats, other: Floats, to
 
 # Activations of samples for a dictionary that is held fixed, and how well the counts determine them.
 
+# Of one row.
+_MOST_SWEEPS = 1000
 
-def solve_activations(
-    data: SparseData, dictionary: Floats, engine: Engine, *, tol: float = 1e-8, max_sweeps: int = 1000
-) -> Floats:
+
+def solve_activations(data: SparseData, dictionary: Floats, engine: Engine, *, tol: float = 1e-8) -> Floats:
     """Maximum-likelihood activations: a concave problem for each row, each solved to ``tol`` on its own.
 
     A row's result depends on that row alone, so it is the same in any batch. Counts of features that no part
@@ -120,21 +113,14 @@ def solve_activations(
     held = np.any(dictionary > 0, axis=1)
     sums = dictionary.sum(axis=0)
     unit = dictionary / np.where(sums > 0, sums, 1.0)
-    shared = unit, Side(data, engine).column_totals(unit), sums, held, tol, max_sweeps
+    shared = unit, Side(data, engine).column_totals(unit), sums, held, tol
     blocks = row_blocks(data.indptr, NONZEROS_AT_ONCE)
     _, (activations,) = engine.map_rows(_solve, data, blocks, *shared, makes=[Made(sums.shape)])
     return np.asarray(activations)
 
 
 def _solve(
-    block: Block,
-    out: Floats,
-    dictionary: Floats,
-    totals: Totals,
-    sums: Floats,
-    held: NDArray[np.bool_],
-    tol: float,
-    max_sweeps: int,
+    block: Block, out: Floats, dictionary: Floats, totals: Totals, sums: Floats, held: Bools, tol: float
 ) -> float:
     rows = block.data.rows(block.start, block.stop)
     rows, exponents = rows_of_usual_size(rows.only(held[rows.indices]))
@@ -142,7 +128,7 @@ def _solve(
     activations = np.repeat(rows.row_sums[:, None] / n_components, n_components, axis=1)
     cells = rows.indptr, rows.indices, rows.values
     given = dictionary, own_exposure(block, dictionary, totals), np.zeros(block.n_rows)
-    kernels.coordinate_descent(cells, given, (max_sweeps, tol), 0, block.n_rows, activations)
+    kernels.coordinate_descent(cells, given, (_MOST_SWEEPS, tol), 0, block.n_rows, activations)
     scale = np.where(sums > 0, sums, 1.0)
     out[block.rows] = np.where(sums > 0, np.ldexp(activations, exponents[:, None]) / scale, 0.0)
     return 0.0
@@ -218,7 +204,7 @@ class FeatureSums:
     logs: float
 
     @classmethod
-    def of(cls, sums: Sums, dictionary: Floats, weights: CellWeights | None) -> FeatureSums:
+    def of(cls, sums: Sums, dictionary: Floats, weights: Weights) -> FeatureSums:
         """From the sums over blocks."""
         gain, activations, hidden, logs = sums
         exposure = np.atleast_2d(activations)
@@ -272,9 +258,7 @@ _NOTHING = np.zeros((0, 0))
 _TILE = 2**16
 
 
-def _pass_by_tiles(
-    block: Block, activations: Floats, dictionary: Floats, with_logs: bool, out: tuple[Floats, Floats]
-) -> float:
+def _pass_by_tiles(block: Block, activations: Floats, dictionary: Floats, with_logs: bool, out: Pair) -> float:
     tile, span = max(1, _TILE // dictionary.shape[1]), (0, block.n_rows)
     return kernels.pass_by_tiles(block.own_cells, activations, dictionary, tile, with_logs, span, out)
 
@@ -292,7 +276,7 @@ def _improve_by_rows(
     floor: float,
     max_sweeps: int,
     with_logs: bool,
-    weights: CellWeights | None,
+    weights: Weights,
 ) -> Sums:
     own = activations[block.rows]
     if max_sweeps:
@@ -315,7 +299,7 @@ def _finish(
     floor: float,
     scale: Floats,
     unit: float,
-    weights: CellWeights | None,
+    weights: Weights,
 ) -> Sums:
     own = np.maximum(activations[block.rows] * scale, floor * block.data.row_sums[block.rows, None])
     exposures = own_exposure(block, dictionary, totals)
@@ -323,7 +307,7 @@ def _finish(
     return _sums(block, own, dictionary, False, weights)
 
 
-def _sums(block: Block, activations: Floats, dictionary: Floats, with_logs: bool, weights: CellWeights | None) -> Sums:
+def _sums(block: Block, activations: Floats, dictionary: Floats, with_logs: bool, weights: Weights) -> Sums:
     gain = np.zeros(dictionary.shape)
     logs = _pass_by_tiles(block, activations, dictionary, with_logs, (_NOTHING, gain))
     pointers, positions = block.own_missing

@@ -6,12 +6,11 @@ Sparse factors and the counts that they give.
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from partwise.core.keys import Key
 from partwise.empirical_bayes.estimator import EmpiricalBayesPoissonNMF
 from partwise.empirical_bayes.model import EmpiricalBayesModel
-from partwise.kernels.arrays import Floats
+from partwise.kernels.arrays import Floats, Integers
 from partwise.metrics.matching import match_parts, unit_parts
 from partwise.plotting.figures import BLUE, ORANGE, Figure, finish_axes, new_figure
 from partwise.poisson.estimator import PoissonNMF
@@ -31,13 +30,13 @@ SPARSE = mixture([0.7, 0.3], [1.0, 2.0], [0.01, 2.0])
 
 def sparse_factors(
     seed: int, n_samples: int, n_features: int, n_components: int, depth: float
-) -> tuple[NDArray[np.int64], PoissonModel]:
+) -> tuple[Integers, PoissonModel]:
     """Counts whose samples have about ``depth`` counts each, and the factors behind them."""
     share = depth / (n_features * n_components * SPARSE.mean**2)
     priors = (SPARSE,) * n_components
     model = EmpiricalBayesModel(tuple(prior.scaled(share) for prior in priors), priors)
     counts, factors = model.simulate(Key(seed), n_samples, n_features)
-    dense: NDArray[np.int64] = counts.toarray()
+    dense: Integers = counts.toarray()
     return dense, factors
 
 

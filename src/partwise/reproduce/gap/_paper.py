@@ -56,14 +56,7 @@ def followed(X: Any, n_components: int, name: str, n_iterations: int, n_draws: i
     """A fit as in the paper, half of the draws of an iteration burn-in, and all its dictionaries."""
     compile_kernels(name)
     seen = Dictionaries()
-    GammaPoissonNMF(
-        n_components,
-        inference=name,
-        draws_per_iter=n_draws // 2,
-        burn_in_per_iter=n_draws // 2,
-        max_iter=n_iterations,
-        random_state=0,
-        callbacks=[seen],
-        progress=False,
-    ).fit(X)
+    how: dict[str, Any] = {"draws_per_iter": n_draws // 2, "burn_in_per_iter": n_draws // 2, "callbacks": [seen]}
+    model = GammaPoissonNMF(n_components, inference=name, max_iter=n_iterations, random_state=0, progress=False, **how)
+    model.fit(X)
     return seen

@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from partwise.contract.bits import log_probability
 from partwise.core.keys import Key
 from partwise.datasets import data_folder, load_binary
-from partwise.kernels.arrays import Floats
+from partwise.kernels.arrays import Bools, Floats
 
 _SEED = 2020
 _HELD_OUT = 0.25
@@ -32,10 +31,10 @@ class Split:
 
     train: Floats
     truth: Floats
-    held_out: NDArray[np.bool_]
+    held_out: Bools
 
     @classmethod
-    def of(cls, truth: Floats, held_out: NDArray[np.bool_]) -> Split:
+    def of(cls, truth: Floats, held_out: Bools) -> Split:
         """Hide cells."""
         held_out = held_out & ~np.isnan(truth)
         return cls(np.where(held_out, np.nan, truth), truth, held_out)

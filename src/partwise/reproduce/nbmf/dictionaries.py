@@ -11,16 +11,8 @@ from partwise.kernels.arrays import Floats
 from partwise.plotting import largest_parts, plot_dictionary, plot_matrix
 from partwise.plotting.figures import new_figure
 from partwise.reproduce._notebook import Notebook
+from partwise.reproduce.nbmf import _methods
 from partwise.reproduce.nbmf._data import bits, feature_labels, negative_log_likelihood, parties
-from partwise.reproduce.nbmf._methods import (
-    RunLengths,
-    beta_dir_gs,
-    beta_dir_vb,
-    bica,
-    dir_dir_gs,
-    logistic_pca,
-    run_lengths,
-)
 
 PAPER = {"Beta-Dir GS": 4863, "Beta-Dir VB": 4729, "Dir-Dir GS": 8930, "bICA-8": 4957, "logPCA-8": 1783}
 """Negative log-likelihoods of Section 6.3.1."""
@@ -55,7 +47,7 @@ class DictionaryFit:
 
 def make(notebook: Notebook) -> None:
     """All figures and both tables."""
-    lengths = run_lengths(notebook.quick)
+    lengths = _methods.run_lengths(notebook.quick)
     write_parliament(notebook, _draw_parliament(notebook, lengths))
     rows = []
     for name, dataset in (("figure8_coldwar", "unvotes_coldwar_absna"), ("figure9_paleo", "paleo")):
@@ -67,7 +59,7 @@ def make(notebook: Notebook) -> None:
     notebook.table(title, ["data", "method", "partwise", "active parts"], rows)
 
 
-def _draw_parliament(notebook: Notebook, lengths: RunLengths) -> dict[str, DictionaryFit]:
+def _draw_parliament(notebook: Notebook, lengths: _methods.RunLengths) -> dict[str, DictionaryFit]:
     """Reconstructions and dictionaries."""
     fits = fit_five(notebook, "parliament", _PARLIAMENT_COMPONENTS, lengths)
     party = parties()
@@ -88,14 +80,16 @@ def write_parliament(notebook: Notebook, fits: dict[str, DictionaryFit]) -> None
     notebook.table(title, ["method", "paper", "partwise", "active parts"], rows)
 
 
-def fit_five(notebook: Notebook, dataset: str, n_components: int, lengths: RunLengths) -> dict[str, DictionaryFit]:
+def fit_five(
+    notebook: Notebook, dataset: str, n_components: int, lengths: _methods.RunLengths
+) -> dict[str, DictionaryFit]:
     """Beta-Dir GS, Beta-Dir VB, Dir-Dir GS, bICA-K and logPCA-K of all cells of a data set."""
     methods: dict[str, Callable[..., Any]] = {
-        "Beta-Dir GS": beta_dir_gs,
-        "Beta-Dir VB": beta_dir_vb,
-        "Dir-Dir GS": dir_dir_gs,
-        f"bICA-{n_components}": partial(bica, n_components),
-        f"logPCA-{n_components}": partial(logistic_pca, n_components),
+        "Beta-Dir GS": _methods.beta_dir_gs,
+        "Beta-Dir VB": _methods.beta_dir_vb,
+        "Dir-Dir GS": _methods.dir_dir_gs,
+        f"bICA-{n_components}": partial(_methods.bica, n_components),
+        f"logPCA-{n_components}": partial(_methods.logistic_pca, n_components),
     }
     found = {}
     for name, make_model in methods.items():
@@ -106,7 +100,7 @@ def fit_five(notebook: Notebook, dataset: str, n_components: int, lengths: RunLe
     return found
 
 
-def _fit(make_model: Callable[..., Any], dataset: str, n_parts: int, lengths: RunLengths) -> dict[str, Any]:
+def _fit(make_model: Callable[..., Any], dataset: str, n_parts: int, lengths: _methods.RunLengths) -> dict[str, Any]:
     truth = bits(dataset)
     model = make_model(lengths, _SEED).fit(truth)
     probabilities = model.predict_proba()

@@ -9,21 +9,17 @@ from typing import Any
 from partwise.engines.local import LocalEngine
 from partwise.plotting.figures import BLUE, GREY, ORANGE, finish_axes, panels, write_beside
 from partwise.reproduce._notebook import Notebook
+from partwise.reproduce.nbmf import _methods
 from partwise.reproduce.nbmf._data import bits, random_split
-from partwise.reproduce.nbmf._methods import (
-    Prediction,
-    RunLengths,
-    baselines,
-    extra_gibbs_methods,
-    gibbs_methods,
-    run_lengths,
-    variational_methods,
-)
 
-Groups = dict[str, Callable[[RunLengths], dict[str, Prediction]]]
+Groups = dict[str, Callable[[_methods.RunLengths], dict[str, _methods.Prediction]]]
 
-PAPER: Groups = {"samplers": gibbs_methods, "variational": variational_methods, "baselines": baselines}
-FURTHER: Groups = {"further samplers": extra_gibbs_methods}
+PAPER: Groups = {
+    "samplers": _methods.gibbs_methods,
+    "variational": _methods.variational_methods,
+    "baselines": _methods.baselines,
+}
+FURTHER: Groups = {"further samplers": _methods.extra_gibbs_methods}
 """What the paper does not have, tried on the first split."""
 
 OURS = ("Beta-Dir GS", "Dir-Dir GS, η = 1", "Beta-Dir VB")
@@ -35,14 +31,14 @@ Scores = dict[str, dict[str, list[float]]]
 
 def make(notebook: Notebook) -> None:
     """The figure and its tables."""
-    lengths = run_lengths(notebook.quick)
+    lengths = _methods.run_lengths(notebook.quick)
     scores = score_all(notebook, lengths)
     draw(notebook, scores)
     write_scores(notebook, scores)
     write_seconds(notebook, processor_seconds(notebook, lengths))
 
 
-def score_all(notebook: Notebook, lengths: RunLengths) -> Scores:
+def score_all(notebook: Notebook, lengths: _methods.RunLengths) -> Scores:
     """All perplexities, and the processor seconds of each fit (in the notebook).
 
     Split by split, so that a run that was cut off has some splits of every data set rather than all of a few.
@@ -90,7 +86,7 @@ def write_scores(notebook: Notebook, scores: Scores) -> None:
     notebook.table(title, ["method", *scores], rows)
 
 
-def processor_seconds(notebook: Notebook, lengths: RunLengths) -> dict[str, float]:
+def processor_seconds(notebook: Notebook, lengths: _methods.RunLengths) -> dict[str, float]:
     """Of the two samplers of the paper, all splits, by data set."""
     found = dict.fromkeys(lengths.datasets, 0.0)
     for dataset, split in product(lengths.datasets, range(lengths.n_splits)):
@@ -112,7 +108,7 @@ def step_name(group: str, dataset: str, split: int) -> str:
     return f"fig10, {group}, {dataset}, split {split}"
 
 
-def _score(dataset: str, number: int, methods: dict[str, Prediction]) -> dict[str, dict[str, float]]:
+def _score(dataset: str, number: int, methods: dict[str, _methods.Prediction]) -> dict[str, dict[str, float]]:
     split = random_split(bits(dataset), number)
     found: dict[str, dict[str, float]] = {name: {} for name in methods}
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
+from typing import Any
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
+from partwise.priors import certificate
 from partwise.priors.certificate import Slopes
 from partwise.priors.condensed import ExposureCells, gauss_nodes
 from partwise.priors.kernels.directional import ratio_sums
@@ -68,6 +72,26 @@ def test_wide_cells_would_be_found_out(rng: np.random.Generator, monkeypatch: py
     *terms, error = cells.ratios(logs)
     ratio_sums(*terms, np.inf, rates, fewer)
     assert 1e-7 < np.abs(whole - fewer).max() <= error
+
+
+def test_an_error_that_narrow_intervals_keep_ends_the_search(
+    rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Such intervals were halved sixty times, all at once: 2^60 of them. What is known of them is a bound as it is.
+    data, cuts, cut = many(rng), itertools.count(), certificate._cut
+    logs = MixtureSearch(data, np.inf).evidence(EVEN).log_mixture
+    exact = Slopes(data, logs, np.inf).supremum(1e-9)[0]
+    monkeypatch.setattr("partwise.priors.condensed._WIDTH", 10.0)
+    cells = ExposureCells.of(data)
+    assert cells is not None
+    error = cells.ratios(logs)[3]
+
+    def counted(*interval: float) -> Any:
+        assert next(cuts) < 5000
+        return cut(*interval)
+
+    monkeypatch.setattr(certificate, "_cut", counted)
+    assert exact <= Slopes(data, logs, np.inf, cells).supremum(1e-9)[0] <= 1.2 * exact + 4.0 * error
 
 
 def test_few_or_fractional_observations_stay(rng: np.random.Generator) -> None:

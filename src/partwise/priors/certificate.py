@@ -33,8 +33,8 @@ _ERROR = 4.0 * _ELLIPSE**-_DEGREE / (_ELLIPSE - 1.0)
 _WIDTH, _WIDEST = 3.5, 1.5
 _MOST_LEVELS = 60
 _MOST_PIECES = 16
-# Rounding of the coefficients, relative to the largest value.
-_ROUNDING = 1e-10
+# Rounding of the coefficients, relative to the largest value, and the error of however narrow an interval.
+_ROUNDING, _LEAST_ERROR = 1e-10, 2e-11
 
 
 _ORDERS = np.arange(_DEGREE + 1)
@@ -132,8 +132,9 @@ class Slopes:
                 bound = max(bound, float(np.max(tops[low], initial=-1.0)))
                 half = np.minimum(_WIDEST, _WIDTH / np.sqrt(np.maximum(information[~low], 1e-300))) / _IMAGINARY
                 open_ones.append(_OpenIntervals(terms, omitted, lows[~low], highs[~low], half))
-            errors, tops, places = _interpolated(open_ones, tol)
-            rough = errors > 0.1 * np.maximum(tol, tops)
+            errors, least, tops, places = _interpolated(open_ones, tol)
+            # Halves of an interval that has little more than the least error would be no better.
+            rough = errors > np.maximum(0.1 * np.maximum(tol, tops), 2.0 * least)
             bound = max(bound, float(np.max((errors + tops)[~rough], initial=-1.0)))
             found.append(np.array([places, tops])[:, (tops > 0) & ~rough])
             pending, at = [], 0
@@ -141,9 +142,10 @@ class Slopes:
                 again = ~some.ready
                 again[some.ready] = rough[at : at + some.ready.sum()]
                 at += int(some.ready.sum())
-                for low, high, half, ready in zip(*(part[again] for part in some.parts), strict=True):
+                halves = np.where(some.ready, 0.5 * some.half, some.half)
+                for low, high, half in zip(some.lows[again], some.highs[again], halves[again], strict=True):
                     kept, more = some.terms.on(low, high, negligible)
-                    pending.append((kept, *_cut(low, high, 0.5 * half if ready else half), some.omitted + more))
+                    pending.append((kept, *_cut(low, high, half), some.omitted + more))
             if not pending:
                 return bound, _local_maxima(*np.concatenate(found, axis=1))
         return np.inf, _local_maxima(*np.concatenate(found, axis=1))
@@ -176,13 +178,8 @@ class _OpenIntervals(NamedTuple):
         """Whether each is narrow enough for an interpolation."""
         return 0.5 * (self.highs - self.lows) <= 1.001 * self.half
 
-    @property
-    def parts(self) -> tuple[Floats, Floats, Floats, NDArray[np.bool_]]:
-        """Ends, half widths, and whether they are ready."""
-        return self.lows, self.highs, self.half, self.ready
-
-    def interpolation(self) -> tuple[Floats, Floats, Floats, Floats]:
-        """Of those that are ready: coefficients, errors, and middles and half widths."""
+    def interpolation(self) -> tuple[Floats, ...]:
+        """Of those that are ready: coefficients, errors, the least that these can be, middles and half widths."""
         lows, highs = self.lows[self.ready], self.highs[self.ready]
         middle, half = 0.5 * (lows + highs), np.maximum(0.5 * (highs - lows), 1e-15)
         values = np.empty(lows.size * _NODES.size)
@@ -190,17 +187,17 @@ class _OpenIntervals(NamedTuple):
         values = values.reshape(lows.size, -1) - 1.0
         sizes = self.terms.peaks(middle - half * _REAL, middle + half * _REAL, np.cos(half * _IMAGINARY))[0]
         errors = _ERROR * (sizes + 1.0) + _ROUNDING * np.abs(values).max(axis=1) + self.omitted
-        return values @ _POWERS, errors, middle, half
+        return values @ _POWERS, errors, np.full(lows.size, self.omitted + _LEAST_ERROR), middle, half
 
 
-def _interpolated(intervals: list[_OpenIntervals], tol: float) -> tuple[Floats, Floats, Floats]:
-    """On each that is ready: error of the interpolation, bound of the interpolant, and where that is largest."""
+def _interpolated(intervals: list[_OpenIntervals], tol: float) -> tuple[Floats, Floats, Floats, Floats]:
+    """On each that is ready: error of the interpolation and the least, bound of the interpolant, and its place."""
     parts = [some.interpolation() for some in intervals if some.ready.any()]
     if not parts:
-        return np.zeros(0), np.zeros(0), np.zeros(0)
-    coefficients, errors, middle, half = (np.concatenate(part) for part in zip(*parts, strict=True))
+        return np.zeros(0), np.zeros(0), np.zeros(0), np.zeros(0)
+    coefficients, errors, least, middle, half = (np.concatenate(part) for part in zip(*parts, strict=True))
     tops, places = _polynomial_tops(coefficients, tol)
-    return errors, tops, middle + half * places
+    return errors, least, tops, middle + half * places
 
 
 def _local_maxima(places: Floats, values: Floats) -> Floats:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, fields, replace
-from typing import Any, ClassVar, NoReturn, Self
+from typing import Any, ClassVar, NoReturn, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -146,15 +146,15 @@ class GammaMixture:
 
     def _moments(self, counts: Floats, exposure: Floats) -> tuple[Floats, Floats, Floats]:
         """Mean, mean logarithm, and log evidence relative to the best rate of each count."""
-        used, order = self.support, np.arange(counts.size)
+        used, order = self.support, cast(Any, np.s_[:])
         if counts.size * used.weights.size > _MANY and exposure.size > 1:
             # Equal ones follow each other, and are looked at once.
             order = np.lexsort((counts, exposure))
             counts, exposure = counts[order], exposure[order]
-        mean, mean_log, relative = np.empty((3, counts.size))
-        mixture_posterior((counts, exposure), (used.weights, used.shapes, used.means), (mean, mean_log, relative))
-        back = np.argsort(order)
-        return mean[back], mean_log[back], relative[back]
+        found, out = np.empty((2, 3, counts.size))
+        mixture_posterior((counts, exposure), (used.weights, used.shapes, used.means), (out[0], out[1], out[2]))
+        found[:, order] = out
+        return found[0], found[1], found[2]
 
     def draw(self, size: int, generator: np.random.Generator) -> Floats:
         """Rates drawn from the prior."""

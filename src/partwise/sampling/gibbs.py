@@ -161,7 +161,6 @@ class GibbsSampler(ABC, Generic[Data, State]):
         return sums
 
 
-"""What ``max_iter`` may be beside a number."""
 # Of a run that goes on until its chains agree, and iterations of fits without chains.
 _MOST_SWEEPS, _MOST_ITERATIONS = 5000, 500
 

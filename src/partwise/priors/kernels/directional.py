@@ -109,7 +109,7 @@ def mixture_curvature(
         for j in range(first, last):
             mean, weight = means[j], weights[j]
             log_likelihood_column(x, inverse_rate, shape, mean, logs[:length])
-            here, first = both[2 * n_inside], both[2 * n_inside + 1]
+            here, scored = both[2 * n_inside], both[2 * n_inside + 1]
             largest, total, slope, bend = 0.0, 0.0, 0.0, 0.0
             for i in range(length):
                 responsible = weight * exp_of_negative(min(logs[i] - mixed[i], _LARGEST))
@@ -120,7 +120,7 @@ def mixture_curvature(
                 score = -damping * x[i] * beyond
                 root = math.sqrt(part[i])
                 here[i] = root * responsible
-                first[i] = here[i] * score
+                scored[i] = here[i] * score
                 total += part[i] * responsible
                 slope += part[i] * responsible * score
                 bend += part[i] * responsible * (score * score - damping * damping * expected * (1.0 + x[i] * flat))

@@ -8,8 +8,6 @@ is exact to the last digit e, the error is about e x |r - 1|, which is e sqrt(x)
 An observation is given by ``counts`` (1e-200 in place of 0) and ``inverse``, the inverse s / x of its rate.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The least value of a quadratic over nonnegative numbers: the step that weights of a mixture take."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -167,5 +167,5 @@ def test_bad_fixed_parts_get_a_sentence() -> None:
     ):
         with pytest.raises(InvalidInputError, match=words):
             AllocationNMF(3, **options).fit(table)
-    with pytest.raises(InvalidInputError, match="log_evidence does not know seeds"):
+    with pytest.raises(InvalidInputError, match="log_evidence does not support seeds"):
         AllocationNMF(3, fixed_parts=parts[:1]).log_evidence(table)

@@ -51,7 +51,7 @@ def save_arrays(path: FilePath, arrays: Mapping[str, Any], metadata: Mapping[str
 
     Examples
     --------
-    >>> import tempfile
+    >>> import os, tempfile
     >>> path = Path(tempfile.mkdtemp()) / "model.safetensors"
     >>> save_arrays(path, {"dictionary": np.eye(2), "labels": np.array(["a", "é"])}, {"seed": 7})
     >>> arrays, metadata = load_arrays(path)
@@ -215,7 +215,7 @@ def load_npy(path: FilePath, mmap_mode: Literal["r", "c"] | None = None) -> NDAr
 
     Examples
     --------
-    >>> import tempfile
+    >>> import os, tempfile
     >>> path = os.path.join(tempfile.mkdtemp(), "a.npy")
     >>> np.save(path, np.arange(3))
     >>> load_npy(path)

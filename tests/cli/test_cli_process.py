@@ -185,3 +185,30 @@ def test_no_interrupt_is_lost(text: str, use: str, tmp_path: Path) -> None:
     words = [sys.executable, "-m", "careful"]
     done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=50, check=False)
     assert (done.returncode, done.stderr) == (1, "partwise: interrupted.\n")
+
+
+_HALF_MADE = """
+import signal, sys
+from partwise.cli import main
+
+class HalfMade:
+    def __del__(self):
+        self.missing.close()
+
+sys.unraisablehook = main._interrupt_if_ignored
+signal.signal(signal.SIGINT, main._interrupt_between_imports)
+if {interrupted}:
+    try:
+        signal.raise_signal(signal.SIGINT)
+    except KeyboardInterrupt:
+        pass
+HalfMade()
+"""
+
+
+@pytest.mark.parametrize("interrupted", [True, False])
+def test_what_an_interrupt_left_half_made_is_freed_without_a_traceback(interrupted: bool) -> None:
+    """As happens to objects of the compiler; without an interrupt the fault is shown."""
+    command = [sys.executable, "-c", _HALF_MADE.format(interrupted=interrupted)]
+    said = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stderr
+    assert ("Traceback" in said) is not interrupted

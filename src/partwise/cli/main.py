@@ -12,6 +12,8 @@ _INTERRUPTED = 130
 # Where Python's own frames of an import are.
 _IMPORTING = "<frozen importlib._bootstrap>"
 _A_MOMENT = 0.02
+_interrupts: list[int] = []
+"""Signals that have ended what was under way."""
 
 
 def main() -> None:
@@ -51,13 +53,21 @@ def _interrupt_between_imports(number: int, frame: FrameType | None) -> None:
         if frame.f_code.co_filename == _IMPORTING and _interrupt_soon():
             return
         frame = frame.f_back
+    _interrupts.append(number)
     raise KeyboardInterrupt
 
 
 def _interrupt_if_ignored(lost: sys.UnraisableHookArgs) -> None:
-    """Python prints and drops what is raised while it frees an object. Interrupt again in place of that."""
-    if not (isinstance(lost.exc_value, KeyboardInterrupt) and _interrupt_soon()):
-        sys.__unraisablehook__(lost)
+    """Python prints and drops what is raised while it frees an object. Interrupt again in place of that.
+
+    An object that an interrupt left half-made, in the compiler for instance, may fail when it is freed: say nothing.
+    """
+    if isinstance(lost.exc_value, KeyboardInterrupt):
+        if _interrupt_soon():
+            return
+    elif _interrupts:
+        return
+    sys.__unraisablehook__(lost)
 
 
 def _interrupt_soon() -> bool:

@@ -133,7 +133,7 @@ def test_it_finds_the_size_where_there_are_many_cells(dispersion: str) -> None:
     assert np.median(model.size_) == pytest.approx(3.0, rel=0.15)
 
 
-def test_steps_that_end_nowhere_are_done_again_in_double_precision(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_steps_without_a_number_are_done_again_in_double_precision(monkeypatch: pytest.MonkeyPatch) -> None:
     moved, tried = Majorisation._moved, []
 
     def overflows(self: Majorisation, data: Any, state: NegativeBinomialState, stride: float) -> NegativeBinomialState:

@@ -249,7 +249,7 @@ def _improve_row_sizes(block: Block, activations: Floats, old: Floats, new: Floa
 
 
 def _terms(block: Block, activations: Floats, parts: Floats, sizes: Floats, *, by_rows: bool = False) -> Terms:
-    """Log-likelihood and its derivatives in the logarithm of the size, of each row or feature; sizes are theirs."""
+    """Log-likelihood of each row or feature, and its two derivatives in the logarithm of that one's size."""
     n_features = parts.shape[1]
     found = np.zeros((block.n_rows if by_rows else n_features, 3))
     for tile, memory in _tiles(block, n_features, np.float64):

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import threading
+import warnings
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +16,7 @@ import scipy.sparse as sp
 from clusters import cluster
 from partwise import AllocationNMF, GammaPoissonNMF, PoissonNMF, on_disk
 from partwise.core.data import CountMatrix
+from partwise.core.validation import heard_warnings
 from partwise.engines.dask import DaskEngine
 from partwise.errors import EngineError, InvalidInputError, LogNormalisedWarning
 
@@ -199,6 +203,26 @@ def test_normalised_data_are_warned_about_once(engine: DaskEngine, tmp_path: Pat
     with pytest.warns(LogNormalisedWarning, match="log-normalised") as caught:
         on_disk(array.from_array(np.asarray(scaled), chunks=(60, 50)), tmp_path / "counts", engine=engine)
     assert len(caught) == 1
+
+
+def test_threads_do_not_lose_each_others_warnings() -> None:
+    """Two threads enter one after the other and leave in the same order, which Python's own record does not bear."""
+    both_inside, first_left = threading.Barrier(2), threading.Event()
+    scaled = np.log1p(X.toarray() / X.sum(axis=1) * 1e4)
+
+    def check(is_first: bool) -> list[str]:
+        with heard_warnings() as heard:
+            both_inside.wait(30)
+            if not is_first:
+                first_left.wait(30)
+            CountMatrix.build(scaled, integers=False)
+        first_left.set()
+        return heard
+
+    with ThreadPoolExecutor(2) as pool, warnings.catch_warnings():
+        warnings.simplefilter("error")
+        heard = list(pool.map(check, (True, False)))
+    assert all(len(each) == 1 and "log-normalised" in each[0] for each in heard)
 
 
 def test_bad_sources_leave_nothing(engine: DaskEngine, tmp_path: Path) -> None:

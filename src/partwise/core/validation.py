@@ -1,6 +1,9 @@
 """Checks on data and on priors: what is bad gets one sentence that names the first offending cell and the remedy."""
 
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
@@ -10,6 +13,9 @@ from partwise.errors import InvalidInputError, LogNormalisedWarning
 from partwise.io.source import available_memory, format_bytes
 from partwise.io.table import Table
 
+# Python's own record of warnings belongs to the whole process, so threads that check data side by side would lose
+# each other's.
+_HEARD: ContextVar[list[str] | None] = ContextVar("heard", default=None)
 _LARGEST_TOTAL = 2**63 - 1
 # Whole numbers beyond this have gaps in float64, in which fits compute.
 _LARGEST_EXACT = 2**53
@@ -143,7 +149,22 @@ def warn_if_normalised(csr: Any, table: Table, caller: str) -> None:
     looks = looks_normalised(csr)
     if looks is not None:
         told = f"{table.source} looks {looks}: {caller} models raw counts, so pass the raw counts layer."
-        warnings.warn(told, LogNormalisedWarning, stacklevel=2)
+        heard = _HEARD.get()
+        if heard is None:
+            warnings.warn(told, LogNormalisedWarning, stacklevel=2)
+        else:
+            heard.append(told)
+
+
+@contextmanager
+def heard_warnings() -> Iterator[list[str]]:
+    """Collect what this thread would be warned of about its data, instead of warning."""
+    heard: list[str] = []
+    token = _HEARD.set(heard)
+    try:
+        yield heard
+    finally:
+        _HEARD.reset(token)
 
 
 def looks_normalised(csr: Any) -> str | None:

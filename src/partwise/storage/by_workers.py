@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from partwise.core.validation import heard_warnings
 from partwise.engines.base import Function
 from partwise.engines.cluster import abandon
 from partwise.errors import EngineError, InvalidInputError, LogNormalisedWarning
@@ -123,8 +124,7 @@ def _stored(
 
 def _store(function: Function, arguments: Sequence[Any], folder: str, first_row: int, rules: DataRules) -> Any:
     """Read some rows, check them and write them to a folder, whole or not at all; None if there are no rows."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+    with heard_warnings() as heard:
         rows = checked(function(*arguments), first_row, rules)
     if rows is None:
         return None
@@ -138,7 +138,7 @@ def _store(function: Function, arguments: Sequence[Any], folder: str, first_row:
         shutil.rmtree(aside, ignore_errors=True)
         if not Path(folder).is_dir():
             raise
-    return _Part(folder, description, tuple(str(warning.message) for warning in caught))
+    return _Part(folder, description, tuple(heard))
 
 
 def _ranges(aside: Path, whole: Description, parts: Sequence[_Part]) -> Iterator[tuple[str, int, int, list[_Source]]]:

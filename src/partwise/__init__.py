@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from partwise._registry import PUBLIC, resolve
 from partwise._version import __version__
 
-if TYPE_CHECKING:  # and __all__: the same names for type checkers and editors; a test keeps them equal to the table
+if TYPE_CHECKING:  # names for type checkers and editors; a test keeps these and __all__ equal to the table
     from partwise import (
         allocation,
         bridges,

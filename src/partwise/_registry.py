@@ -1,7 +1,7 @@
-"""The one table of models and public names, from which the package, the command and ``partwise.load`` find things.
+"""The one table of models and public names. The package, the command and ``partwise.load`` look things up here.
 
-An address is ``"module:attribute"``, or ``"module"`` for a public module. Nothing is imported before somebody asks for
-it, so that ``import partwise`` stays cheap and lower layers never import higher ones.
+An address is ``"module:attribute"``, or ``"module"`` for a public module. Nothing is imported before it is used, so
+``import partwise`` stays fast and lower layers never import higher ones.
 """
 
 import warnings
@@ -14,16 +14,16 @@ from typing import Any, NamedTuple
 from partwise.errors import BrokenModelWarning, InvalidInputError
 
 GROUP = "partwise.models"
-"""Entry points of this group register models of other distributions: ``name = module:Class``."""
+"""Other distributions register their models as entry points of this group: ``name = module:Class``."""
 
 
 class RegisteredModel(NamedTuple):
-    """Where an estimator class lives, and its names in the command: its own first, then those of its variants."""
+    """Where an estimator class is defined, and its names in the command: the model's own name, then its variants."""
 
     address: str
     names: tuple[str, ...]
     also: tuple[str, ...] = ()
-    """Names under which people look for it."""
+    """Other names that people know the model by."""
 
     @property
     def class_name(self) -> str:
@@ -81,8 +81,8 @@ PUBLIC: Mapping[str, str] = MappingProxyType(
 
 @cache
 def registered_models() -> tuple[RegisteredModel, ...]:
-    """All models: those of partwise, then those of other distributions, which cannot replace ours."""
-    from importlib.metadata import entry_points  # slow to import, and most processes need no list
+    """All models: those of partwise, then those of other distributions. These cannot replace ours."""
+    from importlib.metadata import entry_points  # slow to import, and most processes never list all models
 
     found = {model.address: model for model in BUILT_IN}
     taken = {name for model in BUILT_IN for name in (*model.names, *model.also, model.class_name)}
@@ -95,13 +95,13 @@ def registered_models() -> tuple[RegisteredModel, ...]:
 
 
 def _candidates() -> Iterator[RegisteredModel]:
-    """Ours first: a process that uses no other does not wait for the list of what is installed."""
+    """Look among our own models first: listing what is installed takes time, and most processes need no other model."""
     yield from BUILT_IN
     yield from registered_models()
 
 
 def model_names() -> dict[str, str]:
-    """Names in the command, and the class that each stands for.
+    """Names in the command, and the class behind each.
 
     Examples
     --------
@@ -140,8 +140,8 @@ def find_estimator(name: str) -> type[Any]:
     Parameters
     ----------
     name
-        Such as ``"PoissonNMF"`` or ``"poisson"``. It is looked up, never imported by itself: a hostile model file
-        cannot name code of its own.
+        Such as ``"PoissonNMF"`` or ``"poisson"``. Only registered names are imported, so a hostile model file cannot
+        make partwise import code of its choice.
 
     Returns
     -------
@@ -170,7 +170,7 @@ def is_registered(cls: type) -> bool:
 
 
 def estimator_classes() -> list[type[Any]]:
-    """All registered estimator classes, imported; a model of another package that cannot be imported is left out."""
+    """All registered estimator classes, imported. Models of other packages that cannot be imported are left out."""
     found = []
     for model in registered_models():
         try:

@@ -16,7 +16,7 @@ from partwise.cli import commands
 from partwise.cli.options import shown_option
 from partwise.cli.output import Outcome, fail, reason, warnings_as_lines
 
-# Raised by the command line itself; it knows how to show them.
+# typer raises these and prints them itself.
 _OWN = (typer.Exit, typer.Abort, typer.BadParameter)
 _Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output, and nothing else.")]
 _Debug = Annotated[
@@ -34,7 +34,7 @@ def build() -> typer.Typer:
         no_args_is_help=True,
         # Plain help: boxes cut the names of options short in narrow terminals, and are slow.
         rich_markup_mode=None,
-        # Errors are one sentence; with --debug, Python's own traceback.
+        # Errors are one sentence. With --debug, Python prints its usual traceback.
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},
     )
@@ -46,14 +46,14 @@ def build() -> typer.Typer:
 
 
 def _runnable(function: Callable[..., Outcome], name: str) -> Callable[..., Any]:
-    """A command as the command line understands it: it prints its outcome, or fails with a sentence and exit code 1.
+    """Wrap a command function for typer: it prints its outcome, or fails with one sentence and exit code 1.
 
     Parameters
     ----------
     function
-        Of its parameters, those annotated with a dataclass stand for the fields of that class, made by `option`.
+        The command. A parameter annotated with a dataclass becomes one option per field (see `option`).
     name
-        Of the command.
+        Name of the command.
     """
     hints = get_type_hints(function, include_extras=True)
     bundles: dict[str, Any] = {part: hint for part, hint in hints.items() if part != "return" and is_dataclass(hint)}
@@ -109,5 +109,5 @@ def _root(
 
 
 def _examples(*lines: str) -> str:
-    # The mark keeps the lines of a paragraph apart.
+    # The mark keeps the lines of a paragraph separate.
     return "\n".join(["\b", "Examples:", *(f"  $ {line}" for line in lines)])

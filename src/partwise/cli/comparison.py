@@ -67,13 +67,13 @@ def comparison_lines(found: Comparison) -> list[str]:
 
 
 def _scores(row: Row) -> list[str]:
-    """Model, number of parts, score and distance to the best."""
+    """Model, number of parts, score, and difference to the best score."""
     behind = f"{row.behind:.4f} ± {row.behind_std_error:.4f}" if row.behind or row.behind_std_error else "-"
     return [row.model, str(row.rank or "-"), f"{row.score:.4f} ± {row.std_error:.4f}", behind]
 
 
 def comparison_facts(found: Comparison) -> dict[str, Any]:
-    """The same and all candidates for JSON."""
+    """The same facts for JSON, with all candidates."""
     told = "unit", "scale", "sentence", "notes", "untried", "rule", "n_fits", "stopped"
     sure = "confidence", "rank_share", "model_share"
     return {
@@ -96,7 +96,7 @@ def _numbers(record: Any) -> dict[str, Any]:
 
 
 def write_candidates(path: Path, found: Comparison) -> None:
-    """All candidates as a table, a line each."""
+    """All candidates as a table, one line per candidate."""
     from partwise.io import write_columns
 
     rows = [dataclasses.asdict(row) for row in found.table()]

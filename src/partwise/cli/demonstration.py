@@ -45,7 +45,7 @@ class Example:
         return [int(k) for k in np.argsort(-self.shares, kind="stable")]
 
     def heading(self) -> list[str]:
-        """What was fitted, and how it went."""
+        """What was fitted, and how the fit ended."""
         n_samples, n_features = self.table.shape
         size = f"{n_samples} samples x {n_features} features, {self.model.n_components_} parts"
         return [f"{self.title}: {size}", f"  {self.model.status_}"]
@@ -77,7 +77,7 @@ class Example:
 
 
 class Pictures(Example):
-    """Digits: a part is a stroke, told by where it lies and by the digits that have it."""
+    """Digits: each part is a stroke, described by its position and by the digits that contain it."""
 
     def part_line(self, k: int) -> str:
         """One stroke in words."""
@@ -114,7 +114,7 @@ def fit_topics(seed: int, **running: Any) -> Example:
 
 def draw(pictures: Example, topics: Example, path: Path) -> None:
     """Draw the strokes, digits as sums of them, and the topics to one file."""
-    # What is drawn is known, so it is arranged by hand: an automatic arrangement of so many axes takes a second.
+    # The layout is known, so it is set by hand: an automatic layout of so many axes takes a second.
     figure: Any = new_figure(12.0, 10.2, layout=None)
     upper, lower = figure.subfigures(2, 1, height_ratios=[4.2, 6.0])
     left, right = upper.subfigures(1, 2, width_ratios=[4.2, 7.0])
@@ -133,7 +133,7 @@ def draw(pictures: Example, topics: Example, path: Path) -> None:
 
 
 def _draw_sums(figure: Any, example: Example) -> None:
-    """A few digits as sums: the digit, what the model makes of it, and the largest strokes in it."""
+    """A few digits as sums: the digit, its reconstruction, and its largest strokes."""
     figure.suptitle("A digit is a sum of strokes: as written, as the model has it, its largest strokes", fontsize=11)
     counts = as_table(example.table).matrix
     written = np.asarray(example.table.row_labels)

@@ -1,6 +1,6 @@
 """Models and data in words and in JSON, with what a fit would object to.
 
-What `fit --presence` writes and says: which given parts are present in which samples.
+It also writes and describes what `fit --presence` found: which given parts are present in which samples.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from partwise.storage.csr_folder import MappedCounts
 
 
-# A part counts as present from this probability on; chains that differ by more are worth a word; pairs that are named.
+# A part counts as present from this probability on. Chains that differ by more get a line of their own.
 _PRESENT = 0.5
 _UNLIKE = 0.5
-# The test for noise finds some in 5% of samples that have none.
+# The test finds extra noise in 5% of samples that have none, so report it only if this share of samples has it.
 _BY_CHANCE = 0.1
 _MOST_PAIRS = 10
 
@@ -56,7 +56,7 @@ _PARTS_SHOWN = 30
 
 
 def model_facts(model: Any) -> dict[str, Any]:
-    """What there is to know about a fitted model, apart from its parts."""
+    """Facts about a fitted model, apart from its parts."""
     from partwise.contract.model_file import NOT_STORED
 
     parameters = {name: value for name, value in model.get_params(deep=False).items() if name not in NOT_STORED}
@@ -83,13 +83,13 @@ def _short(value: Any) -> Any:
 
 
 def part_lines(model: Any, *, n: int = _FEATURES_SHOWN) -> list[str]:
-    """A line for each part that holds something: its most distinctive features."""
+    """One line per non-empty part: its most distinctive features."""
     ranked = model.top_features(n)
     names = model.part_labels()
-    # Of a model that switches parts off, the others have largest features too, which mean nothing.
+    # Parts that were switched off also have a largest feature, but it means nothing.
     active = [int(k) for k in model.active_components_] or list(range(len(ranked)))
     tentative = set(model.tentative_parts())
-    # Where all are tentative, the status says so, and marks would tell nothing.
+    # If all parts are tentative, the status says so and marks would not help.
     marked = {k: f"{names[k]} (tentative)" for k in tentative} if len(tentative) < len(active) else {}
     width = max(len(marked.get(k, names[k])) for k in active)
     features = [", ".join(feature for feature, _ in part) or "(empty)" for part in ranked]
@@ -111,7 +111,7 @@ def fit_line(facts: dict[str, Any]) -> str:
 
 
 def data_facts(table: Table) -> dict[str, Any]:
-    """Sizes and values of a table, and its faults as sentences.
+    """Sizes and values of a table, and its problems as sentences.
 
     Parameters
     ----------
@@ -152,7 +152,7 @@ def data_facts(table: Table) -> dict[str, Any]:
 
 
 def _faults(table: Table) -> list[str]:
-    """What building the data of a count model says against them."""
+    """Problems that turn up when the data of a count model are built."""
     import warnings
 
     from partwise.core.data import CountMatrix
@@ -167,7 +167,7 @@ def _faults(table: Table) -> list[str]:
 
 
 def data_lines(name: str, facts: dict[str, Any]) -> list[str]:
-    """The same for people."""
+    """The same facts as lines for people."""
     density = "" if facts["density"] is None else f" ({100 * facts['density']:.3g} % of the observed cells)"
     whole = "whole numbers" if facts["whole_numbers"] else "real numbers"
     kind = "zeros and ones" if facts["zeros_and_ones"] else whole

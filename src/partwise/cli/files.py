@@ -1,4 +1,4 @@
-"""Files that a command takes and writes: checked before the work, written whole or not at all after it."""
+"""Files that a command reads and writes: checked before the work starts, and written completely or not at all."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class _WritableError(Exception):
 def check_outputs(
     outputs: dict[str, Path | None], inputs: list[Path | None], *, tables: Names = (), pictures: Names = ()
 ) -> None:
-    """Refuse outputs that cannot be written, that repeat, or that would replace an input; before hours of work.
+    """Refuse outputs that cannot be written, that repeat, or that would replace an input, before hours of work.
 
     Parameters
     ----------
@@ -109,7 +109,7 @@ def write_intervals(path: Path, found: Any, table: Table | MappedCounts) -> None
 
 
 def write_parts(path: Path, components: Any, feature_names: Any, parts: list[str]) -> None:
-    """Features x parts as a table: one line per feature, as catalogues of signatures have it."""
+    """Features x parts as a table: one line per feature, the layout of signature catalogues."""
     from partwise.io import write_table
 
     write_table(path, components.T, feature_names, parts, corner="feature")
@@ -142,7 +142,7 @@ def sample_labels(given: Path | None, table: Any, option: str = "--groups") -> l
 
 
 def batch_argument(model: Any, given: Path | None, table: Any) -> dict[str, Any]:
-    """What ``fit``, ``transform`` and ``score`` are told by ``--batch``: nothing where it is not given."""
+    """The argument ``batch`` of ``fit``, ``transform`` and ``score``, from ``--batch``; empty if it was not given."""
     labels = sample_labels(given, table, "--batch")
     if labels is None:
         return {}

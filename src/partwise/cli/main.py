@@ -7,9 +7,9 @@ import signal
 import sys
 from types import FrameType
 
-# The exit code of typer where Ctrl-C comes before or after the command itself.
+# The exit code of typer when Ctrl-C comes before or after the command itself.
 _INTERRUPTED = 130
-# Where Python's own frames of an import are.
+# The file that Python names in its own import frames.
 _IMPORTING = "<frozen importlib._bootstrap>"
 _A_MOMENT = 0.02
 _interrupts: list[int] = []
@@ -19,7 +19,7 @@ _interrupts: list[int] = []
 def main() -> None:
     """Run the command ``partwise`` with the arguments of the process.
 
-    What batch systems and closed terminals send (SIGTERM, SIGHUP) does what Ctrl-C does.
+    SIGTERM and SIGHUP, which batch systems and closed terminals send, do what Ctrl-C does.
     """
     for name in ("SIGTERM", "SIGHUP"):
         with contextlib.suppress(AttributeError, ValueError, OSError):  # not on every system
@@ -30,7 +30,7 @@ def main() -> None:
         if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
             signal.signal(signal.SIGINT, _interrupt_between_imports)
             sys.unraisablehook = _interrupt_if_ignored
-    # Imported here, so that Ctrl-C meanwhile ends in a sentence too.
+    # Imported here, so that Ctrl-C during the import also ends in one sentence.
     try:
         from partwise.cli.app import build
 
@@ -58,9 +58,9 @@ def _interrupt_between_imports(number: int, frame: FrameType | None) -> None:
 
 
 def _interrupt_if_ignored(lost: sys.UnraisableHookArgs) -> None:
-    """Python prints and drops what is raised while it frees an object. Interrupt again in place of that.
+    """Python prints and drops an exception raised while it frees an object. Interrupt again instead.
 
-    An object that an interrupt left half-made, in the compiler for instance, may fail when it is freed: say nothing.
+    An object that an interrupt left half-built, for instance in the compiler, may fail when it is freed: stay silent.
     """
     if isinstance(lost.exc_value, KeyboardInterrupt):
         if _interrupt_soon():
@@ -80,12 +80,12 @@ def _interrupt_soon() -> bool:
 
 
 def _finish_in_peace() -> None:
-    """Let Python remove temporary files at exit without a signal from outside; a second Ctrl-C still ends it at once.
+    """Let Python remove temporary files at exit undisturbed by signals; a second Ctrl-C still ends it at once.
 
-    Otherwise a late SIGTERM would raise KeyboardInterrupt in code that nobody guards any more.
+    Otherwise a late SIGTERM would raise KeyboardInterrupt where nothing catches it any more.
     """
-    # CPython notes an interrupt inside exec("...") (imports build dataclasses so) even if it was caught, and
-    # `python -m partwise` then dies of SIGINT in place of its exit code. Another exec clears that note.
+    # CPython remembers an interrupt inside exec("...") (imports build dataclasses that way) even if it was caught.
+    # `python -m partwise` would then die of SIGINT instead of returning its exit code. Another exec clears that.
     exec("")
     actions = {"SIGTERM": signal.SIG_IGN, "SIGHUP": signal.SIG_IGN, "SIGALRM": signal.SIG_IGN, "SIGINT": signal.SIG_DFL}
     for name, action in actions.items():

@@ -1,4 +1,4 @@
-"""Models by the names that the command has for them, estimators built from options, and parts given in a file."""
+"""Look up models by their command names, build estimators from options, and read parts from a file."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from partwise.storage.csr_folder import MappedCounts
 
 OPTIONS = ("n_components", "inference", "init", "max_iter", "tol", "random_state", "n_jobs")
-"""Parameters of estimators that `partwise fit` has options of their own for; `--set` sets the others."""
+"""Estimator parameters that have their own option of `partwise fit`; `--set` sets the others."""
 
 
 def fixed_settings(name: str) -> dict[str, Any]:
-    """Parameters that the name of a model stands for: those with which it takes part in comparisons.
+    """Parameters that a model name implies: those with which it takes part in comparisons.
 
     Examples
     --------
@@ -34,7 +34,7 @@ def fixed_settings(name: str) -> dict[str, Any]:
 
 
 def find_model(name: str) -> Any:
-    """The estimator class of a model's name, or of its own."""
+    """The estimator class for a command name or a class name."""
     known = model_names()
     unknown = name not in known and name not in known.values()
     refuse_if(unknown, "--model", f"{name!r} is not one of {', '.join(known)}.")
@@ -51,16 +51,16 @@ def build_estimator(cls: Any, options: Mapping[str, Any], settings: Iterable[str
     options
         Parameters and values; None leaves the default of the class.
     settings
-        Any other parameters as text; a value is read as JSON or as numbers with commas between, else taken as text.
+        Any other parameters as text. A value is read as JSON or comma-separated numbers, otherwise as text.
         ``fixed_parts`` is a file, as of `read_parts`.
     preset
-        Name of settings that the class declares; options and settings come before them.
+        Name of a preset of the class; options and settings override it.
     """
     parameters = {name: value for name, value in options.items() if value is not None}
     known = set(inspect.signature(cls).parameters)
     for name in parameters:
         refuse_if(name not in known, option_name(name), f"{cls.__name__} has no parameter {name}.")
-    # Callbacks are functions, which no text stands for.
+    # Callbacks are functions, and no text can stand for one.
     parameters |= parsed_settings(settings, known - set(options) - {"callbacks"}, cls.__name__)
     if isinstance(file := parameters.get("fixed_parts"), str):
         parameters["fixed_parts"] = read_parts(Path(file)).transpose()
@@ -79,7 +79,7 @@ def option_name(parameter: str) -> str:
 
 
 def parsed_settings(settings: Iterable[str], allowed: set[str], owner: str) -> dict[str, Any]:
-    """Parameters given as ``NAME=VALUE``; a value is read as JSON, or as numbers with commas between, else as text.
+    """Parameters given as ``NAME=VALUE``. A value is read as JSON or comma-separated numbers, otherwise as text.
 
     Parameters
     ----------
@@ -145,7 +145,7 @@ def read_parts(path: Path) -> Table:
 
 
 def refitted(estimator: Any, parts: Table, table: Table | MappedCounts, **more: Any) -> Any:
-    """An estimator of given parts, and the data checked against them; features are matched by name where both have any.
+    """An estimator with given parts, and the data checked against them. Features are matched by name if both have any.
 
     Parameters
     ----------

@@ -61,9 +61,9 @@ def option(help: str, default: Any = None, *names: str, **more: Any) -> Any:
     default
         Its value where it is not given; ``...`` where it must be.
     names
-        By default that of the field or parameter: ``--row-labels`` for ``row_labels``.
+        Defaults to the name of the field or parameter: ``--row-labels`` for ``row_labels``.
     more
-        Arguments of `typer.Option`. By default, ``metavar`` goes by the type.
+        Arguments of `typer.Option`. By default, ``metavar`` depends on the type.
     """
     return field(default=default, metadata={"option": typer.Option(*names, help=help, **more)})
 
@@ -74,9 +74,9 @@ def to_write(help: str, metavar: str | None = None, default: Any = None) -> Any:
 
 
 def shown_option(name: str, hint: Any, declared: Field[Any]) -> tuple[Any, Any]:
-    """The annotation and the default of what was declared by `option`, as typer takes them."""
+    """The annotation and the default for typer, from a declaration made by `option`."""
     shown = copy.copy(declared.metadata["option"])
-    if shown.default is ...:  # where typer keeps the first name until it meets the annotation
+    if shown.default is ...:  # typer keeps the first name here until it sees the annotation
         shown.param_decls = (f"--{name.replace('_', '-')}",)
     if shown.metavar is None:
         shown.metavar = next((_METAVARS[kind] for kind in (hint, *get_args(hint)) if kind in _METAVARS), None)
@@ -91,7 +91,7 @@ def threads_option() -> Any:
 
 @dataclass(frozen=True)
 class RunArguments:
-    """How a command works, which does not change its result."""
+    """How a command runs; none of this changes its result."""
 
     threads: int = threads_option()
     progress: bool | None = option(
@@ -99,7 +99,7 @@ class RunArguments:
     )
 
     def opened(self, path: Path) -> Any:
-        """A fitted model, which works as these options say."""
+        """A fitted model that runs as these options say."""
         from partwise.contract.model_file import load
 
         return load(path).set_params(n_jobs=self.threads, progress=self.progress)
@@ -107,7 +107,7 @@ class RunArguments:
 
 @dataclass(frozen=True)
 class EngineArguments:
-    """Where a command works."""
+    """Where a command runs: on this machine or on workers."""
 
     engine: str | None = option(
         "local: threads. dask: as many workers as --threads, started here, or those of --scheduler.",
@@ -116,7 +116,7 @@ class EngineArguments:
     scheduler: str | None = option("Dask scheduler with --engine dask: tcp://HOST:PORT.", metavar="ADDRESS")
 
     def chosen(self) -> str | None:
-        """What estimators take as ``engine``."""
+        """The ``engine`` argument of estimators."""
         name, scheduler = self.engine, self.scheduler
         refuse_if(name not in (None, "local", "dask"), "--engine", f"{name!r} is not one of local, dask.")
         if scheduler is None:

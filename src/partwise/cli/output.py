@@ -1,4 +1,4 @@
-"""What a person sees: results on standard output, the rest on standard error, failures as a sentence and exit code."""
+"""What a person sees: results on standard output, everything else on standard error, failures as one sentence."""
 
 import contextlib
 import json
@@ -22,28 +22,28 @@ _warned: ContextVar[list[str]] = ContextVar("warned")
 
 
 def say(text: str) -> None:
-    """A line for the person at the terminal, on standard error."""
-    # A terminal that went away must not take the work with it.
+    """Print a line for the user, on standard error."""
+    # A closed terminal must not end the work.
     with contextlib.suppress(OSError, ValueError):
         typer.echo(printable(text), err=True)
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a command has to tell.
+    """The result of a command.
 
     Parameters
     ----------
     facts
-        The result, as JSON has it.
+        The result, for JSON.
     lines
-        The result for people; of a tuple, the cells are separated by tabs.
+        The result for people. The items of a tuple are separated by tabs.
     written
         Files that were written.
     advice
-        What to do next, for people alone, on standard error.
+        What to do next, printed on standard error and left out of JSON.
     failure
-        Why the command ends with exit code 1 all the same.
+        Why the command exits with 1 although it has a result.
     """
 
     facts: dict[str, Any]
@@ -53,7 +53,7 @@ class Outcome:
     failure: str = ""
 
     def show(self, command: str, as_json: bool) -> None:
-        """Print it: one JSON object together with the warnings there were, or lines."""
+        """Print it: as lines, or as one JSON object that includes the warnings."""
         if as_json:
             content = {"command": command, **self.facts, "warnings": _warned.get([])}
             typer.echo(json.dumps(_plain(content), indent=2, allow_nan=False))
@@ -67,7 +67,7 @@ class Outcome:
 
 
 def printable(text: str) -> str:
-    r"""The text without control characters: labels of a file must not steer the terminal.
+    r"""The text without control characters: labels in a file must not control the terminal.
 
     Examples
     --------
@@ -92,7 +92,7 @@ def warnings_as_lines() -> Iterator[None]:
 
     try:
         with warnings.catch_warnings():
-            # Those meant for the user; the rest as the interpreter was told.
+            # Warnings meant for the user; the others are shown as the interpreter was told.
             warnings.filterwarnings("always", category=UserWarning)
             warnings.showwarning = show_warning
             yield
@@ -101,7 +101,7 @@ def warnings_as_lines() -> Iterator[None]:
 
 
 def _plain(value: Any) -> Any:
-    """What JSON can hold: a float that is no number is null, arrays are lists, paths text."""
+    """Convert a value for JSON: NaN and infinity become null, arrays lists, and paths text."""
     if isinstance(value, dict):
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -119,7 +119,7 @@ def _plain(value: Any) -> Any:
 
 
 def reason(error: BaseException, values: Mapping[str, Any]) -> str:
-    """What to say of an error; nothing can be said to a reader who has gone."""
+    """The message for an error; none if the reader of our output has gone."""
     if isinstance(error, BrokenPipeError):
         _reader_left()
     if isinstance(error, KeyboardInterrupt):
@@ -146,14 +146,14 @@ def fail(sentence: str) -> NoReturn:
 
 
 def in_options(sentence: str, options: Mapping[str, str]) -> str:
-    """A message that speaks of Python arguments, in the words of the command.
+    """Translate a message about Python arguments into options of the command.
 
     Parameters
     ----------
     sentence
         Such as "pass duplicates='sum'".
     options
-        Arguments, and the options that stand for them; only those are translated.
+        Arguments and their options; only these are translated.
 
     Examples
     --------
@@ -166,7 +166,7 @@ def in_options(sentence: str, options: Mapping[str, str]) -> str:
             value = shlex.quote(found[found.lastindex or 0])  # ; and | mean something to a shell
             sentence = f"{sentence[: found.start()]}{option} {value}{sentence[found.end() :]}"
         sentence = re.sub(rf"\b{name}=(?=[\s.,;:)]|$)", option, sentence)
-    if "settings" in options:  # what else a model can be told
+    if "settings" in options:  # everything else that a model can be told
         sentence = re.sub(r"\b([a-z_]+)=(['\"])([\w-]+)\2", r"--set \1=\3", sentence)
     return sentence
 
@@ -179,7 +179,7 @@ def _sentence(error: BaseException) -> str:
 
 
 def _reader_left() -> NoReturn:
-    """Whoever read our output (``| head``) has gone: nothing to tell, and nobody to tell it to."""
+    """The reader of our output (``| head``) has gone, so there is nothing to print."""
     with contextlib.suppress(OSError, ValueError, AttributeError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     raise typer.Exit(1)

@@ -62,9 +62,9 @@ class ReadArguments:
     memory_limit: str | None = option("Refuse files that need more memory than this, such as 8GB.", metavar="SIZE")
 
     def open(self, path: Path) -> Table | MappedCounts:
-        """Open a folder of rows on disk, for commands that work row by row; anything else is read.
+        """Open a folder of rows on disk, for commands that work row by row; read anything else into memory.
 
-        What was opened or read is echoed.
+        Print one line about what was opened or read.
         """
         from partwise.io import read
         from partwise.storage.csr_folder import is_csr_folder
@@ -105,12 +105,12 @@ class ReadArguments:
         return given
 
     def refuse(self, why: str) -> None:
-        """Refuse the first of these options that was given, where nothing is read."""
+        """Refuse the first of these options that was given, where no data are read."""
         for name in self.given():
             raise typer.BadParameter(why, param_hint=_option(name))
 
     def words(self) -> list[str]:
-        """The options that were given, as they are typed."""
+        """The options that were given, as the user would type them."""
         found: list[str] = []
         for name in self.given():
             value = getattr(self, name)
@@ -140,7 +140,7 @@ def table_size(table: Table | MappedCounts) -> dict[str, int]:
 
 
 def row_positions(labels: Any, n_rows: int, wanted: Sequence[str]) -> Any:
-    """Numbers of the rows that were named; all without a name."""
+    """Numbers of the named rows; all rows if none is named."""
     import numpy as np
 
     if not wanted:

@@ -1,7 +1,7 @@
-"""What a model is: what its class declares, what a fitted model offers, and the shell that all models share.
+"""What a model is: what its class declares, what a fitted model offers, and the base class that all models share.
 
-Everything above the families (selection, reports, plots, the command) asks what is named here and nothing else. A
-family subclasses `CountModel` or `BitModel`, declares itself, and implements `_fit` and `_activations`.
+Selection, reports, plots and the command use only what is named here. To add a family, subclass `CountModel` or
+`BitModel`, declare what it does, and implement `_fit` and `_activations`.
 """
 
 from partwise.contract.batch_labels import BatchPart

@@ -1,4 +1,4 @@
-"""Labels of batches: where data carry them, and which parts follow one of them."""
+"""Batch labels: where data carry them, and which parts follow a batch."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,9 +13,9 @@ from partwise.kernels.arrays import Floats
 
 Labels = NDArray[np.str_]
 
-# Columns whose name says that they hold batches.
+# Columns with one of these names are taken for batches.
 _BATCH_COLUMNS = ("batch", "batch_id", "sample", "sample_id", "donor", "donor_id", "plate")
-# Squared correlation from which a part is said to follow a batch.
+# A part follows a batch from this squared correlation on.
 _MOSTLY = 0.5
 
 
@@ -65,7 +65,7 @@ def batch_labels(batch: Any, X: Any, n_samples: int) -> Labels:
 
 
 def _sample_columns(X: Any) -> Any:
-    """What is known about samples, by name: metadata of a table, obs of AnnData; None where data carry none."""
+    """Metadata of samples by name: from a table, or obs of AnnData; None if the data carry none."""
     return X.metadata if isinstance(X, Table) else getattr(X, "obs", None)
 
 
@@ -74,7 +74,7 @@ def _texts(values: Any) -> Labels:
 
 
 def known_batches(X: Any, n_samples: int) -> Labels | None:
-    """Labels in an obs column of the data whose name says that it holds batches; None if there are none of use."""
+    """Labels from an obs column whose name suggests batches; None if there is no usable one."""
     columns = _sample_columns(X)
     for name in () if columns is None else columns:
         if str(name).lower() in _BATCH_COLUMNS:

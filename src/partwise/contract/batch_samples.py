@@ -1,4 +1,4 @@
-"""New samples of models with batches: each sample meets the parts times the factors of its batch."""
+"""New samples of models with batches: each batch multiplies the parts by its own factors."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ from partwise.passes.batches import new_factors
 if TYPE_CHECKING:
     from partwise.likelihood.completion import Completion
 
-# Rounds for the factors of a new batch, and the change of their logarithms below which they have settled.
+# Most rounds for the factors of a new batch, and the change of their logarithms that counts as converged.
 _NEW_BATCH_ROUNDS, _SETTLED = 20, 1e-3
 
 
 @dataclass(eq=False, repr=False)
 class SamplesOfBatches(CountModel):
-    """What a model with batches finds in samples, whose batches may be new."""
+    """What models with batches compute for samples; their batches may be new."""
 
     batch_names_: NDArray[Any] = field(init=False)
     batch_factors_: Floats = field(init=False)
     batch_strength_: float = field(init=False)
 
     def estimate_batches(self, X: Any, batch: Any, *, strength: float) -> Self:
-        """Estimate the factors of batches while the parts stay as they are, and keep them.
+        """Estimate batch factors while the parts stay fixed, and keep them.
 
         Parameters
         ----------
@@ -49,7 +49,7 @@ class SamplesOfBatches(CountModel):
         batch
             The batch of each sample, or the name of an obs column.
         strength
-            Of the prior that shrinks factors to 1, such as ``batch_strength_`` of a fit.
+            Strength of the prior that shrinks factors towards 1, such as ``batch_strength_`` of a fit.
         """
         data = self.checked_data(X, caller="estimate_batches")
         names, codes = np.unique(batch_labels(batch, X, data.shape[0]), return_inverse=True)
@@ -63,7 +63,7 @@ class SamplesOfBatches(CountModel):
     def for_batch(self, batch: str) -> Self:
         """The model for samples of one batch: its parts times the factors of the batch.
 
-        Every method then works on samples of this batch, such as ``activation_errors`` and ``log_likelihood``.
+        Every method of the result, such as ``activation_errors`` or ``log_likelihood``, is for samples of this batch.
 
         Parameters
         ----------
@@ -80,7 +80,7 @@ class SamplesOfBatches(CountModel):
         return getattr(self, "batch_names_", ())
 
     def _times(self, factors: Floats) -> Self:
-        """A copy whose parts have each feature multiplied by a factor, and that has no batches."""
+        """A copy without batches, with each feature of the parts multiplied by its factor."""
         found = copy.copy(self)
         for name in ("batch_names_", "batch_factors_", "batch_strength_"):
             found.__dict__.pop(name, None)
@@ -88,7 +88,7 @@ class SamplesOfBatches(CountModel):
         return found
 
     def _by_batch(self, data: Any, X: Any, batch: Any) -> tuple[list[Self], NDArray[np.intp] | None]:
-        """A model for each batch of some data, and which of them each sample needs; None if one serves all."""
+        """One model per batch of the data, and which one each sample needs; None if one model serves all."""
         if not len(self._names_of_batches()):
             if batch is not None:
                 raise InvalidInputError(
@@ -109,7 +109,7 @@ class SamplesOfBatches(CountModel):
         return models, codes
 
     def _factors_of_new_batch(self, data: SparseData) -> Floats:
-        """Factors of a batch that the fit has not seen: activations and factors in turns, the parts held fixed."""
+        """Factors of a new batch: estimate activations and factors in turn, with the parts fixed."""
         model, factors = self._times(np.ones(self.n_features_in_)), np.ones(self.n_features_in_)
         for _ in range(_NEW_BATCH_ROUNDS):
             before = factors
@@ -135,9 +135,8 @@ class SamplesOfBatches(CountModel):
         Returns
         -------
         ndarray
-            Samples x parts. A row does not depend on other rows, unless its batch is new. Of a sample without
-            counts nothing is known: it gets what the prior of the activations expects, or zeros where there is no
-            prior, and a warning.
+            Samples x parts. A row does not depend on other rows, unless its batch is new. A sample without counts gets
+            a warning and the prior mean of the activations, or zeros if the model has no prior.
         """
         data = self.checked_data(X if layer is None else as_table(X, layer=layer), caller="transform")
         self._say_what_is_empty(data)
@@ -157,8 +156,8 @@ class SamplesOfBatches(CountModel):
     def completion(self, X: Any, *, random_state: RandomState = 0, share: float = 0.5, batch: Any = None) -> Completion:
         """Document completion: about half of each sample's tokens are given, and the others are predicted.
 
-        Each token goes to one half or the other by a keyed coin. Activations are found from the given half, and the
-        other half is predicted from them, so nothing is scored that anything was fitted to.
+        A keyed coin puts each token into one half or the other. Activations are found from the given half and predict
+        the other half, so no token is scored that was used to fit anything.
 
         Parameters
         ----------
@@ -202,7 +201,7 @@ class SamplesOfBatches(CountModel):
             ``"least-extreme"``: against the other part whose rate is nearest, so that a feature with a large change
             marks this part alone; ``"all"``: against all other parts together.
         pseudocount
-            Counts that each part is given of each feature at its mean rate, so that a ratio to 0 is finite.
+            Pseudo-counts of each feature in each part, at the feature's mean rate. They keep ratios to 0 finite.
         batch
             The batch of each sample, as for `transform`.
         """

@@ -1,4 +1,4 @@
-"""Models of counts that take batches: factors for each batch and feature, which the parts need not explain."""
+"""Count models that take batches: factors for each batch and feature, so that parts need not explain batches."""
 
 from dataclasses import dataclass, replace
 from typing import Any, Self
@@ -17,13 +17,13 @@ from partwise.errors import InvalidInputError
 from partwise.kernels.arrays import Floats
 from partwise.passes.batches import BatchedAlgorithm, BatchPosterior
 
-# Samples that are enough to see whether a part follows a batch.
+# This many samples are enough to see whether a part follows a batch.
 _ENOUGH_ROWS = 2000
 
 
 @dataclass
 class _Fitting:
-    """What a fit with batches needs while it runs; the shell in between does not know about batches."""
+    """What a fit with batches needs while it runs; the base class does not know about batches."""
 
     batch: Any
     X: Any
@@ -34,9 +34,9 @@ class _Fitting:
 
 @dataclass(eq=False, repr=False)
 class BatchModel(SamplesOfBatches):
-    """Base of the models of counts whose `fit` takes batches: rate_nf = s_bf Σ_k h_nk w_fk in batch b of sample n.
+    """Base class of the count models whose `fit` takes batches: rate_nf = s_bf Σ_k h_nk w_fk for sample n in batch b.
 
-    Factors s_bf have a gamma prior of mean 1 whose strength is estimated, so that they stay at 1 where batches agree.
+    The factors s_bf have a gamma prior with mean 1 and estimated strength, so they stay at 1 where batches agree.
     """
 
     def fit(self, X: Any, y: Any = None, *, batch: Any = None, layer: str | None = None) -> Self:
@@ -95,11 +95,11 @@ class BatchModel(SamplesOfBatches):
         return replace(result, state=result.state.parts)
 
     def _batchable(self, algorithm: Any) -> Any:
-        """The algorithm, or an error with a remedy if it cannot take batches."""
+        """The algorithm, or an error with a remedy if it does not support batches."""
         return algorithm
 
     def _weighted(self, data: Any) -> Any:
-        """The training data with the factors that were fitted, for what is computed at the end of a fit."""
+        """The training data with the fitted factors, for computations at the end of a fit."""
         codes = self._fitting.codes
         return data if codes is None else data.weighted(CellWeights(self.batch_factors_, codes))
 
@@ -110,7 +110,7 @@ class BatchModel(SamplesOfBatches):
     # Parts that follow batches
 
     def parts_of_batches(self, X: Any, batch: Any) -> list[BatchPart]:
-        """Parts that follow one batch, which a fit with ``batch`` may not need.
+        """Parts that follow one batch. A fit with ``batch`` may not need them.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""What all models of bits share: probabilities of cells, and scores per held-out cell."""
+"""What all models of bits share: cell probabilities, and scores per held-out cell."""
 
 import itertools
 from dataclasses import dataclass, field, replace
@@ -16,15 +16,15 @@ from partwise.core.keys import Key
 from partwise.errors import InvalidInputError
 from partwise.kernels.arrays import Bools, Floats, Positions
 
-# A prediction that was never in doubt, and false, costs this much: maximum likelihood says 0 and 1 too easily.
+# Maximum likelihood easily predicts 0 or 1 exactly. Probabilities are clipped here, so a wrong one has a finite cost.
 _SURE = 1e-9
-# Share of the observed cells from which a part counts as active.
+# A part counts as active if it explains this share of the observed cells.
 _ACTIVE = 0.01
 
 
 @dataclass(eq=False, repr=False)
 class BitModel(FactorizationEstimator):
-    """Base of the estimators of bits, which have a probability for every cell."""
+    """Base class of the estimators for bits. They have a probability for every cell."""
 
     probabilities_: Floats = field(init=False)
     missing_cells_: Positions = field(init=False)
@@ -43,11 +43,11 @@ class BitModel(FactorizationEstimator):
         return (generator.random(expected.shape) < expected).astype(np.float64)
 
     def feature_importance(self) -> Floats:
-        """Parts x features: entries as they are, which are probabilities, or shares of signed parts."""
+        """Parts x features: the entries themselves if they are probabilities, or shares of signed parts."""
         return super().feature_importance() if self.declares.signed else self.components_
 
     def feature_frequencies(self, activations: Floats | None = None) -> Floats:
-        """Probability of a one of each feature, in samples of given activations or in the training data."""
+        """Probability of a one for each feature, in samples with given activations or in the training data."""
         if self.declares.signed or activations is None:
             return super().feature_frequencies(activations)
         return np.asarray(activations.mean(axis=0) @ self.components_)
@@ -58,7 +58,7 @@ class BitModel(FactorizationEstimator):
         Parameters
         ----------
         held_out
-            Cells that were hidden in the training data, to which this model was fitted.
+            Cells that were hidden from the training data of this model.
         """
         if isinstance(held_out, ThinnedCounts):
             raise InvalidInputError(f"{type(self).__name__} is a model of zeros and ones, and cannot score counts.")
@@ -100,8 +100,8 @@ class BitModel(FactorizationEstimator):
         Parameters
         ----------
         X
-            The training matrix with held-out cells filled in: it has the same shape, and values where the training
-            matrix had none.
+            The training matrix with held-out cells filled in: the same shape, with values where the training matrix had
+            missing cells.
         cells
             Rows and columns of the cells to score; by default all that were missing in the training matrix and are
             observed here.
@@ -147,10 +147,10 @@ class BitModel(FactorizationEstimator):
         return -float(log_probability(whole[rows, columns], bits[rows, columns]).mean())
 
     def score(self, X: Any, y: Any = None) -> float:
-        """Mean log-likelihood, in nats, of cells of new samples when the other half of their cells is given.
+        """Held-out log-likelihood per cell of new samples, in nats; higher is better.
 
-        Half of the observed cells of X are hidden, by a key that is the same for all models; activations are found from
-        the others. Never the likelihood of cells that anything was fitted to; higher is better.
+        Half of the observed cells of X are hidden, by a key that is the same for all models. Activations are found from
+        the other half. No cell is scored that was used to fit anything.
 
         Parameters
         ----------
@@ -185,7 +185,7 @@ class BitModel(FactorizationEstimator):
 
 
 def hide(data: BinaryMatrix, rows: Positions, columns: Positions) -> tuple[BinaryMatrix, Bools]:
-    """The data with some of their observed cells missing too, and the bits of these cells."""
+    """Hide some more observed cells of the data, and return the bits of these cells."""
     pattern = sp.csr_array((np.ones(rows.size, bool), (rows, columns)), shape=data.shape)
     missing = sp.csr_array(data.missing_matrix() + pattern)
     missing.sort_indices()
@@ -199,13 +199,13 @@ def hide(data: BinaryMatrix, rows: Positions, columns: Positions) -> tuple[Binar
 
 
 def log_probability(probability: Floats, bits: Bools) -> Floats:
-    """Logarithm of the probability of each bit, with certainty kept a billionth from 0 and 1."""
+    """Log probability of each bit, with probabilities kept a billionth away from 0 and 1."""
     clipped = np.clip(probability, _SURE, 1.0 - _SURE)
     return np.where(bits, np.log(clipped), np.log1p(-clipped))
 
 
 def checked_cells(cells: Any, shape: tuple[int, ...]) -> tuple[Positions, Positions]:
-    """Rows and columns as arrays, or one sentence about what is wrong with them."""
+    """Rows and columns as arrays, or an error that says what is wrong with them."""
     try:
         rows, columns = (np.asarray(part) for part in cells)
     except (TypeError, ValueError):

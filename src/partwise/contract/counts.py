@@ -1,4 +1,4 @@
-"""What all models of counts share: completion, scores per held-out token, Poisson noise, which part made a count."""
+"""What all count models share: document completion, scores per held-out token, Poisson noise, allocation of counts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from partwise.core.keys import Key, RandomState, key_from
 from partwise.errors import EmptyRowsWarning
 from partwise.kernels.arrays import Floats, Positions
 
-# Imported where they are used: most processes need neither, and an import would take as long as all of the rest.
+# Imported where they are used: most processes need neither, and they take as long to import as everything else.
 if TYPE_CHECKING:
     from partwise.likelihood.completion import Completion
     from partwise.presence import PresencePosterior, PresencePrior
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class CellAllocations:
-    """For each cell that has counts, the probability that each part made one of them.
+    """For each cell with counts, the probability that each part made one of them.
 
     Attributes
     ----------
@@ -67,7 +67,7 @@ def cell_shares(data: SparseData, activations: Floats, dictionary: Floats) -> tu
 
 @dataclass(eq=False, repr=False)
 class CountModel(FactorizationEstimator):
-    """Base of the estimators of counts, and of other nonnegative numbers."""
+    """Base class of the estimators for counts and other nonnegative numbers."""
 
     def _say_what_is_empty(self, data: SparseData) -> None:
         empty = np.flatnonzero(data.row_sums == 0)
@@ -79,8 +79,8 @@ class CountModel(FactorizationEstimator):
     def completion(self, X: Any, *, random_state: RandomState = 0, share: float = 0.5) -> Completion:
         """Document completion: about half of each sample's tokens are given, and the others are predicted.
 
-        Each token goes to one half or the other by a keyed coin. Activations are found from the given half, and the
-        other half is predicted from them, so nothing is scored that anything was fitted to.
+        A keyed coin puts each token into one half or the other. Activations are found from the given half and predict
+        the other half, so no token is scored that was used to fit anything.
 
         Parameters
         ----------
@@ -109,8 +109,8 @@ class CountModel(FactorizationEstimator):
         """Held-out log-likelihood per token of new samples, in nats; higher is better.
 
         The mean log probability of a held-out token given the other half of its sample: see `completion`. It means the
-        same for all models of counts. `PoissonNMF` has no prior, so on sparse counts it may score below the totals of
-        rows and columns alone: use `GammaPoissonNMF` or `AllocationNMF` to predict.
+        same for all models of counts. `PoissonNMF` has no prior, so on sparse counts it may score worse than row and
+        column totals alone: use `GammaPoissonNMF` or `AllocationNMF` to predict.
 
         Parameters
         ----------
@@ -144,26 +144,26 @@ class CountModel(FactorizationEstimator):
         noise: str = "estimate",
         random_state: RandomState = 0,
     ) -> PresencePosterior:
-        """Say which parts are present in each sample and how much of them, with probabilities and credible intervals.
+        """Find which parts are present in each sample and how much of each, with probabilities and credible intervals.
 
-        Parts are present independently. Given those that are, the shares of the counts that they make are uniform. The
-        parts themselves are taken as known. Two chains for each sample add, remove and swap parts.
+        Parts are present independently of each other. Given which parts are present, their shares of the counts are
+        uniform. The parts are taken as known. Two chains per sample add, remove and swap parts.
 
         Parameters
         ----------
         X
             Counts as for `transform`.
         prior
-            Prior probability of presence, one for all parts or one for each. None: that of `from_components`, or five
-            parts expected in a sample (half of them, where there are fewer than ten).
+            Prior probability of presence, one for all parts or one for each. None: the prior of `from_components`, or
+            five expected parts per sample (half of the parts, if there are fewer than ten).
         allowed, forbidden, always
-            Names or positions of parts: the only ones that may be present, those that may not, those that are.
+            Names or positions of parts: the only ones that may be present, those that may not, those that always are.
         n_draws
-            Draws that are kept of each sample.
+            Number of draws kept for each sample.
         level
-            Probability that an interval holds.
+            Probability of the credible intervals.
         noise
-            ``"estimate"``: test each sample for noise beyond Poisson; where there is some, weigh features by it, which
+            ``"estimate"``: test each sample for noise beyond Poisson. If there is some, weight features by it, which
             makes intervals wider. ``"poisson"``: assume that there is none.
         random_state
             Seed: int, Generator or None. The result is the same for any number of threads.
@@ -199,7 +199,7 @@ class CountModel(FactorizationEstimator):
 
     @property
     def selects_parts(self) -> bool:
-        """Whether `transform` finds out which parts are present, as `from_components` was told."""
+        """Whether `transform` also finds which parts are present, as requested in `from_components`."""
         return hasattr(self, "presence_prior_")
 
     def _refit(self, data: SparseData) -> Floats:
@@ -210,7 +210,7 @@ class CountModel(FactorizationEstimator):
         return self._presence(data, PresencePrior(self.presence_prior_), Key(0)).mean
 
     def allocate(self, X: Any) -> CellAllocations:
-        """Say which part made the counts of each cell: the probability of each part, h_nk w_fk / Σ_j h_nj w_fj.
+        """Find which part made the counts of each cell: the probability of each part, h_nk w_fk / Σ_j h_nj w_fj.
 
         Parameters
         ----------
@@ -252,18 +252,18 @@ class CountModel(FactorizationEstimator):
             ``"least-extreme"``: against the other part whose rate is nearest, so that a feature with a large change
             marks this part alone; ``"all"``: against all other parts together.
         pseudocount
-            Counts that each part is given of each feature at its mean rate, so that a ratio to 0 is finite.
+            Pseudo-counts of each feature in each part, at the feature's mean rate. They keep ratios to 0 finite.
         """
         data = self.checked_data(X, caller="differential")
         return differential(self, data, self.transform(X), self._engine(), versus, pseudocount)
 
     def held_out_log_likelihood(self, held_out: heldout.ThinnedCounts | heldout.HiddenCells) -> Floats:
-        """Log-likelihood of each row's held-out data, in nats: Poisson for counts; bits are predicted by rates up to 1.
+        """Log-likelihood of each row's held-out data, in nats: Poisson for counts. For bits, rates are clipped at 1.
 
         Parameters
         ----------
         held_out
-            What was held out of the training data, to which this model was fitted.
+            What was held out of the training data of this model.
         """
         if isinstance(held_out, heldout.ThinnedCounts):
             return heldout.poisson_rows(self, held_out)
@@ -276,13 +276,13 @@ class CountModel(FactorizationEstimator):
 
 @dataclass(frozen=True, eq=False)
 class RowSolver:
-    """Finds the activations of checked samples with a fitted model, in one thread; it can be sent to workers."""
+    """Finds activations of checked samples with a fitted model, in one thread. It can be sent to workers."""
 
     model: CountModel
 
     @classmethod
     def of(cls, model: CountModel) -> RowSolver:
-        """The solver of a model."""
+        """The solver for a model."""
         alone = copy.copy(model)
         alone.engine, alone.n_jobs, alone.callbacks = None, None, ()
         return cls(alone)

@@ -1,4 +1,4 @@
-"""What an estimator class declares about itself, so that nobody has to guess."""
+"""What an estimator class declares about itself, so that other code need not guess."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ class Candidate:
     Attributes
     ----------
     name
-        What it is called in tables, in files and on the command line.
+        Its name in tables, in files and on the command line.
     settings
         Parameters other than the number of parts, the seed and the number of threads.
     effort
-        Parameters that shorten its fits during a comparison, which needs less precision than a model that is kept.
+        Parameters that shorten its fits during a comparison, which needs less precision than a final model.
     data
         The kind of data for which it is a candidate: ``"counts"`` or ``"bits"``.
     complexity
         Of two models that predict equally well, the one with the smaller number is recommended.
     cost
-        Relative time of a fit. Threads start with the most expensive fits, so that they finish together.
+        Relative time of a fit. The most expensive fits start first, so that threads finish together.
     most_cells
-        Most cells, zeros included, of data for which it is a candidate; None = any number.
+        Largest number of cells, zeros included, for which it is a candidate; None = no limit.
     by_token
-        Whether its fits process counts one by one, so that small tables of large counts take them long.
+        Whether its fits process counts one by one, so that large counts make them slow even in small tables.
     estimator
         The class; filled in by `FactorizationEstimator.candidates`.
 
@@ -74,7 +74,7 @@ class Candidate:
         seed
             Seed of all its random numbers.
         briefly
-            Whether to fit it with the effort of a comparison, or as it is fitted by default.
+            Whether to fit it with the reduced effort of a comparison, or with the defaults.
         more
             Further parameters, which override the settings.
         """
@@ -91,29 +91,29 @@ class Declaration:
     data
         The kind of data that it is fitted to.
     papers
-        What to cite, one reference each.
+        What to cite, one entry per reference.
     presets
-        Settings that have a name, such as ``"paper"``: those of the paper; see `FactorizationEstimator.preset`.
+        Named settings, such as ``"paper"`` for those of the paper; see `FactorizationEstimator.preset`.
     candidates
         How it takes part in comparisons; empty if it does not.
     missing
         ``"yes"``: missing cells are left out of the likelihood, in `fit` and for new samples. ``"fit"``: only `fit`
         takes them, with `missing_settings`. ``"no"``: never.
     missing_settings
-        Parameters with which `fit` takes missing cells.
+        Parameters with which `fit` accepts missing cells.
     signed
-        Whether its parts have negative entries: they are then directions in which samples differ.
+        Whether its parts have negative entries, so that they are directions in which samples differ.
     marginal
-        Whether it offers `log_likelihood`: the likelihood of new samples with their activations integrated out.
+        Whether it offers `log_likelihood`: the log-likelihood of new samples with their activations integrated out.
     evidence
-        Effort of `log_evidence` (log p(X) with everything integrated out) in comparisons; None if it is not offered.
+        Effort of `log_evidence` (log p(X), everything integrated out) in comparisons; None if the model has none.
     given_parts
         Whether `from_components` takes given parts.
     batches
         Whether `fit`, `transform` and `score` take ``batch``, the batch of each sample.
     counts_parts_by
-        What its own fit says about the number of parts: ``"bound"`` (the number with the highest bound), ``"active"``
-        (priors empty parts that are not needed), or nothing.
+        What its own fit says about the number of parts: ``"bound"`` (choose the number with the highest bound),
+        ``"active"`` (its priors empty parts that are not needed), or nothing.
     """
 
     data: DataKind

@@ -1,4 +1,4 @@
-"""Which features a part has more, or less, of than other parts: log-fold changes with local false sign rates."""
+"""Which features are more or less frequent in a part than in others: log-fold changes and local false sign rates."""
 
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -24,22 +24,22 @@ _NORMAL_95 = 1.959964
 
 @dataclass(frozen=True, eq=False)
 class Differential:
-    """Log-fold changes of all features in all parts, parts x features, base 2.
+    """Log2-fold changes of all features in all parts (parts x features).
 
-    Errors and intervals take activations as known. Estimated ones make parts look more different than they are, by
-    about a tenth of a change, so signs can be relied on more than sizes.
+    Standard errors and intervals take the activations as known. Estimated activations make parts look more different
+    than they are, by about a tenth of a change, so rely on the signs more than on the sizes.
 
     Attributes
     ----------
     change, std_error
-        As estimated: log2 of the ratio of a feature's rates, and its standard error. NaN for features without counts.
+        Before shrinkage: log2 ratio of a feature's rates, and its standard error. NaN for features without counts.
     mean, lower, upper
-        After adaptive shrinkage, which uses that most changes of a part are small: posterior mean and 95% credible
-        interval (normal).
+        After adaptive shrinkage (most changes of a part are small): posterior mean and 95% credible interval
+        (normal).
     lfsr
         Local false sign rate: the posterior probability that the sign of ``mean`` is wrong, or that there is no change.
     against
-        Position of the part compared with; -1 where it is all others together.
+        Position of the part compared with; -1 means all others together.
     parts, features
         Their names.
     """
@@ -55,14 +55,14 @@ class Differential:
     features: list[str]
 
     def top(self, part: int, n: int = 10, *, lfsr: float = 0.05) -> list[str]:
-        """Names of the features that a part has most in excess, among those with a small enough lfsr.
+        """Names of the features with the largest excess in a part, among those with a small enough lfsr.
 
         Parameters
         ----------
         part
             Position of the part.
         n
-            Most features.
+            Largest number of features.
         lfsr
             Largest local false sign rate.
         """
@@ -71,7 +71,7 @@ class Differential:
         return [self.features[f] for f in good[:n]]
 
     def columns(self, *, lfsr: float = 1.0) -> dict[str, Any]:
-        """A long table by name of column: one line per part and feature, by part and then by falling mean.
+        """A long table as a mapping of columns: one line per part and feature, by part and then by decreasing mean.
 
         Parameters
         ----------
@@ -97,12 +97,12 @@ class Differential:
 def differential(
     model: Any, data: SparseData, activations: Floats, engine: Engine, versus: Versus, pseudocount: float
 ) -> Differential:
-    """Compare the rates of each feature between parts, activations given (as fastTopics does).
+    """Compare the rates of each feature between parts for given activations, as fastTopics does.
 
     Parameters
     ----------
     model
-        Fitted; its parts are where the rates start from.
+        Fitted model; its parts are the starting values of the rates.
     data
         Checked counts, with the weights of batches.
     activations
@@ -113,7 +113,7 @@ def differential(
         ``"least-extreme"``: against the other part whose rate is nearest; ``"all"``: against all others, weighted by
         their expected counts.
     pseudocount
-        Counts that each part is given of each feature at its mean rate, so that a ratio to 0 is finite.
+        Pseudo-counts of each feature in each part, at the feature's mean rate. They keep ratios to 0 finite.
     """
     if versus not in ("least-extreme", "all"):
         raise InvalidInputError(f"versus={versus!r} is unknown; give 'least-extreme' or 'all'.")
@@ -148,7 +148,7 @@ def _rates(data: SparseData, expected: Floats, start: Floats, engine: Engine, ps
     side = Side(data.transposed, engine)
     shared = expected, side.column_totals(expected), pseudocount
     n_components = expected.shape[1]
-    # In C order, as workers have it: a kernel compiled for another order rounds differently.
+    # In C order, as on workers: a kernel compiled for another memory order rounds differently.
     rows = {"changes": [np.array(start, order="C")], "makes": [Made((n_components, n_components))]}
     with one_blas_thread():
         _, (rates, covariances) = side.map_rows(_rates_of_block, *shared, **rows)
@@ -201,7 +201,7 @@ def shrink(estimate: Floats, std_error: Floats) -> tuple[Floats, Floats, Floats]
     Parameters
     ----------
     estimate, std_error
-        One each; NaN where nothing is known.
+        One of each per change; NaN where nothing is known.
 
     Returns
     -------

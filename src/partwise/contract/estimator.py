@@ -1,4 +1,4 @@
-"""The shell that all estimators share: checked input, the run, fitted attributes, and new samples."""
+"""The base class of all estimators: input checks, the run, fitted attributes, and new samples."""
 
 import os
 import warnings
@@ -44,7 +44,7 @@ _PARTS_ALWAYS_ALLOWED = 1_000
 
 @dataclass(eq=False, repr=False)
 class FactorizationEstimator(PartialFit, FromGivenParts, ListsFeatures, HandledParts, ScikitLearnModel):
-    """Base of all estimators: it validates data, runs an algorithm and stores the result.
+    """Base class of all estimators: it checks data, runs an algorithm and stores the result.
 
     An estimator is a dataclass: its parameters are keyword-only fields, and its fitted attributes are fields with
     ``init=False`` whose names end in an underscore. Model files hold exactly these. A family declares itself in
@@ -89,10 +89,10 @@ class FactorizationEstimator(PartialFit, FromGivenParts, ListsFeatures, HandledP
 
     @abstractmethod
     def _activations(self, data: Any) -> Floats:
-        """Activations of checked samples, given the fitted parts; each row on its own."""
+        """Activations of checked samples, given the fitted parts. Rows are independent of each other."""
 
     def _check_loaded(self) -> None:
-        """Raise ``ValueError`` (or ``AttributeError``) if a model file does not hold what a fit leaves."""
+        """Raise ``ValueError`` (or ``AttributeError``) if a loaded model file lacks something that a fit stores."""
         model_file.check_common(self)
 
     @property
@@ -129,20 +129,20 @@ class FactorizationEstimator(PartialFit, FromGivenParts, ListsFeatures, HandledP
         with self._compiling():
             self._fit(data)
         self.n_samples_seen_ = data.shape[0]
-        if not data.by_rows:  # data on disk are not read once more for it
+        if not data.by_rows:  # do not read data on disk again for this
             self.training_fingerprint_ = data.fingerprint()
         return self
 
     def _say_what_is_empty(self, data: SparseData) -> None:
-        """Warn about samples that tell nothing about their activations."""
+        """Warn about samples without information about their activations."""
 
     def was_fitted_to(self, data: SparseData) -> bool:
-        """Whether checked data are those of the fit; False for data on disk, which are not read for it."""
+        """Whether checked data are the training data. False for data on disk, which are not read again to find out."""
         known = getattr(self, "training_fingerprint_", None)
         return known is not None and not data.by_rows and data.fingerprint() == known
 
     def _say_if_training(self, data: SparseData) -> None:
-        """Warn if data that are scored are those of the fit."""
+        """Warn if scored data are the training data."""
         if self.was_fitted_to(data):
             told = "X is what this model was fitted to, so the score flatters it: score samples that it has not seen."
             warnings.warn(told, TrainingDataWarning, stacklevel=4)
@@ -150,7 +150,7 @@ class FactorizationEstimator(PartialFit, FromGivenParts, ListsFeatures, HandledP
     def _run(
         self, algorithm: Algorithm[Any], data: Any, *, max_iter: int, convergence: Rule | None = None
     ) -> FitResult[Any]:
-        """Run an algorithm as the parameters ask, drop what an earlier fit left, and store what every fit leaves."""
+        """Run an algorithm with this estimator's parameters, and replace the results of any earlier fit."""
         checkpoint = self.checkpoint
         if self.resume and checkpoint is None:
             raise InvalidInputError("resume=True needs a checkpoint to continue from: pass checkpoint=.")
@@ -186,13 +186,13 @@ class FactorizationEstimator(PartialFit, FromGivenParts, ListsFeatures, HandledP
         self.n_active_components_ = int(self.active_components_.size)
 
     def _active_share(self) -> float:
-        """Share of the expected counts from which a part counts as active."""
+        """A part counts as active from this share of the expected counts on."""
         if self.active_threshold is None:
             return min(0.01, 0.1 / int(getattr(self, "n_components_", self.n_components)))
         return float(self.active_threshold)
 
     def _forget(self) -> None:
-        """Drop what an earlier fit, or another kind of fit, has left."""
+        """Delete the results of an earlier fit, or of another kind of fit."""
         kept = {"n_features_in_", "feature_names_in_"}
         for name in [name for name in vars(self) if name.endswith("_") and name not in kept]:
             delattr(self, name)
@@ -205,12 +205,12 @@ class FactorizationEstimator(PartialFit, FromGivenParts, ListsFeatures, HandledP
         Parameters
         ----------
         X
-            Data as for `fit`. Where both have names, features are matched by name: those that X lacks are missing,
-            those that the model does not know are left out, and their order does not matter.
+            Data as for `fit`. If both have feature names, features are matched by name, in any order. Features that X
+            lacks count as missing, and features that the model does not have are left out.
         caller
-            What to name in messages.
+            The method to name in messages.
         integers
-            Whether only whole numbers are taken; None = as `transform` does.
+            Whether only whole numbers are accepted; None = as in `transform`.
 
         Returns
         -------
@@ -252,7 +252,7 @@ class FactorizationEstimator(PartialFit, FromGivenParts, ListsFeatures, HandledP
 
     @contextmanager
     def _compiling(self) -> Iterator[None]:
-        """Within it kernels say if they compile for long, and BLAS has one thread, also before and after the run."""
+        """In this context kernels report long compilations and BLAS uses one thread, also before and after the run."""
         with compiling_notice(self.progress), one_blas_thread():
             yield
 
@@ -269,8 +269,8 @@ class FactorizationEstimator(PartialFit, FromGivenParts, ListsFeatures, HandledP
         Returns
         -------
         ndarray
-            Samples x parts. A row does not depend on other rows. Of a sample without counts nothing is known: it
-            gets what the prior of the activations expects, or zeros where there is no prior, and a warning.
+            Samples x parts. A row does not depend on other rows. A sample without counts gets a warning and the prior
+            mean of the activations, or zeros if the model has no prior.
         """
         data = self.checked_data(X, caller="transform")
         self._say_what_is_empty(data)
@@ -309,16 +309,16 @@ class FactorizationEstimator(PartialFit, FromGivenParts, ListsFeatures, HandledP
 
     @abstractmethod
     def held_out_log_likelihood(self, held_out: ThinnedCounts | HiddenCells) -> Floats:
-        """Log-likelihood of each row's held-out data under this model's own noise, in nats.
+        """Log-likelihood of each row's held-out data under this model's noise, in nats.
 
         Parameters
         ----------
         held_out
-            What was held out of the training data, to which this model was fitted.
+            What was held out of the training data of this model.
         """
 
     def save(self, path: str | os.PathLike[str]) -> Self:
-        """Write the fitted estimator to one safetensors file, whole or not at all; ``partwise.load`` reads it.
+        """Write the fitted estimator to one safetensors file, completely or not at all; ``partwise.load`` reads it.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""Names of features and parts: remembered in a fit, and new data aligned to them."""
+"""Names of features and parts: a fit stores them, and new data are aligned to them."""
 
 import warnings
 from dataclasses import replace
@@ -14,20 +14,20 @@ from partwise.errors import FeatureMatchWarning, InvalidInputError
 
 Data = TypeVar("Data", bound=SparseData)
 
-# Share of the features of a model that new data must have.
+# New data must have at least this share of the model's features.
 _SMALLEST_SHARE = 0.1
 
 
 def check_columns(model: Any, X: Any, data: SparseData, *, reset: bool) -> None:
-    """Remember the features of the training data in a model, or refuse data whose number of features is another.
+    """Store the features of the training data in a model, or refuse data with another number of features.
 
     Parameters
     ----------
     model
         The estimator, which gets ``n_features_in_`` and ``feature_names_in_``.
-    X, data
+    The data as given, and after the checks.
         The data as they were given, and checked.
-    reset
+    Whether these are training data.
         Whether they are training data.
     """
     labels = data.column_labels
@@ -36,7 +36,7 @@ def check_columns(model: Any, X: Any, data: SparseData, *, reset: bool) -> None:
     if labels is None or hasattr(X, "columns"):
         if repeated:
             _refuse_repeated(str(names[np.argmax(counts)]), int(counts.max()))
-        # Arrays and frames: as every estimator of scikit-learn does. It does not know tables and AnnData.
+        # Arrays and frames: as every scikit-learn estimator does. scikit-learn does not know tables and AnnData.
         validate_data(model, X, reset=reset, skip_check_array=True)
         return
     n_features = data.shape[1]
@@ -66,7 +66,7 @@ def check_columns(model: Any, X: Any, data: SparseData, *, reset: bool) -> None:
 
 
 def named_otherwise(model: Any, X: Any, data: SparseData) -> bool:
-    """Whether new data and a model have names of features that differ, so that the data have to be aligned by name."""
+    """Whether new data and a model have different feature names, so that the data must be aligned by name."""
     known, labels = getattr(model, "feature_names_in_", None), data.column_labels
     if known is None or labels is None or data.by_rows:  # rows on disk are not rewritten
         return False
@@ -76,9 +76,9 @@ def named_otherwise(model: Any, X: Any, data: SparseData) -> bool:
 
 
 def aligned(model: Any, data: Data, *, takes_missing: bool) -> Data:
-    """New data with the features of a model, in its order, matched by name.
+    """New data with the features of a model, in the order of the model, matched by name.
 
-    Features that the data lack are missing in every row. Features that the model does not know are left out.
+    Features that the data lack are missing in every row. Features that the model does not have are left out.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ def aligned(model: Any, data: Data, *, takes_missing: bool) -> Data:
     data
         Checked data, whose features have names.
     takes_missing
-        Whether the model takes missing cells of new samples.
+        Whether the model accepts missing cells in new samples.
     """
     known: NDArray[Any] = model.feature_names_in_
     target = positions_of(known, np.asarray(data.column_labels))
@@ -127,7 +127,7 @@ def aligned(model: Any, data: Data, *, takes_missing: bool) -> Data:
 
 
 def positions_of(known: NDArray[Any], labels: NDArray[Any]) -> NDArray[np.int64]:
-    """Position of each label among known names, -1 where there is none; no name may occur twice."""
+    """Position of each label among known names, -1 if it is unknown; no name may occur twice."""
     places: dict[str, int] = {}
     for place, name in enumerate(known):
         if places.setdefault(str(name), place) != place:
@@ -140,7 +140,7 @@ def positions_of(known: NDArray[Any], labels: NDArray[Any]) -> NDArray[np.int64]
 
 
 def feature_position(names: list[str], feature: Any) -> int:
-    """Position of a feature that was named, or given by its position."""
+    """Position of a feature given by name or position."""
     if not isinstance(feature, str) and 0 <= int(feature) < len(names):
         return int(feature)
     if str(feature) not in names:
@@ -149,7 +149,7 @@ def feature_position(names: list[str], feature: Any) -> int:
 
 
 def _moved(indptr: Any, indices: Any, values: Any, target: NDArray[np.int64]) -> tuple[Any, Any, Any]:
-    """CSR arrays with columns at new positions, those at -1 left out."""
+    """CSR arrays with columns moved to new positions; those at -1 are left out."""
     places = target[indices]
     kept = places >= 0
     kept_before = np.concatenate(([0], np.cumsum(kept)))
@@ -160,9 +160,9 @@ def _moved(indptr: Any, indices: Any, values: Any, target: NDArray[np.int64]) ->
 
 
 def _with_columns(indptr: Any, indices: Any, columns: Any) -> tuple[Any, Any]:
-    """A pattern in CSR with some columns, of which it has none yet, filled in every row."""
+    """A CSR pattern with some new columns filled in every row."""
     n_rows = indptr.size - 1
-    if not indices.size:  # the usual case, and the one of most cells
+    if not indices.size:  # the usual case, and the largest one
         return np.arange(n_rows + 1, dtype=np.int64) * columns.size, np.tile(columns, n_rows)
     rows = np.concatenate((np.repeat(np.arange(n_rows), np.diff(indptr)), np.repeat(np.arange(n_rows), columns.size)))
     joined = np.concatenate((indices, np.tile(columns, n_rows)))

@@ -1,6 +1,6 @@
-"""Models that are not fitted but made of given parts, to which `transform` then refits activations.
+"""Build models from given parts instead of fitting them; `transform` then refits activations to these parts.
 
-What is known about parts beforehand: seeds, as tokens that were seen before the data, and parts that are fixed.
+Prior knowledge about parts: seeds, which act as extra tokens seen before the data, and fixed parts.
 """
 
 import os
@@ -22,7 +22,7 @@ Seeds = Mapping[str, Sequence[str | int]]
 
 
 def read_seeds(seeds: Any) -> Seeds:
-    """Seeds as a mapping from names of parts to features; of a file, its columns ``part`` and ``feature``.
+    """Seeds as a mapping from part names to features; from a file, its columns ``part`` and ``feature``.
 
     Parameters
     ----------
@@ -40,14 +40,14 @@ def read_seeds(seeds: Any) -> Seeds:
 
 
 def seed_counts(seeds: Seeds, weight: float, n_components: int, data: SparseData) -> Floats:
-    """Features x parts: tokens that the seeds of each part stand for, in whole numbers; seeded parts come first.
+    """Features x parts: the whole number of tokens that the seeds of each part stand for. Seeded parts come first.
 
     Parameters
     ----------
     seeds
-        Features of parts, by name or position.
+        Features of each part, by name or position.
     weight
-        Tokens of the seeds of a part, as a share of the tokens of an average part.
+        Tokens that the seeds of a part stand for, as a share of the tokens of an average part.
     n_components
         Number of parts.
     data
@@ -72,14 +72,14 @@ def seed_counts(seeds: Seeds, weight: float, n_components: int, data: SparseData
 
 
 def fixed_shares(fixed_parts: Any, most: int, data: SparseData) -> Floats:
-    """Shares of the features in parts that are fixed, features x parts.
+    """Shares of the features in fixed parts, features x parts.
 
     Parameters
     ----------
     fixed_parts
-        Parts x features: an array, or a table or frame, whose features are matched by name where the data have names.
+        Parts x features: an array, a table or a frame. If the data have feature names, features are matched by name.
     most
-        Number of parts that may be fixed.
+        Largest number of parts that may be fixed.
     data
         The training data.
     """
@@ -105,12 +105,12 @@ def fixed_shares(fixed_parts: Any, most: int, data: SparseData) -> Floats:
 
 
 def seeded_order(seeds: Floats, dictionary: Floats) -> Places:
-    """Positions of the parts that a fit starts from, such that each seeded part gets the one that holds its seeds.
+    """Order the parts that a fit starts from, so that each seeded part gets the one that holds its seeds.
 
     Parameters
     ----------
     seeds
-        Features x parts, as of `seed_counts`.
+        Features x parts, from `seed_counts`.
     dictionary
         Features x parts.
     """
@@ -122,7 +122,7 @@ def seeded_order(seeds: Floats, dictionary: Floats) -> Places:
 
 
 def given_names(seeds: Any, fixed_parts: Any) -> dict[int | str, str]:
-    """Names of the first parts of a model, by position: those of the seeds, or of the rows of fixed parts.
+    """Names of the first parts of a model, by position: from the seeds, or from the rows of the fixed parts.
 
     Parameters
     ----------
@@ -153,20 +153,20 @@ class FromGivenParts(Offers):
         always: Any = (),
         **parameters: Any,
     ) -> Self:
-        """Build an estimator that counts as fitted, from given parts: `transform` refits activations to them.
+        """Build a fitted estimator from given parts; `transform` refits activations to them.
 
         Parameters
         ----------
         components
-            Parts x features, nonnegative; kept on their own scale.
+            Parts x features, nonnegative. Their scale is kept.
         feature_names
-            Names of the features, checked against the data where these have names.
+            Names of the features. They are checked against the data, if these have names.
         component_names
-            Names of the parts, which `get_feature_names_out` and the command's tables then show.
+            Names of the parts, for `get_feature_names_out` and the command's tables.
         presence
-            Find out which parts are present in each sample: `transform` then gives posterior means in which parts may
-            be absent, and `presence` probabilities and credible intervals. True: five parts are expected in a sample
-            (half of them, where there are fewer than ten). Or a prior probability of presence, or one for each part.
+            Find which parts are present in each sample. `transform` then returns posterior means in which parts may be
+            absent, and `presence` gives probabilities and credible intervals. True: expect five parts per sample (half
+            of the parts, if there are fewer than ten). Or pass a prior probability of presence, or one per part.
         allowed, forbidden, always
             Names or positions of parts, with ``presence``: the only ones that may be present, those that may not, and
             those that are present in every sample.
@@ -194,5 +194,5 @@ class FromGivenParts(Offers):
         return model
 
     def _take_components(self, dictionary: Floats) -> None:
-        """Store given parts, features x parts, as if a fit had found them (`declares.given_parts`)."""
+        """Store given parts (features x parts) as if a fit had found them (`declares.given_parts`)."""
         self._store_components(dictionary, dictionary.sum(axis=0))

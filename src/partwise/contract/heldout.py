@@ -1,4 +1,4 @@
-"""Data that were held out of a fit, and how they are scored: row by row, in nats, by a model's own noise."""
+"""Data held out of a fit, and their score: row by row, in nats, under a model's own noise."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from partwise.io.table import Table
 from partwise.kernels.arrays import Bools, Floats, Positions
 
 SMOOTHING = 1e-3
-"""Share of a prediction that follows the totals of rows and columns alone, the same for all models: maximum likelihood
-has rates of 0, and certain bits, where something else is seen."""
+"""Every prediction is mixed with this share of a background that follows row and column totals alone. Without it,
+maximum likelihood can give probability 0 to something that is observed."""
 
-# Added to the totals: a row or a column without training counts may still have held-out ones.
+# Added to the totals: a row or column without training counts may still have held-out counts.
 _ROW_EXTRA, _COLUMN_EXTRA = 0.5, 0.01
 
 
@@ -24,7 +24,7 @@ _ROW_EXTRA, _COLUMN_EXTRA = 0.5, 0.01
 class ThinnedCounts:
     """Counts to fit, and counts of the same cells that were held out.
 
-    Where the noise is that for which they were split, the two are independent.
+    The two are independent if the noise is the one they were split for.
 
     Attributes
     ----------
@@ -35,7 +35,7 @@ class ThinnedCounts:
     odds
         Expected held-out counts per training count.
     noise
-        Size r of the negative-binomial noise for which they were split; infinite = Poisson.
+        Size r of the negative-binomial noise that they were split for; infinite = Poisson.
     """
 
     train: Table
@@ -51,7 +51,7 @@ class ThinnedCounts:
 
 @dataclass(frozen=True, eq=False)
 class HiddenCells:
-    """Data to fit with some cells hidden, the rows and columns of these cells, and what they hold: bits or counts."""
+    """Training data with some cells hidden, the rows and columns of these cells, and their bits or counts."""
 
     train: Table
     rows: Positions
@@ -67,14 +67,14 @@ class HiddenCells:
 
 @dataclass(frozen=True, eq=False)
 class Background:
-    """Expected counts by the totals of rows and columns alone, which every prediction is mixed with."""
+    """Expected counts from row and column totals alone. Every prediction is mixed with them."""
 
     row_totals: Floats
     column_shares: Floats
 
     @classmethod
     def of(cls, train: Table) -> Background:
-        """The background of training counts."""
+        """The background for training counts."""
         columns = np.asarray(train.matrix.sum(axis=0), dtype=np.float64) + _COLUMN_EXTRA
         return cls(np.asarray(train.matrix.sum(axis=1), dtype=np.float64) + _ROW_EXTRA, columns / columns.sum())
 
@@ -94,7 +94,7 @@ def poisson_rows(model: Any, fold: ThinnedCounts, smoothing: float = SMOOTHING) 
     fold
         Training and held-out counts.
     smoothing
-        Share of the predictions that follows totals alone.
+        Share of the background in the predictions.
     """
     activations = model.training_activations(fold.train)
     background, held = Background.of(fold.train), fold.held_out.tocoo()
@@ -110,7 +110,7 @@ def poisson_rows(model: Any, fold: ThinnedCounts, smoothing: float = SMOOTHING) 
 
 
 def count_cell_rows(model: Any, fold: HiddenCells, logs: Callable[[Floats, Floats], Floats]) -> Floats:
-    """Log-likelihood of each row's hidden counts, given a function of counts and smoothed expected counts.
+    """Log-likelihood of each row's hidden counts, for a function of counts and smoothed expected counts.
 
     Parameters
     ----------
@@ -133,7 +133,7 @@ def poisson_logs(counts: Floats, rates: Floats) -> Floats:
 
 
 def bernoulli_rows(probabilities: Floats, fold: HiddenCells) -> Floats:
-    """Sum over each row's held-out cells of the log probability of what they hold, smoothed by column frequencies.
+    """Log probability of each row's held-out cells, smoothed by column frequencies.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Lists of features: the most likely ones for each sample, and those that are like a feature."""
+"""Lists of features: the most likely ones for each sample, and those similar to a feature."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ from partwise.kernels.arrays import Floats, Positions
 from partwise.kernels.sums import largest_of_rows
 from partwise.metrics.matching import unit_parts
 
-# Expected values that a thread has in memory at once.
+# Largest number of expected values that a thread has in memory at once.
 _CELLS_AT_ONCE = 2**21
 
 
@@ -32,7 +32,7 @@ class FeatureLists:
     positions
         Rows x places; -1 where a row has no features left.
     values
-        What the features are ordered by: expected values, probabilities of a one, or cosines; NaN where there is none.
+        What the features are ordered by: expected values, probabilities of a one, or cosines; NaN at positions of -1.
     row_names, feature_names
         Names of the rows, and of all features.
     """
@@ -48,7 +48,7 @@ class FeatureLists:
         return [[self.feature_names[f] for f in row if f >= 0] for row in self.positions]
 
     def columns(self) -> dict[str, list[Any]]:
-        """Columns of a table with one line for each row and place: sample, place, feature, value."""
+        """Columns of a table with one line per row and place: sample, place, feature, value."""
         rows, places = np.nonzero(self.positions >= 0)
         return {
             "sample": [self.row_names[n] for n in rows],
@@ -61,20 +61,20 @@ class FeatureLists:
 def best_features(
     score: Callable[[slice], Floats], data: Any, n: int, exclude_seen: bool, engine: Engine
 ) -> tuple[Positions, Floats]:
-    """The features of the highest scores for each row, in blocks of rows by threads.
+    """The features with the highest scores for each row, computed by threads in blocks of rows.
 
     Parameters
     ----------
     score
-        Scores of a range of rows, rows x features, newly made.
+        Scores for a range of rows (rows x features), in a new array.
     data
-        Checked data or a CSR matrix, whose nonzeros are what a row has.
+        Checked data or a CSR matrix; the nonzeros are the features that a row has.
     n
         Length of the lists.
     exclude_seen
-        Whether features that a row has are left out.
+        Whether features that a row has already are left out.
     engine
-        Whose threads do it.
+        Engine whose threads are used.
 
     Returns
     -------
@@ -101,7 +101,7 @@ def best_features(
 
 
 def popular_features(X: Any, n: int = 10, *, exclude_seen: bool = True) -> Positions:
-    """The features with the largest totals, the same for all rows but for what they have: the baseline of all lists.
+    """The features with the largest totals, without those that a row has already: the baseline for all lists.
 
     Parameters
     ----------
@@ -132,7 +132,7 @@ def popular_features(X: Any, n: int = 10, *, exclude_seen: bool = True) -> Posit
 
 
 def list_scores(model: Offers, activations: Floats) -> Callable[[slice], Floats]:
-    """Expected values of a range of rows; of rows without activations, the shares of features in the training data.
+    """Expected values of a range of rows. Rows without activations get the features' shares in the training data.
 
     Parameters
     ----------
@@ -169,7 +169,7 @@ class ListsFeatures(Offers):
     _refit: Callable[[Any], Floats]
 
     def recommend(self, X: Any, n: int = 10, *, exclude_seen: bool = True) -> FeatureLists:
-        """List the most likely features of each sample: those of the highest expected values.
+        """List the features with the highest expected values for each sample.
 
         Parameters
         ----------
@@ -183,8 +183,8 @@ class ListsFeatures(Offers):
         Returns
         -------
         FeatureLists
-            Positions, names and expected values (of bits: probabilities of a one), best first. Of a sample of which
-            nothing is known, the features that are most frequent in the training data, with their shares.
+            Positions, names and expected values (of bits: probabilities of a one), best first. A sample without any
+            information gets the most frequent features of the training data, with their shares.
 
         Examples
         --------
@@ -202,7 +202,7 @@ class ListsFeatures(Offers):
         return FeatureLists(*found, row_names(data), self.feature_labels())
 
     def similar_features(self, features: Any, n: int = 10) -> FeatureLists:
-        """List the features that come from the same parts as a feature does.
+        """List the features that come from the same parts as a given feature.
 
         Parameters
         ----------
@@ -214,8 +214,8 @@ class ListsFeatures(Offers):
         Returns
         -------
         FeatureLists
-            The features whose profiles over parts (how much each part makes of them in the training data) have the
-            highest cosines with that of each feature.
+            The features with the highest cosine similarity to each given feature. Cosines compare profiles over parts:
+            how much of the feature each part explains in the training data.
         """
         check_is_fitted(self, "components_")
         names = self.feature_labels()

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 _KIND = "partwise model"
 _VERSION = 1
 _TRACE = "trace/"
-# No fit leaves numbers beyond this; sums and products of larger ones overflow.
+# No fit gives larger numbers, and their sums and products would overflow.
 LARGEST = 1e100
-# Where and how a fit ran is not part of the model.
+# These say where and how a fit ran, so they are not part of the model.
 NOT_STORED = frozenset({"engine", "progress", "callbacks", "checkpoint", "resume", "n_jobs"})
 
 
@@ -39,7 +39,7 @@ def save(estimator: Any, path: str | os.PathLike[str]) -> None:
     estimator
         Fitted; its fitted fields are arrays, numbers, text, a `Trace` or a `Status`.
     path
-        The file to write, replaced whole.
+        The file to write. The write replaces it as a whole.
     """
     name = type(estimator).__name__
     if not is_registered(type(estimator)):
@@ -76,7 +76,7 @@ def _checksum(metadata: dict[str, Any], arrays: dict[str, Any]) -> str:
 
 
 def _pack(name: str, value: Any, arrays: dict[str, Any]) -> Any:
-    """What JSON can hold of a value, with a note of its kind; arrays go to ``arrays`` under ``name``."""
+    """Convert a value to JSON with a note of its kind; arrays go to ``arrays`` under ``name``."""
     if isinstance(value, np.generic) or (isinstance(value, np.ndarray) and not value.ndim):
         value = value.item()
     if isinstance(value, np.ndarray):
@@ -116,7 +116,7 @@ def load(path: str | os.PathLike[str]) -> FactorizationEstimator:
     Parameters
     ----------
     path
-        The file. It is data only: nothing in it can run.
+        The file. It holds data only: nothing in it can run.
 
     Returns
     -------
@@ -178,12 +178,12 @@ def _class_of(name: Any, where: str) -> type[Any]:
 
 
 def fitted_attributes(cls: type) -> set[str]:
-    """Names of the fitted attributes that an estimator class declares: its fields that are no parameters."""
+    """Names of the fitted attributes of an estimator class: its fields that are not parameters."""
     return {one.name for one in fields(cls) if not one.init}
 
 
 def check_common(model: Any) -> None:
-    """Raise ``ValueError`` (or ``AttributeError``) if what every fit leaves is not in a model that was loaded."""
+    """Raise ``ValueError`` (or ``AttributeError``) if a loaded model lacks something that every fit stores."""
     shape = (model.n_components_, model.n_features_in_)
     counters = (model.n_iter_, model.n_active_components_, model.n_samples_seen_, getattr(model, "n_batches_", 0))
     if not all(type(number) is int and number >= 0 for number in (*shape, *counters)):

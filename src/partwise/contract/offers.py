@@ -1,4 +1,4 @@
-"""What a fitted model offers to everything above it: expected values, names and weights of parts, diagnostics."""
+"""What a fitted model offers to other code: expected values, part names and weights, diagnostics."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     from partwise.sampling.agreement import Diagnostic
 
 
-# Entries of the two factors that are gathered at once.
+# Number of entries of the two factors gathered at once.
 _GATHERED = 2**20
 
 
 class Offers(ABC):
-    """Answers that every estimator gives; families override what they know better."""
+    """Methods that every estimator has; families override those that they can do better."""
 
     declares: ClassVar[Declaration]
     n_components_: int
@@ -43,7 +43,7 @@ class Offers(ABC):
     n_samples_seen_: int
     trace_: Trace
     status_: Status
-    # Of the shell, for the classes beside it.
+    # From the base class, for the mixins beside it.
     _engine: Callable[[], Engine]
     _compiling: Callable[[], AbstractContextManager[None]]
     _data: Callable[..., Any]
@@ -52,7 +52,7 @@ class Offers(ABC):
     # Expected values
 
     def expected(self, activations: Floats, columns: Any = slice(None)) -> Floats:
-        """Expected values of the cells of samples with given activations (of bits: probabilities of a one).
+        """Expected values of all cells for given activations (of bits: probabilities of a one).
 
         Parameters
         ----------
@@ -64,7 +64,7 @@ class Offers(ABC):
         return np.asarray(activations @ self.components_[:, columns])
 
     def expected_cells(self, activations: Floats, rows: NDArray[Any], columns: NDArray[Any]) -> Floats:
-        """Expected values of single cells, one for each pair of a row and a column."""
+        """Expected values of single cells, one per pair of row and column."""
         found, dictionary = np.empty(rows.size), self.components_.T
         step = 1 + _GATHERED // self.n_components_
         for start in range(0, rows.size, step):
@@ -77,7 +77,7 @@ class Offers(ABC):
         return np.asarray(activations @ self.components_.sum(axis=1))
 
     def training_activations(self, X: Any) -> Floats:
-        """Activations of the samples that the model was fitted to: those that the fit kept, or what `transform` finds.
+        """Activations of the training samples: those that the fit kept, or the result of `transform`.
 
         Parameters
         ----------
@@ -89,11 +89,11 @@ class Offers(ABC):
 
     @property
     def kept_activations(self) -> Floats | None:
-        """Activations of the training samples, where the fit keeps them."""
+        """Activations of the training samples, if the fit keeps them."""
         return getattr(self, "activations_", None)
 
     def sample_cells(self, expected: Floats, generator: np.random.Generator) -> Floats:
-        """Draw data with given expected values, with the noise of the model.
+        """Draw data from the model's noise, given expected values.
 
         Parameters
         ----------
@@ -105,7 +105,7 @@ class Offers(ABC):
         return generator.poisson(np.maximum(expected, 0.0)).astype(np.float64)
 
     def activation_draws(self, X: Any, n_draws: int, random_state: RandomState) -> Floats | None:
-        """Draws of the activations from their posterior (draws x samples x parts); None where there is none."""
+        """Posterior draws of the activations (draws x samples x parts); None if the model has none."""
         return None
 
     def activation_errors(self, X: Any) -> Floats:
@@ -123,7 +123,7 @@ class Offers(ABC):
         """
         raise InvalidInputError(f"{type(self).__name__} has no standard errors of activations of new samples.")
 
-    # Likelihoods that some models have (`declares.marginal`, `declares.evidence`)
+    # Likelihoods that only some models have (`declares.marginal`, `declares.evidence`)
 
     def log_likelihood(
         self, X: Any, *, std_error: float = 0.1, random_state: RandomState = 0, background: Floats | None = None
@@ -135,17 +135,17 @@ class Offers(ABC):
         X
             Counts as for `fit`.
         std_error
-            Standard error of a sample's value that is good enough, in nats.
+            Target standard error of a sample's value, in nats.
         random_state
             Seed: int, Generator or None.
         background
-            Share of each feature in a background that every part is mixed with, so that a feature which no part holds
+            Share of each feature in a background that is mixed into every part, so that a feature which no part holds
             does not make a sample impossible. None = no background.
         """
         raise InvalidInputError(f"{type(self).__name__} has no prior of activations to integrate over: use score.")
 
     def log_evidence(self, X: Any, *, random_state: RandomState = 0, **effort: Any) -> tuple[float, float]:
-        """Log p(X) under the parameters of this estimator, everything integrated out, and its standard error.
+        """Log p(X) under the parameters of this estimator, with everything integrated out, and its standard error.
 
         Parameters
         ----------
@@ -154,7 +154,7 @@ class Offers(ABC):
         random_state
             Seed: int, Generator or None.
         effort
-            How much work to spend, as the model names it.
+            How much work to do; each model has its own names for it.
         """
         raise InvalidInputError(f"{type(self).__name__} has no evidence: compare held-out scores instead.")
 
@@ -167,17 +167,17 @@ class Offers(ABC):
 
     @property
     def known_parts(self) -> NDArray[Any] | None:
-        """Names of the parts, where they were given any."""
+        """Names of the parts, if they were given any."""
         return getattr(self, "component_names_", None)
 
     def part_labels(self) -> list[str]:
-        """Names of the parts: those that they were given, or ``part k``."""
+        """Names of the parts: the given ones, or ``part k``."""
         names = self.known_parts
         return [f"part {k}" for k in range(self.n_components_)] if names is None else [str(name) for name in names]
 
     @property
     def known_features(self) -> NDArray[Any] | None:
-        """Names of the features, where the training data had any."""
+        """Names of the features, if the training data had any."""
         return getattr(self, "feature_names_in_", None)
 
     def feature_labels(self) -> list[str]:
@@ -186,7 +186,7 @@ class Offers(ABC):
         return [f"feature {f}" for f in range(self.n_features_in_)] if names is None else [str(name) for name in names]
 
     def part_weights(self, activations: Floats | None = None) -> Floats:
-        """Share of everything that each part makes up, in samples of given activations or in the training data."""
+        """Share of everything that each part explains, in samples with given activations or in the training data."""
         found = self.part_weights_
         if activations is not None:
             found = np.abs(activations).sum(axis=0) * np.abs(self.components_).sum(axis=1)
@@ -194,17 +194,17 @@ class Offers(ABC):
         return np.asarray(found / total) if total > 0 else np.full(found.size, 1.0 / found.size)
 
     def feature_importance(self) -> Floats:
-        """How much of a part each feature makes up, parts x features: shares of the part that sum to 1."""
+        """Share of each feature in a part (parts x features); the shares of a part sum to 1."""
         sizes = np.abs(self.components_).sum(axis=1, keepdims=True)
         return np.asarray(np.divide(self.components_, sizes, out=np.zeros_like(self.components_), where=sizes > 0))
 
     def feature_frequencies(self, activations: Floats | None = None) -> Floats:
-        """Importance of each feature in everything, in samples of given activations or in the training data."""
+        """Overall frequency of each feature, in samples with given activations or in the training data."""
         return np.asarray(self.part_weights(activations) @ np.abs(self.feature_importance()))
 
     @property
     def importance_words(self) -> tuple[str, str]:
-        """What `feature_importance` and `feature_frequencies` are, in words."""
+        """What `feature_importance` and `feature_frequencies` mean, in words."""
         if self.declares.signed:
             return "share of the part's weights", "share of all weights"
         return "share of the part", "share of everything"
@@ -213,7 +213,7 @@ class Offers(ABC):
 
     @property
     def objective(self) -> float:
-        """What the fit maximised, at its end (nats; comparable within a model only); NaN where it has none."""
+        """The maximised objective at the end of the fit (nats; compare it within a model only); NaN if there is none."""
         latest = self.trace_.latest("objective")
         return latest[0][1] if latest else float("nan")
 
@@ -222,11 +222,11 @@ class Offers(ABC):
         return {}
 
     def chains(self) -> dict[str, Floats]:
-        """Chains x draws of each quantity that does not depend on how parts are numbered; empty without a sampler."""
+        """Chains x draws of each quantity that does not depend on the order of the parts; empty without a sampler."""
         return {}
 
     def tentative_parts(self) -> list[int]:
-        """Active parts that the chains of a sampler do not share; empty where all do, or without chains."""
+        """Active parts that not all chains of a sampler found; empty if all did, or without chains."""
         return []
 
     def _checked_chains(self) -> dict[str, Floats]:
@@ -240,27 +240,27 @@ class Offers(ABC):
         return found
 
     def diagnostics(self) -> dict[str, Diagnostic]:
-        """Rank-normalised R-hat and effective sample sizes of what does not depend on how parts are numbered.
+        """Rank-normalised R-hat and effective sample sizes of quantities that do not depend on the order of the parts.
 
         Returns
         -------
         dict
-            ``Diagnostic(mean, r_hat, ess_bulk, ess_tail)`` of each quantity, such as ``log_joint`` and ``n_active``. An
-            R-hat above 1.05 says that chains do not agree yet: raise ``burn_in``.
+            ``Diagnostic(mean, r_hat, ess_bulk, ess_tail)`` for each quantity, such as ``log_joint`` and ``n_active``.
+            An R-hat above 1.05 means that the chains do not agree yet: raise ``burn_in``.
         """
         from partwise.sampling.agreement import diagnose
 
         return {name: diagnose(values) for name, values in self._checked_chains().items()}
 
     def to_arviz(self) -> Any:
-        """The same quantities, chains x draws, as an ``arviz.InferenceData`` (the extra ``arviz``).
+        """The same quantities (chains x draws) as an ``arviz.InferenceData`` (needs the extra ``arviz``).
 
-        A log-likelihood of the observed data is called ``data_log_likelihood`` there.
+        The log-likelihood of the observed data is called ``data_log_likelihood`` there.
         """
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", FutureWarning)  # said by arviz about its own future when it is imported
+            warnings.simplefilter("ignore", FutureWarning)  # arviz warns about its own future when imported
             arviz = require("arviz", "arviz", "to_arviz")
-        # Under its own name arviz takes it for the pointwise log-likelihood that its scores need.
+        # Under its own name, arviz would take it for the pointwise log-likelihood that its scores need.
         renamed = {"log_likelihood": "data_log_likelihood"}
         chains = self._checked_chains()
         return arviz.from_dict(posterior={renamed.get(name, name): values for name, values in chains.items()})

@@ -1,4 +1,4 @@
-"""What most estimators take as parameters, in scikit-learn's vocabulary of constraints, and the check of it."""
+"""Parameters that most estimators take, as scikit-learn parameter constraints, and the check of them."""
 
 import os
 from collections.abc import Callable, Mapping
@@ -30,7 +30,7 @@ COMMON_CONSTRAINTS: dict[str, list[Any]] = {
     "checkpoint": [str, os.PathLike, Checkpoint, None],
     "resume": ["boolean"],
 }
-"""Constraints of parameters that most estimators have, in scikit-learn's vocabulary."""
+"""Constraints of parameters that most estimators have."""
 
 CHAIN_CONSTRAINTS: dict[str, list[Any]] = {
     "max_iter": [AT_LEAST_0, StrOptions({"auto"})],
@@ -40,16 +40,16 @@ CHAIN_CONSTRAINTS: dict[str, list[Any]] = {
     "n_chains": [AT_LEAST_1],
     "max_memory": [POSITIVE],
 }
-"""Those of models with samplers of labels."""
+"""Constraints for models with samplers of labels."""
 
 KNOWN_PART_CONSTRAINTS: dict[str, list[Any]] = {
     "seeds": [Mapping, str, os.PathLike, None],
     "seed_weight": [POSITIVE],
     "fixed_parts": ["array-like", None],
 }
-"""Those of models that can be told about parts."""
+"""Constraints for models that accept prior knowledge about parts."""
 
 
 def checks_parameters(method: Method) -> Method:
-    """Let `fit` or `partial_fit` check the estimator's parameters first: scikit-learn's decorator, with types."""
+    """Make `fit` or `partial_fit` check the estimator's parameters first: scikit-learn's decorator, with types."""
     return cast(Method, _fit_context(prefer_skip_nested_validation=True)(method))

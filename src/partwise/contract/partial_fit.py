@@ -1,4 +1,4 @@
-"""`partial_fit`: samples that come one batch after the other, and what is kept in between."""
+"""`partial_fit`: update a model with one batch of samples after another."""
 
 from collections.abc import Callable
 from types import MethodType
@@ -11,7 +11,7 @@ from partwise.errors import InvalidInputError
 
 
 class _Offered:
-    """A method that models have only if they take batches; the others say why they do not."""
+    """A method that only models with online fits have; the others say why they do not have it."""
 
     def __init__(self, method: Callable[..., Any]) -> None:
         self._method = method
@@ -30,21 +30,21 @@ def _offered(method: Method) -> Method:
 
 
 class PartialFit(Offers):
-    """Bookkeeping of models that take in samples batch by batch."""
+    """Bookkeeping for models that are updated batch by batch."""
 
     n_components: int
     n_batches_: int
 
     def _takes_batches(self) -> bool:
-        """Whether `partial_fit` is offered; may raise AttributeError with a sentence that says what to change."""
+        """Whether `partial_fit` is available; may raise AttributeError with a sentence that says what to change."""
         return False
 
     def _absorb(self, data: Any, n_batches: int, n_seen: int) -> None:
-        """Take in a batch: the first if `n_batches` is 0, after `n_seen` samples (also those of `fit`)."""
+        """Update with a batch: the first one if `n_batches` is 0, after `n_seen` samples (including those of `fit`)."""
         raise TypeError(f"{type(self).__name__} says that it takes batches, but does not implement _absorb.")
 
     def _goes_on(self) -> bool:
-        """Whether `partial_fit` continues from what is fitted, rather than starting from the beginning."""
+        """Whether `partial_fit` continues from the fitted parts, rather than starting from the beginning."""
         return hasattr(self, "components_")
 
     @_offered
@@ -81,7 +81,7 @@ class PartialFit(Offers):
 
 
 class OnlineVariational:
-    """Mixin of models whose `partial_fit` is online variational Bayes. It comes before the shell that it adds to."""
+    """Mixin for models whose `partial_fit` is online variational Bayes. List it before the base class it extends."""
 
     inference: str
 

@@ -1,4 +1,4 @@
-"""Parts as people handle them: their distinctive features, their names, and merging and dropping them."""
+"""What people do with parts: see their distinctive features, name them, merge them and drop them."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -16,29 +16,29 @@ from partwise.metrics.coherence import By, ranked
 
 _WORDS_IN_A_NAME = 3
 _MOST_WORDS = 8
-# What a model without some of its parts still is: its features, and how it was found.
+# What stays true of a model after some parts are removed: its features, and how it was found.
 _SHARED = ("n_features_in_", "feature_names_in_", "n_iter_", "trace_", "n_samples_seen_", "training_fingerprint_")
 
 
 class HandledParts(Offers):
-    """What people do with the parts of a fitted model, whatever the model is."""
+    """What people do with the parts of any fitted model."""
 
     def top_features(self, n: int = 10, *, by: By = "relevance") -> list[list[tuple[str, float]]]:
-        """The features that make each part.
+        """The features that characterise each part.
 
         Parameters
         ----------
         n
-            Features of each part, at most; features that a part lacks are left out.
+            Largest number of features per part; features with no weight in a part are left out.
         by
             ``"relevance"``: frequent in the part and more frequent there than elsewhere (Sievert & Shirley 2014, λ =
-            0.3). ``"probability"``: the share of the part. ``"lift"``: this share over the share of everything.
-            Directions with negative weights are always ordered by the size of the weights.
+            0.3). ``"probability"``: the feature's share of the part. ``"lift"``: this share divided by the feature's
+            overall share. Parts with negative weights are always ordered by the size of the weights.
 
         Returns
         -------
         list
-            For each part, pairs of a feature's name and the value that orders it, largest first.
+            For each part, pairs of a feature's name and the value that it is ordered by, largest first.
 
         Examples
         --------
@@ -53,12 +53,12 @@ class HandledParts(Offers):
         return [[(labels[f], value) for f, value in ranked(row, overall, n, by)] for row in self.feature_importance()]
 
     def automatic_part_names(self, n_words: int = _WORDS_IN_A_NAME) -> list[str]:
-        """Names made of the most distinctive features of each part; they depend on the parts alone.
+        """Names made from the most distinctive features of each part; they depend on the parts alone.
 
         Parameters
         ----------
         n_words
-            Features in a name; more where two parts would be called the same.
+            Number of features in a name; more if two parts would get the same name.
         """
         words = [[name for name, _ in part] for part in self.top_features(max(n_words, _MOST_WORDS))]
         lengths = [n_words] * len(words)
@@ -72,16 +72,16 @@ class HandledParts(Offers):
         return [name if once[k] else f"{name} (part {k})".strip() for k, name in enumerate(names)]
 
     def name_parts(self, names: Any = None, *, n_words: int = _WORDS_IN_A_NAME) -> Self:
-        """Name the parts; tables, plots, reports and files show the names from then on.
+        """Name the parts. Tables, plots, reports and files show the names from then on.
 
         Parameters
         ----------
         names
-            None: automatic names, made of distinctive features. A sequence: one name per part. A mapping from
-            positions or present names to new names, for some parts. Or a .csv or .tsv file with the columns ``part``
-            (position or present name) and ``name``, such as reports offer for download.
+            None: automatic names from distinctive features. A sequence: one name per part. A mapping from positions or
+            current names to new names, for some parts. Or a .csv or .tsv file with the columns ``part`` (position or
+            current name) and ``name``, such as reports offer for download.
         n_words
-            Features in an automatic name.
+            Number of features in an automatic name.
 
         Returns
         -------
@@ -134,7 +134,7 @@ class HandledParts(Offers):
         return self
 
     def part_position(self, part: int | str) -> int:
-        """The position of a part that is given by its position or its name.
+        """The position of a part, given its position or name.
 
         Parameters
         ----------
@@ -150,13 +150,13 @@ class HandledParts(Offers):
         raise InvalidInputError(f"there is no part {part!r}: give one from 0 to {self.n_components_ - 1}, or a name.")
 
     def merge_parts(self, groups: Sequence[Sequence[int | str]]) -> Self:
-        """A new model in which some parts are one; it has no draws.
+        """A new model in which some parts are merged. It has no draws.
 
         Parameters
         ----------
         groups
-            Sets of parts, by position or name, each of which becomes one part in the place of its first:
-            ``[[3, 7], [1, 2]]``. Other parts stay as they are.
+            Sets of parts, by position or name. Each set becomes one part at the position of its first: ``[[3, 7], [1,
+            2]]``. Other parts stay as they are.
         """
         target = np.arange(self.n_components_)
         for group in groups:
@@ -173,7 +173,7 @@ class HandledParts(Offers):
         return self._with_parts(membership, names)
 
     def drop_parts(self, parts: Sequence[int | str]) -> Self:
-        """A new model without some parts; activations are refitted to those that are left, and it has no draws.
+        """A new model without some parts. Activations are refitted to the remaining parts; it has no draws.
 
         Parameters
         ----------
@@ -197,7 +197,7 @@ class HandledParts(Offers):
                 setattr(model, name, getattr(self, name))
         weights = self.part_weights_[:, None] * membership
         total = weights.sum(axis=0)
-        # A part without any weight merges evenly.
+        # A part without any weight is merged evenly.
         weights = np.where(total > 0, weights, membership)
         shares = self.feature_importance().T @ (weights / weights.sum(axis=0))
         sizes = self.components_.sum(axis=1) @ (weights / weights.sum(axis=0))
@@ -209,15 +209,15 @@ class HandledParts(Offers):
         return model  # type: ignore[no-any-return]  # made by type(self), so it is a Self
 
     def _regroup(self, fitted: Any, membership: Floats, dictionary: Floats) -> None:
-        """Store parts that are sums of the parts of a fitted model of this class.
+        """Store parts that are sums of parts of a fitted model of this class.
 
         Parameters
         ----------
         fitted
-            The model.
+            The fitted model.
         membership
-            Its parts x parts of this one: 1 where a part goes into another.
+            Its parts x the parts of this model: 1 where a part goes into another.
         dictionary
-            Features x parts of this one.
+            Features x parts of this model.
         """
         raise InvalidInputError(f"{type(self).__name__} cannot merge or drop parts: fit it with fewer parts instead.")

@@ -1,4 +1,4 @@
-"""What scikit-learn asks of an estimator besides fitting: parameters, names of outputs, clones, pickles and tags."""
+"""What scikit-learn requires of an estimator besides fitting: parameters, output names, clones, pickles and tags."""
 
 import copy
 from collections.abc import Callable
@@ -16,21 +16,21 @@ from partwise.errors import InvalidInputError
 
 
 class ScikitLearnModel(Offers, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]  # bases without types
-    """An estimator as scikit-learn knows it, with named settings."""
+    """An estimator as scikit-learn expects it, with named presets."""
 
     engine: Any
     _missing_rule: Callable[[str], tuple[bool, str]]
 
     @classmethod
     def preset(cls, name: str, **changes: Any) -> Self:
-        """An estimator with settings that have a name, such as ``"paper"``: those of the paper of the model.
+        """An estimator with named settings, such as ``"paper"`` for those of the model's paper.
 
         Parameters
         ----------
         name
-            One of those that the class declares.
+            One of the presets that the class declares.
         changes
-            Parameters that come before those of the preset.
+            Parameters that override those of the preset.
 
         Examples
         --------
@@ -46,11 +46,11 @@ class ScikitLearnModel(Offers, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
     @classmethod
     def candidates(cls, data: str) -> list[Candidate]:
-        """Ways in which the class takes part in comparisons of a kind of data, ``"counts"`` or ``"bits"``."""
+        """How the class takes part in comparisons of a kind of data, ``"counts"`` or ``"bits"``."""
         return [replace(one, estimator=cls) for one in cls.declares.candidates if one.data == data]
 
     def check_parameters(self) -> None:
-        """Raise ``ValueError`` if a parameter has a value that `fit` would refuse before it looks at data."""
+        """Raise ``ValueError`` if `fit` would refuse a parameter before it looks at data."""
         self._validate_params()
 
     @property
@@ -58,18 +58,18 @@ class ScikitLearnModel(Offers, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         return self.n_components_
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
-        """Names of the parts, the same as everywhere: those that they were given with, otherwise ``part k``.
+        """Names of the parts, the same as everywhere: the given ones, otherwise ``part k``.
 
         Parameters
         ----------
         input_features
-            Not used; scikit-learn asks for it.
+            Not used; part of scikit-learn's interface.
         """
-        super().get_feature_names_out(input_features)  # checks, as scikit-learn does, what it is asked with
+        super().get_feature_names_out(input_features)  # checks its argument as scikit-learn does
         return np.asarray(self.part_labels(), dtype=object)
 
     def __sklearn_clone__(self) -> Self:
-        """An unfitted estimator with the same parameters; a cluster is not copied, but shared."""
+        """An unfitted estimator with the same parameters. A cluster is shared, not copied."""
         alone = copy.copy(self)
         alone.engine = None
         cloned: Self = super(ScikitLearnModel, alone).__sklearn_clone__()
@@ -77,7 +77,7 @@ class ScikitLearnModel(Offers, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         return cloned
 
     def __getstate__(self) -> dict[str, Any]:
-        """What is pickled, and copied: of a cluster only its address, by which another process finds it."""
+        """The state to pickle or copy. A cluster is stored by its address, so that another process can find it."""
         state = dict(super().__getstate__())
         if "engine" in state:
             state["engine"] = portable_engine(state["engine"])

@@ -1,4 +1,4 @@
-"""Hold the linear algebra libraries to one thread while the threads of partwise are at work."""
+"""Hold the linear algebra libraries to one thread while partwise's own threads work."""
 
 import threading
 from collections.abc import Iterator
@@ -13,10 +13,9 @@ _before: list[int] | None = None
 
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
-    """Within this context BLAS uses one thread: no oversubscription, and bits that do not depend on the cores.
+    """In this context BLAS uses one thread: no oversubscription, and results that do not depend on the number of cores.
 
-    The libraries' setting is one for the whole process: the first fit that enters changes it, the last that leaves
-    restores it.
+    The setting belongs to the whole process. The first fit that enters changes it; the last one to leave restores it.
     """
     global _inside, _before, _controller
     with _lock:
@@ -24,7 +23,7 @@ def one_blas_thread() -> Iterator[None]:
             if _controller is None:
                 from threadpoolctl import ThreadpoolController
 
-                # Looking for the libraries takes milliseconds, setting them microseconds: look once.
+                # Finding the libraries takes milliseconds, setting them microseconds, so look for them once.
                 _controller = ThreadpoolController().select(user_api="blas")
             if _before is None:
                 _before = [library.num_threads for library in _controller.lib_controllers]
@@ -39,7 +38,7 @@ def one_blas_thread() -> Iterator[None]:
             if _inside == 0:
                 for library, n_threads in zip(_controller.lib_controllers, _before or (), strict=True):
                     library.set_num_threads(n_threads)
-                # OpenBLAS lets no other thread undo what one has set. If the last to leave could not, what was before
-                # is kept in mind, and the next to leave tries again.
+                # In OpenBLAS, only the thread that changed the setting can undo it. If the last fit to leave could not,
+                # remember the old values, and the next one tries again.
                 if _before == [library.num_threads for library in _controller.lib_controllers]:
                     _before = None

@@ -1,4 +1,4 @@
-"""Checkpoints: a run on disk, from which it goes on as if it had never stopped."""
+"""Checkpoints: a run saved on disk, which resumes as if it had never stopped."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _STATE, _TRACE = "state/", "trace/"
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """Where and how often a run is written to disk; it is also written when the run ends, by Ctrl-C too.
+    """Where and how often a run is written to disk. It is also written when the run ends, even by Ctrl-C.
 
     The file carries the version of partwise and that of the algorithm. A run is resumed only by the same version of the
     algorithm, which gives the same result.
@@ -35,14 +35,14 @@ class Checkpoint:
     Parameters
     ----------
     path
-        The file, replaced whole each time.
+        The file. Each write replaces it as a whole.
     iterations
         Write every this many iterations.
     seconds
-        Write when this many seconds have passed since the last time. Without either, every 60 seconds.
+        Write when this many seconds have passed since the last write. Without either, every 60 seconds.
     until_done
-        Do not write when the run ends by itself: the file is for the case of a stop, and whoever asked for it
-        removes it.
+        Do not write when the run ends by itself. The caller then removes the file, which was only needed in case the
+        run is killed.
     announced
         Called with the path after the first write.
 
@@ -86,7 +86,7 @@ class Identity:
         return cls(key, name, fingerprint(algorithm), fingerprint(data), _summary(data), revision)
 
     def refuse_other(self, stored: Identity, path: str | os.PathLike[str], written_by: str = "of then") -> None:
-        """Raise if a checkpoint belongs to another fit, in one sentence that says what differs."""
+        """Raise if a checkpoint belongs to another fit. The message says what differs."""
         if stored.algorithm != self.algorithm:
             what, remedy = f"of {stored.algorithm}, and this fit runs {self.algorithm}", "use the same inference"
         elif stored.revision != self.revision:
@@ -108,7 +108,7 @@ class Identity:
 
 @dataclass(frozen=True)
 class Stored:
-    """The content of a checkpoint file, before it is known to be of this fit."""
+    """The content of a checkpoint file, before it is known to belong to this fit."""
 
     path: Path
     written_by: str
@@ -128,7 +128,7 @@ class Stored:
 class CheckpointWriter(Generic[State]):
     """Writes the checkpoints of one run when they are due.
 
-    A write that fails (a full disk) is a warning, not the end of a fit of many hours; the file of the last
+    A write that fails (a full disk) gives a warning and does not end a fit of many hours. The file of the last
     successful write stays.
 
     Parameters
@@ -158,7 +158,7 @@ class CheckpointWriter(Generic[State]):
         )
 
     def write(self, iteration: int, state: State, trace: Trace) -> None:
-        """Write, unless this iteration is the one that was written last."""
+        """Write, unless this iteration has been written already."""
         if iteration == self._written_iteration:
             return
         arrays, layout = state_to_arrays(state)
@@ -186,7 +186,7 @@ class CheckpointWriter(Generic[State]):
         self._written_at = time.monotonic()
 
     def end(self, iteration: int, state: State, trace: Trace, *, done: bool) -> None:
-        """Write the end of the run, unless it is done and the file is for the case of a stop alone."""
+        """Write the end of the run, unless it is done and the file was only needed in case the run is killed."""
         if not (done and self._checkpoint.until_done):
             self.write(iteration, state, trace)
 

@@ -1,4 +1,4 @@
-"""One door for data: whatever users hold (arrays, sparse matrices, frames, AnnData, tables) becomes a ``Table``."""
+"""The one entry for data: arrays, sparse matrices, frames, AnnData and tables all become a ``Table``."""
 
 import os
 import sys
@@ -20,7 +20,7 @@ _MOST_COLUMNS = 2**31 - 1
 
 
 def as_table(X: Any, *, layer: str | None = None, missing: Any = None, name: str = "X", first_row: int = 0) -> Table:
-    """Bring data of any accepted kind into a ``Table``: a CSR matrix with labels and missing cells.
+    """Convert data of any accepted kind to a ``Table``: a CSR matrix with labels and missing cells.
 
     Parameters
     ----------
@@ -35,7 +35,7 @@ def as_table(X: Any, *, layer: str | None = None, missing: Any = None, name: str
     name
         What messages call the data.
     first_row
-        What the first row is in the data that X is a part of, for messages.
+        Number of the first row, for messages, if X is a piece of larger data.
 
     Returns
     -------
@@ -58,7 +58,7 @@ def as_table(X: Any, *, layer: str | None = None, missing: Any = None, name: str
     columns: Labels | None = None
     matrix, masks = X, [missing]
     metadata = X.metadata if isinstance(X, Table) else {}
-    if hasattr(X, "mod") and hasattr(X, "obsm"):  # NumPy would never end to index it
+    if hasattr(X, "mod") and hasattr(X, "obsm"):  # NumPy would index it forever
         known = ", ".join(map(repr, X.mod))
         raise InvalidInputError(f"X is a MuData object: pass one of its modalities ({known}), such as X.mod[...].")
     if layer is not None and not is_anndata(X):
@@ -71,7 +71,7 @@ def as_table(X: Any, *, layer: str | None = None, missing: Any = None, name: str
         rows, columns, matrix = as_labels(X.obs_names), as_labels(X.var_names), _anndata_matrix(X, layer)
     elif hasattr(X, "to_numpy") and hasattr(X, "columns"):
         rows, columns, matrix = _frame_parts(X)
-    # Chunks that NumPy does not know how to join.
+    # NumPy cannot join these chunks.
     if is_chunked(matrix) and matrix.ndim == 2 and not isinstance(getattr(matrix, "_meta", None), np.ndarray):
         from dask.base import compute
 
@@ -122,7 +122,7 @@ def _frame_parts(frame: Any) -> tuple[Labels | None, Labels, Any]:
     columns = as_labels(frame.columns)
     if pandas is None or not isinstance(frame, pandas.DataFrame):
         for name, kind in zip(columns, frame.dtypes, strict=True):
-            if hasattr(kind, "is_temporal") and kind.is_temporal():  # polars would give their numbers of days
+            if hasattr(kind, "is_temporal") and kind.is_temporal():  # polars would convert them to numbers of days
                 raise InvalidInputError(f"column {str(name)!r} holds dates or times ({kind}): drop it.")
             if str(kind) in {"Int128", "UInt128"}:
                 raise InvalidInputError(f"column {str(name)!r} is of type {kind}: convert it to 64 bits or fewer.")
@@ -139,7 +139,7 @@ def _frame_parts(frame: Any) -> tuple[Labels | None, Labels, Any]:
 
 
 def _dense_to_csr(matrix: Any, place: Table) -> Any:
-    """A CSR array of what NumPy makes of ``matrix``; NaN stays as a stored value."""
+    """A CSR array of whatever NumPy converts ``matrix`` to; NaN stays as a stored value."""
     name = place.source
     try:
         array = np.asarray(matrix)
@@ -161,7 +161,7 @@ def _dense_to_csr(matrix: Any, place: Table) -> Any:
     if array.dtype.kind in "OUSTVMmc":
         array = _numbers(array, place)
     if array.dtype.kind == "f" and array.dtype not in (np.float32, np.float64):
-        with np.errstate(over="ignore"):  # what is too large becomes infinite, and is refused as such
+        with np.errstate(over="ignore"):  # values that are too large become infinite, and are refused as such
             array = array.astype(np.float64)
     array = array.astype(array.dtype.newbyteorder("="), copy=False)
     # `!= 0` is true for NaN, so missing cells are kept as stored values.
@@ -169,9 +169,9 @@ def _dense_to_csr(matrix: Any, place: Table) -> Any:
 
 
 def _numbers(array: Any, place: Table) -> Any:
-    """Objects as float64, None and pandas' NA being NaN; what is no real number is refused.
+    """Convert objects to float64. None and pandas' NA become NaN; anything else that is not a real number is refused.
 
-    So is text that looks like a number: a column of text is more likely a column of names than one of counts.
+    Text that looks like a number is refused, too: a column of text more likely holds names than counts.
     """
     if array.dtype.kind == "c":
         _refuse_complex(place.source)
@@ -219,7 +219,7 @@ def _check_shape(shape: tuple[int, ...], name: str) -> None:
 def _sparse_to_csr(matrix: Any, name: str) -> Any:
     """A canonical CSR array with 64-bit sums of duplicates; NaN stays as a stored value. The original is not touched.
 
-    The structure is checked before any conversion: SciPy's conversions follow wrong positions out of their arrays.
+    The structure is checked before any conversion, because SciPy's conversions follow bad indices out of bounds.
     """
     if matrix.ndim != 2:
         raise InvalidInputError(
@@ -247,7 +247,7 @@ def _sparse_to_csr(matrix: Any, name: str) -> Any:
 
 
 def _check_positions(matrix: Any) -> None:
-    """Refuse compressed formats whose arrays do not fit together; SciPy's own check skips some of them."""
+    """Refuse compressed formats with inconsistent arrays; SciPy's own check misses some of them."""
     shape = np.array(matrix.shape) // (matrix.blocksize if matrix.format == "bsr" else 1)
     n_rows, n_columns = shape[::-1] if matrix.format == "csc" else shape
     indptr, indices = np.asarray(matrix.indptr), np.asarray(matrix.indices)
@@ -261,7 +261,7 @@ def _check_positions(matrix: Any) -> None:
 
 
 def _type_for_sums(values: Any) -> Any:
-    """The type in which entries given twice are added: narrow integers would wrap. Booleans are joined."""
+    """The type in which duplicate entries are added: narrow integers would wrap. Booleans are combined by "or"."""
     if values.dtype.kind == "b":
         return np.bool_
     if values.dtype.kind == "f" or np.abs(values.astype(np.float64)).sum() >= _SAFE_TOTAL:
@@ -291,11 +291,11 @@ def _joined_masks(masks: list[Any], shape: tuple[int, int], name: str) -> Any:
 
 
 def is_chunked(X: Any) -> bool:
-    """Whether it is an array of Dask."""
+    """True for a Dask array."""
     return hasattr(X, "dask") and hasattr(X, "chunks") and hasattr(X, "to_delayed")
 
 
 def joined(chunks: Sequence[Any]) -> Any:
-    """A row of chunks as one matrix; a single one is left as it is, unless it is of the package ``sparse``."""
+    """Join a row of chunks into one matrix. A single chunk stays as it is, unless the package ``sparse`` made it."""
     matrices = [chunk.to_scipy_sparse() if hasattr(chunk, "to_scipy_sparse") else chunk for chunk in chunks]
     return matrices[0] if len(matrices) == 1 else sp.csr_array(sp.hstack(list(map(sp.csr_array, matrices))))

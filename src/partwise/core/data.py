@@ -20,16 +20,16 @@ Values = NDArray[Any]
 Index = NDArray[np.int32]
 Pointer = NDArray[np.int64]
 
-# Entries that are summed at once: NumPy converts what it sums to 64 bits, which for all data would take more than they.
+# Entries summed at once: NumPy converts its input to 64 bits, and for all data that copy would exceed the data.
 _PIECE = 2**16
 
 MISSING_REMEDY = "impute or drop it"
-"""What to do about a missing cell where nothing better is known."""
+"""What to do about a missing cell if there is no better advice."""
 
 
 @dataclass(frozen=True, eq=False)
 class SparseData:
-    """Samples x features in CSR: only nonzeros are stored, and missing cells as a second pattern.
+    """Samples x features in CSR form: only nonzeros are stored, and missing cells as a second pattern.
 
     Attributes
     ----------
@@ -40,7 +40,7 @@ class SparseData:
     shape
         Samples, features.
     weights
-        Known factors of the rates of cells, such as those of batches; None = 1.
+        Known factors of the rates of cells, such as batch factors; None = all 1.
     """
 
     shape: tuple[int, int]
@@ -100,7 +100,7 @@ class SparseData:
 
     @cached_property
     def transposed(self) -> Self:
-        """The same data by columns: features take the place of samples, so one kernel serves both sides."""
+        """The same data by columns: features take the place of samples, so one kernel serves both factors."""
         n_rows, n_columns = self.shape
         csc = self.to_scipy().tocsc()
         hidden: Any = np.zeros(n_columns + 1, np.int64), self.missing_indices
@@ -154,12 +154,12 @@ class SparseData:
 
     @property
     def unweighted(self) -> Self:
-        """The same data without weights; all that `weighted` makes of them share it."""
+        """The same data without weights. All copies made by `weighted` share it."""
         found: Self = self.__dict__.get("_unweighted", self)
         return found
 
     def weighted(self, weights: CellWeights) -> Self:
-        """The same data with known factors of the rates of cells; nothing that was computed is computed again."""
+        """The same data with known factors of the rates of cells. Cached results are kept."""
         plain = self.unweighted
         found = replace(plain, weights=weights)
         found.__dict__.update({name: getattr(plain, name) for name in ("total", "row_sums", "column_sums")})
@@ -175,7 +175,7 @@ class SparseData:
         return replace(self, values=values)
 
     def only(self, kept: NDArray[np.bool_]) -> Self:
-        """Some of the stored cells; the others are zeros from now on."""
+        """Keep some of the stored cells; the others become zeros."""
         if kept.all():
             return self
         kept_before = np.concatenate(([0], np.cumsum(kept)))
@@ -196,7 +196,7 @@ class SparseData:
         return _csr_array(pattern, self.missing_indices, self.missing_indptr, self.shape)
 
     def fingerprint(self) -> str:
-        """A checksum of values, positions, missing cells and shape, by which a checkpoint knows its data."""
+        """A checksum of values, positions, missing cells and shape. A checkpoint uses it to recognise its data."""
         arrays = [self.indptr, self.indices, self.values, self.missing_indptr, self.missing_indices]
         return fingerprint([type(self).__name__, self.shape, arrays])
 
@@ -238,7 +238,7 @@ class SparseData:
 
 
 class CountMatrix(SparseData):
-    """Counts, or any nonnegative reals where a model needs only expected counts."""
+    """Counts, or any nonnegative real numbers for models that need only expected counts."""
 
     @classmethod
     def build(
@@ -260,11 +260,11 @@ class CountMatrix(SparseData):
         integers
             Refuse values that are not whole numbers.
         caller
-            What messages call the user of the data.
+            Who uses the data, for messages.
         allow_missing, allow_all_zero
             Whether missing cells, and data without a nonzero, are accepted.
         missing_remedy
-            What messages advise where missing cells are not accepted.
+            What messages suggest where missing cells are not accepted.
 
         Examples
         --------
@@ -278,7 +278,7 @@ class CountMatrix(SparseData):
 
 
 class BinaryMatrix(SparseData):
-    """Bits: the stored nonzeros are the ones, cells neither stored nor missing are zeros."""
+    """Bits: stored nonzeros are ones, and cells that are neither stored nor missing are zeros."""
 
     @classmethod
     def build(
@@ -296,7 +296,7 @@ class BinaryMatrix(SparseData):
 
 
 def _csr_array(values: Values, indices: Index, indptr: Pointer, shape: tuple[int, int]) -> Any:
-    """SciPy gives both index arrays the wider type of the two: a narrow pointer saves a wide copy of the positions."""
+    """SciPy converts both index arrays to the wider type. Narrow pointers avoid a wide copy of the positions."""
     narrow = indices.size <= np.iinfo(np.int32).max
     return sp.csr_array((values, indices, indptr.astype(np.int32) if narrow else indptr), shape=shape)
 
@@ -309,11 +309,11 @@ def _taken(indptr: Pointer, rows: NDArray[Any]) -> tuple[Pointer, Pointer]:
 
 
 def _split_missing(table: Table) -> tuple[Any, Any]:
-    """Observed nonzeros and missing cells of a table: what a missing cell held is dropped before any check."""
+    """Observed nonzeros and missing cells of a table. Values stored in missing cells are dropped before any check."""
     csr, missing = table.matrix, table.missing
     hidden = np.isnan(csr.data) if csr.data.dtype.kind == "f" else np.zeros(csr.nnz, dtype=np.bool_)
     if hidden.any():
-        # a copy: eliminate_zeros below works in place, on arrays that the data share otherwise
+        # a copy, because eliminate_zeros below works in place and these arrays are shared
         nan_pattern = sp.csr_array((hidden, csr.indices, csr.indptr), shape=csr.shape, copy=True)
         missing = nan_pattern if missing is None else (missing + nan_pattern)
         missing = sp.csr_array(missing)

@@ -14,10 +14,10 @@ RandomState = int | np.integer | np.random.Generator | np.random.RandomState | N
 
 @dataclass(frozen=True)
 class Key:
-    """Address of a family of streams; the row is added inside the kernels.
+    """Address of a family of random streams; kernels add the row.
 
-    Two keys that differ in any field give independent streams. Nothing is ever advanced: the same key gives the
-    same numbers, on any thread and in any order.
+    Two keys that differ in any field give independent streams. A key has no state: it gives the same numbers on any
+    thread and in any order.
     """
 
     seed: int
@@ -39,7 +39,7 @@ class Key:
 
     @property
     def words(self) -> tuple[np.uint64, np.uint64, np.uint64]:
-        """What a kernel takes: seed, stage and chain packed in one word, iteration."""
+        """The arguments for a kernel: seed, stage and chain packed in one word, and the iteration."""
         return np.uint64(self.seed), np.uint64((self.stage << 32) | self.chain), np.uint64(self.iteration)
 
     def generator(self) -> np.random.Generator:
@@ -48,7 +48,7 @@ class Key:
 
 
 def key_from(random_state: RandomState) -> Key:
-    """Draw one 64-bit seed from whatever scikit-learn users pass as ``random_state``."""
+    """Draw one 64-bit seed from any ``random_state`` that scikit-learn accepts."""
     if isinstance(random_state, int | np.integer) and random_state >= 0:
         return Key(int(random_state) & 0xFFFFFFFFFFFFFFFF)
     if isinstance(random_state, np.random.Generator):

@@ -1,4 +1,4 @@
-"""What a person sees while a fit runs: a bar on a terminal, lines in a log, and a word when kernels are compiled."""
+"""What a person sees while a fit runs: a bar on a terminal, lines in a log, and a note when kernels are compiled."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 COMPILING = "compiling kernels (first run only, cached afterwards)…"
 
-_DELAY = 1.0  # seconds of fitting, or of compiling, that nobody needs to be told about
+_DELAY = 1.0  # seconds of fitting or compiling that pass without a word
 _BAR_EVERY = 0.25
 _LINE_EVERY = 10.0
 
@@ -26,7 +26,7 @@ _current: ProgressDisplay | None = None
 class ProgressDisplay:
     """The progress of one run on standard error: a live bar on a terminal, otherwise a line every ten seconds.
 
-    A thread of its own looks at the run, so that the loop is not slowed and a long iteration has a running clock.
+    A separate thread watches the run, so the loop is not slowed and the clock runs on during a long iteration.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ class ProgressDisplay:
         None: if standard error is a terminal, and then only fits that take longer than a second. True: always. False:
         never. A run inside another that shows its progress shows none.
     first
-        Iterations that were done before, by a run that is resumed.
+        Iterations already done before a resume.
     console
         Where to show it; None = standard error.
     """
@@ -83,7 +83,7 @@ class ProgressDisplay:
             self._bar.stop()
 
     def update(self, iteration: int, trace: Trace) -> None:
-        """Take note of an iteration; it is shown when it is time."""
+        """Record an iteration; the display shows it at its next update."""
         self._iteration, self._trace = iteration, trace
 
     def say(self, text: str) -> None:
@@ -109,7 +109,7 @@ class ProgressDisplay:
             TimeElapsedColumn(),
             TextColumn("{task.fields[rate]}"),
         )
-        # What callbacks print goes above the bar, unless it goes to a file or to another program.
+        # What callbacks print goes above the bar, unless it is redirected to a file or another program.
         redirect = sys.stdout is not None and sys.stdout.isatty()
         self._bar = Progress(*columns, console=self._console, auto_refresh=False, redirect_stdout=redirect)
         self._bar.add_task(self._title, total=self._max_iter, reached="", rate="")
@@ -130,7 +130,7 @@ class ProgressDisplay:
 
 
 class _Forgiving:
-    """A stream that goes on when the terminal went away or the pipe is closed: that must not take the fit with it."""
+    """A stream that ignores closed terminals and pipes: they must not end the fit."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
@@ -150,10 +150,10 @@ class _Forgiving:
 
 @contextlib.contextmanager
 def compiling_notice(progress: bool | None = None) -> Iterator[None]:
-    """Say so on standard error, once in a process, when kernels have been compiling in such contexts for a second.
+    """Print one line per process when kernels have been compiling for a second inside such contexts.
 
-    The run loop is wrapped in it already; kernels that are called before or after a run can be, too. What is watched is
-    the compiler, not the clock: slow data give no false notice, nor do kernels that come from the cache.
+    The run loop already uses it; wrap kernel calls before or after a run in it, too. It watches the compiler, not the
+    clock, so slow data and cached kernels give no false notice.
 
     Parameters
     ----------
@@ -179,7 +179,7 @@ def compiling_notice(progress: bool | None = None) -> Iterator[None]:
 
 
 class _CompileWatch:
-    """A clock that runs while the compiler does, and speaks after a second. A process has one."""
+    """A clock that runs only while the compiler does, and prints a line after one second. One per process."""
 
     def __init__(self) -> None:
         self.active = False
@@ -190,7 +190,7 @@ class _CompileWatch:
         self._unsaid = threading.Semaphore()
 
     def start(self) -> None:
-        """A compilation begins, maybe within another; the compiler's own lock keeps threads from doing so at once."""
+        """A compilation begins, maybe inside another one. The compiler's own lock keeps other threads out."""
         self._depth += 1
         if self._depth == 1 and self._seconds < _DELAY:
             self._began = time.monotonic()

@@ -1,4 +1,4 @@
-"""What a fit gives back: the state it reached, the trace of how, and a status that says what to do."""
+"""What a fit returns: its last state, its trace, and a status that says what to do."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _FIXED = ("iteration", "elapsed", "objective")
 
 @dataclass(eq=False)
 class Trace:
-    """One row per iteration: iteration, elapsed seconds, objective, and whatever else the steps report.
+    """One row per iteration: iteration, elapsed seconds, objective, and anything else that the steps report.
 
     A value that was not computed at an iteration is NaN. As in a data frame, ``len`` counts rows, iterating gives the
     names of the columns, and ``trace[name]`` is a column.
@@ -45,7 +45,7 @@ class Trace:
     columns: dict[str, list[float]] = field(default_factory=lambda: {"iteration": [], "elapsed": [], "objective": []})
 
     def append(self, iteration: int, elapsed: float, info: Mapping[str, float]) -> None:
-        """Add the row of an iteration; a column seen for the first time is NaN in all rows before."""
+        """Add the row of an iteration. A new column is NaN in all earlier rows."""
         columns = self.columns
         n_rows = len(columns["iteration"])
         columns["iteration"].append(iteration)
@@ -102,7 +102,7 @@ class Trace:
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Trace:
-        """The trace whose `to_arrays` is `arrays`; ``ValueError`` where they are not a trace."""
+        """Rebuild a trace from the result of `to_arrays`; ``ValueError`` if the arrays are not a trace."""
         missing = [name for name in _FIXED if name not in arrays]
         if missing:
             raise ValueError(f"a trace needs a column {missing[0]!r}")
@@ -153,7 +153,7 @@ class Status:
 
 @dataclass(frozen=True)
 class FitResult(Generic[State]):
-    """What `partwise.core.run.run` gives back.
+    """The result of `partwise.core.run.run`.
 
     Parameters
     ----------
@@ -166,7 +166,7 @@ class FitResult(Generic[State]):
     n_iter
         Iterations done in all, those before a resume included.
     draws
-        What a sampler kept: the ``draws`` of its state, None where it has none.
+        The draws that a sampler kept: the ``draws`` of its state, or None.
     """
 
     state: State

@@ -1,4 +1,4 @@
-"""The one loop of the library: steps, times, traces, checks convergence, calls back, checkpoints, survives Ctrl-C."""
+"""The one run loop of the library: steps, traces, convergence checks, callbacks, checkpoints and Ctrl-C."""
 
 import copy
 import math
@@ -22,27 +22,27 @@ from partwise.io.atomic import FilePath
 
 State = TypeVar("State")
 Info = Mapping[str, float]
-"""What an iteration tells: numbers by name, such as ``objective``."""
+"""What an iteration reports: numbers by name, such as ``objective``."""
 
 
 class Algorithm(Protocol[State]):
-    """Inference as two functions; all that changes from one iteration to the next is in the state.
+    """Inference as two functions. Everything that changes between iterations is in the state.
 
     A state is a dataclass that `partwise.core.state.state_to_arrays` can take apart. An algorithm keeps its parameters
-    as fields and no memory of its own, so a run can be resumed from its state.
+    as fields and has no other memory, so a run can be resumed from its state.
 
-    When a change alters what an algorithm computes, raise its class attribute ``REVISION`` (1 where there is none):
-    checkpoints of another revision are refused, with the version of partwise that can resume them.
+    When a change alters what an algorithm computes, raise its class attribute ``REVISION`` (1 by default). Checkpoints
+    of another revision are then refused, and the message names the version of partwise that can resume them.
     """
 
     def init(self, key: Key, data: Any) -> State:
         """The state before the first iteration; `key` is that of iteration 0."""
 
     def step(self, key: Key, data: Any, state: State) -> tuple[State, Mapping[str, float]]:
-        """One iteration with the key of that iteration, and what there is to report about it.
+        """Do one iteration with the key of that iteration, and return what it reports.
 
-        The step owns the state that it is given and may reuse its arrays. Under ``"objective"`` it may report what is
-        maximised (a log-likelihood or bound); where that was not computed the name is left out.
+        The step owns the state that it is given and may reuse its arrays. It may report what is maximised (a
+        log-likelihood or bound) as ``"objective"``; leave the name out if it was not computed.
         """
 
 
@@ -73,7 +73,7 @@ def run(
     data
         What the algorithm works on.
     key
-        Address of all random numbers of the run. None only with `resume_from`: the key in the checkpoint.
+        Address of all random numbers of the run. Only with `resume_from` it may be None: the key of the checkpoint.
     max_iter
         Iterations in all, those before a resume included. 0 gives the initial state.
     convergence
@@ -124,7 +124,7 @@ def run(
         context.enter_context(compiling_notice(progress))
         display = context.enter_context(ProgressDisplay(description, max_iter, progress, first=iteration))
         began = time.perf_counter() - (trace.columns["elapsed"][-1] if iteration else 0.0)
-        # In a resumed run, this tells the class of the state.
+        # A resumed run needs it to know the class of its state.
         state = algorithm.init(key.at(0), data) if initial_state is None else copy.deepcopy(initial_state)
         if stored is not None:
             state = stored.state(type(state))
@@ -145,7 +145,7 @@ def run(
                 if writer is not None and writer.due(iteration):
                     writer.write(iteration, state, trace)
             except KeyboardInterrupt:
-                # Between two steps the state is whole. Comes from a callback, or where no handler could be installed.
+                # Between two steps the state is whole. Raised by a callback, or where no handler could be installed.
                 if interrupt.requested:
                     raise
                 interrupt.requested = True
@@ -160,7 +160,7 @@ def run(
 def _on_disk(
     algorithm: Algorithm[State], data: Any, key: Key | None, checkpoint: Checkpoint | None, resume: FilePath | None
 ) -> tuple[Key, Stored | None, CheckpointWriter[State] | None]:
-    """The key of a run, the checkpoint of the same fit from which it continues, and what writes new ones."""
+    """The key of a run, the checkpoint of the same fit that it resumes from, and the writer of new checkpoints."""
     stored = None if resume is None else read_checkpoint(resume)
     if key is None:
         if stored is None:
@@ -175,7 +175,7 @@ def _on_disk(
 
 
 def _call(callbacks: Sequence[Callback], iteration: int, state: Any, trace: Trace) -> str | None:
-    """Call all callbacks, and say why the first that wants to stop does."""
+    """Call all callbacks, and return the reason of the first one that wants to stop."""
     stopped = None
     for callback in callbacks:
         try:

@@ -1,4 +1,4 @@
-"""States and parameters, nested as they are: as named arrays and back exactly, and as checksums."""
+"""Convert nested states and parameters to named arrays and back exactly, and compute checksums of them."""
 
 import dataclasses
 import hashlib
@@ -25,8 +25,8 @@ def state_to_arrays(state: Any) -> tuple[dict[str, NDArray[Any]], Layout]:
     Returns
     -------
     arrays, layout
-        Arrays (not copied) by dotted field name; floats are arrays without axes, so their bits are kept. The layout
-        holds the rest: which field is what, ints, text, None, and whether an array is in Fortran order.
+        Arrays (not copied) by dotted field name. Floats are stored as 0-d arrays, so their bits are kept. The layout
+        holds the rest: field types, ints, text, None, and whether an array is in Fortran order.
 
     Examples
     --------
@@ -45,19 +45,19 @@ def state_to_arrays(state: Any) -> tuple[dict[str, NDArray[Any]], Layout]:
 
 
 def state_from_arrays(cls: type[State], arrays: Mapping[str, NDArray[Any]], layout: Layout) -> State:
-    """Put a state together again: the fields are set as they were, ``__post_init__`` is not called.
+    """Rebuild a state. Fields are set directly, and ``__post_init__`` is not called.
 
     Parameters
     ----------
     cls
         The dataclass.
     arrays, layout
-        What `state_to_arrays` gave. The arrays of the new state are copies, so they are aligned and writeable.
+        The result of `state_to_arrays`. The new state gets copies of the arrays, so they are aligned and writeable.
 
     Raises
     ------
     ValueError
-        The arrays and the layout are not those of a state of this class.
+        The arrays and the layout do not belong to a state of this class.
     """
     try:
         state: State = _put_together(cls, "", arrays, layout)
@@ -127,9 +127,9 @@ def _nested_class(cls: type, field: str) -> type:
 def fingerprint(value: Any) -> str:
     """A checksum of everything that can change a result: types, numbers, text, arrays, sparse matrices, parameters.
 
-    Of a dataclass, the fields that take part in comparison count (``field(compare=False)`` leaves out caches and
-    buffers); of any other object, its attributes that do not begin with an underscore. An object with a method
-    ``fingerprint() -> str`` speaks for itself, which is how an engine says that it changes nothing.
+    For a dataclass, the fields that take part in comparison count (``field(compare=False)`` leaves out caches and
+    buffers). For any other object, its attributes without a leading underscore count. An object with a method
+    ``fingerprint() -> str`` decides for itself: this is how an engine says that it does not change results.
 
     Parameters
     ----------

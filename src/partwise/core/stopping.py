@@ -1,4 +1,4 @@
-"""When a run stops: it has converged, a callback says so, time is over, or Ctrl-C was pressed."""
+"""When a run stops: it has converged, a callback asks for it, its time is over, or Ctrl-C was pressed."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _NOTICE = b"\nstopping after this iteration; press Ctrl-C again to stop at once 
 
 
 class Rule(ABC):
-    """When to stop. A rule keeps nothing between calls: all that it knows is in the trace."""
+    """When to stop. A rule has no memory: everything it needs is in the trace."""
 
     @abstractmethod
     def check(self, trace: Trace) -> str | None:
-        """Why the fit has converged at the last row of the trace, as a clause; None if it has not."""
+        """Why the fit has converged at the last row of the trace, as a clause; None if it has not converged."""
 
     def advice(self, trace: Trace, max_iter: int, onward: str) -> str:
-        """What to do about a fit that has not converged, as a clause; ``onward`` says how it could go on."""
+        """What to do about a fit that has not converged, as a clause; ``onward`` says how to continue it."""
         return f"raise max_iter (now {max_iter}) or tol, or {onward}"
 
 
@@ -34,16 +34,16 @@ class Rule(ABC):
 class SmallChange(Rule):
     """Converged when a column changes per iteration by less than `tol` units.
 
-    The change is taken between successive computed values and divided by the iterations between them, so `tol`
-    means the same however often the algorithm computes its objective. ``tol=0`` never stops.
+    The change between successive computed values is divided by the iterations between them. So `tol` means the same
+    however often the algorithm computes its objective. ``tol=0`` never stops.
 
     Parameters
     ----------
     tol
         Change per iteration, in units, below which the fit has converged.
     unit
-        Size of a unit: the log-likelihood of counts, whose own size depends on a constant, is measured in nats per
-        count with ``unit = total count``. None = the size of the value itself.
+        Size of a unit. The log-likelihood of counts depends on a constant, so it is measured in nats per count:
+        ``unit = total count``. None = the size of the value itself.
     key
         Column of the trace.
     patience
@@ -61,13 +61,13 @@ class SmallChange(Rule):
             raise InvalidInputError(f"patience must be at least 1, got {self.patience}.")
 
     def check(self, trace: Trace) -> str | None:
-        """Why the fit has converged, None if it has not."""
+        """Why the fit has converged; None if it has not."""
         latest = _computed_now(trace, self.key, self.patience + 1)
         if len(latest) <= self.patience:
             return None
         for (iteration, value), (previous_iteration, previous) in itertools.pairwise(latest):
             unit = abs(previous) if self.unit is None else self.unit
-            # Multiplied out: no division by a value of zero; an infinite value makes this NaN, which is not smaller.
+            # Written as a product to avoid a division by zero. An infinite value gives NaN, which is never smaller.
             if not abs(value - previous) < self.tol * unit * (iteration - previous_iteration):
                 return None
         limit = f"{self.tol:g} of its size" if self.unit is None else f"{self.tol * self.unit:.3g}"
@@ -83,7 +83,7 @@ class Threshold(Rule):
     key
         Column of the trace, for example ``"kkt_residual"``.
     tol
-        Value from which on the fit has converged.
+        The fit has converged when the value is at most this.
     """
 
     key: str
@@ -93,7 +93,7 @@ class Threshold(Rule):
         _check_tol(self.tol)
 
     def check(self, trace: Trace) -> str | None:
-        """Why the fit has converged, None if it has not."""
+        """Why the fit has converged; None if it has not."""
         latest = _computed_now(trace, self.key, 1)
         if latest and latest[0][1] <= self.tol:
             return f"the {self.key} fell to {latest[0][1]:.3g}, at most {self.tol:g}"
@@ -106,21 +106,21 @@ def _check_tol(tol: float) -> None:
 
 
 def _computed_now(trace: Trace, key: str, count: int) -> list[tuple[int, float]]:
-    """The latest values, none if the last row has no value: then the rule was already asked about them."""
+    """The latest values. Empty if the last row has none, because the rule has already seen the others."""
     column = trace.columns.get(key)
     return trace.latest(key, count) if column and column[-1] == column[-1] else []
 
 
 def small_change(tol: float, unit: float) -> SmallChange | None:
-    """The usual rule of fits that maximise something: two successive changes below ``tol`` units; none if tol is 0."""
+    """The usual rule of fits that maximise something: two successive changes below ``tol`` units. None if tol is 0."""
     return SmallChange(tol, unit, patience=2) if tol > 0 else None
 
 
 class Callback(Protocol):
-    """What is called after each iteration; returning True stops the fit, any other value does not."""
+    """A function called after each iteration. Returning True stops the fit; any other value does not."""
 
     def __call__(self, iteration: int, state: Any, trace: Trace, /) -> bool | None:
-        """Look at the state: do not change it, and copy what you keep, as the next iteration reuses its arrays."""
+        """Look at the state, but do not change it. Copy what you keep: the next iteration reuses its arrays."""
 
 
 class StopFit(Exception):  # noqa: N818 - a signal, as StopIteration is, not an error
@@ -131,12 +131,12 @@ class StopFit(Exception):  # noqa: N818 - a signal, as StopIteration is, not an 
 class TimeLimit:
     """Stop after the first iteration that ends later than `seconds`.
 
-    A resumed run has its own allowance only if it gets a larger limit: the seconds of the trace go on.
+    The seconds before a resume count, too: to continue a run that ran out of time, raise the limit.
 
     Parameters
     ----------
     seconds
-        Allowance of the whole fit.
+        Time limit of the whole fit.
     """
 
     seconds: float
@@ -154,9 +154,9 @@ class TimeLimit:
 class DeferredInterrupt:
     """Context in which the first Ctrl-C only sets `requested`, and a second one raises ``KeyboardInterrupt`` at once.
 
-    A step may reuse the arrays of the state, so an exception in its middle would leave half of an update. Outside the
-    main thread, and where SIGINT is ignored or left to the system, nothing is installed. Where runs nest, the request
-    reaches all of them. The handler that was there before is always put back.
+    A step may reuse the arrays of the state, so an exception in its middle would leave a half-done update. Nothing is
+    installed outside the main thread, or where SIGINT is ignored or left to the system. In nested runs, the request
+    reaches all of them. The earlier handler is always restored.
 
     Parameters
     ----------
@@ -194,5 +194,5 @@ class DeferredInterrupt:
         for run in self._active:
             run.requested = True
         if self._notice and sys.stderr is not None and sys.stderr.isatty():
-            # Not through sys.stderr: the signal may have come in the middle of a write to it.
+            # Not through sys.stderr: the signal may have interrupted a write to it.
             os.write(sys.stderr.fileno(), _NOTICE)

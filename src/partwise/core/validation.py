@@ -1,4 +1,4 @@
-"""Checks on data and on priors: what is bad gets one sentence that names the first offending cell and the remedy."""
+"""Check data and priors. An error is one sentence that names the first offending cell and the remedy."""
 
 import warnings
 from collections.abc import Iterator
@@ -13,11 +13,11 @@ from partwise.errors import InvalidInputError, LogNormalisedWarning
 from partwise.io.source import available_memory, format_bytes
 from partwise.io.table import Table
 
-# Python's own record of warnings belongs to the whole process, so threads that check data side by side would lose
-# each other's.
+# Python's own record of warnings belongs to the whole process, so threads that check data at the same time would
+# lose each other's warnings.
 _HEARD: ContextVar[list[str] | None] = ContextVar("heard", default=None)
 _LARGEST_TOTAL = 2**63 - 1
-# Whole numbers beyond this have gaps in float64, in which fits compute.
+# Fits compute in float64, which cannot represent all whole numbers beyond this.
 _LARGEST_EXACT = 2**53
 _SMALLEST = float(np.finfo(np.float64).tiny)
 _LARGEST_AVERAGE = 1e60
@@ -35,12 +35,12 @@ _FRACTION = "{cell} = {value:g} is not a whole number, which {caller} needs; {hi
 
 
 def cell(csr: Any, position: int, table: Table) -> str:
-    """``X[3, 7]``, with the labels where there are any, for the stored entry at ``position``."""
+    """``X[3, 7]``, with labels if there are any, for the stored entry at ``position``."""
     return cell_name(int(np.searchsorted(csr.indptr, position, side="right")) - 1, int(csr.indices[position]), table)
 
 
 def cell_name(row: int, column: int, table: Table) -> str:
-    """``X[3, 7]``, with the labels where there are any."""
+    """``X[3, 7]``, with labels if there are any."""
     named = ("row", table.row_labels, row), ("column", table.column_labels, column)
     known = [(kind, names[at]) for kind, names, at in named if names is not None and at < len(names)]
     labels = [f"{kind} {str(name)!r}" for kind, name in known]
@@ -81,7 +81,7 @@ def check_values(csr: Any, table: Table, *, caller: str, kind: str) -> None:
 
 
 def refuse_missing(indptr: Any, indices: Any, table: Table, caller: str, remedy: str) -> None:
-    """Refuse data of which a cell is missing, given the pattern of these and what to do about it."""
+    """Refuse data with missing cells, given their pattern and what to do about them."""
     row = int(np.searchsorted(indptr, 0, side="right")) - 1
     raise InvalidInputError(
         f"{cell_name(row, int(indices[0]), table)} is NaN or missing, which {caller} does not support: {remedy}."
@@ -89,7 +89,7 @@ def refuse_missing(indptr: Any, indices: Any, table: Table, caller: str, remedy:
 
 
 def refuse_fraction(data: Any, table: Table, caller: str) -> None:
-    """Refuse data on disk that hold other numbers than counts, piece by piece."""
+    """Refuse data on disk that are not counts, piece by piece."""
     for start in range(0, data.values.size, _PIECE):
         piece = data.values[start : start + _PIECE]
         broken = piece != np.floor(piece)
@@ -108,7 +108,7 @@ def refuse_all_zero(table: Table, has_missing: bool, caller: str) -> None:
 
 
 def refuse_far_from_counts(total: float, n_nonzeros: int) -> None:
-    """Refuse nonnegative reals so large, or so small, that posteriors of rates would overflow."""
+    """Refuse nonnegative real numbers so large or so small that posteriors of rates would overflow."""
     average = total / max(n_nonzeros, 1)
     if average > _LARGEST_AVERAGE or 0 < average < 1.0 / _LARGEST_AVERAGE:
         raise InvalidInputError(
@@ -117,7 +117,7 @@ def refuse_far_from_counts(total: float, n_nonzeros: int) -> None:
 
 
 def refuse_long_rows(lengths: NDArray[np.float64], bytes_a_token: int, caller: str, first_row: int = 0) -> None:
-    """Refuse rows of so many tokens that what is kept of each does not fit into memory."""
+    """Refuse rows with so many tokens that the labels of the tokens would not fit into memory."""
     n = int(np.argmax(lengths))
     needed = int(lengths[n]) * bytes_a_token
     if needed > available_memory():
@@ -128,7 +128,7 @@ def refuse_long_rows(lengths: NDArray[np.float64], bytes_a_token: int, caller: s
 
 
 def positive_each(value: Any, name: str, size: int, owners: str = "components") -> NDArray[np.float64]:
-    """A prior's parameter as one positive number for each of its owners; every bad one gets one sentence."""
+    """Expand a prior's parameter to one positive number per owner, or raise one sentence about the first bad one."""
     wanted = f"{name} must be a number or one for each of {size} {owners}"
     try:
         values = np.array(value, dtype=np.float64)
@@ -145,7 +145,7 @@ def positive_each(value: Any, name: str, size: int, owners: str = "components") 
 
 
 def warn_if_normalised(csr: Any, table: Table, caller: str) -> None:
-    """One warning when real data look like counts that were normalised and perhaps logged."""
+    """Warn once if real-valued data look like counts that were normalised and perhaps logged."""
     looks = looks_normalised(csr)
     if looks is not None:
         told = f"{table.source} looks {looks}: {caller} models raw counts, so pass the raw counts layer."
@@ -158,7 +158,7 @@ def warn_if_normalised(csr: Any, table: Table, caller: str) -> None:
 
 @contextmanager
 def heard_warnings() -> Iterator[list[str]]:
-    """Collect what this thread would be warned of about its data, instead of warning."""
+    """Collect the warnings about data in this thread, instead of issuing them."""
     heard: list[str] = []
     token = _HEARD.set(heard)
     try:
@@ -168,13 +168,13 @@ def heard_warnings() -> Iterator[list[str]]:
 
 
 def looks_normalised(csr: Any) -> str | None:
-    """``"log-normalised"`` or ``"normalised"`` if rows are whole counts times a factor of the row, perhaps logged.
+    """``"log-normalised"`` or ``"normalised"`` if each row is whole counts times a factor, perhaps logged.
 
     ``"weighted by tf-idf"`` if all rows have length 1, which is what tf-idf gives them by default.
 
-    In such a row all values, once the logarithm is undone, are whole multiples of the smallest one. A row is a witness
-    if continuous data would pass this test with a chance below 1/1000; there must be three witnesses or more, most of
-    them passing. A factor that all rows share (an image in steps of 1/255) is a unit and not a normalisation.
+    In such a row, once the logarithm is undone, all values are whole multiples of the smallest one. A row is a witness
+    if continuous data would pass this test with a chance below 1/1000. There must be at least three witnesses, and
+    most of them must pass. A factor shared by all rows (an image in steps of 1/255) is a unit, not a normalisation.
     """
     if csr.data.dtype.kind != "f":
         return None
@@ -193,12 +193,12 @@ def looks_normalised(csr: Any) -> str | None:
 
 
 def _share_of_whole_multiples(rows: list[NDArray[np.float64]], undo: Any) -> tuple[bool, list[float]]:
-    """Whether most of the rows that can tell are whole multiples of their smallest value, and those values."""
+    """Whether most witness rows are whole multiples of their smallest value, and these smallest values."""
     witnesses = 0
     units: list[float] = []
     for values in rows:
         counts = undo(values)
-        # Rounding to four digits or to float32 is allowed for; large multiples say nothing then.
+        # Allow for rounding to four digits or to float32; large multiples are not informative then.
         ratios = np.unique(np.round(counts[counts < 50 * counts[0]] / counts[0], 3))[1:]
         if np.prod(np.minimum(1.0, 2 * _ROUNDING * ratios)) > 1e-3:
             continue

@@ -23,7 +23,7 @@ class CellWeights:
     values
         Groups of rows x groups of columns, positive.
     row_groups, column_groups
-        The group of each row, and of each column; None = each is a group of its own.
+        The group of each row, and of each column; None = each row or column is its own group.
     """
 
     values: Floats
@@ -36,7 +36,7 @@ class CellWeights:
         return CellWeights(np.ascontiguousarray(self.values.T), self.column_groups, self.row_groups)
 
     def take(self, rows: NDArray[Any]) -> CellWeights:
-        """Those of some rows."""
+        """The weights of some rows."""
         if self.row_groups is None:
             return CellWeights(np.ascontiguousarray(self.values[rows]), None, self.column_groups)
         return CellWeights(self.values, self.row_groups[rows], self.column_groups)
@@ -47,4 +47,4 @@ class CellWeights:
 
 
 Weights = CellWeights | None
-"""Of cells, or none where all count the same."""
+"""Weights of cells; None where all cells weigh the same."""

@@ -25,12 +25,12 @@ EXAMPLES = (
     "partwise compare counts.npz --ranks 1-5 --models poisson -o on_workers --engine dask --threads 2",
 )
 
-# A range of more is a slip of the finger, not a plan.
+# A longer range is almost certainly a typing error.
 _MOST_RANKS = 1000
 
 
 def _name_lists(incomplete: str) -> list[str]:
-    """Lists of names that complete what was typed."""
+    """Complete the last name of a comma-separated list."""
     before, comma, _ = incomplete.rpartition(",")
     return [before + comma + name for name in compared_names() if name not in before.split(",")]
 
@@ -58,7 +58,7 @@ class CandidateArguments:
     time_budget: str | None = option("Start no fit that would end after this time, such as 5m or 1h.", metavar="TIME")
 
     def parameters(self) -> dict[str, Any]:
-        """What `partwise.selection.compare` is told."""
+        """Arguments for `partwise.selection.compare`."""
         return {
             "models": None if self.models is None else [name.strip() for name in self.models.split(",")],
             "ranks": None if self.ranks is None else _parsed_ranks(self.ranks),
@@ -74,7 +74,7 @@ class CandidateArguments:
 
 @dataclass(frozen=True)
 class ResultArguments:
-    """What a comparison writes, and whether its recommendation is overruled."""
+    """What a comparison writes, and which model and number of parts to use instead of the recommended ones."""
 
     save: Path | None = option("Fit the recommended model to all data, and write it to this file.", metavar="MODEL")
     table: Path | None = option("Write all candidates to .csv, .tsv or .parquet.")
@@ -88,7 +88,7 @@ class ResultArguments:
         check_outputs(files, [data], tables=["--table"], pictures=["--plot"])
 
     def write(self, found: Comparison, X: Any, **running: Any) -> list[Path]:
-        """Write table, picture and model, as far as they were asked for."""
+        """Write the table, the picture and the model that were asked for."""
         if self.table is not None:
             from partwise.cli.comparison import write_candidates
 

@@ -45,7 +45,7 @@ class WordArguments:
     vocabulary: Path | None = option("Count only the words of this model, .npz file, or list.")
 
     def wanted(self) -> Wanted:
-        """What `count_texts` is told."""
+        """Arguments for `count_texts`."""
         from partwise.text.counting import TOKEN_PATTERN, Wanted
 
         return Wanted(

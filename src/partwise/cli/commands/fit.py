@@ -34,7 +34,7 @@ EXAMPLES = (
 )
 
 _CHECKPOINT_SECONDS = 60.0
-# With the suffix of a checkpoint, file systems allow no longer name.
+# File systems limit the length of a name, and the checkpoint adds a suffix to this one.
 _LONGEST_NAME = 240
 
 
@@ -71,7 +71,7 @@ class ModelArguments:
     max_samples: int | None = option("With --consensus: fit each restart to this many random samples.", min=2)
 
     def estimator(self, running: dict[str, Any]) -> Any:
-        """The estimator, with further parameters that say how it runs; None leaves a default."""
+        """Build the estimator. Further parameters say how it runs; None keeps the default."""
         cls, fixed = find_model(self.model), fixed_settings(self.model)
         own = {name: getattr(self, name) for name in ("inference", "init", "tol")}
         own["max_iter"] = None if self.max_iter is None else parsed(self.max_iter)
@@ -88,10 +88,10 @@ class ModelArguments:
         return build_estimator(cls, options, self.settings or (), self.preset)
 
     def fitted(self, estimator: Any, table: Table | MappedCounts, given: dict[str, Any]) -> Any:
-        """The estimator, fitted to data (with further arguments of `fit`) or made of the parts that were given."""
+        """Fit the estimator to data (with further arguments of `fit`), or build it from the parts that were given."""
         if self.components_file is None:
             with warnings.catch_warnings():
-                # Said at the end: the first with the name of the file, the second as the status of the model.
+                # Both are printed at the end: the first with the file's name, the second as the status of the model.
                 warnings.filterwarnings("ignore", "Interrupted |Did not converge ")
                 return estimator.fit(table, **given)
         refuse_if(given, "--batch", "with --components-file there is nothing to fit: drop it.")
@@ -101,7 +101,7 @@ class ModelArguments:
 
 @dataclass(frozen=True)
 class CheckpointArguments:
-    """Whether, where and how often the running fit is written."""
+    """Whether, where and how often the fit is written to disk while it runs."""
 
     checkpoint: Path | None = option(
         "Write checkpoints to this file and keep it; by default MODEL.checkpoint, until the fit is done."
@@ -116,7 +116,7 @@ class CheckpointArguments:
         return self.checkpoint or output.with_name(f"{output.name[:_LONGEST_NAME]}.checkpoint")
 
     def parameters(self, output: Path) -> dict[str, Any]:
-        """What estimators are told."""
+        """Arguments for the estimator."""
         from partwise import Checkpoint
 
         file = self.file(output)
@@ -132,7 +132,7 @@ class CheckpointArguments:
             say(f"the fit so far is kept in {path}: after a stop, run the same command with --resume")
 
     def remove(self, output: Path) -> None:
-        """Remove the file that nobody asked for: the model is written."""
+        """Remove the automatic checkpoint: the model has been written."""
         if self.checkpoint is None:
             self.file(output).unlink(missing_ok=True)
 
@@ -181,7 +181,7 @@ def command(
     if chosen.presence:
         lines = write_presence(fitted, table, activations, intervals, names)
     elif activations is not None and not interrupted:
-        # Those of the fit, where only the fit knows what to make of missing cells.
+        # Some models take missing cells in `fit` only: use the activations that the fit kept.
         of_fit = fitted.declares.missing == "fit" and size["n_missing"] > 0
         found = fitted.kept_activations if of_fit else fitted.transform(table, **batches)
         write_activations(activations, found, table, names)
@@ -203,7 +203,7 @@ def command(
 def _prepared(
     chosen: ModelArguments, checkpoints: CheckpointArguments, output: Path, running: dict[str, Any]
 ) -> tuple[Any, Path | None]:
-    """The estimator, and the file that keeps its fit meanwhile: None if there is no single fit to resume."""
+    """The estimator, and the checkpoint file of its fit. The file is None if there is no single fit to resume."""
     if chosen.components_file is None and not chosen.consensus:
         return chosen.estimator({**running, **checkpoints.parameters(output)}), checkpoints.file(output)
     why = "with --components-file or --consensus there is no single fit to resume: drop it."
@@ -212,7 +212,7 @@ def _prepared(
 
 
 def _consensus(chosen: ModelArguments, estimator: Any, table: Any, batches: dict[str, Any]) -> Consensus | None:
-    """The consensus of many restarts, where it is asked for."""
+    """Fit the consensus of many restarts if it was asked for."""
     if not chosen.consensus:
         for name in ("n_restarts", "max_samples"):
             refuse_if(getattr(chosen, name) is not None, option_name(name), "it needs --consensus.")

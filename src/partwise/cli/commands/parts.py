@@ -64,7 +64,7 @@ def command(
 
 
 def _changed(model: Any, merge: list[str], drop: list[str]) -> Any:
-    """The model after merging and dropping; both speak of the parts as they were."""
+    """The model after merging and dropping. Both use the part numbers of the original model."""
     groups = [[model.part_position(part) for part in text.split(",")] for text in merge]
     dropped = [model.part_position(part) for part in drop]
     twice = sorted({k for group in groups for k in group}.intersection(dropped))

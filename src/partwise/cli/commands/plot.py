@@ -29,7 +29,7 @@ PictureKind = Literal[_Parts, "structure", "checks", "reconstruction"]
 _OF_DATA = ("structure", "checks", "reconstruction", "signature-fit")
 # Features whose names a picture can show.
 _MOST_FEATURES = 120
-# Kinds that an option is for; other options are for structure alone.
+# The kinds of picture that take each option; all other options are for structure plots.
 _KINDS = {
     "--groups": ("dictionary", "structure"),
     "--image-shape": ("images", "reconstruction"),
@@ -109,12 +109,12 @@ def _parts(kind: PictureKind, model: Any, groups: Path | None, top: int, pixels:
     if kind == "images" and pixels is not None:
         return plotting.plot_parts_images(model, pixels, parts=parts)
     belongs = None if groups is None else read_groups(groups, model.known_features, "feature")
-    # Probabilities are what they are; shares of counts are small, and told apart on a scale of their own.
+    # Probabilities keep the scale from 0 to 1. Shares of counts are small, so they get a scale of their own.
     greys: Any = {"top": float(model.components_.max()) or 1.0, "power": 0.5}
     if model.declares.data == "bits":
         greys = {}
     if groups is None and model.n_features_in_ > _MOST_FEATURES:
-        # Thousands of lines would be a blank strip: the largest of each part, which can be read.
+        # Thousands of rows would be unreadable, so draw only the largest features of each part.
         shown, importance = parts or list(range(model.n_components_)), abs(model.feature_importance())
         each = max(3, _MOST_FEATURES // len(shown))
         greys["features"] = sorted({int(f) for k in shown for f in (-importance[k]).argsort(kind="stable")[:each]})
@@ -128,7 +128,7 @@ def _active(model: Any) -> list[int] | None:
 
 
 def _signatures(model: Any, table: Table | None, reference: Table | None) -> Any:
-    """Signatures and, of data, the counts that each makes there: those that make any, largest first."""
+    """Signatures that explain any counts, largest first; with data, also the counts that each explains."""
     from partwise.plotting import plot_signatures
 
     if table is None:
@@ -151,7 +151,7 @@ def _of_data(kind: PictureKind, model: Any, table: Table, shape: tuple[int, int]
 
 
 def _traced(model: Any) -> str:
-    """The objective, or what a sampler traces."""
+    """The objective, or the quantities that a sampler traces."""
     for column in ("objective", "log_joint", "change"):
         if column in model.trace_ and len(model.trace_.evaluated(column)[0]):
             return column

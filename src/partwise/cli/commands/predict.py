@@ -19,7 +19,7 @@ EXAMPLES = (
     "partwise predict votes.partwise votes.csv -o missing.csv",
     "partwise predict votes.partwise votes.csv --row 0 --row 3",
 )
-# Rows whose expectations are in memory at once, times features.
+# Largest number of expected values (rows x features) in memory at once.
 _CELLS_AT_ONCE = 2**22
 
 

@@ -89,7 +89,7 @@ def _completion(
 def _likelihood(
     fitted: CountModel, table: Table | MappedCounts, std_error: float, seed: int
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Of whole samples, activations integrated out."""
+    """Log-likelihood of whole samples, with activations integrated out."""
     rows = fitted.log_likelihood(table, std_error=std_error, random_state=seed)
     tokens = fitted.checked_data(table, caller="score").row_sums
     names = "tokens", "marginal_log_likelihood", "marginal_std_error"
@@ -98,7 +98,7 @@ def _likelihood(
 
 
 def _measures(fitted: Any, table: Table | MappedCounts) -> dict[str, Any]:
-    """What people ask about parts beside the score; data on disk are not read again for their coherence."""
+    """Numbers that describe the parts. Coherence would need another pass over the data, so data on disk get none."""
     import math
 
     from partwise.io import Table

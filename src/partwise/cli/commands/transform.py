@@ -91,7 +91,7 @@ def _of_counts(model: Any, option: str) -> Any:
 
 
 def _dictionary(model: Any, table: Table | MappedCounts) -> Any:
-    """The parts for the features of the table; features that the model does not know are NaN."""
+    """The parts for the features of the table; features that the model does not have are NaN."""
     import numpy as np
 
     from partwise.contract.features import positions_of

@@ -213,7 +213,7 @@ class Offers(ABC):
 
     @property
     def objective(self) -> float:
-        """The maximised objective at the end of the fit (nats; compare it within a model only); NaN if there is none."""
+        """The maximised objective at the end of the fit (nats; compare within a model only); NaN if there is none."""
         latest = self.trace_.latest("objective")
         return latest[0][1] if latest else float("nan")
 

@@ -1,4 +1,4 @@
-"""Engines work on blocks of rows and sum what they give, in an order that does not depend on the number of workers."""
+"""Engines process blocks of rows and sum the results in an order that does not depend on the number of workers."""
 
 from partwise.engines.base import Engine
 from partwise.engines.blocks import row_blocks

@@ -1,4 +1,4 @@
-"""What an engine does: call a function for every block of rows, and sum its results in an order that never changes."""
+"""What an engine does: call a function for every block of rows, and sum the results in a fixed order."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from partwise.engines.blocks import Made
 
 Function = Callable[..., Any]
 Calls = Sequence[tuple[Any, ...]]
-"""Arguments of several calls of a function."""
+"""Arguments for several calls of a function."""
 Block = TypeVar("Block")
 Value = TypeVar("Value")
 
@@ -26,13 +26,13 @@ class Engine(Protocol):
         """The threads of this process, for arrays that never leave it."""
 
     def map_reduce(self, function: Callable[..., Value], blocks: Sequence[Block], *args: Any) -> Value:
-        """The sum over blocks of ``function(block, *args)`` in the fixed tree, by threads of this process.
+        """The sum of ``function(block, *args)`` over blocks, in a fixed tree, with threads of this process.
 
-        The function returns arrays, floats, or tuples or dataclasses of them, newly made: the engine adds in place.
+        The function returns new arrays, floats, or tuples or dataclasses of them. The engine adds into them in place.
         """
 
     def for_each(self, function: Callable[..., object], blocks: Sequence[Block], *args: Any) -> None:
-        """Call ``function(block, *args)`` for every block, by threads of this process.
+        """Call ``function(block, *args)`` for every block, with threads of this process.
 
         Blocks write to disjoint parts of shared arrays.
         """
@@ -52,41 +52,41 @@ class Engine(Protocol):
         """The sum of ``function(Block, *reads, *changes, *makes, *shared)``, and the arrays it changed and made.
 
         Arrays with one row per sample are NumPy arrays, or `partwise.engines.worker_rows.RowsOnWorkers` once an engine
-        with workers has placed or made them. What is changed, or made beside them, then stays on the workers.
+        with workers has stored or made them. Arrays that are changed or made then stay on the workers.
 
         Parameters
         ----------
         function
-            A function of a module (workers import it) that keeps nothing between calls. It returns a term of the sum,
-            newly made (0.0 where there is nothing to sum).
+            A function at module level (workers import it) without memory between calls. It returns one term of the sum,
+            in new arrays (0.0 if there is nothing to sum).
         data
-            The data whose rows are visited.
+            The data whose rows are processed.
         blocks
-            Ranges of rows, in order, that cover all of them; at least one.
+            Ranges of rows, in order, that cover all rows; at least one.
         shared
-            Further arguments, the same for all blocks. Rows on workers are given whole.
+            Further arguments, the same for all blocks. Arrays on workers are passed as a whole.
         reads
             Arrays with one row per row of the data, or a single row for all; or `Ragged`.
         changes
-            The same, changed in place by the function: what the caller gave is used up.
+            The same, but changed in place by the function. Do not use the given arrays afterwards.
         makes
             Arrays that the function fills.
         recut
-            Set it where any other blocks would give the same result, because only whole numbers, or nothing, are
-            summed. An engine may then use the cuts of arrays that are on workers, so that no row has to move.
+            Set it if any other blocks would give the same result, because only whole numbers, or nothing, are summed.
+            An engine may then keep the cuts of arrays on workers, so that no row has to move.
         stay
-            Whether arrays that are made stay on the workers even if none was given.
+            Whether new arrays stay on the workers even if no given array was there.
         """
 
     def map_columns(
         self, function: Function, arguments: Calls, *arrays: Any, n_made: int, order: Sequence[int] | None = None
     ) -> tuple[list[Any], tuple[Any, ...]]:
-        """Call ``function(*arguments[k], column k of each array)`` for each k, and join the columns that it makes.
+        """Call ``function(*arguments[k], column k of each array)`` for each k, and join the columns that it returns.
 
         Parameters
         ----------
         function
-            A function of a module that returns something small, and then ``n_made`` columns.
+            A function at module level that returns something small, followed by ``n_made`` columns.
         arguments
             Further arguments, one tuple per column.
         arrays
@@ -94,20 +94,20 @@ class Engine(Protocol):
         n_made
             Number of arrays that are made.
         order
-            The order in which columns are begun.
+            The order in which columns are started.
 
         Returns
         -------
         found, made
-            What the function returned first for each column, and the arrays that it made, on the workers if the first
-            array is there.
+            The first result of the function for each column, and the arrays that it made. These stay on the workers if
+            the first array is there.
         """
 
     def place(self, array: Any, data: Any, blocks: Sequence[tuple[int, int]]) -> Any:
-        """Store an array with one row per row of the data on the workers; without workers it is returned as it is.
+        """Store a per-row array on the workers; without workers, return it unchanged.
 
-        Of a `Ragged` array, the array itself is returned.
+        For a `Ragged` array, return the array itself.
         """
 
     def fingerprint(self) -> str:
-        """The same text for every engine, as none changes a result (see `partwise.core.state`)."""
+        """The same text for every engine, because no engine changes a result (see `partwise.core.state`)."""

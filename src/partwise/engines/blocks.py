@@ -1,7 +1,7 @@
-"""Blocks of rows: where rows are cut, and what a function of a block is given.
+"""Blocks of rows: where rows are cut, and what a function for a block receives.
 
-The cuts depend on the data alone, never on the number of workers. A function of a block visits
-``range(block.start, block.stop)``: these are positions in the block's data and in every array that it is given. So the
+The cuts depend on the data alone, never on the number of workers. A function for a block loops over
+``range(block.start, block.stop)``: these are positions in the block's data and in every array that it receives. So the
 same function works on whole arrays in this process, and on a worker that holds only some of the rows.
 """
 
@@ -26,11 +26,11 @@ class Block:
     Attributes
     ----------
     data
-        The data that hold them: all rows in this process, only those that a task needs on a worker.
+        The data with these rows: all rows in this process, only the rows of the task on a worker.
     start, stop
         Their positions in ``data``, and in every array with one row per sample.
     first_row
-        The position of the first row of ``data`` in all of the data: random streams are keyed by ``first_row + n``.
+        Position of the first row of ``data`` in the whole data: random streams are keyed by ``first_row + n``.
     """
 
     data: Any
@@ -49,12 +49,12 @@ class Block:
         return self.stop - self.start
 
     def own(self, array: Any) -> Any:
-        """The rows of an array that belong to this block; an array with a single row serves all of them."""
+        """The rows of an array that belong to this block. An array with a single row is used for all rows."""
         return array if len(array) == 1 else array[self.rows]
 
     @property
     def own_cells(self) -> tuple[Any, Any, Any]:
-        """CSR arrays of these rows alone, for kernels that go from 0 to ``n_rows``."""
+        """CSR arrays of these rows alone, for kernels that loop from 0 to ``n_rows``."""
         return self.data.indptr[self.start : self.stop + 1], self.data.indices, self.data.values
 
     @property
@@ -74,21 +74,21 @@ class Block:
 
 
 class Made(NamedTuple):
-    """An array that a function of a block fills: the shape of one of its rows, and its type."""
+    """An array for a function to fill: its dtype and the shape of one row."""
 
     shape: tuple[int, ...]
     dtype: DTypeLike = np.float64
 
 
 class Ragged(NamedTuple):
-    """An array in which rows have different lengths, one after the other; functions are given it and the starts.
+    """An array with rows of different lengths, stored one after the other. Functions receive it and the row starts.
 
     Attributes
     ----------
     array
         The array.
     starts_of
-        A function of a module that finds from the data where each row begins, and where the last one ends. Workers
+        A function at module level that computes, from the data, where each row begins and the last one ends. Workers
         call it for their own rows, so the starts are never sent.
     """
 
@@ -97,14 +97,14 @@ class Ragged(NamedTuple):
 
 
 def first_tokens(data: Any) -> NDArray[np.int64]:
-    """Position of the first token of each row, and the number of all tokens; a token is one unit of a count."""
+    """Position of the first token of each row, and the total number of tokens. A token is one unit of a count."""
     return np.concatenate(([0], np.cumsum(data.row_sums))).astype(np.int64)
 
 
 def row_blocks(
     indptr: NDArray[Any], target_nonzeros: int = TARGET_NONZEROS, most_rows: int = MOST_ROWS
 ) -> list[tuple[int, int]]:
-    """Cut the rows of a CSR matrix into blocks of about equal numbers of nonzeros.
+    """Cut the rows of a CSR matrix into blocks with about equal numbers of nonzeros.
 
     The cuts depend on the matrix alone, so sums over blocks are the same for any number of threads.
 
@@ -113,9 +113,9 @@ def row_blocks(
     indptr
         Row pointers of the matrix.
     target_nonzeros
-        A block has about this many nonzeros or fewer; a row with more is a block of its own.
+        A block has about this many nonzeros or fewer. A row with more becomes a block of its own.
     most_rows
-        A block has no more rows than this, however empty they are.
+        A block has at most this many rows, however empty they are.
 
     Returns
     -------
@@ -137,7 +137,7 @@ def row_blocks(
     for first, last in itertools.pairwise(edges.tolist()):
         in_range = int(nonzeros[last] - nonzeros[first])
         n_blocks = 1 if last == first + 1 else -(-in_range // target_nonzeros)
-        # Equal shares of the whole range, not blocks filled one after the other: no small rest at the end.
+        # Equal shares of the whole range instead of full blocks one after the other: no small block is left at the end.
         shares = nonzeros[first] + np.arange(1, n_blocks) * in_range // max(n_blocks, 1)
         cuts = np.unique(np.concatenate(([first], np.searchsorted(nonzeros, shares, side="right") - 1, [last])))
         for start, stop in itertools.pairwise(cuts.tolist()):
@@ -148,10 +148,10 @@ def row_blocks(
 
 
 def aligned(matrix: Floats) -> Floats:
-    """The same matrix from the edge of a cache line on, copied if need be.
+    """The same matrix, aligned to a cache line, copied if necessary.
 
-    NumPy begins large arrays 16 bytes beyond one, so that every wide load of a row touches two lines. Where the length
-    of a row is no multiple of 32 bytes, rows begin anywhere, and a copy would not help.
+    NumPy starts large arrays 16 bytes after a cache line, so every wide load of a row touches two lines. If a row is
+    not a multiple of 32 bytes long, rows start anywhere and a copy would not help.
     """
     if matrix.shape[1] % 4 or matrix.ctypes.data % 64 == 0:
         return matrix

@@ -1,4 +1,4 @@
-"""From what a user says of a cluster to an engine on it."""
+"""Turn the user's description of a cluster into an engine."""
 
 import atexit
 import contextlib
@@ -10,8 +10,8 @@ from partwise.engines.dask import DaskEngine
 from partwise.engines.local import LocalEngine
 from partwise.errors import EngineError, MissingDependencyError
 
-# Deaths of a worker on the same task after which Dask gives up: a fit survives many kills, and still ends where a
-# block cannot fit into memory.
+# Dask gives up a task after it has killed this many workers. A fit survives many kills, and still ends if a
+# block does not fit into memory.
 _ALLOWED_FAILURES = 10
 _CONNECT_SECONDS = 20
 
@@ -20,16 +20,15 @@ _engines: dict[Any, DaskEngine] = {}
 
 
 def dask_engine(cluster: Any, n_jobs: int | None = None) -> DaskEngine:
-    """The engine of a cluster.
+    """The engine for a cluster.
 
     Parameters
     ----------
     cluster
-        ``"dask"``: the client that is there already or, without one, workers that are started on this machine;
-        the address of a scheduler, such as ``"tcp://host:8786"``; a ``distributed.Client``; or a cluster, such as
-        ``LocalCluster``.
+        ``"dask"``: the current client or, without one, new workers on this machine; the address of a scheduler, such as
+        ``"tcp://host:8786"``; a ``distributed.Client``; or a cluster, such as ``LocalCluster``.
     n_jobs
-        Workers to start for ``"dask"``: as many as `LocalEngine` would have threads; None = one for each core.
+        Number of workers to start for ``"dask"``, counted like the threads of `LocalEngine`; None = one per core.
     """
     distributed = _distributed()
     with _lock:
@@ -47,14 +46,14 @@ def dask_engine(cluster: Any, n_jobs: int | None = None) -> DaskEngine:
 
 
 def abandon(client: Any, futures: Sequence[Any]) -> None:
-    """Let a cluster forget tasks; one that is gone has forgotten them.
+    """Release tasks on a cluster; a cluster that is gone has nothing to release.
 
     Parameters
     ----------
     client
         A ``distributed.Client``.
     futures
-        Of the tasks.
+        Futures of the tasks.
     """
     if client.status == "running":
         with contextlib.suppress(OSError, RuntimeError):
@@ -77,7 +76,7 @@ def _current_client(distributed: Any) -> Any:
 
 
 def _started(distributed: Any, n_jobs: int | None) -> Any:
-    """Workers on this machine, with a thread each; they end with this process."""
+    """Workers with one thread each on this machine. They end with this process."""
     import dask
 
     n_workers = LocalEngine(-1 if n_jobs is None else n_jobs).n_threads
@@ -89,7 +88,7 @@ def _started(distributed: Any, n_jobs: int | None) -> Any:
 
 
 def _connected(distributed: Any, cluster: Any) -> Any:
-    """A client of a cluster that runs; the same for the same address."""
+    """A client for a running cluster; the same client for the same address."""
     address = cluster if isinstance(cluster, str) else cluster.scheduler_address
     for engine in _engines.values():
         if engine.client.scheduler is not None and engine.client.scheduler.address == address:

@@ -1,8 +1,7 @@
-"""Tasks on a Dask cluster: sending them, waiting for what they return, and what it means if the cluster is lost.
+"""Send tasks to a Dask cluster, wait for their results, and handle the loss of the cluster.
 
-A folder that this process and all workers of a cluster see: data and pieces of arrays are written there.
-
-Wait for a cluster, but not for ever: one without workers, or without its scheduler, is an error after a while.
+Data and pieces of arrays are written to a folder that this process and all workers can see. Waiting has a limit: a
+cluster without workers, or without its scheduler, is an error after a while.
 """
 
 import asyncio
@@ -27,19 +26,19 @@ from partwise.io.atomic import FilePath, sweep, temporary_name
 from partwise.storage.csr_folder import MappedCounts
 from partwise.storage.writing import write_data
 
-# Seconds between two looks at the cluster.
+# Seconds between two checks of the cluster.
 _LOOK_EVERY = 1.0
 
 
 def gathered(client: Any, futures: Sequence[Any], patience: float) -> list[Any]:
-    """What some tasks gave.
+    """The results of some tasks.
 
     Parameters
     ----------
     client
         A ``distributed.Client``.
     futures
-        Of the tasks.
+        Futures of the tasks.
     patience
         Seconds without any worker after which to give up.
 
@@ -56,7 +55,7 @@ def gathered(client: Any, futures: Sequence[Any], patience: float) -> list[Any]:
     alone_since: float | None = None
     try:
         while True:
-            # A look takes a message to the scheduler, so results that come soon are waited for without one.
+            # A check sends a message to the scheduler, so wait for quick results without one.
             done, _ = concurrent.futures.wait([waiting], timeout=min(_LOOK_EVERY, patience))
             if done:
                 return waiting.result()
@@ -74,7 +73,7 @@ def gathered(client: Any, futures: Sequence[Any], patience: float) -> list[Any]:
 
 
 def n_threads(client: Any) -> int:
-    """Threads of all workers.
+    """Number of threads of all workers.
 
     Raises
     ------
@@ -98,12 +97,12 @@ def _has_workers(client: Any) -> bool:
 
 
 class SharedFolder:
-    """A new folder, removed in the end.
+    """A new folder that is removed at the end.
 
     Parameters
     ----------
     parent
-        Where it is made; None = the temporary folder, which is right where all run on one machine.
+        Where it is made; None = the temporary folder, which works if everything runs on one machine.
     """
 
     def __init__(self, parent: FilePath | None) -> None:
@@ -124,7 +123,7 @@ class SharedFolder:
         return [self.path / f"{name}-{at}.npy" for at in range(number)]
 
     def address_of(self, data: Any) -> tasks.DataAddress:
-        """Where workers find the data, written on first use, and what they make of them."""
+        """Where workers find the data (written on first use), and what they derived from the data."""
         if isinstance(data, MappedCounts):
             return str(data.folder.absolute()), data.checksum, None
         if isinstance(data, SparseData):
@@ -141,7 +140,7 @@ class SharedFolder:
         return self._data[data], "", None if isinstance(data, SparseData) else type(data).of
 
     def check(self, client: Any) -> None:
-        """Raise ``EngineError`` unless all workers see the folder."""
+        """Raise ``EngineError`` unless all workers can see the folder."""
         probe = self.path / "probe"
         probe.touch()
         seen = client.run(tasks.can_read, str(probe))
@@ -154,7 +153,7 @@ class SharedFolder:
             )
 
 
-# Terms that one task adds: a power of two, so that it adds a branch of the tree.
+# Number of terms that one task adds: a power of two, so that it adds a whole branch of the tree.
 _BRANCH = 8
 
 
@@ -175,28 +174,28 @@ class ClusterTasks(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Give up what was kept for the cluster, which is lost."""
+        """Drop everything that was kept for a cluster that is lost."""
 
     def submit(self, function: Function, *args: Any) -> Any:
-        """A task."""
+        """Send one task."""
         return self.submit_each(function, [args])[0]
 
     def submit_each(self, function: Function, arguments: Calls) -> list[Any]:
-        """A task for each of some lists of arguments, sent all at once."""
+        """Send one task per list of arguments, all at once."""
         import dask
 
         name = f"{function.__name__}-{uuid.uuid4().hex}"
         keys = [f"{name}-{number}" for number in range(len(arguments))]
-        # Arrays are sent with the tasks that give them to the others: these can be run again, messages cannot.
+        # Arrays are sent as tasks that pass them on: a task can be run again, a message cannot.
         with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1 TB"}):
             return list(self.client.map(function, *zip(*arguments, strict=True), key=keys, pure=False))
 
     def result(self, future: Any) -> Any:
-        """What a task returned."""
+        """The result of one task."""
         return self.results([future])[0]
 
     def results(self, futures: Sequence[Any]) -> list[Any]:
-        """What some tasks gave; an error of a worker is raised here as what it is."""
+        """The results of some tasks; an error on a worker is raised here unchanged."""
         from distributed import KilledWorker
         from distributed.comm.core import CommClosedError
 
@@ -219,7 +218,7 @@ class ClusterTasks(ABC):
             raise
 
     def _submit_several(self, function: Function, arguments: Calls, n_results: int) -> list[list[Any]]:
-        """Tasks that return tuples: futures of all first items, of all second ones, and so on."""
+        """Tasks that return tuples: futures of all first items, of all second items, and so on."""
         tuples = self.submit_each(function, arguments)
         return [self.submit_each(tasks.item, [(future, at) for future in tuples]) for at in range(n_results)]
 

@@ -1,4 +1,4 @@
-"""Dask: blocks on the workers of a cluster, with the same result as threads on this machine, bit for bit."""
+"""Dask: process blocks on the workers of a cluster, with the same result as threads, bit for bit."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ Item = TypeVar("Item")
 Value = TypeVar("Value")
 Bounds = Sequence[tuple[int, int]]
 
-# Tasks of a pass for each thread of the cluster: enough for an even load, few enough for the scheduler's half
-# millisecond a task.
+# Tasks per pass and thread of the cluster: enough to balance the load, and few enough for the scheduler, which needs
+# half a millisecond per task.
 _TASKS_OF_A_THREAD = 4
-# Blocks of a task, where there are enough of them for all threads.
+# Number of blocks per task, if there are enough blocks for all threads.
 _FEWEST_BLOCKS = 4
-# Arrays from this size on are sent once to the cluster, smaller ones with every task.
+# Arrays of at least this size are sent to the cluster once, smaller ones with every task.
 _SENT_ONCE = 2**13
 
 
 class DaskEngine(ClusterTasks):
-    """Process blocks on the workers of a Dask cluster; the same result as `LocalEngine`, bit for bit.
+    """Process blocks on the workers of a Dask cluster. The result is that of `LocalEngine`, bit for bit.
 
     Arrays with one row per sample stay on the workers in pieces (`RowsOnWorkers`). Sums are taken on the workers, in
-    the tree of `partwise.engines.tree`: neighbouring blocks that one task works on are a whole branch of it. Every task
-    is a pure function, so Dask recomputes what is lost with a worker; pieces are written to files now and then, so that
+    the tree of `partwise.engines.tree`: the neighbouring blocks of one task form a whole branch of it. Every task is a
+    pure function, so Dask recomputes what is lost with a worker. Pieces are written to files from time to time, so that
     this never takes more than ``stored_every`` passes.
 
     Parameters
@@ -44,18 +44,18 @@ class DaskEngine(ClusterTasks):
     client
         A ``distributed.Client``.
     folder
-        Where data and pieces are written: a folder that the client and all workers see. By default one made in the
-        temporary folder, which is right where all run on one machine, and removed in the end.
+        Where data and pieces are written: a folder that the client and all workers can see. By default a new one in the
+        temporary folder, which works if everything runs on one machine. It is removed at the end.
     stored_every
-        Passes after which the pieces of an array are written.
+        The pieces of an array are written after this many passes.
     n_jobs
-        Threads of this process, for what is too small to be sent away.
+        Threads of this process, for work that is too small to send.
     patience
         Seconds without any worker, or without the scheduler, after which a fit ends with an `EngineError`.
 
     Examples
     --------
-    Not run as a doctest, as it starts two processes; ``tests/engines`` does.
+    Not run as a doctest, because it starts two processes; ``tests/engines`` does.
 
     >>> from distributed import Client, LocalCluster  # doctest: +SKIP
     >>> engine = DaskEngine(Client(LocalCluster(n_workers=2, threads_per_worker=1)))  # doctest: +SKIP
@@ -86,7 +86,7 @@ class DaskEngine(ClusterTasks):
         return self._shared.path
 
     def close(self) -> None:
-        """Remove the data and the pieces that were written for the workers; the engine cannot be used after that."""
+        """Remove the data and pieces that were written for the workers. The engine cannot be used afterwards."""
         self._shared.remove()
 
     @property
@@ -97,11 +97,11 @@ class DaskEngine(ClusterTasks):
     # What every engine can do
 
     def map_reduce(self, function: Callable[..., Value], blocks: Sequence[Item], *args: Any) -> Value:
-        """The sum over blocks, by threads of this process: functions of rows go to the workers, see `map_rows`."""
+        """The sum over blocks, with threads of this process. Functions of rows go to the workers: see `map_rows`."""
         return self.here.map_reduce(function, blocks, *args)
 
     def for_each(self, function: Callable[..., object], blocks: Sequence[Item], *args: Any) -> None:
-        """Call a function for every block, by threads of this process."""
+        """Call a function for every block, with threads of this process."""
         self.here.for_each(function, blocks, *args)
 
     def fingerprint(self) -> str:
@@ -109,7 +109,7 @@ class DaskEngine(ClusterTasks):
         return self.here.fingerprint()
 
     def place(self, array: Any, data: Any, blocks: Bounds) -> Any:
-        """Cut an array into the pieces of some blocks and send them to the workers, where they stay."""
+        """Cut an array into pieces along some blocks and send them to the workers, where they stay."""
         rows = _values(array)
         if isinstance(rows, RowsOnWorkers):
             return rows
@@ -134,16 +134,16 @@ class DaskEngine(ClusterTasks):
         recut: bool = False,
         stay: bool = False,
     ) -> tuple[Value, tuple[Any, ...]]:
-        """The sum of a function of blocks, and the arrays that it changed and made; see `Engine.map_rows`.
+        """The sum of a function over blocks, and the arrays that it changed and made; see `Engine.map_rows`.
 
-        Arrays of this process are sent in pieces, and sent again if they were changed. Arrays that are made stay on
-        the workers if any given array is there, or if ``stay`` says so.
+        Arrays of this process are sent in pieces, and sent again if they were changed. New arrays stay on the workers
+        if any given array is there, or if ``stay`` is set.
         """
         address = self._shared.address_of(data)
         placed = [rows for rows in map(_values, (*reads, *changes)) if isinstance(rows, RowsOnWorkers)]
         groups = self._groups(blocks)
         if recut:
-            # One block for each piece of an array that is there: its rows need not move.
+            # One block per piece of an array on the workers, so that its rows need not move.
             cuts = (array.bounds for array in (*reads, *changes) if isinstance(array, RowsOnWorkers))
             groups = next(([[bound] for bound in cut] for cut in cuts), groups)
         bounds = [(group[0][0], group[-1][1]) for group in groups]
@@ -170,9 +170,9 @@ class DaskEngine(ClusterTasks):
     def map_columns(
         self, function: Function, arguments: Calls, *arrays: Any, n_made: int, order: Sequence[int] | None = None
     ) -> tuple[list[Any], tuple[Any, ...]]:
-        """Call a function for each column, and join the columns that it makes; see `Engine.map_columns`.
+        """Call a function for each column, and join the columns that it returns; see `Engine.map_columns`.
 
-        Each worker that has a column to work on gets all rows of the arrays.
+        Each worker that processes a column receives all rows of the arrays.
         """
         first = arrays[0]
         if not isinstance(first, RowsOnWorkers):
@@ -193,7 +193,7 @@ class DaskEngine(ClusterTasks):
     # Pieces
 
     def _sent(self, value: Any) -> Any:
-        """An argument of several tasks: a future of it, where it is large."""
+        """An argument of several tasks. A large one is sent once, as a future."""
         if isinstance(value, RowsOnWorkers):
             return value.whole()
         if isinstance(value, np.ndarray) and value.nbytes >= _SENT_ONCE:
@@ -201,7 +201,7 @@ class DaskEngine(ClusterTasks):
         return value
 
     def _groups(self, blocks: Bounds) -> list[list[tuple[int, int]]]:
-        """Neighbouring blocks for each task, a power of two of them, so that each task sums a whole branch."""
+        """Neighbouring blocks for each task: a power of two, so that each task sums a whole branch."""
         threads = max(1, n_threads(self.client))
         size = 1
         while size * 2 * threads * (1 if size < _FEWEST_BLOCKS else _TASKS_OF_A_THREAD) <= len(blocks):
@@ -209,7 +209,7 @@ class DaskEngine(ClusterTasks):
         return [list(blocks[first : first + size]) for first in range(0, len(blocks), size)]
 
     def _pieces(self, array: Any, data: Any, bounds: Bounds) -> list[Any]:
-        """What each task needs for its rows of an array: see `worker_tasks.work_on_rows`."""
+        """The rows of an array that each task needs: see `worker_tasks.work_on_rows`."""
         rows, starts_of = _values(array), array.starts_of if isinstance(array, Ragged) else None
         own = _bounds_in(array, data, bounds)
         if isinstance(rows, RowsOnWorkers):
@@ -221,7 +221,7 @@ class DaskEngine(ClusterTasks):
     def _kept(
         self, bounds: Bounds, pieces: list[Any], shape: tuple[int, ...], dtype: Any, made_from: Sequence[RowsOnWorkers]
     ) -> RowsOnWorkers:
-        """A new array on the workers, written to files if it would take many passes to make it again."""
+        """A new array on the workers. It is written to files if many passes would be needed to recompute it."""
         depth = 1 + max((array.depth for array in made_from), default=0)
         if depth < self.stored_every:
             stored = frozenset[StoredPieces]().union(*(array.stored for array in made_from))
@@ -249,7 +249,7 @@ def _values(array: Any) -> Any:
 
 
 def _bounds_in(array: Any, data: Any, bounds: Bounds) -> Bounds:
-    """Where the pieces of an array begin and end, given those of the rows."""
+    """Where the pieces of an array begin and end, given the cuts of the rows."""
     if not isinstance(array, Ragged):
         return bounds
     starts = array.starts_of(data)

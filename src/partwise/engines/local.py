@@ -1,4 +1,4 @@
-"""Threads on this machine: kernels release the interpreter's lock, so a pool of threads over blocks is all it takes."""
+"""Threads on this machine. Kernels release the interpreter lock, so a pool of threads over blocks is enough."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from partwise.errors import InvalidInputError
 Item = TypeVar("Item")
 Value = TypeVar("Value")
 
-# Blocks that may be under way ahead of the first unfinished one, for each thread: bounds the partial sums that wait.
+# Blocks per thread that may be ahead of the first unfinished one. This limits the number of waiting partial sums.
 _AHEAD = 4
 _MOST_THREADS = 1024
 
@@ -32,14 +32,14 @@ _pool_lock = threading.Lock()
 class LocalEngine:
     """Process blocks in threads; the result does not depend on their number.
 
-    An engine is a plain value that can be copied and pickled; all engines share one pool of threads, made at
-    the first need and growing as needed. The calling thread works too. At most ``4 * n_threads + log2(n_blocks) + 1``
+    An engine is a plain value that can be copied and pickled. All engines share one pool of threads, which is created
+    when first needed and grows on demand. The calling thread works, too. At most ``4 * n_threads + log2(n_blocks) + 1``
     partial results exist at any time.
 
     Parameters
     ----------
     n_jobs
-        Threads; None = 1, -1 = one for each core that this process may use, -2 = one less, and so on.
+        Number of threads; None = 1, -1 = one per core that this process may use, -2 = one less, and so on.
 
     Examples
     --------
@@ -55,7 +55,7 @@ class LocalEngine:
 
     @property
     def n_threads(self) -> int:
-        """Threads that are used, the calling one included."""
+        """Number of threads that are used, including the calling one."""
         if self.n_jobs is None:
             return 1
         if self.n_jobs < 0:
@@ -66,16 +66,16 @@ class LocalEngine:
 
     @property
     def here(self) -> LocalEngine:
-        """Itself."""
+        """The engine itself."""
         return self
 
     def map_reduce(self, function: Callable[..., Value], blocks: Sequence[Item], *args: Any) -> Value:
-        """The sum over blocks of ``function(block, *args)``, in the tree of `partwise.engines.tree.TreeSum`.
+        """The sum of ``function(block, *args)`` over blocks, in the tree of `partwise.engines.tree.TreeSum`.
 
         Parameters
         ----------
         function
-            Returns arrays, floats, or tuples or dataclasses of them, newly made: the sum is taken in their memory.
+            Returns new arrays, floats, or tuples or dataclasses of them. The sum is taken in their memory.
         blocks
             At least one.
         args
@@ -86,7 +86,7 @@ class LocalEngine:
         return total.result()
 
     def for_each(self, function: Callable[..., object], blocks: Sequence[Item], *args: Any) -> None:
-        """Call ``function(block, *args)`` for every block; blocks write to disjoint parts of shared arrays."""
+        """Call ``function(block, *args)`` for every block. Blocks write to disjoint parts of shared arrays."""
         self._run(lambda index: function(blocks[index], *args), len(blocks))
 
     def map_rows(
@@ -101,10 +101,10 @@ class LocalEngine:
         recut: bool = False,
         stay: bool = False,
     ) -> tuple[Value, tuple[Any, ...]]:
-        """The sum of a function of blocks, and the arrays that it changed and made; see `Engine.map_rows`."""
+        """The sum of a function over blocks, and the arrays that it changed and made; see `Engine.map_rows`."""
         made = [np.empty((blocks[-1][1], *kind.shape), dtype=kind.dtype) for kind in makes]
         given: list[Any] = []
-        for array in (*reads, *changes):  # a ragged one comes with the starts of its rows
+        for array in (*reads, *changes):  # a ragged array comes with its row starts
             given += [array.array, array.starts_of(data)] if isinstance(array, Ragged) else [array]
         arguments = *given, *made, *shared
         total = self.map_reduce(lambda block: function(Block(data, block[0], block[1], 0), *arguments), blocks)
@@ -113,7 +113,7 @@ class LocalEngine:
     def map_columns(
         self, function: Function, arguments: Calls, *arrays: Any, n_made: int, order: Sequence[int] | None = None
     ) -> tuple[list[Any], tuple[Any, ...]]:
-        """Call a function for each column, and join the columns that it makes; see `Engine.map_columns`."""
+        """Call a function for each column, and join the columns that it returns; see `Engine.map_columns`."""
         columns = [np.ascontiguousarray(array.T) for array in arrays]
         made = [np.empty_like(columns[0]) for _ in range(n_made)]
         found: list[Any] = [None] * len(arguments)
@@ -131,7 +131,7 @@ class LocalEngine:
         return array.array if isinstance(array, Ragged) else array
 
     def fingerprint(self) -> str:
-        """The same for every engine: the number of threads changes no result."""
+        """The same for every engine: the number of threads never changes a result."""
         return "engine"
 
     def _run(self, work: Callable[[int], object], n_blocks: int) -> None:
@@ -144,18 +144,18 @@ class LocalEngine:
         helpers: list[Future[None]] = []
         try:
             pool = _shared_pool()
-            # Each thread gets a copy of the caller's context: np.errstate and the like hold in it too.
+            # Each thread gets a copy of the caller's context, so that settings such as np.errstate hold there, too.
             helpers = [pool.submit(contextvars.copy_context().run, schedule.work_through) for _ in range(n_threads - 1)]
             schedule.work_through()
         finally:
-            # A second Ctrl-C may have come in the middle of a block: nobody may write to the arrays after this returns.
+            # A second Ctrl-C may come in the middle of a block. No thread may write to the arrays after this returns.
             schedule.stop()
             wait([helper for helper in helpers if not helper.cancel()])
         schedule.raise_first_error()
 
 
 class _Schedule:
-    """Hands out blocks in order to the threads that ask, not too far ahead of the first that is not finished."""
+    """Hands out blocks in order to threads, and not too far ahead of the first unfinished one."""
 
     def __init__(self, work: Callable[[int], object], n_blocks: int, window: int) -> None:
         self._work = work
@@ -168,7 +168,7 @@ class _Schedule:
         self._changed = threading.Condition(threading.Lock())
 
     def work_through(self) -> None:
-        """Work on blocks until there are none left."""
+        """Process blocks until none is left."""
         index = self._take(None)
         while index is not None:
             try:
@@ -186,7 +186,7 @@ class _Schedule:
             self._changed.notify_all()
 
     def raise_first_error(self) -> None:
-        """Raise the error of the first block that failed: all before it were handed out, so it is always the same."""
+        """Raise the error of the first failed block. All blocks before it were handed out, so it is always the same."""
         if self._errors:
             raise min(self._errors, key=lambda failed: failed[0])[1]
 
@@ -215,7 +215,7 @@ def _shared_pool() -> ThreadPoolExecutor:
 
 
 def _forget_pool() -> None:
-    """In a forked child the threads of the pool do not exist."""
+    """The threads of the pool do not exist in a forked child."""
     global _pool, _pool_lock
     _pool = None
     _pool_lock = threading.Lock()

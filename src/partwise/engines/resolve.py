@@ -1,4 +1,4 @@
-"""From the arguments ``engine`` and ``n_jobs`` of an estimator to an engine."""
+"""Turn the arguments ``engine`` and ``n_jobs`` of an estimator into an engine."""
 
 from typing import Any
 
@@ -8,16 +8,16 @@ from partwise.errors import InvalidInputError
 
 
 def resolve_engine(engine: Any = None, n_jobs: int | None = None) -> Engine:
-    """The engine that an estimator's arguments ask for.
+    """The engine for an estimator's arguments.
 
     Parameters
     ----------
     engine
-        None or ``"local"``: threads on this machine. ``"dask"``: the Dask client that is there, or workers that are
-        started on this machine. The address of a Dask scheduler, a ``distributed.Client`` or a cluster such as
-        ``LocalCluster``: the workers there. Or an engine.
+        None or ``"local"``: threads on this machine. ``"dask"``: the current Dask client, or new workers on this
+        machine. The address of a Dask scheduler, a ``distributed.Client`` or a cluster such as ``LocalCluster``: its
+        workers. Or an engine.
     n_jobs
-        Threads of the local engine, or workers that ``"dask"`` starts; otherwise the cluster has its own number.
+        Threads of the local engine, or workers that ``"dask"`` starts. Other clusters have their own number of workers.
     """
     if engine is None or engine == "local":
         return LocalEngine(n_jobs)
@@ -35,7 +35,7 @@ def resolve_engine(engine: Any = None, n_jobs: int | None = None) -> Engine:
 
 
 def portable_engine(engine: Any) -> Any:
-    """What another process can make of an engine.
+    """A form of an engine that another process can use.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ def portable_engine(engine: Any) -> Any:
     -------
     engine
         The address of the scheduler for a Dask client, a cluster, or an engine on one; None if only this process can
-        reach it. Anything else as it is.
+        reach it. Anything else unchanged.
 
     Examples
     --------

@@ -1,6 +1,6 @@
-"""Sums in a fixed binary tree, whatever the order in which the terms arrive.
+"""Sums in a fixed binary tree, in whatever order the terms arrive.
 
-How sums travel between workers: large arrays in which few rows hold anything are sent as those rows alone.
+Between workers, a large array with few nonzero rows is sent as those rows alone.
 """
 
 import copy
@@ -19,14 +19,14 @@ _ABSENT: Any = object()
 class TreeSum(Generic[Value]):
     """Adds terms number 0 .. n - 1 in the tree ``node[level, j] = node[level - 1, 2 j] + node[level - 1, 2 j + 1]``.
 
-    The terms are level 0; the last node of a level of odd length goes up as it is. Neighbours are added as soon as both
-    are there, by the thread that brings the second, and into the memory of the left one. If terms 0 .. m - 1 have all
-    arrived, they take up at most log2(m) + 1 nodes.
+    The terms are level 0; if a level has an odd number of nodes, its last node moves up unchanged. Two neighbours are
+    added as soon as both are there, by the thread that brings the second one, in the memory of the left one. Once terms
+    0 .. m - 1 have all arrived, they take up at most log2(m) + 1 nodes.
 
     Parameters
     ----------
     n_terms
-        How many terms there will be, at least 1.
+        Number of terms, at least 1.
 
     Examples
     --------
@@ -46,7 +46,7 @@ class TreeSum(Generic[Value]):
         self._lock = threading.Lock()
 
     def put(self, index: int, term: Value) -> None:
-        """Bring a term; the sum owns it from now on."""
+        """Add a term. From now on its memory belongs to the sum."""
         level, width = 0, self._n_terms
         while width > 1:
             if index ^ 1 < width:
@@ -61,19 +61,19 @@ class TreeSum(Generic[Value]):
         self._root = term
 
     def result(self) -> Value:
-        """The sum, once all terms have been brought."""
+        """The sum, once all terms have arrived."""
         if self._root is _ABSENT:
             raise RuntimeError("the sum is not complete")
         return self._root
 
 
 def add(left: Any, right: Any) -> Any:
-    """The sum of two terms, in the memory of the left one where that is an array."""
+    """The sum of two terms, in the memory of the left one if it is an array."""
     return map_parts(_add_parts, left, right)
 
 
 def map_parts(function: Callable[..., Any], *terms: Any) -> Any:
-    """Call a function for each array or number of some terms: themselves, or all parts of tuples and dataclasses."""
+    """Call a function for each array or number in some terms, including those inside tuples and dataclasses."""
     first = terms[0]
     if isinstance(first, tuple):
         parts = [map_parts(function, *parts) for parts in zip(*terms, strict=True)]
@@ -94,21 +94,21 @@ def _add_parts(left: Any, right: Any) -> Any:
     return left + right
 
 
-# An array with fewer entries is sent whole.
+# An array with fewer entries is sent as a whole.
 _FEWEST_ENTRIES = 10**6
-# So is one of which more than this share of the rows holds something.
+# An array with more than this share of nonzero rows is sent as a whole, too.
 _LARGEST_SHARE = 0.5
 
 
 class TouchedRows:
-    """A matrix given by the rows that hold anything but +0.0, whose bits it keeps.
+    """A matrix stored as the rows that are not entirely +0.0. It is restored bit for bit.
 
     Parameters
     ----------
     matrix
         The matrix.
     rows
-        Numbers of its rows that are kept.
+        Numbers of the rows that are kept.
     """
 
     def __init__(self, matrix: NDArray[np.float64], rows: NDArray[np.intp]) -> None:
@@ -121,25 +121,25 @@ class TouchedRows:
         return matrix
 
     def __sizeof__(self) -> int:
-        """Bytes in memory, by which Dask decides what a worker can hold."""
+        """Size in bytes, which Dask uses to decide what a worker can hold."""
         return int(self.rows.nbytes + self.values.nbytes)
 
 
 def packed(term: Any) -> Any:
-    """A term of a sum as it is sent."""
+    """A term of a sum, packed for sending."""
     return map_parts(_packed, term)
 
 
 def unpacked(term: Any) -> Any:
-    """A term of a sum as it was before it was sent."""
+    """Unpack a term of a sum."""
     return map_parts(lambda part: part.dense() if isinstance(part, TouchedRows) else part, term)
 
 
 def summed(terms: Sequence[Any]) -> Any:
-    """The sum of terms that were sent, in the tree, to be sent on; the terms stay as they are."""
+    """Sum packed terms in the tree, and pack the result. The terms do not change."""
     total: TreeSum[Any] = TreeSum(len(terms))
     for number, term in enumerate(terms):
-        # Sums are taken in the memory of the left one of two.
+        # The sum is taken in the memory of the left term.
         total.put(number, unpacked(term if number % 2 else copy.deepcopy(term)))
     return packed(total.result())
 

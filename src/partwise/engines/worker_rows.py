@@ -1,4 +1,4 @@
-"""A handle of an array with one row per sample whose pieces stay on the workers of a cluster."""
+"""A handle to an array with one row per sample whose pieces stay on the workers of a cluster."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Bounds = tuple[int, int]
 
 
 class StoredPieces:
-    """Files that hold the pieces of an array: removed when no array is left that would be recomputed from them."""
+    """Files with the pieces of an array. They are removed once no array would be recomputed from them."""
 
     def __init__(self, paths: Sequence[Path]) -> None:
         self._finalizer = weakref.finalize(self, _remove, list(paths))
@@ -31,8 +31,8 @@ def _remove(paths: list[Path]) -> None:
 class RowsOnWorkers:
     """An array that `DaskEngine` keeps on its workers.
 
-    Functions of blocks read and change it where it is (`Engine.map_rows`), and ``np.asarray`` fetches it. It has no
-    arithmetic: NumPy's operators refuse it, so that nothing is fetched unseen.
+    Functions of blocks read and change it on the workers (`Engine.map_rows`), and ``np.asarray`` fetches it. NumPy's
+    operators refuse it, so that no rows are fetched by accident.
 
     Parameters
     ----------
@@ -41,13 +41,13 @@ class RowsOnWorkers:
     bounds
         Rows of each piece.
     pieces
-        Futures of them. A piece never changes.
+        Futures of the pieces. A piece never changes.
     row_shape, dtype
         Shape of a row, and type.
     depth
         Number of passes that would have to be run again if a worker that holds a piece were lost.
     stored
-        The files that these passes would begin from.
+        The files that these passes would start from.
     """
 
     __array_ufunc__ = None
@@ -74,7 +74,7 @@ class RowsOnWorkers:
         return self._whole
 
     def between(self, start: int, stop: int) -> list[tuple[Any, slice]]:
-        """The pieces, and which of their rows, that make up some rows."""
+        """The pieces that contain some rows, and which of their rows."""
         found = [
             (piece, slice(max(start, first) - first, min(stop, last) - first))
             for (first, last), piece in zip(self.bounds, self.pieces, strict=True)
@@ -91,6 +91,6 @@ class RowsOnWorkers:
 
 
 def joined(pieces: Sequence[tuple[NDArray[Any], slice]]) -> NDArray[Any]:
-    """One array of some rows of several pieces."""
+    """One array with some rows of several pieces."""
     parts = [piece[rows] for piece, rows in pieces]
     return np.ascontiguousarray(parts[0]) if len(parts) == 1 else np.concatenate(parts)

@@ -1,4 +1,4 @@
-"""What the workers of a cluster run: pure functions, so that a lost result can be recomputed, bit for bit."""
+"""What the workers of a cluster run: pure functions, so that a lost result can be recomputed bit for bit."""
 
 import contextlib
 import ctypes
@@ -21,11 +21,11 @@ from partwise.io.atomic import atomic_path
 from partwise.storage.csr_folder import open_data
 
 DataAddress = tuple[str, str, Callable[[Any], Any] | None]
-"""A folder with data, a checksum of them (it may be rewritten under the same name), and what tasks make of them."""
+"""A folder with data, its checksum (the folder may be rewritten under the same name), and a function to apply."""
 
 _GROUPS_KEPT = 64
 _WORTH_ALIGNING = 2**14
-# Of malloc.h.
+# From malloc.h.
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 
 
@@ -36,7 +36,7 @@ def _opened(folder: str, checksum: str) -> SparseData:
 
 @lru_cache(maxsize=_GROUPS_KEPT)
 def _rows(address: DataAddress, first: int, last: int) -> Any:
-    """Some rows; a worker mostly gets the same ones in every pass, and keeps their pointers and sums."""
+    """Some rows. A worker mostly gets the same rows in every pass, so their pointers and sums are cached."""
     folder, checksum, prepare = address
     rows = _opened(folder, checksum).rows(first, last)
     return rows if prepare is None else prepare(rows)
@@ -44,9 +44,9 @@ def _rows(address: DataAddress, first: int, last: int) -> Any:
 
 @lru_cache(maxsize=1)
 def _keep_freed_memory() -> None:
-    """Undo, in a worker, what Dask's nannies ask of the C library: to give every freed array back to the system.
+    """Undo a setting of Dask's nannies, in a worker: the C library would give every freed array back to the system.
 
-    Each block's sums would then be mapped, cleared and unmapped page by page: passes took 1.6 times as long.
+    The sums of each block would then be mapped, cleared and unmapped page by page: passes took 1.6 times as long.
     """
     if "MALLOC_TRIM_THRESHOLD_" not in os.environ:
         return
@@ -65,12 +65,12 @@ def work_on_rows(
     makes: Sequence[Made],
     shared: Sequence[Any],
 ) -> tuple[Any, ...]:
-    """Call a function for some neighbouring blocks: the sum, and the changed and made arrays of their rows."""
+    """Call a function for some neighbouring blocks. Return the sum, and the changed and new arrays of their rows."""
     _keep_freed_memory()
     first, last = blocks[0][0], blocks[-1][1]
     data = _rows(address, first, last)
     given = [part for read in reads for part in _arguments(read, data)]
-    # Results are shared by all tasks of a worker, and must stay as they are for tasks that are run again.
+    # All tasks of a worker share results, and a task that is run again needs them unchanged.
     changed = [[np.array(part) for part in _arguments(change, data)] for change in changes]
     made = [np.empty((last - first, *kind.shape), dtype=kind.dtype) for kind in makes]
     given += [part for parts in changed for part in parts]
@@ -89,24 +89,24 @@ def _for_kernels(value: Any) -> Any:
 
 
 def _arguments(given: tuple[Any, Callable[[Any], NDArray[Any]] | None], data: Any) -> list[NDArray[Any]]:
-    """An array given by its pieces; a ragged one comes with the starts of its rows."""
+    """An array from its pieces; a ragged one comes with its row starts."""
     pieces, starts_of = given
     return [joined(pieces)] if starts_of is None else [joined(pieces), starts_of(data)]
 
 
 def work_on_column(function: Function, arguments: Sequence[Any], k: int, arrays: Sequence[Any]) -> tuple[Any, ...]:
-    """What a function returns for one column of some arrays."""
+    """The result of a function for one column of some arrays."""
     with one_blas_thread():
         return tuple(function(*arguments, *(np.ascontiguousarray(array[:, k]) for array in arrays)))
 
 
 def rows_of_columns(columns: Sequence[NDArray[Any]], start: int, stop: int) -> NDArray[Any]:
-    """Some rows of an array that is given column by column."""
+    """Some rows of an array that is given by columns."""
     return np.stack([column[start:stop] for column in columns], axis=1)
 
 
 def same(value: Any) -> Any:
-    """A value that the client has sent, as the result of a task: unlike a message, it can be made again."""
+    """A value sent by the client, as the result of a task: unlike a message, it can be recomputed."""
     return value
 
 
@@ -116,7 +116,7 @@ def item(values: tuple[Any, ...], position: int) -> Any:
 
 
 def store(array: NDArray[Any], path: str) -> str:
-    """Write a piece to a file, whole or not at all."""
+    """Write a piece to a file, completely or not at all."""
     with atomic_path(path) as aside:
         np.save(aside, array, allow_pickle=False)
     return path
@@ -128,5 +128,5 @@ def restore(path: str) -> NDArray[Any]:
 
 
 def can_read(path: str) -> bool:
-    """Whether this worker sees a file."""
+    """Whether this worker can see a file."""
     return os.access(path, os.R_OK)

@@ -1,6 +1,6 @@
-"""Files: reading matrices, writing results, and containers for models. Nothing here knows a model.
+"""Files: read matrices, write results, and containers for models. No code here depends on a model.
 
-Lazy like the package, so that the process which opens HDF5 files starts fast.
+Imports are lazy, so that the process which opens HDF5 files starts fast.
 """
 
 import importlib

@@ -1,4 +1,4 @@
-"""AnnData files, .h5ad (HDF5) and .zarr: the matrix that is asked for and the names are read, results are added."""
+"""AnnData files, .h5ad (HDF5) and .zarr: read the requested matrix and the names, and add results."""
 
 import errno
 import functools
@@ -50,7 +50,7 @@ def read_zarr(path: Path, options: ReadOptions) -> Table:
 
 
 def _read(path: Path, options: ReadOptions, kind: str) -> Table:
-    """Read in a process of its own, which a damaged file may crash."""
+    """Read in a separate process, because a damaged file may crash it."""
     arguments = [str(path), str(options.limit), *([] if options.layer is None else [options.layer])]
     command = [sys.executable, "-W", "ignore", "-P", "-m", _PROCESS, *arguments]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
@@ -64,7 +64,7 @@ def _read(path: Path, options: ReadOptions, kind: str) -> Table:
 
 
 def _receive(stream: io.BufferedReader, path: Path, kind: str) -> tuple[Plan, list[Array]]:
-    """Take over what the process found."""
+    """Take over the result of that process."""
     try:
         answer: dict[str, Any] = json.loads(stream.readline())
     except ValueError:
@@ -122,14 +122,14 @@ def write_h5ad(
     column_labels: Sequence[str] | Labels | None = None,
     base: str | os.PathLike[str] | None = None,
 ) -> None:
-    """Write an .h5ad file with results, whole or not at all.
+    """Write an .h5ad file with results, completely or not at all.
 
     Parameters
     ----------
     path
         The file to write; it may be ``base`` itself.
     matrix
-        Samples x features, dense or sparse, for X; with ``base``, X stays as it is there.
+        Samples x features, dense or sparse, for X. With ``base``, X stays as it is there.
     activations
         Samples x parts, for ``obsm["X_partwise"]``.
     dictionary
@@ -137,7 +137,7 @@ def write_h5ad(
     metadata
         Plain data (numbers, text, lists, dicts) for ``uns["partwise"]``; None is left out.
     row_labels, column_labels
-        Names of samples and features; positions from 0 where there are none. With ``base`` they must be its names.
+        Names of samples and features; by default positions from 0. With ``base`` they must be its names.
     base
         An existing .h5ad file to which the results are added; everything in it is kept.
 
@@ -151,7 +151,7 @@ def write_h5ad(
     anndata = require("anndata", "anndata", "writing .h5ad files")
     results = {"activations": _two_axes(activations, "activations"), "dictionary": _two_axes(dictionary, "dictionary")}
     with warnings.catch_warnings():
-        # Its warnings are about names that repeat, which are ours to keep, and about its own future.
+        # anndata warns about repeated names, which we keep, and about its own future.
         warnings.simplefilter("ignore")
         names = {"row_labels": row_labels, "column_labels": column_labels}
         data = _new(anndata, matrix, results, names) if base is None else _opened(anndata, Path(base), names)
@@ -168,9 +168,9 @@ def write_h5ad(
 
 
 def _write_hdf5(anndata: Any, data: Any, aside: Path) -> None:
-    """Write a file so that a full disk is an error: HDF5 crashes the process after a write that failed.
+    """Write a file so that a full disk is an error: HDF5 crashes the process after a failed write.
 
-    What is small is put together in memory; what is large needs a disk with enough room.
+    A small file is first built in memory. A large one needs a disk with enough free space.
     """
     import h5py
 
@@ -228,7 +228,7 @@ def _two_axes(values: Any, name: str) -> Any:
 
 
 def _storable(value: Any) -> Any:
-    """Plain data as AnnData can store them: dicts of scalars and arrays; lists of mixed things become JSON text."""
+    """Convert plain data to what AnnData can store: dicts of scalars and arrays. Mixed lists become JSON text."""
     if isinstance(value, Mapping):
         kept = {str(key).replace("/", "_"): item for key, item in value.items() if item is not None}
         return {key: _storable(item) for key, item in kept.items()}

@@ -1,9 +1,9 @@
 """The small process that opens AnnData: ``python -m partwise.io.annotated_process PATH LIMIT [LAYER]``.
 
-On damaged files the HDF5 library can crash, and the codecs of zarr ask for any amount of memory. They do so here,
-where they cost nobody their work, so this imports little. Standard output is one line of JSON (what follows, or what
-is wrong), then the bytes of each array. Nothing is loaded before its declared size, and whether reading it is safe, has
-been checked.
+On damaged files the HDF5 library can crash, and zarr's codecs may ask for any amount of memory. In this process that
+does no harm, so it imports little. Standard output is one line of JSON (a description of what follows, or of what is
+wrong), then the bytes of each array. Before anything is loaded, its declared size is checked, and whether reading it is
+safe.
 """
 
 import contextlib
@@ -19,7 +19,7 @@ from typing import Any, BinaryIO
 from partwise.errors import InvalidInputError, PartwiseError
 from partwise.io.source import bad_file, refuse_above
 
-# Codecs of zarr that only rearrange bytes. Others, "pickle" above all, could run code when a chunk is decoded.
+# zarr codecs that only rearrange bytes. Others, above all "pickle", could run code when a chunk is decoded.
 _SAFE_CODECS = frozenset(
     [
         *("blosc", "zstd", "gzip", "zlib", "lz4", "lzma", "bz2", "shuffle", "delta", "packbits", "transpose"),
@@ -29,9 +29,9 @@ _SAFE_CODECS = frozenset(
 _BYTES_PER_LABEL = 100
 
 Refuse = Callable[[int], None]
-"""Refuses this many bytes if that is more than may be used."""
+"""Raises an error if this many bytes are more than may be used."""
 _SLAB = 2**26
-# Beside what is read: libraries, threads and a few slabs.
+# Memory beyond the data: libraries, threads and a few slabs.
 _SPARE = 2**30
 
 
@@ -41,9 +41,9 @@ class RefusedError(Exception):
 
 @dataclass(frozen=True)
 class Plan:
-    """What to read: one array if dense, else data, indices and indptr; the names of rows and columns, labels of rows.
+    """What to read: one array if dense, else data, indices and indptr; names of rows and columns; labels of rows.
 
-    ``obs`` has the different labels of each column, and the place of each row's label among them (-1: no label).
+    For each column, ``obs`` has the distinct labels, and the position of each row's label among them (-1: no label).
     """
 
     kind: str
@@ -55,7 +55,7 @@ class Plan:
 
 
 def plan(root: Any, path: Path, layer: str | None, limit: int) -> Plan:
-    """Find X or a layer and the names in an open AnnData tree; the matrix itself is not read yet."""
+    """Find X or a layer, and the names, in an open AnnData tree. The matrix itself is not read yet."""
     if not _is_group(root) or "obs" not in root or "var" not in root:
         raise RefusedError("it has no obs and var, so it is not an AnnData file", "write it with anndata")
     if layer is not None:
@@ -78,7 +78,7 @@ def plan(root: Any, path: Path, layer: str | None, limit: int) -> Plan:
 
 
 def _row_labels(frame: Any, n_rows: int, refuse: Refuse) -> Iterator[tuple[str, tuple[list[str], list[int]]]]:
-    """Columns of obs that hold categories, text or whole numbers; a column that is stored otherwise is left out."""
+    """Columns of obs that hold categories, text or whole numbers. Columns stored in another way are left out."""
     for name in frame:
         with contextlib.suppress(RefusedError, KeyError):
             element = _child(frame, name)
@@ -146,7 +146,7 @@ def _texts(array: Any, refuse: Refuse) -> list[str]:
 
 
 def _child(group: Any, name: str) -> Any:
-    # HDF5 links may lead to other files; anndata writes none.
+    # HDF5 links may lead to other files. anndata writes none.
     if hasattr(group, "file") and type(group.get(name, getlink=True)).__name__ != "HardLink":
         raise RefusedError(f"its part {name!r} is a link", "copy the data into one file")
     return group[name]
@@ -165,7 +165,7 @@ def _attribute(group: Any, *names: str) -> Any:
 
 
 def _check_array(array: Any) -> int:
-    """Declared bytes of an array; refused if its values lie in another file or decoding could run code."""
+    """Declared bytes of an array. Refuse it if its values are in another file or decoding could run code."""
     if getattr(array, "external", None) or getattr(array, "is_virtual", False):
         raise RefusedError("its values lie in another file", "copy the data into one file")
     foreign = sorted(set(_codecs(array)) - _SAFE_CODECS)
@@ -184,7 +184,7 @@ def _codecs(array: Any) -> Iterator[str]:
 
 
 def _codec_names(entries: Any) -> Iterator[str]:
-    """Names in a list of codec descriptions, those nested in a shard too."""
+    """Names in a list of codec descriptions, including those nested in a shard."""
     for entry in entries:
         if not isinstance(entry, dict):
             yield str(getattr(entry, "codec_id", entry))
@@ -212,7 +212,7 @@ def main(arguments: list[str], output: BinaryIO) -> None:
         _refuse(output, bad_file(Path(path), *error.args))
     except PartwiseError as error:
         _refuse(output, error)
-    except Exception as error:  # whatever the libraries raise on a damaged file
+    except Exception as error:  # the libraries can raise anything on a damaged file
         _say(output, {"failed": str(error) or type(error).__name__})
 
 
@@ -232,8 +232,8 @@ def _opened(path: Path) -> contextlib.AbstractContextManager[Any]:
 
 
 def _hold(n_bytes: int) -> None:
-    """Let this process take this many more bytes and fail beyond: a damaged chunk may ask for more than declared."""
-    with contextlib.suppress(ImportError, OSError, ValueError):  # where the system has no such limit
+    """Allow this process this many more bytes, because a damaged chunk may ask for more than it declares."""
+    with contextlib.suppress(ImportError, OSError, ValueError):  # some systems have no such limit
         import resource
 
         pages = int(Path("/proc/self/statm").read_text().split()[5])
@@ -253,7 +253,7 @@ def _say(output: BinaryIO, answer: dict[str, Any]) -> None:
 
 
 def _send(array: Any, output: BinaryIO) -> None:
-    """Write the values slab by slab, so that they are never held whole here."""
+    """Write the values slab by slab, so that they are never all in memory."""
     if not math.prod(array.shape):
         return
     bytes_each = array.dtype.itemsize * math.prod(array.shape[1:])

@@ -1,4 +1,4 @@
-"""Containers of arrays, labels and metadata in one safetensors file; and the one way in which .npy files are opened."""
+"""Arrays, labels and metadata in one safetensors file, and the one function that opens .npy files."""
 
 import itertools
 import json
@@ -21,19 +21,19 @@ Arrays = dict[str, Array]
 _HEADER_KEY = "partwise"
 _SEPARATOR = "::"
 _TEXT, _OFFSETS, _METADATA = "::utf8", "::offsets", "::metadata"
-# The format limits the whole header to 100 MB and readers load it first, so larger metadata become an array of bytes.
+# The format limits the header to 100 MB and readers load it first, so larger metadata become an array of bytes.
 _METADATA_IN_HEADER = 2**16
 _DTYPES = frozenset(
     ["bool", "complex64", *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64))]
     + [f"float{bits}" for bits in (16, 32, 64)]
 )
-# NumPy reads headers by `ast.literal_eval`, whose depth Python 3.11 counts for all threads together. Two threads that
-# read at the same time, and are interrupted by the garbage collector, can end in "recursion depth mismatch".
+# NumPy reads headers with `ast.literal_eval`, and Python 3.11 counts its depth across all threads. If the garbage
+# collector interrupts two threads that read at the same time, they can fail with "recursion depth mismatch".
 _ONE_AT_A_TIME = threading.Lock()
 
 
 def save_arrays(path: FilePath, arrays: Mapping[str, Any], metadata: Mapping[str, Any] | None = None) -> None:
-    """Write named arrays and metadata to one safetensors file, whole or not at all; equal content gives equal bytes.
+    """Write named arrays and metadata to one safetensors file, completely or not at all. Equal content, equal bytes.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ def save_arrays(path: FilePath, arrays: Mapping[str, Any], metadata: Mapping[str
     arrays
         Numeric or boolean arrays of any shape, and one-dimensional arrays of str (labels).
     metadata
-        Anything that JSON can hold; NumPy scalars are accepted, tuples come back as lists.
+        Anything that JSON can hold. NumPy scalars are accepted, and tuples come back as lists.
 
     Raises
     ------
@@ -69,13 +69,13 @@ def save_arrays(path: FilePath, arrays: Mapping[str, Any], metadata: Mapping[str
         header["metadata"] = json.loads(text)
     else:
         tensors[_METADATA] = np.frombuffer(text, dtype=np.uint8)
-    # One key only: the library writes several in an order that changes from run to run.
+    # One key only: with several, the library's order changes from run to run.
     in_header = {_HEADER_KEY: _to_json(header).decode()}
     write_atomically(path, lambda aside: save_file(tensors, aside, metadata=in_header))
 
 
 def load_arrays(path: FilePath, *, memory_limit: int | float | str | None = None) -> tuple[Arrays, dict[str, Any]]:
-    """Read a file written by `save_arrays`; nothing in it is ever executed.
+    """Read a file written by `save_arrays`. Nothing in it is ever executed.
 
     Parameters
     ----------
@@ -166,7 +166,7 @@ def _decode_text(text: Array, offsets: Array | None, path: Path, name: str, limi
     lengths = np.diff(offsets)
     if offsets[0] != 0 or offsets[-1] != len(raw) or (lengths < 0).any():
         raise bad_file(path, f"the offsets of label array {name!r} do not fit its text")
-    # A NumPy array of str gives every label the room of the longest, four bytes per character.
+    # In a NumPy array of str, every label takes the space of the longest one, at four bytes per character.
     refuse_above(limit, 4 * len(lengths) * int(lengths.max(initial=0)), f"{path}: label array {name!r}")
     bounds = offsets.tolist()
     try:
@@ -204,7 +204,7 @@ def _from_json(text: str | bytes, path: Path) -> Any:
 
 
 def load_npy(path: FilePath, mmap_mode: Literal["r", "c"] | None = None) -> NDArray[Any]:
-    """`numpy.load` of one array, never a pickle.
+    """`numpy.load` for one array, never a pickle.
 
     Parameters
     ----------

@@ -1,6 +1,6 @@
-"""Files that are either whole or not there: written aside, flushed to disk, then renamed into place.
+"""Write files completely or not at all: under a temporary name, flushed to disk, then renamed.
 
-Names of temporary files and folders that tell who made them, so that those of killed processes can be removed.
+Temporary names say which process made them, so that those of killed processes can be removed.
 """
 
 import contextlib
@@ -19,18 +19,18 @@ from pathlib import Path
 
 FilePath = str | os.PathLike[str]
 _NAME = re.compile(r"\.?partwise-([0-9a-f]{8})-(\d+)-[0-9a-f]{8}\b")
-# A file of another machine, or of one that was restarted, counts as left over when nobody wrote to it for a day.
+# A file of another machine, or from before a restart, counts as abandoned after a day without a write.
 _FOREIGN_SECONDS = 86_400.0
 _swept: set[str] = set()
 
 
 def temporary_name() -> str:
-    """A new name that carries this machine and process, by which `sweep` knows whether it is still in use."""
+    """A new name with this machine and process in it. `sweep` uses it to see whether the file is still in use."""
     return f"partwise-{_machine()}-{os.getpid()}-{secrets.token_hex(4)}"
 
 
 def sweep(folder: Path) -> None:
-    """Remove what killed processes left in a folder, once per process and folder.
+    """Remove files that killed processes left in a folder, once per process and folder.
 
     Only names made by `temporary_name` are touched: those of this machine whose process is gone, and those of other
     machines that have not been written to for a day.
@@ -56,7 +56,7 @@ def sweep(folder: Path) -> None:
 
 
 def _abandoned(entry: os.DirEntry[str], machine: str, process: int) -> bool:
-    if machine == _machine() and os.name == "posix":  # elsewhere, asking about a process would end it
+    if machine == _machine() and os.name == "posix":  # on other systems, asking about a process would end it
         try:
             os.kill(process, 0)
         except ProcessLookupError:
@@ -72,7 +72,7 @@ def _abandoned(entry: os.DirEntry[str], machine: str, process: int) -> bool:
 
 @functools.cache
 def _machine() -> str:
-    """A checksum of the machine, its last start, and the namespace of processes (containers have their own)."""
+    """A checksum of the machine, its last boot, and the process namespace (containers have their own)."""
     facts = [platform.node()]
     with contextlib.suppress(OSError):
         facts.append(Path("/proc/sys/kernel/random/boot_id").read_text())
@@ -81,9 +81,9 @@ def _machine() -> str:
     return hashlib.blake2b("\n".join(facts).encode(), digest_size=4).hexdigest()
 
 
-# Bytes of a name, of which file systems allow 255, that the temporary name keeps for the suffix.
+# File systems allow names of 255 bytes. The temporary name keeps this many for the suffix.
 _KEPT_NAME_LENGTH = 40
-# Libraries written in other languages put the system's number into their text.
+# Libraries in other languages put the system's error number into their text.
 _NUMBER_IN_TEXT = re.compile(r"(?:os error|errno =|Errno|code:) (\d+)")
 _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})
 _OF_THE_DISK = _NO_ROOM | {errno.EIO, errno.EFBIG, errno.EROFS}
@@ -93,11 +93,11 @@ _PAGE = 4096
 
 @contextlib.contextmanager
 def atomic_path(path: FilePath) -> Iterator[Path]:
-    """Give a temporary path to write to, and rename it to ``path`` when the block ends without an error.
+    """Provide a temporary path to write to, and rename it to ``path`` if the block ends without an error.
 
-    The temporary file lies in the same directory, ends in the same name (so that writers which look at the suffix are
-    content) and is removed when the block raises. An existing file keeps its permissions; a new one gets the usual
-    ones of the process. A symbolic link is followed, not replaced.
+    The temporary file is in the same folder and ends in the same name, for writers that look at the suffix. It is
+    removed if the block raises. An existing file keeps its permissions; a new one gets the default permissions of the
+    process. A symbolic link is followed, not replaced.
 
     Parameters
     ----------
@@ -107,7 +107,7 @@ def atomic_path(path: FilePath) -> Iterator[Path]:
     Yields
     ------
     Path
-        Where to write meanwhile.
+        The temporary path to write to.
 
     Raises
     ------
@@ -127,13 +127,13 @@ def atomic_path(path: FilePath) -> Iterator[Path]:
     mode = _existing_mode(target)
     aside = _reserve(target)
     if mode is None:
-        # Some writers replace the file that is theirs to write by one that only its owner may read.
+        # Some writers replace the file by a new one that only its owner may read.
         mode = stat.S_IMODE(aside.stat().st_mode)
     try:
         yield aside
         _settle(aside, target, mode)
     except Exception as error:
-        # Before the file is removed, which makes room.
+        # Check this before the file is removed, because that frees space.
         of_the_disk = disk_error(error, target)
         _remove(aside)
         if of_the_disk is None:
@@ -145,14 +145,14 @@ def atomic_path(path: FilePath) -> Iterator[Path]:
 
 
 def write_atomically(path: FilePath, writer: Callable[[Path], object]) -> None:
-    """Let ``writer`` write a file aside, then rename it to ``path``; see `atomic_path`.
+    """Let ``writer`` write a temporary file, then rename it to ``path``; see `atomic_path`.
 
     Parameters
     ----------
     path
         The file to write.
     writer
-        Called with the path to write to; what it returns is ignored.
+        Called with the path to write to; its result is ignored.
 
     Examples
     --------
@@ -167,12 +167,12 @@ def write_atomically(path: FilePath, writer: Callable[[Path], object]) -> None:
 
 
 def _existing_mode(target: Path) -> int | None:
-    """Permissions of the file that is to be replaced; anything but a regular file is refused."""
+    """Permissions of the file to be replaced; anything but a regular file is refused."""
     try:
         mode = target.stat().st_mode
     except FileNotFoundError:
         return None
-    except OSError as error:  # such as a name that is too long, under which nothing could be put in the end
+    except OSError as error:  # for instance, the name is too long
         raise _explained(error, target) from error
     if stat.S_ISDIR(mode):
         raise IsADirectoryError(f"cannot write {target}: it is a directory; give the name of a file.")
@@ -199,7 +199,7 @@ def _settle(aside: Path, target: Path, mode: int) -> None:
         aside.replace(target)
     except OSError as error:
         raise _explained(error, target) from error
-    # A power cut could undo the rename otherwise. Not every system can flush a directory; the file is whole anyway.
+    # Otherwise a power cut could undo the rename. Not every system can flush a folder; the file is complete anyway.
     with contextlib.suppress(OSError):
         _flush(target.parent, os.O_RDONLY)
 
@@ -218,12 +218,12 @@ def _remove(aside: Path) -> None:
 
 
 def disk_error(error: Exception, target: Path) -> OSError | None:
-    """What to say of an error if the disk is to blame, whatever class the writing library raised; None if it is not.
+    """The message for an error if the disk caused it, whatever class the library raised; None if it did not.
 
     Parameters
     ----------
     error
-        Raised while ``target`` was written; what was written is still there.
+        The error raised while ``target`` was written. What was written so far is still there.
     target
         The file or folder.
     """
@@ -234,14 +234,14 @@ def disk_error(error: Exception, target: Path) -> OSError | None:
     if number is None and "Not enough free space" in str(error):
         number = errno.ENOSPC
     if number is None and not isinstance(error, ValueError | TypeError):
-        # NumPy may say only that it could not write everything.
+        # NumPy may only say that it could not write everything.
         with contextlib.suppress(OSError):
             number = errno.ENOSPC if shutil.disk_usage(target.parent).free < _PAGE else None
     return _explained(OSError(number, os.strerror(number)), target) if number in _OF_THE_DISK else None
 
 
 def _explained(error: OSError, target: Path) -> OSError:
-    """The same kind of error with a sentence that says what to do."""
+    """The same kind of error, with a message that says what to do."""
     folder = target.parent
     if isinstance(error, FileNotFoundError | NotADirectoryError):
         return type(error)(f"cannot write {target}: there is no directory {folder}; create it first.")

@@ -1,4 +1,4 @@
-"""Bags of words in text: UCI's docword files and LDA-C."""
+"""Bags of words as text: UCI docword files and LDA-C."""
 
 import itertools
 import re
@@ -23,7 +23,7 @@ _VOCABULARY_ENDINGS = (".vocab.txt", ".vocab", ".tokens")
 
 
 def parse_integers(path: Path, chunk: bytes, lines_before: int, columns: int) -> Array:
-    """An array of shape (lines, columns); blank lines are passed over."""
+    """An array of shape (lines, columns); blank lines are skipped."""
     values = flat_integers(chunk)
     n_lines = chunk.count(b"\n") + (not chunk.endswith(b"\n") and bool(chunk))
     if values is None or len(values) != columns * n_lines:
@@ -34,7 +34,7 @@ def parse_integers(path: Path, chunk: bytes, lines_before: int, columns: int) ->
 
 
 def check_lines(path: Path, chunk: bytes, lines_before: int, columns: int) -> int:
-    """Count the lines that are not blank; raise at the first that does not hold this many integers."""
+    """Count the lines that are not blank; raise at the first one that does not hold this many integers."""
     filled = 0
     for number, line in enumerate(chunk.split(b"\n"), start=lines_before + 1):
         words = line.split()
@@ -45,7 +45,7 @@ def check_lines(path: Path, chunk: bytes, lines_before: int, columns: int) -> in
 
 
 def read_docword(path: Path, options: ReadOptions) -> Table:
-    """Read documents x words; the words may lie beside it in vocab.NAME.txt."""
+    """Read documents x words; the words may be in vocab.NAME.txt beside it."""
     chunks = byte_chunks(path, options.limit)
     first = next(chunks, b"")
     header = _HEADER.match(first)
@@ -93,8 +93,8 @@ def _check_range(path: Path, triples: Array, column: int, size: int, what: str) 
 def read_ldac(path: Path, options: ReadOptions) -> Table:
     """Read documents x terms.
 
-    The number of terms is that of the vocabulary (NAME.vocab.txt, NAME.vocab or NAME.tokens beside the file), and
-    without one the largest term plus 1.
+    The number of terms is the size of the vocabulary (NAME.vocab.txt, NAME.vocab or NAME.tokens beside the file).
+    Without a vocabulary, it is the largest term plus 1.
     """
     lengths, terms, counts = _parse(path, options.limit)
     stem = Path(path.name.removesuffix(".gz")).stem
@@ -111,7 +111,7 @@ def read_ldac(path: Path, options: ReadOptions) -> Table:
 
 
 def _parse(path: Path, limit: int) -> tuple[Array, Array, Array]:
-    """Pairs in each document, and all terms and counts in one array each."""
+    """Number of pairs in each document, and one array each of all terms and counts."""
     lengths, terms, counts = [], [], []
     lines_before = entries = 0
     for chunk in byte_chunks(path, limit):

@@ -18,7 +18,7 @@ from partwise.io.sparse import Array, from_coordinates
 from partwise.io.table import Table, label_array, with_labels
 from partwise.io.text_cells import CellReader, Lines, delimiter_of, first_that_is_no_number, not_a_number, parse_numbers
 
-# An entry takes 16 bytes, 12 more once all of them are put in order, and its labels.
+# An entry takes 16 bytes, 12 more while all entries are sorted, and its labels.
 _BYTES_PER_LINE = 64
 _SUBSTITUTION = re.compile("[ACGT]>[ACGT]")
 
@@ -68,7 +68,7 @@ def read_wide(path: Path, options: ReadOptions) -> Table:
 
 
 def _one_column(path: Path, reader: CellReader) -> FileFormatError:
-    """The error for a file of which nothing is left besides row labels: most often its delimiter is another one."""
+    """The error for a file in which only row labels were found: most often it has another delimiter."""
     text = reader.first[1][0] if reader.first is not None else ""
     if text.startswith("#"):
         return bad_file(path, "line 1 is a comment", "remove comments")
@@ -80,7 +80,7 @@ def _one_column(path: Path, reader: CellReader) -> FileFormatError:
 
 
 def _joined(*labels: str) -> str:
-    """One label of several: a substitution and its context as ``A[C>A]A``, else with spaces between.
+    """Join labels: a substitution and its context become ``A[C>A]A``, anything else is joined by spaces.
 
     Examples
     --------
@@ -93,7 +93,7 @@ def _joined(*labels: str) -> str:
 
 
 def _not_a_number(path: Path, block: Lines, names: list[str] | None, width: int, n_labels: int) -> FileFormatError:
-    """The error for the first bad cell of a block whose row names have been taken away."""
+    """The error for the first bad cell of a block, after its row names were removed."""
     position = first_that_is_no_number(block.cells)
     row, column = divmod(position, width - n_labels)
     place = f"line {block.numbers[row]}, column {column + 1 + n_labels}"
@@ -109,7 +109,7 @@ def _not_a_number(path: Path, block: Lines, names: list[str] | None, width: int,
 
 
 def read_long(path: Path, options: ReadOptions) -> Table:
-    """Read a sparse table: absent pairs are zero, an empty value is missing; labels in order of first appearance."""
+    """Read a sparse table: absent pairs are zero, empty values are missing, and labels keep the order of the file."""
     reader = CellReader(path, delimiter_of(path, options), options.limit)
     if reader.first is None:
         raise bad_file(path, "it is empty", "write one line for each row, column and value")
@@ -126,7 +126,7 @@ def read_long(path: Path, options: ReadOptions) -> Table:
 def column_positions(
     path: Path, header: Sequence[str] | None, width: int, wanted: Sequence[str | int] | None
 ) -> list[int]:
-    """Positions of the row, column and (unless two are asked for) value columns."""
+    """Positions of the row, column and (unless two are requested) value columns."""
     if wanted is None:
         if width != 3:
             remedy = "say which to use with long_columns=(row, column, value)"
@@ -151,7 +151,7 @@ def column_positions(
 
 
 class _Entries:
-    """Entries seen so far: codes of rows and of columns, and values; and for each block its first entry and lines."""
+    """Entries so far: row codes, column codes and values. For each block, its first entry and its lines."""
 
     def __init__(self) -> None:
         self.blocks: list[tuple[int, Sequence[int]]] = []
@@ -183,6 +183,6 @@ class _Entries:
         return Table(matrix, row_labels, column_labels, source=str(path))
 
     def line(self, entry: int) -> int:
-        """The line of an entry."""
+        """The line number of an entry."""
         first, numbers = self.blocks[bisect.bisect_right(self.blocks, entry, key=itemgetter(0)) - 1]
         return numbers[entry - first]

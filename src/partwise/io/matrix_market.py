@@ -1,4 +1,4 @@
-"""Matrix Market files, and the directories of 10x Genomics, which hold one."""
+"""Matrix Market files, and the 10x Genomics folders that contain one."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +19,9 @@ _FIELDS = _WHOLE | {"real", "double"}
 _IN_INTEGERS = b"0123456789+- \t\r\n"
 _IN_REALS = _IN_INTEGERS + b".eEnNaAiIfFtTyY"
 _AS_SHAPE = bytes(ord(" ") if chr(n).isspace() else ord("x") for n in range(256))
-# Characters of the shortest entry: "1 1\n" in a pattern, "1\n" in a dense array.
+# Length of the shortest entry: "1 1
+# " in a pattern, "1
+# " in a dense array.
 _SHORTEST_ENTRY = {"coordinate": 4, "array": 2}
 _LAYOUT = "a 10x directory holds matrix.mtx, barcodes.tsv and features.tsv or genes.tsv, each perhaps .gz"
 
@@ -37,7 +39,7 @@ class Header:
 
 
 def read_matrix_market(path: Path, options: ReadOptions) -> Table:
-    """Read a matrix as it stands in the file; labels may lie beside it in NAME.rows.txt and NAME.vocab.txt."""
+    """Read a matrix as it is in the file; labels may be beside it in NAME.rows.txt and NAME.vocab.txt."""
     stem = path.name.removesuffix(".gz").removesuffix(".mtx")
     return labels_beside(Table(load_matrix(path, options), source=str(path)), path, options, stem)
 
@@ -62,7 +64,7 @@ def load_matrix(path: Path, options: ReadOptions, *, transpose: bool = False) ->
 
 
 def read_header(path: Path) -> Header:
-    """Read what the file declares, and nothing more."""
+    """Read the declaration of the file, and nothing more."""
     with reading(path), open_binary(path) as stream:
         banner = stream.readline(4096).decode("latin-1").lower().split()
         if len(banner) != 5 or banner[0] not in {"%%matrixmarket", "%matrixmarket"}:
@@ -91,17 +93,17 @@ def read_header(path: Path) -> Header:
 
 
 def _dense_entries(rows: int, columns: int, symmetry: str) -> int:
-    """Values that the array layout lists: all, or the lower triangle, which a skew matrix has without its diagonal."""
+    """Number of values in the array layout: all, or the lower triangle, for a skew matrix without the diagonal."""
     if symmetry == "general":
         return rows * columns
     return rows * (rows - 1) // 2 if symmetry == "skew-symmetric" else rows * (rows + 1) // 2
 
 
 class _Watched:
-    """The file's bytes on their way to SciPy's fast reader, which is too trusting.
+    """Checks the bytes of the file on their way to SciPy's fast reader, which accepts too much.
 
-    It cuts 5.7 to 5 in an integer matrix and 3,5 to 3 in a real one. It passes over what stands after the value, and
-    crashes (1.17.1) when the last line ends in a space instead of a line end.
+    It truncates 5.7 to 5 in an integer matrix and 3,5 to 3 in a real one. It ignores anything after the value, and
+    crashes (1.17.1) if the last line ends in a space instead of a newline.
     """
 
     def __init__(self, stream: BinaryIO, header: Header, path: Path, limit: int) -> None:
@@ -143,7 +145,7 @@ class _Watched:
 
 
 def read_10x(path: Path, options: ReadOptions) -> Table:
-    """Read cells x features: the file lies the other way round and is transposed here."""
+    """Read cells x features: the file holds the transpose."""
     if not path.is_dir():
         raise bad_file(path, "it is not a directory", _LAYOUT)
     matrix_file = _only(path, beside("matrix.mtx", ""))
@@ -167,7 +169,7 @@ def _only(folder: Path, names: list[str]) -> Path:
 
 
 def _column(path: Path, column: int, limit: int) -> Labels:
-    """One column of a tab separated file; files with the identifier alone have no second one."""
+    """One column of a tab-separated file. Files that hold only identifiers have no second column."""
     labels = []
     for line in text_lines(path, limit):
         cells = line.rstrip("\r\n").split("\t")

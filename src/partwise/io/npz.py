@@ -1,4 +1,4 @@
-"""NumPy and SciPy containers: .npy, .npz. Sizes are checked from the headers; pickles are never opened."""
+"""NumPy and SciPy files: .npy, .npz. Sizes are checked from the headers, and pickles are never opened."""
 
 import math
 import zipfile
@@ -24,7 +24,7 @@ _KEYS = {
 }
 _LABELS = ("row_labels", "column_labels")
 METADATA = "metadata/"
-"""Texts about samples: all of them as UTF-8 one after the other, and where each ends."""
+"""Texts about samples: all texts as UTF-8, one after the other, and where each one ends."""
 _ENDS = ".ends"
 _SMALL = 4096
 
@@ -61,7 +61,7 @@ def read_npz(path: Path, options: ReadOptions) -> Table:
 
 
 class _Members:
-    """Arrays inside the archive, each loaded only after the size that its header declares was accepted."""
+    """Arrays inside the archive. Each is loaded only after the size in its header was accepted."""
 
     def __init__(self, archive: zipfile.ZipFile, path: Path, limit: int) -> None:
         self.archive, self.path, self.limit = archive, path, limit
@@ -84,7 +84,7 @@ class _Members:
 
 
 def _declared_bytes(stream: BinaryIO, path: Path, what: str) -> int:
-    """Read the header of an array, refuse pickles, and give the bytes that its values take."""
+    """Read the header of an array, refuse pickles, and return the size of its values in bytes."""
     version = np.lib.format.read_magic(stream)
     if version == (1, 0):
         shape, _, dtype = np.lib.format.read_array_header_1_0(stream)
@@ -184,7 +184,7 @@ def _label_member(members: _Members, key: str, path: Path) -> Array:
 
 
 class Pieces(NamedTuple):
-    """An array with one axis that is written piece by piece, because it need not fit in memory."""
+    """A one-dimensional array that is written piece by piece, because it need not fit in memory."""
 
     dtype: Any
     size: int
@@ -215,12 +215,12 @@ def write_npz(path: Path, arrays: Mapping[str, Array | Pieces]) -> None:
 
 
 def encoded_text(text: Any) -> bytes:
-    """UTF-8 as texts are stored: a lone surrogate, which no UTF-8 file has but a Python string may, stays as it is."""
+    """UTF-8 as texts are stored. A lone surrogate, which a Python string may have, is kept."""
     return str(text).encode("utf-8", "surrogatepass")
 
 
 def packed_texts(name: str, texts: Any) -> dict[str, Any]:
-    """Arrays that hold texts of any length without pickling them."""
+    """Arrays that hold texts of any length without pickles."""
     encoded = [encoded_text(text) for text in texts]
     ends = np.cumsum([len(text) for text in encoded], dtype=np.int64)
     return text_members(name, np.frombuffer(b"".join(encoded), dtype=np.uint8), ends)
@@ -232,7 +232,7 @@ def text_members(name: str, content: Array | Pieces, ends: Array) -> dict[str, A
 
 
 def _texts(members: _Members, key: str, path: Path) -> Array:
-    """What `packed_texts` packed."""
+    """Undo `packed_texts`."""
     if f"{key}{_ENDS}" not in members.keys:
         raise bad_file(path, f"its array {key!r} lacks the ends of the texts in it")
     data, ends = members.load(key), members.load(f"{key}{_ENDS}")

@@ -14,7 +14,7 @@ def read_pairs(file: str | os.PathLike[str], first: str, second: str) -> list[tu
     Parameters
     ----------
     file
-        Its first line names the columns; others may stand beside them.
+        Its first line names the columns; the file may have other columns.
     first, second
         Names of the columns.
     """

@@ -16,7 +16,7 @@ _BYTES_PER_RECORD = 64
 
 
 def read_parquet(path: Path, options: ReadOptions) -> Table:
-    """Read a sparse table: absent pairs are zero, a null value is missing; labels in order of first appearance."""
+    """Read a sparse table: absent pairs are zero, null values are missing, and labels keep the order of the file."""
     parquet = require("pyarrow.parquet", "arrow", "reading Parquet files")
     with library(path, "a Parquet file"), parquet.ParquetFile(path) as file:
         schema, declared = file.schema_arrow, file.metadata
@@ -28,7 +28,7 @@ def read_parquet(path: Path, options: ReadOptions) -> Table:
     for name in wanted[:2]:
         if schema.field(name).type.num_fields:
             raise bad_file(path, f"column {name!r} has labels of type {schema.field(name).type}", "save plain text")
-    # Labels stay dictionary-encoded, so that a long label that repeats is held once.
+    # Labels stay dictionary-encoded, so that a long label that repeats is stored once.
     with library(path, "a Parquet file"), parquet.ParquetFile(path, read_dictionary=wanted[:2]) as file:
         table = file.read(columns=wanted)
     rows, row_labels = _codes(table, wanted[0], path, options.limit)

@@ -1,4 +1,4 @@
-"""Reading any supported file into a Table: the formats, what a reader may be told, and `read`. Nothing is guessed."""
+"""Read any supported file into a Table: the formats, their options, and `read`. Nothing is guessed."""
 
 import importlib
 import os
@@ -45,7 +45,7 @@ class ReadOptions:
         found = set()
         for option in fields(self):
             value = getattr(self, option.name)
-            # Values may be arrays, whose comparison is an array again.
+            # Values may be arrays, and comparing arrays gives an array.
             same = value is option.default or (isinstance(value, str | int) and value == option.default)
             if option.name != "limit" and not same:
                 found.add(option.name)
@@ -78,7 +78,7 @@ Reader = Callable[[Path, ReadOptions], Table]
 
 @dataclass(frozen=True)
 class Format:
-    """One file format: its name, what it is, the file names it goes by, its reader and the options that apply."""
+    """One file format: name, description, file names, reader, and the options that apply."""
 
     name: str
     description: str
@@ -87,7 +87,7 @@ class Format:
     options: frozenset[str] = frozenset()
 
     def load_reader(self) -> Reader:
-        """Import the reader, so that only the format in use is paid for."""
+        """Import the reader. Only the format in use is imported."""
         module, _, function = self.reader.partition(":")
         return cast(Reader, getattr(importlib.import_module(f"partwise.io.{module}"), function))
 
@@ -113,7 +113,7 @@ FORMATS: tuple[Format, ...] = (
 
 
 def find_format(path: Path, name: str | None) -> Format:
-    """The format of that name or, without one, the format that the file name says."""
+    """The format with that name or, without a name, the format of the file name."""
     if name is not None:
         for candidate in FORMATS:
             if candidate.name == name:
@@ -161,8 +161,8 @@ def read(
 ) -> Table:
     r"""Read a matrix of samples x features from a file.
 
-    The name of the file, or ``format``, says how it is read; nothing is guessed from what it holds. Values are taken
-    as they are: whether they are counts or bits is checked by what uses them. Labels may repeat.
+    The file name, or ``format``, decides how it is read; nothing is guessed from the content. Values are taken as they
+    are: whoever uses them checks whether they are counts or bits. Labels may repeat.
 
     ```text
     =========== ================================ =====================================================================
@@ -193,30 +193,30 @@ def read(
     path
         File, or directory for 10x and zarr.
     format
-        Name of a format of the table above, for files whose name does not say it.
+        Name of a format in the table above, for files whose name does not tell it.
     transpose
         Swap rows and columns after reading, for files that hold features x samples.
     layer
         Layer of an AnnData file to read instead of X.
     vocabulary, row_labels
-        Labels of the columns and of the rows as they stand in the file: a file with one label per line, or a
-        sequence. False ignores label files beside the data.
+        Labels of the columns and of the rows, before any transpose: a file with one label per line, or a sequence.
+        False ignores label files beside the data.
     header, index
-        Whether the first line names the columns, and (wide only) the first cell of each line names the row.
+        Whether the first line names the columns, and (wide only) whether the first cell of each line names the row.
     label_columns
-        How many cells at the start of each line name the row (wide only). They are joined: ``C>A`` and ``ACA``, as
-        catalogues of mutations have them, to ``A[C>A]A``, anything else by a space.
+        Number of cells at the start of each line that name the row (wide only). They are joined: ``C>A`` and ``ACA``,
+        as in catalogues of mutations, to ``A[C>A]A``, anything else with a space.
     delimiter
-        What separates cells, a character or "tab"; by default a comma in .csv, a tab in .tsv and .txt, and what
-        ``format`` says if it is "csv" or "tsv".
+        Separator of cells, a character or "tab". By default a comma in .csv, a tab in .tsv and .txt, or as ``format``
+        says if it is "csv" or "tsv".
     long_columns
-        Which columns of a long file hold row, column and value: names, or positions from 0. Two columns (row,
-        column) let every line count 1. Needed unless the file has exactly three columns.
+        Which columns of a long file hold row, column and value: names, or positions from 0. With two columns (row,
+        column), every line counts 1. Needed unless the file has exactly three columns.
     duplicates
-        What to do when a text or long file gives the same row and column twice: "refuse" or "sum". (Repeats inside
-        .npz and .h5ad matrices are always summed, which is what they mean there.)
+        What to do if a text or long file has the same row and column twice: "refuse" or "sum". (Repeats in .npz and
+        .h5ad matrices are always summed, as SciPy does.)
     feature_column
-        Column of features.tsv that labels the features of a 10x directory: "name" or "id".
+        Column of features.tsv that names the features of a 10x folder: "name" or "id".
     memory_limit
         Refuse files that declare more bytes than this (or text such as "8 GB"). By default the environment variable
         PARTWISE_MEMORY_LIMIT, else half of the memory that is available.
@@ -233,7 +233,7 @@ def read(
     InvalidInputError
         An option is unknown or does not apply to the format.
     FileNotFoundError, PermissionError
-        The file is not there or may not be read.
+        The file does not exist or may not be read.
     MissingDependencyError
         The format needs a package that is not installed.
 
@@ -268,7 +268,7 @@ def read(
     if not source.exists():
         raise FileNotFoundError(f"there is no file {source}; check the name.")
     found = find_format(source, format)
-    if format in _SEPARATORS and options.delimiter is None:  # whatever the file is called
+    if format in _SEPARATORS and options.delimiter is None:  # whatever the file name is
         options = replace(options, delimiter=_SEPARATORS[format])
     foreign = sorted(options.given() - found.options)
     if foreign:

@@ -1,4 +1,4 @@
-"""Opening files that are not trusted: sizes are checked before memory is taken, damage ends in one sentence."""
+"""Open untrusted files: sizes are checked before memory is allocated, and damage gives a one-sentence error."""
 
 import contextlib
 import errno
@@ -14,12 +14,12 @@ from typing import BinaryIO, cast
 from partwise.errors import FileFormatError, InvalidInputError, PartwiseError
 
 MEMORY_LIMIT_VARIABLE = "PARTWISE_MEMORY_LIMIT"
-# What is read is copied once more when it is brought into its final form.
+# Data are copied once more when they are converted to their final form.
 _SHARE_OF_AVAILABLE = 0.5
 _WHEN_UNKNOWN = 4 * 2**30
 _UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 _AMOUNT = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([kmgt]?)(?:i?b)?", re.IGNORECASE)
-# Deflate cannot shrink data more than this, so it bounds what a .gz file can hold.
+# Deflate compresses at most this much, which bounds the content of a .gz file.
 _LARGEST_DEFLATE_RATIO = 1032
 _CHUNK = 2**20
 FRESH_COPY = "fetch a fresh copy or write it again"
@@ -30,7 +30,7 @@ _LONGEST_WORD = 80
 
 
 def bytes_allowed(memory_limit: int | float | str | None = None) -> int:
-    """Bytes that reading one file may take.
+    """Number of bytes that reading one file may use.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ def bytes_allowed(memory_limit: int | float | str | None = None) -> int:
 
 
 def parse_bytes(value: int | float | str, name: str) -> int:
-    """Turn ``8589934592`` or ``"8 GB"`` into bytes; ``name`` is the argument that a message blames."""
+    """Turn ``8589934592`` or ``"8 GB"`` into bytes; ``name`` is the argument to name in a message."""
     if isinstance(value, str):
         match = _AMOUNT.fullmatch(value.strip())
         if match is None:
@@ -62,7 +62,7 @@ def parse_bytes(value: int | float | str, name: str) -> int:
 
 
 def refuse_above(limit: int, needed: int, where: str) -> None:
-    """Raise when a file declares more than fits; called before anything of that size is allocated."""
+    """Raise if a file declares more than fits. Call it before allocating anything of that size."""
     if needed > limit:
         raise FileFormatError(
             f"{where} declares {format_bytes(needed)}, more than the {format_bytes(limit)} that may be used; if the "
@@ -81,7 +81,7 @@ def format_bytes(count: int) -> str:
 
 
 def available_memory() -> int:
-    """Memory that can be taken now without swapping: of the machine, or of the container if that is less."""
+    """Memory available without swapping, on the machine or in the container if that has less."""
     machine = _machine_memory()
     container = _container_memory()
     return machine if container is None else min(machine, container)
@@ -113,7 +113,7 @@ def _container_memory() -> int | None:
 
 
 def bad_file(path: Path, what: str, remedy: str = FRESH_COPY) -> FileFormatError:
-    """The one sentence for a file that cannot be read."""
+    """The error message for a file that cannot be read."""
     return FileFormatError(f"cannot read {path}: {what}; {remedy}.")
 
 
@@ -147,7 +147,7 @@ def check_name(path: Path) -> None:
 
 @contextlib.contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """Turn what the system and the decompressors raise while a file is read into one sentence."""
+    """Turn errors of the system and of decompressors, raised while a file is read, into one sentence."""
     try:
         yield
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
@@ -155,16 +155,16 @@ def reading(path: Path) -> Iterator[None]:
     except PermissionError as error:
         raise PermissionError(f"cannot read {path}: permission denied; ask its owner for read access.") from error
     except FileNotFoundError as error:
-        if path.exists():  # then it is a part of it that is missing
+        if path.exists():  # then a part of it is missing
             raise bad_file(path, f"a part of it is missing ({_brief(error)})") from error
         raise FileNotFoundError(f"there is no file {path}; check the name.") from error
 
 
 @contextlib.contextmanager
 def library(path: Path, kind: str) -> Iterator[None]:
-    """Turn whatever a library raises on a damaged file into one sentence; wrap calls of that library only.
+    """Turn any error of a library on a damaged file into one sentence; wrap calls of that library only.
 
-    Libraries document few of the exceptions that damaged files make them raise, hence the broad net.
+    Libraries document few of the exceptions that damaged files cause, so this catches many.
     """
     try:
         with reading(path):
@@ -183,7 +183,7 @@ def open_binary(path: Path) -> BinaryIO:
 
 
 def text_lines(path: Path, limit: int, encoding: str = "utf-8") -> Iterator[str]:
-    """Lines of text with their ends, decompressed as they are read; a line beyond all reason is refused."""
+    """Lines of text with their line ends, decompressed as they are read. An absurdly long line is refused."""
     for _, text in text_chunks(path, limit, encoding):
         yield from io.StringIO(text, newline="")
 
@@ -202,7 +202,7 @@ def text_chunks(path: Path, limit: int, encoding: str = "utf-8") -> Iterator[tup
 
 
 def byte_chunks(path: Path, limit: int, size: int = 2**24) -> Iterator[bytes]:
-    """Bytes in pieces that end at line ends, the last perhaps not; a piece is larger only if one line is."""
+    """Pieces of bytes that end at line ends, except perhaps the last. A piece is larger only if a single line is."""
     longest = max(limit // 16, _CHUNK)
     with reading(path), open_binary(path) as stream:
         rest = b""
@@ -220,13 +220,13 @@ def byte_chunks(path: Path, limit: int, size: int = 2**24) -> Iterator[bytes]:
 
 
 def check_entries_fit(path: Path, entries: int, bytes_each: int) -> None:
-    """Refuse a header that declares more entries than the file has room for."""
+    """Refuse a header that declares more entries than the file can hold."""
     largest = path.stat().st_size * (_LARGEST_DEFLATE_RATIO if path.suffix.lower() == ".gz" else 1)
     if entries * bytes_each > largest + bytes_each:
         raise bad_file(path, f"its header declares {entries} entries, more than a file of this size can hold")
 
 
 def _brief(error: BaseException) -> str:
-    """First line of a foreign message, short, without a final stop that would break the sentence."""
+    """First line of another library's message, shortened, without a final full stop."""
     text = str(error).strip() or type(error).__name__
     return os.fsdecode(text.splitlines()[0])[:160].rstrip(". ")

@@ -1,4 +1,4 @@
-"""Sparse matrices put together from parts that cannot be trusted."""
+"""Sparse matrices built from untrusted arrays."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -14,10 +14,10 @@ Array = np.ndarray[Any, Any]
 Entries = tuple[Array, Array, Array]
 """Row, column and value of each entry."""
 Place = Callable[[int], str]
-"""Names the n-th entry in a message, such as its line."""
+"""Describes the n-th entry for a message, such as its line."""
 
 _LARGEST_INT = 2**63 - 1
-# A matrix with more rows or columns than this, nearly all of them empty, is taken for a wrong header.
+# A matrix with more rows or columns than this, nearly all of them empty, has most likely a wrong header.
 _MANY = 10**7
 _SPARSEST = 1000
 
@@ -46,7 +46,7 @@ def check_declared(path: Path, shape: tuple[int, int], entries: int, limit: int,
 
 
 def from_compressed(data: Array, indices: Array, indptr: Array, shape: tuple[int, int], path: Path) -> sp.csr_array:
-    """A CSR array, checked; repeated entries are summed, which is what they mean in SciPy."""
+    """A checked CSR array; repeated entries are summed, as in SciPy."""
     indices, indptr = check_compressed(indices, indptr, shape, len(data), path)
     matrix = sp.csr_array((data[: len(indices)], indices, indptr), shape=shape)
     if not matrix.has_canonical_format:
@@ -84,7 +84,7 @@ def check_compressed(
 def from_coordinates(
     entries: Entries, shape: tuple[int, int], path: Path, duplicates: Duplicates, place: Place = "entry {}".format
 ) -> sp.csr_array:
-    """A CSR array from entries that are known to lie inside ``shape``; ``place`` names the n-th one in a message."""
+    """A CSR array from entries that are known to be inside ``shape``; ``place`` describes the n-th one in a message."""
     rows, columns, values = entries
     matrix = sp.coo_array((values, (rows, columns)), shape=shape).tocsr()
     if matrix.nnz < len(values):
@@ -97,7 +97,7 @@ def from_coordinates(
 
 
 def _summed(entries: Entries, shape: tuple[int, int], path: Path) -> sp.csr_array:
-    """Add up repeated entries, in 64 bits so that small integers do not wrap around."""
+    """Add repeated entries, in 64 bits so that small integers do not overflow."""
     rows, columns, values = entries
     if values.dtype.kind in "biu":
         if np.abs(values.astype(np.float64)).sum() > 0.99 * _LARGEST_INT:

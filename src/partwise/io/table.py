@@ -1,4 +1,4 @@
-"""A matrix as it was read, with the names of its rows and columns, and where names are found."""
+"""A matrix with the names of its rows and columns, and where these names come from."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ class Table:
     """A samples x features matrix with optional labels and missing cells.
 
     ``partwise.read`` returns one, and every estimator accepts one. Build one by hand to pass a sparse mask:
-    ``Table(X, missing=mask)``. Rows are taken as of an array, ``table[[3, 1]]``, so scikit-learn can split a table:
-    names and metadata stay.
+    ``Table(X, missing=mask)``. Index rows as in an array, ``table[[3, 1]]``: names and metadata are kept, so
+    scikit-learn can split a table.
 
     Parameters
     ----------
     matrix
-        Dense array or SciPy sparse matrix. NaN (stored explicitly, if sparse) marks a missing cell too.
+        Dense array or SciPy sparse matrix. NaN (stored explicitly, if sparse) also marks a missing cell.
     row_labels, column_labels
         Names of samples and features, as arrays of str.
     missing
@@ -39,11 +39,11 @@ class Table:
     source
         Where the data came from, for messages.
     first_row
-        What its first row is in the data that it is a part of, for messages.
+        Number of its first row, for messages, if it is a piece of larger data.
     metadata
-        What is known about the samples: an array of str for each name, one entry per row. `partwise.count_texts` fills
-        in ``"group"``, ``"time"`` and ``"text"``, which reports show. AnnData files give their obs columns, and .npz
-        files keep it.
+        Metadata of the samples: an array of str for each name, one entry per row. `partwise.count_texts` fills in
+        ``"group"``, ``"time"`` and ``"text"``, which reports show. AnnData files give their obs columns, and .npz files
+        keep metadata.
     """
 
     matrix: Any
@@ -64,7 +64,7 @@ class Table:
         return self.shape[0]
 
     def __getitem__(self, key: Any) -> Table:
-        """Some rows, and perhaps some columns: positions, slices or booleans, with their names and metadata."""
+        """Some rows, and optionally some columns, with names and metadata: positions, slices or booleans."""
         rows, columns = key if isinstance(key, tuple) else (key, slice(None))
         rows, columns = _positions(rows, self.shape[0]), _positions(columns, self.shape[1])
         sparse = sp.issparse(self.matrix)
@@ -81,12 +81,12 @@ class Table:
         )
 
     def with_metadata(self, **columns: Any) -> Table:
-        """The same table with more known about its samples, such as ``group=``, ``time=`` or ``text=``.
+        """The same table with more metadata about its samples, such as ``group=``, ``time=`` or ``text=``.
 
         Parameters
         ----------
         columns
-            One value per row each; values are kept as text. None drops a column.
+            One value per row for each column; values are stored as text. None drops a column.
         """
         known = dict(self.metadata)
         for name, values in columns.items():
@@ -101,7 +101,7 @@ class Table:
         return replace(self, metadata=known)
 
     def transpose(self) -> Table:
-        """Swap samples and features; what is known about samples is dropped."""
+        """Swap samples and features. Metadata of samples are dropped."""
         return replace(
             self,
             metadata={},
@@ -127,14 +127,14 @@ class Table:
         return sp.csr_array(matrix.astype(np.float64) + missing)
 
     def describe(self) -> str:
-        """One line that says what was read."""
+        """One line that describes the data."""
         rows, columns = self.shape
         kind = f"sparse, {self.matrix.nnz} stored values" if sp.issparse(self.matrix) else "dense"
         return f"{self.source}: {rows} samples x {columns} features ({kind})"
 
 
 def _positions(key: Any, size: int) -> Any:
-    """A slice, or positions as an array: pandas' and lists of booleans are brought into one form."""
+    """A slice, or positions as an array: converts pandas' indices and lists of booleans."""
     if key is Ellipsis:
         return slice(None)
     if isinstance(key, slice):
@@ -146,7 +146,7 @@ def _positions(key: Any, size: int) -> Any:
 
 
 def text_array(values: Any) -> NDArray[np.object_]:
-    """An array of texts of any length: one long text does not make all others take its room."""
+    """An array of texts of any length. A long text does not make all others take its space."""
     found = np.empty(len(values), dtype=object)
     found[:] = [str(value) for value in values]
     return found
@@ -158,8 +158,8 @@ def as_labels(values: Any) -> Labels:
 
 
 def label_array(values: Sequence[str], where: object, limit: int) -> Labels:
-    """An array of str; refused when one overlong label would make it exhaust memory."""
-    # Every element of a NumPy array of str has the room of the longest, four bytes per character.
+    """An array of str; refused if one overlong label would exhaust memory."""
+    # In a NumPy array of str, every element takes the space of the longest one, at four bytes per character.
     longest = max(map(len, values), default=0)
     refuse_above(limit, 4 * longest * len(values), f"{where} (labels of up to {longest} characters)")
     return np.array(values, dtype=np.str_)
@@ -181,7 +181,7 @@ class Found(NamedTuple):
 def find_labels(
     source: LabelSource | Literal[False] | None, option: str, path: Path, names: Iterable[str], limit: int
 ) -> Found | None:
-    """Labels that the option gives or, without it, the first existing file of ``names`` beside ``path``."""
+    """Labels from the option or, without it, from the first existing file of ``names`` beside ``path``."""
     if source is False:
         return None
     if source is None:
@@ -214,7 +214,7 @@ def with_labels(
 
 
 def beside(stem: str, *endings: str) -> list[str]:
-    """File names made of a stem and each ending, plain and compressed."""
+    """File names made from a stem and each ending, plain and compressed."""
     return [f"{stem}{ending}{gz}" for ending in endings for gz in ("", ".gz")]
 
 

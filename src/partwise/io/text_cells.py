@@ -1,4 +1,4 @@
-"""Cells of CSV and TSV text, in blocks: split at once where the text is plain, by the csv module where it is quoted."""
+"""Cells of CSV and TSV text, in blocks: plain text is split directly, quoted text by the csv module."""
 
 import csv
 import io
@@ -18,14 +18,14 @@ from partwise.io.reading import ReadOptions
 from partwise.io.source import COUNT_FIRST, bad_file, is_prose, text_chunks
 from partwise.io.sparse import Array
 
-# Whole numbers beyond this have gaps in float64; longer texts are no counts at all.
+# float64 cannot represent all whole numbers beyond this; longer texts are not counts.
 _LARGEST_EXACT, _LONGEST_WHOLE = 2.0**53, 300
 _LARGEST = np.iinfo(np.int64).max
 _LONE_SIGN = re.compile(rb"[+-](?![0-9])")
 MISSING = frozenset(["", "NA", "N/A", "NaN", "nan", "NAN", "null", "NULL"])
 _DELIMITERS = {".csv": ",", ".tsv": "\t", ".txt": "\t"}
 _BATCH = 2**13
-# Stands for an empty cell; a text that holds it is parsed the other way.
+# Stands for an empty cell. A text that contains it is parsed cell by cell.
 _NEVER = b"-9223372036854775807"
 
 Row = tuple[int, list[str]]
@@ -34,14 +34,14 @@ Text = tuple[int, str]
 
 @dataclass(frozen=True)
 class Lines:
-    """Lines with equally many cells: the number of each line, and all cells one after the other."""
+    """Lines with equal numbers of cells: the number of each line, and all cells one after the other."""
 
     numbers: Sequence[int]
     cells: list[str]
 
 
 def delimiter_of(path: Path, options: ReadOptions) -> str:
-    """The delimiter that the option or the name of the file says."""
+    """The delimiter given by the option or the file name."""
     if options.delimiter is not None:
         return options.delimiter
     suffix = Path(path.name.lower().removesuffix(".gz")).suffix
@@ -51,12 +51,12 @@ def delimiter_of(path: Path, options: ReadOptions) -> str:
 
 
 class CellReader:
-    """A text file whose lines all have as many cells as the first; lines without any character are passed over.
+    """A text file whose lines all have as many cells as the first; empty lines are skipped.
 
     Parameters
     ----------
     path, delimiter, limit
-        The file, what separates its cells, and the memory limit.
+        The file, its cell separator, and the memory limit.
     """
 
     def __init__(self, path: Path, delimiter: str, limit: int) -> None:
@@ -66,7 +66,7 @@ class CellReader:
         self.first = self._read_first()
 
     def _read_first(self) -> Row | None:
-        """The first line; decides whether the file can be split at once."""
+        """The first line. It decides whether the file can be split directly."""
         before, text = next(self._texts, (0, ""))
         line, end, rest = text.partition("\n")
         if '"' not in line and line.strip("\r") and "\r" not in line[:-1]:
@@ -76,7 +76,7 @@ class CellReader:
         return next(self._rows, None)
 
     def blocks(self, *, with_first: bool) -> Iterator[Lines]:
-        """All lines after the first, or with it."""
+        """All lines after the first, or including it."""
         if self.first is None:
             return
         number, cells = self.first
@@ -112,7 +112,7 @@ class CellReader:
         return Lines(range(before + 1, before + 1 + len(lines)), cells)
 
     def _csv_rows(self, texts: Iterator[Text]) -> Iterator[Row]:
-        """Rows by the csv module, which understands quotes; from here to the end of the file."""
+        """Rows from the csv module, which understands quotes; from here to the end of the file."""
         first_before, first_text = next(texts, (0, ""))
         later = (text for _, text in texts)
         lines = (line for text in itertools.chain([first_text], later) for line in io.StringIO(text, newline=""))
@@ -152,7 +152,7 @@ def parse_numbers(cells: list[str]) -> Array:
     whole = _whole_numbers(joined.encode(), len(cells))
     if whole is not None:
         return whole
-    # Python reads 1_000 as a number, no other program does.
+    # Python reads 1_000 as a number; other programs do not.
     if "_" in joined:
         raise ValueError
     try:
@@ -166,13 +166,13 @@ def parse_numbers(cells: list[str]) -> Array:
 
 
 def is_rounded(cell: str) -> bool:
-    """Whether a cell holds a whole number, written out, that float64 cannot hold."""
+    """Whether a cell holds a whole number, written out, that float64 cannot represent."""
     text = cell.strip().lstrip("+-")
     return text.isdecimal() and len(text) < _LONGEST_WHOLE and int(float(text)) != int(text)
 
 
 def _whole_numbers(joined: bytes, count: int) -> Array | None:
-    """Numbers of cells joined by commas, if they are all integers or empty: three times faster than one by one."""
+    """Parse comma-joined cells at once if all are integers or empty: three times faster than one by one."""
     if not count or joined.translate(None, b"0123456789,-") or _NEVER in joined:
         return None
     filler = b"," + _NEVER + b","
@@ -203,14 +203,14 @@ def flat_integers(text: bytes, separator: str = " ") -> Array | None:
     text = text.strip()
     if not text:
         return np.zeros(0, dtype=np.int64)
-    if (b"-" in text or b"+" in text) and _LONE_SIGN.search(text):  # NumPy takes one at the end for zero
+    if (b"-" in text or b"+" in text) and _LONE_SIGN.search(text):  # NumPy reads a sign at the end as zero
         return None
     with warnings.catch_warnings():
-        # Older NumPy only warns when it meets something that is no number.
+        # Older versions of NumPy only warn about something that is not a number.
         warnings.simplefilter("error", DeprecationWarning)
         try:
             values = np.fromstring(text, dtype=np.int64, sep=separator)
         except (ValueError, DeprecationWarning):
             return None
-    # Numbers beyond the range are cut to its ends.
+    # Numbers beyond the range are clipped to it.
     return None if values.max() == _LARGEST or values.min() == -_LARGEST - 1 else values

@@ -1,4 +1,4 @@
-"""Matrices: a Table written to .npz, .npy, .mtx, .h5ad, wide or long CSV and TSV, or Parquet."""
+"""Write a Table as .npz, .npy, .mtx, .h5ad, wide or long CSV and TSV, or Parquet."""
 
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -48,7 +48,7 @@ def write_matrix(path: FilePath, table: Table, *, format: str | None = None, neu
     table
         What to write.
     format
-        Name of a format of the table above, if the file name does not say it.
+        Name of a format in the table above, if the file name does not tell it.
     neutralise
         In CSV and TSV, put an apostrophe before labels that a spreadsheet could run as a formula.
 
@@ -72,7 +72,7 @@ def write_matrix(path: FilePath, table: Table, *, format: str | None = None, neu
     matrix = table.with_nan()
     for which, size in zip(("row_labels", "column_labels"), matrix.shape, strict=True):
         labels = getattr(table, which)
-        # .npz files hold any text, so only the number of labels matters.
+        # .npz files can hold any text, so only the number of labels matters.
         tables.checked_labels([""] * len(labels) if name == "npz" and labels is not None else labels, size, which)
     return [*(_WRITERS[name](target, matrix, table, neutralise) or []), target]
 
@@ -162,7 +162,7 @@ _WRITERS: dict[str, Callable[[Path, Any, Table, bool], list[Path] | None]] = {
     "long": _long,
     "parquet": _parquet,
 }
-"""Each writes a matrix and gives the files of labels that it wrote beside it, if any."""
+"""Each function writes a matrix and returns the label files that it wrote beside it, if any."""
 
 
 def _delimiter(path: Path) -> str:
@@ -192,7 +192,7 @@ def _check_distinct(rows: list[str], columns: list[str]) -> None:
 
 
 def _long_entries(matrix: Any) -> sp.coo_array:
-    """Stored entries row by row, and zeros in the whole first row and in one cell of each empty row."""
+    """Stored entries row by row, plus zeros for the whole first row and for one cell of each empty row."""
     entries = sp.coo_array(matrix)
     n_rows, n_columns = matrix.shape
     present = np.zeros(n_columns, dtype=bool)
@@ -209,7 +209,7 @@ def _long_entries(matrix: Any) -> sp.coo_array:
 
 
 def _whole_as_integers(matrix: Any) -> Any:
-    """Whole numbers as integers, so that they are written without a decimal point; booleans too."""
+    """Whole numbers and booleans as integers, so that they are written without a decimal point."""
     values: Array = matrix.data if sp.issparse(matrix) else matrix
     if values.dtype.kind == "b":
         return matrix.astype(np.int64)

@@ -1,4 +1,4 @@
-"""Tables of results in .csv, .tsv (.gz) and .parquet, safe to open in a spreadsheet."""
+"""Tables of results as .csv, .tsv (.gz) and .parquet, safe to open in a spreadsheet."""
 
 import contextlib
 import csv
@@ -49,12 +49,12 @@ def original(text: str) -> str:
 
 
 def format_cells(values: np.ndarray[Any, Any], *, neutralise: bool) -> list[str]:
-    """One row or column of cells as text: shortest decimals that read back the same, missing values empty."""
+    """One row or column of cells as text: the shortest decimals that read back exactly; missing values are empty."""
     kind = values.dtype.kind
     if kind == "b":
         return [str(int(value)) for value in values.tolist()]
     if kind == "f":
-        # Through text, since the nearest double of a float32 has many more digits than it needs.
+        # Through text, because the nearest double of a float32 has more digits than needed.
         numbers = values.tolist() if values.dtype == np.float64 else [float(text) for text in values.astype(str)]
         return ["" if number != number else repr(number).removesuffix(".0") for number in numbers]
     texts = [str(value) for value in values.tolist()]
@@ -63,25 +63,25 @@ def format_cells(values: np.ndarray[Any, Any], *, neutralise: bool) -> list[str]
 
 @contextlib.contextmanager
 def text_file(path: FilePath) -> Iterator[TextIO]:
-    """A UTF-8 file to write, compressed if the name ends in .gz, renamed into place at the end."""
+    """A UTF-8 text file to write, compressed if the name ends in .gz, renamed into place at the end."""
     with atomic_path(path) as aside, binary_file(aside) as raw, io.TextIOWrapper(raw, "utf-8", newline="") as text:
         yield text
 
 
 @contextlib.contextmanager
 def binary_file(path: Path) -> Iterator[Any]:
-    """A file to write bytes to, compressed if the name ends in .gz; equal content gives equal bytes."""
+    """A file to write bytes to, compressed if the name ends in .gz. Equal content gives equal bytes."""
     with path.open("wb") as raw:
         if path.suffix.lower() != ".gz":
             yield raw
             return
-        # Neither the time nor the temporary name is stored.
+        # Store neither the time nor the temporary name.
         with gzip.GzipFile(filename="", mode="wb", compresslevel=6, fileobj=raw, mtime=0) as compressed:
             yield compressed
 
 
 class _UnixLines:
-    """Ends lines with a line feed alone: told so directly, the csv module would leave carriage returns unquoted."""
+    """Ends lines with a line feed alone. If told so directly, the csv module would leave carriage returns unquoted."""
 
     def __init__(self, file: TextIO) -> None:
         self.file = file
@@ -111,7 +111,7 @@ def write_table(
     corner: str = "label",
     neutralise: bool = True,
 ) -> None:
-    """Write a matrix of results with its labels, whole or not at all.
+    """Write a matrix of results with its labels, completely or not at all.
 
     Parameters
     ----------
@@ -120,12 +120,12 @@ def write_table(
     values
         Array with two axes; NaN becomes an empty cell. Floats are written so that they read back exactly.
     row_labels, column_labels
-        Names; positions from 0 where there are none.
+        Names; by default positions from 0.
     corner
         Name of the first column, which holds the row labels.
     neutralise
         In CSV and TSV, put an apostrophe before text that starts with = + - @ and is not a number, so that
-        a spreadsheet does not run it as a formula. Numbers are never changed, and Parquet never.
+        a spreadsheet does not run it as a formula. Numbers and Parquet files are never changed.
 
     Examples
     --------
@@ -145,16 +145,16 @@ def write_table(
 
 
 def write_columns(path: FilePath, columns: Mapping[str, Any], *, neutralise: bool = True) -> None:
-    r"""Write named columns of any types, such as part, feature and weight, whole or not at all.
+    r"""Write named columns of any types, such as part, feature and weight, completely or not at all.
 
     Parameters
     ----------
     path
         A name that ends in .csv, .tsv, .csv.gz, .tsv.gz or .parquet.
     columns
-        Names and arrays of one length, of numbers or of text.
+        Names, and arrays of equal length with numbers or text.
     neutralise
-        As for `write_table`, for the text in the cells too.
+        As for `write_table`, also for text in cells.
 
     Examples
     --------
@@ -174,7 +174,7 @@ def write_columns(path: FilePath, columns: Mapping[str, Any], *, neutralise: boo
 
 
 def checked_labels(labels: Sequence[str] | Labels | None, count: int, name: str) -> Labels:
-    """The labels as an array, positions from 0 if there are none; their number must fit."""
+    """The labels as an array; by default positions from 0. Their number must fit."""
     array = as_labels(range(count) if labels is None else labels)
     if len(array) != count:
         raise InvalidInputError(f"{name} has {len(array)} labels for {count}; give one for each.")
@@ -190,7 +190,7 @@ def checked_labels(labels: Sequence[str] | Labels | None, count: int, name: str)
 
 
 def table_suffix(path: FilePath) -> str:
-    """The suffix of a table's name without .gz; an unknown one is refused."""
+    """The suffix of a table's name without .gz. An unknown suffix is refused."""
     name = Path(path).name.lower()
     suffix = Path(name.removesuffix(".gz")).suffix
     if suffix in _DELIMITERS or name.endswith(".parquet"):

@@ -1,1 +1,1 @@
-"""Rows on disk: where they come from, how they are written by one process or by workers, how they are read."""
+"""Rows on disk: where they come from, how one process or many workers write them, and how they are read."""

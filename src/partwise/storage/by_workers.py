@@ -1,6 +1,6 @@
-"""Rows written by the workers of a cluster: each its own part, then each some ranges of the whole folder.
+"""The workers of a cluster write rows: first each its own part, then each some ranges of the whole folder.
 
-The client sees descriptions of the parts, and never the data.
+The client sees descriptions of the parts, never the data.
 """
 
 import itertools
@@ -24,14 +24,14 @@ from partwise.storage.csr_folder import POINTERS, Description, new_folder
 from partwise.storage.sources import DataRules, UnreadRows, checked
 from partwise.storage.writing import save_arrays, save_rows, write_header
 
-# Files are cut here, at the edges of memory pages: no two processes write to the same page, which network file
-# systems would not keep apart.
+# Files are cut at the edges of memory pages, so that no two processes write to the same page: network file systems
+# would mix up their writes.
 _RANGE_BYTES = 2**26
 _COPIED_AT_ONCE = 2**20
 
 
 class _Part(NamedTuple):
-    """Rows that a worker has written: where, what is known of them, and warnings that their check gave."""
+    """Rows that a worker has written: where, their description, and warnings from their check."""
 
     folder: str
     description: Description
@@ -39,7 +39,7 @@ class _Part(NamedTuple):
 
 
 class _Source(NamedTuple):
-    """A file of a part, the place of its first number in the whole array, their number, and what is added to them."""
+    """A file of a part, the position of its first number in the whole array, their number, and the offset to add."""
 
     path: str
     first: int
@@ -48,18 +48,18 @@ class _Source(NamedTuple):
 
 
 def write_by_workers(engine: Any, blocks: Sequence[UnreadRows], folder: FilePath, rules: DataRules) -> None:
-    """Let workers read blocks of rows, check them and write them, and make one folder of all.
+    """Let workers read, check and write blocks of rows, and join the results into one folder.
 
     Parameters
     ----------
     engine
         A `partwise.engines.dask.DaskEngine`.
     blocks
-        What to read; functions that can be sent.
+        What to read; functions that can be sent to workers.
     folder
-        The folder to make, which all workers see.
+        The folder to make. All workers must see it.
     rules
-        What is checked.
+        What to check.
     """
     import dask
     from dask.delayed import delayed
@@ -102,7 +102,7 @@ def write_by_workers(engine: Any, blocks: Sequence[UnreadRows], folder: FilePath
 def _stored(
     engine: Any, blocks: Sequence[UnreadRows], futures: Sequence[Any], again: Callable[[int, int], Any]
 ) -> list[_Part]:
-    """What is known of all parts, in order; the first that cannot be used is refused with its place in the whole."""
+    """The description of all parts, in order. The first part that cannot be used is refused, with its position."""
     parts: list[_Part] = []
     n_rows = 0
     for number, (block, future) in enumerate(zip(blocks, futures, strict=True)):
@@ -123,7 +123,7 @@ def _stored(
 
 
 def _store(function: Function, arguments: Sequence[Any], folder: str, first_row: int, rules: DataRules) -> Any:
-    """Read some rows, check them and write them to a folder, whole or not at all; None if there are no rows."""
+    """Read some rows, check them and write them to a folder, completely or not at all; None if there are no rows."""
     with heard_warnings() as heard:
         rows = checked(function(*arguments), first_row, rules)
     if rows is None:
@@ -134,7 +134,7 @@ def _store(function: Function, arguments: Sequence[Any], folder: str, first_row:
     try:
         aside.rename(folder)
     except OSError:
-        # A task that is run twice finds what it wrote before.
+        # A task that is run twice finds its earlier result.
         shutil.rmtree(aside, ignore_errors=True)
         if not Path(folder).is_dir():
             raise
@@ -142,7 +142,7 @@ def _store(function: Function, arguments: Sequence[Any], folder: str, first_row:
 
 
 def _ranges(aside: Path, whole: Description, parts: Sequence[_Part]) -> Iterator[tuple[str, int, int, list[_Source]]]:
-    """Make the files of the whole, still empty, and give the ranges in which they can be written in any order."""
+    """Create the empty files of the whole, and return the ranges in which they can be written in any order."""
     for name, (size, dtype) in whole.arrays().items():
         path = aside / f"{name}.npy"
         with path.open("wb") as file:
@@ -159,7 +159,7 @@ def _ranges(aside: Path, whole: Description, parts: Sequence[_Part]) -> Iterator
 
 
 def _sources(name: str, parts: Sequence[_Part]) -> Iterator[_Source]:
-    """Where the numbers of one array come from; the pointers of a part end where those of the next begin."""
+    """Where the numbers of one array come from. The pointers of a part end where those of the next part begin."""
     first, added = 0, 0
     for part in parts:
         arrays = part.description.arrays()
@@ -171,7 +171,7 @@ def _sources(name: str, parts: Sequence[_Part]) -> Iterator[_Source]:
 
 
 def _write_range(path: str, start: int, stop: int, sources: Sequence[_Source]) -> None:
-    """Bring consecutive numbers of an array of the whole from the parts to their places."""
+    """Copy consecutive numbers of an array from the parts to their positions in the whole."""
     whole = load_npy(path, "r")
     with Path(path).open("r+b") as file:
         for source in sources:
@@ -186,6 +186,6 @@ def _write_range(path: str, start: int, stop: int, sources: Sequence[_Source]) -
 
 
 def _add_column_sums(folder: str, parts: Sequence[str]) -> None:
-    """Write the sums of columns over all parts, added in their order."""
+    """Write the sums of columns over all parts, added in order."""
     sums = [load_npy(Path(part) / "column_sums.npy") for part in parts]
     save_arrays(Path(folder), column_sums=sum(sums[1:], sums[0]))

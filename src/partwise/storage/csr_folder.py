@@ -1,4 +1,4 @@
-"""The format of rows on disk, .npy files and a description in JSON; and such a folder, mapped into memory."""
+"""The format of rows on disk (.npy files and a JSON description), and data mapped into memory from such a folder."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from partwise.io.atomic import FilePath, disk_error, sweep, temporary_name
 ARRAYS = ("indptr", "indices", "values", "missing_indptr", "missing_indices")
 
 POINTERS = {"indptr": "indices", "missing_indptr": "missing_indices"}
-"""Arrays that say where rows begin, and in which array."""
+"""Arrays with the row starts, and the arrays that they point into."""
 
 _KIND = "partwise rows on disk"
 _VERSION = 2
@@ -36,7 +36,7 @@ _CHECKED_AT_ONCE = 2**20
 
 @dataclass(frozen=True)
 class Description:
-    """What a folder says of its rows, so that nobody has to look at the rows to know it.
+    """What a folder says about its rows, so that nobody has to read the rows to find out.
 
     Attributes
     ----------
@@ -47,13 +47,13 @@ class Description:
     nonzeros, missing
         Number of observed nonzeros, and of missing cells.
     values, row_labels
-        Types of these arrays, as NumPy writes them; empty where rows have no labels.
+        Data types of these arrays, as NumPy writes them; empty if rows have no labels.
     column_labels
         A checksum of the names of the features; empty if they have none.
     total
         Sum of the values.
     checksum
-        Of the arrays.
+        Checksum of the arrays.
     """
 
     data: str
@@ -84,7 +84,7 @@ class Description:
 
     @classmethod
     def of_all(cls, blocks: Sequence[Description]) -> Description:
-        """Describe blocks of consecutive rows as a whole; refuse a block that has other features than the first."""
+        """Describe blocks of consecutive rows as a whole; refuse a block whose features differ from the first block's."""
         if not blocks:
             raise InvalidInputError("there are no rows to write: check where they come from.")
         labels = [block.row_labels for block in blocks]
@@ -100,7 +100,7 @@ class Description:
         )
 
     def check_features(self, other: Description, number: int) -> None:
-        """Refuse the part of this number if it has other features than this one."""
+        """Refuse the part with this number if its features differ from these."""
         if other.shape[1] != self.shape[1]:
             raise InvalidInputError(
                 f"part {number} has {other.shape[1]} features, and those before have {self.shape[1]}:"
@@ -112,7 +112,7 @@ class Description:
             )
 
     def arrays(self) -> dict[str, tuple[int, np.dtype[Any]]]:
-        """Size and type of each array that has a number, or a label, for each row or nonzero."""
+        """Size and type of each array that has one entry per row or nonzero."""
         n_rows = self.shape[0]
         sizes = n_rows + 1, self.nonzeros, self.nonzeros, n_rows + 1, self.missing, n_rows
         types = "i8", "i4", self.values, "i8", "i4", self.row_labels
@@ -120,7 +120,7 @@ class Description:
         return {name: (n, np.dtype(kind)) for name, n, kind in zip(names, sizes, types, strict=True) if kind}
 
     def write(self, folder: Path) -> None:
-        """Put the description beside the arrays."""
+        """Write the description beside the arrays."""
         described = {"kind": _KIND, "version": _VERSION, **dataclasses.asdict(self)}
         (folder / _DESCRIPTION).write_text(json.dumps(described, indent=1) + "\n")
 
@@ -143,7 +143,7 @@ def is_csr_folder(path: FilePath) -> bool:
 
 @contextlib.contextmanager
 def new_folder(folder: Path) -> Iterator[Path]:
-    """Give a folder to write to, which gets its name when the block ends, and is removed if the block fails."""
+    """Provide a folder to write to. It gets its name when the block ends, and is removed if the block fails."""
     if folder.exists():
         raise InvalidInputError(f"{folder} exists already: name another folder, or remove it.")
     aside = folder.with_name(f".{temporary_name()}.writing")
@@ -157,7 +157,7 @@ def new_folder(folder: Path) -> Iterator[Path]:
         aside.rename(folder)
     except BaseException as error:
         of_the_disk = disk_error(error, folder) if isinstance(error, Exception) else None
-        # Under another name, so that tasks of workers which still run find nowhere to write.
+        # Rename it first, so that tasks that still run on workers cannot write to it.
         with contextlib.suppress(OSError):
             aside = aside.rename(aside.with_suffix(".abandoned"))
         shutil.rmtree(aside, ignore_errors=True)
@@ -167,9 +167,9 @@ def new_folder(folder: Path) -> Iterator[Path]:
 
 
 def open_folder(folder: Path) -> tuple[Description, SparseData]:
-    """The description of a folder, and its data mapped into memory: pages are read when they are needed.
+    """The description of a folder, and its data mapped into memory: pages are read when needed.
 
-    The mapping is private and writable, as kernels are compiled for such arrays, and nothing writes to it.
+    The mapping is private and writable, because kernels are compiled for such arrays. Nothing writes to it.
     """
     with _sound(folder):
         description = Description.read(folder)
@@ -196,9 +196,9 @@ def open_folder(folder: Path) -> tuple[Description, SparseData]:
 
 
 def check_positions(folder: Path, n_columns: int) -> None:
-    """Refuse a folder of which a cell is in no column: kernels would follow such positions out of their arrays.
+    """Refuse a folder with positions outside its columns: kernels would follow them out of bounds.
 
-    All positions are read, some at a time, and not mapped, so that they are not kept in memory.
+    All positions are read in pieces, not mapped, so that they do not stay in memory.
     """
     for name in POINTERS.values():
         path = folder / f"{name}.npy"
@@ -211,7 +211,7 @@ def check_positions(folder: Path, n_columns: int) -> None:
 
 @contextlib.contextmanager
 def _sound(folder: Path) -> Iterator[None]:
-    """Say what is wrong with a folder, in one sentence."""
+    """Report what is wrong with a folder, in one sentence."""
     try:
         yield
     except FileNotFoundError as error:
@@ -221,7 +221,7 @@ def _sound(folder: Path) -> Iterator[None]:
 
 
 def mapped_array(path: Path) -> NDArray[Any]:
-    """A mapped .npy file; an empty one, which cannot be mapped, is read."""
+    """A mapped .npy file. An empty one cannot be mapped, so it is read."""
     try:
         return load_npy(path, "c")
     except ValueError:
@@ -230,9 +230,9 @@ def mapped_array(path: Path) -> NDArray[Any]:
 
 @dataclass(frozen=True, eq=False)
 class MappedCounts(CountMatrix):
-    """Counts (or nonnegative reals) in a folder; every estimator that works row by row accepts them.
+    """Counts (or nonnegative real numbers) in a folder. Every estimator that works row by row accepts them.
 
-    Algorithms sum over rows into features block by block, as no single machine holds all rows of a column.
+    Algorithms sum over rows block by block, because no single machine holds all rows of a column.
     """
 
     folder: Path = Path()
@@ -250,7 +250,7 @@ class MappedCounts(CountMatrix):
         folder
             The folder.
         source
-            What messages call the data; None = by the folder.
+            What messages call the data; None = the name of the folder.
         """
         description, stored = open_folder(Path(folder))
         if not isinstance(stored, CountMatrix):
@@ -262,7 +262,7 @@ class MappedCounts(CountMatrix):
 
     @classmethod
     def open_checked(cls, folder: FilePath) -> MappedCounts:
-        """Open a folder that may have been changed since it was written: all positions are read once.
+        """Open a folder that may have changed since it was written: all positions are read once to check them.
 
         Parameters
         ----------
@@ -275,14 +275,14 @@ class MappedCounts(CountMatrix):
 
     @property
     def transposed(self) -> Self:
-        """There is none: it would have to be rewritten by columns."""
+        """Not available: the data would have to be rewritten by columns."""
         raise InvalidInputError(
             f"{self.source} holds rows on disk, and this algorithm needs columns: choose another inference, or load the"
             " data into memory."
         )
 
     def rows(self, start: int, stop: int) -> Any:
-        """Samples ``start`` to ``stop`` as data of their own, in memory as far as anybody looks at them."""
+        """Samples ``start`` to ``stop`` as data of their own. Pages are read when needed."""
         return self._plain.rows(start, stop)
 
     def take(self, rows: NDArray[Any]) -> Any:
@@ -291,14 +291,14 @@ class MappedCounts(CountMatrix):
 
     @cached_property
     def _plain(self) -> CountMatrix:
-        """The same arrays, still mapped, as data like any other."""
+        """The same arrays, still mapped, as ordinary data."""
         return CountMatrix(**{field.name: getattr(self, field.name) for field in fields(CountMatrix)})
 
     def fingerprint(self) -> str:
-        """The checksum that was taken when the folder was written."""
+        """The checksum from when the folder was written."""
         return self.checksum
 
 
 def open_data(folder: FilePath) -> SparseData:
-    """The data of a folder, mapped into memory, for a process that works on some of their rows."""
+    """The data of a folder, mapped into memory, for a process that needs only some rows."""
     return open_folder(Path(folder))[1]

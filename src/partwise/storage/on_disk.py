@@ -1,4 +1,4 @@
-"""``partwise.on_disk``: data of any size, brought block by block into a folder that is mapped into memory."""
+"""``partwise.on_disk``: convert data of any size, block by block, to a folder that is mapped into memory."""
 
 import os
 import shutil
@@ -21,31 +21,31 @@ from partwise.storage.writing import write_rows
 def on_disk(
     source: Any, folder: FilePath | None = None, *, engine: Any = None, n_jobs: int | None = None, **options: Any
 ) -> MappedCounts:
-    """Data that need not fit into memory, for estimators that work row by row.
+    """Convert data that need not fit into memory, for estimators that work row by row.
 
-    They are read once, block by block, checked, and written to a folder of plain arrays that is mapped into memory
-    (about 5 bytes per nonzero, 6 where counts exceed 255). Nothing of the size of the data is ever in memory.
+    Data are read once, block by block, checked, and written to a folder of plain arrays that is mapped into memory
+    (about 5 bytes per nonzero, 6 if counts exceed 255). The data are never in memory as a whole.
 
     Parameters
     ----------
     source
-        A folder that this function wrote. A folder of parts: files of any format of `partwise.read`, taken in the order
-        of their names, each with some samples. An .h5ad file, a backed or a lazy AnnData object. A Dask array of
-        sparse or dense chunks, or an iterable of matrices.
+        A folder that this function wrote. A folder of parts: files of any format of `partwise.read`, each with some
+        samples, in the order of their names. An .h5ad file, a backed or a lazy AnnData object. A Dask array of sparse
+        or dense chunks, or an iterable of matrices.
     folder
-        The folder to write; None where the source is one that is there already.
+        The folder to write; None if the source is a folder that this function wrote.
     engine
-        With Dask (as of estimators), the workers read, check and write files and chunks, and this process sees only
-        their sizes. They must see the folder, and files.
+        With Dask (as for estimators), workers read, check and write the data, and this process sees only their sizes.
+        The workers must be able to see the folder and the files.
     n_jobs
-        Workers that ``engine="dask"`` starts.
+        Number of workers that ``engine="dask"`` starts.
     options
         Further arguments of `partwise.read` for parts; ``layer`` for AnnData.
 
     Returns
     -------
     MappedCounts
-        What every ``fit``, ``transform`` and ``score`` accepts as X.
+        Pass it as X to any ``fit``, ``transform`` and ``score``.
 
     Examples
     --------
@@ -79,26 +79,26 @@ def on_disk(
 
 
 def spread(X: Any, engine: Callable[[], Any], *, caller: str, integers: bool = False) -> Any:
-    """Data that may be lazy, a Dask array or AnnData, are written by the workers and not gathered.
+    """Let workers write lazy data (a Dask array or AnnData) to disk instead of gathering them here.
 
     Parameters
     ----------
     X
         The data.
     engine
-        Gives the engine of the estimator; called where it matters.
+        Returns the engine of the estimator; called only if needed.
     caller
-        What messages call the user of the data.
+        Who uses the data, for messages.
     integers
-        Whether they have to be counts.
+        Whether the data must be counts.
 
     Returns
     -------
     MappedCounts
-        Of lazy data where the engine has workers, in a folder of the engine that is removed with it; otherwise ``X``,
-        as a batch of ``partial_fit`` is.
+        For lazy data and an engine with workers: data in a folder of the engine, which is removed with it. Otherwise
+        ``X`` itself, also for a batch of ``partial_fit``.
     """
-    # A batch of partial_fit is meant to fit into memory, and its columns are looked at.
+    # A batch of partial_fit is meant to fit into memory, and its columns are needed.
     unread = None if caller.endswith(".partial_fit") else lazy_rows(X, {})
     if unread is None or not _has_workers(where := engine()):
         return X
@@ -114,7 +114,7 @@ def _has_workers(engine: Any) -> bool:
 
 
 def _checked_blocks(read: Iterable[Any]) -> Iterator[CountMatrix]:
-    """Checked blocks of rows; messages name rows by their place in the whole."""
+    """Checked blocks of rows; messages give the position of a row in the whole data."""
     n_rows = 0
     for rows in read:
         block = checked(rows, n_rows, DataRules())

@@ -18,29 +18,29 @@ from partwise.io import read
 from partwise.io.optional import require
 from partwise.io.table import Labels, Table, as_labels
 
-# Stored values that are read at once: 48 MB of .h5ad.
+# Stored values read at once: 48 MB of .h5ad.
 _VALUES_AT_ONCE = 2**22
 
 CallEach = Callable[[Callable[..., Any], Sequence[tuple[Any, ...]]], Iterable[Any]]
-"""Calls a function with each of some lists of arguments: here, or on workers."""
+"""Calls a function once per list of arguments, in this process or on workers."""
 
 
 class DataRules(NamedTuple):
-    """What data have to be, and what messages call the user of the data."""
+    """What data must be, and what messages call the user of the data."""
 
     integers: bool = False
     caller: str = "on_disk"
 
 
 class UnreadRows(NamedTuple):
-    """Some rows that are not read yet: a function that gives them, here or on a worker, and its arguments.
+    """Some rows that are not read yet: a function that reads them, here or on a worker, and its arguments.
 
     Attributes
     ----------
     function, arguments
-        Arguments may hold what Dask has yet to compute, if ``delayed``.
+        Arguments may contain what Dask has yet to compute, if ``delayed``.
     first_row
-        What the first row is in all of the data, if that is known.
+        Position of the first row in the whole data, if it is known.
     """
 
     function: Callable[..., Any]
@@ -59,7 +59,7 @@ class UnreadRows(NamedTuple):
 
 
 def unread_rows(source: Any, options: dict[str, Any], call_each: CallEach = starmap) -> list[UnreadRows] | None:
-    """Cut what is in files, or in the hands of Dask, into blocks of rows; None for data that are in memory.
+    """Cut data in files or in Dask into blocks of rows; None for data in memory.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ def unread_rows(source: Any, options: dict[str, Any], call_each: CallEach = star
     options
         Arguments of `partwise.read`; ``layer`` of AnnData.
     call_each
-        Where the names of features are looked up.
+        Looks up the names of features, here or on workers.
     """
     if isinstance(source, Path):
         if source.is_dir() and source.suffix != ".zarr":
@@ -82,7 +82,7 @@ def unread_rows(source: Any, options: dict[str, Any], call_each: CallEach = star
 
 
 def matrices(source: Any, options: dict[str, Any]) -> Iterator[Any]:
-    """Matrices in memory, one after the other, from a matrix, AnnData, or an iterable of matrices."""
+    """Matrices in memory, one after the other: from a matrix, AnnData, or an iterable of matrices."""
     if not hasattr(source, "shape"):
         _refuse_options(options, "matrices in memory")
         yield from source
@@ -98,15 +98,15 @@ def checked(rows: Any, first_row: int, rules: DataRules) -> CountMatrix | None:
     rows
         A matrix, or a table.
     first_row
-        What its first row is in all of the data, for messages.
+        Position of the first row in the whole data, for messages.
     rules
-        What is checked.
+        What to check.
     """
     if getattr(rows, "shape", (1,))[0] == 0:
         return None
     found = CountMatrix.build(as_table(rows, first_row=first_row), integers=rules.integers, caller=rules.caller)
-    # In a byte where they fit: that is one of six on disk. In memory 16 bits are the least, so that kernels are
-    # compiled once for most data.
+    # Use one byte if the values fit: this saves one byte in six on disk. In memory 16 bits are the minimum, so that
+    # kernels are compiled once for most data.
     small = found.is_integer and found.values.max(initial=0) <= np.iinfo(np.uint8).max
     return found.with_values(found.values.astype(np.uint8)) if small else found
 
@@ -115,7 +115,7 @@ def checked(rows: Any, first_row: int, rules: DataRules) -> CountMatrix | None:
 
 
 def _folder_of_parts(folder: Path, options: dict[str, Any], call_each: CallEach) -> list[UnreadRows]:
-    """The files of a folder; where parts name their features, each is brought to the features of all."""
+    """The files of a folder. If parts name their features, each part is aligned to the features of all."""
     files = sorted(file for file in folder.absolute().iterdir() if file.is_file() and not file.name.startswith("."))
     if not files:
         raise FileFormatError(f"{folder} has no files: name a folder of parts.")
@@ -123,7 +123,7 @@ def _folder_of_parts(folder: Path, options: dict[str, Any], call_each: CallEach)
     if files[0].suffix == ".parquet":
         labels = list(call_each(_column_labels, [(file, options) for file in files]))
         if all(names is not None for names in labels):
-            # In the order of their first appearance.
+            # In order of first appearance.
             features = as_labels(dict.fromkeys(str(name) for names in labels for name in names))
     return [UnreadRows(_read_file, (file, options, features)) for file in files]
 
@@ -163,7 +163,7 @@ def lazy_rows(source: Any, options: dict[str, Any]) -> list[UnreadRows] | None:
 
 
 def _rows_of_chunks(array: Any, rows: Labels | None, columns: Labels | None) -> list[UnreadRows]:
-    """One block for each row of chunks, which is together on one worker at a time."""
+    """One block per row of chunks, which one worker holds at a time."""
     from dask.delayed import delayed
 
     if array.ndim != 2:

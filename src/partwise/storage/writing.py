@@ -17,14 +17,14 @@ _COPIED_AT_ONCE = 2**20
 
 
 def save_arrays(folder: Path, **arrays: NDArray[Any] | None) -> None:
-    """Write arrays to a folder that is there; those that are None are left out."""
+    """Write arrays to an existing folder. Those that are None are left out."""
     for name, array in arrays.items():
         if array is not None:
             np.save(folder / f"{name}.npy", array, allow_pickle=False)
 
 
 def save_rows(rows: SparseData, folder: Path) -> Description:
-    """Write rows that are in memory, and what is known of them, to a folder that is there."""
+    """Write rows in memory, and their description, to an existing folder."""
     names = *ARRAYS, "row_labels", "column_labels", "column_sums"
     save_arrays(folder, **{name: getattr(rows, name) for name in names})
     description = Description.of(rows)
@@ -33,13 +33,13 @@ def save_rows(rows: SparseData, folder: Path) -> Description:
 
 
 def write_data(data: SparseData, folder: str | os.PathLike[str]) -> None:
-    """Write data that are in memory to a new folder, for other processes to map."""
+    """Write data in memory to a new folder, for other processes to map."""
     with new_folder(Path(folder)) as aside:
         save_rows(data, aside)
 
 
 def write_rows(blocks: Iterable[SparseData], folder: str | os.PathLike[str]) -> None:
-    """Write data, given as blocks of consecutive rows with the same features, to a new folder.
+    """Write blocks of consecutive rows with the same features to a new folder.
 
     Parameters
     ----------
@@ -77,14 +77,14 @@ def write_rows(blocks: Iterable[SparseData], folder: str | os.PathLike[str]) -> 
 
 
 class _GrowingArray:
-    """A one-dimensional .npy file that grows; its header, which NumPy pads for the purpose, is rewritten at the end.
+    """A one-dimensional .npy file that grows. NumPy pads its header for this; the header is rewritten at the end.
 
     Parameters
     ----------
     path
         The file.
     dtype
-        Type of the numbers, until wider ones come.
+        Type of the numbers, until wider numbers arrive.
     """
 
     def __init__(self, path: Path, dtype: np.dtype[Any]) -> None:
@@ -124,7 +124,7 @@ class _GrowingArray:
 
 
 def write_header(file: IO[bytes], dtype: np.dtype[Any], size: int) -> int:
-    """Write the header of a one-dimensional .npy file; its length."""
+    """Write the header of a one-dimensional .npy file, and return its length."""
     described = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": (size,)}
     np.lib.format.write_array_header_1_0(file, described)
     return file.tell()

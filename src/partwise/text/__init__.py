@@ -1,4 +1,4 @@
-"""Text in, counts out: documents of any source become tables of words that keep their names and metadata."""
+"""Text in, counts out: documents from any source become tables of words with names and metadata."""
 
 from partwise.text.counter import TextCounter
 from partwise.text.counting import count_texts

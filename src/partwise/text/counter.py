@@ -1,4 +1,4 @@
-"""Word counts inside scikit-learn's pipelines, with the names of the words."""
+"""Word counts with the names of the words, for scikit-learn pipelines."""
 
 from typing import Any, Self
 
@@ -8,11 +8,11 @@ from partwise.io.table import Table, as_labels, text_array
 
 
 class TextCounter(CountVectorizer):  # type: ignore[misc]  # of scikit-learn, which has no types
-    """scikit-learn's ``CountVectorizer``, whose output knows its words.
+    """scikit-learn's ``CountVectorizer``, with output that keeps the words.
 
-    Between the steps of a pipeline scikit-learn passes sparse matrices without names, so a model behind a
-    ``CountVectorizer`` has none. Behind a ``TextCounter`` it has: its output is a `Table`, which every estimator of
-    partwise accepts. Parameters are those of ``CountVectorizer``. The texts are kept as metadata of the table.
+    Between the steps of a pipeline, scikit-learn passes sparse matrices without names, so a model after a
+    ``CountVectorizer`` does not get the words. After a ``TextCounter`` it does: its output is a `Table`, which every
+    estimator of partwise accepts. Parameters are those of ``CountVectorizer``. The texts are kept as metadata.
 
     Examples
     --------
@@ -26,7 +26,7 @@ class TextCounter(CountVectorizer):  # type: ignore[misc]  # of scikit-learn, wh
     """
 
     def fit_transform(self, raw_documents: Any, y: Any = None) -> Table:
-        """Learn the words of texts, and count them.
+        """Learn the vocabulary of texts, and count the words.
 
         Parameters
         ----------
@@ -38,7 +38,7 @@ class TextCounter(CountVectorizer):  # type: ignore[misc]  # of scikit-learn, wh
         return self._named(super().fit_transform, raw_documents)
 
     def transform(self, raw_documents: Any) -> Table:
-        """Count the words that are known; others are ignored.
+        """Count words of the vocabulary; other words are ignored.
 
         Parameters
         ----------
@@ -48,7 +48,7 @@ class TextCounter(CountVectorizer):  # type: ignore[misc]  # of scikit-learn, wh
         return self._named(super().transform, raw_documents)
 
     def set_output(self, *, transform: str | None = None) -> Self:
-        """Let a pipeline set the output of its other steps; the output of this one is always a `Table`.
+        """Let a pipeline set the output of its other steps. The output of this step is always a `Table`.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""Counting the words of documents in chunks, so that texts larger than memory can be counted."""
+"""Count the words of documents in chunks, so that texts may be larger than memory."""
 
 import itertools
 import os
@@ -23,9 +23,9 @@ from partwise.text.documents import Columns, Document, documents
 from partwise.text.spilled import SpilledCounts, SpilledTexts
 
 TOKEN_PATTERN = r"(?u)\b\w\w+\b"
-"""What a word is by default, as in scikit-learn: two or more letters, digits or underscores."""
+"""The default definition of a word, as in scikit-learn: two or more letters, digits or underscores."""
 
-# Characters that are counted at once: a few documents or thousands of short ones.
+# Characters counted at once: a few documents, or thousands of short ones.
 _CHUNK = 2**23
 
 Words = str | os.PathLike[str] | Sequence[str]
@@ -33,7 +33,7 @@ Words = str | os.PathLike[str] | Sequence[str]
 
 @dataclass(frozen=True)
 class Counted:
-    """Counts in temporary files, and what became of the words.
+    """Counts in temporary files, and numbers about the words.
 
     Attributes
     ----------
@@ -42,11 +42,11 @@ class Counted:
     words
         Words that are kept, in order.
     n_tokens, n_words
-        Tokens and different words of all documents, stop words left out.
+        Number of tokens and of different words in all documents, without stop words.
     kept_tokens
-        Tokens of the words that are kept.
+        Number of tokens of the words that are kept.
     empty
-        Documents without any such word.
+        Number of documents without any such word.
     """
 
     source: str
@@ -60,13 +60,13 @@ class Counted:
     metadata: dict[str, SpilledTexts]
 
     def table(self) -> Table:
-        """All of it in memory."""
+        """The whole table in memory."""
         names = label_array(list(self.names), "the names of documents", bytes_allowed())
         known = {name: text_array(list(texts)) for name, texts in self.metadata.items()}
         return Table(self.counts.matrix(self.words.size), names, self.words, source=self.source, metadata=known)
 
     def write(self, path: Path) -> None:
-        """Write what `table` holds to an .npz file, piece by piece.
+        """Write the table to an .npz file, piece by piece.
 
         Parameters
         ----------
@@ -97,7 +97,7 @@ def count_texts(
     keep_texts: bool = False,
     encoding: str = "utf-8",
 ) -> Table:
-    """Count the words of documents: text in, a table of documents x words out.
+    """Count the words of documents. The result is a table of documents x words.
 
     Words are found by the analyzer of scikit-learn's ``CountVectorizer``, in lower case, and counted chunk by chunk.
 
@@ -110,27 +110,27 @@ def count_texts(
         Columns that hold the text, and the name, group and time of each document. Group and time are kept as metadata
         of the table, which reports show.
     min_df, max_df
-        Leave out words that fewer, or more, documents have: a number of documents (int) or a share of them (float).
+        Leave out words that occur in fewer, or more, documents: a number of documents (int) or a share of them (float).
     max_features
         Keep only this many words, those with the highest counts.
     stop_words
         Words to leave out: ``"english"`` (scikit-learn's list), a file with one word per line, or a sequence.
     ngrams
-        Shortest and longest sequences of words that are counted; ``(1, 2)`` counts pairs as well.
+        Lengths of the shortest and longest word sequences to count; ``(1, 2)`` counts pairs as well.
     token_pattern
-        Regular expression of a word.
+        Regular expression for a word.
     vocabulary
         Count these words only, in this order: a fitted model, a sequence, or a file with one word per line. A warning
         says how many other words were ignored. ``min_df``, ``max_df`` and ``max_features`` do not apply.
     keep_texts
         Keep the texts as metadata, so that reports can show them.
     encoding
-        Of text files.
+        Encoding of text files.
 
     Returns
     -------
     Table
-        Counts with the names of documents and words, and metadata ``group``, ``time`` and ``text`` as far as given.
+        Counts with the names of documents and words, and metadata ``group``, ``time`` and ``text`` if they were given.
         ``partwise.io.write_matrix("counts.npz", table)`` writes all of it.
 
     Examples
@@ -148,7 +148,7 @@ def count_texts(
 
 @dataclass(frozen=True)
 class Wanted:
-    """Which words are counted, as the arguments of `count_texts` say."""
+    """Which words to count, from the arguments of `count_texts`."""
 
     min_df: int | float = 2
     max_df: int | float = 1.0
@@ -159,7 +159,7 @@ class Wanted:
     vocabulary: Words | None = None
 
     def analyzer(self) -> Any:
-        """What makes words of a text: scikit-learn's analyzer."""
+        """The function that splits a text into words: scikit-learn's analyzer."""
         from sklearn.feature_extraction.text import CountVectorizer
 
         stop = self.stop_words
@@ -171,11 +171,11 @@ class Wanted:
             made._validate_params()
             made._validate_ngram_range()
             return made.build_analyzer()
-        except Exception as error:  # what scikit-learn and re say about their arguments
+        except Exception as error:  # errors of scikit-learn and re about their arguments
             raise InvalidInputError(f"words cannot be found this way: {error}") from error
 
     def check(self) -> None:
-        """Refuse thresholds that say nothing."""
+        """Refuse thresholds that make no sense."""
         for name, value in (("min_df", self.min_df), ("max_df", self.max_df)):
             share = isinstance(value, float)
             if not (0.0 <= value <= 1.0 if share else value >= 1):
@@ -205,12 +205,12 @@ class Wanted:
 def counted(
     source: Any, columns: Columns, wanted: Wanted, *, keep_texts: bool = False, encoding: str = "utf-8"
 ) -> Iterator[Counted]:
-    """Count documents into temporary files, which are gone when the context ends.
+    """Count documents into temporary files, which are removed when the context ends.
 
     Parameters
     ----------
     source, keep_texts, encoding
-        As of `count_texts`.
+        As for `count_texts`.
     columns, wanted
         Its other arguments.
     """
@@ -246,7 +246,7 @@ def counted(
 
 
 def _words(words: Words) -> list[str]:
-    """Words of a file, or given."""
+    """Words from a file or a sequence."""
     if isinstance(words, str | os.PathLike):
         return [str(word) for word in read_label_file(Path(words).expanduser(), bytes_allowed()) if word]
     return [str(word) for word in getattr(words, "feature_names_in_", words)]
@@ -260,7 +260,7 @@ def _count(
     keep_texts: bool,
     into: SpilledCounts,
 ) -> dict[str, int]:
-    """Count chunk by chunk into files; the number of each word, in order of first appearance."""
+    """Count chunk by chunk into files. Return the number of each word, in order of first appearance."""
     codes: defaultdict[str, int] = defaultdict()
     codes.default_factory = codes.__len__
     for word in first:

@@ -1,4 +1,4 @@
-"""Documents, one after the other, from folders, tables, lines or sequences: only one is held at a time."""
+"""Documents, one after the other, from folders, tables, lines or sequences. Only one is in memory at a time."""
 
 import csv
 import json
@@ -27,7 +27,7 @@ _LARGEST_FIELD = 2**31 - 1
 
 
 class Document(NamedTuple):
-    """A text, its name, and what else is known about it (None: nothing)."""
+    """A text, its name, and its group and time (None: unknown)."""
 
     text: str
     name: str
@@ -37,7 +37,7 @@ class Document(NamedTuple):
 
 @dataclass(frozen=True)
 class Columns:
-    """Which columns of a table hold the text, the name, the group and the time of a document."""
+    """Which columns of a table hold the text, name, group and time of a document."""
 
     text: str | None = None
     id: str | None = None
@@ -45,11 +45,11 @@ class Columns:
     time: str | None = None
 
     def given(self) -> dict[str, str]:
-        """Roles and columns that were named."""
+        """Roles, and the columns that were named for them."""
         return {role: name for role, name in vars(self).items() if name is not None}
 
     def found_in(self, names: Sequence[str], where: object) -> dict[str, str]:
-        """The columns, checked against those that there are; a table of one column needs no name for it."""
+        """The columns, checked against the table. A table with one column needs no name for it."""
         wanted = self.given()
         if "text" not in wanted:
             if len(names) != 1:
@@ -62,16 +62,16 @@ class Columns:
 
 
 def documents(source: Any, columns: Columns, encoding: str) -> Iterator[Document]:
-    """Documents of a folder, a file, a frame or a sequence of texts.
+    """Documents from a folder, a file, a frame or a sequence of texts.
 
     Parameters
     ----------
     source
-        As of `partwise.count_texts`.
+        As for `partwise.count_texts`.
     columns
         Which columns of a table hold what.
     encoding
-        Of text files.
+        Encoding of text files.
     """
     if isinstance(source, str) and (is_prose(source) or "\n" in source):
         raise InvalidInputError("source is a text itself: pass a list of texts, or the name of a file or folder.")
@@ -105,7 +105,7 @@ def _of_path(path: Path, columns: Columns, encoding: str) -> Iterator[Document]:
 
 
 def _folder(path: Path, columns: Columns, encoding: str) -> Iterator[Document]:
-    """Every .txt file is a document; folders inside are groups."""
+    """Each .txt file is a document, and folders inside are groups."""
     files = sorted(file for file in path.rglob("*.txt*") if file.name.endswith((".txt", ".txt.gz")) and file.is_file())
     if not files:
         raise InvalidInputError(f"{path} holds no .txt files: give the folder that holds the texts.")
@@ -125,7 +125,7 @@ def _folder(path: Path, columns: Columns, encoding: str) -> Iterator[Document]:
 
 
 def _lines(path: Path, columns: Columns, encoding: str) -> Iterator[Document]:
-    """One document per line, named by the number of the line."""
+    """One document per line, named by its line number."""
     lines = text_lines(path, bytes_allowed(), encoding)
     return (Document(line, str(number)) for number, line in enumerate(lines, start=1))
 
@@ -152,7 +152,7 @@ def _table(path: Path, columns: Columns, encoding: str) -> Iterator[Document]:
 
 @contextmanager
 def _long_fields() -> Iterator[None]:
-    """Let the csv module read fields of any length, which it refuses by default."""
+    """Let the csv module read fields of any length. By default it refuses long ones."""
     before = csv.field_size_limit(_LARGEST_FIELD)
     try:
         yield
@@ -202,7 +202,7 @@ def _from_records(records: Iterable[tuple[Any, ...]], roles: list[str]) -> Itera
 
 def _document(record: dict[str, Any], number: int) -> Document:
     text = record["text"]
-    if text is None or text != text:  # missing, as None or NaN: a document without words
+    if text is None or text != text:  # missing (None or NaN): a document without words
         text = ""
     if not isinstance(text, str):
         raise InvalidInputError(f"text {number} is a {type(text).__name__}: every document must be text.")

@@ -1,4 +1,4 @@
-"""Counts and texts of documents kept in temporary files, so that memory does not grow with them."""
+"""Counts and texts of documents in temporary files, so that memory does not grow with them."""
 
 import itertools
 import tempfile
@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 
 from partwise.io.npz import Pieces, encoded_text, text_members
 
-# Bytes, and texts, that are read back at a time.
+# Number of bytes, and of texts, read back at a time.
 _BYTES, _TEXTS = 2**24, 2**14
 
 
 class SpilledTexts:
-    """One text per document, such as its name: the texts in a temporary file, and where each ends."""
+    """One text per document, such as its name: the texts in a temporary file, and where each one ends."""
 
     def __init__(self, files: ExitStack) -> None:
         self.file = _new_file(files)
@@ -28,7 +28,7 @@ class SpilledTexts:
         return len(self.ends)
 
     def add(self, text: str | None) -> None:
-        """Add the text of the next document; None: nothing is known."""
+        """Add the text of the next document; None if it is unknown."""
         encoded = encoded_text(text or "")
         self.file.write(encoded)
         self.ends.append((self.ends[-1] if self.ends else 0) + len(encoded))
@@ -40,7 +40,7 @@ class SpilledTexts:
             yield self.file.read(end - start).decode("utf-8", "surrogatepass")
 
     def members(self, name: str) -> dict[str, Any]:
-        """Members of an .npz archive that hold them as metadata."""
+        """Members of an .npz archive that hold the texts as metadata."""
         size = self.ends[-1] if self.ends else 0
         return text_members(name, Pieces(np.uint8, size, _read(self.file, np.uint8)), np.array(self.ends))
 
@@ -52,7 +52,7 @@ class SpilledTexts:
 
 
 class SpilledCounts:
-    """Counts of the documents so far, in two temporary files; totals of words in memory."""
+    """Counts of the documents so far, in two temporary files. The totals of words are in memory."""
 
     def __init__(self, files: ExitStack) -> None:
         self.in_documents, self.totals = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
@@ -61,13 +61,13 @@ class SpilledCounts:
         self.files = _new_file(files), _new_file(files)
 
     def grow(self, n_words: int) -> None:
-        """Make room for the totals of this many words."""
+        """Allocate the totals for this many words."""
         more = n_words - self.totals.size
         self.in_documents = np.pad(self.in_documents, (0, more))
         self.totals = np.pad(self.totals, (0, more))
 
     def add(self, tokens: NDArray[np.int32], ends: NDArray[np.int64], n_words: int) -> None:
-        """Count the words of some documents, given as numbers of words and where each document ends."""
+        """Count the words of some documents, given as word numbers and the end of each document."""
         self.grow(n_words)
         counts = sp.csr_array((np.ones(tokens.size, dtype=np.int32), tokens, ends), shape=(ends.size - 1, n_words))
         counts.sum_duplicates()
@@ -81,7 +81,7 @@ class SpilledCounts:
             file.write(values.astype(np.int32).tobytes())
 
     def select(self, kept: NDArray[np.int64]) -> None:
-        """Keep some words, in this order, chunk by chunk into files of their own."""
+        """Keep some words, in this order: copy their counts chunk by chunk to new files."""
         place = np.full(self.totals.size, -1, dtype=np.int32)
         place[kept] = np.arange(kept.size, dtype=np.int32)
         before, self.files = self.files, (_new_file(self.closing), _new_file(self.closing))
@@ -101,9 +101,9 @@ class SpilledCounts:
 
     @property
     def pointers(self) -> NDArray[Any]:
-        """Where the counts of each document start, as of a CSR matrix."""
+        """Where the counts of each document start, as in a CSR matrix."""
         ends = np.concatenate(([0], *(lengths for lengths in self.lengths))).cumsum(dtype=np.int64)
-        # SciPy gives positions and pointers the wider type of the two: narrow pointers save a wide copy of positions.
+        # SciPy converts both index arrays to the wider type. Narrow pointers avoid a wide copy of the positions.
         return ends.astype(np.int32 if ends[-1] <= np.iinfo(np.int32).max else np.int64)
 
     def matrix(self, n_words: int) -> Any:
@@ -131,7 +131,7 @@ def _new_file(files: ExitStack) -> IO[bytes]:
 
 
 def _read(file: IO[bytes], dtype: Any) -> Iterator[NDArray[Any]]:
-    """The numbers in a file, some at a time."""
+    """The numbers in a file, in chunks."""
     file.seek(0)
     while content := file.read(_BYTES):
         yield np.frombuffer(content, dtype=dtype)

@@ -1,7 +1,7 @@
-"""Fitted models in the form that other packages expect: pyLDAvis.
+"""Convert fitted models for other packages: pyLDAvis.
 
-`partwise.tl` and `partwise.pl` are for AnnData. ArviZ has a method of the estimators that sample (``to_arviz``); pandas
-and polars come by scikit-learn's ``set_output``; pipelines and searches of scikit-learn need nothing.
+For AnnData, use `partwise.tl` and `partwise.pl`. For ArviZ, estimators with a sampler have ``to_arviz``. For pandas and
+polars, use scikit-learn's ``set_output``. scikit-learn pipelines and searches need no conversion.
 """
 
 from partwise.bridges.ldavis import to_pyldavis

@@ -1,4 +1,4 @@
-"""What `pyLDAvis.prepare` takes, made from a fitted model and its data."""
+"""Build the arguments of `pyLDAvis.prepare` from a fitted model and its data."""
 
 from typing import Any
 
@@ -10,8 +10,7 @@ from partwise.errors import InvalidInputError
 def to_pyldavis(model: Any, X: Any) -> dict[str, Any]:
     """The arguments of ``pyLDAvis.prepare``: parts and samples as distributions, lengths, words and their counts.
 
-    Samples without a count are left out, and words that are nowhere have no name to show: pyLDAvis can do nothing with
-    either. Parts of zeros are left out too.
+    Samples without counts, words that never occur and parts of zeros are left out, because pyLDAvis cannot handle them.
 
     Parameters
     ----------
@@ -41,7 +40,7 @@ def to_pyldavis(model: Any, X: Any) -> dict[str, Any]:
         raise InvalidInputError(f"{type(model).__name__} has negative parts, which are not distributions of words.")
     activations = np.asarray(model.transform(X), dtype=np.float64)
     sizes = model.components_.sum(axis=1)
-    # expected counts of each part, whatever scale the parts have
+    # expected counts of each part, whatever the scale of the parts
     shares = activations * sizes
     parts = np.flatnonzero((sizes > 0) & (shares.sum(axis=0) > 0))
     filled = np.flatnonzero((data.row_sums > 0) & (shares[:, parts].sum(axis=1) > 0))

@@ -1,4 +1,4 @@
-"""Measures of fitted parts, of how samples are made of them, and of lists. None of them chooses a model."""
+"""Measures of fitted parts, of samples in terms of parts, and of lists. None of them is for choosing a model."""
 
 from partwise.metrics.coherence import coherence, diversity, part_measures, part_similarity
 from partwise.metrics.ranking import RankingScore, RankingScores, ranking_scores

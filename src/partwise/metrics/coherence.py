@@ -1,6 +1,6 @@
-"""What people ask about parts: whether their features occur together, how they differ, which are alike.
+"""Descriptions of parts: whether their features occur together, how much parts differ, and which are similar.
 
-Which features make a part: the likeliest, those most particular to it, or a balance of the two.
+Also, which features characterise a part: the likeliest, the most distinctive, or a balance of the two.
 """
 
 from typing import Any, Literal
@@ -13,31 +13,31 @@ from partwise.errors import InvalidInputError
 from partwise.kernels.arrays import Floats
 
 FEATURES = 10
-"""Features of a part that coherence looks at."""
+"""Number of features per part that coherence uses."""
 
 _FEATURES_OF_DIVERSITY = 25
 
 
 def coherence(model: Any, X: Any, *, n: int = FEATURES) -> Floats:
-    """NPMI coherence: how much the likeliest features of each part occur in the same samples.
+    """NPMI coherence: how often the likeliest features of each part occur in the same samples.
 
-    The mean over pairs of log(p_ij / (p_i p_j)) / -log p_ij, where p is the share of samples of X that have a feature,
-    or both. It is 1 for features that always go together, 0 for independent ones, -1 for features that never meet.
-    Words that do not occur in X are left out. It describes parts and chooses no model: use held-out scores for that.
+    The mean over pairs of log(p_ij / (p_i p_j)) / -log p_ij, where p is the share of samples of X with a feature, or
+    with both. It is 1 for features that always occur together, 0 for independent ones, -1 for features that never do.
+    Words that do not occur in X are left out. Use it to describe parts, and held-out scores to choose a model.
 
     Parameters
     ----------
     model
         Fitted model.
     X
-        Samples to look for the features in: the training data, or others, matched by the names of their columns.
+        Samples in which to look for the features: the training data, or others, matched by column name.
     n
-        Features of each part, the likeliest.
+        Number of likeliest features per part.
 
     Returns
     -------
     ndarray
-        One number per part; NaN where fewer than two of its features are in X.
+        One number per part; NaN if fewer than two of its features are in X.
 
     Examples
     --------
@@ -64,11 +64,11 @@ def coherence(model: Any, X: Any, *, n: int = FEATURES) -> Floats:
 
 
 def _npmi(joint: Floats) -> Floats:
-    """NPMI of each pair, from the shares of samples that have both; on the diagonal, those that have one."""
+    """NPMI of each pair, from the shares of samples that have both features (on the diagonal, one feature)."""
     single = np.diag(joint)
     with np.errstate(divide="ignore", invalid="ignore"):
         found = np.log(joint / np.outer(single, single)) / -np.log(joint)
-    # Features of all samples go together by necessity, which says nothing.
+    # Features that all samples have always occur together, which says nothing.
     return np.where(joint == 0, -1.0, np.where(joint >= 1, 0.0, found))
 
 
@@ -89,14 +89,14 @@ def _positions(model: Any, table: Any, n: int) -> list[list[int]]:
 
 
 def diversity(model: Any, *, n: int = _FEATURES_OF_DIVERSITY) -> float:
-    """Share of different features among the likeliest of all parts: 1 where no two parts share one.
+    """Share of distinct features among the likeliest features of all parts: 1 if no two parts share one.
 
     Parameters
     ----------
     model
         Fitted model.
     n
-        Features of each part.
+        Number of features per part.
 
     Examples
     --------
@@ -111,9 +111,9 @@ def diversity(model: Any, *, n: int = _FEATURES_OF_DIVERSITY) -> float:
 
 
 def part_similarity(model: Any) -> Floats:
-    """How alike parts are, parts x parts: 1 minus the Jensen-Shannon divergence of their features in bits.
+    """Similarity of parts (parts x parts): 1 minus the Jensen-Shannon divergence of their features in bits.
 
-    1 where two parts are equal, 0 where they share no feature.
+    It is 1 for equal parts and 0 for parts without a common feature.
 
     Parameters
     ----------
@@ -144,14 +144,14 @@ def _entropy(shares: Floats) -> Floats:
 
 
 def part_measures(model: Any, X: Any) -> dict[str, float]:
-    """Coherence (mean over active parts) and diversity of a model, by name: columns of a table that decide nothing.
+    """Coherence (mean over active parts) and diversity of a model, by name. Tables show them; they decide nothing.
 
     Parameters
     ----------
     model
         Fitted model.
     X
-        Samples to look for the features in.
+        Samples in which to look for the features.
 
     Examples
     --------
@@ -172,25 +172,25 @@ By = Literal["relevance", "probability", "lift"]
 BALANCE = 0.3
 """λ of the relevance λ log p(f | k) + (1 - λ) log(p(f | k) / p(f)) of Sievert & Shirley (2014).
 
-They chose 0.6 for words without stop words. Of texts with stop words, and of cells, parts then still list what all
-parts have in common ("the", mitochondrial genes); at 0.3 they do not.
+They chose 0.6 for words without stop words. In texts with stop words, and in cells, parts then still list what all
+parts have in common ("the", mitochondrial genes). At 0.3 they do not.
 """
 
-# Features of one part alone have the same lift up to rounding: such ties go to the likelier feature.
+# Features that only one part has differ in lift by rounding alone: such ties go to the likelier feature.
 _DIGITS = 3
 
 
 def relevance(inside: Floats, overall: Floats, balance: float = BALANCE) -> Floats:
-    """Relevance of features in a part (Sievert & Shirley 2014), in nats; -inf where the part has nothing of a feature.
+    """Relevance of features in a part (Sievert & Shirley 2014), in nats; -inf for features that the part lacks.
 
     Parameters
     ----------
     inside
-        Share of the part that each feature makes up.
+        Share of each feature in the part.
     overall
-        Share of everything that each feature makes up.
+        Share of each feature in all data.
     balance
-        λ: 1 orders by the share within the part, 0 by its ratio to the share in all data.
+        λ: 1 orders by the share in the part, 0 by the ratio of this share to the share in all data.
     """
     present = (inside > 0) & (overall > 0)
     found = np.full(inside.shape, -np.inf)
@@ -205,11 +205,11 @@ def ranked(inside: Floats, overall: Floats, n: int, by: By) -> list[tuple[int, f
     Parameters
     ----------
     inside, overall
-        Shares of the part and of everything. Where the part has negative weights they count by their size.
+        Shares in the part and in all data. Negative weights count by their size.
     n
-        Most features.
+        Largest number of features.
     by
-        ``"relevance"``, ``"probability"`` or ``"lift"`` (share of the part over share of everything).
+        ``"relevance"``, ``"probability"`` or ``"lift"`` (share in the part divided by share in all data).
     """
     if n < 1:
         raise InvalidInputError(f"n must be at least 1, got {n}.")

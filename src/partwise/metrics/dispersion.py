@@ -1,4 +1,4 @@
-"""How much counts vary around expected values that were fitted to them, and whether Poisson noise explains it."""
+"""How much counts vary around fitted expected values, and whether Poisson noise explains it."""
 
 from dataclasses import dataclass
 
@@ -8,9 +8,9 @@ from scipy.stats import norm
 from partwise.kernels.arrays import Floats
 
 LEVEL = 0.05
-"""Share of Poisson data that the test calls over-dispersed."""
+"""Share of Poisson data that the test wrongly calls over-dispersed."""
 
-# An activation, or an entry of a part, below this share of its row does not use up a degree of freedom.
+# An activation, or an entry of a part, below this share of its row does not use a degree of freedom.
 _NOTHING = 1e-6
 _ROUNDS = 30
 
@@ -22,14 +22,14 @@ class Dispersion:
     Attributes
     ----------
     size
-        Estimate of r in a variance of mean + mean² / r; infinite where counts vary no more than Poisson counts.
+        Estimate of r in a variance of mean + mean² / r; infinite if counts vary no more than Poisson counts.
     statistic
         Excess of the squared deviations over those of Poisson counts, in standard errors.
     p_value
-        Probability of such an excess, or a greater one, under Poisson noise.
+        Probability of at least this excess under Poisson noise.
     kept
-        Share of what the test could know that is left after the fit, which follows noise with its parameters. Near 0
-        the fit has as many parameters as there is noise, and the test cannot find any.
+        Share of the information for the test that is left after the fit, whose parameters follow some of the noise.
+        Near 0 the fit has as many parameters as there is noise, and the test cannot find any.
     """
 
     size: float
@@ -39,7 +39,7 @@ class Dispersion:
 
     @property
     def poisson(self) -> bool:
-        """Whether Poisson noise can explain the deviations, at a level of 5%."""
+        """Whether Poisson noise can explain the deviations, at the 5% level."""
         return self.p_value > LEVEL
 
     def __str__(self) -> str:
@@ -50,9 +50,9 @@ class Dispersion:
 
 
 def dispersion_of(counts: Floats, means: Floats, leverages: Floats) -> Dispersion:
-    """Judge how counts vary around fitted means, given the share of its own noise that each mean follows."""
-    # A leverage tells how a small change of a count moves its mean. One more count also adds to what is known of the
-    # mean, so that it moves it by less: much less where the mean is small.
+    """Test how counts vary around fitted means, given the share of its own noise that each mean follows."""
+    # A leverage says how a small change of a count moves its mean. One more count also adds information about the mean,
+    # so it moves the mean by less: much less if the mean is small.
     leverages = leverages * means / (means + leverages)
     squares = np.square(counts - means)
     excess = float(np.sum(squares - counts + leverages * means))
@@ -63,7 +63,7 @@ def dispersion_of(counts: Floats, means: Floats, leverages: Floats) -> Dispersio
     # Third moments of (x - mean)² - x; the sum has a long right tail where counts are few (Edgeworth).
     skewness = float(np.sum(8.0 * means**3 + 4.0 * means**2)) / variance**1.5
     tail = norm.sf(statistic) + skewness / 6.0 * (statistic**2 - 1.0) * norm.pdf(statistic)
-    # Moments for 1 / size, with the weights that are best for the size found so far.
+    # Moment estimate of 1 / size, with the best weights for the size found so far.
     inverse, kept = 0.0, 1.0 - leverages
     for _ in range(_ROUNDS):
         weights = kept / np.square(1.0 + inverse * means)

@@ -1,4 +1,4 @@
-"""Whether restarts find the same parts: parts are matched one to one, and matched parts compared by their cosine."""
+"""Whether restarts find the same parts: match parts one to one and compare them by cosine."""
 
 import itertools
 from collections.abc import Sequence
@@ -11,17 +11,17 @@ from partwise.kernels.arrays import Floats, Places
 
 
 def match_parts(one: Floats, other: Floats) -> tuple[Places, Places, Floats]:
-    """Match the parts of two dictionaries one to one so that the sum of cosines is greatest (Hungarian assignment).
+    """Match the parts of two dictionaries one to one so that the sum of cosines is largest (Hungarian assignment).
 
     Parameters
     ----------
     one, other
-        Parts x features. If one has fewer parts, there are as many pairs as it has parts.
+        Parts x features. If one has fewer parts, it determines the number of pairs.
 
     Returns
     -------
     first, second, cosines
-        Positions of matched parts in either, and how alike they are, from 0 to 1 for nonnegative parts.
+        Positions of matched parts in each dictionary, and their cosines (0 to 1 for nonnegative parts).
 
     Examples
     --------
@@ -60,6 +60,6 @@ def stability(dictionaries: Sequence[Floats]) -> float:
 
 
 def unit_parts(parts: Floats) -> Floats:
-    """Parts of unit length; a part of zeros stays one."""
+    """Parts scaled to unit length; parts of zeros stay zero."""
     lengths = np.sqrt(np.square(parts).sum(axis=1, keepdims=True))
     return np.asarray(np.divide(parts, lengths, out=np.zeros_like(parts), where=lengths > 0))

@@ -1,4 +1,4 @@
-"""How good lists are: NDCG, precision and recall at n, against what rows turned out to have."""
+"""How good lists are: NDCG, precision and recall at n, compared with what was held out of each row."""
 
 from typing import Any, NamedTuple
 
@@ -22,13 +22,13 @@ class RankingScores(NamedTuple):
     Attributes
     ----------
     ndcg
-        Normalised discounted cumulative gain: 1 if all places that can be right are right.
+        Normalised discounted cumulative gain: 1 if every place that could hold a held-out feature holds one.
     precision
-        Share of the places of a list that are right.
+        Share of the places of a list that hold a held-out feature.
     recall
-        Share of what a row has held out that is in its list.
+        Share of a row's held-out features that are in its list.
     n_rows
-        Number of rows that count: those with something held out.
+        Number of rows that count: those with held-out features.
     """
 
     ndcg: RankingScore
@@ -43,14 +43,14 @@ def ranking_scores(lists: Any, held_out: Any) -> RankingScores:
     Parameters
     ----------
     lists
-        Rows x places: positions of features, best first; -1 where a list has ended (``recommend(X).positions``).
+        Rows x places: positions of features, best first; -1 after the end of a list (``recommend(X).positions``).
     held_out
-        Rows x features, sparse or dense: what is greater than 0 is right.
+        Rows x features, sparse or dense: values greater than 0 are held-out features.
 
     Returns
     -------
     RankingScores
-        Means over the rows that have something held out, with standard errors.
+        Means over the rows with held-out features, with standard errors.
 
     Examples
     --------
@@ -66,7 +66,7 @@ def ranking_scores(lists: Any, held_out: Any) -> RankingScores:
 
 
 class RankingRows(NamedTuple):
-    """Scores of single lists: positions of the rows that have something held out, and their scores."""
+    """Scores of single lists: positions of the rows with held-out features, and their scores."""
 
     rows: NDArray[np.intp]
     ndcg: NDArray[np.float64]
@@ -75,14 +75,14 @@ class RankingRows(NamedTuple):
 
 
 def ranking_rows(lists: Any, held_out: Any, n: int | None = None) -> RankingRows:
-    """Score each list; what `ranking_scores` takes means of.
+    """Score each list; `ranking_scores` takes means of these scores.
 
     Parameters
     ----------
     lists, held_out
         As for `ranking_scores`.
     n
-        Length that lists were asked to have; by default the number of their places.
+        Requested length of the lists; by default the number of places.
 
     Examples
     --------
@@ -107,7 +107,7 @@ def ranking_rows(lists: Any, held_out: Any, n: int | None = None) -> RankingRows
 
 
 def _hits(relevant: Any, positions: NDArray[Any]) -> NDArray[np.float64]:
-    """1 where the feature at a place of a row's list is relevant."""
+    """1 where the feature at a place of a row's list is relevant, else 0."""
     n_rows, n_features = relevant.shape
     right = np.repeat(np.arange(n_rows, dtype=np.int64), np.diff(relevant.indptr)) * n_features + relevant.indices
     cells = np.arange(n_rows, dtype=np.int64)[:, None] * n_features + positions

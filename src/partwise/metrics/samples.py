@@ -1,4 +1,4 @@
-"""Parts seen through samples: those that show a part best, and how parts differ between groups and over time."""
+"""Parts in terms of samples: typical samples of each part, and how parts differ between groups and over time."""
 
 import itertools
 import re
@@ -15,7 +15,7 @@ from partwise.errors import InvalidInputError
 from partwise.kernels.arrays import Floats, Integers
 
 MOST_TIMES = 30
-"""Moments that are told apart; of more, neighbours are taken together."""
+"""Largest number of distinct times; if there are more, neighbouring times are combined."""
 
 _LEVEL = 0.95
 _DATE = re.compile(r"\d{4}(-\d{2}(-\d{2}([T ].*)?)?)?")
@@ -23,19 +23,19 @@ _DATE = re.compile(r"\d{4}(-\d{2}(-\d{2}([T ].*)?)?)?")
 
 @dataclass(frozen=True, eq=False)
 class PartShares:
-    """Share of everything that each part makes up, in groups of samples or over time.
+    """Share of everything that each part explains, in groups of samples or over time.
 
     Attributes
     ----------
     labels
-        The groups, or moments.
+        The groups, or times.
     n_samples
-        Samples of each.
+        Number of samples in each.
     shares
         Groups x parts; rows sum to 1.
     low, high
-        95% confidence intervals of the shares, from how samples of a group differ (activations taken as known): 0 to 1
-        for a group of one sample.
+        95% confidence intervals of the shares, from how much samples of a group differ (activations are taken as
+        known). They are 0 to 1 for a group of one sample.
     """
 
     labels: list[str]
@@ -46,14 +46,14 @@ class PartShares:
 
 
 def contributions(model: Any, activations: Floats) -> Floats:
-    """Samples x parts: how much of the expected total of each sample each part makes up.
+    """Samples x parts: share of each sample's expected total that each part explains.
 
     Parameters
     ----------
     model
         Fitted model.
     activations
-        Of the samples.
+        Activations of the samples.
     """
     return np.asarray(np.abs(activations) * np.abs(model.components_).sum(axis=1))
 
@@ -61,26 +61,26 @@ def contributions(model: Any, activations: Floats) -> Floats:
 def representative_samples(
     model: Any, X: Any = None, *, n: int = 5, activations: Floats | None = None
 ) -> list[list[tuple[int, float]]]:
-    """The samples that show each part best.
+    """The most typical samples of each part.
 
-    Samples with the highest share of a part come first, short ones less readily: shares are shrunk towards the part's
-    overall share by as much as one sample of median size would tell.
+    Samples with the highest share of a part come first. Shares of short samples are shrunk towards the part's overall
+    share, with the weight of one sample of median size.
 
     Parameters
     ----------
     model
         Fitted model.
     X
-        Data as for `fit`; not needed where activations are given.
+        Data as for `fit`; not needed if activations are given.
     n
-        Samples of each part, at most.
+        Largest number of samples per part.
     activations
-        Of the samples; by default what `transform` finds.
+        Activations of the samples; by default the result of `transform`.
 
     Returns
     -------
     list
-        For each part, pairs of a row and the share of the sample that the part makes up, best first.
+        For each part, pairs of a row and the share of the sample that the part explains, best first.
 
     Examples
     --------
@@ -106,7 +106,7 @@ def representative_samples(
 
 
 def parts_by_group(model: Any, X: Any, groups: Sequence[Any] | None = None) -> PartShares:
-    """Share of each part in each group of samples, with intervals.
+    """Share of each part in each group of samples, with confidence intervals.
 
     Parameters
     ----------
@@ -130,7 +130,7 @@ def parts_by_group(model: Any, X: Any, groups: Sequence[Any] | None = None) -> P
 
 
 def parts_over_time(model: Any, X: Any, times: Sequence[Any] | None = None) -> PartShares:
-    """Share of each part over time, with intervals.
+    """Share of each part over time, with confidence intervals.
 
     Parameters
     ----------
@@ -140,7 +140,7 @@ def parts_over_time(model: Any, X: Any, times: Sequence[Any] | None = None) -> P
         Data as for `fit`.
     times
         The time of each sample: numbers, such as years, or ISO dates; by default the metadata ``time`` of X. More than
-        30 different times are taken together by year, month or equal steps.
+        30 different times are combined by year, month or equal steps.
 
     Examples
     --------
@@ -172,11 +172,11 @@ def shares_of_groups(made: Floats, groups: Sequence[str], order: Sequence[str] |
     Parameters
     ----------
     made
-        Samples x parts: what each part makes up of each sample.
+        Samples x parts: what each part explains of each sample.
     groups
-        The group of each sample; an empty text is none.
+        The group of each sample; an empty text means no group.
     order
-        The groups in their order; by default by name.
+        The groups in order; by default sorted by name.
     """
     labels = sorted(set(groups) - {""}) if order is None else list(order)
     size = (len(labels), made.shape[1])
@@ -191,7 +191,8 @@ def shares_of_groups(made: Floats, groups: Sequence[str], order: Sequence[str] |
         share = rows.sum(axis=0) / total
         shares[at] = share
         if len(rows) > 1:
-            # Half a token more of each kind, as a part that one sample alone has would have no share without it.
+            # Add half a token of each kind: a part that only one sample has would have share 0 when that sample is left
+            # out.
             sums = rows.sum(axis=0)
             others = logit((sums - rows + 0.5) / (total - totals + 1.0)[:, None])
             reach = student.ppf((1 + _LEVEL) / 2, len(rows) - 1) * np.sqrt((len(rows) - 1) * others.var(axis=0))
@@ -201,12 +202,12 @@ def shares_of_groups(made: Floats, groups: Sequence[str], order: Sequence[str] |
 
 
 def time_bins(times: Sequence[str]) -> tuple[list[str], list[str]]:
-    """A label of the time of each sample, and these labels in their order.
+    """A time label for each sample, and the labels in order.
 
     Parameters
     ----------
     times
-        Numbers or ISO dates as text; an empty text is unknown, and stays so.
+        Numbers or ISO dates as text; an empty text is unknown and stays empty.
 
     Examples
     --------
@@ -232,7 +233,7 @@ def time_bins(times: Sequence[str]) -> tuple[list[str], list[str]]:
 
 
 def _dates(known: list[str], filled: list[str]) -> tuple[list[str], list[str]]:
-    """ISO dates by day, month or year, whichever is the finest that leaves few enough."""
+    """ISO dates by day, month or year: the finest step that gives few enough labels."""
     for one in filled:
         if not _DATE.fullmatch(one):
             raise InvalidInputError(f"the time {one[:40]!r} is neither a number nor an ISO date such as 2024-05-31.")

@@ -1,4 +1,4 @@
-"""How sparse a vector is, between 0 (all entries equal) and 1 (one entry)."""
+"""How sparse a vector is, from 0 (all entries equal) to 1 (only one entry)."""
 
 from typing import Any
 
@@ -9,19 +9,19 @@ from partwise.kernels.arrays import Floats
 
 
 def hoyer_sparseness(values: Any, axis: int = -1) -> Floats:
-    """Hoyer's sparseness, (√n - |x|₁ / |x|₂) / (√n - 1), of vectors of n entries along an axis.
+    """Hoyer's sparseness, (√n - |x|₁ / |x|₂) / (√n - 1), of vectors with n entries along an axis.
 
     Parameters
     ----------
     values
         Vectors of at least two entries; signs do not matter.
     axis
-        Along which the entries of a vector lie.
+        The axis along which each vector lies.
 
     Returns
     -------
     ndarray
-        One number per vector: 0 where all entries are equal, 1 where all but one are zero, NaN for a vector of zeros.
+        One number per vector: 0 if all entries are equal, 1 if all but one are zero, NaN for a vector of zeros.
 
     Examples
     --------
@@ -34,7 +34,7 @@ def hoyer_sparseness(values: Any, axis: int = -1) -> Floats:
     if not np.all(np.isfinite(sizes)):
         raise InvalidInputError("sparseness needs finite numbers: remove NaN and infinity.")
     root = np.sqrt(sizes.shape[axis])
-    # By the largest entry, so that squares neither overflow nor vanish.
+    # Divide by the largest entry, so that squares neither overflow nor underflow.
     largest = sizes.max(axis=axis, keepdims=True)
     scaled = np.divide(sizes, largest, out=np.zeros_like(sizes), where=largest > 0)
     norm = np.sqrt(np.square(scaled).sum(axis=axis))

@@ -1,4 +1,4 @@
-"""Pictures of models in AnnData objects: what cells are made of, marker genes, activations on an embedding."""
+"""Figures of models in AnnData objects: structure plots, marker genes, and activations on an embedding."""
 
 from partwise.pl.pictures import markers, structure, usage
 

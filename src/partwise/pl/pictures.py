@@ -23,7 +23,7 @@ def structure(
     adata
         AnnData with a model, or MuData together with ``mod``.
     groupby
-        obs column: cells of one group stand side by side.
+        obs column: cells of one group are drawn side by side.
     key
         Key of the model.
     mod
@@ -48,7 +48,7 @@ def structure(
 
 
 def markers(adata: Any, *, key: str = "partwise", mod: str | None = None, **look: Any) -> FigureBase:
-    """One panel per part: log2 fold change of each gene and how sure it is, after `partwise.tl.markers`.
+    """One panel per part: log2 fold change and evidence for each gene, after `partwise.tl.markers`.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ def usage(
     mod: str | None = None,
     fig: FigureBase | None = None,
 ) -> FigureBase:
-    """Cells on an embedding, one panel per part, dark where the part explains much of a cell.
+    """Cells on an embedding, one panel per part: dark where the part explains much of a cell.
 
     Parameters
     ----------
@@ -120,7 +120,7 @@ def usage(
     """
     data = modality(adata, mod)
     model, _ = kept(data, key)
-    basis = basis if basis in data.obsm else f"X_{basis}"  # as scanpy names it
+    basis = basis if basis in data.obsm else f"X_{basis}"  # the name that scanpy uses
     if basis not in data.obsm:
         raise InvalidInputError(f"basis={basis!r} is not in obsm; there are: {', '.join(data.obsm)}.")
     places, shares = np.asarray(data.obsm[basis]), part_shares(data.obsm[f"X_{key}"], model)
@@ -128,12 +128,12 @@ def usage(
     figure, axes = panel_grid(fig, len(chosen), 2.2, 2.0, widest=4)
     names = model.part_labels()
     colours = require("matplotlib.colors", "plot", "drawing")
-    # Cells without the part stay visible, and do not glare.
+    # Cells without the part stay visible but pale.
     shade = colours.LinearSegmentedColormap.from_list("usage", ["#DDDDDD", "#56B4E9", "#0072B2", "#001F3F"])
     most = float(shares[:, chosen].max()) or 1.0
     drawn: Any = None
     for ax, k in zip(axes, chosen, strict=True):
-        order = np.argsort(shares[:, k], kind="stable")  # what has most of the part on top
+        order = np.argsort(shares[:, k], kind="stable")  # draw cells with most of the part on top
         look = {"s": 4, "linewidths": 0, "rasterized": True, "cmap": shade, "vmin": 0.0, "vmax": most}
         drawn = ax.scatter(places[order, 0], places[order, 1], c=shares[order, k], **look)
         ax.set_title(names[k], fontsize=8, loc="left")

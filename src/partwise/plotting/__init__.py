@@ -1,7 +1,7 @@
-"""Pictures of fits, drawn by matplotlib (the extra ``plot``) through its object interface: no display is needed.
+"""Figures of fits, drawn by matplotlib (the extra ``plot``) through its object interface: no display is needed.
 
-Functions that draw one picture a part return the figure and take ``fig=`` (a figure or subfigure); functions that draw
-one picture return its axes and take ``ax=``. Colours are safe for colour-blind readers, and readable in print.
+Functions that draw one panel per part return the figure and take ``fig=`` (a figure or subfigure). Functions that draw
+a single panel return its axes and take ``ax=``. Colours are safe for colour-blind readers and readable in print.
 """
 
 from partwise.plotting.clustergram import plot_clustergram, plot_stability

@@ -1,4 +1,4 @@
-"""Parts of many restarts: how they cluster, and how stability changes with the number of parts."""
+"""Parts of many restarts: how they cluster, and how stability depends on the number of parts."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -15,12 +15,12 @@ _MOST_PARTS = 1000
 def plot_clustergram(found: Consensus, *, density_threshold: float = 0.5) -> Figure:
     """Draw the distances between the parts of all restarts, sorted by cluster, and their local densities.
 
-    Dark blocks on the diagonal are parts that restarts agree on; pale rows at the end are outliers.
+    Dark blocks on the diagonal are parts that restarts agree on. Pale rows at the end are outliers.
 
     Parameters
     ----------
     found
-        What `partwise.consensus` returned.
+        The result of `partwise.consensus`.
     density_threshold
         Where to draw the line between parts and outliers.
 
@@ -68,7 +68,7 @@ def plot_stability(found: Sequence[Consensus], *, ax: Any = None) -> Axes:
     Parameters
     ----------
     found
-        What `partwise.restarts.consensus_by_rank` returned.
+        The result of `partwise.restarts.consensus_by_rank`.
     ax
         Axes to draw into; by default those of a new figure.
 

@@ -1,4 +1,4 @@
-"""Parts as bars: the features that each is made of."""
+"""Parts as bars: the largest features of each."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -22,13 +22,13 @@ def top_features(components: Any, names: Any = None, *, n: int = 10) -> list[lis
     names
         Names of the features; by default those of the model, else ``feature f``.
     n
-        Features a part, at most; features of weight 0 are left out.
+        Largest number of features per part; features of weight 0 are left out.
 
     Returns
     -------
     list
-        For each part, ``(name, share)`` pairs, largest first; the shares of a whole part sum to 1, and where a part
-        has negative weights as well, the absolute shares do.
+        For each part, ``(name, share)`` pairs, largest first. The shares of a whole part sum to 1; if it has negative
+        weights, their absolute values do.
 
     Examples
     --------
@@ -43,7 +43,7 @@ def top_features(components: Any, names: Any = None, *, n: int = 10) -> list[lis
     found = []
     for row in weights:
         total = np.abs(row).sum()
-        # Stable: features of equal weight stay in the order of the data.
+        # Stable sort: features of equal weight stay in the order of the data.
         order = np.argsort(-row, kind="stable")[:n]
         found.append([(labels[f], float(row[f] / total)) for f in order if row[f] > 0])
     return found
@@ -68,20 +68,20 @@ def plot_top_features(
     names
         Names of the features; by default those of the model, else ``feature f``.
     n
-        Features a part.
+        Number of features per part.
     parts
         Which parts, in which order; all by default.
     titles
-        One for each part drawn; by default its name, else ``part k``.
+        One title per part; by default its name, else ``part k``.
     n_columns
-        Panels in a row; by default up to five.
+        Number of panels per row; by default up to five.
     fig
         Figure or subfigure to draw into; by default a new one.
 
     Returns
     -------
     Figure
-        The figure drawn into.
+        The figure.
 
     Examples
     --------
@@ -107,7 +107,7 @@ def plot_top_features(
 
 
 def feature_names(model: Any, names: Any, n_features: int) -> list[str]:
-    """Names of the features: those given, those of the model, or numbers."""
+    """Names of the features: the given ones, those of the model, or numbers."""
     if names is None and isinstance(model, FactorizationEstimator):
         return model.feature_labels()
     if names is None:
@@ -119,7 +119,7 @@ def feature_names(model: Any, names: Any, n_features: int) -> list[str]:
 
 
 def shortened(name: str) -> str:
-    """A name that fits beside a picture."""
+    """A name short enough to fit beside a picture."""
     # A dollar sign would start a formula.
     name = name if len(name) <= _LONGEST_NAME else name[: _LONGEST_NAME - 1] + "…"
     return name.replace("$", r"\$")

@@ -1,6 +1,6 @@
 """Figures without global state: matplotlib's object interface, no pyplot, no display.
 
-Colours that tell many parts apart, for colour-blind readers too.
+Also, colours that distinguish many parts, also for colour-blind readers.
 """
 
 from __future__ import annotations
@@ -22,27 +22,27 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure as Figure
     from matplotlib.figure import FigureBase as FigureBase
 else:
-    # Only a type checker imports them: matplotlib is optional.
+    # For type checkers only: matplotlib is optional.
     Axes = Figure = FigureBase = Any
 
 
 BLUE = "#0072B2"
 ORANGE = "#D55E00"
 GREY = "#666666"
-"""Colours of Okabe and Ito, told apart by colour-blind readers and, by lightness, in grey print."""
+"""Colours of Okabe and Ito. Colour-blind readers can tell them apart, and so can readers of a grey print."""
 
 INK = "Greys"
-"""Colour map of pictures: nothing is white, as on paper."""
+"""Colour map of pictures: zero is white, as on paper."""
 
 
 def new_figure(width: float, height: float, *, layout: str | None = "constrained") -> Figure:
-    """Make a figure (size in inches) that is not shown in a window; `layout` arranges its axes."""
+    """Make a figure (size in inches) without a window; `layout` arranges its axes."""
     figure: Figure = require("matplotlib.figure", "plot", "drawing").Figure(figsize=(width, height), layout=layout)
     return figure
 
 
 def given_or_new_axes(ax: Any, width: float, height: float) -> Any:
-    """The axes that a caller gave, or those of a new figure of this size in inches."""
+    """The given axes, or those of a new figure of this size in inches."""
     return new_figure(width, height).add_subplot() if ax is None else ax
 
 
@@ -58,7 +58,7 @@ def finish_axes(
     tick_size: float | None = None,
     legend_size: float | None = None,
 ) -> Axes:
-    """Write labels, title and (if it has a size) the legend, and take away the frame's upper and right sides."""
+    """Write labels, title and (if it has a size) the legend, and remove the upper and right sides of the frame."""
     label_look = {} if label_size is None else {"fontsize": label_size}
     ax.set_xlabel(x_label, **label_look)
     ax.set_ylabel(y_label, **label_look)
@@ -74,17 +74,17 @@ def finish_axes(
 def write_beside(
     ax: Any, text: str, place: tuple[float, float], *, offset: tuple[int, int] = (0, 0), size: float = 7, **look: Any
 ) -> None:
-    """Write a small text some points away from a place in the axes; ``xycoords`` says in which units the place is."""
+    """Write a small text some points away from a position in the axes; ``xycoords`` gives its units."""
     ax.annotate(text, place, xytext=offset, textcoords="offset points", fontsize=size, **{"color": GREY, **look})
 
 
 def save_figure(figure: Figure, path: str | os.PathLike[str], *, dpi: int = 150) -> None:
-    """Write a figure to a file, whole or not at all; the suffix is the format (.png, .pdf, .svg).
+    """Write a figure to a file, completely or not at all; the suffix is the format (.png, .pdf, .svg).
 
     Parameters
     ----------
     figure
-        What the plotting functions return, or ``ax.figure``.
+        The result of a plotting function, or ``ax.figure``.
     path
         The file.
     dpi
@@ -130,7 +130,7 @@ def chosen_parts(parts: Any, n_components: int) -> list[int]:
 
 
 def part_titles(titles: Any, model: Any, chosen: list[int]) -> list[str]:
-    """One title per part: by default the names of the model's parts if they have some, else ``part k``."""
+    """One title per part: by default the names of the model's parts if there are any, else ``part k``."""
     if titles is None:
         names = model.part_labels() if isinstance(model, FactorizationEstimator) else None
         return [f"part {k}" if names is None else names[k] for k in chosen]
@@ -151,9 +151,9 @@ def part_panels(
     n_columns: int | None = None,
     widest: int,
 ) -> tuple[FigureBase, list[tuple[Any, int, str]]]:
-    """A figure with a panel for each part to draw, and the axes, the position and the title of each of them.
+    """A figure with one panel per part, and for each panel its axes, the position of its part and its title.
 
-    ``parts``, ``titles`` and ``n_columns`` are what a caller gave, ``size`` is that of a panel in inches.
+    ``parts``, ``titles`` and ``n_columns`` come from the caller; ``size`` is the size of a panel in inches.
     """
     chosen = chosen_parts(parts, n_components)
     names = part_titles(titles, model, chosen)
@@ -180,7 +180,7 @@ def panels(
 def panel_grid(
     fig: FigureBase | None, n_panels: int, width: float, height: float, *, n_columns: int | None = None, widest: int
 ) -> tuple[FigureBase, list[Any]]:
-    """As `panels`, for several panels in rows of ``n_columns``, by default up to ``widest``; the rest stays blank."""
+    """Like `panels`, in rows of ``n_columns`` panels, by default up to ``widest``. Unused places stay blank."""
     figure, axes = panels(fig, *grid(n_panels, n_columns, widest), width, height)
     for ax in axes[n_panels:]:
         ax.set_axis_off()
@@ -194,17 +194,17 @@ PART_COLOURS = (
     *("#0072B2", "#D55E00", "#56B4E9", "#E69F00", "#666666", "#F0E442", "#009E73", "#8C0DF2", "#0DF2F2", "#73260D"),
     *("#260D8C", "#D9A6A6", "#590D59", "#8CF273", "#CC79A7", "#8C73F2", "#A65940", "#BFF2A6", "#264040", "#A6A659"),
 )
-"""The same and twelve more, as far from each other in CIELAB as can be, also in simulated colour blindness.
+"""The same and twelve more, as different as possible in CIELAB, also in simulated colour blindness.
 
-The order keeps neighbours at a distance of at least 40: parts that touch in a picture are told apart.
+Neighbours in this order are at least 40 apart, so that parts which touch in a picture can be told apart.
 """
 
 TINTS = ("#56B4E9", "#333333", "#D55E00", "#CCCCCC", "#009E73", "#CC79A7")
-"""Six of them, near to the colours that mutation signatures are known by."""
+"""Six of them, close to the colours that are customary for mutation signatures."""
 
 
 def part_colour(position: int) -> str:
-    """The colour of the part that is drawn at some position, different for the first 20.
+    """The colour for the part at a position; the first 20 differ.
 
     Examples
     --------
@@ -215,7 +215,7 @@ def part_colour(position: int) -> str:
 
 
 def ink_on(colour: str) -> str:
-    """Black or white, whichever is read better on a colour.
+    """Black or white, whichever is easier to read on a colour.
 
     Examples
     --------

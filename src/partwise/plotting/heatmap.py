@@ -1,4 +1,4 @@
-"""Matrices as pictures of grey cells: dictionaries with named rows, data, and what a model makes of them."""
+"""Matrices as grey cells: dictionaries with named rows, data, and reconstructions."""
 
 from collections.abc import Sequence
 from typing import Any, Literal, cast
@@ -20,10 +20,10 @@ from partwise.plotting.order import (
 )
 
 MISSING = "#9BC8E6"
-"""A light blue of its own: no grey means missing."""
+"""Light blue, so that no grey can mean missing."""
 
 _MOST_NAMES = 150
-_ROW_HEIGHT = 0.115  # inches, for a name in the smallest print that can be read
+_ROW_HEIGHT = 0.115  # inches per name in the smallest readable print
 _TALLEST = 14.0
 _LONGEST_FLAT = 3
 _POINTS_A_LETTER = 4.5
@@ -42,25 +42,25 @@ def plot_matrix(
     labels: tuple[str, str] = ("", ""),
     ax: Any = None,
 ) -> figures.Axes:
-    """Draw a matrix of probabilities, bits or counts: the larger a cell, the darker.
+    """Draw a matrix of probabilities, bits or counts: larger cells are darker.
 
     Parameters
     ----------
     matrix
         Rows x columns; missing cells (NaN) are light blue.
     rows, columns
-        Positions, in the order to draw them; all by default. `cluster_order` and `group_order` give some;
-        ``"cluster"`` is short for the former.
+        Positions in drawing order; all by default. Use `cluster_order` or `group_order`, or pass ``"cluster"`` for the
+        first.
     row_groups, column_groups
-        The group of each row and column of the matrix: lines part neighbours of different groups, which are named.
+        The group of each row and column of the matrix. Groups are named, with lines between them.
     top
-        The value that is black, by default 1 or the largest, if greater; 0 (or the least, if negative) is white.
+        The value drawn black: by default 1, or the largest value if greater. 0 (or the smallest, if negative) is white.
     power
-        Grey is proportional to this power of the value: 0.5 shows small counts beside large ones.
+        Grey is proportional to this power of the value: 0.5 makes small counts visible beside large ones.
     title
-        Above the picture.
+        Title of the picture.
     labels
-        Of the axes: what rows are, and what columns are.
+        Labels of the axes: what rows are, and what columns are.
     ax
         Axes to draw into; by default those of a new figure, which is ``ax.figure``.
 
@@ -119,10 +119,10 @@ def plot_dictionary(
     names
         Names of the features; by default those of the model, else ``feature f``.
     groups
-        The group of each feature (a party, a continent): rows are sorted by group and name, groups are named on the
-        right and parted by lines.
+        The group of each feature (a party, a continent). Rows are sorted by group and name, with lines between groups
+        and their names on the right.
     order
-        Without groups: ``"given"``, as in the data, or ``"parts"``, by the part that a feature belongs to most.
+        Without groups: ``"given"``, as in the data, or ``"parts"``, by the part that a feature mostly belongs to.
     features
         Which features; all by default.
     parts
@@ -130,13 +130,13 @@ def plot_dictionary(
     n_parts
         At most this many parts.
     titles
-        One for each part drawn; their positions by default.
+        One title per part; by default the positions.
     show_names
         Whether rows are named; by default if there are at most 150.
     top, power
-        Of the greys, as for `plot_matrix`.
+        Greys, as for `plot_matrix`.
     title
-        Above the picture.
+        Title of the picture.
     ax
         Axes to draw into; by default those of a new figure, which is ``ax.figure``.
 
@@ -181,7 +181,7 @@ def plot_dictionary(
 
 
 def draw_cells(ax: Any, values: Floats, *, top: float | None = None, power: float = 1.0) -> None:
-    """Draw a matrix as grey cells: `top` is black, by default 1 or the largest, and missing cells are light blue."""
+    """Draw a matrix as grey cells: `top` is black, by default 1 or the largest value; missing cells are light blue."""
     from matplotlib import colormaps
     from matplotlib.colors import PowerNorm
 
@@ -205,7 +205,7 @@ def _order(
 
 
 def _name_groups(ax: Any, groups: list[str], order: Positions, axis: Literal["x", "y"]) -> None:
-    """Lines between neighbours of different groups, and the name of each run of one group at its middle."""
+    """Lines between neighbours of different groups, and the name of each group at its middle."""
     sorted_groups = [groups[position] for position in order]
     edges = [i for i in range(1, len(sorted_groups)) if sorted_groups[i] != sorted_groups[i - 1]]
     for edge in edges:

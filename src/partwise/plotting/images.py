@@ -1,4 +1,4 @@
-"""Parts as pictures."""
+"""Parts as images."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -19,22 +19,22 @@ def plot_parts_images(
     common_scale: bool = False,
     fig: FigureBase | None = None,
 ) -> FigureBase:
-    """Draw every part as an image: the larger a pixel, the darker.
+    """Draw every part as an image: larger pixels are darker.
 
     Parameters
     ----------
     components
         Fitted model, or parts x pixels.
     shape
-        Height and width of a picture; pixels are numbered row by row.
+        Height and width of an image; pixels are numbered row by row.
     parts
         Which parts, in which order; all by default.
     titles
-        One for each part drawn; by default its name, else ``part k``; an empty text for none.
+        One title per part; by default its name, else ``part k``; an empty text for no title.
     n_columns
-        Pictures in a row; by default up to eight.
+        Number of images per row; by default up to eight.
     common_scale
-        Whether the same grey means the same value in all pictures.
+        Whether the same grey means the same value in all images.
     fig
         Figure or subfigure to draw into; by default a new one.
 
@@ -61,7 +61,7 @@ def plot_parts_images(
 
 
 def checked_pixels(shape: tuple[int, int], n_features: int, owner: str, name: str = "shape") -> tuple[int, int]:
-    """Height and width of pictures that have one pixel for each feature."""
+    """Height and width of images with one pixel per feature."""
     height, width = shape
     if height < 1 or width < 1 or height * width != n_features:
         told = f"{name}={tuple(shape)} has {height * width} pixels, but {owner} {n_features} features"
@@ -72,10 +72,10 @@ def checked_pixels(shape: tuple[int, int], n_features: int, owner: str, name: st
 def draw_picture(
     ax: Any, pixels: Any, shape: tuple[int, int], *, top: float | None = None, extent: Sequence[float] | None = None
 ) -> None:
-    """Draw one picture; `top` is the value that is black, by default the largest, `extent` its place in the axes."""
+    """Draw one image; `top` is the value drawn black, by default the largest; `extent` is its position in the axes."""
     values = np.asarray(pixels, dtype=np.float64).reshape(shape)
     top = float(values.max()) if top is None else top
-    # A picture that is empty everywhere is white, not black.
+    # An empty image is white, not black.
     limits = {"vmin": 0.0, "vmax": top if top > 0 else 1.0}
     ax.imshow(values, cmap=INK, interpolation="nearest", extent=extent, **limits)
     ax.set_xticks([])

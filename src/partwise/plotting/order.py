@@ -1,4 +1,4 @@
-"""Orders of rows and columns in which a picture can be read: by likeness, by group, by part."""
+"""Orders of rows and columns that make a picture readable: by similarity, by group, by part."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -13,16 +13,16 @@ _FEW_ROWS = 500
 
 
 def cluster_order(matrix: Any, *, optimal: bool | None = None) -> Positions:
-    """Rows in the order of a tree of complete linkage, so that rows that are alike are neighbours.
+    """Order rows by complete-linkage clustering, so that similar rows are neighbours.
 
     Parameters
     ----------
     matrix
         Rows x columns; a missing cell (NaN) counts as the mean of its column.
     optimal
-        Whether branches of the tree are turned so that the distances between neighbours add up to the least that the
-        tree allows (Bar-Joseph, Gifford & Jaakkola 2001). This takes time that grows with the cube of the rows; by
-        default if there are at most 500.
+        Whether branches of the tree are flipped to minimise the sum of distances between neighbours (Bar-Joseph,
+        Gifford & Jaakkola 2001). The time grows with the cube of the number of rows; by default it is done for at
+        most 500 rows.
 
     Returns
     -------
@@ -56,7 +56,7 @@ def group_order(groups: Sequence[Any], names: Sequence[Any] | None = None) -> Po
     groups
         The group of each row.
     names
-        The name of each row; without names, rows of a group stay in their order.
+        The name of each row; without names, rows of a group keep their order.
 
     Examples
     --------
@@ -79,7 +79,7 @@ def largest_parts(components: Any, n_parts: int | None = None) -> list[int]:
     components
         Fitted model, or parts x features.
     n_parts
-        At most this many.
+        Largest number of parts.
 
     Examples
     --------
@@ -91,13 +91,13 @@ def largest_parts(components: Any, n_parts: int | None = None) -> list[int]:
 
 
 def part_order(values: Floats) -> Positions:
-    """Rows by their largest column, and from large to small within it."""
+    """Order rows by their largest column, and from large to small within it."""
     part = values.argmax(axis=1)
     return np.asarray(np.lexsort((-values[np.arange(part.size), part], part)).astype(np.int64))
 
 
 def evenly_spaced(size: int, most: int) -> Positions:
-    """Positions from 0 to ``size - 1``, all of them or at most as many as asked for."""
+    """Positions from 0 to ``size - 1``: all, or at most as many as requested."""
     return np.unique(np.linspace(0, size - 1, min(most, size)).astype(np.int64))
 
 

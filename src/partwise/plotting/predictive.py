@@ -1,6 +1,6 @@
-"""Posterior predictive checks: data drawn from a fitted model, beside the data that it was fitted to.
+"""Posterior predictive checks: compare data drawn from a fitted model with the data that it was fitted to.
 
-Pictures of posterior predictive checks: what was observed, against what the model would draw.
+Figures of these checks show observed values against what the model would draw.
 """
 
 from dataclasses import dataclass
@@ -23,20 +23,20 @@ _FEWEST_ROWS = 20
 
 @dataclass(frozen=True, eq=False)
 class Check:
-    """One statistic of the data, for each row or feature, beside that of data drawn from the model.
+    """One statistic for each row or feature, of the data and of data drawn from the model.
 
     Attributes
     ----------
     observed
-        Of the data.
+        The statistic of the data.
     low, middle, high
-        5 %, 50 % and 95 % points of the same over the draws.
+        5%, 50% and 95% quantiles of the statistic over the draws.
     coverage
-        Share of the observed values that lie from ``low`` to ``high``: about 0.9 if the model is right, more where it
-        was fitted to these very numbers.
+        Share of the observed values between ``low`` and ``high``: about 0.9 if the model is right, more if it was
+        fitted to these very numbers.
     p_value
-        Share of the draws whose mean over all rows or features is at least that of the data; near 0 or 1 where the
-        model cannot make such data.
+        Share of the draws whose mean over all rows or features is at least that of the data. Near 0 or 1, the model
+        cannot make such data.
     """
 
     observed: Floats
@@ -53,24 +53,24 @@ class Check:
 
 @dataclass(frozen=True, eq=False)
 class PredictiveChecks:
-    """What `predictive_checks` found.
+    """The result of `predictive_checks`.
 
     Attributes
     ----------
     row_sums
-        Sum of each row that was checked; in all, their mean.
+        Sum of each checked row; overall, the mean of these sums.
     zeros
-        Share of zeros of each feature; in all, the mean of these.
+        Share of zeros of each feature; overall, the mean of these shares.
     dispersion
-        Variance over mean of each feature (of those that occur); in all, the mean of these.
+        Variance divided by mean for each feature that occurs; overall, the mean of these ratios.
     features
         Positions of the features of ``dispersion``.
     n_draws, n_rows
-        Data sets that were drawn, and rows of each.
+        Number of data sets drawn, and of rows in each.
     plug_in
-        Whether activations were held at their point estimates, so that intervals are too narrow.
+        Whether activations were fixed at their point estimates, so that intervals are too narrow.
     noise
-        Of counts: whether they vary around their expected values as Poisson counts do; None for bits.
+        For counts: whether they vary around their expected values as Poisson counts do; None for bits.
     """
 
     row_sums: Check
@@ -86,10 +86,10 @@ class PredictiveChecks:
 def predictive_checks(
     model: Any, X: Any, *, n_draws: int = 40, max_rows: int | None = None, random_state: RandomState = 0
 ) -> PredictiveChecks:
-    """Draw data from a fitted model, and compare sums, zeros and variances with those of the data.
+    """Draw data from a fitted model, and compare their sums, zeros and variances with those of the data.
 
-    Rows keep their activations (drawn from their posterior where the model can), so that the question is: had these
-    samples been measured again, would they look like this?
+    Rows keep their activations (drawn from their posterior if the model has one). So the question is: if these samples
+    were measured again, would they look like this?
 
     Parameters
     ----------
@@ -98,9 +98,9 @@ def predictive_checks(
     X
         Counts or bits as for its ``fit``; whole numbers. Missing cells are missing in the drawn data, too.
     n_draws
-        Data sets to draw.
+        Number of data sets to draw.
     max_rows
-        Most rows to use, evenly spaced; by default 1,000, or fewer so that at most a million cells are drawn at once.
+        Largest number of rows to use, evenly spaced; by default 1,000, or fewer if a draw would exceed a million cells.
     random_state
         Seed: int, Generator or None.
 
@@ -137,7 +137,7 @@ def predictive_checks(
     ours = _statistics(observed, seen)
     checks = [_check(mine, np.stack(theirs)) for mine, theirs in zip(ours, zip(*drawn, strict=True), strict=True)]
     occurring = np.flatnonzero(~np.isnan(checks[2].observed))
-    from partwise.selection.noise import dispersion_test  # all of selection, which other pictures do not need
+    from partwise.selection.noise import dispersion_test  # imports all of selection, which other figures do not need
 
     noise = None if model.declares.data == "bits" else dispersion_test(model, X)
     facts = occurring, n_draws, int(rows.size), found is None, noise
@@ -145,7 +145,7 @@ def predictive_checks(
 
 
 def checked_rows(shape: tuple[int, int], max_rows: int | None) -> Any:
-    """Evenly spaced rows, so few that a dense copy of them is small."""
+    """Evenly spaced rows, few enough for a small dense copy."""
     most = int(np.clip(_MOST_CELLS // shape[1], _FEWEST_ROWS, _MOST_ROWS)) if max_rows is None else max_rows
     if most < 1:
         raise InvalidInputError(f"max_rows must be at least 1, got {max_rows}.")
@@ -153,7 +153,7 @@ def checked_rows(shape: tuple[int, int], max_rows: int | None) -> Any:
 
 
 def sample_table(data: Any, rows: Any, model: Any) -> Table:
-    """Some rows of checked data as a table that the model takes without a warning."""
+    """Some rows of checked data as a table that the model accepts without a warning."""
     names = model.known_features
     missing = data.missing_matrix()[rows] if data.n_missing else None
     return Table(data.to_scipy()[rows], None, None if names is None else as_labels(names), missing)
@@ -171,7 +171,7 @@ def _statistics(values: Floats, seen: Any) -> tuple[Floats, Floats, Floats]:
 
 
 def _check(observed: Floats, drawn: Floats) -> Check:
-    """Dispersion is 0 in a draw without the feature, where nothing varies."""
+    """Dispersion is 0 in a draw without the feature."""
     filled = np.nan_to_num(drawn)
     low, middle, high = np.quantile(filled, [0.05, 0.5, 0.95], axis=0)
     p_value = float(np.mean(filled.mean(axis=1) >= np.nan_to_num(observed).mean()))
@@ -197,7 +197,7 @@ def plot_predictive_check(
     Parameters
     ----------
     checks
-        What `predictive_checks` found.
+        The result of `predictive_checks`.
     statistic
         ``"row_sums"``, ``"zeros"`` or ``"dispersion"``.
     ax
@@ -206,8 +206,8 @@ def plot_predictive_check(
     Returns
     -------
     Axes
-        The axes drawn into. Bars hold nine of ten draws; blue ones meet the dotted line, where drawn is observed, and
-        orange crosses do not. Of many, only some, evenly spaced, are drawn.
+        The axes. Bars hold nine of ten draws. The dotted line marks equal drawn and observed values: blue bars touch
+        it, orange crosses do not. If there are many, only some are drawn, evenly spaced.
 
     Examples
     --------
@@ -242,18 +242,18 @@ def plot_predictive_checks(model: Any, X: Any = None, *, fig: FigureBase | None 
     Parameters
     ----------
     model
-        Fitted model, or what `predictive_checks` found.
+        Fitted model, or the result of `predictive_checks`.
     X
         The data, if a model is given.
     fig
         Figure or subfigure to draw into; by default a new one.
     options
-        Of `predictive_checks`: ``n_draws``, ``max_rows``, ``random_state``.
+        Arguments of `predictive_checks`: ``n_draws``, ``max_rows``, ``random_state``.
 
     Returns
     -------
     Figure
-        The figure drawn into, three panels beside each other.
+        The figure, with three panels side by side.
 
     Examples
     --------
@@ -278,7 +278,7 @@ def plot_predictive_checks(model: Any, X: Any = None, *, fig: FigureBase | None 
 
 
 def _frame(ax: Any, values: Any, *, logarithmic: bool) -> None:
-    """The same scale on both axes, and the line on which drawn is observed."""
+    """The same scale on both axes, and the line of equal drawn and observed values."""
     if not values.size:
         return
     positive = values[values > 0]

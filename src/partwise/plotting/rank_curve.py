@@ -13,7 +13,7 @@ from partwise.plotting.figures import COLOURS, GREY, Axes, finish_axes, given_or
 _MARKERS = "osD^vP*X"
 _DODGE = 0.12
 _LOG_DODGE = 0.015
-# From this many parts on, steps of one part are too narrow to be told apart, and the axis is logarithmic.
+# From this many parts on, the axis is logarithmic: steps of one part would be too narrow.
 _MANY = 12
 _TICK_RATIO = 1.22
 _RANKS = ("rank", "n_components", "candidates")
@@ -34,23 +34,23 @@ def plot_rank_selection(
     Parameters
     ----------
     scores
-        What `partwise.selection.compare` gives. Or a table by columns (mapping or data frame), or an object with the
-        columns as attributes, such as what `partwise.selection.select_rank` gives. Its columns are ``rank`` (or
-        ``n_components``, ``candidates``), ``mean`` (or ``score``, ``scores``), and perhaps ``std_error`` (or
+        The result of `partwise.selection.compare`. Or a table by columns (mapping or data frame), or an object with the
+        columns as attributes, such as the result of `partwise.selection.select_rank`. Its columns are ``rank`` (or
+        ``n_components``, ``candidates``), ``mean`` (or ``score``, ``scores``), and optionally ``std_error`` (or
         ``std_errors``) and ``model``.
     chosen
-        What is marked by a ring: the number of parts, or model and number; by default what a comparison chose, else
+        What to mark with a ring: a number of parts, or a model and number. By default the choice of a comparison, else
         the highest mean.
     ylabel, title
-        Texts.
+        Label of the vertical axis, and title.
     ax
         Axes to draw into; by default those of a new figure, which is ``ax.figure``.
 
     Returns
     -------
     Axes
-        The axes drawn into. Bars are two standard errors long on each side; those of a comparison are of the paired
-        difference from the best candidate.
+        The axes. Bars are two standard errors long on each side; for a comparison, of the paired difference to the best
+        candidate.
 
     Examples
     --------
@@ -60,7 +60,7 @@ def plot_rank_selection(
     'parts'
     """
     if callable(getattr(scores, "table", None)):
-        found = [row for row in scores.table() if row.rank]  # popularity, beside lists, has no parts
+        found = [row for row in scores.table() if row.rank]  # popularity, the baseline for lists, has no parts
         if chosen is None:  # a choice that was not tried has no score
             tried = {(row.model, row.rank) for row in found}
             chosen = scores.choice if tuple(scores.choice) in tried else scores.recommended
@@ -84,7 +84,7 @@ def plot_rank_selection(
     if ranks.max() > _MANY:
         ax.set_xscale("log")
     ticks: list[int] = []
-    for rank in np.unique(ranks).astype(int).tolist():  # of many only those that do not touch
+    for rank in np.unique(ranks).astype(int).tolist():  # if there are many, only those that do not touch
         if ranks.max() <= _MANY or not ticks or rank >= _TICK_RATIO * ticks[-1]:
             ticks.append(rank)
     ax.set_xticks(ticks, [str(tick) for tick in ticks], fontsize=8 if len(ticks) > _MANY else None)
@@ -93,7 +93,7 @@ def plot_rank_selection(
 
 
 def _show_the_contest(ax: Any, means: Floats, errors: Floats, models: list[str]) -> None:
-    """Let the axis end below the better half of the points and the best of each model: few parts may be far worse."""
+    """End the axis below the better half of the points and each model's best: few parts may be far worse."""
     best = [means[[model == name for model in models]].max() for name in dict.fromkeys(models)]
     shown = means >= min(np.median(means), *best)
     low, high = np.min((means - 2 * errors)[shown]), np.max((means + 2 * errors)[shown])
@@ -103,7 +103,7 @@ def _show_the_contest(ax: Any, means: Floats, errors: Floats, models: list[str])
 
 
 def _marked(ranks: Floats, means: Floats, models: list[str], chosen: Any) -> int:
-    """The row that gets a ring."""
+    """The row to mark with a ring."""
     if chosen is None:
         return int(np.argmax(means))
     model, rank = chosen if isinstance(chosen, tuple) else (None, chosen)

@@ -1,4 +1,4 @@
-"""Data beside what a model makes of them."""
+"""Data and their reconstruction by a model, side by side."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -16,7 +16,7 @@ _FEW_PICTURES = 8
 _MOST_ROWS = 500
 _MOST_COLUMNS = 300
 _BLACK = 0.95
-# Residuals of so many standard errors have the darkest colour.
+# Residuals of this many standard errors have the darkest colour.
 _MOST_ERRORS = 4.0
 
 
@@ -29,7 +29,7 @@ def plot_reconstruction(
     power: float = 0.5,
     fig: FigureBase | None = None,
 ) -> FigureBase:
-    """Draw the data beside their expected values under the model and, of heat maps, beside the residual.
+    """Draw the data beside their expected values under the model and, as heat maps, the residuals.
 
     Parameters
     ----------
@@ -38,13 +38,13 @@ def plot_reconstruction(
     X
         Data as for its ``fit``.
     shape
-        Height and width, where samples are pictures: each is then drawn above its reconstruction. Otherwise data,
-        reconstruction and residual (blue: more than expected, red: less) are heat maps of the 300 largest features,
-        rows and columns in the order of a tree of the reconstruction.
+        Height and width, if samples are images: each is then drawn above its reconstruction. Otherwise data,
+        reconstruction and residuals (blue: more than expected, red: less) are heat maps of the 300 largest features,
+        with rows and columns clustered by the reconstruction.
     samples
-        Which samples; by default eight pictures, or up to 500 rows, evenly spaced.
+        Which samples; by default eight images, or up to 500 rows, evenly spaced.
     power
-        Of the greys of heat maps of counts, as for `plot_matrix`; bits and probabilities are drawn as they are.
+        Greys of heat maps of counts, as for `plot_matrix`; bits and probabilities use a linear scale.
     fig
         Figure or subfigure to draw into; by default a new one.
 

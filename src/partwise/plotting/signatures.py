@@ -1,4 +1,4 @@
-"""Mutation signatures as bars: 96 channels, by the kind of substitution."""
+"""Mutation signatures as bars: 96 channels, grouped by substitution."""
 
 import re
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ _CHANNEL = re.compile(r"([ACGT])\[([CT]>[ACGT])\]([ACGT])")
 
 
 def signature_channels() -> list[str]:
-    """Names of the 96 channels in their usual order: ``A[C>A]A``, ``A[C>A]C``, and so on.
+    """Names of the 96 channels in the usual order: ``A[C>A]A``, ``A[C>A]C``, and so on.
 
     Examples
     --------
@@ -46,31 +46,31 @@ def plot_signatures(
     totals: Any = None,
     fig: FigureBase | None = None,
 ) -> FigureBase:
-    """Draw 96 bars per part, coloured and headed by the kind of substitution.
+    """Draw 96 bars per part, coloured and labelled by substitution.
 
     Parameters
     ----------
     components
         Fitted model, or parts x 96 channels, in any order.
     names
-        Names of the channels, such as ``A[C>A]A``; by default those of the model. `signature_channels` has them in the
-        usual order.
+        Names of the channels, such as ``A[C>A]A``; by default those of the model. `signature_channels` lists them in
+        the usual order.
     parts
         Which parts, in which order; all by default.
     titles
-        One for each part drawn; by default its name, else ``part k``.
+        One title per part; by default its name, else ``part k``.
     reference
-        A model, or a table of features x parts: the title of each part then says which of them it is most like.
+        A model, or a table of features x parts. The title of each part then names the most similar one.
     totals
-        Counts that each part makes in some samples, for the titles: of ``activations = model.transform(X)``,
-        ``activations.sum(axis=0)`` where parts sum to 1.
+        Counts that each part explains in some samples, for the titles: with ``activations = model.transform(X)``, pass
+        ``activations.sum(axis=0)`` if parts sum to 1.
     fig
         Figure or subfigure to draw into; by default a new one.
 
     Returns
     -------
     Figure
-        The figure drawn into. Without ``totals``, titles of a fitted model have shares of the training counts.
+        The figure. Without ``totals``, titles of a fitted model give shares of the training counts.
 
     Examples
     --------
@@ -96,7 +96,7 @@ def plot_signatures(
 
 
 def _said(components: Any, values: Any, names: Any, reference: Any, totals: Any) -> list[str]:
-    """What the title of each part says beside its name: its share of all counts, and the reference that it is like."""
+    """What the title of each part says besides its name: its share of all counts, and the most similar reference."""
     said: list[list[str]] = [[] for _ in values]
     if totals is not None:
         given = np.asarray(totals, dtype=np.float64)
@@ -116,7 +116,7 @@ def _said(components: Any, values: Any, names: Any, reference: Any, totals: Any)
 
 
 def _say(ax: Any, words: str) -> None:
-    """Words above the right end of the bars."""
+    """Text above the right end of the bars."""
     ax.text(0.995, 1.02, words.replace("$", r"\$"), transform=ax.transAxes, ha="right", va="bottom", fontsize=7)
 
 
@@ -134,7 +134,7 @@ def _draw_channels(ax: Any, shares: Any, *, percent: bool = True) -> None:
 
 
 def _head(ax: Any) -> None:
-    """The kinds of substitution, each above its bars."""
+    """The substitutions, each above its bars."""
     from matplotlib.patches import Rectangle
 
     across = ax.get_xaxis_transform()
@@ -146,7 +146,7 @@ def _head(ax: Any) -> None:
 
 
 def _usual_order(model: Any, names: Any, n_features: int) -> list[int]:
-    """Where the channels are, in their usual order."""
+    """Positions of the channels, in the usual order."""
     given = model.known_features if names is None and isinstance(model, FactorizationEstimator) else names
     if given is None:
         raise InvalidInputError("the channels have no names: give names, such as signature_channels().")
@@ -169,12 +169,12 @@ def _usual_order(model: Any, names: Any, n_features: int) -> list[int]:
 def plot_signature_fit(
     model: Any, X: Any, *, samples: Sequence[int] | None = None, names: Any = None, fig: FigureBase | None = None
 ) -> FigureBase:
-    """Mutations of samples, what the signatures make of them, and the residual, side by side.
+    """Draw the mutations of samples, their reconstruction and the residual side by side.
 
     Parameters
     ----------
     model
-        Fitted to, or made of, 96 channels.
+        A model with 96 channels, fitted or built from given parts.
     X
         Counts as for its ``fit``.
     samples
@@ -187,7 +187,7 @@ def plot_signature_fit(
     Returns
     -------
     Figure
-        The figure drawn into: one row for each sample, with its total and the cosine of data and reconstruction.
+        The figure: one row per sample, with its total and the cosine between data and reconstruction.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Samples as stacked bars: what each is made of."""
+"""Samples as stacked bars: how much of each sample each part explains."""
 
 from collections.abc import Sequence
 from typing import Any, Literal
@@ -12,20 +12,20 @@ from partwise.plotting.features import shortened
 from partwise.plotting.order import checked_groups, cluster_order, evenly_spaced, part_order
 
 _MOST_SAMPLES, _MOST_NAMES = 2000, 40
-# Where a name fits into a part: shares of the width and of the height, and letters.
+# When a name fits into a part: shares of the width and of the height, and the number of letters.
 _ROOM_OF_A_NAME, _TALL_ENOUGH, _SHORT_ENOUGH = 0.06, 0.3, 12
 
 
 def part_shares(activations: Any, model: Any = None) -> Floats:
-    """How much of each sample each part makes up, so that the shares of a sample sum to 1.
+    """Share of each sample that each part explains; the shares of a sample sum to 1.
 
     Parameters
     ----------
     activations
         Samples x parts, nonnegative.
     model
-        Fitted model, or parts x features: an activation then counts with the sum of its part, so that a
-        share is that of the expected counts (or ones) of a sample. Without it activations are taken as they are.
+        Fitted model, or parts x features. An activation is then multiplied by the sum of its part, so that shares are
+        shares of a sample's expected counts (or ones). Without it, activations are used as they are.
 
     Returns
     -------
@@ -75,23 +75,23 @@ def plot_structure(
     activations
         Samples x parts, such as ``model.transform(X)``. At most 2,000 samples, evenly spaced, are drawn.
     model
-        Fitted model, or parts x features, as for `part_shares`; not needed.
+        Fitted model, or parts x features, as for `part_shares`; optional.
     groups
-        The group of each sample: groups stand side by side, with their names below and lines between them.
+        The group of each sample. Groups are drawn side by side, with their names below and lines between them.
     names
         The name of each sample, written below its bar if there are at most 40 samples and no groups.
     order
-        Of the samples of a group: ``"parts"``, by the part that they have most of; ``"cluster"``, by `cluster_order`;
-        ``"given"``, as they are.
+        Order of the samples in a group: ``"parts"``, by the part that explains most; ``"cluster"``, by `cluster_order`;
+        ``"given"``, unchanged.
     parts
-        Which parts to draw, from the bottom up; by default all, largest first. There are 20 colours: of more parts, the
-        smallest are grey.
+        Which parts to draw, from the bottom up; by default all, largest first. There are 20 colours: if there are more
+        parts, the smallest are grey.
     titles
-        One for each part drawn; by default its name, else ``part k``.
+        One title per part; by default its name, else ``part k``.
     title
-        Above the picture.
+        Title of the picture.
     counts
-        Draw expected counts of samples instead of shares.
+        Draw expected counts instead of shares.
     ax
         Axes to draw into; by default those of a new figure, which is ``ax.figure``.
 
@@ -143,7 +143,7 @@ def plot_structure(
 
 
 def _runs(shares: Floats, rows: Positions, groups: list[str] | None, order: str) -> list[tuple[str, Positions]]:
-    """Groups in the order of their names, and the samples of each in the order asked for."""
+    """Groups sorted by name, with the samples of each in the requested order."""
     if groups is None:
         members = {"": rows}
     else:
@@ -164,7 +164,7 @@ def _stack(ax: Any, shares: Floats, names: list[str], top: float) -> None:
 
 
 def _name_inside(ax: Any, below: Floats, above: Floats, name: str, colour: str, top: float) -> None:
-    """Write a part's name where it is widest, if there is room: nobody has to look up its colour."""
+    """Write a part's name where it is widest, if there is space, so that nobody has to look up its colour."""
     window = max(1, int(_ROOM_OF_A_NAME * above.size))
     height = np.convolve(above - below, np.ones(window) / window, mode="valid")
     at = int(np.argmax(height))

@@ -1,6 +1,6 @@
-"""How a fit went.
+"""How a fit progressed.
 
-How parts grow and die out during a fit.
+Also, how parts grow and die out during a fit.
 """
 
 from typing import Any, Literal
@@ -37,7 +37,7 @@ def plot_trace(
     against
         ``"iteration"`` or ``"elapsed"`` (seconds).
     gap
-        Draw how far below the best value each value is, on a logarithmic scale, where the last steps can be seen.
+        Draw how far each value is below the best one, on a logarithmic scale, which shows the last steps.
     ax
         Axes to draw into; by default those of a new figure, which is ``ax.figure``.
 
@@ -70,7 +70,7 @@ def plot_trace(
     ax = figures.given_or_new_axes(ax, 6.0, 3.5)
     if gap:
         distance = values.max() - values
-        below = distance > 0  # the best value itself is not on a logarithmic scale
+        below = distance > 0  # the best value itself cannot be on a logarithmic scale
         if not below.any():
             raise InvalidInputError("gap=True needs values that differ; there is only one.")
         ax.semilogy(positions[below], distance[below], color=figures.BLUE, linewidth=1.5, marker="o", markersize=2)
@@ -91,7 +91,7 @@ _MOST_NAMED = 12
 
 
 def plot_column_norms(model: Any, *, title: str = "", ax: Any = None) -> figures.Axes:
-    """Draw the sum of each part over its features at each iteration; parts that are not needed fall to 0.
+    """Draw the sum of each part over its features at each iteration. Parts that are not needed fall to 0.
 
     Parameters
     ----------
@@ -105,7 +105,7 @@ def plot_column_norms(model: Any, *, title: str = "", ax: Any = None) -> figures
     Returns
     -------
     Axes
-        The axes drawn into, with a logarithmic scale; parts that hold next to nothing are thin and grey.
+        The axes, with a logarithmic scale. Nearly empty parts are thin and grey.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Features of each part by how much more of them it has, and how sure that is."""
+"""How much more frequent features are in each part than in others, and how certain that is."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -18,19 +18,19 @@ def plot_volcano(
     lfsr: float = 0.05,
     fig: FigureBase | None = None,
 ) -> FigureBase:
-    """Draw one panel per part: log2 fold change of each feature against its standardised size, with markers named.
+    """Draw one panel per part: log2 fold change of each feature against its size in standard errors. Markers are named.
 
     Parameters
     ----------
     found
-        What ``model.differential(X)`` returned.
+        The result of ``model.differential(X)``.
     parts
         Positions of the parts to draw; all by default.
     n
-        Features to name in each panel.
+        Number of features to name in each panel.
     lfsr
-        Features with at most this local false sign rate are coloured: blue where the part has more of them, orange
-        where it has less.
+        Features with at most this local false sign rate are coloured: blue if they are more frequent in the part,
+        orange if less.
     fig
         Figure to draw into; by default a new one.
 

@@ -1,4 +1,4 @@
-"""Given parts: which references parts of a model are like, and whether data hold what the parts lack."""
+"""Given parts: find the references most similar to the parts of a model, and test whether parts are lacking."""
 
 from partwise.refit.lacking import LackingTest, lacking
 from partwise.refit.matching import PartMatch, PartMatches, match

@@ -1,4 +1,4 @@
-"""A test whether data hold counts that no combination of given parts explains."""
+"""Test whether data hold counts that no combination of given parts explains."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -23,13 +23,13 @@ class LackingTest:
     Attributes
     ----------
     p_values
-        For each sample, the probability of a fit that is as bad or worse if the parts explain everything.
+        For each sample, the probability of a fit at least as bad if the parts explain everything.
     cohort_p_value
-        The same for what all samples together have too much or too little of.
+        The same for all samples together: features that they have too much or too little of.
     candidate
-        One number for each feature, with sum 1: what the samples have beyond the fit, as a part of its own.
+        One number per feature, with sum 1: what the samples have beyond the fit, as a candidate part.
     excess
-        Share of all counts that are beyond the fit.
+        Share of all counts beyond the fit.
     """
 
     p_values: Floats
@@ -38,7 +38,7 @@ class LackingTest:
     excess: float
 
     def alarms(self, level: float = 0.05) -> Places:
-        """Samples that raise the alarm, with at most this share of false alarms among samples that lack nothing."""
+        """Samples that raise the alarm; at most this share of samples that lack nothing do."""
         return np.flatnonzero(self.p_values <= level)
 
 
@@ -47,7 +47,7 @@ def lacking(model: CountModel, X: Any, *, n_draws: int = 99, random_state: Rando
 
     All parts are fitted by maximum likelihood. Data are then drawn with Poisson noise, as if the parts that `presence`
     finds explained everything, and fitted in the same way. A sample raises the alarm if its deviance is larger than
-    nearly all of those. Noise beyond Poisson raises it, too.
+    nearly all of those. Noise beyond Poisson raises the alarm, too.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ def lacking(model: CountModel, X: Any, *, n_draws: int = 99, random_state: Rando
     X
         Counts as for `transform`.
     n_draws
-        Number of data sets that are drawn.
+        Number of data sets to draw.
     random_state
         Seed: int, Generator or None.
 
@@ -80,7 +80,7 @@ def lacking(model: CountModel, X: Any, *, n_draws: int = 99, random_state: Rando
     deviances, common = _deviances(counts, expected), _common(counts, expected)
     beyond, at_all = np.ones(len(counts)), 1
     generator = key_from(random_state).for_stage("lacking").generator()
-    # Data drawn from the fit of all parts would be fitted too well, as that fit has too many parts.
+    # The fit of all parts has too many parts, so data drawn from it would be fitted too well.
     likely = _likely(model, data, counts)
     for _ in range(n_draws):
         drawn = generator.poisson(likely).astype(np.float64)
@@ -105,7 +105,8 @@ def _likely(model: CountModel, data: Any, counts: Floats) -> Floats:
         rows = CountMatrix.build(counts[filled])
         named = replace(rows, column_labels=data.column_labels)
         found = model.presence(named, n_draws=_PRESENCE_DRAWS, noise="poisson")
-        # The few that are more likely present than not: small shares of many parts would be fitted too well again.
+        # Use only parts that are more likely present than absent: small shares of many parts would be fitted too well,
+        # too.
         top = found.probability >= np.minimum(0.5, found.probability.max(axis=1, keepdims=True))
         likely[filled] = np.where(top, found.mean, 0.0) @ model.components_
         likely[filled] *= counts[filled].sum(axis=1, keepdims=True) / likely[filled].sum(axis=1, keepdims=True)
@@ -121,12 +122,12 @@ def _expected(solver: Any, counts: Floats) -> Floats:
 
 
 def _deviances(counts: Floats, expected: Floats) -> Floats:
-    """Poisson deviance of each row; counts where nothing is expected are taken as expected a little."""
+    """Poisson deviance of each row; where nothing is expected, use a small expected count."""
     rates = np.maximum(expected, 1e-9 * np.maximum(counts.sum(axis=1, keepdims=True), 1.0))
     return np.asarray(2.0 * (xlogy(counts, counts / rates) - counts + expected).sum(axis=1))
 
 
 def _common(counts: Floats, expected: Floats) -> float:
-    """How far the totals of features are from what is expected, in squared standard errors."""
+    """How far the totals of features are from their expected values, in squared standard errors."""
     totals = np.maximum(expected.sum(axis=0), 1e-9 * max(float(counts.sum()), 1.0))
     return float(np.sum(np.square((counts - expected).sum(axis=0)) / totals))

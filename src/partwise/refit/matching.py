@@ -1,4 +1,4 @@
-"""Parts of a model beside a table of references: the best, the runner-up, and mixtures of two or three."""
+"""Compare the parts of a model with references: the best match, the runner-up, and mixtures of two or three."""
 
 import itertools
 import warnings
@@ -17,28 +17,28 @@ from partwise.errors import FeatureMatchWarning, InvalidInputError
 from partwise.kernels.arrays import Floats
 from partwise.metrics.matching import unit_parts
 
-# A further reference must raise the cosine by this much.
+# A further reference must increase the cosine by at least this much.
 _GAIN = 0.01
-# Mixtures of n references from which those of n + 1 are made.
+# Number of mixtures of n references that are extended to n + 1.
 _KEPT = 10
 _SMALLEST_SHARE = 0.5
 
 
 @dataclass(frozen=True)
 class PartMatch:
-    """What a part is like.
+    """The references most similar to one part.
 
     Attributes
     ----------
     part
-        Its name.
+        Name of the part.
     best, cosine
-        The reference that is most like it, and how much, from 0 to 1.
+        The most similar reference, and its cosine, from 0 to 1.
     runner_up, runner_up_cosine
-        The next.
+        The second most similar reference, and its cosine.
     mixture, mixture_cosine
-        Names and shares of the references that, mixed, are most like it: more than one only where that is better by
-        0.01 or more.
+        Names and shares of the references whose mixture is most similar. It has more than one only if that raises the
+        cosine by 0.01 or more.
     """
 
     part: str
@@ -63,7 +63,7 @@ class PartMatches:
         return len(self.matches)
 
     def table(self) -> dict[str, list[Any]]:
-        """Columns of a table with one line for each part."""
+        """Columns of a table with one line per part."""
         names = ("part", "best", "cosine", "runner_up", "runner_up_cosine")
         columns: dict[str, list[Any]] = {name: [getattr(one, name) for one in self.matches] for name in names}
         columns["mixture"] = [" + ".join(f"{share:.2f} {name}" for name, share in one.mixture.items()) for one in self]
@@ -72,9 +72,9 @@ class PartMatches:
 
 
 def match(parts: Any, reference: Any, *, most: int = 3) -> PartMatches:
-    """Find the references that the parts of a model are most like.
+    """Find the references that are most similar to the parts of a model.
 
-    Features are matched by name where both have names. Nothing is forced: two parts may be like the same reference.
+    Features are matched by name if both have names. Two parts may have the same reference.
 
     Parameters
     ----------
@@ -83,7 +83,7 @@ def match(parts: Any, reference: Any, *, most: int = 3) -> PartMatches:
     reference
         The same: what the parts are compared with.
     most
-        Most references in a mixture, 1 to 3.
+        Largest number of references in a mixture, 1 to 3.
 
     Returns
     -------
@@ -125,14 +125,14 @@ def _match(
         tried = []
         for together in _larger(kept, len(references), size):
             found, left = nnls(units[:, together], part)
-            # The fit is a projection of a vector of length 1.
+            # The fit is the projection of a vector of length 1.
             tried.append((float(np.sqrt(max(1.0 - left * left, 0.0))), together, found))
         tried.sort(key=lambda one: (-one[0], one[1]))
         kept = [one[1] for one in tried[:_KEPT]]
         if tried[0][0] < reached + _GAIN:
             break
         reached, chosen, weights = tried[0]
-    # Shares of what the references make, on their own scale.
+    # Shares of what the references contribute, on their own scale.
     sums = other[:, chosen].sum(axis=0) / np.sqrt(np.square(other[:, chosen]).sum(axis=0))
     shares = weights * sums / (weights * sums).sum()
     by_share = np.argsort(-shares, kind="stable")
@@ -148,14 +148,14 @@ def _match(
 
 
 def _larger(kept: list[tuple[int, ...]], n_references: int, size: int) -> list[tuple[int, ...]]:
-    """Sets of a size: all pairs, or the best smaller ones with one reference more."""
+    """Sets of one size: all pairs, or the best smaller sets plus one reference."""
     if size == 2:
         return list(itertools.combinations(range(n_references), 2))
     return sorted({tuple(sorted({*one, k})) for one in kept for k in range(n_references) if k not in one})
 
 
 def _columns(given: Any, argument: str) -> tuple[Floats, list[str], NDArray[Any] | None]:
-    """Features x parts, names of the parts, names of the features if there are any."""
+    """Features x parts, names of the parts, and names of the features if there are any."""
     if isinstance(given, FactorizationEstimator):
         return given.components_.T, given.part_labels(), given.known_features
     table = as_table(given)
@@ -168,7 +168,7 @@ def _columns(given: Any, argument: str) -> tuple[Floats, list[str], NDArray[Any]
 
 
 def _on_shared(own: Floats, features: Any, other: Floats, known: Any) -> tuple[Floats, Floats]:
-    """Both on the features that they share, by name where both have names."""
+    """Both restricted to their common features, by name if both have names."""
     if features is None or known is None:
         if len(own) != len(other):
             raise InvalidInputError(

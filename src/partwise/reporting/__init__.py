@@ -1,4 +1,4 @@
-"""Reports: a fitted model as one page of HTML that needs nothing else, neither a server nor the network."""
+"""Reports: a fitted model as one HTML page that needs neither a server nor the network."""
 
 from partwise.reporting.page import report
 

@@ -1,6 +1,6 @@
-"""How the fit went, and how well it fits.
+"""How the fit ended, and how well the model fits.
 
-What a reader must know before trusting the parts, in sentences that come first.
+Also, the sentences at the top of a report: what a reader must know before trusting the parts.
 """
 
 from dataclasses import dataclass
@@ -29,21 +29,21 @@ _LEAST = 1e-12
 
 
 def diagnostics_section(view: ModelView, X: Any, random_state: RandomState) -> dict[str, Any]:
-    """Trace, R-hat and predictive checks, as far as model and data allow.
+    """Trace, R-hat and predictive checks, if the model and the data allow them.
 
     Parameters
     ----------
     view
         The model and its data.
     X
-        The data as they were given, or None.
+        The data as given, or None.
     random_state
-        Seed of the data that are drawn for the checks.
+        Seed for the data drawn in the checks.
     """
     return {
         "trace": _trace(view.model),
         "chains": _chains(view.model),
-        # Data are drawn without factors of batches, so with them there is nothing to compare.
+        # The checks draw data without batch factors, so a model with batches gets none.
         "checks": None if view.data is None or view.batches is not None else _checks(view, X, random_state),
     }
 
@@ -64,7 +64,7 @@ def _trace(model: Any) -> list[dict[str, Any]]:
 
 
 def _chains(model: Any) -> list[dict[str, Any]]:
-    """R-hat and effective sample sizes of a sampler, nothing of others."""
+    """R-hat and effective sample sizes of a sampler; empty for other fits."""
     found = model.diagnostics() if model.chains() else {}
     kinds = "name", "mean", "r_hat", "ess_bulk", "ess_tail"
     return [dict(zip(kinds, (name, *rounded(numbers)), strict=True)) for name, numbers in found.items()]
@@ -101,11 +101,11 @@ class Quality:
     Attributes
     ----------
     explained
-        1 - deviance / deviance of the model without parts, in all.
+        1 - deviance / deviance of the model without parts, for all data.
     by_sample
-        The same for each sample that was looked at (0 where the model without parts leaves none).
+        The same for each sample that was examined (0 if the model without parts has no deviance).
     rows
-        These samples: all of them, or evenly spaced ones of large data.
+        These samples: all, or evenly spaced ones if the data are large.
     """
 
     explained: float
@@ -114,7 +114,7 @@ class Quality:
 
 
 def deviance_explained(view: ModelView) -> Quality | None:
-    """Deviance of the data under expected values of the model, against rows and columns alone.
+    """Deviance of the data under the model, compared with a model without parts.
 
     The model without parts is, for counts, the product of row and column sums; for bits, the frequency of each feature.
 
@@ -153,33 +153,33 @@ def deviance_explained(view: ModelView) -> Quality | None:
 
 
 def _poisson(observed: Floats, expected: Floats) -> Floats:
-    """2 (x log(x / rate) - x + rate), a cell."""
+    """2 (x log(x / rate) - x + rate), for each cell."""
     rate = np.maximum(expected, _LEAST)
     return np.asarray(2.0 * (xlogy(observed, observed / rate) - observed + rate))
 
 
 def _bernoulli(observed: Floats, expected: Floats) -> Floats:
-    """-2 log-likelihood, a cell."""
+    """-2 log-likelihood, for each cell."""
     probability = np.clip(expected, _LEAST, 1.0 - _LEAST)
     return np.asarray(-2.0 * np.log(np.where(observed > 0, probability, 1.0 - probability)))
 
 
 R_HAT = 1.05
-"""R-hat above which chains disagree so much that parts cannot be relied on."""
+"""Above this R-hat, chains disagree so much that the parts are not reliable."""
 
 _ALIKE = 0.9
 _MOST_PAIRS = 5
 
 
 def alerts(view: ModelView, X: Any) -> list[str]:
-    """Sentences about a fit that went badly; none where it went well.
+    """Sentences about a fit that ended badly; empty if it ended well.
 
     Parameters
     ----------
     view
         The model and its data.
     X
-        The data as they were given, or None.
+        The data as given, or None.
     """
     model, found = view.model, []
     chains = model.diagnostics() if model.chains() else {}
@@ -210,7 +210,7 @@ def alerts(view: ModelView, X: Any) -> list[str]:
 
 
 def _batch_parts(view: ModelView, X: Any) -> list[BatchPart]:
-    """Parts that follow a batch of the samples, where factors of batches are not used."""
+    """Parts that follow a batch of the samples, if the model has no batch factors."""
     labels = None if view.shares is None or X is None else known_batches(X, len(view.shares))
     if labels is None or view.shares is None or view.batches is not None or view.is_signed:
         return []
@@ -218,7 +218,7 @@ def _batch_parts(view: ModelView, X: Any) -> list[BatchPart]:
 
 
 def _advice(view: ModelView, tentative: list[int]) -> str:
-    """What to do about chains that disagree, with the parts that they do not share."""
+    """What to do about chains that disagree, with the parts that not all chains found."""
     longer = "To settle it, run longer with max_iter='auto', or fit fewer parts."
     active = view.model.active_components_.size
     if not tentative:

@@ -1,4 +1,4 @@
-"""Text, numbers and pictures as a page can hold them safely."""
+"""Encode text, numbers and pictures safely for a page."""
 
 import base64
 import json
@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 LONGEST = 120
-"""Characters of a label that are kept."""
+"""Longest label that is kept, in characters."""
 
-# Characters that turn the direction of text: one label could rewrite what is shown of the others.
+# Characters that change the direction of text: one label could change how others look.
 _TURNING = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 _HIDDEN = frozenset({"Cc", "Cs", "Cn", "Co", "Zl", "Zp"})
 # What could end the element that holds the JSON, start a comment in it, or end a line of JavaScript.
@@ -21,14 +21,14 @@ _IN_JSON = {ord(character): f"\\u{ord(character):04x}" for character in "<>&'\u2
 
 
 def visible(text: Any, longest: int = LONGEST) -> str:
-    r"""A label as it may be shown: not too long, and characters that cannot be seen, or turn text around, spelled out.
+    r"""A label that is safe to show: shortened, with characters that are invisible or change direction escaped.
 
     Parameters
     ----------
     text
         The label.
     longest
-        Most characters.
+        Largest number of characters.
 
     Examples
     --------
@@ -37,7 +37,7 @@ def visible(text: Any, longest: int = LONGEST) -> str:
     """
     cut = str(text)
     cut = cut if len(cut) <= longest else cut[: longest - 1] + "…"
-    if cut.isascii() and cut.isprintable():  # most text, of which large tables have much
+    if cut.isascii() and cut.isprintable():  # most texts; large tables have many
         return cut
     hidden = (one for one in set(cut) if one in _TURNING or unicodedata.category(one) in _HIDDEN)
     spelled = {ord(one): f"\\u{ord(one):04x}" if ord(one) < 0x10000 else f"\\U{ord(one):08x}" for one in hidden}
@@ -45,12 +45,12 @@ def visible(text: Any, longest: int = LONGEST) -> str:
 
 
 def embedded_json(content: Any) -> str:
-    r"""JSON that may stand inside a script element: nothing in it can end the element or a line.
+    r"""JSON that is safe inside a script element: nothing in it can end the element or a line.
 
     Parameters
     ----------
     content
-        Numbers, texts, lists, dictionaries and None; finite numbers only.
+        Finite numbers, texts, lists, dictionaries and None.
 
     Examples
     --------
@@ -61,7 +61,7 @@ def embedded_json(content: Any) -> str:
 
 
 def rounded(values: Any, digits: int = 4) -> list[float | int | None]:
-    """Numbers to some significant digits, None where they are not finite.
+    """Numbers rounded to some significant digits, None where they are not finite.
 
     Examples
     --------
@@ -79,7 +79,7 @@ def _short(value: float, digits: int) -> float | int | None:
 
 
 def in_words(value: float) -> str:
-    r"""A number for people: groups of three digits, four significant digits of a fraction.
+    r"""A number for people: digits in groups of three, fractions with four significant digits.
 
     Examples
     --------
@@ -90,7 +90,7 @@ def in_words(value: float) -> str:
 
 
 def grey_png(values: Any) -> str:
-    """A picture, dark where values are large, as ``data:image/png;base64,...``.
+    """A picture as ``data:image/png;base64,...``; large values are dark.
 
     Parameters
     ----------
@@ -106,7 +106,7 @@ def grey_png(values: Any) -> str:
     largest = float(pixels.max(initial=0.0))
     ink = np.round(255.0 * (1.0 - pixels / (largest if largest > 0 else 1.0))).astype(np.uint8)
     height, width = ink.shape
-    # each line starts with the filter that it uses: none
+    # each line starts with its filter type: none
     lines = np.hstack([np.zeros((height, 1), dtype=np.uint8), ink]).tobytes()
     head = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
     chunks = (_chunk(b"IHDR", head), _chunk(b"IDAT", zlib.compress(lines, 9)), _chunk(b"IEND", b""))

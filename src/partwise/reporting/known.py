@@ -1,6 +1,6 @@
-"""What is known about the samples of a report: groups, times and texts, given or kept in the table.
+"""Metadata of the samples in a report: groups, times and texts, given by the caller or stored in the table.
 
-Which references the parts of a report are like, as a table that needs no script.
+Also, the references most similar to the parts, as a table that needs no script.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from partwise.reporting.model_view import ModelView
 
 @dataclass(frozen=True)
 class Known:
-    """The group, time and text of each sample; None where they are not known."""
+    """The group, time and text of each sample; None if unknown."""
 
     groups: list[str] | None = None
     times: list[str] | None = None
@@ -28,14 +28,14 @@ class Known:
 
     @classmethod
     def of(cls, X: Any, n_samples: int | None, **given: Sequence[Any] | None) -> Known:
-        """What was given, or else what the table of the samples keeps.
+        """Metadata that were given, or else those that the table of the samples has.
 
         Parameters
         ----------
         X
             The data, or None.
         n_samples
-            How many samples the report shows; None if there are none.
+            Number of samples in the report; None if there are none.
         given
             ``groups``, ``times`` and ``texts``.
         """
@@ -57,7 +57,7 @@ _NOTE = (
 
 
 def matched_table(view: ModelView, reference: Any) -> str:
-    """Names and cosines of the references that each part is like, largest part first; empty without references.
+    """Names and cosines of the references most similar to each part, largest part first; empty without references.
 
     Parameters
     ----------

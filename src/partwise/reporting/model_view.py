@@ -1,4 +1,4 @@
-"""What a page says of a model: asked of the contract once, in facts, and whom to cite."""
+"""What a report says about a model: facts collected once through the contract, and what to cite."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ if TYPE_CHECKING:
 
 
 MOST_PARTS = 200
-"""Parts that a report shows; of more, the largest."""
+"""Largest number of parts in a report; if there are more, the largest are shown."""
 RELEVANCE = (
     "Sievert, C. & Shirley, K. (2014). LDAvis: a method for visualizing and interpreting topics. Workshop on "
     "Interactive Language Learning, Visualization, and Interfaces."
 )
-"""Where the relevance of features comes from."""
+"""The reference for the relevance of features."""
 
 
 @dataclass(frozen=True, eq=False)
 class ModelView:
-    """A fitted model, seen from its parts.
+    """A fitted model and its data, as a report needs them.
 
     Attributes
     ----------
@@ -44,17 +44,17 @@ class ModelView:
     data
         Checked data, or None.
     activations
-        Samples x parts of the data, or of the training data where the model keeps them, or None.
+        Samples x parts, for the data or for the training data if the model keeps them; or None.
     shares
-        Samples x parts: what share of each sample each part makes up, or None.
+        Samples x parts: share of each sample that each part explains, or None.
     weights
-        Share of everything that each part makes up.
+        Share of everything that each part explains.
     order
-        Positions of the parts that are shown, largest first.
+        Positions of the parts to show, largest first.
     names, features, samples
-        Names of parts (all), features and samples; None for samples without names.
+        Names of all parts, of features and of samples; None for samples without names.
     batches
-        The batch of each sample, or None where factors of batches are not used.
+        The batch of each sample; None if the model has no batch factors.
     """
 
     model: FactorizationEstimator
@@ -69,7 +69,7 @@ class ModelView:
     batches: NDArray[np.str_] | None = None
 
     def expected(self, rows: NDArray[Any]) -> Floats:
-        """Expected cells of some samples, with the factors of their batches."""
+        """Expected values of some samples, with the factors of their batches."""
         assert self.activations is not None
         found: Floats = self.model.expected(self.activations[rows])
         own = None if self.batches is None else self.batches[rows]
@@ -79,17 +79,17 @@ class ModelView:
 
     @property
     def is_binary(self) -> bool:
-        """Whether the model is one of bits."""
+        """Whether it is a model of bits."""
         return self.model.declares.data == "bits"
 
     @property
     def is_signed(self) -> bool:
-        """Whether parts have negative weights, so that they neither add up nor have shares."""
+        """Whether parts have negative weights, so that they have no shares."""
         return self.model.declares.signed
 
     @classmethod
     def of(cls, model: FactorizationEstimator, X: Any, feature_names: Any = None, batch: Any = None) -> ModelView:
-        """Look at a model and, perhaps, data; features go by given names where these are given."""
+        """Collect the facts about a model and, optionally, data. Given feature names replace those of the model."""
         check_is_fitted(model, "components_")
         data = None if X is None else model.checked_data(X, caller="report")
         batches = None if batch is None or data is None else batch_labels(batch, X, data.shape[0])
@@ -100,14 +100,14 @@ class ModelView:
         order = [int(k) for k in np.argsort(-weights, kind="stable")[:MOST_PARTS]]
         samples = None if data is None else data.row_labels
         named = model if feature_names is None else copy.copy(model).name_features(feature_names)
-        # Parts without a name are called by their distinctive features, if these have names themselves.
+        # Parts without a name are named by their distinctive features, if features have names.
         wordless = named.known_features is None or model.declares.signed or model.known_parts is not None
         names = named.part_labels() if wordless else named.automatic_part_names()
         return cls(model, data, activations, shares, weights, order, names, named.feature_labels(), samples, batches)
 
 
 class Fact(NamedTuple):
-    """A name and a value, with a sentence that explains it where that is needed."""
+    """A name, a value, and a sentence that explains it if needed."""
 
     name: str
     value: str
@@ -115,7 +115,7 @@ class Fact(NamedTuple):
 
 
 def headline(view: ModelView, quality: Quality | None) -> list[Fact]:
-    """The few numbers that come first."""
+    """The few numbers at the top."""
     model = view.model
     facts = [Fact("model", type(model).__name__)]
     if view.data is not None:
@@ -136,7 +136,7 @@ def headline(view: ModelView, quality: Quality | None) -> list[Fact]:
 
 
 def details(view: ModelView) -> list[Fact]:
-    """Everything else about data, fit and parameters."""
+    """All other facts about data, fit and parameters."""
     model = view.model
     facts = []
     data = view.data
@@ -169,7 +169,7 @@ def _short(value: Any) -> str:
 
 
 def citations(model: Any) -> list[str]:
-    """What to cite, a line each.
+    """What to cite, one line per reference.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The page itself: one file of HTML with style, script and data inside, and a policy that forbids the rest."""
+"""The page: one HTML file with style, script and data inside, and a policy that forbids everything else."""
 
 import base64
 import contextlib
@@ -26,7 +26,7 @@ from partwise.reporting.samples import samples_section, trends_section
 
 _PIECES = ("dom", "chart", "names", "map", "trends", "parts", "structure", "samples", "diagnostics", "start")
 SCRIPTS = tuple(f"{piece}.js" for piece in _PIECES)
-"""Pieces of the script, in their order."""
+"""Pieces of the script, in order."""
 
 _FEATURES_WITHOUT_SCRIPT = 10
 
@@ -46,39 +46,39 @@ def report(
     batch: Any = None,
     random_state: RandomState = 0,
 ) -> str:
-    """A page about a fitted model: its parts, what samples are made of, how well it fits, and how to cite it.
+    """Write a page about a fitted model: its parts, its samples, how well it fits, and how to cite it.
 
-    The page is one file. It loads nothing, and its content security policy keeps it from doing so. Data are summed up,
-    not dumped: at 20,000 features and 100,000 samples it stays below 10 MB.
+    The page is one file. It loads nothing, and its content security policy enforces that. Data are summarised, so it
+    stays below 10 MB even for 20,000 features and 100,000 samples.
 
     Parameters
     ----------
     model
         Any fitted estimator, or a fitted pipeline of scikit-learn that ends in one.
     X
-        Data to show the model on, preferably those of the fit. Without them the page has parts and the trace, and
-        samples only where the model keeps their activations. For a pipeline, what it was fitted to.
+        Data to show the model on, preferably the training data. Without them the page shows parts and the trace, and
+        samples only if the model keeps their activations. For a pipeline, what it was fitted to.
     output
-        File to write, whole or not at all; by default none.
+        File to write, completely or not at all; by default none.
     title
-        Of the page; by default the name of the model.
+        Title of the page; by default the name of the model.
     groups
-        The group of each sample: the structure plot is sorted by it, and parts are shown by group. By default the
+        The group of each sample. The structure plot is sorted by it, and parts are shown by group. By default the
         metadata ``group`` of X.
     times
         The time of each sample, numbers or ISO dates: parts are shown over time. By default the metadata ``time`` of X.
     texts
         The text of each sample, shown with the parts that it is typical of. By default the metadata ``text`` of X.
     feature_names
-        Names of the features, where the model has none: one for each, or the fitted ``CountVectorizer`` that made them.
+        Feature names for a model without any: one per feature, or the fitted ``CountVectorizer`` that made them.
     image_shape
-        Height and width, where features are pixels: parts are then also shown as pictures.
+        Height and width, if features are pixels: parts are then also shown as images.
     reference
-        A model or a table of features x parts: the page then says which of these parts each part is like.
+        A model or a table of features x parts: the page then names the most similar one for each part.
     batch
-        The batch of each sample, or the name of an obs column, where the model was fitted with batches.
+        The batch of each sample, or the name of an obs column, if the model was fitted with batches.
     random_state
-        Seed of the data that are drawn for predictive checks: int, Generator or None.
+        Seed for the data drawn in predictive checks: int, Generator or None.
 
     Returns
     -------
@@ -110,13 +110,13 @@ def report(
     facts |= {"references": table, "references_link": '<a href="#references">References</a>' if table else ""}
     page = _filled(view, heading, content, facts)
     if output is not None:
-        # A lone surrogate in a label is spelled out by then, so that the page is UTF-8 whatever the labels are.
+        # Labels with a lone surrogate are escaped by now, so the page is valid UTF-8.
         write_atomically(output, lambda aside: aside.write_text(page, encoding="utf-8", newline="\n"))
     return page
 
 
 def _unpiped(pipeline: Pipeline, X: Any, names: Any) -> tuple[Any, Any, Any]:
-    """The model of a pipeline, what the steps before it make of X, and the names that these give."""
+    """The model of a pipeline, X as transformed by the steps before it, and the feature names of these steps."""
     before, model = pipeline[:-1], pipeline[-1]
     if not len(before):
         return model, X, names
@@ -125,7 +125,7 @@ def _unpiped(pipeline: Pipeline, X: Any, names: Any) -> tuple[Any, Any, Any]:
     if is_text and not isinstance(made, Table):
         made = as_table(made).with_metadata(text=X)
     if names is None and model.known_features is None:
-        with contextlib.suppress(AttributeError, NotImplementedError):  # some step cannot name what it makes
+        with contextlib.suppress(AttributeError, NotImplementedError):  # some step has no output names
             names = before.get_feature_names_out()
     return model, made, names
 
@@ -147,7 +147,7 @@ def _filled(view: ModelView, heading: str, content: dict[str, Any], facts: dict[
 
 
 def _policy(style: str, script: str) -> str:
-    """Nothing may run or load but what is in the page, and no text may become markup."""
+    """Nothing may run or load except what is in the page, and no text may become markup."""
     return (
         f"default-src 'none'; script-src 'sha256-{_digest(script)}'; style-src 'sha256-{_digest(style)}'; "
         "img-src data:; base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
@@ -174,7 +174,7 @@ def _facts(bad: list[str], first: list[Fact], rest: list[Fact]) -> dict[str, str
 
 
 def _plain_parts(view: ModelView) -> str:
-    """The most distinctive features of each part for readers without scripts."""
+    """The most distinctive features of each part, for readers without scripts."""
     inside, overall = view.model.feature_importance(), view.model.feature_frequencies(view.activations)
     lines = []
     for k in view.order:

@@ -1,6 +1,6 @@
-"""The parts of a report: their largest features for any relevance, and their pictures.
+"""The parts of a report: their top features for any relevance, and their images.
 
-Where parts lie: a map on which parts that share features are close, and the nearest of each.
+Also, a map on which parts that share features are close, and the nearest neighbours of each part.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ _NEAREST = 4
 
 
 def neighbours(view: ModelView) -> dict[str, Any]:
-    """Places of the shown parts on the map, and the parts that are most like each.
+    """Positions of the shown parts on the map, and the most similar parts of each.
 
     Parameters
     ----------
     view
-        The model; parts go by their position in its order.
+        The model; parts are identified by their position in its order.
     """
     alike = part_similarity(view.model)[np.ix_(view.order, view.order)]
     others = alike - 2.0 * np.eye(len(alike))
@@ -37,12 +37,12 @@ def neighbours(view: ModelView) -> dict[str, Any]:
 
 
 def places(distances: Floats) -> Floats:
-    """Classical multidimensional scaling in two dimensions, within -1 and 1; the signs of axes are fixed.
+    """Classical multidimensional scaling in two dimensions, scaled to -1 and 1; the signs of the axes are fixed.
 
     Parameters
     ----------
     distances
-        Parts x parts: the root of the Jensen-Shannon divergence, which is a distance.
+        Parts x parts: the square root of the Jensen-Shannon divergence, which is a distance.
 
     Examples
     --------
@@ -62,31 +62,31 @@ def places(distances: Floats) -> Floats:
 
 
 TOP = 30
-"""Features of a part that are listed at once."""
+"""Number of features listed per part."""
 
 MOST_PIXELS = 2_000_000
-"""Of all pictures together."""
+"""Limit for all images together."""
 
 _TYPICAL = 5
 _LONGEST_TEXT = 1200
 _TEXT_BYTES = 1_500_000
 _STEPS = 20
-_DIGITS = 3  # of relevance
+_DIGITS = 3  # for the relevance
 _KEPT = 6
 
 
 def parts_section(view: ModelView, image_shape: tuple[int, int] | None = None, texts: Any = None) -> dict[str, Any]:
-    """Names, weights, features, neighbours, typical samples and pictures of the parts, largest first.
+    """Names, weights, features, neighbours, typical samples and images of the parts, largest first.
 
     The relevance is λ log p(f | k) + (1 - λ) log(p(f | k) / p(f)) (Sievert & Shirley 2014). A part lists every feature
-    that is among its first 30 for some λ, in steps of 0.05. The page sorts them as the slider asks.
+    that is among its first 30 for some λ, in steps of 0.05. The page sorts them by the slider.
 
     Parameters
     ----------
     view
         The model and its data.
     image_shape
-        Height and width, where features are pixels.
+        Height and width, if features are pixels.
     texts
         The text of each sample, or None.
     """
@@ -131,7 +131,7 @@ def _candidates(inside: Floats, overall: Floats, signed: bool) -> Integers:
     found: set[int] = set()
     for step in range(_STEPS + 1):
         balance = step / _STEPS
-        # Features of one part alone have the same lift; of such ties the page shows the most frequent first.
+        # Features that only one part has share the same lift; the page shows the most frequent of them first.
         relevance = np.round(balance * log_inside + (1.0 - balance) * log_lift, _DIGITS)
         found.update(present[np.lexsort((-log_inside, -relevance))[:TOP]].tolist())
     return np.array(sorted(found), dtype=np.int64)
@@ -144,7 +144,7 @@ def _coherence(view: ModelView) -> list[float | int | None] | None:
 
 
 def _typical(view: ModelView, texts: Any) -> list[list[dict[str, Any]]] | None:
-    """Samples that show each part best, with their texts as far as these fit."""
+    """The most typical samples of each part, with as much of their texts as fits."""
     if view.activations is None or view.is_signed:
         return None
     found = representative_samples(view.model, n=_TYPICAL, activations=view.activations)

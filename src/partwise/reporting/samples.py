@@ -1,6 +1,6 @@
-"""The samples of a report: a line each, with its largest parts; and their structure, some of them as stacked bars.
+"""The samples of a report: one line per sample with its largest parts, and a structure plot of some of them.
 
-Parts by group and over time, with intervals, as a report shows them.
+Also, parts by group and over time, with confidence intervals.
 """
 
 import warnings
@@ -18,16 +18,16 @@ from partwise.reporting.known import Known
 from partwise.reporting.model_view import ModelView
 
 MOST_SAMPLES = 100_000
-"""Samples that are listed; of more, evenly spaced ones."""
+"""Largest number of samples listed; if there are more, evenly spaced ones."""
 
 LARGEST_PARTS = 3
-"""Parts that are listed of each sample."""
+"""Number of parts listed per sample."""
 
 MOST_BARS = 600
-"""Samples in the structure plot."""
+"""Number of samples in the structure plot."""
 
 MOST_COLOURS = 8
-"""Parts with a colour of their own in the structure plot; the others are grey unless one of them is chosen."""
+"""Parts with their own colour in the structure plot; the others are grey until one is selected."""
 
 _LABEL_BYTES = 2_500_000
 _SHORTEST = 4
@@ -45,7 +45,7 @@ def samples_section(
     view
         The model and its data.
     quality
-        How well each sample is explained; shown if it is known of all.
+        How well each sample is explained; shown if it is known for all.
     groups
         The group of each sample, or None.
     texts
@@ -78,7 +78,7 @@ def samples_section(
 
 
 def _short_together(labels: list[str]) -> list[str]:
-    """Labels, cut so short that all of them take no more than a few megabytes on the page, whatever is in them."""
+    """Labels, shortened so that all of them take at most a few megabytes on the page."""
     longest = LONGEST
     cut = [visible(label, longest) for label in labels]
     while longest > _SHORTEST and len(embedded_json(cut).encode()) > _LABEL_BYTES:
@@ -88,7 +88,7 @@ def _short_together(labels: list[str]) -> list[str]:
 
 
 def _structure(view: ModelView, groups: list[str] | None, listed: Positions) -> dict[str, Any]:
-    """Shares of evenly spaced samples, grouped, within a group by their largest part; positions are of the list."""
+    """Shares of evenly spaced samples, sorted by group and then by largest part; positions refer to the list."""
     assert view.shares is not None
     at, shown = evenly_spaced(listed.size, MOST_BARS), view.order
     shares = view.shares[listed[at]][:, shown]
@@ -109,18 +109,18 @@ def _per_mille(values: Floats) -> list[int]:
 
 
 MOST_GROUPS = 40
-"""Groups that are shown; of more, those with the most samples."""
+"""Largest number of groups shown; if there are more, those with the most samples."""
 
 
 def trends_section(view: ModelView, known: Known) -> dict[str, Any]:
-    """Share of each shown part in each group and at each time; None where these are not known.
+    """Share of each shown part in each group and at each time; None if these are unknown.
 
     Parameters
     ----------
     view
         The model and its data.
     known
-        What is known about the samples.
+        Metadata of the samples.
     """
     if view.activations is None or view.is_signed:
         return {"groups": None, "times": None}
@@ -131,7 +131,7 @@ def trends_section(view: ModelView, known: Known) -> dict[str, Any]:
         try:
             over_time = shares_of_groups(made, *time_bins(known.times))
         except InvalidInputError as error:
-            # The report is worth having without a picture of times that are no times.
+            # A report without this plot is better than none, if the times cannot be read.
             warnings.warn(f"parts are not shown over time: {error}", UserWarning, stacklevel=3)
     return {"groups": _shown(view, by_group, MOST_GROUPS), "times": _shown(view, over_time, None)}
 

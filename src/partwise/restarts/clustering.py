@@ -1,4 +1,4 @@
-"""Clusters of the parts of several restarts: each restart gives at most one part to a cluster, outliers to none."""
+"""Cluster the parts of several restarts: a cluster has at most one part of each restart, and outliers have none."""
 
 from dataclasses import dataclass
 
@@ -14,20 +14,20 @@ _ROUNDS = 100
 
 @dataclass(frozen=True, eq=False)
 class PartClusters:
-    """Where the parts of all restarts belong. Parts are numbered restart by restart.
+    """The clusters of all parts. Parts are numbered restart by restart.
 
     Attributes
     ----------
     labels
-        The cluster of each part; -1 for outliers, and for parts that no cluster took.
+        The cluster of each part; -1 for outliers, and for parts without a cluster.
     centres
-        Clusters x features: medians over the members, of unit length.
+        Clusters x features: medians of the members, scaled to unit length.
     distances
         Parts x parts: Euclidean distances between parts of unit length, from 0 (equal) to 1.41 (nothing in common).
     densities
-        Mean distance of each part to its nearest parts: large where a part stands alone.
+        Mean distance of each part to its nearest parts; large for an isolated part.
     silhouettes
-        For each part from -1 to 1: how much nearer it is to its own cluster than to the next; 0 for outliers.
+        For each part, from -1 to 1: how much closer it is to its own cluster than to the next; 0 for outliers.
     """
 
     labels: Places
@@ -38,7 +38,7 @@ class PartClusters:
 
     @property
     def silhouette(self) -> float:
-        """Mean over all parts that belong to a cluster."""
+        """Mean over all parts in a cluster."""
         kept = self.labels >= 0
         return float(self.silhouettes[kept].mean()) if kept.any() else float("nan")
 
@@ -58,9 +58,9 @@ def cluster_parts(
     """Cluster the parts of several restarts by matching them to common centres.
 
     Outliers are dropped by local density first, as cNMF does (Kotliar et al. 2019). Then parts of each restart are
-    matched one to one to the centres, beginning with the restart that agrees best with all others. Centres become
-    the medians of what is matched to them, until nothing changes. So a cluster never has two parts of one restart,
-    which k-means allows.
+    matched one to one to the centres, starting with the restart that agrees best with all others. Centres become the
+    medians of their matched parts, until nothing changes. So, unlike in k-means, a cluster never has two parts of one
+    restart.
 
     Parameters
     ----------
@@ -102,7 +102,7 @@ def cluster_parts(
 
 
 def _first_centres(unit: list[Floats], kept: Bools, owner: Places, n_clusters: int) -> Floats:
-    """The parts of the restart that agrees best with the others, without its outliers where others can fill in."""
+    """The parts of the restart that agrees best with the others, without its outliers if others can replace them."""
     full = [r for r in range(len(unit)) if int(kept[owner == r].sum()) >= n_clusters]
     candidates = full or [int(np.argmax([kept[owner == r].sum() for r in range(len(unit))]))]
     agreement = [np.mean([match_parts(unit[r], other)[2].mean() for other in unit]) for r in candidates]
@@ -110,7 +110,7 @@ def _first_centres(unit: list[Floats], kept: Bools, owner: Places, n_clusters: i
     centres: Floats = unit[first][kept[owner == first]][:n_clusters]
     stacked = np.concatenate(unit)
     while len(centres) < n_clusters:
-        # The part that is farthest from all centres, among those that are no outliers.
+        # The part farthest from all centres, outliers excluded.
         nearest = (stacked @ centres.T).max(axis=1)
         centres = np.concatenate((centres, stacked[[int(np.argmin(np.where(kept, nearest, np.inf)))]]))
     return centres
@@ -133,10 +133,10 @@ def _matched(stacked: Floats, owner: Places, kept: Bools, centres: Floats) -> tu
 
 
 def _silhouettes(distances: Floats, labels: Places) -> Floats:
-    """Rousseeuw's silhouette of each part that has a cluster."""
+    """Rousseeuw's silhouette of each part in a cluster."""
     found, kept = np.zeros(len(labels)), labels >= 0
     if 1 < np.unique(labels[kept]).size < kept.sum():
-        from sklearn.metrics import silhouette_samples  # half of scikit-learn
+        from sklearn.metrics import silhouette_samples  # imports half of scikit-learn
 
         found[kept] = silhouette_samples(distances[np.ix_(kept, kept)], labels[kept], metric="precomputed")
     return found

@@ -1,6 +1,6 @@
 """``partwise.consensus``: fit a model from many random starts, and keep the parts that the fits agree on.
 
-Tables of a consensus with the names and the layout of cNMF's, so that scripts made for its output go on working.
+Also, tables of a consensus with the names and layout of cNMF's, so that scripts for its output keep working.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ def write_cnmf_tables(
     found
         The consensus.
     folder
-        Where to write; it is made if it is not there.
+        Folder to write to; it is created if needed.
     name
-        Name of the run, with which each file begins.
+        Name of the run; each file name starts with it.
     density_threshold
-        The threshold that was used, which is part of the names.
+        The threshold that was used; it is part of the file names.
     samples
         Names of the samples; positions from 0 by default.
 
@@ -55,7 +55,7 @@ def write_cnmf_tables(
     list of Path
         The files: ``NAME.usages.k_K.dt_T.consensus.txt`` (samples x parts, activations),
         ``NAME.spectra.k_K.dt_T.consensus.txt`` (parts x features, shares) and ``NAME.gene_spectra_tpm.k_K.dt_T.txt``
-        (parts x features, per million). Parts are numbered from 1, as there.
+        (parts x features, per million). Parts are numbered from 1, as in cNMF.
 
     Examples
     --------
@@ -88,7 +88,7 @@ def write_cnmf_tables(
     return [where / file for file in tables]
 
 
-# Ends of the bands: how a part varies from start to start.
+# Quantiles of the bands: how much a part varies between restarts.
 _LOW, _HIGH = 0.05, 0.95
 
 
@@ -101,13 +101,13 @@ class Consensus:
     model
         A fitted model with the consensus parts, held fixed; `transform` refits activations to new samples.
     activations
-        Of the samples that the restarts were fitted to, samples x parts.
+        Activations of the training samples, samples x parts.
     shares, lower, upper
-        Parts x features: the median over the members of each part of how much of it a feature makes up, and the 5% and
-        95% quantiles. They tell how a part varies from start to start (and, with ``max_samples``, between samples of
-        that size), which is not what the data leave open.
+        Parts x features: median, 5% and 95% quantiles of a feature's share of the part, over the members of the part.
+        They show how a part varies between restarts (and, with ``max_samples``, between random samples), which is not
+        the uncertainty that the data leave.
     clusters
-        The parts of all restarts, and where they belong.
+        The parts of all restarts, and their clusters.
     n_restarts
         Number of restarts.
     stability
@@ -135,11 +135,11 @@ class Consensus:
 
     @property
     def n_outliers(self) -> int:
-        """Parts of restarts that belong to no consensus part."""
+        """Number of parts that belong to no consensus part."""
         return int(np.sum(self.clusters.labels < 0))
 
     def __str__(self) -> str:
-        """One sentence."""
+        """The result in one sentence."""
         return (
             f"{self.n_components} consensus parts of {self.n_restarts} restarts: stability {self.stability:.3f},"
             f" silhouette {self.clusters.silhouette:.3f}, {self.n_outliers} parts left out."
@@ -162,8 +162,8 @@ def consensus(
     Parameters
     ----------
     estimator
-        The model to fit, with its number of parts; it is not changed. With a Dask ``engine`` each restart is fitted by
-        the workers, one after the other.
+        The model to fit, with its number of parts; it is not changed. With a Dask ``engine``, workers fit the restarts,
+        one after the other.
     X
         Data as for `fit`.
     n_restarts
@@ -171,14 +171,14 @@ def consensus(
     batch
         The batch of each sample, for models that take batches.
     max_samples
-        Samples that each restart is fitted to, at least 2, drawn at random for each restart; None = all. Activations
-        are always refitted to all samples.
+        Number of samples for each restart, at least 2, drawn at random; None = all. Activations are always refitted to
+        all samples.
     density_threshold
-        Parts whose mean distance to their nearest 30% is larger are outliers; from 0 to 1.41, 2 keeps all.
+        Parts whose mean distance to their nearest 30% is larger are outliers; from 0 to 1.41. 2 keeps all parts.
     random_state
-        Seed of all starts; None = that of the estimator.
+        Seed for all restarts; None = that of the estimator.
     n_jobs
-        Restarts that are fitted at the same time; the result is the same for any number. None = that of the estimator.
+        Number of restarts fitted at the same time. It does not change the result. None = that of the estimator.
 
     Returns
     -------
@@ -221,7 +221,7 @@ def consensus(
 def consensus_by_rank(
     estimator: FactorizationEstimator, X: Any, ranks: Sequence[int], **options: Any
 ) -> list[Consensus]:
-    """The consensus for each of several choices of K, to see where stability and silhouette are high.
+    """Compute the consensus for several choices of K, to see where stability and silhouette are high.
 
     Parameters
     ----------
@@ -247,7 +247,7 @@ def consensus_by_rank(
 
 @dataclass(frozen=True, eq=False)
 class _Restart:
-    """What is kept of a fit: shares and sizes of its active parts."""
+    """What is kept of each fit: shares and sizes of its active parts."""
 
     shares: Floats
     sizes: Floats
@@ -265,7 +265,7 @@ def _fits(estimator: Any, drawn: Any, key: Key, n_restarts: int, n_jobs: int | N
         model.set_params(n_jobs=1 if workers > 1 else model.n_jobs).fit(data, **batches)
         active, converged = model.active_components_, model.status_.code == "converged"
         parts, sizes = model.feature_importance()[active], np.abs(model.components_).sum(axis=1)[active]
-        # Only the first is kept whole: it lends its batch factors and its class.
+        # Only the first is kept as a whole, for its batch factors and its class.
         return _Restart(parts, sizes, model if number == 0 else None, converged)
 
     with warnings.catch_warnings(), ThreadPoolExecutor(workers) as pool:
@@ -279,7 +279,7 @@ def _fits(estimator: Any, drawn: Any, key: Key, n_restarts: int, n_jobs: int | N
 
 
 def _drawn(X: Any, given: dict[str, Any], n: int | None, key: Key, restart: int) -> tuple[Any, dict[str, Any]]:
-    """Samples of a restart with their batches, drawn without replacement; all where there are no more."""
+    """Samples of a restart with their batches, drawn without replacement; all if there are no more."""
     n_samples = X.shape[0] if hasattr(X, "shape") else len(X)
     if n is None or n >= n_samples:
         return X, given
@@ -289,7 +289,7 @@ def _drawn(X: Any, given: dict[str, Any], n: int | None, key: Key, restart: int)
 
 
 def _with_parts(estimator: Any, X: Any, parts: Floats, given: dict[str, Any], first: Any) -> Any:
-    """A fitted model with given parts: of the same class where that takes them, otherwise by maximum likelihood."""
+    """A fitted model with given parts: of the same class if it accepts them, otherwise by maximum likelihood."""
     names = {"feature_names": first.known_features, "n_jobs": estimator.n_jobs, "engine": estimator.engine}
     cls: Any = PoissonNMF
     if estimator.declares.given_parts:

@@ -1,1 +1,1 @@
-"""Gibbs sampling of labels: what the samplers of all families share."""
+"""Gibbs sampling of labels: code shared by the samplers of all families."""

@@ -1,4 +1,4 @@
-"""Whether chains agree: rank-normalised R-hat and effective sample sizes of numbers that have no labels."""
+"""Whether chains agree: rank-normalised R-hat and effective sample sizes of quantities without labels."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,16 +13,16 @@ from partwise.metrics.matching import match_parts
 from partwise.sampling.draws import KeptDraws
 
 SAME_PART = 0.8
-"""Cosine from which a part of one chain and its match in another count as the same part."""
+"""A part and its match in another chain count as the same from this cosine on."""
 _TENTATIVE = "treat the parts as tentative"
 _MOST_NAMED = 12
 
 
 class Diagnostic(NamedTuple):
-    """Of one quantity over all draws of all chains.
+    """Diagnostics of one quantity over all draws of all chains.
 
-    R-hat is near 1 where chains agree (Vehtari et al. 2021); the effective sample sizes say how many independent draws
-    the bulk, and the tails, are worth.
+    R-hat is near 1 if chains agree (Vehtari et al. 2021). The effective sample sizes give the number of independent
+    draws that the bulk, and the tails, are worth.
     """
 
     mean: float
@@ -32,7 +32,7 @@ class Diagnostic(NamedTuple):
 
 
 def diagnose(draws: NDArray[np.float64]) -> Diagnostic:
-    """Diagnostics of chains x draws; NaN where there are fewer than four draws or they do not vary."""
+    """Diagnostics of chains x draws; NaN for fewer than four draws or constant values."""
     import arviz_stats.base
 
     statistics: Any = arviz_stats.base.array_stats  # type: ignore[attr-defined]  # made lazily
@@ -40,7 +40,7 @@ def diagnose(draws: NDArray[np.float64]) -> Diagnostic:
     mean = float(draws.mean()) if draws.size else float("nan")
     if draws.shape[1] < 4 or np.ptp(draws) == 0:
         return Diagnostic(mean, *(float("nan"),) * 3)
-    # Chains that stand still at different values have an infinite R-hat.
+    # Chains that are stuck at different values have an infinite R-hat.
     with np.errstate(divide="ignore", invalid="ignore"):
         found = (
             statistics.rhat(draws, chain_axis=0, draw_axis=1, method="rank"),
@@ -51,27 +51,27 @@ def diagnose(draws: NDArray[np.float64]) -> Diagnostic:
 
 
 def agreement(draws: KeptDraws) -> dict[str, float]:
-    """The largest R-hat and the smallest effective sample size of the numbers of a run; nothing of too few draws."""
+    """The largest R-hat and the smallest effective sample size of a run; empty for too few draws."""
     if draws.n_kept < 4:
         return {}
     found = [diagnose(values) for name, values in draws.of_chains().items() if name not in draws.discrete]
-    # What does not vary has no R-hat, and says nothing against the chains.
+    # A constant quantity has no R-hat, and is no evidence against the chains.
     r_hats = [own.r_hat for own in found if not np.isnan(own.r_hat)]
     sizes = [own.ess_bulk for own in found if not np.isnan(own.r_hat)]
     return {"r_hat": max(r_hats, default=1.0), "ess": min(sizes, default=float(draws.n_kept * draws.n_chains))}
 
 
 def part_agreement(dictionaries: Sequence[NDArray[np.float64]], chosen: int) -> NDArray[np.float64]:
-    """How far the other chains found each part of the chosen one: the smallest cosine with its match in any of them.
+    """How well the other chains found each part of one chain: the smallest cosine with its match in any of them.
 
-    Parts are matched one to one. Of a single chain nothing is known: NaN.
+    Parts are matched one to one. For a single chain, the result is NaN.
 
     Parameters
     ----------
     dictionaries
         Features x parts of each chain.
     chosen
-        The chain whose parts are meant.
+        The chain whose parts are examined.
 
     Examples
     --------
@@ -89,7 +89,7 @@ def part_agreement(dictionaries: Sequence[NDArray[np.float64]], chosen: int) -> 
 
 
 def listed(names: Sequence[str]) -> str:
-    """Names in a sentence; of many, the first.
+    """Names joined for a sentence; if there are many, only the first.
 
     Examples
     --------
@@ -101,16 +101,16 @@ def listed(names: Sequence[str]) -> str:
 
 
 def naming_parts(message: str, tentative: Sequence[int], n_compared: int) -> str:
-    """The message of a status of chains, which then names the parts that chains do not share.
+    """The message of a status, with the parts that not all chains found.
 
     Parameters
     ----------
     message
-        As `ChainsAgree` wrote it, whether chains agree or not.
+        The message of `ChainsAgree`, whether chains agree or not.
     tentative
         Numbers of these parts.
     n_compared
-        Parts that were compared.
+        Number of parts that were compared.
     """
     if not n_compared:
         return message
@@ -125,14 +125,14 @@ def naming_parts(message: str, tentative: Sequence[int], n_compared: int) -> str
 
 @dataclass(frozen=True)
 class ChainsAgree(Rule):
-    """Converged when a sampler has reported an R-hat that is small enough and an effective sample size large enough."""
+    """Converged when a sampler reports a small enough R-hat and a large enough effective sample size."""
 
     r_hat: float = 1.05
     ess: float = 100.0
     remedy: str = "raise burn_in and n_draws"
 
     def check(self, trace: Trace) -> str | None:
-        """Why the chains have converged, None if they have not."""
+        """Why the chains have converged; None if they have not."""
         latest = trace.latest("r_hat")
         if not latest or latest[0][0] != len(trace) or not self._enough(*self._latest(trace)):
             return None
@@ -159,7 +159,7 @@ class ChainsAgree(Rule):
 
 
 def check_chains(chains: dict[str, NDArray[np.float64]]) -> None:
-    """Raise ``ValueError`` unless all quantities are numbers, chains x draws, equally many of each."""
+    """Raise ``ValueError`` unless all quantities are numbers, chains x draws, of equal shape."""
     shapes = {values.shape for values in chains.values()}
     if len(shapes) > 1 or any(values.ndim != 2 or values.dtype.kind not in "iuf" for values in chains.values()):
         raise ValueError("its draws are not numbers of chains x draws")

@@ -1,14 +1,14 @@
-"""What samplers keep of each draw, and the type of the labels that they draw.
+"""What samplers keep of each draw, and the data type of labels.
 
-Concentrations of Dirichlet (and beta) priors, drawn given counts of labels: an exact Gibbs step.
+Also, an exact Gibbs step for the concentrations of Dirichlet (and beta) priors, given counts of labels.
 
-Given the labels, a Dirichlet factor gives Π_k Γ(α_k + count_k) / Γ(α_+ + size) in each row, up to a constant. These are
-products of rising factors, so all that is needed of the counts is how many of them exceed 0, 1, 2 and so on.
+Given the labels, a Dirichlet factor contributes Π_k Γ(α_k + count_k) / Γ(α_+ + size) in each row, up to a constant.
+These are products of rising factors, so it is enough to know how many counts exceed 0, 1, 2 and so on.
 
-Counts in a row are as if its labels had been seated in a Chinese restaurant: label i + 1 opens a table with probability
-α / (α + i). Given the number of tables, and -Σ log q with q ~ Beta(α_+, size of the row), a concentration with a gamma
-prior is gamma distributed (Escobar & West 1995; Teh et al. 2006). Tables that open at i are binomial over the rows that
-exceed i, and -log q is a sum of exponentials with rates α_+ + i, which makes sums over rows gamma distributed.
+Counts in a row behave as if its labels had been seated in a Chinese restaurant: label i + 1 opens a table with
+probability α / (α + i). Given the number of tables, and -Σ log q with q ~ Beta(α_+, size of the row), a concentration
+with a gamma prior is gamma distributed (Escobar & West 1995; Teh et al. 2006). Tables that open at i are binomial over
+the rows that exceed i, and -log q is a sum of exponentials with rates α_+ + i, so sums over rows are gamma distributed.
 """
 
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ from partwise.kernels.arrays import Floats
 
 
 def label_type(n_labels: int) -> type[np.unsignedinteger[Any]]:
-    """The smallest type that tells this many labels apart: labels are what a sweep reads most."""
+    """The smallest type for this many labels: a sweep mostly reads labels."""
     if n_labels <= 2**8:
         return np.uint8
     return np.uint16 if n_labels <= 2**16 else np.uint32
@@ -29,32 +29,32 @@ def label_type(n_labels: int) -> type[np.unsignedinteger[Any]]:
 
 @dataclass
 class KeptDraws:
-    """A few numbers of each draw that is kept; families add sums over draws.
+    """A few numbers for each kept draw; families add sums over draws.
 
-    Parts have no identity between chains: compare chains by numbers without labels, and average factors over one
+    Parts have no identity between chains. Compare chains by numbers without labels, and average factors within one
     chain only.
 
     Attributes
     ----------
     numbers
-        Names x chains x draws, NaN where nothing was kept.
+        Names x chains x draws, NaN where no draw was kept.
     n_kept
-        Draws of each chain so far.
+        Number of draws of each chain so far.
     """
 
     names: ClassVar[tuple[str, ...]] = ("log_joint", "n_active")
     """The numbers; `log_joint`, the logarithm of p(X, labels), is always among them."""
     discrete: ClassVar[tuple[str, ...]] = ("n_active",)
-    """Numbers that take few values, so that ranks of draws say little about the agreement of chains."""
+    """Numbers with few distinct values, so that ranks of draws say little about the agreement of chains."""
     untraced: ClassVar[tuple[str, ...]] = ()
-    """Numbers that the trace of a fit leaves out."""
+    """Numbers that are left out of the trace of a fit."""
 
     numbers: Floats
     n_kept: int
 
     @classmethod
     def no_numbers(cls, n_chains: int, n_draws: int) -> Floats:
-        """Storage for the numbers of this many draws."""
+        """Allocate storage for the numbers of this many draws."""
         return np.full((len(cls.names), n_chains, n_draws), np.nan)
 
     @property
@@ -63,17 +63,17 @@ class KeptDraws:
         return int(self.numbers.shape[1])
 
     def record(self, **numbers: Any) -> None:
-        """Take in one draw: a number of each name, or one per chain."""
+        """Add one draw: for each name, one number or one per chain."""
         for name, values in numbers.items():
             self.numbers[self.names.index(name), :, self.n_kept] = values
         self.n_kept += 1
 
     def of_chains(self) -> dict[str, Floats]:
-        """Numbers of the draws that were kept, chains x draws."""
+        """Numbers of the kept draws, chains x draws."""
         return {name: own[:, : self.n_kept].copy() for name, own in zip(self.names, self.numbers, strict=True)}
 
     def last(self) -> dict[str, float]:
-        """Means over chains of the last draw, for the trace."""
+        """Means over chains for the last draw, for the trace."""
         means = {name: float(own[:, -1].mean()) for name, own in self.of_chains().items()}
         return {name: mean for name, mean in means.items() if name not in self.untraced}
 
@@ -84,14 +84,14 @@ class KeptDraws:
 
 
 def exceeding(counts: NDArray[np.integer], size: int | None = None) -> NDArray[np.int64]:
-    """How many rows have a count above i: parts x i, for rows x parts counts.
+    """Number of rows with a count above i (parts x i), for rows x parts counts.
 
     Parameters
     ----------
     counts
         Rows x parts.
     size
-        Number of i; None = as many as the largest count needs.
+        Number of values of i; None = as many as the largest count needs.
 
     Examples
     --------
@@ -101,7 +101,7 @@ def exceeding(counts: NDArray[np.integer], size: int | None = None) -> NDArray[n
     """
     n_components = counts.shape[1]
     size = (int(counts.max(initial=0)) if size is None else size) + 1
-    rows, components = np.nonzero(counts)  # a count of 0 exceeds nothing, and most are 0 where parts are many
+    rows, components = np.nonzero(counts)  # a count of 0 exceeds nothing, and with many parts most counts are 0
     places = counts[rows, components] + size * components
     found = np.bincount(places, minlength=n_components * size).reshape(n_components, size)
     np.cumsum(found[:, ::-1], axis=1, out=found[:, ::-1])
@@ -109,8 +109,8 @@ def exceeding(counts: NDArray[np.integer], size: int | None = None) -> NDArray[n
 
 
 def tables(generator: np.random.Generator, above: NDArray[np.int64], concentration: Floats) -> Floats:
-    """Tables that were opened, of each part."""
-    # Few parts have a large count: the others take no draw there.
+    """Number of tables opened, for each part."""
+    # Few parts have a large count: the others need no draw there.
     components, sizes = np.nonzero(above)
     base = concentration[components]
     drawn = generator.binomial(above[components, sizes], base / (base + sizes))
@@ -118,6 +118,6 @@ def tables(generator: np.random.Generator, above: NDArray[np.int64], concentrati
 
 
 def waits(generator: np.random.Generator, above: NDArray[np.int64], concentration: Floats) -> Floats:
-    """-Σ over rows of log q, of each row of ``above``."""
+    """-Σ over rows of log q, for each row of ``above``."""
     rates = concentration[:, None] + np.arange(above.shape[1])
     return np.asarray((generator.standard_gamma(above) / rates).sum(axis=1))

@@ -1,6 +1,6 @@
-"""The frame of a Gibbs sampler of labels: chains, burn-in, thinning, and when a draw is kept.
+"""The framework of a Gibbs sampler of labels: chains, burn-in, thinning, and when a draw is kept.
 
-What estimators that can be fitted by a sampler share.
+Also, what estimators with a sampler share.
 """
 
 from abc import ABC, abstractmethod
@@ -20,7 +20,7 @@ from partwise.sampling.draws import KeptDraws
 
 
 class SamplerState(Protocol):
-    """Labels of all chains, as a family stores them, and what was kept."""
+    """Labels of all chains, as a family stores them, and the kept draws."""
 
     draws: Any
 
@@ -31,16 +31,16 @@ State = TypeVar("State", bound=SamplerState)
 
 @dataclass(kw_only=True)
 class GibbsSampler(ABC, Generic[Data, State]):
-    """Base of samplers of labels. A step is one sweep of every chain; a family says how to sweep and what to keep.
+    """Base class of label samplers. A step is one sweep of every chain; a family defines the sweep and what to keep.
 
     Attributes
     ----------
     n_draws, burn_in, thin
-        Draws that each chain keeps, sweeps that it throws away before, and sweeps for each draw that is kept.
+        Draws kept per chain, sweeps discarded before them, and sweeps per kept draw.
     n_chains
-        Independent chains.
+        Number of independent chains.
     active_threshold
-        Share of all labels from which a part counts as active.
+        A part counts as active from this share of all labels on.
     engine
         Where chains, or blocks of rows, are processed.
     """
@@ -56,10 +56,10 @@ class GibbsSampler(ABC, Generic[Data, State]):
     engine: Engine = field(compare=False)
 
     def _round(self, number: int) -> tuple[int, int]:
-        """Last sweep before the draws of a round, and sweeps for each of these.
+        """The last sweep before the draws of a round, and the number of sweeps per draw.
 
-        The first round is what was asked for. Each further one throws away the draws before it and takes twice as many
-        sweeps for a draw, so that all sweeps before it are its burn-in.
+        The first round is as requested. Each further round discards the earlier draws and takes twice as many sweeps
+        per draw, so that all earlier sweeps are its burn-in.
         """
         before = self.burn_in + self.n_draws * self.thin * (2**number - 1)
         return before, self.thin * 2**number
@@ -72,11 +72,11 @@ class GibbsSampler(ABC, Generic[Data, State]):
 
     @property
     def n_sweeps(self) -> int:
-        """Sweeps of the first round."""
+        """Number of sweeps in the first round."""
         return self._round(1)[0]
 
     def sweeps_within(self, most: int) -> int:
-        """Sweeps of as many whole rounds as ``most`` sweeps allow, one round at least."""
+        """Number of sweeps in as many whole rounds as ``most`` sweeps allow, at least one round."""
         number = 1
         while self._round(number + 1)[0] <= most:
             number += 1
@@ -84,14 +84,14 @@ class GibbsSampler(ABC, Generic[Data, State]):
 
     @abstractmethod
     def init(self, key: Key, data: Data) -> State:
-        """First labels of every chain."""
+        """Initial labels of every chain."""
 
     @abstractmethod
     def no_draws(self, data: Data) -> Any:
-        """Storage for the draws of a round."""
+        """Allocate storage for the draws of a round."""
 
     def step(self, key: Key, data: Data, state: State) -> tuple[State, Mapping[str, float]]:
-        """One sweep; after the burn-in every ``thin``-th is kept. The last of a round tells whether chains agree."""
+        """Do one sweep. After the burn-in, keep every ``thin``-th. The last of a round checks whether chains agree."""
         self.sweep_all(key, data, state)
         before, thin = self._round_of(key.iteration)
         after = key.iteration - before
@@ -121,10 +121,10 @@ class GibbsSampler(ABC, Generic[Data, State]):
 
     @abstractmethod
     def keep(self, data: Data, state: State) -> None:
-        """Add the present labels of every chain to what is kept."""
+        """Add the current labels of every chain to the kept draws."""
 
     def keep_at_least_one(self, data: Data, state: State) -> None:
-        """Of a run that was interrupted in its burn-in, keep the last labels: they are all there is."""
+        """If a run is interrupted during burn-in, keep the last labels: there is nothing else."""
         if state.draws.n_kept == 0:
             self.keep(data, state)
 
@@ -139,36 +139,36 @@ class GibbsSampler(ABC, Generic[Data, State]):
         chain: int,
         starts_of: Callable[[Any], NDArray[np.int64]],
     ) -> Any:
-        """Sweep the rows of one chain in parallel, and give the sum of what the function returns.
+        """Sweep the rows of one chain in parallel, and return the sum of the function's results.
 
         Parameters
         ----------
         function
-            A function of a module: ``function(block, labels, starts, counts, *shared)`` changes labels and counts.
+            A function at module level: ``function(block, labels, starts, counts, *shared)`` changes labels and counts.
         data, blocks
             The data, and where their rows are cut.
         shared
             Further arguments, the same for all blocks.
         labels, counts
-            Labels, which lie row after row, and their counts in each row; one array per chain, replaced in place.
+            Labels, stored row after row, and their counts in each row; one array per chain, replaced in place.
         chain
             The chain.
         starts_of
-            Finds from the data where the labels of each row begin (see `partwise.engines.blocks.Ragged`).
+            Computes from the data where the labels of each row begin (see `partwise.engines.blocks.Ragged`).
         """
         changes = [Ragged(self.engine.place(Ragged(labels[chain], starts_of), data, blocks), starts_of), counts[chain]]
         sums, (labels[chain], counts[chain]) = self.engine.map_rows(function, data, blocks, *shared, changes=changes)
         return sums
 
 
-# Of a run that goes on until its chains agree, and iterations of fits without chains.
+# Limits for a run that goes on until its chains agree, and for fits without chains.
 _MOST_SWEEPS, _MOST_ITERATIONS = 5000, 500
 
 
 class KeepsChains:
-    """Mixin of estimators that can be fitted by a sampler. It comes before the shell that it adds to.
+    """Mixin for estimators with a sampler. List it before the base class that it extends.
 
-    A number that draws keep is the fitted attribute ``<name>_draws_``, chains x draws.
+    A number kept for each draw becomes the fitted attribute ``<name>_draws_``, chains x draws.
     """
 
     kept_numbers: ClassVar[tuple[str, ...]]
@@ -182,12 +182,12 @@ class KeepsChains:
     part_agreement_: NDArray[np.float64]
 
     def _most_sweeps(self, algorithm: GibbsSampler[Any, Any]) -> int:
-        """Sweeps in all: those that are asked for, or with ``max_iter="auto"`` as many as chains need to agree."""
+        """Total number of sweeps: as requested, or with ``max_iter="auto"`` as many as chains need to agree."""
         return algorithm.sweeps_within(_MOST_SWEEPS if self.max_iter == "auto" else 0)
 
     @property
     def _most_iterations(self) -> int:
-        """Iterations of fits without chains."""
+        """Number of iterations of fits without chains."""
         return _MOST_ITERATIONS if self.max_iter == "auto" else int(self.max_iter)
 
     @property
@@ -198,11 +198,11 @@ class KeepsChains:
         return ChainsAgree(remedy="raise burn_in and n_draws, or set max_iter='auto'")
 
     def _sampler_settings(self, **more: Any) -> dict[str, Any]:
-        """Settings of a `partwise.sampling.gibbs.GibbsSampler`: those of this estimator, and ``more``."""
+        """Settings for a `partwise.sampling.gibbs.GibbsSampler`: those of this estimator, and ``more``."""
         return {name: int(getattr(self, name)) for name in ("n_draws", "burn_in", "thin", "n_chains")} | more
 
     def _store_chains(self, draws: KeptDraws, dictionaries: Any) -> None:
-        """Store numbers of draws, and name parts that chains do not share; dictionaries are features x parts."""
+        """Store the numbers of draws, and name parts that not all chains found; dictionaries are features x parts."""
         self._store_numbers(draws)
         self.part_agreement_ = part_agreement(dictionaries, draws.likeliest)
         compared = int(np.sum(~np.isnan(self.part_agreement_[self.active_components_])))
@@ -214,12 +214,12 @@ class KeepsChains:
             setattr(self, f"{name}_draws_", values)
 
     def tentative_parts(self) -> list[int]:
-        """Active parts that not every chain has found: the cosine with their match in some chain is below 0.8."""
+        """Active parts that not every chain found: in some chain, the cosine with their match is below 0.8."""
         agreement = getattr(self, "part_agreement_", None)
         return [] if agreement is None else [int(k) for k in self.active_components_ if agreement[k] < SAME_PART]
 
     def chains(self) -> dict[str, NDArray[np.float64]]:
-        """Numbers of each draw, chains x draws, without those that the data do not have; empty without a sampler."""
+        """Numbers of each draw, chains x draws, without those that do not apply to the data; empty without sampler."""
         if not hasattr(self, "log_joint_draws_"):
             return {}
         found = {name: np.asarray(getattr(self, f"{name}_draws_")) for name in self.kept_numbers}

@@ -1,4 +1,4 @@
-"""Weights of predictions that should not count the same, such as those of chains that have not mixed."""
+"""Weights for predictions that should not count equally, such as those of chains that have not mixed."""
 
 import numpy as np
 
@@ -8,15 +8,15 @@ _STEPS = 100
 
 
 def stacking_weights(left_out: Floats) -> Floats:
-    """Weights that sum to 1 and under which the mixture of some predictions says best what it has not seen.
+    """Weights with sum 1 under which a mixture of predictions best predicts unseen data.
 
-    Stacking of predictive distributions (Yao, Vehtari & Gelman 2022): the weights maximise Σ_i log Σ_g w_g p_gi. Steps
-    of EM from equal weights do so; as they are few, weights stay near each other where the data tell little.
+    Stacking of predictive distributions (Yao, Vehtari & Gelman 2022): the weights maximise Σ_i log Σ_g w_g p_gi. A few
+    EM steps from equal weights do this, so weights stay similar if the data say little.
 
     Parameters
     ----------
     left_out
-        Predictions x cells: the probability that each gives to what a cell shows, the cell itself left out.
+        Predictions x cells: the probability that each prediction gives to the value of a cell, with the cell left out.
 
     Examples
     --------

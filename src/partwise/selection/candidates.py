@@ -1,4 +1,4 @@
-"""Which models and choices of K are tried: those that are declared, or those that a caller names."""
+"""Which models and choices of K are tried: the declared ones, or those that the caller names."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
@@ -10,18 +10,18 @@ from partwise._registry import estimator_classes, is_registered, registered_mode
 from partwise.contract.declaration import Candidate
 from partwise.errors import InvalidInputError
 
-# Set by the comparison itself, or without meaning in it.
+# Set by the comparison itself, or meaningless in it.
 _NOT_SETTINGS = {"n_components", "random_state", "n_jobs", "engine", "progress", "callbacks", "checkpoint", "resume"}
 _FIRST = tuple(range(1, 13))
-# Each a fifth to a third more than the last; then the same times 10, and so on.
+# Each step is a fifth to a third larger than the last; then the same times 10, and so on.
 _DECADE = (15, 20, 25, 30, 40, 50, 65, 80, 100, 120)
-# By default: at most one part for this many rows, but always this many parts, and never more than this many.
+# Defaults: at most one part per this many rows, but always this many parts, and never more than this many.
 _ROWS_A_PART, _ALWAYS, _MOST = 8, 8, 100
-# Models that still gain there go on to one part for this many rows.
+# Models that still improve there continue up to one part per this many rows.
 _ROWS_A_PART_AT_MOST = 4
-# Models that process counts one by one take part up to so many counts, or so many for each nonzero cell.
+# Models that process counts one by one take part up to this many counts, or this many per nonzero cell.
 _MANY_TOKENS, _LARGE_COUNT = 1_000_000, 100
-# How many further choices of K are advised beyond those that were tried.
+# Number of further choices of K that are suggested beyond those that were tried.
 _ADVISED = 5
 
 
@@ -59,7 +59,7 @@ def model_names(kind: str) -> list[str]:
 
 
 def chosen_candidates(models: Any, kind: str, *, missing: bool = False) -> tuple[Candidate, ...]:
-    """The candidates that ``models`` stands for: names, estimators, or a mapping of names to estimators; None = all.
+    """The candidates for the argument ``models``: names, estimators, or a mapping of names to estimators; None = all.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ def chosen_candidates(models: Any, kind: str, *, missing: bool = False) -> tuple
     kind
         ``"counts"`` or ``"bits"``.
     missing
-        Whether cells are missing; models that need settings for that get them.
+        Whether cells are missing; models that need special settings for that get them.
     """
     known = {candidate.name: candidate for candidate in candidates_of(kind)}
     if models is None:
@@ -95,16 +95,16 @@ def chosen_candidates(models: Any, kind: str, *, missing: bool = False) -> tuple
 def too_large_for(
     candidates: Iterable[Candidate], shape: tuple[int, int], total: float = 0.0, nnz: int = 0
 ) -> dict[str, str]:
-    """Candidates that data are too large for, and a sentence about each.
+    """Candidates for which the data are too large, with one sentence about each.
 
     Parameters
     ----------
     candidates
-        Those to look at.
+        The candidates to check.
     shape
         Samples, features.
     total, nnz
-        Sum of all counts, and nonzero cells.
+        Sum of all counts, and number of nonzero cells.
     """
     cells, found = shape[0] * shape[1], {}
     for one in candidates:
@@ -116,7 +116,7 @@ def too_large_for(
 
 
 def _named(name: str, known: Mapping[str, Candidate], kind: str) -> Candidate:
-    # A name under which people look for a model, such as lda, stands for its own first name.
+    # A common name of a model, such as lda, stands for its first name in the command.
     name = next((model.names[0] for model in registered_models() if name in model.also), name)
     if name not in known:
         raise InvalidInputError(f"there is no model of {kind} called {name!r}: models are {', '.join(known)}.")
@@ -132,7 +132,7 @@ def _of_estimator(name: str, model: Any) -> Candidate:
 
 
 def steps() -> Iterator[int]:
-    """Every number of parts of the ladder, without end.
+    """Every number of parts on the ladder, without end.
 
     Examples
     --------
@@ -148,14 +148,14 @@ def steps() -> Iterator[int]:
 
 
 def default_ranks(shape: tuple[int, int], *, further: bool = False) -> list[int]:
-    """The part of the ladder that data of a shape are tried on: at most one part for eight rows, and 100 parts.
+    """The part of the ladder for data of a given shape: at most one part per eight rows, and 100 parts.
 
     Parameters
     ----------
     shape
         Samples, features.
     further
-        Whether to go on to one part for four rows.
+        Whether to continue to one part per four rows.
 
     Examples
     --------
@@ -169,12 +169,12 @@ def default_ranks(shape: tuple[int, int], *, further: bool = False) -> list[int]
 
 
 def coarse_ranks(ladder: list[int]) -> list[int]:
-    """The choices of K of a ladder that at least double from one to the next, and its last.
+    """Choices of K from a ladder that at least double at each step, and its last one.
 
     Parameters
     ----------
     ladder
-        Choices of K, rising.
+        Choices of K, increasing.
 
     Examples
     --------
@@ -189,23 +189,23 @@ def coarse_ranks(ladder: list[int]) -> list[int]:
 
 
 def ranks_beyond(tried: list[int], rank: int, shape: tuple[int, int], smallest: int = 1) -> list[int]:
-    """What to try next when the best number of parts is at an end of those that were tried: it and those beyond.
+    """What to try next if the best number of parts is the smallest or largest tried: this number and those beyond.
 
     Parameters
     ----------
     tried
-        Choices of K, rising.
+        Choices of K, increasing.
     rank
         The best of them.
     shape
-        Samples, features: there are never as many parts.
+        Samples, features: there are always fewer parts than these.
     smallest
-        Smallest number of parts that the model makes sense with.
+        Smallest number of parts with which the model makes sense.
 
     Returns
     -------
     list of int
-        Empty if there is nothing beyond.
+        Empty if there is nothing to try.
 
     Examples
     --------

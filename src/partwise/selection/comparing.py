@@ -48,26 +48,26 @@ def compare(
 ) -> Comparison:
     """Recommend a model and its number of parts: fit candidates, and score them on data that they have not seen.
 
-    What is held out depends on the data. Counts with Poisson noise: a fifth of the tokens, at random. Counts that vary
-    more: a tenth of the cells (above 100,000, a fifth of cells that are drawn by row and column totals). Bits: a fifth
-    of the cells. Each restart holds out others and has another seed, the same for all models, so that differences are
-    paired row by row. Every model is scored by the likelihood of its own noise.
+    What is held out depends on the data. Counts with Poisson noise: a random fifth of the tokens. Counts that vary
+    more: a tenth of the cells (in tables with more than 100,000 cells, a fifth of some cells, drawn by row and column
+    totals). Bits: a fifth of the cells. Each restart holds out other data and has another seed. These are the same for
+    all models, so differences are paired row by row. Every model is scored by the likelihood of its own noise.
 
     Parameters
     ----------
     X
         Counts or bits, samples x features, of any accepted kind; NaN is missing.
     models
-        Names (`partwise.selection.model_names`), unfitted estimators, or a mapping of names and estimators, the
-        simplest first; None = all of the kind.
+        Names (`partwise.selection.model_names`), unfitted estimators, or a mapping from names to estimators, simplest
+        first; None = all models for this kind of data.
     ranks
-        How many parts to try, such as ``range(1, 9)``; all are tried. None: each model tries 1, 2, 4, 8 parts and so on
-        while that gains, to at most one part for four rows. Then models that are not far behind try the numbers around
-        their best.
+        Numbers of parts to try, such as ``range(1, 9)``; all are tried. None: each model tries 1, 2, 4, 8 parts and so
+        on while the score improves, up to one part per four rows. Then models that are close to the best try numbers
+        around their own best.
     kind
         ``"counts"`` or ``"bits"``; None = bits if there are only zeros and ones.
     n_restarts
-        Fits of each candidate that the first one does not rule out.
+        Number of fits for each candidate that the first fit does not rule out.
     rule
         Which candidate is recommended. ``"best"``: the best prediction. ``"simple"``: the fewest parts (then the
         simplest model) of those at most one standard error worse than the best. ``"stable"``: the most parts that
@@ -76,25 +76,25 @@ def compare(
         ``"ndcg@20"``, ``"precision@20"`` or ``"recall@20"`` (or another length): score lists of that many features that
         are new to a row by what was held out of it, beside lists by popularity. None: held-out log-likelihood.
     effort
-        ``"quick"``, or ``"full"``: every number of parts of every model, restarts of all close candidates, and all that
-        models say about themselves (log p(X), marginal likelihood of new rows).
+        ``"quick"``, or ``"full"``: try every number of parts for every model, restart all close candidates, and compute
+        further measures of the models (log p(X), marginal likelihood of new rows).
     max_fits, max_seconds
-        Begin no further fit after this many fits, and none that would end after so many seconds, if it took as long as
-        the longest so far. `Comparison.n_fits` as ``max_fits`` repeats the result.
+        Start no fit after this many fits, and no fit that would end after this many seconds, if it took as long as the
+        longest so far. Pass `Comparison.n_fits` as ``max_fits`` to repeat a result.
     random_state
         Seed: int, Generator or None.
     n_jobs
-        Fits at a time, or workers that ``engine="dask"`` starts; the result is the same for any number. None = 1 fit,
-        -1 = all cores.
+        Number of fits at a time, or of workers that ``engine="dask"`` starts. It does not change the result. None = 1
+        fit, -1 = all cores.
     engine
         None or ``"local"``: threads on this machine. ``"dask"``, the address of a Dask scheduler, a
-        ``distributed.Client`` or a cluster: each fit is a task of a worker, on one thread, with the same result. A fit
-        whose worker dies is done again by another.
+        ``distributed.Client`` or a cluster: each fit is a task for one thread of a worker, with the same result. If a
+        worker dies, another one repeats its fit.
     output
-        Folder for ``fits.csv``, one line per fit as it ends; a comparison that was cut off continues from there, with
-        the same result.
+        Folder for ``fits.csv``, which gets one line when a fit ends. An interrupted comparison continues from there,
+        with the same result.
     progress
-        None: one line per fit on a terminal; True: always; False: never.
+        None: print one line per fit on a terminal. True: always. False: never.
 
     Returns
     -------
@@ -122,7 +122,7 @@ def compare(
     skipped = too_large_for(chosen, data.shape, data.total, data.nnz) if models is None else {}
     candidates = {candidate.name: candidate for candidate in chosen if candidate.name not in skipped}
     folder = None if output is None else Path(output)
-    # without a seed, that of the comparison which the folder holds
+    # without a seed, use that of the comparison in the folder
     stored = stored_identity(folder).get("seed") if folder is not None and random_state is None else None
     key = Key(stored) if isinstance(stored, int) else key_from(random_state)
     with compiling_notice(progress):
@@ -157,7 +157,7 @@ def compare(
 
 
 def _records(folder: Path | None, settings: Any) -> tuple[TaskRecords[Any], ...]:
-    """What was done before, in a folder that holds this comparison and no other."""
+    """Earlier results, in a folder that holds this comparison and no other."""
     if folder is not None:
         data, candidates, key, size, _, lists = settings
         models = {
@@ -185,13 +185,13 @@ def _check_settings(rule: str, effort: str, n_restarts: int, max_fits: int | Non
 
 
 def _work_on(engine: Any, settings: Any) -> tuple[Fitting, int]:
-    """The work of a comparison where an engine does it, and how many fits are asked for at a time."""
+    """Where the fits of a comparison run, and how many are requested at a time."""
     if not hasattr(engine, "submit"):
         n_threads = getattr(engine, "n_threads", 1)
         return Fitting(*settings, n_jobs=n_threads), n_threads
     from partwise.selection.fitting_by_workers import FittingByWorkers
 
-    # More than there are threads: a worker that ends a fit finds the next one, and a cluster that grows has work.
+    # More than there are threads, so that a worker always finds the next fit, and a growing cluster has work.
     n_threads = sum(engine.client.nthreads().values())
     return FittingByWorkers(engine, *settings), max(_FEWEST_SENT, 2 * n_threads)
 

@@ -1,4 +1,4 @@
-"""What a comparison found: a table of candidates, a recommendation in one sentence, and the right to overrule it."""
+"""The result of a comparison: a table of candidates, a recommendation in one sentence, and a way to override it."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-# Shares of resamples that agree from which confidence is high, and moderate.
+# Shares of agreeing resamples from which confidence is high, and moderate.
 _HIGH, _MODERATE = 0.9, 0.6
 POPULARITY = Choice("popularity", 0)
-"""Lists of the features with the largest totals, in a table of candidates."""
+"""Name of the popularity baseline in a table of candidates."""
 
 
 @dataclass(frozen=True)
@@ -39,21 +39,21 @@ class Row:
     n_restarts
         Number of fits.
     score, std_error
-        Held-out log-likelihood per token (or cell) in nats, or the mean score of lists; and its standard error over
+        Held-out log-likelihood per token (or cell) in nats, or the mean score of lists, and its standard error over
         rows.
     behind, behind_std_error
-        How much worse it is than the best candidate, rows paired.
+        Difference to the best candidate and its standard error, with rows paired.
     n_active
-        Parts that explain a noticeable share of the data, median over restarts.
+        Number of parts that explain a noticeable share of the data, median over restarts.
     stability
         Mean cosine of the parts of different restarts, matched one to one; NaN for one restart.
     coherence, diversity
         How often the likeliest features of a part occur together (NPMI, from -1 to 1, mean over parts), and the share
-        of different ones among the likeliest features of all parts. Mean over restarts, NaN for bits.
+        of distinct features among the likeliest features of all parts. Means over restarts, NaN for bits.
     evidence
-        The family's own objective on the training data of the first restart (nats; comparable within a model only).
+        The model's own objective on the training data of the first restart (nats; compare it within a model only).
     seconds
-        Time of all its fits.
+        Time of all its fits, in seconds.
     """
 
     model: str
@@ -78,14 +78,14 @@ class Comparison:
     Attributes
     ----------
     recommended
-        The model and number of parts that are recommended.
+        The recommended model and number of parts.
     choice
-        Those in force: the recommended ones unless `choose` was asked for others.
+        The model and number of parts in use: the recommended ones, unless `choose` set others.
     rule
-        By which it was recommended: ``"best"``, ``"simple"`` or ``"stable"``.
+        The rule behind the recommendation: ``"best"``, ``"simple"`` or ``"stable"``.
     rank_share, model_share
-        In which share of bootstrap resamples of rows and restarts the same number of parts, and the same model with it,
-        would have been recommended.
+        Share of bootstrap resamples (of rows and restarts) that recommend the same number of parts, and the same model
+        with the same number of parts.
     fits
         Every fit, by model, number of parts and restart.
     new_rows
@@ -95,23 +95,23 @@ class Comparison:
     unit
         What is held out: ``"token"`` or ``"cell"``.
     noise
-        How counts vary around their expected values, by which they were split; None for bits.
+        How counts vary around their expected values, which decided how they were split; None for bits.
     metric
-        What scores are if lists were scored, such as NDCG@20; None: nats per token or cell.
+        The score of lists, such as NDCG@20; None if scores are nats per token or cell.
     popularity
-        Scores of lists by popularity, by restart; they are the last line of `table`.
+        Scores of the popularity baseline, by restart; the last line of `table`.
     hidden_cells
         Whether whole cells were held out, rather than tokens of all cells.
     n_fits
-        Fits that were begun, in the fixed order; as ``max_fits`` of `compare` it repeats the result.
+        Number of fits started, in the fixed order. Pass it to `compare` as ``max_fits`` to repeat the result.
     stopped
-        ``"budget"`` or ``"interrupted"`` if not all fits were done that belong to the search, else empty.
+        ``"budget"`` or ``"interrupted"`` if the search ended early, else empty.
     standings
-        Row scores, from which differences and standard errors come.
+        Row scores, the source of differences and standard errors.
     candidates
         The models that took part, by name.
     seed
-        Of all random numbers.
+        Seed of all random numbers.
     """
 
     recommended: Choice
@@ -136,7 +136,7 @@ class Comparison:
 
     @property
     def best(self) -> Choice:
-        """The candidate with the highest score, however many parts it has."""
+        """The candidate with the highest score, whatever its number of parts."""
         return self.standings.leader(self.standings.finalists)
 
     @property
@@ -145,12 +145,12 @@ class Comparison:
         return {rule: self.standings.recommended(rule) for rule in RULES}
 
     def is_stable(self, choice: Choice) -> bool:
-        """Whether restarts agree on the parts of a candidate; one restart cannot tell."""
+        """Whether restarts agree on the parts of a candidate. One restart cannot tell."""
         return self.standings.stabilities.get(choice, np.nan) >= STABLE
 
     @property
     def scale(self) -> str:
-        """What scores and differences are in: ``"nats per token"`` or, of lists, ``"NDCG@20"`` and the like."""
+        """Unit of scores and differences: ``"nats per token"`` or, for lists, ``"NDCG@20"`` and the like."""
         return f"nats per {self.unit}" if self.metric is None else str(self.metric)
 
     @property
@@ -161,7 +161,7 @@ class Comparison:
         return "moderate" if self.rank_share >= _MODERATE else "low"
 
     def difference(self, one: tuple[str, int], other: tuple[str, int]) -> Difference:
-        """How much better one candidate predicts than another, on the `scale` of the comparison.
+        """How much better one candidate predicts than another, in the unit of `scale`.
 
         Parameters
         ----------
@@ -176,7 +176,7 @@ class Comparison:
         return self.standings.difference(self._known(one), self._known(other))
 
     def indistinguishable(self) -> list[Choice]:
-        """Each other model at its best number of parts, if 2 standard errors do not tell it from the choice."""
+        """Each other model at its best number of parts, if it is within 2 standard errors of the choice."""
         rivals = [self.standings.best_of(name) for name in self.models if name != self.choice.model]
         return [rival for rival in rivals if not self.difference(self.choice, rival).significant]
 
@@ -199,10 +199,10 @@ class Comparison:
         return np.array(ranks, dtype=np.int64), scores[:, 0], scores[:, 1]
 
     def own_rank(self, model: str) -> tuple[int, str] | None:
-        """The number of parts by the model's own evidence, and what that is; None where it has none.
+        """The number of parts according to the model's own evidence, and what that evidence is; None if it has none.
 
-        By log p(X) where it was computed, by the bound of empirical Bayes, and by how many parts stay active where
-        priors empty those that are not needed.
+        The evidence is log p(X) if it was computed, the bound of empirical Bayes, or the number of active parts if
+        priors empty parts that are not needed.
 
         Parameters
         ----------
@@ -221,19 +221,19 @@ class Comparison:
         return None
 
     def choose(self, model: str | None = None, rank: int | None = None) -> Comparison:
-        """Overrule the recommendation.
+        """Override the recommendation.
 
         Parameters
         ----------
         model
-            Name of a model; None keeps the recommended one, or the one that is best with ``rank`` parts.
+            Name of a model; None keeps the recommended one, or takes the best one for ``rank`` parts.
         rank
-            Number of parts, whether it was tried or not; None takes what is best for the model.
+            Number of parts, tried or not; None takes the best one for the model.
 
         Returns
         -------
         Comparison
-            The same findings with another `choice`.
+            The same results with another `choice`.
 
         Examples
         --------
@@ -259,40 +259,40 @@ class Comparison:
         return replace(self, choice=Choice(model, int(rank)))
 
     def estimator(self, **parameters: Any) -> Any:
-        """The unfitted estimator of the choice, with its settings but the defaults for how long it is fitted.
+        """The unfitted estimator of the choice, with its settings but full fitting effort.
 
         Parameters
         ----------
         parameters
-            Parameters that override them.
+            Parameters that override the settings.
         """
         candidate = self.candidates[self.choice.model]
         return candidate.build(self.choice.rank, self.fit_seed, briefly=False, **parameters)
 
     @property
     def fit_seed(self) -> int:
-        """Seed of the fit to all of the data: of the comparison's own as many bits as estimators take."""
+        """Seed of the fit to all data: the comparison's seed, cut to the bits that estimators take."""
         return self.seed % 2**32
 
     def fit_best(self, X: Any, **parameters: Any) -> Any:
-        """Fit the choice to all of the data.
+        """Fit the chosen model to all data.
 
         Parameters
         ----------
         X
-            The data that were compared on.
+            The data of the comparison.
         parameters
             Parameters of the estimator that override the settings of the comparison.
 
         Returns
         -------
         estimator
-            Fitted.
+            Fitted model.
         """
         return self.estimator(**parameters).fit(X)
 
     def table(self) -> list[Row]:
-        """All candidates, by model and number of parts; where lists are scored, then popularity with 0 parts."""
+        """All candidates, by model and number of parts; for lists, then the popularity baseline with 0 parts."""
         best = self.best
         rows = [
             self._row(Choice(model, rank), best) for model in self.models for rank in self.standings.ranks_of(model)
@@ -307,7 +307,7 @@ class Comparison:
         return Row(*POPULARITY, len(self.popularity), score, error, *behind, 0, nothing, nothing, nothing, nothing, 0.0)
 
     def ahead_of_popularity(self, choice: Choice) -> Difference:
-        """How much better a candidate's lists are than those by popularity."""
+        """How much better a candidate's lists are than the popularity baseline."""
         rows = {POPULARITY: self.popularity, choice: self.standings.rows[choice]}
         return replace(self.standings, rows=rows).difference(choice, POPULARITY)
 
@@ -347,7 +347,7 @@ class Comparison:
 
     @property
     def untried(self) -> list[int]:
-        """Choices of K to try next, if the recommended one, which is among them, is at an end of those tried."""
+        """Choices of K to try next, if the recommended one is the smallest or largest tried; it is among them."""
         model, rank = self.recommended
         if self.choice != self.recommended or self.stopped:
             return []
@@ -357,12 +357,12 @@ class Comparison:
 
     @property
     def signed(self) -> bool:
-        """Whether what the choice finds has signs: these are directions in which samples differ, not parts."""
+        """Whether the choice has signed weights: directions in which samples differ, not parts."""
         return self.candidates[self.choice.model].declares.signed
 
     @property
     def instead(self) -> Choice | None:
-        """Where the choice has signs, and so no parts: the best candidate of the models that have parts."""
+        """If the choice has signed weights, and so no parts: the best candidate among the models with parts."""
         if not self.signed:
             return None
         rivals = [self.standings.best_of(name) for name in self.models if not self.candidates[name].declares.signed]
@@ -370,14 +370,14 @@ class Comparison:
 
     @property
     def sentence(self) -> str:
-        """The recommendation, or what overruling it costs, in one sentence."""
+        """The recommendation, or the cost of overriding it, in one sentence."""
         from partwise.selection.words import sentence
 
         return sentence(self)
 
     @property
     def notes(self) -> list[str]:
-        """What to know about the choice besides: that it is at an end of what was tried, or has no parts."""
+        """Other remarks on the choice: it is the smallest or largest tried, or it has no parts."""
         from partwise.selection.words import notes
 
         return notes(self)

@@ -1,4 +1,4 @@
-"""The fits of a comparison and what is held out of each; every result is a function of its task and key alone."""
+"""The fits of a comparison and their held-out data. Every result depends on its task and key alone."""
 
 import threading
 import time
@@ -24,31 +24,31 @@ from partwise.selection.list_scores import ListMetric
 from partwise.selection.records import Evidence, Fit, NewRows, Task
 
 N_FOLDS = 5
-"""Parts into which tokens, or cells, are cut: one is held out, so train and test are 0.8 and 0.2 of the data."""
+"""Tokens or cells are cut into this many parts. One is held out, so train and test are 0.8 and 0.2 of the data."""
 
-# Most cells of counts that are held out: samplers draw every held-out cell in every sweep, zeros included.
+# Largest number of held-out cells of counts: samplers draw every held-out cell, zeros included, in every sweep.
 _MOST_CELLS = 100_000
 # Document completion splits tokens with chain 0 of the same seed.
 _FIRST_DIVISION = 1000
-# Rows that stand for new ones at most: each costs some models as much as a whole chain over it.
+# Largest number of rows that stand for new ones: for some models each costs as much as a whole chain.
 _MOST_NEW_ROWS = 500
-# Standard error, in nats, of the likelihood of one new row that is good enough beside how much rows differ.
+# Standard error, in nats, of the likelihood of a new row: small compared with the differences between rows.
 _ROW_ERROR = 0.3
 
 
 def count_fold(data: CountMatrix, key: Key, restart: int, size: float = np.inf) -> ThinnedCounts:
-    """One of five disjoint fifths of the tokens is held out; the sixth restart begins with a new division.
+    """Hold out one of five disjoint fifths of the tokens. Every five restarts, a new division begins.
 
-    Under Poisson noise each token goes to a fifth at random. A count with negative-binomial noise of size r is the sum
-    of five independent counts of a fifth of its mean, each of size r / 5. Given the sum, each takes of what is left a
-    share that is drawn from a beta distribution (beta-binomial thinning).
+    Under Poisson noise each token goes to a random fifth. A count with negative-binomial noise of size r is the sum of
+    five independent counts with a fifth of its mean, each of size r / 5. Given the sum, each count takes a share of
+    what is left, drawn from a beta distribution (beta-binomial thinning).
 
     Parameters
     ----------
     data
         All counts.
     key
-        Of the divisions.
+        Key of the divisions.
     restart
         Number of the restart, from 0.
     size
@@ -77,18 +77,18 @@ def count_fold(data: CountMatrix, key: Key, restart: int, size: float = np.inf) 
 
 
 def cell_fold(data: CountMatrix | BinaryMatrix, key: Key, restart: int) -> HiddenCells:
-    """One of five disjoint fifths of the observed cells is held out; the sixth restart begins with a new division.
+    """Hold out one of five disjoint fifths of the observed cells. Every five restarts, a new division begins.
 
-    Of counts it is a tenth. Noisy counts say little, so a fit to four fifths of a small table can afford fewer parts
-    than one to all of it. In large tables of counts, a fifth of some cells is held out. They are drawn by the totals of
-    their rows and columns, whatever they hold themselves: nearly all other cells are zeros that every model predicts.
+    For counts it is a tenth: noisy counts say little, so a fit to four fifths of a small table could afford fewer parts
+    than a fit to all of it. In large tables of counts, a fifth of some cells is held out. These are drawn by the totals
+    of their rows and columns, whatever they contain: nearly all other cells are zeros that every model predicts.
 
     Parameters
     ----------
     data
         All counts or bits.
     key
-        Of the divisions.
+        Key of the divisions.
     restart
         Number of the restart, from 0.
     """
@@ -122,14 +122,14 @@ def cell_fold(data: CountMatrix | BinaryMatrix, key: Key, restart: int) -> Hidde
 
 
 def new_rows(n_rows: int, key: Key) -> NDArray[np.bool_]:
-    """Which rows (a fifth, from one to 500) stand for new ones in document completion.
+    """Rows (a fifth, from one to 500) that stand for new ones in document completion.
 
     Parameters
     ----------
     n_rows
-        Rows in all.
+        Total number of rows.
     key
-        Of the choice.
+        Key of the choice.
     """
     order = key.for_stage("new rows").generator().permutation(n_rows)
     chosen = np.zeros(n_rows, bool)
@@ -138,31 +138,31 @@ def new_rows(n_rows: int, key: Key) -> NDArray[np.bool_]:
 
 
 class StoppedError(Exception):
-    """The comparison was interrupted: the current fit is worth nothing."""
+    """The comparison was interrupted, so the current fit is of no use."""
 
 
 @dataclass(eq=False)
 class Fitting:
-    """Data of a comparison, and what is done with them.
+    """The data of a comparison, and the fits to them.
 
     Parameters
     ----------
     data
         Checked counts or bits.
     candidates
-        By name.
+        Candidates by name.
     key
-        Of all random numbers.
+        Key of all random numbers.
     size
         Size r of the noise for which counts are split; infinite = Poisson.
     full
-        Whether new rows get marginal likelihoods, too.
+        Whether to compute marginal likelihoods of new rows, too.
     metric
-        Scores lists instead of the likelihood of what was held out.
+        Score for lists, instead of the likelihood of held-out data.
     stop
-        Set when the comparison is interrupted.
+        Set if the comparison is interrupted.
     n_jobs
-        Threads of each fit, which it has to itself where no other fit is left to run.
+        Number of threads that a fit gets if no other fit is left to run.
     """
 
     data: CountMatrix | BinaryMatrix
@@ -177,7 +177,7 @@ class Fitting:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def fold(self, restart: int) -> ThinnedCounts | HiddenCells:
-        """What a restart is fitted to, and scored on: the same for all models."""
+        """Training and held-out data of a restart: the same for all models."""
         with self._lock:
             if restart not in self._folds:
                 data = self.data
@@ -189,9 +189,9 @@ class Fitting:
 
     @property
     def hides_cells(self) -> bool:
-        """Whether whole cells are held out: of bits, and of over-dispersed counts if all models take missing cells.
+        """Whether whole cells are held out: for bits, and for over-dispersed counts if all models accept missing cells.
 
-        Lists of counts are scored by tokens, as otherwise most cells would be known to hold nothing.
+        Lists of counts are scored by tokens, because otherwise most cells would be known to be empty.
         """
         if not isinstance(self.data, CountMatrix):
             return True
@@ -200,24 +200,24 @@ class Fitting:
         return not np.isinf(self.size) and all(one.declares.missing != "no" for one in self.candidates.values())
 
     def held_out_size(self, restart: int) -> float:
-        """What a score is divided by: held-out tokens or cells, or rows that have something to list."""
+        """The divisor of a score: the number of held-out tokens or cells, or of rows with something to list."""
         fold = self.fold(restart)
         return fold.size if self.metric is None else max(float(self.metric.counted(fold).sum()), 1.0)
 
     def counted_rows(self, restarts: Iterable[int]) -> dict[int, Floats]:
-        """1 for each row that has something to list, by restart; empty where lists are not scored."""
+        """1 for each row with something to list, by restart; empty if lists are not scored."""
         return {} if self.metric is None else {n: self.metric.counted(self.fold(n)) for n in restarts}
 
     def popularity(self, restarts: Iterable[int]) -> dict[int, Floats]:
-        """Scores of lists by popularity, by restart; empty where lists are not scored."""
+        """Scores of the popularity baseline, by restart; empty if lists are not scored."""
         return {} if self.metric is None else {n: self.metric.of_popularity(self.fold(n)) for n in restarts}
 
     def end(self) -> None:
-        """End what is under way: nobody waits for it any more."""
+        """Stop running fits: their results are no longer needed."""
         self.stop.set()
 
     def estimator(self, task: Task, train: Table) -> Any:
-        """The unfitted estimator of a task, with a seed of its own for each restart."""
+        """The unfitted estimator of a task, with its own seed for each restart."""
         candidate = self.candidates[task.model]
         stopped = (lambda *progress: self.stop.is_set(),)
         more: dict[str, Any] = {"n_jobs": self.n_jobs, "progress": False, "callbacks": stopped}
@@ -233,7 +233,7 @@ class Fitting:
         return model
 
     def fit(self, task: Task) -> Fit:
-        """Fit a model to what its restart leaves, and score it on the rest."""
+        """Fit a model to the training data of its restart, and score it on the held-out data."""
         start = time.perf_counter()
         fold = self.fold(task.restart)
         model = self._fitted(task, fold.train)
@@ -273,7 +273,7 @@ class Fitting:
         return NewRows(*task, *completion, *likelihood, time.perf_counter() - start, rows)
 
     def _likelihood(self, model: Any, fresh: Table) -> tuple[float, float]:
-        """Marginal log-likelihood per token; parts are mixed with a background, so that it is finite."""
+        """Marginal log-likelihood per token. Parts are mixed with a background, so that it is finite."""
         counts = CountMatrix.build(fresh)
         if not counts.total:
             return np.nan, np.nan
@@ -286,7 +286,7 @@ class Fitting:
         return mean, _error(rows - mean * counts.row_sums, counts.total)
 
     def evidence(self, task: Task) -> Evidence:
-        """Log p(X) for a number of parts, of a model that offers it; priors that are learned are those of a fit."""
+        """Log p(X) for a number of parts, for models that offer it. Learned priors are taken from a fit."""
         start = time.perf_counter()
         effort = self.candidates[task.model].declares.evidence or {}
         model = self._fitted(task, self.data.to_table())
@@ -295,7 +295,7 @@ class Fitting:
 
 
 def _mean(values: Floats) -> float:
-    """Mean of what is known; NaN of nothing."""
+    """Mean of the known values; NaN if there are none."""
     known = values[np.isfinite(values)]
     return float(known.mean()) if known.size else np.nan
 

@@ -1,4 +1,4 @@
-"""The work of a comparison on a cluster: each fit is a task of a worker, which finds the data in a shared folder."""
+"""The fits of a comparison on a cluster: each fit is a task of a worker, which reads the data from a shared folder."""
 
 import shutil
 import threading
@@ -21,7 +21,7 @@ from partwise.selection.records import Evidence, Fit, NewRows, Task
 from partwise.storage.csr_folder import MappedCounts, open_data
 from partwise.storage.writing import write_data
 
-# Comparisons whose data and folds a worker keeps.
+# Number of comparisons whose data and folds a worker keeps.
 _MOST_KEPT = 2
 _SECONDS_BETWEEN_LOOKS = 1.0
 
@@ -33,14 +33,14 @@ _lock = threading.Lock()
 
 
 class FittingByWorkers(Fitting):
-    """Work that is done by the workers of a cluster; what a worker takes with it when it dies, another one does again.
+    """Fits on the workers of a cluster. If a worker dies, another one repeats its work.
 
     Parameters
     ----------
     engine
         A `partwise.engines.dask.DaskEngine`.
     data, settings
-        As of `Fitting`: candidates, key, size, full, metric.
+        As for `Fitting`: candidates, key, size, full, metric.
     """
 
     def __init__(self, engine: Any, data: CountMatrix | BinaryMatrix, *settings: Any) -> None:
@@ -72,7 +72,7 @@ class FittingByWorkers(Fitting):
         return self._done(Fitting.evidence, task)
 
     def end(self) -> None:
-        """Stop what is under way, and remove the data, by which fits that run see that nobody waits for them."""
+        """Stop running fits and remove the data. Fits notice that the data are gone, and end."""
         super().end()
         shutil.rmtree(self._folder, ignore_errors=True)
         with self._lock:
@@ -132,14 +132,14 @@ class _Abandoned(threading.Event):
 def done_by_a_worker(
     function: Callable[[Fitting, Task], Result], task: Task, about: tuple[str, str, str, Settings]
 ) -> Result:
-    """What a function of `Fitting` gives for a comparison; a worker keeps the data and the folds of the last ones.
+    """Call a function of `Fitting` for a comparison. A worker keeps the data and the folds of the latest ones.
 
     Parameters
     ----------
     function, task
-        A method of `Fitting`, and what it is given.
+        A method of `Fitting`, and its argument.
     about
-        Name of the comparison, its folder, that of its data, and what else `Fitting` is given.
+        Name of the comparison, its folder, the folder of its data, and the other arguments of `Fitting`.
     """
     name, folder, data, settings = about
     with _lock:
@@ -148,7 +148,7 @@ def done_by_a_worker(
                 del _kept[next(iter(_kept))]
             _kept[name] = Fitting(cast(CountMatrix | BinaryMatrix, open_data(data)), *settings, stop=_Abandoned(folder))
         work = _kept[name]
-    # How a fit ended is in its record.
+    # The record says how a fit ended.
     with warnings.catch_warnings(), one_blas_thread():
         warnings.simplefilter("ignore")
         return function(work, task)

@@ -1,4 +1,4 @@
-"""Scores of lists: how well a model lists what was held out of each row, compared with what is popular."""
+"""Scores of lists: how well a model lists what was held out of each row, compared with popularity."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ _NAMES = {"ndcg": "NDCG", "precision": "precision", "recall": "recall"}
 class ListMetric:
     """A score of lists of ``n`` features: NDCG, precision or recall.
 
-    A list has cells of which the training data say nothing: those without training counts or, where whole cells are
-    hidden, the hidden ones. Right are those that hold something.
+    Candidates for a list are cells about which the training data say nothing: those without training counts or, if
+    whole cells are hidden, the hidden ones. Correct are those that hold something.
     """
 
     name: str
@@ -35,7 +35,7 @@ class ListMetric:
 
     @classmethod
     def of(cls, text: str) -> ListMetric:
-        """The metric that ``"ndcg@20"`` or the like asks for.
+        """The metric with a name such as ``"ndcg@20"``.
 
         Examples
         --------
@@ -51,13 +51,13 @@ class ListMetric:
         return f"{_NAMES[self.name]}@{self.n}"
 
     def of_model(self, model: Any, fold: Fold) -> Floats:
-        """Score of each row's list by a model that was fitted to the training data; 0 where nothing was held out."""
+        """Score of each row's list by a model fitted to the training data; 0 if nothing was held out."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", EmptyRowsWarning)  # they get popular features
             return self._rows(fold, list_scores(model, model.training_activations(fold.train)))
 
     def of_popularity(self, fold: Fold) -> Floats:
-        """The same of the features with the largest totals."""
+        """The same for the features with the largest totals."""
         totals = np.asarray(fold.train.matrix.sum(axis=0), dtype=np.float64)
         return self._rows(fold, lambda block: np.tile(totals, (block.stop - block.start, 1)))
 
@@ -77,7 +77,7 @@ class ListMetric:
 
 
 def _known_and_right(fold: Fold) -> tuple[sp.csr_array, sp.csr_array]:
-    """Cells that no list has, because the training data tell them, and held-out cells that hold something."""
+    """Cells that may not be in a list, because the training data show them, and held-out cells that hold something."""
     train, missing = fold.train.matrix, fold.train.missing
     if isinstance(fold, ThinnedCounts):
         told = sp.csr_array(train > 0)

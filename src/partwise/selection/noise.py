@@ -1,6 +1,6 @@
-"""Which noise counts have. It decides how they are split into training and held-out counts, so it comes first.
+"""The noise of counts. It decides how counts are split into training and held-out counts, so it is measured first.
 
-Is this Poisson? How much counts vary around the expected values of a fitted model, and whether that is too much.
+The test: do counts vary more around the expected values of a fitted model than Poisson counts do?
 """
 
 import itertools
@@ -31,8 +31,8 @@ _MOST_CELLS, _FEWEST_ROWS, _MOST_SHARE = 1_000_000, 20, 0.1
 def dispersion_test(model: Any, X: Any) -> Dispersion:
     """Test whether counts vary around the expected values of a model as Poisson counts do.
 
-    This is the score test against negative-binomial noise (Dean 1992). A fit comes closer to its data than the truth
-    does: each cell's leverage, the share of its own noise that its expected value follows, is taken into account. A
+    This is the score test against negative-binomial noise (Dean 1992). A fit is closer to its data than the truth is,
+    so the test takes each cell's leverage into account: the share of its own noise that its expected value follows. A
     model with too few parts leaves structure behind, which counts as noise here.
 
     Parameters
@@ -40,7 +40,7 @@ def dispersion_test(model: Any, X: Any) -> Dispersion:
     model
         A fitted model of counts.
     X
-        Counts, preferably those that it was fitted to.
+        Counts, preferably the training data.
 
     Returns
     -------
@@ -65,7 +65,7 @@ def dispersion_test(model: Any, X: Any) -> Dispersion:
     data = model.checked_data(X, caller="dispersion_test", integers=True)
     trained = model.was_fitted_to(data)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", EmptyRowsWarning)  # they have no expected values to vary around
+        warnings.simplefilter("ignore", EmptyRowsWarning)  # empty rows have no expected values to vary around
         activations = model.training_activations(X) if trained else model.transform(X)
     n_rows = data.shape[0]
     most = min(n_rows, max(_FEWEST_ROWS, _MOST_CELLS // data.shape[1]))
@@ -77,7 +77,7 @@ def dispersion_test(model: Any, X: Any) -> Dispersion:
     with one_blas_thread():
         leverages = leverages_of(means, own, parts)
         if trained and rows.size >= _MOST_SHARE * n_rows:
-            # Rows that are not looked at tell about the parts, too.
+            # Rows that are not examined also give information about the parts.
             of_parts = leverages_of(means.T, parts, own).T * (rows.size / n_rows)
             leverages += of_parts - leverages * of_parts
     held = means > 0
@@ -85,32 +85,32 @@ def dispersion_test(model: Any, X: Any) -> Dispersion:
 
 
 # Noise is measured on at most this many evenly spaced rows, with at most this many parts. Parts follow some of the
-# noise: there are so few that at least this share of it is kept.
+# noise, so there are few enough of them to keep at least this share of it.
 _MOST_ROWS, _MOST_PARTS, _LEAST_KEPT = 1500, 40, 0.1
-# Cells of simulated noise, zeros included, which is dense while it is drawn.
+# Number of cells of simulated noise, zeros included. It is dense while it is drawn.
 _MOST_DRAWN = 20_000_000
 _LEAST_SIZE = 0.01
-# Parts fitted to few counts predict zeros too surely; so much of the totals alone is mixed in, to choose their number.
+# Parts fitted to few counts predict zeros too confidently, so this share of the totals is mixed in to choose K.
 _SMOOTHING = 0.1
-# If counts vary too much, more parts are tried: so many times the best number, or so many.
+# If counts vary too much, more parts are tried: this many times the best number, or this many.
 _FURTHER, _MANY_PARTS = 2, 10
 
 
 def found_noise(data: CountMatrix, key: Key, n_jobs: int | None = None) -> tuple[Dispersion, float]:
-    """How counts vary around fits of the simplest model, and the size of the noise for which to split them.
+    """How counts vary around fits of the simplest model, and the noise size for which to split them.
 
-    With too few parts structure counts as noise, with too many noise as structure. Under over-dispersion plain thinning
-    chooses too many parts rather than too few, so what its choice leaves is noise. Where that is more than Poisson, the
-    number of parts is chosen again by counts that are split for such noise, and the size is measured with that number.
+    With too few parts structure counts as noise, with too many noise counts as structure. Under over-dispersion, plain
+    thinning chooses too many parts rather than too few, so what remains is noise. If that is more than Poisson noise,
+    the number of parts is chosen again with counts split for such noise, and the size is measured with that number.
 
     Parameters
     ----------
     data
         All counts.
     key
-        Of splits and fits.
+        Key of splits and fits.
     n_jobs
-        Threads of a fit.
+        Number of threads of a fit.
     """
     n_rows = min(data.shape[0], _MOST_ROWS, max(_FEWEST_ROWS, _MOST_DRAWN // data.shape[1]))
     rows = np.unique(np.linspace(0, data.shape[0] - 1, n_rows).astype(np.int64))
@@ -144,10 +144,11 @@ def found_noise(data: CountMatrix, key: Key, n_jobs: int | None = None) -> tuple
 def _without_structure(
     data: CountMatrix, model: Any, found: Dispersion, ranks: list[int], fit: Fitter, key: Key
 ) -> Dispersion:
-    """What is left with more parts, if they find structure that the model missed; else what was found.
+    """The noise left with more parts, if they find structure that the model missed; otherwise the noise found before.
 
-    More parts follow noise, too. So counts are drawn around the model with the noise that was found. If more parts
-    leave less than half as much excess in the data as in these, the data have structure rather than noise.
+    More parts follow noise, too. So counts are simulated around the model with the noise that was found. If more parts
+    leave less than half as much excess in the data as in the simulated counts, the data have structure rather than
+    noise.
     """
     means = model.expected(model.training_activations(data))
     generator = key.for_stage("over-dispersed").generator()
@@ -163,7 +164,7 @@ def _without_structure(
 
 
 def _best_rank(fold: ThinnedCounts, ladder: list[int], fit: Fitter) -> int:
-    """The number of parts that predicts held-out counts best: coarse steps first, then those between."""
+    """The number of parts that predicts held-out counts best: first coarse steps, then those between."""
     scores: dict[int, float] = {}
     tried = coarse_ranks(ladder)
     while tried:

@@ -19,16 +19,16 @@ Criterion = Callable[..., tuple[float, float]]
 
 @dataclass(frozen=True)
 class RankSelection:
-    """What `select_rank` found.
+    """The result of `select_rank`.
 
     Attributes
     ----------
     candidates
         The choices of K, in increasing order.
     scores, std_errors
-        Of each candidate, in nats; higher is better.
+        Score and standard error of each candidate, in nats; higher is better.
     probabilities
-        Posterior probability of each candidate, all having been equally likely before.
+        Posterior probability of each candidate, under equal prior probabilities.
     """
 
     candidates: NDArray[np.intp]
@@ -38,14 +38,14 @@ class RankSelection:
 
     @property
     def best(self) -> int:
-        """The candidate of the highest score."""
+        """The candidate with the highest score."""
         return int(self.candidates[np.argmax(self.scores)])
 
 
 def marginal_likelihood(X: Any, n_components: int, *, rng: int, **options: Any) -> tuple[float, float]:
-    """Log p(X) and its standard error, of the model that offers it (the allocation model).
+    """Log p(X) and its standard error, for the model that offers it (the allocation model).
 
-    Options that are parameters of the estimator set its priors; the others are the effort of its `log_evidence`.
+    Options that are parameters of the estimator set its priors; the others set the effort of its `log_evidence`.
     """
     cls = next(model for model in estimator_classes() if model.declares.evidence is not None)
     names = set(cls().get_params(deep=False))
@@ -56,7 +56,7 @@ def marginal_likelihood(X: Any, n_components: int, *, rng: int, **options: Any) 
 
 
 CRITERIA: Mapping[str, Criterion] = MappingProxyType({"marginal-likelihood": marginal_likelihood})
-"""Criteria by name; ``criterion(X, n_components, rng=seed, **options)`` gives a score in nats and its error."""
+"""Criteria by name; ``criterion(X, n_components, rng=seed, **options)`` returns a score and its standard error in nats."""
 
 
 def select_rank(
@@ -74,23 +74,24 @@ def select_rank(
     X
         Counts, samples x features.
     candidates
-        How many parts to try, such as ``range(1, 9)``.
+        Numbers of parts to try, such as ``range(1, 9)``.
     criterion
-        A name of `CRITERIA`, or a function like those: ``criterion(X, n_components, rng=seed, **options)``.
+        A name in `CRITERIA`, or a function with the same arguments: ``criterion(X, n_components, rng=seed,
+        **options)``.
     random_state
         Seed: int, Generator or None; all candidates get the same seed.
     options
-        For the criterion: here priors and effort of `partwise.allocation.log_marginal_likelihood`.
+        Options of the criterion: here priors and effort of `partwise.allocation.log_marginal_likelihood`.
 
     Returns
     -------
     RankSelection
-        Candidates, scores, standard errors, and posterior probabilities where the score is log p(X | K).
+        Candidates, scores, standard errors, and posterior probabilities if the score is log p(X | K).
 
     Warns
     -----
     InaccurateWarning
-        Where the errors of the scores leave open which candidate is best.
+        If the standard errors leave open which candidate is best.
 
     Examples
     --------
@@ -109,7 +110,7 @@ def select_rank(
         criterion = CRITERIA[criterion]
     seed = key_from(random_state).seed
     with warnings.catch_warnings():
-        # An inaccurate score matters only where it decides, which is said below.
+        # An inaccurate score matters only if it decides the result; a warning below says so.
         warnings.simplefilter("ignore", InaccurateWarning)
         scored = np.array([criterion(X, int(n_components), rng=seed, **options) for n_components in tried])
     scores, std_errors = scored.T.copy()
@@ -120,7 +121,7 @@ def select_rank(
 
 
 def _warn_if_open(found: RankSelection) -> None:
-    """Say so where errors of more than a nat leave open which of two candidates is better."""
+    """Warn if standard errors of more than a nat leave open which of two candidates is better."""
     best = int(np.argmax(found.scores))
     leads = found.scores[best] - found.scores
     errors = np.hypot(found.std_errors, found.std_errors[best])

@@ -1,4 +1,4 @@
-"""What a comparison remembers of each fit, in files that a killed run goes on from: one line of CSV a fit."""
+"""What a comparison stores about each fit, in files from which a killed run continues: one CSV line per fit."""
 
 import csv
 import json
@@ -20,7 +20,7 @@ SETTINGS = "comparison.json"
 
 
 class Task(NamedTuple):
-    """A fit to do: model, number of parts, and restart (which says what is held out, and the seed)."""
+    """A fit to do: model, number of parts, and restart (which determines the held-out data and the seed)."""
 
     model: str
     rank: int
@@ -29,7 +29,7 @@ class Task(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Record:
-    """What is known of a task; fields of subclasses are numbers and words, for the line, and arrays, for a file."""
+    """The result of a task. Fields of subclasses are numbers and words for the CSV line, and arrays for a file."""
 
     model: str
     rank: int
@@ -37,11 +37,11 @@ class Record:
 
     @property
     def task(self) -> Task:
-        """What it is about."""
+        """The task."""
         return Task(self.model, self.rank, self.restart)
 
     def found(self) -> str:
-        """What was found, in a few words."""
+        """The result in a few words."""
         raise NotImplementedError
 
     def __str__(self) -> str:
@@ -55,20 +55,20 @@ class Fit(Record):
     Attributes
     ----------
     model, rank, restart
-        Which one.
+        The task.
     score
-        Log probability of what was held out, in nats per token or cell; or the mean score of lists.
+        Held-out log-likelihood, in nats per token or cell; or the mean score of lists.
     n_active
-        Parts that explain a noticeable share of the data.
+        Number of parts that explain a noticeable share of the data.
     evidence
-        The family's own objective on the training data: log-likelihood, marginal likelihood or its bound; NaN where a
+        The model's own objective on the training data: log-likelihood, marginal likelihood or its bound; NaN if a
         sampler has none.
     coherence, diversity
-        Of the parts of counts (`partwise.metrics`), mean over parts; NaN for bits. Nothing is decided by them.
+        Measures of the parts of counts (`partwise.metrics`), mean over parts; NaN for bits. They decide nothing.
     status
         How the fit ended: ``"converged"``, ``"max_iter"``, ...
     seconds
-        Time of the fit and its score. Nothing is decided by it.
+        Time of the fit and its score. It decides nothing.
     rows
         Score of each row, in nats or on the scale of lists.
     components
@@ -97,13 +97,13 @@ class NewRows(Record):
     Attributes
     ----------
     completion, completion_error
-        Log probability, in nats, of a token (or cell) of a new row when the other half of the row is given.
+        Log-likelihood, in nats, of a token (or cell) of a new row given the other half of the row.
     likelihood, likelihood_error
-        Marginal log-likelihood of new rows in nats per token, activations integrated out; NaN without a prior.
+        Marginal log-likelihood of new rows in nats per token, with activations integrated out; NaN without a prior.
     seconds
-        Time of all that.
+        Time of all this, in seconds.
     rows
-        Log probability of each row's predicted tokens, in nats; empty for bits.
+        Log-likelihood of each row's predicted tokens, in nats; empty for bits.
     """
 
     completion: float
@@ -120,14 +120,14 @@ class NewRows(Record):
 
 @dataclass(frozen=True, eq=False)
 class Evidence(Record):
-    """Log p(X) of the whole data, everything integrated out, with its standard error."""
+    """Log p(X) of all data, with everything integrated out, and its standard error."""
 
     value: float
     std_error: float
     seconds: float
 
     def found(self) -> str:
-        """The evidence and its error."""
+        """The evidence and its standard error."""
         return f"log p(X) {self.value:.1f} ± {self.std_error:.1f} ({self.seconds:.1f} s)"
 
 
@@ -136,20 +136,20 @@ KINDS: Mapping[str, tuple[type[Any], str]] = {
     "new rows": (NewRows, "new_rows"),
     "evidence": (Evidence, "evidence"),
 }
-"""What there is to do: the class of its records, and the name of the file that keeps them."""
+"""The kinds of tasks: the class of their records, and the name of their file."""
 
 Kept = TypeVar("Kept", bound=Record)
 
 
 class TaskRecords(Generic[Kept]):
-    """Records by task, in memory and, if there is a folder, in ``NAME.csv``, which grows by one line per record.
+    """Records by task, in memory and, with a folder, in ``NAME.csv``, which grows by one line per record.
 
     Parameters
     ----------
     kind
         Class of the records.
     name
-        Of the file, and of the folder for arrays.
+        Name of the file, and of the folder for arrays.
     folder
         An existing folder; None keeps everything in memory.
     """
@@ -167,7 +167,7 @@ class TaskRecords(Generic[Kept]):
             self._take_up(self._path)
 
     def put(self, record: Kept) -> None:
-        """Remember a record: its arrays first, then its line, which says that they are there."""
+        """Store a record: first its arrays, then its line, which says that they are there."""
         with self._lock:
             self.records[record.task] = record
             if self._path is None:
@@ -191,7 +191,7 @@ class TaskRecords(Generic[Kept]):
         return self._array_folder / f"{task.model}-{task.rank}-{task.restart}.npz"
 
     def _take_up(self, path: Path) -> None:
-        """Read what was done. A line that a killed run left half-written is dropped, and its fit redone."""
+        """Read earlier results. A half-written line of a killed run is dropped, and its fit is repeated."""
         lines = list(text_lines(path, bytes_allowed())) if path.exists() else []
         whole = [line for line in lines if line.endswith("\n")]
         for line in whole[1:]:
@@ -201,7 +201,7 @@ class TaskRecords(Generic[Kept]):
         write_atomically(path, lambda aside: aside.write_text(kept, encoding="utf-8"))
 
     def _record(self, path: Path, line: str) -> Kept:
-        """The record of a line and of the arrays beside it."""
+        """The record from a line and the arrays beside it."""
         try:
             cells = zip(self._cells, next(csv.reader([line])), strict=True)
             known: dict[str, Any] = {name: self._types[name](cell) for name, cell in cells}
@@ -210,7 +210,7 @@ class TaskRecords(Generic[Kept]):
             raise FileFormatError(told) from error
         if self._arrays:
             stored = self._array_file(Task(known["model"], known["rank"], known["restart"]))
-            # Opened here: of a damaged file NumPy leaves its own open.
+            # Opened here, because NumPy does not close a damaged file that it opened.
             with library(stored, "a file of a comparison"), stored.open("rb") as file:
                 arrays = np.load(file, allow_pickle=False)
                 known |= {name: arrays[name] for name in self._arrays}
@@ -218,14 +218,14 @@ class TaskRecords(Generic[Kept]):
 
 
 def check_identity(folder: Path, identity: Mapping[str, Any]) -> None:
-    """Make the folder and write down what is compared there, or refuse a folder that holds another comparison.
+    """Create the folder and store what is compared there, or refuse a folder that holds another comparison.
 
     Parameters
     ----------
     folder
-        Where records go.
+        Where records are stored.
     identity
-        What must be the same for records to be used again: data, seed, settings of models.
+        What must be equal for records to be used again: data, seed, settings of models.
     """
     if folder.exists() and not folder.is_dir():
         raise InvalidInputError(f"{folder} is a file, and a comparison needs a folder: give another name.")
@@ -244,7 +244,7 @@ def check_identity(folder: Path, identity: Mapping[str, Any]) -> None:
 
 
 def stored_identity(folder: Path) -> dict[str, Any]:
-    """What a folder says about the comparison in it; empty if there is none."""
+    """What a folder says about its comparison; empty if there is none."""
     path = folder / SETTINGS
     if not path.exists():
         return {}

@@ -1,7 +1,7 @@
-"""Which fits are done, and in which order: by what earlier fits have shown, never by the clock.
+"""Which fits are done, and in which order: earlier fits decide, never the clock.
 
-The order is fixed: rounds of fits, each decided by the rounds before. A limit of fits or time cuts it off somewhere,
-and the same number of fits gives the same result again, with any number of threads.
+The order is fixed: rounds of fits, each decided by the rounds before. A limit on fits or time cuts it off somewhere.
+The same number of fits gives the same result again, with any number of threads.
 """
 
 import sys
@@ -25,15 +25,15 @@ from partwise.selection.fitting import Fitting
 from partwise.selection.records import KINDS, Task, TaskRecords
 from partwise.selection.standings import AS_GOOD, DISASTER, DISTINCT, Choice, Standings
 
-# A model goes up coarse steps until this many of them gained nothing, or left it far behind the best model there.
+# A model climbs coarse steps until this many of them brought no gain, or left it far behind the best model.
 _PATIENCE = 2
-# The distance to the best model closes fast where a step takes it below this share.
+# The gap to the best model closes fast if a step shrinks it below this share.
 _CLOSING = 0.5
-# Models after the first begin at this share of its best number of parts, if fewer parts did the first no good.
+# Later models start at this share of the first model's best number of parts, if fewer parts did not help the first.
 _BEGIN = 0.25
-# Most tokens for which log p(X) is computed, of models that offer it: for their best number of parts and neighbours.
+# Most tokens for which models that offer log p(X) compute it, for their best number of parts and its neighbours.
 _MOST_TOKENS, _NEIGHBOURS = 20_000, 2
-# New rows are scored where there are at least this many rows.
+# New rows are scored if there are at least this many rows.
 _FEWEST_ROWS = 10
 
 
@@ -44,9 +44,9 @@ class Limits:
     Attributes
     ----------
     fits
-        Most fits; None = as many as it takes.
+        Largest number of fits; None = no limit.
     seconds
-        No fit is begun that would end later, if it took as long as the longest so far; None = no limit.
+        Start no fit that would end later, if it took as long as the longest so far; None = no limit.
     longest
         Seconds of the longest fit so far.
     """
@@ -57,7 +57,7 @@ class Limits:
     begun: float = field(default_factory=lambda: time.monotonic(), init=False)
 
     def reached(self, n_fits: int) -> bool:
-        """Whether no further fit may begin after this many; the first always may."""
+        """Whether no further fit may start after this many; the first always may."""
         end = time.monotonic() - self.begun + self.longest
         late = n_fits > 0 and self.seconds is not None and end > self.seconds
         return late or (self.fits is not None and n_fits >= self.fits)
@@ -69,15 +69,15 @@ class Search:
     Parameters
     ----------
     work
-        What a fit is.
+        How to do a fit.
     kept
-        Where results of each kind are kept; what is there already is not done again.
+        Stored results of each kind; they are not computed again.
     limits
         When to end early.
     at_a_time
-        Fits at a time.
+        Number of fits at a time.
     shown
-        Whether a line is written about every fit that ends; None: on a terminal.
+        Whether to print a line about every fit that ends; None: on a terminal.
     """
 
     def __init__(
@@ -95,21 +95,21 @@ class Search:
         self.stopped = ""
 
     def run(self, ranks: Sequence[int] | None, n_restarts: int, *, full: bool) -> Standings:
-        """All rounds, or as many as the limits allow; the standings of the candidates that were fitted.
+        """Run all rounds, or as many as the limits allow, and return the standings of the fitted candidates.
 
         Parameters
         ----------
         ranks
-            How many parts to try; None looks for the best.
+            Numbers of parts to try; None searches for the best.
         n_restarts
-            Restarts of the candidates that one of the first did not rule out.
+            Restarts of the candidates that the first one did not rule out.
         full
-            Whether to try every number of parts and to compute all that models say about themselves.
+            Whether to try every number of parts and to compute all further measures of the models.
         """
         pool = ThreadPoolExecutor(self._n_threads, thread_name_prefix="partwise-compare")
         try:
             with warnings.catch_warnings():
-                # The tables say how a fit ended and the standard error of log p(X). Rows may be empty by holding out.
+                # Tables say how a fit ended, and give the standard error of log p(X). Holding out may leave rows empty.
                 for category in (ConvergenceWarning, InaccurateWarning, EmptyRowsWarning):
                     warnings.simplefilter("ignore", category)
                 for kind, tasks in self._rounds(ranks, n_restarts, full):
@@ -135,7 +135,7 @@ class Search:
         return {task: records[task] for of, task in sorted(self.done) if of == kind and task in records}
 
     def _rounds(self, ranks: Sequence[int] | None, n_restarts: int, full: bool) -> Iterator[tuple[str, list[Task]]]:
-        """What is done, round after round; the results of a round are known before the next is asked for."""
+        """The work, round after round. The results of a round are known before the next round is requested."""
         shape = self._work.data.shape
         ladder = default_ranks(shape, further=True) if ranks is None else sorted(ranks)
         if ranks is not None or full:
@@ -164,7 +164,7 @@ class Search:
                     yield "evidence", [Task(name, rank, 0) for rank in reversed(near)]
 
     def _coarse(self, ladder: list[int]) -> Iterator[tuple[str, list[Task]]]:
-        """The cheapest model goes up steps that double, then the others do where it is worth it."""
+        """The cheapest model climbs steps that double, then the others do if it is worth it."""
         steps, (scout, *others) = coarse_ranks(ladder), self._cheap_first
         yield from self._climb([scout], steps)
         standings = self._standings()
@@ -176,7 +176,7 @@ class Search:
         yield from self._climb(others, steps)
 
     def _climb(self, names: list[str], steps: list[int]) -> Iterator[tuple[str, list[Task]]]:
-        """Each model goes on while that gains, and until it has lost at several steps."""
+        """Each model continues while it gains, until it has lost at several steps."""
         idle, lost = dict.fromkeys(names, 0), dict.fromkeys(names, 0)
         gaps: dict[str, float] = {}
         for rank in steps:
@@ -195,7 +195,7 @@ class Search:
                     gain = standings.difference(now, standings.leader(before))
                     stuck = 1 + (gain.value < -min(DISTINCT * gain.std_error, DISASTER))
                     idle[name] = 0 if gain.value > gain.std_error else idle[name] + stuck
-                # With too few parts the model of the widest noise leads. A gap that closes fast says nothing yet.
+                # With too few parts, the model with the widest noise leads. A gap that closes fast says nothing yet.
                 behind = standings.difference(leader, now)
                 closing = behind.value < _CLOSING * gaps.get(name, 0.0)
                 lost[name] = lost[name] + 1 if rank > 1 and behind.hopeless and not closing else 0
@@ -206,7 +206,7 @@ class Search:
                 return
 
     def _refined(self, ladder: list[int]) -> Iterator[tuple[str, list[Task]]]:
-        """Halve the gaps beside the best number of parts of each contender, and below the fewest that do as well."""
+        """Halve the gaps around the best number of parts of each contender, and below the fewest that do as well."""
         while True:
             standings, tasks = self._standings(), []
             for name in self._contenders(standings):
@@ -227,13 +227,13 @@ class Search:
             yield "fit", tasks
 
     def _contenders(self, standings: Standings) -> list[str]:
-        """Models whose best is not far behind the best of all."""
+        """Models whose best score is close to the best of all."""
         best = {name: standings.best_of(name) for name in self._cheap_first if standings.ranks_of(name)}
         gaps = {name: standings.difference(standings.leader(best.values()), one) for name, one in best.items()}
         return [name for name, gap in gaps.items() if not gap.hopeless]
 
     def _promising(self, full: bool) -> list[Choice]:
-        """Candidates that the first restart cannot tell from the best of all; of each model two at most."""
+        """Candidates that the first restart cannot distinguish from the best of all, at most two per model."""
         standings = self._standings()
         leader = standings.leader(standings.rows)
         found: list[Choice] = []
@@ -242,7 +242,7 @@ class Search:
             for choice in (Choice(name, rank) for rank in standings.ranks_of(name)):
                 gap = standings.difference(leader, choice)
                 n_active = self._kinds["fit"][0].records[Task(*choice, 0)].n_active
-                # More parts of which no more are active are the same model.
+                # More parts with no more active ones are the same model.
                 if gap.value <= DISTINCT * gap.std_error and n_active not in seen:
                     close.append((gap.value > AS_GOOD * gap.std_error, choice.rank, gap.value, choice))
                     seen.add(n_active)
@@ -254,14 +254,14 @@ class Search:
         return found
 
     def _standings(self) -> Standings:
-        """Standings of the models that take part, by the fits that belong to the result."""
+        """Standings of the models that take part, from the fits that belong to the result."""
         fits = self.found("fit")
         sizes = {restart: self._work.held_out_size(restart) for restart in {task.restart for task in fits}}
         order = [name for name in self._work.candidates if name not in self.left_out]
         return Standings.of(fits, sizes, order, self._work.counted_rows(sizes))
 
     def _round(self, pool: ThreadPoolExecutor, kind: str, tasks: list[Task]) -> bool:
-        """Do a round; False if a limit was reached first. A round of restarts counts only as a whole."""
+        """Do a round; False if a limit was reached first. A round of restarts counts only if it is complete."""
         first, waiting = len(self.done), list(tasks)
         running: set[Future[None]] = set()
         while waiting or running:
@@ -276,17 +276,17 @@ class Search:
             for future in finished:
                 future.result()
         if self.stopped and kind == "fit" and tasks and tasks[0].restart:
-            # Only whole rounds of restarts belong to the result, though all fits count.
+            # Only complete rounds of restarts belong to the result, although all fits count.
             self.done[first:] = [("dropped", task) for _, task in self.done[first:]]
         return not self.stopped
 
     def _keep_whole(self) -> None:
-        """After an interrupt: the fits up to the first that is not done."""
+        """After an interrupt: the fits before the first one that is not done."""
         known = [task in self._kinds[kind][0].records or task.model in self.left_out for kind, task in self.done]
         del self.done[[*known, False].index(False) :]
 
     def _do(self, kind: str, task: Task, n_waiting: int) -> None:
-        """Do a task unless it is done; a model that fails is left out."""
+        """Do a task unless it is done. A model that fails is left out."""
         ledger, function = self._kinds[kind]
         if task in ledger.records or task.model in self.left_out:
             return

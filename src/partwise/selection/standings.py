@@ -1,4 +1,4 @@
-"""Scores of candidates over restarts, with standard errors over rows, and the rules by which one is recommended."""
+"""Scores of candidates over restarts, with standard errors over rows, and the rules for recommending one."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from partwise.selection.records import Fit, Task
 AS_GOOD = 1.0
 """A candidate is as good as the best if it is worse by at most this many standard errors of the paired difference."""
 DISTINCT = 2.0
-"""Candidates can be told apart if they differ by more than this many standard errors of the paired difference."""
+"""Candidates differ if their difference exceeds this many standard errors of the paired difference."""
 HOPELESS, MATTERS = 4.0, 0.02
-"""Models that are behind by more standard errors, and more nats per token or cell, than this are out of the contest."""
+"""Models that are worse by more standard errors, and more nats per token or cell, than this are ruled out."""
 DISASTER = 0.5
-"""From so many nats on the standard error says nothing: one held-out count got a probability of nearly 0."""
+"""From this many nats on, ignore the standard error: one held-out count got a probability of nearly 0."""
 STABLE = 0.9
 """Parts are stable if matched parts of different restarts have at least this mean cosine."""
 RULES = {"best": 0.0, "simple": AS_GOOD, "stable": DISTINCT}
@@ -48,12 +48,12 @@ class Difference(NamedTuple):
 
     @property
     def significant(self) -> bool:
-        """Whether it is beyond 2 standard errors, in either direction."""
+        """Whether it exceeds 2 standard errors, in either direction."""
         return abs(self.value) > DISTINCT * self.std_error
 
     @property
     def hopeless(self) -> bool:
-        """Whether a candidate that is behind by so much is out of the contest."""
+        """Whether a candidate that is this much worse is ruled out."""
         return self.value > max(min(HOPELESS * self.std_error, DISASTER), MATTERS)
 
 
@@ -66,13 +66,13 @@ class Standings:
     rows
         For each candidate and restart, the scores of rows in nats.
     sizes
-        Held-out tokens, or cells, of each restart.
+        Number of held-out tokens, or cells, for each restart.
     order
         Names of the models, the simplest first.
     stabilities
-        Of the candidates with several restarts: mean cosine of matched parts.
+        For candidates with several restarts: mean cosine of matched parts.
     counted
-        For each restart, what each row contributes to its size; None: not needed, as with log-likelihoods.
+        For each restart, what each row contributes to its size; None if not needed, as with log-likelihoods.
     """
 
     rows: Mapping[Choice, Mapping[int, Floats]]
@@ -89,7 +89,7 @@ class Standings:
         order: Sequence[str],
         counted: Mapping[int, Floats] | None = None,
     ) -> Standings:
-        """Collect the fits of models that take part."""
+        """Collect the fits of the models that take part."""
         rows: dict[Choice, dict[int, Floats]] = {}
         parts: dict[Choice, list[Floats]] = {}
         for task in sorted(fits):
@@ -100,7 +100,7 @@ class Standings:
         return cls(rows, sizes, order, {choice: stability(found) for choice, found in parts.items()}, counted or {})
 
     def score(self, choice: Choice) -> tuple[float, float]:
-        """Mean over restarts of the score, and its standard error over rows."""
+        """Mean score over restarts, and its standard error over rows."""
         found = self.rows[choice]
         total = sum(self.sizes[restart] for restart in found)
         rows = np.sum(list(found.values()), axis=0)
@@ -110,7 +110,7 @@ class Standings:
         return mean, _spread(rows) / total
 
     def difference(self, one: Choice, other: Choice) -> Difference:
-        """How much better one is than the other: rows are paired, so what makes a row hard to predict cancels."""
+        """How much better one is than the other. Rows are paired, so what makes a row hard to predict cancels."""
         common = sorted(set(self.rows[one]) & set(self.rows[other]))
         total = sum(self.sizes[restart] for restart in common)
         rows = np.sum([self.rows[one][restart] - self.rows[other][restart] for restart in common], axis=0)
@@ -123,13 +123,13 @@ class Standings:
         return [choice for choice, found in self.rows.items() if len(found) == most]
 
     def best_of(self, model: str) -> Choice:
-        """The candidate of a model with the highest score, of those with the most restarts."""
+        """The candidate of a model with the highest score, among those with the most restarts."""
         own = {choice: found for choice, found in self.rows.items() if choice.model == model}
         most = max(len(found) for found in own.values())
         return self.leader(choice for choice in own if len(own[choice]) == most)
 
     def leader(self, choices: Iterable[Choice]) -> Choice:
-        """The one with the highest score."""
+        """The candidate with the highest score."""
         return max(choices, key=self.score)
 
     def ranks_of(self, model: str) -> list[int]:
@@ -137,22 +137,22 @@ class Standings:
         return sorted(choice.rank for choice in self.rows if choice.model == model)
 
     def recommended(self, rule: str = "simple") -> Choice:
-        """The candidate that a rule of `RULES` prefers, of those that are as good as the best by it.
+        """The candidate that a rule of `RULES` prefers, among those that are as good as the best under it.
 
-        Without candidates that are stable, ``"stable"`` is ``"simple"``.
+        If no candidate is stable, ``"stable"`` is ``"simple"``.
         """
         finalists, totals = self._totals()
         return finalists[_pick(totals.sum(axis=0), np.ones(totals.shape[2]), *self._preference(finalists, rule))]
 
     def resampled(self, key: Key, n_resamples: int, rule: str = "simple") -> list[Choice]:
-        """What would be recommended for other rows and other restarts: the bootstrap over both.
+        """What other rows and restarts would have recommended: a bootstrap over both.
 
         Parameters
         ----------
         key
-            Of the resampling.
+            Key of the resampling.
         n_resamples
-            How often.
+            Number of resamples.
         rule
             One of `RULES`.
         """
@@ -174,7 +174,7 @@ class Standings:
         return finalists, np.array([[self.rows[choice][restart] for choice in finalists] for restart in restarts])
 
     def _preference(self, finalists: Sequence[Choice], rule: str) -> tuple[float, list[int]]:
-        """Standard errors that a rule allows, and the place of each finalist in its order."""
+        """Standard errors that a rule allows, and the rank of each finalist in its order."""
         stable = [choice for choice in finalists if self.stabilities.get(choice, np.nan) >= STABLE]
         if rule == "stable" and not stable:
             rule = "simple"
@@ -187,7 +187,7 @@ class Standings:
 
 
 def _pick(totals: Floats, weights: Floats, allowed: float, places: Sequence[int]) -> int:
-    """Position of the preferred candidate of those as good as the best; ``totals`` is candidates x rows."""
+    """Position of the preferred candidate among those as good as the best; ``totals`` is candidates x rows."""
     best = int(np.argmax(totals @ weights))
     behind = totals[best] - totals
     n_rows = weights.sum()
@@ -198,5 +198,5 @@ def _pick(totals: Floats, weights: Floats, allowed: float, places: Sequence[int]
 
 
 def _spread(rows: Floats) -> float:
-    """Standard error of a sum over rows, rows being drawn from many."""
+    """Standard error of a sum over rows, as a sample of many rows."""
     return float(np.sqrt(rows.size) * rows.std(ddof=1)) if rows.size > 1 else float("inf")

@@ -19,7 +19,7 @@ _RULES = {
 
 
 def sentence(found: Comparison) -> str:
-    """The recommendation and how sure it is, or what overruling it costs.
+    """The recommendation and its confidence, or the cost of overriding it.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ def sentence(found: Comparison) -> str:
 
 
 def notes(found: Comparison) -> list[str]:
-    """What to know about the choice besides.
+    """Other remarks on the choice.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ def notes(found: Comparison) -> list[str]:
 
 
 def _popularity_note(found: Comparison) -> str:
-    """How lists of the choice compare with lists by popularity."""
+    """How the lists of the choice compare with lists by popularity."""
     if found.metric is None or found.choice not in found.standings.rows:
         return ""
     gap = found.ahead_of_popularity(found.choice)
@@ -68,7 +68,7 @@ def _popularity_note(found: Comparison) -> str:
 
 
 def _noise_note(found: Comparison) -> str:
-    """Which noise was found, and how counts were held out because of it."""
+    """The noise that was found, and how counts were held out because of it."""
     if found.noise is None:
         return ""
     if found.noise.poisson:
@@ -80,7 +80,7 @@ def _noise_note(found: Comparison) -> str:
 
 
 def _confidence(found: Comparison) -> str:
-    """How sure it is: what other rows and restarts would have given."""
+    """The confidence: what other rows and restarts would have recommended."""
     rank, both = round(100 * found.rank_share), round(100 * found.model_share)
     counted = f"of 100 bootstrap resamples of rows and restarts, {rank} chose {found.choice.rank}"
     counted += f" part{'' if found.choice.rank == 1 else 's'} and {both} the same model as well"
@@ -91,7 +91,7 @@ def _confidence(found: Comparison) -> str:
 
 
 def _new_rows_note(found: Comparison) -> str:
-    """That new rows prefer another model than held-out tokens do."""
+    """A remark if new rows prefer another model than held-out tokens do."""
     other = _preferred_by_new_rows(found)
     if other is None:
         return ""
@@ -116,7 +116,7 @@ def _preferred_by_new_rows(found: Comparison) -> tuple[str, Difference] | None:
 
 
 def _stopped_note(found: Comparison) -> str:
-    """That the search ended early."""
+    """A remark if the search ended early."""
     if not found.stopped:
         return ""
     why = "it was interrupted" if found.stopped == "interrupted" else "the budget was used up"
@@ -124,7 +124,7 @@ def _stopped_note(found: Comparison) -> str:
 
 
 def _unfinished_note(found: Comparison) -> str:
-    """That fits of the choice had not converged: those of a comparison are brief."""
+    """A remark if fits of the choice did not converge: fits of a comparison are short."""
     fits = [fit for task, fit in found.fits.items() if task[:2] == found.choice]
     unfinished = sum(fit.status != "converged" for fit in fits)
     if not unfinished:
@@ -134,7 +134,7 @@ def _unfinished_note(found: Comparison) -> str:
 
 
 def _end_note(found: Comparison) -> str:
-    """That more, or fewer, parts than were tried may do better."""
+    """A remark if more, or fewer, parts than were tried may do better."""
     if not found.untried:
         return ""
     choice = found.choice
@@ -146,7 +146,7 @@ def _end_note(found: Comparison) -> str:
 
 
 def _signed_note(found: Comparison) -> str:
-    """Which model with parts comes next, where the choice has directions with signs."""
+    """The next best model with parts, if the choice has signed directions."""
     if not found.signed:
         return ""
     note = f"What {found.choice.model} finds has signs: these are directions in which samples differ, not parts"

@@ -84,7 +84,7 @@ class Description:
 
     @classmethod
     def of_all(cls, blocks: Sequence[Description]) -> Description:
-        """Describe blocks of consecutive rows as a whole; refuse a block whose features differ from the first block's."""
+        """Describe blocks of consecutive rows as a whole; refuse a block whose features differ from those before it."""
         if not blocks:
             raise InvalidInputError("there are no rows to write: check where they come from.")
         labels = [block.row_labels for block in blocks]

@@ -1,7 +1,7 @@
-"""Tools for AnnData, in the way of scanpy: results go into the object, under a key of your choice.
+"""Tools for AnnData that work like scanpy's: results go into the object, under a key that you choose.
 
-Fit with `fit`, find marker genes with `markers`, project other cells with `project`, and make a consensus of restarts
-with `consensus`. Several models live in one object under different keys. MuData objects are processed by modality.
+Fit with `fit`, find marker genes with `markers`, project other cells with `project`, and find stable parts with
+`consensus`. An object can hold several models under different keys. For MuData, pass the modality.
 """
 
 from partwise.tl.fitting import consensus, fit, markers, project, stored_model

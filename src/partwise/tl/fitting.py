@@ -1,4 +1,4 @@
-"""Fit, project, mark and agree: each writes its result into the AnnData object."""
+"""`fit`, `consensus`, `project` and `markers`: each writes its result into the AnnData object."""
 
 from typing import Any
 
@@ -33,14 +33,14 @@ def fit(
     n_components
         Number of parts (gene programmes).
     model
-        Name of a model as in the command, such as ``"gamma-poisson"``; or an unfitted estimator, which then has its own
+        Name of a model as in the command, such as ``"gamma-poisson"``; or an unfitted estimator with its own
         parameters.
     layer
         Layer with the raw counts; None = ``adata.X``.
     batch_key
         obs column with the batch of each cell.
     key_added
-        Under which key results are stored.
+        Key under which results are stored.
     mod
         Modality of MuData.
     copy
@@ -51,7 +51,7 @@ def fit(
     Returns
     -------
     AnnData or None
-        A copy if asked for. Results: ``obsm["X_KEY"]`` (cells x parts), ``varm["KEY"]`` (genes x parts) and
+        A copy if requested. Results: ``obsm["X_KEY"]`` (cells x parts), ``varm["KEY"]`` (genes x parts) and
         ``uns["KEY"]`` (parameters, names of the parts, the model itself).
 
     Examples
@@ -94,13 +94,13 @@ def consensus(
     adata, n_components, model, layer, batch_key, key_added, mod, copy, parameters
         As for `fit`.
     n_restarts, max_samples, density_threshold
-        As for `partwise.consensus`; ``max_samples`` are cells.
+        As for `partwise.consensus`; ``max_samples`` is a number of cells.
 
     Returns
     -------
     AnnData or None
-        A copy if asked for. Beside the results of `fit`, ``varm["KEY_lower"]`` and ``varm["KEY_upper"]`` hold the bands
-        over restarts, and ``uns["KEY"]`` the stability, the silhouette and how many restarts found each part.
+        A copy if requested. In addition to the results of `fit`, ``varm["KEY_lower"]`` and ``varm["KEY_upper"]`` hold
+        the bands over restarts, and ``uns["KEY"]`` the stability, the silhouette and how many restarts found each part.
 
     Examples
     --------
@@ -135,13 +135,13 @@ def project(
     mod: str | None = None,
     copy: bool = False,
 ) -> Any:
-    """Find the activations of other cells, the parts of a model held fixed.
+    """Find the activations of other cells for the fixed parts of a model.
 
     Parameters
     ----------
     adata
         AnnData, or MuData together with ``mod``. Genes are matched by name: those that it lacks count as missing, and
-        those that the model does not know are left out (NaN in ``varm``).
+        those that the model does not have are left out (NaN in ``varm``).
     reference
         AnnData that holds the model under ``key``, or a fitted model.
     key
@@ -149,7 +149,7 @@ def project(
     layer, batch_key
         As for `fit`; batches may be new.
     key_added
-        Under which key results are stored; None = ``key``.
+        Key under which results are stored; None = ``key``.
     mod, copy
         As for `fit`.
 
@@ -183,7 +183,7 @@ def markers(
     mod: str | None = None,
     copy: bool = False,
 ) -> Any:
-    """Find the genes that mark each part: log-fold changes against other parts with local false sign rates.
+    """Find the genes that mark each part: log-fold changes against other parts, with local false sign rates.
 
     Parameters
     ----------
@@ -196,14 +196,14 @@ def markers(
     lfsr
         Largest local false sign rate of a marker.
     n
-        Most markers of a part that are listed.
+        Largest number of markers listed per part.
     mod, copy
         As for `fit`.
 
     Returns
     -------
     AnnData or None
-        A copy if asked for. ``varm["KEY_change"]``, ``varm["KEY_std_error"]`` and ``varm["KEY_mean"]`` (log2, genes x
+        A copy if requested. ``varm["KEY_change"]``, ``varm["KEY_std_error"]`` and ``varm["KEY_mean"]`` (log2, genes x
         parts), ``varm["KEY_lfsr"]``; ``uns["KEY"]["markers"]`` lists the markers of each part, best first.
 
     Examples
@@ -261,7 +261,7 @@ def _estimator(model: str | FactorizationEstimator, n_components: int, parameter
 
 
 def _storable(parameters: dict[str, Any]) -> dict[str, Any]:
-    """Parameters that files of AnnData can hold."""
+    """Parameters that AnnData files can store."""
     return {name: value for name, value in parameters.items() if isinstance(value, bool | int | float | str)}
 
 

@@ -1,4 +1,4 @@
-"""AnnData and MuData objects: which matrix is meant, and how a model is kept in one."""
+"""AnnData and MuData objects: which matrix to use, and how a model is stored in one."""
 
 import tempfile
 from pathlib import Path
@@ -13,11 +13,11 @@ from partwise.errors import InvalidInputError
 from partwise.io.table import Table
 
 FILE = "model_file"
-"""Where in ``uns[key]`` the model file is, as bytes."""
+"""Key in ``uns[key]`` of the model file, as bytes."""
 
 
 def modality(data: Any, mod: str | None) -> Any:
-    """The AnnData object that is meant: the object itself, or a modality of MuData."""
+    """The AnnData object to use: the object itself, or a modality of MuData."""
     if hasattr(data, "mod"):
         if mod not in data.mod:
             known = ", ".join(map(repr, data.mod))
@@ -32,7 +32,7 @@ def modality(data: Any, mod: str | None) -> Any:
 
 
 def opened(whole: Any, mod: str | None, copy: bool) -> tuple[Any, Any]:
-    """The object to write to, perhaps a copy in memory, and the AnnData object in it that is meant."""
+    """The object to write to, which may be a copy in memory, and the AnnData object in it."""
     if copy:
         whole = whole.to_memory() if getattr(whole, "isbacked", False) else whole.copy()
     return whole, modality(whole, mod)
@@ -44,11 +44,11 @@ def of_variables(adata: Any, model: Any, parts: Any, unknown: float = np.nan) ->
     Parameters
     ----------
     adata, model
-        The object, and the model, whose features may be others or in another order.
+        The object, and the model. Its features may differ or be in another order.
     parts
-        What there is of each part and feature of the model.
+        A value for each part and feature of the model.
     unknown
-        The value for variables that the model does not know.
+        The value for variables that the model does not have.
     """
     values = np.asarray(parts).T
     if model.known_features is None:
@@ -58,7 +58,7 @@ def of_variables(adata: Any, model: Any, parts: Any, unknown: float = np.nan) ->
 
 
 def counts_of(adata: Any, layer: str | None) -> Table:
-    """The counts that are meant, with names; names that are there twice are refused."""
+    """The counts to use, with names; repeated names are refused."""
     names, times = np.unique(np.asarray(adata.var_names, dtype=np.str_), return_counts=True)
     if np.any(times > 1):
         name = str(names[np.argmax(times)])
@@ -86,7 +86,7 @@ def keep(adata: Any, model: Any, activations: Any, key: str, params: dict[str, A
 
 
 def kept(adata: Any, key: str) -> tuple[Any, dict[str, Any]]:
-    """The model that is stored under a key, and the parameters of its fit."""
+    """The model stored under a key, and the parameters of its fit."""
     if key not in adata.uns or FILE not in adata.uns[key]:
         found = [name for name, value in adata.uns.items() if isinstance(value, dict) and FILE in value]
         known = f"there are {', '.join(map(repr, found))}" if found else "run partwise.tl.fit first"

@@ -1,4 +1,4 @@
-"""Data to try things on: published data by name, data that every installation has, and data drawn from a model.
+"""Data to try things on: published data by name, data that come with every installation, and simulated data.
 
 Published data are read from the folder that the environment variable ``PARTWISE_DATA`` names; nothing is downloaded.
 """

@@ -1,6 +1,6 @@
-"""Real data that every installation has: scikit-learn's digits, and the help texts of Python's standard library.
+"""Real data in every installation: scikit-learn's digits, and the help texts of Python's standard library.
 
-The swimmer of Donoho & Stodden (2004): a torso, and four limbs in four positions each.
+Also, the swimmer of Donoho & Stodden (2004): a torso, and four limbs in four positions each.
 """
 
 import itertools
@@ -22,9 +22,9 @@ DIGIT_SHAPE = (8, 8)
 """Height and width of a digit's picture."""
 
 _DOCSTRING = re.compile(r'"""(.*?)"""', re.DOTALL)
-_SHORTEST_TEXT = 1500  # characters; a module that says less says nothing about its topic
+_SHORTEST_TEXT = 1500  # characters; a shorter text says too little about its topic
 _LEFT_OUT = frozenset({"distutils", "encodings", "idlelib", "lib2to3", "turtledemo", "pydoc_data", "test", "tests"})
-# Words that any help text uses whatever it is about.
+# Words that occur in any help text, whatever its topic.
 _PYTHON_WORDS = (
     "arg args argument arguments bool called calls class classes default def exception false function functions given "
     "instance int method methods module name names none note object objects optional parameter parameters python "
@@ -63,16 +63,16 @@ def digits() -> Table:
 def python_topics(*, min_modules: int = 3, max_share: float = 0.3) -> Table:
     """Word counts of the help texts of Python's standard library: modules x words.
 
-    The texts are the docstrings in the library's source files, which are read, not imported. They depend on the
-    version of Python and on nothing else.
+    The texts are the docstrings in the library's source files, which are read, not imported. They depend only on the
+    version of Python.
 
     Parameters
     ----------
     min_modules
-        Leave out words that fewer modules use.
+        Leave out words that occur in fewer modules.
     max_share
-        Leave out words that a greater share of the modules uses. English stop words, and words that are Python's own
-        ("argument", "method", ...), are left out in any case.
+        Leave out words that occur in a larger share of the modules. English stop words and Python's own words
+        ("argument", "method", ...) are always left out.
 
     Returns
     -------
@@ -124,14 +124,14 @@ SWIMMER_SHAPE = (32, 32)
 
 _TOP, _BOTTOM, _MIDDLE = 10, 21, 15
 _LIMB_PIXELS = 6
-# Rows grow downward; columns are those of a left limb and are mirrored for a right one.
+# Rows run downwards. Columns are those of a left limb, mirrored for a right one.
 _ARM_STEPS = ((-1, 0), (-1, -1), (0, -1), (1, -1))
 
 
 class Swimmer(NamedTuple):
     """Pictures (256 x 1024 counts), the 17 parts (17 x 1024, zeros and ones) and which are in each picture (256 x 17).
 
-    The torso is the last part; limb l in position p is part 4 l + p.
+    The torso is the last part. Limb l in position p is part 4 l + p.
     """
 
     counts: NDArray[np.int64]
@@ -142,8 +142,8 @@ class Swimmer(NamedTuple):
 def swimmer(level: int = 1) -> Swimmer:
     """All 256 pictures of a swimmer, 32 x 32 pixels: the torso, and each of four limbs in one of four positions.
 
-    The parts have no pixel in common. The torso is in every picture, which is why exact decompositions are not unique:
-    the torso can be hidden in the limbs.
+    The parts have no pixel in common. The torso is in every picture, so exact decompositions are not unique: the torso
+    can be hidden in the limbs.
 
     Parameters
     ----------

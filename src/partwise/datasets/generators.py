@@ -1,4 +1,4 @@
-"""Data drawn from each model of partwise, with the truth beside them."""
+"""Simulate data from each model of partwise, together with the true parameters."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -28,17 +28,17 @@ def simulate_beta_gamma(
     missing: float = 0.0,
     random_state: RandomState = None,
 ) -> Simulated:
-    """Counts from the model of `partwise.BetaGammaPFA`, whose parts are of very unequal size.
+    """Counts from the model of `partwise.BetaGammaPFA`. The sizes of its parts differ a lot.
 
-    p_k ~ Beta(κ ε, κ (1 - ε)), h_nk ~ Gamma(shape, scale p_k / (1 - p_k)); all scales are then multiplied by one
-    number that gives the expected total.
+    p_k ~ Beta(κ ε, κ (1 - ε)), h_nk ~ Gamma(shape, scale p_k / (1 - p_k)). One factor then rescales all scales to the
+    expected total.
 
     Parameters
     ----------
     n_samples, n_features, n_components
         Sizes.
     shape
-        Of the gamma distributions of activations.
+        Shape of the gamma distributions of activations.
     concentration, base_probability
         κ and ε; None = 1 / n_components.
     mean_total
@@ -84,20 +84,20 @@ def simulate_allocation(
     missing: float = 0.0,
     random_state: RandomState = None,
 ) -> Simulated:
-    """Counts from the model of `partwise.AllocationNMF`: a sample's length is Gamma, its shares of parts Dirichlet.
+    """Counts from the model of `partwise.AllocationNMF`: gamma lengths of samples, Dirichlet shares of parts.
 
     Parameters
     ----------
     n_samples, n_features, n_components
         Sizes.
     activation_concentration
-        β, of the shares: a number, or one per part.
+        β, concentration of the shares: a number, or one per part.
     dictionary_concentration
-        α, of the parts: a number, or one per feature.
+        α, concentration of the parts: a number, or one per feature.
     mean_total
         Expected sum of a sample.
     length_shape
-        Of the gamma distribution of lengths; the greater, the more alike they are.
+        Shape of the gamma distribution of lengths. Larger values make lengths more similar.
     missing
         Share of the cells that are marked as not observed.
     random_state
@@ -138,7 +138,7 @@ def simulate_empirical_bayes(
     n_samples, n_features, n_components
         Sizes.
     activation_prior, dictionary_prior
-        Priors of all columns; None = most entries near 0, some large, and some 100 counts per sample.
+        Priors of all columns; None = most entries near 0, some large, and about 100 counts per sample.
     missing
         Share of the cells that are marked as not observed.
     random_state
@@ -188,9 +188,9 @@ def simulate_binary(
     beta_prior
         α and β of the beta factor.
     concentration
-        Of the Dirichlet factor, for each part.
+        Concentration of the Dirichlet factor, for each part.
     activation_concentration
-        Of the second Dirichlet factor of Dir-Dir.
+        Concentration of the second Dirichlet factor of Dir-Dir.
     missing
         Share of the cells that are marked as not observed.
     random_state
@@ -228,7 +228,7 @@ def simulate_logistic(
     missing: float = 0.0,
     random_state: RandomState = None,
 ) -> Simulated:
-    """Bits from the model of `partwise.LogisticPCA`: P(x_nf = 1) = σ(Σ_k w_fk h_nk), factors normal.
+    """Bits from the model of `partwise.LogisticPCA`: P(x_nf = 1) = σ(Σ_k w_fk h_nk), with normal factors.
 
     Parameters
     ----------

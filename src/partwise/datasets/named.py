@@ -1,4 +1,4 @@
-"""Every data set by one name: published, bundled, or drawn from a model."""
+"""Every data set by name: published, bundled, or simulated."""
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
@@ -24,7 +24,7 @@ _swimmer.__doc__ = swimmer.__doc__
 BUNDLED: Mapping[str, Callable[[], Table]] = MappingProxyType(
     {"digits": digits, "python-topics": python_topics, "swimmer": _swimmer}
 )
-"""Data that every installation has."""
+"""Data that come with every installation."""
 
 SIMULATED: Mapping[str, Callable[..., Simulated]] = MappingProxyType(
     {
@@ -37,14 +37,14 @@ SIMULATED: Mapping[str, Callable[..., Simulated]] = MappingProxyType(
         "simulated-logistic": generators.simulate_logistic,
     }
 )
-"""Data drawn from each model."""
+"""Data simulated from each model."""
 
 
 _PLURALS = {"country": "countries", "genus": "genera"}
 
 
 def describe_datasets() -> dict[str, str]:
-    """Names of all data sets, each with a line that says what it is and where it comes from.
+    """Names of all data sets, each with one line on what it is and where it comes from.
 
     Examples
     --------
@@ -66,19 +66,19 @@ def describe_datasets() -> dict[str, str]:
 
 
 def load_dataset(name: str, **options: Any) -> Table:
-    """Any data set by its name, samples x features.
+    """Load any data set by name, samples x features.
 
     Parameters
     ----------
     name
-        A name of `describe_datasets`. Published data are read from the folder that ``PARTWISE_DATA`` names.
+        A name from `describe_datasets`. Published data are read from the folder that ``PARTWISE_DATA`` names.
     options
-        Of data drawn from a model: sizes, seed and parameters of the generator.
+        For simulated data: sizes, seed and parameters of the generator.
 
     Returns
     -------
     Table
-        With labels, where there are any.
+        Data with labels, if there are any.
 
     Examples
     --------

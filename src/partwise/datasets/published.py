@@ -1,6 +1,6 @@
-"""Published data, read from the folder named by PARTWISE_DATA and checked against what is documented about them.
+"""Published data, read from the folder named by PARTWISE_DATA and checked against their documentation.
 
-The folder of published data, named by the environment variable PARTWISE_DATA. Nothing is downloaded.
+The environment variable PARTWISE_DATA names the folder. Nothing is downloaded.
 """
 
 import os
@@ -23,24 +23,24 @@ Catalogue = Mapping[str, SimpleNamespace]
 
 
 def _documented(kind: str) -> Catalogue:
-    """What is documented about published data: the entries of ``catalogue.toml``, which stands beside this module."""
+    """What is documented about published data: the entries of ``catalogue.toml`` beside this module."""
     content = tomllib.loads(Path(__file__).with_name("catalogue.toml").read_text(encoding="utf-8"))[kind]
     entries = {name: {"ones": None, **entry, "shape": tuple(entry["shape"])} for name, entry in content.items()}
     return MappingProxyType({name: SimpleNamespace(**entry) for name, entry in entries.items()})
 
 
 COUNTS = _documented("counts")
-"""Count matrices that `load_counts` reads: their documented sizes, and where to get them by hand."""
+"""Count matrices that `load_counts` reads: their documented sizes, and where to download them."""
 
 BINARY = _documented("binary")
-"""0/1 matrices that `load_binary` reads, features x samples; ``ones`` is None where no number is documented."""
+"""0/1 matrices that `load_binary` reads, features x samples; ``ones`` is None if no number is documented."""
 
 GAP = _documented("gap")
 """Trained Gamma-Poisson models with their counts, which `load_gap` reads."""
 
 
 def data_folder() -> Path:
-    """The folder of published data: what the environment variable ``PARTWISE_DATA`` names.
+    """The folder of published data, from the environment variable ``PARTWISE_DATA``.
 
     Returns
     -------
@@ -50,7 +50,7 @@ def data_folder() -> Path:
     Raises
     ------
     InvalidInputError
-        The variable is not set, or names no folder.
+        The variable is not set, or it does not name a folder.
 
     Examples
     --------
@@ -78,7 +78,7 @@ def lookup(catalogue: Catalogue, name: str) -> SimpleNamespace:
 
 
 def locate(relative: str, origin: str) -> Path:
-    """The file of a data set, or one sentence that says where to get it by hand."""
+    """The file of a data set, or an error that says where to download it."""
     by_hand = f"download it from {origin}, and write it as {relative} in that folder"
     try:
         path = data_folder() / relative
@@ -90,7 +90,7 @@ def locate(relative: str, origin: str) -> Path:
 
 
 def check_documented(path: Path, what: str, found: object, documented: object) -> None:
-    """Refuse a file whose sizes or totals are not those that are documented."""
+    """Refuse a file whose sizes or totals differ from the documented ones."""
     if documented is not None and found != documented:
         raise FileFormatError(
             f"{path} has {what} {found}, and the published data have {documented}: it is another version or damaged; "
@@ -116,7 +116,7 @@ def load_counts(name: str) -> Table:
     Raises
     ------
     InvalidInputError, FileNotFoundError
-        There is no such data set, or its file is not there; the message says where to get it.
+        There is no such data set, or its file is missing; the message says where to get it.
     FileFormatError
         The file is damaged, or its sizes and totals are not the documented ones.
 
@@ -141,7 +141,7 @@ def load_counts(name: str) -> Table:
 
 
 def load_binary(name: str, *, transpose: bool = False) -> Table:
-    """A published 0/1 matrix, perhaps with missing cells, of the paper on nonnegative binary factorization.
+    """A published 0/1 matrix from the paper on nonnegative binary factorization. Some have missing cells.
 
     Parameters
     ----------
@@ -161,7 +161,7 @@ def load_binary(name: str, *, transpose: bool = False) -> Table:
     Raises
     ------
     InvalidInputError, FileNotFoundError
-        There is no such data set, or its file is not there; the message says where to get it.
+        There is no such data set, or its file is missing; the message says where to get it.
     FileFormatError
         The file is damaged, or its sizes and totals are not the documented ones.
 
@@ -182,7 +182,7 @@ def load_binary(name: str, *, transpose: bool = False) -> Table:
 
 @dataclass(frozen=True, eq=False)
 class TrainedGap:
-    """Counts, and the Gamma-Poisson model that was trained on them.
+    """Counts, and the Gamma-Poisson model trained on them.
 
     theta_k ~ Gamma(shape_k, rate_k), x_f ~ Poisson(Σ_k theta_k dictionary_fk).
 
@@ -193,7 +193,7 @@ class TrainedGap:
     dictionary
         Features x parts; columns sum to 1.
     shape, rate
-        Of the gamma prior of each part's activations.
+        Parameters of the gamma prior of each part's activations.
     """
 
     counts: Table
@@ -218,7 +218,7 @@ def load_gap(name: str) -> TrainedGap:
     Raises
     ------
     InvalidInputError, FileNotFoundError
-        There is no such data set, or its file is not there; the message says where to get it.
+        There is no such data set, or its file is missing; the message says where to get it.
     FileFormatError
         The file is damaged, or its sizes and totals are not the documented ones.
 
@@ -238,12 +238,12 @@ def load_gap(name: str) -> TrainedGap:
     check_documented(path, "mean nonzeros", round(table.matrix.nnz / entry.shape[0], 3), entry.mean_nonzeros)
     model = _arrays(path, "phi", "p", "r")
     check_documented(path, "dictionary of shape", model["phi"].shape, (entry.n_components, entry.shape[1]))
-    # In (shape, rate) form: the published p is that of a scale p / (1 - p).
+    # Convert to (shape, rate) form: the published p stands for a scale of p / (1 - p).
     return TrainedGap(table, model["phi"].T.copy(), model["r"], (1.0 - model["p"]) / model["p"])
 
 
 def _arrays(path: Path, *keys: str) -> dict[str, Any]:
-    """Further arrays of an .npz file whose matrix was read, and so checked, before."""
+    """Further arrays of an .npz file whose matrix has been read, and so checked, before."""
     with np.load(path, allow_pickle=False) as archive:
         absent = [key for key in keys if key not in archive]
         if absent:

@@ -1,6 +1,6 @@
-"""Data drawn from a model, with the truth beside them.
+"""Simulate data from a model, together with the true parameters.
 
-Counts of samples that come in batches, with the truth beside them.
+Also, simulate counts of samples in batches.
 """
 
 from dataclasses import replace
@@ -18,7 +18,7 @@ from partwise.poisson.model import PoissonModel
 
 
 class Simulated(NamedTuple):
-    """Simulated data, and the activations (samples x parts) and dictionary (features x parts) behind them."""
+    """Simulated data, and the true activations (samples x parts) and dictionary (features x parts)."""
 
     table: Table
     activations: Floats
@@ -38,7 +38,7 @@ def simulate_poisson(
 ) -> Simulated:
     """Counts from Poisson factorization: x_nf ~ Poisson(Σ_k h_nk w_fk).
 
-    Activations are gamma distributed, the columns of the dictionary Dirichlet.
+    Activations are gamma distributed, and the columns of the dictionary are Dirichlet.
 
     Parameters
     ----------
@@ -47,9 +47,9 @@ def simulate_poisson(
     mean_total
         Expected sum of a sample.
     activation_shape
-        Shape of the gamma distribution of activations; the smaller, the fewer parts in a sample.
+        Shape of the gamma distribution of activations. Smaller values give fewer parts per sample.
     dictionary_concentration
-        Concentration of the Dirichlet distribution of parts; the smaller, the fewer features in a part.
+        Concentration of the Dirichlet distribution of parts. Smaller values give fewer features per part.
     missing
         Share of the cells that are marked as not observed, completely at random.
     random_state
@@ -93,7 +93,8 @@ def simulate_gamma_poisson(
     n_samples, n_features, n_components
         Sizes.
     shape
-        Of the gamma distributions of activations: a number, or one per part, which then holds as much more.
+        Shape of the gamma distributions of activations: a number, or one per part. A part with a larger shape holds
+        more.
     mean_total
         Expected sum of a sample.
     dictionary_concentration
@@ -125,7 +126,7 @@ def simulate_gamma_poisson(
 def with_dirichlet_parts(
     key: Key, rng: np.random.Generator, activations: Floats, n_features: int, alpha: float, missing: float, source: str
 ) -> Simulated:
-    """Poisson counts of given activations and of parts from a Dirichlet distribution."""
+    """Poisson counts for given activations, with parts from a Dirichlet distribution."""
     check_positive(dictionary_concentration=alpha)
     dictionary = rng.dirichlet(np.full(n_features, alpha), size=activations.shape[1]).T.copy()
     return labelled(key, PoissonModel(activations, dictionary).simulate(key), activations, dictionary, missing, source)
@@ -155,7 +156,7 @@ def check_positive(**values: float) -> None:
 
 
 def labelled(key: Key, matrix: Any, activations: Floats, dictionary: Floats, missing: float, source: str) -> Simulated:
-    """What was drawn as a table with names, some of its cells marked as not observed, and the truth beside it."""
+    """Turn simulated values into a table with names, mark some cells as missing, and add the true parameters."""
     n_samples, n_features = matrix.shape
     hidden = None
     if missing:
@@ -180,19 +181,19 @@ def simulate_batches(
     effect: float = 0.7,
     random_state: RandomState = None,
 ) -> Simulated:
-    """Counts of samples that belong to a group, use shared parts beside, and were measured in one of several batches.
+    """Counts of samples with one group each, some shared parts, and one of several batches.
 
     In a study of cells, groups are cell types and shared parts are programmes. Each batch multiplies the rate of each
-    feature by a factor of its own; half of the factors are 1.
+    feature by its own factor; half of the factors are 1.
 
     Parameters
     ----------
     n_samples, n_features
         Sizes.
     n_groups, n_shared, n_batches
-        Groups (each with a part of its own), parts that samples of all groups may have, and batches.
+        Number of groups (each with its own part), of parts that samples of all groups may have, and of batches.
     mean_total
-        Expected sum of a sample, about.
+        Approximate expected sum of a sample.
     effect
         Standard deviation of the logarithm of the batch factors that are not 1.
     random_state

@@ -1,4 +1,4 @@
-"""Gamma-Poisson factorization: activations have gamma priors, so they can be integrated out."""
+"""Gamma-Poisson factorization: activations have gamma priors and can be integrated out."""
 
 from partwise.gamma_poisson.model import GammaPoissonModel
 

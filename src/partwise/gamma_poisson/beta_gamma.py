@@ -1,4 +1,4 @@
-"""``BetaGammaPFA``: beta-Gamma Poisson factor analysis, which switches off the topics that it does not need."""
+"""``BetaGammaPFA``: beta-Gamma Poisson factor analysis, which switches off parts that it does not need."""
 
 from dataclasses import KW_ONLY, dataclass
 from numbers import Real
@@ -22,7 +22,7 @@ class BetaGammaPFA(GammaActivations):
     """Find parts of counts by beta-Gamma Poisson factor analysis (Zhou et al. 2012), by Gibbs sampling.
 
     φ_k ~ Dirichlet(dictionary_concentration); h_nk ~ Gamma(shape, scale p_k / (1 - p_k)); p_k ~ Beta(κ ε, κ (1 - ε));
-    x_nf ~ Poisson(Σ_k h_nk φ_fk). A part that is not needed has its p_k go to 0. The fitted dictionary and p are means
+    x_nf ~ Poisson(Σ_k h_nk φ_fk). If a part is not needed, its p_k goes to 0. The fitted dictionary and p are means
     over the kept draws of one chain, and likelihoods are those of this point estimate.
 
     Parameters
@@ -38,13 +38,13 @@ class BetaGammaPFA(GammaActivations):
     base_probability
         ε, its mean; None = 1 / n_components.
     n_draws, burn_in
-        Sweeps that are kept, and that are thrown away before.
+        Number of sweeps that are kept, and of sweeps discarded before them.
     active_threshold
-        Share of the counts from which a part counts as active; None = min(0.01, 0.1 / n_components).
+        A part counts as active from this share of the counts on; None = min(0.01, 0.1 / n_components).
     random_state
         Seed of all random numbers: int, Generator, RandomState or None.
     n_jobs
-        Threads; the result is the same for any number. None = 1, -1 = all cores.
+        Number of threads; it does not change the result. None = 1, -1 = all cores.
     engine, progress, callbacks, checkpoint, resume
         As for `PoissonNMF`.
 
@@ -53,11 +53,11 @@ class BetaGammaPFA(GammaActivations):
     components_
         Parts x features; each sums to 1.
     shape_, rate_
-        Of the gamma prior of each part's activations: r and (1 - p_k) / p_k.
+        Parameters of the gamma prior of each part's activations: r and (1 - p_k) / p_k.
     n_components_, n_active_components_, active_components_
         Number of parts; number and positions of those that explain a noticeable share of the data.
     n_iter_, trace_, status_
-        Sweeps, the number of parts in use at each, and how the fit ended.
+        Sweeps, the number of active parts at each, and how the fit ended.
     n_features_in_, feature_names_in_
         Features of the training data.
 
@@ -113,7 +113,7 @@ class BetaGammaPFA(GammaActivations):
         self._store(self._run(algorithm, data, max_iter=self.burn_in + self.n_draws, convergence=ChainsAgree()).state)
 
     def _store(self, state: BetaGammaState) -> None:
-        # A fit that was interrupted in its burn-in has only its last draw.
+        # A fit interrupted during burn-in has only its last draw.
         kept = state.draws.n_kept
         dictionary = state.dictionary_sum / kept if kept else state.dictionary
         probability = state.probability_sum / kept if kept else state.probability
@@ -122,7 +122,7 @@ class BetaGammaPFA(GammaActivations):
         self.rate_ = (1.0 - probability) / probability
 
     def training_activations(self, X: Any) -> Floats:
-        """Means of variational posteriors: 100 times faster, and scores of held-out counts change by less than 0.001.
+        """Means of variational posteriors: 100 times faster, and held-out scores change by less than 0.001.
 
         Parameters
         ----------

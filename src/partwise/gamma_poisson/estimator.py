@@ -1,4 +1,4 @@
-"""``GammaPoissonNMF``: the dictionary of highest marginal likelihood, activations integrated out."""
+"""``GammaPoissonNMF``: the dictionary with the highest marginal likelihood, with activations integrated out."""
 
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, ClassVar
@@ -25,16 +25,16 @@ from partwise.gamma_poisson.inference.vem import VariationalEM
 from partwise.gamma_poisson.model import GammaPoissonAlgorithm, GammaPoissonModel
 from partwise.kernels.arrays import Floats
 
-# Most iterations, where the user says nothing.
+# Default numbers of iterations.
 _MAX_ITER = {"thorough": 2000, "vem": 2000, "joint": 2000, "exact-em": 1000}
 _MAX_ITER_OF_OTHERS = 500
-# Kept and discarded sweeps of an iteration.
+# Kept and discarded sweeps per iteration.
 _SWEEPS = {"saem": (1, 0), "online": (3, 2)}
 _SWEEPS_OF_OTHERS = 150, 150
 _ALGORITHMS = {"thorough", "mcem-c", "mcem-h", "mcem-ch", "saem", "online", "vem", "joint", "exact-em"}
 _OF_BATCHES = {"vem", "online"}
 _OF_ANY_NUMBERS = {"vem", "joint"}
-# What a sampler may leave, in nats of all data together: far less than a tie between two models.
+# Tolerance of a sampler, in nats for all data together: far less than a tie between two models.
 _NEGLIGIBLE = 5e-2
 
 
@@ -42,7 +42,7 @@ _NEGLIGIBLE = 5e-2
 class GammaPoissonNMF(BatchModel, GammaActivations):
     """Find parts of counts by maximum marginal likelihood: h_nk ~ Gamma(shape, rate), x_nf ~ Poisson(Σ_k h_nk w_fk).
 
-    Activations are integrated out and the dictionary w is free. Parts that are not needed become empty by themselves.
+    Activations are integrated out and the dictionary w is free. Parts that are not needed become empty.
 
     Parameters
     ----------
@@ -53,46 +53,48 @@ class GammaPoissonNMF(BatchModel, GammaActivations):
     rate
         b_k: a number, or one per part. It only sets the scale of the dictionary.
     inference
-        ``"vem"``: variational EM, which predicts as well as any and is the fastest. ``"thorough"``: the highest
-        marginal likelihood, at ten times the time or more. It takes several starts, then stochastic EM until Monte
-        Carlo error does not matter. Parts are merged or removed where that gains likelihood, and small problems
-        end with exact EM. ``"mcem-c"``, ``"mcem-h"``, ``"mcem-ch"``: Monte Carlo EM as published, for ``max_iter``
-        iterations. ``"saem"``: stochastic approximation. ``"online"``: minibatches, an iteration each. ``"exact-em"``:
+        ``"vem"``: variational EM, the fastest, which predicts as well as any other. ``"thorough"``: the highest
+        marginal likelihood, in ten times the time or more. It tries several starts, then runs stochastic EM until Monte
+        Carlo error does not matter. Parts are merged or removed if that raises the likelihood, and small problems end
+        with exact EM. ``"mcem-c"``, ``"mcem-h"``, ``"mcem-ch"``: Monte Carlo EM as published, for ``max_iter``
+        iterations. ``"saem"``: stochastic approximation. ``"online"``: one minibatch per iteration. ``"exact-em"``:
         exact E-step, for small problems. ``"joint"``: maximum joint likelihood of dictionary and activations, for
         comparison.
     e_step
-        ``"sampled"`` or ``"rao-blackwell"``, for the three MCEM and SAEM. None: sampled, as published, for MCEM,
-        Rao-Blackwellised for SAEM.
+        ``"sampled"`` or ``"rao-blackwell"``, for the three MCEM algorithms and SAEM. None: sampled for MCEM, as
+        published, and Rao-Blackwellised for SAEM.
     draws_per_iter, burn_in_per_iter
-        Gibbs sweeps of an iteration that are averaged over, and that are thrown away before. None: 150 and 150 for
-        MCEM, 1 and 0 for SAEM, 3 and 2 for batches.
+        Gibbs sweeps per iteration to average over, and to discard before. None: 150 and 150 for MCEM, 1 and 0 for SAEM,
+        3 and 2 for batches.
     init
-        None: as the algorithm asks (for MCEM the deterministic start of Eq. 51); or an array, parts x features.
+        None: the default start of the algorithm (for MCEM the deterministic start of Eq. 51); or an array, parts x
+        features.
     seeds
-        Features that some parts are known to hold: a mapping such as ``{"tax": ["tax", "budget"]}``, or a .csv or .tsv
-        file with the columns ``part`` and ``feature``. Seeded parts come first, under these names. A seed is a prior on
-        its entry of the dictionary, as if the part had been seen to hold it before. For ``inference="vem"``.
+        Features that some parts should hold: a mapping such as ``{"tax": ["tax", "budget"]}``, or a .csv or .tsv file
+        with the columns ``part`` and ``feature``. Seeded parts come first and get these names. A seed is a prior on its
+        entry of the dictionary, like tokens of the part seen before the data. For ``inference="vem"``.
     seed_weight
-        Strength of the prior: tokens of the seeds of a part, as a share of the tokens of an average part.
+        Strength of the prior: tokens that the seeds of a part stand for, as a share of the tokens of an average part.
     fixed_parts
-        Parts that are known, parts x features: they are the first parts of the model, up to their size, and the other
-        parts are free. Features of a table or frame are matched by name, and its row labels name the parts. For
+        Known parts, parts x features: the first parts of the model, whose sizes are still fitted. The other parts are
+        free. Features of a table or frame are matched by name, and its row labels name the parts. For
         ``inference="vem"``, and without seeds.
     n_starts
-        Starts that ``"thorough"`` tries.
+        Number of starts that ``"thorough"`` tries.
     batch_size
-        Samples in a batch of ``"online"``.
+        Number of samples per batch of ``"online"``.
     max_iter
-        Stop after this many iterations. None: 500, for thorough, vem and joint 2,000, for exact-em 1,000.
+        Stop after this many iterations. None: 500; 2,000 for thorough, vem and joint; 1,000 for exact-em.
     tol
-        Nats per count: ``"vem"``, ``"exact-em"`` and ``"joint"`` stop when an iteration gains less, ``"thorough"`` when
-        neither an EM step nor less noise would gain more, or less than 0.05 nats in all. 0: run to ``max_iter``.
+        Nats per count. ``"vem"``, ``"exact-em"`` and ``"joint"`` stop when an iteration gains less. ``"thorough"``
+        stops when neither an EM step nor less noise would gain more, or less than 0.05 nats in total. 0: run to
+        ``max_iter``.
     active_threshold
-        Share of the expected counts from which a part counts as active; None = min(0.01, 0.1 / n_components).
+        A part counts as active from this share of the expected counts on; None = min(0.01, 0.1 / n_components).
     random_state
         Seed of all random numbers: int, Generator, RandomState or None.
     n_jobs
-        Threads; the result is the same for any number. None = 1, -1 = all cores.
+        Number of threads; it does not change the result. None = 1, -1 = all cores.
     engine, progress, callbacks, checkpoint, resume
         As for `PoissonNMF`.
 
@@ -105,16 +107,16 @@ class GammaPoissonNMF(BatchModel, GammaActivations):
     n_components_, n_active_components_, active_components_
         Number of parts; number and positions of those that explain a noticeable share of the data.
     n_iter_, trace_, status_
-        Iterations, what was reached at each, and how the fit ended. The trace has the column norms w_+k and, where the
+        Number of iterations, what each reached, and how the fit ended. The trace has the column norms w_+k and, if the
         algorithm knows it, the objective. That is the log-likelihood (exact-em), its variational bound (vem, online),
-        or the joint one (joint). The others give the bound at the start of sampling plus the gain since, with
-        ``objective_error``.
+        or the joint log-likelihood (joint). The others give the bound at the start of sampling plus the gain since,
+        with ``objective_error``.
     column_norms_
         Iterations x parts: w_+k after each iteration.
     batch_names_, batch_factors_, batch_strength_
         As for `PoissonNMF`; ``"vem"`` and ``"online"`` take batches.
     n_samples_seen_
-        Number of training samples, those of all batches of `partial_fit` together.
+        Number of training samples, including all batches of `partial_fit`.
     n_features_in_, feature_names_in_
         Features of the training data.
 
@@ -134,7 +136,7 @@ class GammaPoissonNMF(BatchModel, GammaActivations):
             "Filstroff, L., Lumbreras, A. & Févotte, C. (2018). Closed-form marginal likelihood in Gamma-Poisson "
             "matrix factorization. International Conference on Machine Learning.",
         ),
-        # The shape stays 1, at which parts that are not needed empty; smaller shapes do not empty them.
+        # The shape stays 1: unneeded parts become empty there, but not at smaller shapes.
         candidates=(Candidate("gamma-poisson", effort={"tol": 1e-4, "max_iter": 300}, complexity=20, cost=3),),
         marginal=True,
         given_parts=True,
@@ -189,7 +191,7 @@ class GammaPoissonNMF(BatchModel, GammaActivations):
         self._store(GammaPoissonModel(dictionary, *self._prior()))
 
     def _regroup(self, fitted: Any, membership: Floats, dictionary: Floats) -> None:
-        """Shapes add up, and rates are such that every part expects as many counts as those that it is made of."""
+        """Shapes add up. Rates are chosen so that a merged part expects as many counts as its members together."""
         shape = fitted.shape_ @ membership
         expected = (fitted.components_.sum(axis=1) * fitted.shape_ / fitted.rate_) @ membership
         rate = np.divide(shape * dictionary.sum(axis=0), expected, out=np.ones(shape.size), where=expected > 0)
@@ -200,7 +202,7 @@ class GammaPoissonNMF(BatchModel, GammaActivations):
             self.rate = rate
 
     def _prior(self) -> tuple[Floats, Floats]:
-        """Shapes, of which estimation starts at 1, and rates."""
+        """Shapes (estimation starts at 1) and rates."""
         shape = 1.0 if isinstance(self.shape, str) else self.shape
         return positive_each(shape, "shape", self.n_components), positive_each(self.rate, "rate", self.n_components)
 
@@ -225,7 +227,7 @@ class GammaPoissonNMF(BatchModel, GammaActivations):
         return algorithm
 
     def _settings(self, data: SparseData) -> dict[str, Any]:
-        """What all algorithms are told."""
+        """Arguments that all algorithms share."""
         prior: dict[str, Any] = dict(zip(("shape", "rate"), self._prior(), strict=True))
         start = None if self.init is None else given_dictionary(self.init, data, self.n_components)
         return prior | {"estimate_shape": isinstance(self.shape, str), "start": start, "engine": self._engine()}
@@ -293,5 +295,5 @@ class GammaPoissonNMF(BatchModel, GammaActivations):
 
     @property
     def _variational_means(self) -> bool:
-        # At shapes below 1 they are far off (by 80% where 5% of the activations are worst, at 0.3); above, by 17%.
+        # For shapes below 1 they are far off (at 0.3, by 80% for the worst 5% of activations); above, by 17%.
         return not self._needs_integers and (self.inference == "joint" or bool(self.shape_.min() >= 1.0))

@@ -1,4 +1,4 @@
-"""What estimators with gamma priors of activations share: posterior of activations, marginal likelihood."""
+"""What estimators with gamma priors of activations share: posteriors of activations and marginal likelihoods."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,7 +20,7 @@ from partwise.likelihood.problem import LogLikelihood
 
 @dataclass(eq=False, repr=False)
 class GammaActivations(CountModel):
-    """Base of the estimators with h_nk ~ Gamma(shape_k, rate_k) and x_nf ~ Poisson(Σ_k h_nk w_fk)."""
+    """Base class of the estimators with h_nk ~ Gamma(shape_k, rate_k) and x_nf ~ Poisson(Σ_k h_nk w_fk)."""
 
     shape_: Floats = field(init=False)
     rate_: Floats = field(init=False)
@@ -30,13 +30,13 @@ class GammaActivations(CountModel):
             refuse_far_from_counts(data.total, data.nnz)
 
     def _activations(self, data: CountMatrix) -> Floats:
-        """Posterior means, to about a per cent; a row gives the same result wherever it stands."""
+        """Posterior means, accurate to about one per cent. A row's result does not depend on its position."""
         model = self.components_.T, self.shape_, self.rate_
         return posterior_mean(data, *model, self._engine(), variational=self._variational_means)
 
     @property
     def _variational_means(self) -> bool:
-        """Whether means of variational posteriors will do."""
+        """Whether means of variational posteriors are accurate enough."""
         return False
 
     def sample_posterior(self, X: Any, n_draws: int = 100, *, random_state: RandomState = 0) -> Floats:
@@ -47,7 +47,7 @@ class GammaActivations(CountModel):
         X
             Counts as for `fit`.
         n_draws
-            Draws of each sample, from successive sweeps of a Gibbs chain after a burn-in.
+            Number of draws per sample, from successive sweeps of a Gibbs chain after a burn-in.
         random_state
             Seed: int, Generator or None.
 
@@ -64,7 +64,7 @@ class GammaActivations(CountModel):
             return posterior_draws(key, data, model, self._engine(), n_draws=n_draws)
 
     def activation_draws(self, X: Any, n_draws: int, random_state: RandomState) -> Floats | None:
-        """Draws of the activations from their posterior."""
+        """Posterior draws of the activations."""
         return self.sample_posterior(X, n_draws, random_state=random_state)
 
     def activation_errors(self, X: Any) -> Floats:
@@ -87,22 +87,22 @@ class GammaActivations(CountModel):
     def log_likelihood(
         self, X: Any, *, std_error: float = STD_ERROR, random_state: RandomState = 0, background: Floats | None = None
     ) -> LogLikelihood:
-        """Log-likelihood of each sample, activations integrated out: exact where affordable, else with an error.
+        """Log-likelihood of each sample with activations integrated out: exact if affordable, else with standard error.
 
         Parameters
         ----------
         X
             Counts as for `fit`.
         std_error
-            Standard error of a sample's value that is good enough, in nats.
+            Target standard error of a sample's value, in nats.
         random_state
             Seed: int, Generator or None.
         background
-            Share of each feature in a background that every part is mixed with; None = no background.
+            Share of each feature in a background that is mixed into every part; None = no background.
         """
         data = self.checked_data(X, caller="log_likelihood", integers=True)
         dictionary = self.components_.T
-        if background is not None:  # mixed into every part, with the part's own sum
+        if background is not None:  # mixed into every part, scaled by the part's sum
             dictionary = (1.0 - SMOOTHING) * dictionary + SMOOTHING * background[:, None] * dictionary.sum(axis=0)
         with self._compiling():
             prior = self.shape_, self.rate_

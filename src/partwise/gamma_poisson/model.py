@@ -1,4 +1,4 @@
-"""Gamma-Poisson factorization as a model: to draw data from it, and to check what inference gives."""
+"""Gamma-Poisson factorization as a model: to simulate data, and to check inference."""
 
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -55,11 +55,11 @@ class GammaPoissonModel:
         Parameters
         ----------
         key
-            Address of the random numbers.
+            Key of the random numbers.
         n_samples
             Number of samples.
         """
-        # Not the stage of the Poisson model's own draws.
+        # Use another stage than the Poisson model's own draws.
         rng = key.for_stage("simulate activations").generator()
         activations = rng.gamma(self.shape, 1.0 / self.rate, size=(n_samples, self.shape.size))
         return PoissonModel(activations, self.dictionary).simulate(key)
@@ -73,12 +73,12 @@ class GammaPoissonModel:
 
 
 class GammaPoissonAlgorithm(Algorithm[Any], Protocol):
-    """An algorithm whose states stand for a model."""
+    """An algorithm whose states represent a model."""
 
     def model(self, state: Any) -> GammaPoissonModel:
         """Dictionary, shapes and rates of a state."""
 
 
 def column_norms(dictionary: Floats) -> dict[str, float]:
-    """w_+k of each part, as columns of a trace, which `partwise.plotting.plot_norms` draws."""
+    """w_+k of each part, as columns of a trace, which `partwise.plotting.plot_column_norms` draws."""
     return {f"column_norm_{k}": float(norm) for k, norm in enumerate(dictionary.sum(axis=0))}

@@ -1,4 +1,4 @@
-"""``NegativeBinomialNMF``: parts of counts that vary more than Poisson noise would make them."""
+"""``NegativeBinomialNMF``: parts of counts that vary more than Poisson counts."""
 
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, ClassVar
@@ -26,27 +26,27 @@ _CELLS_AT_ONCE = 2**20
 class NegativeBinomialNMF(CountModel):
     """Find nonnegative parts of over-dispersed counts: x_nf ~ Poisson(ε_nf Σ_k h_nk w_fk), ε_nf ~ Gamma(r, r).
 
-    A count has mean λ = Σ_k h_nk w_fk and variance λ + λ² / r, by maximum likelihood (Gouvert et al. 2020). The
-    smaller the size r, the more the counts vary beyond Poisson noise; as r grows the model becomes `PoissonNMF`. An
-    update costs as much as the table has cells, zeros included.
+    A count has mean λ = Σ_k h_nk w_fk and variance λ + λ² / r. The fit is by maximum likelihood (Gouvert et al. 2020).
+    The smaller the size r, the more the counts vary beyond Poisson noise; as r grows, the model becomes `PoissonNMF`.
+    The cost of an update is proportional to the number of cells, zeros included.
 
     Parameters
     ----------
     n_components
         Number of parts.
     dispersion
-        Which counts share a size r, to be estimated: ``"common"`` (all), ``"feature"`` or ``"sample"``. A number: the
-        size itself.
+        Which counts share an estimated size r: ``"common"`` (all), ``"feature"`` or ``"sample"``. A number: the size
+        itself.
     max_iter
         Stop after this many iterations, each of five sweeps over the factors and one over the sizes.
     tol
         Stop when the log-likelihood grows by less than this many nats per count and iteration. 0: run to ``max_iter``.
     active_threshold
-        Share of the expected counts from which a part counts as active; None = min(0.01, 0.1 / n_components).
+        A part counts as active from this share of the expected counts on; None = min(0.01, 0.1 / n_components).
     random_state
         Seed of all random numbers: int, Generator, RandomState or None.
     n_jobs
-        Threads; the result is the same for any number. None = 1, -1 = all cores.
+        Number of threads; it does not change the result. None = 1, -1 = all cores.
     engine, progress, callbacks, checkpoint, resume
         As for `PoissonNMF`.
 
@@ -55,9 +55,9 @@ class NegativeBinomialNMF(CountModel):
     components_
         Parts x features; each sums to 1, so activations are expected counts.
     activations_
-        Of the training samples, samples x parts.
+        Activations of the training samples, samples x parts.
     size_
-        The sizes r: one, one for each feature, or one for each training sample. New samples get the median of the last.
+        The sizes r: one, one per feature, or one per training sample. New samples get the median of the latter.
     n_components_, n_active_components_, active_components_
         Number of parts; number and positions of those that explain a noticeable share of the data.
     n_iter_, trace_, status_
@@ -117,7 +117,7 @@ class NegativeBinomialNMF(CountModel):
         self.size_ = sizes.get(str(self.dispersion), state.feature_sizes[:1].copy())
 
     def _sizes_of_features(self) -> Floats:
-        """The size of each feature in new samples."""
+        """The size of each feature for new samples."""
         size = np.median(self.size_) if self.dispersion == "sample" else self.size_
         return np.broadcast_to(size, (self.n_features_in_,)).copy()
 
@@ -125,7 +125,7 @@ class NegativeBinomialNMF(CountModel):
         return settled_activations(data, self.components_, self._sizes_of_features(), self._engine())
 
     def sample_cells(self, expected: Floats, generator: np.random.Generator) -> Floats:
-        """Draw counts with given expected values, with the noise of the model.
+        """Draw counts from the model's noise, given expected values.
 
         Parameters
         ----------
@@ -139,13 +139,13 @@ class NegativeBinomialNMF(CountModel):
     def held_out_log_likelihood(self, held_out: ThinnedCounts | HiddenCells) -> Floats:
         """Log-likelihood of each row's held-out data, in nats, with negative-binomial noise.
 
-        Held-out counts are scored as fresh ones: the training count of the same cell is not used beyond the parts, so
-        that structure which the model calls noise does not count as predicted.
+        Held-out counts are scored as new counts. The training count of the same cell is used only through the parts, so
+        structure that the model takes for noise does not count as predicted.
 
         Parameters
         ----------
         held_out
-            What was held out of the training data, to which this model was fitted.
+            What was held out of the training data of this model.
         """
         if isinstance(held_out, HiddenCells):
             if held_out.counts is None:
@@ -162,7 +162,7 @@ class NegativeBinomialNMF(CountModel):
             plain = background.row_totals[rows, None] * background.column_shares
             rates = (1.0 - SMOOTHING) * self.expected(self.activations_[rows]) + SMOOTHING * plain
             size: Any = self.size_[rows, None] if by_row else self.size_
-            # Of fresh counts the size is that of the cell's noise; a part that was split off has its share of it.
+            # A new count has the size of the cell's noise; a thinned count has its share of it.
             own = size if np.isinf(held_out.noise) else held_out.odds * size
             rates *= held_out.odds
             logs = -own * np.log1p(rates / own)

@@ -1,1 +1,1 @@
-"""The pass over the nonzeros of one side of the data, which all count models share."""
+"""The pass over the nonzeros of one side of the data, shared by all count models."""

@@ -1,9 +1,9 @@
-"""Batch factors: rate_nf = s_bf m_nf for the batch b of sample n, whatever the model of m is.
+"""Batch factors: rate_nf = s_bf m_nf for the batch b of sample n, whatever the model for m.
 
-Under s_bf ~ Gamma(c, c) the posterior of s_bf given m is Gamma(c + Σ x, c + Σ m), the sums over the observed cells of
-feature f in batch b. Allocations do not see s, so an algorithm for m needs only the weights E[s_bf] of its cells. With
-them its objective, plus a constant of the posterior of s, is a lower bound of the log-likelihood with s integrated
-out; taking turns, both steps raise it.
+Under s_bf ~ Gamma(c, c), the posterior of s_bf given m is Gamma(c + Σ x, c + Σ m), with sums over the observed cells of
+feature f in batch b. Allocations do not depend on s, so an algorithm for m needs only the weights E[s_bf] of its cells.
+Its objective with these weights, plus a constant from the posterior of s, is a lower bound of the log-likelihood with s
+integrated out. Alternating both steps raises it.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from partwise.engines.local import LocalEngine
 from partwise.kernels.arrays import Floats
 from partwise.passes.side import Side
 
-# Strengths beyond these do not change a rate noticeably: batches do not matter, or share nothing.
+# Strengths beyond these do not change rates noticeably: batches do not matter, or have nothing in common.
 _SMALLEST, _LARGEST = 1e-2, 1e7
-# The strength is estimated in the first iterations, then now and then: it settles early.
+# The strength is estimated in the first iterations, then occasionally: it converges early.
 _ALWAYS, _EVERY = 20, 10
 
 
 class BatchableAlgorithm(Protocol):
-    """An algorithm of a model whose cells may have weights."""
+    """An algorithm for a model whose cells may have weights."""
 
     def init(self, key: Key, data: SparseData) -> Any:
-        """The first state."""
+        """The initial state."""
 
     def step(self, key: Key, data: SparseData, state: Any) -> tuple[Any, Mapping[str, float]]:
         """One iteration."""
@@ -45,7 +45,7 @@ class BatchableAlgorithm(Protocol):
         """Expected totals without weights, groups of rows x features: see `expected_in_groups`."""
 
     def rebase(self, state: Any, change: float) -> None:
-        """Add the change of the objective by new weights to what the state remembers of it."""
+        """Add the change of the objective due to new weights to the objective stored in the state."""
 
 
 @dataclass
@@ -55,7 +55,8 @@ class BatchPosterior:
     Attributes
     ----------
     observed, expected
-        Totals of each feature in each batch (batches x features), and those that the model expects without factors.
+        Totals of each feature in each batch (batches x features), and the totals that the model expects without
+        factors.
     strength
         c of the gamma prior.
     """
@@ -71,7 +72,7 @@ class BatchPosterior:
 
     @property
     def constant(self) -> float:
-        """What the objective of the weighted data lacks of the bound: terms of the factors' prior and posterior."""
+        """The bound minus the objective of the weighted data: terms of the prior and the posterior of the factors."""
         return self.log_evidence(self.strength) + float(np.sum(self.factors * self.expected))
 
     def log_evidence(self, strength: float) -> float:
@@ -81,7 +82,7 @@ class BatchPosterior:
         return float(np.sum(prior + gammaln(shapes) - shapes * np.log(rates)))
 
     def with_best_strength(self) -> BatchPosterior:
-        """The same with the strength of the highest evidence."""
+        """The same with the strength that maximises the evidence."""
         found = minimize_scalar(
             lambda log_strength: -self.log_evidence(float(np.exp(log_strength))),
             bounds=(np.log(_SMALLEST), np.log(_LARGEST)),
@@ -112,7 +113,7 @@ def expected_in_groups(side: Side, activations: Any, dictionary: Floats) -> Floa
     side
         The samples' side of weighted data.
     activations, dictionary
-        Samples x parts (which may be on workers), features x parts.
+        Samples x parts (may be on workers), features x parts.
     """
     assert side.weights is not None
     found = np.einsum("gk,fk->gf", np.asarray(side.totals(activations)), dictionary)
@@ -136,7 +137,7 @@ def _hidden(block: Block, activations: Floats, dictionary: Floats, weights: Cell
 
 @dataclass
 class BatchedAlgorithm:
-    """An algorithm for parts, and batch factors in turns with it."""
+    """An algorithm for parts that alternates with updates of the batch factors."""
 
     algorithm: BatchableAlgorithm
     groups: NDArray[np.int32]
@@ -148,9 +149,9 @@ class BatchedAlgorithm:
         return data.weighted(CellWeights(posterior.factors, self.groups))
 
     def init(self, key: Key, data: SparseData) -> Any:
-        """First factors, and the first state under them."""
-        # Each batch's own frequencies of features beside those of all. From factors of 1 the first parts would take up
-        # what differs between batches, and a local optimum keeps them so.
+        """Initial factors, and the initial state under them."""
+        # Start from each batch's own feature frequencies relative to all. From factors of 1, the first parts would
+        # absorb the differences between batches and stay in that local optimum.
         observed = batch_totals(data, self.groups, self.n_groups)
         shares = observed.sum(axis=0) / max(float(observed.sum()), 1e-300)
         expected = observed.sum(axis=1, keepdims=True) * shares
@@ -177,7 +178,7 @@ class BatchedAlgorithm:
 
 
 def new_factors(data: SparseData, activations: Any, dictionary: Floats, strength: float) -> Floats:
-    """Posterior means of the factors of one batch, given the activations of its samples and what is known of others."""
+    """Posterior means of the factors of one batch, given the activations of its samples and the other batches."""
     groups = np.zeros(data.shape[0], np.int32)
     side = Side(data.weighted(CellWeights(np.ones((1, data.shape[1])), groups)), LocalEngine())
     expected = expected_in_groups(side, activations, dictionary)

@@ -1,6 +1,6 @@
 """One pass of a kernel over one side of the data, in parallel over blocks of its rows.
 
-Smallest values of factors: logarithms end at 0, and multiplicative updates cannot leave it.
+Also, smallest values of factors: logarithms stop at 0, and multiplicative updates cannot leave it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ FLOOR = 1e-10
 
 @dataclass(frozen=True)
 class Floors:
-    """Smallest activation in each row, and smallest dictionary entry in each feature; 0 where all counts are 0."""
+    """Smallest activation in each row, and smallest dictionary entry of each feature; 0 if all counts are 0."""
 
     activations: Floats
     dictionary: Floats
@@ -42,15 +42,15 @@ def activation_floor(n_components: int) -> float:
     return FLOOR / n_components
 
 
-# About a millisecond of work: enough blocks for every thread also where the data are small.
+# About a millisecond of work: enough blocks for all threads even for small data.
 NONZEROS_AT_ONCE = 2**15
 
 
 @dataclass(frozen=True, eq=False)
 class WeightedTotals:
-    """Sums of a factor over the columns of the data, each column weighted, for every group of rows.
+    """Weighted sums of a factor over the columns of the data, for every group of rows.
 
-    It is sent to workers whole: a block finds the groups of its rows by their positions in all of the data.
+    It is sent to workers as a whole; a block finds the groups of its rows by their positions in the whole data.
     """
 
     sums: Floats
@@ -73,15 +73,15 @@ class WeightedTotals:
 
 
 Totals = Floats | WeightedTotals
-"""Sums of a factor over the columns of the data: one row for all rows, or one for each group of rows."""
+"""Sums of a factor over the columns of the data: one row for all rows, or one per group of rows."""
 
 
 @dataclass(frozen=True, eq=False)
 class Side:
     """The samples' side of the data, or, on transposed data, the features' side.
 
-    Methods take the ``factor`` of this side (rows x parts) and the ``other`` side's (columns x parts). Arrays
-    with one row per sample may be on workers; then what is made of them is, too.
+    Methods take the ``factor`` of this side (rows x parts) and that of the ``other`` side (columns x parts). Arrays
+    with one row per sample may be on workers; arrays derived from them then stay there, too.
     """
 
     data: SparseData
@@ -89,7 +89,7 @@ class Side:
 
     @cached_property
     def blocks(self) -> list[tuple[int, int]]:
-        """Ranges of rows with about equally many nonzeros."""
+        """Ranges of rows with about equal numbers of nonzeros."""
         return row_blocks(self.data.indptr, NONZEROS_AT_ONCE)
 
     def map_rows(self, function: Function, *shared: Any, **options: Any) -> tuple[Any, tuple[Any, ...]]:
@@ -101,7 +101,7 @@ class Side:
         return self.engine.place(factor, self.data, self.blocks)
 
     def totals(self, factor: Any) -> Floats:
-        """The factor's sum over rows, block by block in the fixed tree; one for each group of rows."""
+        """The factor's sum over rows, block by block in the fixed tree; one sum per group of rows."""
         return np.asarray(self.map_rows(_totals, self.weights, reads=[factor])[0])
 
     @property
@@ -117,14 +117,14 @@ class Side:
         other
             The other side's factor.
         totals
-            What `totals` of the other side gives; needed where the factor is on workers.
+            The result of `totals` of the other side; needed if the factor is on workers.
         """
         if self.weights is None:
             return other.sum(axis=0) if totals is None else totals
         columns, summed = self.weights.column_groups, other
         if columns is not None:
             summed = group_sums(np.asarray(other), columns, self.weights.values.shape[1]) if totals is None else totals
-        # One order of the sum on every machine, which BLAS does not promise.
+        # The same order of summation on every machine, which BLAS does not guarantee.
         return WeightedTotals(np.einsum("gf,fk->gk", self.weights.values, summed), self.weights)
 
     def even_counts(self, n_components: int) -> Any:
@@ -132,20 +132,20 @@ class Side:
         return self.map_rows(_even_counts, makes=[Made((n_components,))], stay=True)[1][0]
 
     def expected_counts(self, factor: Any, other: Any, *, with_logs: bool = False) -> tuple[Any, float]:
-        """Expected allocation totals of each row (E-step), and Σ x log rate if asked for."""
+        """Expected allocation totals of each row (E-step), and Σ x log rate if requested."""
         shared = ready(other), with_logs
         logs, (counts,) = self.map_rows(_expected, *shared, reads=[factor], makes=[Made(factor.shape[1:])])
         return counts, float(logs)
 
     def exposure(self, other: Any, *, totals: Floats | None = None, stay: bool = False) -> Any:
-        """What each part is exposed to in each row: one row for all where nothing is missing.
+        """What each part is exposed to in each row: a single row if nothing is missing.
 
         Parameters
         ----------
         other
             The other side's factor.
         totals
-            Its sums over rows; needed where it is on workers.
+            Its sums over rows; needed if it is on workers.
         stay
             Whether rows stay on the workers.
         """
@@ -156,12 +156,12 @@ class Side:
 
 
 def ready(other: Any) -> Any:
-    """A factor of this process for kernels that visit all parts of a column at once; workers align their own."""
+    """A factor of this process, aligned for kernels that visit all parts of a column. Workers align their own."""
     return aligned(other) if isinstance(other, np.ndarray) else other
 
 
 def own_exposure(block: Block, other: Floats, totals: Totals) -> Floats:
-    """What each part is exposed to in each row of a block: one row for all where nothing is missing."""
+    """What each part is exposed to in each row of a block: a single row if nothing is missing."""
     if isinstance(totals, WeightedTotals):
         return totals.exposure(block, other)
     if not block.data.n_missing:
@@ -172,7 +172,7 @@ def own_exposure(block: Block, other: Floats, totals: Totals) -> Floats:
 
 
 def own_totals(block: Block, own: Floats, weights: CellWeights | None) -> Floats:
-    """Sum over the rows of a block of their rows of a factor: one sum for each group of rows."""
+    """Sum of a factor over the rows of a block: one sum per group of rows."""
     if weights is None or weights.row_groups is None:
         return np.asarray(own.sum(axis=0))
     first = block.first_row + block.start

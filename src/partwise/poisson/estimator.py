@@ -33,15 +33,15 @@ _OVERFITTED = "to predict, fit fewer parts, or use GammaPoissonNMF or Allocation
 class PoissonNMF(BatchModel):
     """Find nonnegative parts of counts by maximum likelihood: x_nf ~ Poisson(Σ_k h_nk w_fk).
 
-    The same as NMF with the Kullback-Leibler divergence. Any nonnegative data are accepted, sparse or dense, with
-    missing cells (NaN, or a mask in a `Table`), which are left out of the likelihood and not taken for zeros.
+    This is NMF with the Kullback-Leibler divergence. Any nonnegative data are accepted, sparse or dense. Missing cells
+    (NaN, or a mask in a `Table`) are left out of the likelihood and never treated as zeros.
 
     Parameters
     ----------
     n_components
         Number of parts.
     inference
-        ``"coordinate"``: coordinate descent with extrapolation, fast. ``"multiplicative"``: EM, that is Lee and
+        ``"coordinate"``: coordinate descent with extrapolation, fast. ``"multiplicative"``: EM, which is Lee and
         Seung's updates, monotone and slow.
     init
         ``"random"``, ``"nndsvd"``, or a pair of arrays (activations, parts).
@@ -52,11 +52,11 @@ class PoissonNMF(BatchModel):
     warm_start
         Start `fit` from the parts of the last fit.
     active_threshold
-        Share of the expected counts from which a part counts as active; None = min(0.01, 0.1 / n_components).
+        A part counts as active from this share of the expected counts on; None = min(0.01, 0.1 / n_components).
     random_state
         Seed of all random numbers: int, Generator, RandomState or None.
     n_jobs
-        Threads; the result is the same for any number. None = 1, -1 = all cores.
+        Number of threads; it does not change the result. None = 1, -1 = all cores.
     engine
         Where blocks of rows are processed: None = threads on this machine; ``"dask"``, the address of a Dask scheduler,
         a Dask client or cluster = its workers. The result is the same, bit for bit.
@@ -65,9 +65,9 @@ class PoissonNMF(BatchModel):
     callbacks
         Functions called after each iteration with (iteration, state, trace); returning True stops the fit.
     checkpoint
-        File (or `Checkpoint`) to write the running fit to.
+        File (or `Checkpoint`) to which the running fit is written.
     resume
-        Continue from ``checkpoint`` if that file exists; the result is that of a fit that was never stopped.
+        Continue from ``checkpoint`` if that file exists. The result is that of an uninterrupted fit.
 
     Attributes
     ----------
@@ -80,13 +80,13 @@ class PoissonNMF(BatchModel):
     kkt_residual_
         Largest violation of the optimality conditions; 0 at a stationary point. Only after `fit`.
     batch_names_, batch_factors_, batch_strength_
-        Batches, their factors (batches x features), and the strength of the prior that shrinks these to 1. Only after
-        `fit` with ``batch``.
+        Batches, their factors (batches x features), and the strength of the prior that shrinks factors towards 1. Only
+        after `fit` with ``batch``.
     n_samples_seen_
-        Number of training samples, those of all batches of `partial_fit` together.
+        Number of training samples, including all batches of `partial_fit`.
     n_iter_, trace_, status_
-        Iterations, what was reached at each, and how the fit ended. (If the values of X are beyond 1e60 or below 1e-60
-        on average, they are divided by a power of 2 first, and the objective is that of the divided data.)
+        Number of iterations, what each reached, and how the fit ended. (If the values of X are beyond 1e60 or below
+        1e-60 on average, they are first divided by a power of 2, and the objective is that of the divided data.)
     n_features_in_, feature_names_in_
         Features of the training data.
 
@@ -216,7 +216,7 @@ class PoissonNMF(BatchModel):
         return solve_activations(data, self.components_.T, self._engine())
 
     def activation_errors(self, X: Any) -> Floats:
-        """Poisson standard errors of the activations that `transform` gives, the parts taken as known.
+        """Poisson standard errors of the activations that `transform` gives, with the parts taken as known.
 
         Parameters
         ----------
@@ -226,8 +226,8 @@ class PoissonNMF(BatchModel):
         Returns
         -------
         ndarray
-            Samples x parts; infinite where a sample's observed cells cannot tell. For activations below one
-            expected count, read it as the scale below which nothing would show.
+            Samples x parts; infinite if a sample's observed cells cannot tell. For an activation below one expected
+            count, read it as the size that an activation must have to be noticed.
         """
         if self.selects_parts:
             return self.presence(X).std

@@ -1,4 +1,4 @@
-"""Which parts are present in a sample: a posterior over sets of parts, and over activations with zeros."""
+"""Which parts are present in a sample: a posterior over sets of parts, and over activations that may be 0."""
 
 from partwise.presence.posterior import PresencePosterior, PresencePrior, presence_posterior
 

@@ -16,38 +16,38 @@ from partwise.errors import InvalidInputError
 from partwise.kernels.arrays import Floats
 from partwise.presence.rows import RowSampler
 
-# Parts that are expected in a sample, where nothing else is said.
+# Expected number of parts per sample, by default.
 _USUAL_NUMBER = 5.0
-# Correlation of the activations of two parts below which one can stand for the other.
+# Below this correlation of the activations of two parts, one can stand for the other.
 _EXCHANGED = -0.8
 
 
 @dataclass(frozen=True, eq=False)
 class PresencePosterior:
-    """Which parts are present in each sample, and how much of them.
+    """Which parts are present in each sample, and how much of each.
 
     Attributes
     ----------
     probability
         Samples x parts: posterior probability that the part is present.
     mean, std
-        Samples x parts: posterior mean and standard deviation of the activations, absence counting as 0.
+        Samples x parts: posterior mean and standard deviation of the activations, where absence counts as 0.
     lower, upper
-        Ends of the credible intervals of the activations; a part that may be absent has an interval that starts at 0.
+        Bounds of the credible intervals of the activations. For a part that may be absent, the lower bound is 0.
     level
-        Probability that an interval holds.
+        Probability of the credible intervals.
     cosine
         Cosine between each sample and its reconstruction from the posterior means.
     residual
-        Share of each sample's counts that would have to move to another feature to turn it into its reconstruction.
+        Share of each sample's counts that would have to move to another feature to match its reconstruction.
     disagreement
         Largest difference between the presence probabilities of two chains of a sample. Above 0.3, run longer
         (``n_draws=``).
     noise_size
         r of each sample, if its counts vary more than Poisson noise explains: their variance is mean + mean² / r, and
-        the intervals are wider for it. Infinite where they do not.
+        the intervals are wider for it. Infinite if they do not.
     confused
-        Pairs of parts that the data cannot tell apart, and in how many samples: what draws take from one, they give to
+        Pairs of parts that the data cannot tell apart, and in how many samples: draws give to one what they take from
         the other.
     part_names
         Names of the parts.
@@ -67,7 +67,7 @@ class PresencePosterior:
     part_names: list[str]
 
     def table(self, samples: Sequence[str]) -> dict[str, Any]:
-        """Columns of a table with one line for each sample and part that is present with probability 0.05 or more."""
+        """Columns of a table with one line per sample and part with a presence probability of at least 0.05."""
         rows, parts = np.nonzero(self.probability >= 0.05)
         return {
             "sample": [str(samples[int(n)]) for n in rows],
@@ -81,7 +81,7 @@ class PresencePosterior:
 
 @dataclass(frozen=True)
 class PresencePrior:
-    """Prior probability of the presence of each part: 0 forbids it, 1 says that it is always there."""
+    """Prior probability that each part is present: 0 forbids it, 1 says that it is always present."""
 
     probability: Floats
 
@@ -89,17 +89,17 @@ class PresencePrior:
     def of(
         cls, presence: Any, names: Sequence[str], *, allowed: Any = None, forbidden: Any = (), always: Any = ()
     ) -> PresencePrior:
-        """The prior that arguments ask for.
+        """Build the prior from arguments.
 
         Parameters
         ----------
         presence
-            True: five parts are expected (half of them, where there are fewer than ten). A probability for all parts,
-            or one for each.
+            True: expect five parts (half of the parts, if there are fewer than ten). A probability for all parts, or
+            one per part.
         names
             Names of the parts.
         allowed, forbidden, always
-            Names or positions of parts: the only ones that may be present, those that may not, those that are.
+            Names or positions of parts: the only ones that may be present, those that may not, those that always are.
         """
         size = len(names)
         usual = min(0.5, _USUAL_NUMBER / size)
@@ -152,8 +152,8 @@ def presence_posterior(
 ) -> PresencePosterior:
     """Sample which parts are present in each row, and their activations.
 
-    Parts are present independently with their prior probabilities. Given the parts that are present, the shares of the
-    counts that they make are uniform on the simplex, and the expected total is free. Rows do not depend on each other.
+    Parts are present independently with their prior probabilities. Given which parts are present, their shares of the
+    counts are uniform on the simplex, and the expected total is free. Rows do not depend on each other.
 
     Parameters
     ----------
@@ -166,20 +166,20 @@ def presence_posterior(
     prior
         Probabilities of presence.
     engine
-        Its threads share the rows.
+        Engine whose threads share the rows.
     part_names
         Names of the parts.
     n_draws
-        Draws of the activations that are kept of a row, by two chains together.
+        Number of draws of the activations kept per row, from two chains together.
     level
-        Of the credible intervals.
+        Probability of the credible intervals.
     thin
-        Steps of a chain between draws.
+        Steps of a chain between kept draws.
     n_particles
-        Points at which the marginal likelihood of a set of parts is estimated.
+        Number of points for estimating the marginal likelihood of a set of parts.
     noise
-        ``"estimate"``: of each sample, whether and how much its counts vary beyond Poisson noise. ``"poisson"``: they
-        do not.
+        ``"estimate"``: for each sample, whether and how much its counts vary beyond Poisson noise. ``"poisson"``:
+        assume that they do not.
     """
     if n_draws < 20 or not 0 < level < 1:
         raise InvalidInputError(f"n_draws must be at least 20 and level between 0 and 1, got {n_draws} and {level}.")
@@ -209,7 +209,7 @@ def presence_posterior(
 
 
 def _in_exchange(draws: Floats) -> list[tuple[int, int]]:
-    """Pairs of parts of which a draw has either the one or the other, or a mixture of both that could be any."""
+    """Pairs of parts of which each draw has one or the other, or an arbitrary mixture of both."""
     spread, mean = draws.std(axis=0), draws.mean(axis=0)
     moving = np.flatnonzero(spread > 0.05 * mean.sum())
     if moving.size < 2:
@@ -220,7 +220,7 @@ def _in_exchange(draws: Floats) -> list[tuple[int, int]]:
 
 
 def _fit_of(row: SparseData, expected: Floats) -> tuple[float, float]:
-    """Cosine of a row with what is expected, and half of the sum of absolute differences, as a share."""
+    """Cosine of a row with its expected values, and half of the sum of absolute differences, as a share."""
     observed = np.zeros(expected.size)
     observed[row.indices] = row.values
     expected = expected.copy()

@@ -13,7 +13,7 @@ from partwise.metrics.dispersion import dispersion_of, leverages_of
 from partwise.metrics.matching import unit_parts
 from partwise.presence.chain import fit_all, run_chain
 
-# Share of the counts from which a part of the fit of all parts is in the set that a chain starts from.
+# A chain starts from the parts that have at least this share of the counts in a fit of all parts.
 _START_SHARES = 0.02, 0.15
 _BACKGROUND = 1e-10
 # Counts that vary by more than this are not noisy: the parts do not explain them.
@@ -34,7 +34,7 @@ class RowSampler:
     noise: str = "estimate"
 
     def row(self, n: int) -> tuple[Floats, Floats, float, float]:
-        """Presence probabilities, draws x parts of the activations, how far two chains disagree, size of the noise."""
+        """Presence probabilities, draws x parts of the activations, disagreement of two chains, size of the noise."""
         n_features, n_parts = self.dictionary.shape
         cells = slice(self.data.indptr[n], self.data.indptr[n + 1])
         counts, columns = self.data.values[cells].astype(np.float64), self.data.indices[cells]
@@ -45,12 +45,12 @@ class RowSampler:
         prior = np.where(judged, self.prior, 0.0)
         half = self.n_draws // 2
         draws = np.zeros((2, half, n_parts))
-        if not counts.size or not prior.any():  # nothing is known: what was known before
+        if not counts.size or not prior.any():  # no counts: the posterior is the prior
             return self.prior.copy(), draws.reshape(-1, n_parts), 0.0, size
         allowed = np.flatnonzero(prior)
         if self.noise == "estimate":
             weights, size = self._noise(counts, columns, weights, allowed)
-        # Of each part, what is observed, and how well: shares are shares of that.
+        # The observed share of each part: the shares below are shares of what is observed.
         scale = np.where(judged, weights @ self.dictionary, 1.0)
         counts, scaled = counts * weights[columns], np.ascontiguousarray(self.dictionary[columns] / scale)
         with np.errstate(divide="ignore"):
@@ -77,10 +77,10 @@ class RowSampler:
         return np.where(judged, presence.mean(axis=0), self.prior), drawn / scale, unlike, size
 
     def _noise(self, counts: Floats, columns: NDArray[Any], observed: Floats, allowed: Places) -> tuple[Floats, float]:
-        """Weights of features, and the size of the noise: what counts vary more than Poisson counts, tells less.
+        """Weights of features, and the size of the noise. Counts that vary more than Poisson counts say less.
 
-        A feature of mean m with variance m (1 + m / size) is weighted by 1 / (1 + m / size), as if there were so few
-        counts of it (quasi-likelihood).
+        A feature of mean m with variance m (1 + m / size) is weighted by 1 / (1 + m / size), as if it had fewer counts
+        (quasi-likelihood).
         """
         row, scale = np.zeros(observed.size), np.maximum(observed @ self.dictionary, 1e-300)
         row[columns] = counts
@@ -94,7 +94,7 @@ class RowSampler:
 
 
 def _fit_of_all(counts: Floats, cells: Floats, allowed: Places) -> Floats:
-    """Activations if all parts that are allowed are present, by maximum likelihood."""
+    """Maximum-likelihood activations if all allowed parts are present."""
     fitted, total = np.zeros(cells.shape[1]), counts.sum()
     found = np.full(allowed.size, total / allowed.size)
     fit_all(counts, np.ascontiguousarray(cells), _BACKGROUND * total, allowed, found)
@@ -103,6 +103,6 @@ def _fit_of_all(counts: Floats, cells: Floats, allowed: Places) -> Floats:
 
 
 def _likeness(cells: Floats) -> Floats:
-    """Weights with which one part is proposed in place of another: those that are alike in the cells with counts."""
+    """Weights for proposing one part in place of another: parts that are similar in the cells with counts."""
     units = unit_parts(cells.T)
     return np.asarray((units @ units.T) ** 8 + 0.02)

@@ -56,7 +56,7 @@ def marginal_likelihood(X: Any, n_components: int, *, rng: int, **options: Any) 
 
 
 CRITERIA: Mapping[str, Criterion] = MappingProxyType({"marginal-likelihood": marginal_likelihood})
-"""Criteria by name; ``criterion(X, n_components, rng=seed, **options)`` returns a score and its standard error in nats."""
+"""Criteria by name; ``criterion(X, n_components, rng=seed, **options)`` returns score and standard error in nats."""
 
 
 def select_rank(

@@ -1,1 +1,1 @@
-"""Algorithms for Gamma-Poisson factorization, one file each."""
+"""Algorithms for Gamma-Poisson factorization, one per file."""

@@ -18,7 +18,7 @@ from partwise.sampling.draws import KeptDraws
 
 @dataclass
 class BetaGammaDraws(KeptDraws):
-    """Of each draw the number of parts in use, and the chance that two tokens are of different parts."""
+    """For each draw, the number of active parts, and the probability that two tokens come from different parts."""
 
     names: ClassVar[tuple[str, ...]] = ("n_used", "evenness")
     discrete: ClassVar[tuple[str, ...]] = ("n_used",)
@@ -41,8 +41,8 @@ class BetaGammaState:
 class BetaGammaGibbs:
     """φ_k ~ Dirichlet(η), h_nk ~ Gamma(r, scale p_k / (1 - p_k)), p_k ~ Beta(κ ε, κ (1 - ε)).
 
-    A step draws h, then the allocations, then φ, then p with h integrated out: p comes right before the next h.
-    Missing cells are drawn too, so that the conditionals of φ and p keep their form.
+    A step draws h, then the allocations, then φ, then p with h integrated out: p is drawn right before the next h.
+    Missing cells are drawn, too, so that the conditionals of φ and p keep their form.
     """
 
     n_components: int
@@ -67,7 +67,7 @@ class BetaGammaGibbs:
         return BetaGammaState(counts, dictionary, probability, np.zeros_like(dictionary), zeros, zeros.copy(), draws)
 
     def step(self, key: Key, data: SparseData, state: BetaGammaState) -> tuple[BetaGammaState, Mapping[str, float]]:
-        """One sweep; after the burn-in the draws are summed."""
+        """One sweep; after the burn-in, the draws are summed."""
         sweeps = GibbsSweeps(data, self.engine)
         shapes = np.full(self.n_components, self.shape)
         # 1 / (rate + 1) with rate = (1 - p) / p and columns that sum to 1.
@@ -92,5 +92,5 @@ class BetaGammaGibbs:
         successes = self.concentration * self.base_probability + totals
         failures = self.concentration * (1.0 - self.base_probability) + n_samples * self.shape
         drawn = key.for_stage("probability").generator().beta(successes, failures)
-        # Beta draws of tiny first parameters underflow to 0, where the rate would be infinite.
+        # Beta draws with a tiny first parameter underflow to 0, and the rate would be infinite.
         return np.clip(drawn, 1e-12, 1.0 - 1e-12)

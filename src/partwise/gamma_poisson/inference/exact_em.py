@@ -1,4 +1,4 @@
-"""EM with an exact E-step, for small problems: the ground truth of all Monte Carlo variants."""
+"""EM with an exact E-step, for small problems: the reference for all Monte Carlo variants."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -16,12 +16,12 @@ from partwise.kernels.arrays import Floats
 from partwise.likelihood.exact import LATTICE, SUBCOUNT, exact_cost
 from partwise.likelihood.moments import posterior_moments
 
-# Multiply-adds of the likelihoods of all data: a few milliseconds, and an E-step is some times as much.
+# Multiply-adds for the likelihoods of all data: a few milliseconds. An E-step takes a few times as long.
 _CHEAP = 1e7
 
 
 def is_cheap(data: SparseData, model: GammaPoissonModel, n_jobs: int | None) -> bool:
-    """Whether an exact E-step costs next to nothing."""
+    """Whether an exact E-step costs almost nothing."""
     cost = exact_cost(data, model.dictionary, model.shape, model.rate, n_jobs=n_jobs)
     return bool(cost.costs[:, [LATTICE, SUBCOUNT]].min(axis=1).sum() <= _CHEAP)
 
@@ -38,8 +38,8 @@ class ExactState:
 class ExactEM:
     """EM-C (GaP, Eq. 37) with exact expected allocations, from the lattice.
 
-    Where shapes are estimated, iterations with a new dictionary and with new shapes take turns: each of them increases
-    the likelihood, both at once might not.
+    If shapes are estimated, updates of the dictionary and of the shapes alternate: each increases the likelihood, but
+    both at once might not.
     """
 
     shape: Floats
@@ -50,12 +50,12 @@ class ExactEM:
     engine: Engine = field(compare=False)
 
     def init(self, key: Key, data: SparseData) -> ExactState:
-        """A perturbed start: the even one is stationary."""
+        """A perturbed start: the even one is a stationary point."""
         dictionary = perturbed_dictionary(key, data, self.shape, self.rate) if self.start is None else self.start.copy()
         return ExactState(dictionary, self.shape.copy())
 
     def step(self, key: Key, data: SparseData, state: ExactState) -> tuple[ExactState, Mapping[str, float]]:
-        """One update; reports the exact log-likelihood that it started from."""
+        """One update; reports the exact log-likelihood before it."""
         moments = posterior_moments(data, state.dictionary, state.shape, self.rate, n_jobs=self.n_jobs)
         if self.estimate_shape and key.iteration % 2 == 0:
             state.shape = shape_of_mean_log(np.log(self.rate) + moments.log_activations.mean(axis=0))

@@ -1,4 +1,4 @@
-"""The Monte Carlo E-step: a Gibbs chain for given parameters, averages over its draws, and what an update gains."""
+"""The Monte Carlo E-step: a Gibbs chain for given parameters, averages over its draws, and the gain of an update."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from partwise.gamma_poisson.model import GammaPoissonModel
 from partwise.kernels.arrays import Floats
 from partwise.passes.side import Side, own_exposure
 
-# Draws of the sample counts that are kept one by one, for the estimation of shapes.
+# Number of draws of the sample counts that are kept separately, to estimate shapes.
 _MOST_TOTALS = 8
 
 
 @dataclass
 class Chain:
-    """Where a Gibbs chain stands: the allocation totals of each sample, which may be on workers."""
+    """The state of a Gibbs chain: the allocation totals of each sample, which may be on workers."""
 
     sample_counts: Any
 
@@ -40,12 +40,12 @@ class Averages:
     sample_counts
         c_n+k: samples x parts.
     activations
-        h_nk: samples x parts; None if they were not asked for.
+        h_nk: samples x parts; None if not requested.
     totals
-        Some draws of the sample counts one by one, missing cells imputed; none if they were not asked for.
+        Some separate draws of the sample counts, with missing cells imputed; none if not requested.
     before
-        The same over the second half of the burn-in, sampled: draws from which nothing is estimated, and by which
-        therefore an estimate can be judged. None without a burn-in.
+        The same over the second half of the burn-in, sampled. Nothing is estimated from these draws, so they can be
+        used to judge an estimate. None without a burn-in.
     """
 
     feature_counts: Floats
@@ -62,12 +62,11 @@ class GibbsEStep(GibbsSweeps):
     Attributes
     ----------
     expected
-        Whether sampled allocations are replaced in the averages by their expectations given the activations
-        (Rao-Blackwell).
+        Whether the averages use expected allocations given the activations instead of sampled ones (Rao-Blackwell).
     smooth
         The same for activations, given the allocations.
     with_activations
-        Whether activations are averaged too.
+        Whether activations are averaged, too.
     with_totals
         Whether some draws of the sample counts are kept.
     """
@@ -84,7 +83,7 @@ class GibbsEStep(GibbsSweeps):
         return cls(data, engine, expected=True, smooth=True, with_activations=needed, with_totals=with_totals)
 
     def run(self, key: Key, chain: Chain, model: GammaPoissonModel, *, n_draws: int, burn_in: int) -> Averages:
-        """Go on with the chain, which is updated in place (warm restart), and average over what follows the burn-in."""
+        """Continue the chain (in place, a warm restart), and average over the sweeps after the burn-in."""
         inverse = MeanField(self.data, self.engine).rates(model, inverse=True)
         chain.sample_counts = self.place(chain.sample_counts)
         settled = burn_in // 2
@@ -97,7 +96,7 @@ class GibbsEStep(GibbsSweeps):
         return replace(self._averages(key, range(burn_in, burn_in + n_draws), chain, model, inverse), before=before)
 
     def _averages(self, key: Key, numbers: range, chain: Chain, model: GammaPoissonModel, inverse: Any) -> Averages:
-        """Sweeps of these numbers, and averages over all of them."""
+        """Do the sweeps with these numbers, and average over all of them."""
         feature_counts = np.zeros_like(model.dictionary)
         sample_counts = mean_activations = None
         features, totals = Side(self.data.transposed, self.engine), []
@@ -127,7 +126,7 @@ class GibbsEStep(GibbsSweeps):
         return self.map_rows(_smoothed, model.shape, reads=rows, makes=[Made(model.shape.shape)])[1][0]
 
     def _whole_totals(self, key: Key, chain: Chain, model: GammaPoissonModel, activations: Any, inverse: Any) -> Any:
-        """The sample counts of a draw, those of missing cells drawn too: the totals of Eq. 22."""
+        """The sample counts of a draw, including those drawn for missing cells: the totals of Eq. 22."""
         if not self.data.n_missing:
             return chain.sample_counts
         # Drawn here, from one stream.
@@ -137,7 +136,7 @@ class GibbsEStep(GibbsSweeps):
 
 
 def mean_rows(samples: Side, mean: Any, value: Any, weight: float) -> Any:
-    """An array with one row per sample moved towards another by a share of the distance; None: it is the other."""
+    """Move an array with one row per sample a share of the way towards another; None becomes the other."""
     if mean is None:
         return value
     return samples.map_rows(_mean_rows, weight, reads=[mean, value], makes=[Made(value.shape[1:])])[1][0]
@@ -155,7 +154,7 @@ def _smoothed(block: Block, sample_counts: Floats, inverse: Floats, out: Floats,
 
 
 def sweep_key(key: Key, number: int) -> Key:
-    """The key of a sweep inside an iteration: no two sweeps of a fit share one."""
+    """The key of a sweep inside an iteration. No two sweeps of a fit share a key."""
     return key.at((key.iteration << 24) + number)
 
 
@@ -164,13 +163,13 @@ def expected_gain(
 ) -> float:
     """E[log p(C | new) - log p(C | old)] with C averaged over the draws of ``averages`` (GaP, Eq. 43-44).
 
-    With draws under ``old`` it is at most log p(X | new) - log p(X | old), with draws under ``new`` at least. Single
-    draws of the sample counts are needed only where shapes changed.
+    With draws under ``old`` it is at most log p(X | new) - log p(X | old), with draws under ``new`` at least. Separate
+    draws of the sample counts are needed only if shapes changed.
     """
     feature_counts, reads = averages.feature_counts, [averages.sample_counts, *averages.totals]
     held = (feature_counts > 0) & (new.dictionary > 0) & (old.dictionary > 0)
     ratio = np.log(np.divide(new.dictionary, old.dictionary, out=np.ones_like(held, dtype=np.float64), where=held))
-    # Dictionaries are needed only where cells are missing: otherwise their sums are enough.
+    # Dictionaries are needed only if cells are missing: otherwise their sums are enough.
     needed = slice(None) if data.n_missing else slice(0)
     priors = []
     for model in (old, new):
@@ -195,11 +194,11 @@ def _gain_of_rows(block: Block, sample_counts: Floats, *rest: Any) -> float:
 
 @dataclass
 class GainLedger:
-    """The log-likelihood that was gained since the start, and how well it is known.
+    """The log-likelihood gained since the start, and its error.
 
-    The gain of an update lies between its expectation under the old and under the new model. Their mean is taken, which
-    is right up to third order, and half their distance, in which Monte Carlo noise shows, for its error. The draws must
-    be others than those that the update was made from, which would flatter it.
+    The gain of an update lies between its expectations under the old and under the new model. Their mean is the
+    estimate, which is right up to third order. Half their distance, which includes Monte Carlo noise, is the error. The
+    draws must differ from those that made the update, which would flatter it.
     """
 
     objective: float
@@ -207,7 +206,7 @@ class GainLedger:
     lower: float = np.nan
 
     def close(self, upper: float) -> None:
-        """Book the last update, whose upper value has become known."""
+        """Add the last update, now that its upper value is known."""
         if not np.isnan(self.lower):
             self.objective += 0.5 * (self.lower + upper)
             self.variance += (0.5 * (upper - self.lower)) ** 2
@@ -220,11 +219,11 @@ class GainLedger:
 
 @dataclass
 class Drift:
-    """What a whole EM step would still gain, and what noise in its draws would cost, both in nats.
+    """What a whole EM step would still gain, and what noise in its draws costs, both in nats.
 
-    Two chains that know nothing of each other give the statistic s of the last dictionary twice: s + d + e and
-    s + d + e', with the same drift d. To second order an EM step gains Σ d² / 2s, of which Σ (d + e)(d + e') / 2s is an
-    unbiased estimate. Noise e costs Σ e² / 2s, of which Σ (e - e')² / 4s is one. ``error`` is that of ``gain``.
+    Two independent chains give the statistic s of the last dictionary twice: s + d + e and s + d + e', with the same
+    drift d. To second order, an EM step gains Σ d² / 2s, and Σ (d + e)(d + e') / 2s is an unbiased estimate of it.
+    Noise e costs Σ e² / 2s, estimated by Σ (e - e')² / 4s. ``error`` is the error of ``gain``.
     """
 
     gain: float = 0.0
@@ -235,10 +234,10 @@ class Drift:
     n_seen: int = 0
 
     def add(self, statistic: Floats, left: Floats, right: Floats, memory: int) -> None:
-        """Take in the averages of the two chains over an iteration; running means go back ``memory`` iterations."""
+        """Add the averages of the two chains over an iteration; running means go back ``memory`` iterations."""
         inverse = np.divide(0.5, statistic, out=np.zeros_like(statistic), where=statistic > 0)
         gain = float(np.sum((left - statistic) * (right - statistic) * inverse))
-        # The mean of both chains is used, whose noise is half of that of each.
+        # The mean of both chains is used; its noise is half that of each.
         self.latest_noise = float(np.sum(np.square(left - right) * inverse)) / 4.0
         self.n_seen += 1
         weight = 1.0 / min(self.n_seen, memory)

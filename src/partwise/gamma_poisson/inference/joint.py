@@ -19,7 +19,7 @@ from partwise.passes.kernels import expected_counts
 from partwise.passes.side import Side, activation_floor, own_exposure, ready
 
 OBJECTIVE_EVERY = 10
-# The joint likelihood is unbounded where all activations of a part go to 0 and its rate to infinity.
+# The joint likelihood is unbounded if all activations of a part go to 0 and its rate to infinity.
 LARGEST_RATE = 1e6
 
 
@@ -37,7 +37,7 @@ class JointEM:
     """EM for log p(X, h | w, b) over all three (GaP, Eq. 3-6): KL-NMF with a penalty on activations.
 
     With b fixed and w free the problem has no solution, so columns of w sum to 1 and b is free. Shapes must be at least
-    1: below, the likelihood is unbounded at activations of 0.
+    1: below 1, the likelihood is unbounded at activations of 0.
     """
 
     shape: Floats
@@ -54,7 +54,7 @@ class JointEM:
         return JointState(dictionary / dictionary.sum(axis=0), activations, rates)
 
     def step(self, key: Key, data: SparseData, state: JointState) -> tuple[JointState, Mapping[str, float]]:
-        """Activations, rates, then dictionary; every tenth reports the joint log-likelihood that it started from."""
+        """Update activations, rates and dictionary. Every tenth step reports the joint log-likelihood before it."""
         samples, features = Side(data, self.engine), Side(data.transposed, self.engine)
         due = key.iteration % OBJECTIVE_EVERY == 0
         sums = state.dictionary.sum(axis=0)
@@ -74,7 +74,7 @@ class JointEM:
         return state, {**info, **column_norms(self.model(state).dictionary)}
 
     def model(self, state: JointState) -> GammaPoissonModel:
-        """Dictionary, shapes and rates of a state, on the scale of the rates that were asked for (GaP, Eq. 32)."""
+        """Dictionary, shapes and rates of a state, on the scale of the requested rates (GaP, Eq. 32)."""
         return GammaPoissonModel(state.dictionary * (self.rate / state.rates), self.shape, self.rate)
 
     def _rates(self, data: SparseData, totals: Floats) -> Floats:
@@ -93,7 +93,7 @@ def _modes(
     floor: float,
     with_objective: bool,
 ) -> tuple[float, Floats]:
-    """The most likely activations given the allocations, which are not quite 0; the objective before, and new sums."""
+    """The most likely activations given the allocations, kept above 0; the objective before the update; new sums."""
     before, own = activations[block.rows], out[block.rows]
     logs = expected_counts(block.own_cells, before, dictionary, with_objective, 0, block.n_rows, own)
     exposure = own_exposure(block, dictionary, sums)
@@ -106,15 +106,16 @@ def _modes(
 
 
 def normalised_rates(counts: Floats, exposure: Floats) -> Floats:
-    """The maximum of Σ_f counts log w - exposure w over each column with Σ_f w = 1.
+    """Maximise Σ_f counts log w - exposure w over each column with Σ_f w = 1.
 
-    That is w = counts / (exposure + λ_k) with λ_k such that the column sums to 1; where features share their exposure,
-    counts over their sum.
+    The solution is w = counts / (exposure + λ_k) with λ_k such that the column sums to 1. If all features have the same
+    exposure, it is counts divided by their sum.
     """
     totals = counts.sum(axis=0)
     if exposure.shape[0] == 1:
         return np.asarray(np.divide(counts, totals, out=np.full_like(counts, 1.0 / counts.shape[0]), where=totals > 0))
-    # The sum falls with λ; it is above 1 at the lower end, where one feature's share is 1, and at most 1 at the upper.
+    # The sum decreases in λ. It is above 1 at the lower end, where one feature's share is 1, and at most 1 at the
+    # upper.
     low = (counts - exposure).max(axis=0)
     high = totals - exposure.min(axis=0)
     for _ in range(100):

@@ -1,4 +1,4 @@
-"""What the M-steps share: new dictionaries from allocations, and the shapes of the priors."""
+"""What the M-steps share: dictionaries from allocations, and the shapes of the priors."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from partwise.kernels.arrays import Floats
 from partwise.passes.side import Side
 from partwise.priors.flat import FlatPrior
 
-# A dictionary entry of a feature that has counts never becomes 0 by rounding: expected allocations divide by rates.
+# The dictionary entry of a feature with counts never rounds to 0: expected allocations divide by rates.
 SMALLEST_ENTRY = 1e-100
 
 
 def marginal_step(feature_counts: Floats, n_samples: int, shape: Floats, rate: Floats) -> Floats:
-    """w_fk = (b_k / a_k) (1/N) Σ_n c_nfk (GaP, Eq. 48): activations are integrated out."""
+    """w_fk = (b_k / a_k) (1/N) Σ_n c_nfk (GaP, Eq. 48), with activations integrated out."""
     return feature_counts * (rate / (shape * n_samples))
 
 
@@ -32,7 +32,7 @@ def conditional_step(feature_counts: Floats, exposure: Floats) -> Floats:
 
 
 def expected_missing(data: SparseData, dictionary: Floats, activations: Any, engine: Engine) -> Floats | float:
-    """Σ over the samples in which f is missing of w_fk E[h_nk]: what the missing cells add to the allocations."""
+    """Σ of w_fk E[h_nk] over the samples in which f is missing: what missing cells add to the allocations."""
     if not data.n_missing:
         return 0.0
     totals = Side(data, engine).totals(activations)
@@ -41,7 +41,7 @@ def expected_missing(data: SparseData, dictionary: Floats, activations: Any, eng
 
 
 def unweighted_counts(data: SparseData, feature_counts: Floats, activations: Any, engine: Engine) -> Floats:
-    """The allocations that the same dictionary would have if all cells were observed with weight 1."""
+    """The allocations that the same dictionary would give if all cells were observed with weight 1."""
     totals = Side(data, engine).totals(activations)
     exposure = Side(data.transposed, engine).exposure(activations, totals=totals)
     return np.asarray(conditional_step(feature_counts, exposure) * totals.sum(axis=0))
@@ -49,19 +49,19 @@ def unweighted_counts(data: SparseData, feature_counts: Floats, activations: Any
 
 # The shape of each part's gamma prior, estimated from draws of its allocation totals.
 
-# Where all totals are 0 the likelihood has its maximum at 0, and where they vary less than Poisson counts at infinity.
+# If all totals are 0, the likelihood is largest at 0; if they vary less than Poisson counts, at infinity.
 SMALLEST, LARGEST = 1e-3, 1e3
 
 
 class ValueCounts:
-    """Different values, in order, and how often each occurs; the sum of two counts the values of both.
+    """Distinct values in order, and how often each occurs. The sum of two counts has the values of both.
 
     Parameters
     ----------
     values
         Any values.
     times
-        How often each of them occurs; None = once.
+        How often each value occurs; None = once.
     """
 
     def __init__(self, values: NDArray[Any], times: NDArray[Any] | None = None) -> None:
@@ -73,15 +73,15 @@ class ValueCounts:
 
 
 def drawn_totals(samples: Side, totals: Sequence[Any]) -> tuple[ValueCounts, ...]:
-    """Which totals L_nk some draws (each samples x parts) have, for each part."""
+    """The totals L_nk of some draws (each samples x parts), for each part."""
     found: tuple[ValueCounts, ...] = samples.map_rows(_drawn_totals, reads=totals)[0]
     return found
 
 
 def moved_shapes(samples: Side, totals: Sequence[Any], shape: Floats, weight: float) -> Floats:
-    """Shapes on their way to those that suit draws of totals, by a weight; as they are where nothing was drawn.
+    """Move shapes by a weight towards those that fit draws of totals; unchanged if nothing was drawn.
 
-    Of logarithms, as shapes are positive; with weight 1 it is the new value.
+    The move is in logarithms, because shapes are positive. With weight 1 the result is the new value.
     """
     if not totals:
         return shape
@@ -96,15 +96,15 @@ def profile_shapes(totals: Sequence[ValueCounts], shape: Floats) -> Floats:
     """The maximum over a_k of the likelihood of draws of the totals L_nk, with w = (b / a) mean c.
 
     The profile log-likelihood Σ_n E[logΓ(a + L_n) - logΓ(a)] + N a log(a / (a + L̄)) - N L̄ log(a + L̄) has the
-    derivative N (E[ψ(a + L) - ψ(a)] - log(1 + L̄ / a)). It has one root at most. Averages are over samples and over
-    draws: the mean of L in place of its draws would hide how much L varies.
+    derivative N (E[ψ(a + L) - ψ(a)] - log(1 + L̄ / a)), which has at most one root. Averages are over samples and
+    draws: the mean of L instead of its draws would hide how much L varies.
 
     Parameters
     ----------
     totals
         The totals of each part in all samples and draws.
     shape
-        The present values, kept for parts without allocations.
+        The current values, kept for parts without allocations.
     """
     found = shape.copy()
     for k, drawn in enumerate(totals):
@@ -129,7 +129,7 @@ def _root(values: Floats, weights: Floats, mean: float) -> float:
 
 
 def shape_of_mean_log(target: Floats) -> Floats:
-    """The root of ψ(a) = target, by bisection: where E[log h], and not draws of L, is what is known."""
+    """The root of ψ(a) = target, by bisection: used if E[log h] is known instead of draws of L."""
     low, high = np.full_like(target, np.log(SMALLEST)), np.full_like(target, np.log(LARGEST))
     for _ in range(60):
         middle = 0.5 * (low + high)

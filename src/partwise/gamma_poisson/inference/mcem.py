@@ -19,7 +19,7 @@ from partwise.passes.side import Side
 
 @dataclass
 class MonteCarloState:
-    """Parameters, those before the last update, their statistic, where the sampler stands, and what was gained."""
+    """Parameters, those before the last update, their statistic, the state of the sampler, and the gain so far."""
 
     dictionary: Floats
     shape: Floats
@@ -37,12 +37,12 @@ class MonteCarloEM:
     Parameters
     ----------
     m_step
-        ``"c"``: w = (b / a) mean c (Eq. 48), activations integrated out. ``"ch"``: Σ c / Σ h (Eq. 41). ``"h"``: the
-        same with expected allocations (Eq. 42).
+        ``"c"``: w = (b / a) mean c (Eq. 48), with activations integrated out. ``"ch"``: Σ c / Σ h (Eq. 41). ``"h"``:
+        the same with expected allocations (Eq. 42).
     e_step
-        ``"sampled"``: averages of the draws. ``"rao-blackwell"``: of conditional expectations.
+        ``"sampled"``: average the draws. ``"rao-blackwell"``: average conditional expectations.
     draws, burn_in
-        Sweeps of an iteration that are averaged over, and those before. The sampler is never restarted.
+        Sweeps per iteration to average over, and sweeps before them. The sampler is never restarted.
     """
 
     shape: Floats
@@ -56,7 +56,7 @@ class MonteCarloEM:
     engine: Engine = field(compare=False)
 
     def init(self, key: Key, data: SparseData) -> MonteCarloState:
-        """A dictionary, the even one of Eq. 51 for MCEM, and the variational bound from which gains are counted."""
+        """A dictionary (for MCEM the even one of Eq. 51), and the variational bound from which gains are counted."""
         dictionary = self._first_dictionary(key, data) if self.start is None else self.start.copy()
         model = GammaPoissonModel(dictionary, self.shape, self.rate)
         mean_field = MeanField(data, self.engine)
@@ -73,7 +73,7 @@ class MonteCarloEM:
         )
 
     def step(self, key: Key, data: SparseData, state: MonteCarloState) -> tuple[MonteCarloState, Mapping[str, float]]:
-        """One E-step and one M-step; reports the objective of the dictionary that it started from."""
+        """One E-step and one M-step; reports the objective of the dictionary before them."""
         old = GammaPoissonModel(state.old_dictionary, state.old_shape, self.rate)
         present = GammaPoissonModel(state.dictionary, state.shape, self.rate)
         smooth = self.e_step == "rao-blackwell"
@@ -117,20 +117,20 @@ class MonteCarloEM:
         return even_dictionary(data, self.shape, self.rate)
 
     def _weight(self, iteration: int) -> float:
-        """Of the new draws against those before: plain Monte Carlo EM forgets the latter."""
+        """Weight of the new draws against the earlier ones: plain Monte Carlo EM forgets the latter."""
         return 1.0
 
 
 @dataclass(kw_only=True)
 class StochasticApproximationEM(MonteCarloEM):
-    """MCEM-C whose statistic Σ_n c_nfk is a running average over iterations (Kuhn & Lavielle 2004).
+    """MCEM-C with a statistic Σ_n c_nfk that is a running average over iterations (Kuhn & Lavielle 2004).
 
     Parameters
     ----------
     exploration
-        Iterations of weight 1, in which the start is forgotten.
+        Number of first iterations with weight 1, which forget the start.
     decay
-        After them, the weight of the i-th iteration is i^-decay; between 1/2 and 1.
+        After them, the i-th iteration has weight i^-decay; between 1/2 and 1.
     """
 
     exploration: int = 50

@@ -1,4 +1,4 @@
-"""Online EM: the dictionary from a running average over batches of samples."""
+"""Online EM: compute the dictionary from a running average over batches of samples."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -18,24 +18,24 @@ from partwise.passes.batches import expected_in_groups
 from partwise.passes.side import Side
 
 _FORGETTING = 0.7
-# Rows, or those of a batch where it has more, that the first dictionary is made of.
+# Smallest number of rows for the first dictionary; more if the batch has more.
 _START_ROWS = 2000
 
 
 @dataclass
 class OnlineState:
-    """Averages over the samples seen, and how many these were.
+    """Averages over the samples seen, and their number.
 
     Attributes
     ----------
     shape
         Shapes of the prior.
     statistic
-        The average of c_nfk, features x parts, with what missing cells and batch factors keep from it.
+        The average of c_nfk, features x parts, with what missing cells and batch factors withhold.
     n_seen
-        Samples seen.
+        Number of samples seen.
     in_groups
-        The average of what a sample adds to the expected totals of each batch, batches x features; empty without.
+        The average contribution of a sample to the expected totals of each batch, batches x features; empty without.
     """
 
     shape: Floats
@@ -46,10 +46,10 @@ class OnlineState:
 
 @dataclass(kw_only=True)
 class OnlineEM:
-    """Online EM (Cappé & Moulines 2009): w = (b / a) x a running average of the allocations of a sample.
+    """Online EM (Cappé & Moulines 2009): w = (b / a) times a running average of the allocations of a sample.
 
-    A batch's chain starts from its variational posterior, so that no sample is remembered between its visits. Batches
-    are cut from a new permutation of the samples in every pass, or of blocks of samples where these are on disk.
+    A batch's chain starts from its variational posterior, so that nothing is stored for a sample between visits. In
+    every pass, batches are cut from a new permutation of the samples, or of blocks of samples if these are on disk.
     """
 
     shape: Floats
@@ -62,7 +62,7 @@ class OnlineEM:
     engine: Engine = field(compare=False)
 
     def init(self, key: Key, data: SparseData) -> OnlineState:
-        """The statistic that a first dictionary stands for: a Poisson factorization of some rows, with noise."""
+        """The statistic for a first dictionary: a Poisson factorization of some rows, with noise."""
         dictionary = self.start
         if dictionary is None:
             n_rows = min(data.shape[0], max(self.batch_size, _START_ROWS))
@@ -71,13 +71,13 @@ class OnlineEM:
         return OnlineState(self.shape.copy(), dictionary * (self.shape / self.rate), 0)
 
     def step(self, key: Key, data: SparseData, state: OnlineState) -> tuple[OnlineState, Mapping[str, float]]:
-        """Take in the next batch; reports the bound of all data as the batch suggests it."""
+        """Add the next batch; report the bound of all data, estimated from the batch."""
         n_samples = data.shape[0]
         n_batches = -(-n_samples // self.batch_size)
         number, batch = divmod(key.iteration - 1, n_batches)
         shuffled = key.for_stage("batches").at(number).generator()
         if data.by_rows:
-            # From disk, each block of rows is read once in a pass; blocks come in a new order, rows within them do not.
+            # Each block of rows on disk is read once per pass. Blocks come in a new order; rows inside them do not.
             place = int(shuffled.permutation(n_batches)[batch])
             taken = data.rows(place * n_samples // n_batches, (place + 1) * n_samples // n_batches)
         else:
@@ -86,7 +86,7 @@ class OnlineEM:
         return state, {"objective": bound * n_samples / taken.shape[0], **column_norms(self.model(state).dictionary)}
 
     def absorb(self, key: Key, batch: SparseData, state: OnlineState) -> float:
-        """Move the state towards a batch; the variational bound of the batch before that.
+        """Move the state towards a batch; return the variational bound of the batch before that.
 
         The weight of batch t is t^-0.7, where t - 1 is the number of samples seen before in units of this batch.
         """
@@ -117,7 +117,7 @@ class OnlineEM:
         return state.in_groups * data.shape[0]
 
     def rebase(self, state: OnlineState, change: float) -> None:
-        """Nothing is remembered."""
+        """Nothing to do: the state stores no objective."""
 
     def model(self, state: OnlineState) -> GammaPoissonModel:
         """Dictionary, shapes and rates of a state."""

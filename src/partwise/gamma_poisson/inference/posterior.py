@@ -14,18 +14,18 @@ from partwise.likelihood.exact import LATTICE, SUBCOUNT, exact_cost
 from partwise.likelihood.moments import posterior_moments
 from partwise.passes.side import Side
 
-# Discarded sweeps, and kept ones where a number is asked for.
+# Discarded sweeps, and kept sweeps if a number of draws is requested.
 BURN_IN, N_DRAWS = 50, 200
-# Relative standard error at which a mean has had enough draws: then 19 of 20 means are within a per cent.
+# Relative standard error at which a mean has enough draws: 19 of 20 means are then within one per cent.
 _ENOUGH = 0.004
-# Most visits of a row's nonzeros, times parts: some ten milliseconds. And least and most draws.
+# Most visits of a row's nonzeros, times parts: about ten milliseconds. Then the fewest and most draws.
 _MOST_VISITS, _LEAST_DRAWS, _MOST_DRAWS = 4e6, 400, 100_000
-# Multiply-adds that exact moments of a row may cost: a tenth of a millisecond. Longer rows leave the range of floats.
+# Multiply-adds for exact moments of a row: a tenth of a millisecond. Longer rows leave the range of floats.
 _CHEAP, _SHORT = 2e5, 500
 
 
 def inverse_rates(data: SparseData, dictionary: Floats, rate: Floats, engine: Engine) -> Floats:
-    """1 / (rate_k + Σ over observed f of w_fk): one row for all where nothing is missing."""
+    """1 / (rate_k + Σ over observed f of w_fk): a single row if nothing is missing."""
     return np.asarray(1.0 / (rate + Side(data, engine).exposure(dictionary)))
 
 
@@ -37,14 +37,14 @@ def explained(data: SparseData, dictionary: Floats) -> SparseData:
 def posterior_mean(
     data: SparseData, dictionary: Floats, shape: Floats, rate: Floats, engine: Engine, *, variational: bool = False
 ) -> Floats:
-    """E[h_nk | x_n]: exact where that is cheap, otherwise from draws until their error is a per cent.
+    """E[h_nk | x_n]: exact where that is cheap, otherwise from draws until the error is one per cent.
 
     Parameters
     ----------
     data, dictionary, shape, rate, engine
         Rows, and the model.
     variational
-        Take means of variational posteriors instead of drawing. Of data that are no counts nothing else can be had.
+        Use means of variational posteriors instead of draws. For data that are not counts, only these are available.
     """
     counts = data.is_integer
     shared = np.ascontiguousarray(dictionary), shape, rate, variational or not counts, counts
@@ -72,7 +72,7 @@ def _posterior_means(
 
 
 def _cheap(rows: SparseData, dictionary: Floats, shape: Floats, rate: Floats) -> Bools:
-    """Which rows have exact moments that cost little."""
+    """Rows whose exact moments cost little."""
     cheap = rows.row_sums <= _SHORT
     if cheap.any():
         cost = exact_cost(rows, dictionary, shape, rate).costs[:, [LATTICE, SUBCOUNT]].min(axis=1)
@@ -83,7 +83,7 @@ def _cheap(rows: SparseData, dictionary: Floats, shape: Floats, rate: Floats) ->
 def posterior_draws(
     key: Key, data: SparseData, model: Triple, engine: Engine, *, n_draws: int, burn_in: int = BURN_IN
 ) -> Floats:
-    """Draws x samples x parts from successive sweeps of a Gibbs chain; the model is a dictionary, shapes and rates."""
+    """Draws x samples x parts from successive sweeps of a Gibbs chain, for a dictionary, shapes and rates."""
     dictionary, shape, rate = np.ascontiguousarray(model[0]), *model[1:]
     data = explained(data, dictionary)
     sweeps = GibbsSweeps(data, engine)

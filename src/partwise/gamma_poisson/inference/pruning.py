@@ -1,4 +1,4 @@
-"""Parts that the data do not need: pairs that are better merged, and small ones that are better removed."""
+"""Parts that the data do not need: pairs that are better merged, and small parts that are better removed."""
 
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -20,18 +20,18 @@ from partwise.likelihood.smc import smc
 
 Rows = Places
 
-# Samples that merges are judged by, and multiply-adds for the exact likelihoods of one pair in one draw: 0.2 s or so.
+# Samples for judging merges, and multiply-adds for the exact likelihoods of one pair in one draw: about 0.2 s.
 _MERGE_SAMPLES, _MOST_COST = 300, 5e8
 _CELLS_AT_ONCE = 2**16
-# A merge must gain more than nothing by this many standard errors, a removal by fewer.
+# A merge must gain at least this many standard errors, a removal at least this many.
 _MERGE_ERRORS, _REMOVAL_ERRORS = 3.0, 2.0
-# Candidates, variational updates of each, and then iterations of stochastic EM, plain and averaged, if one looks well.
+# Candidates, variational updates of each, and then iterations of stochastic EM, plain and averaged, if one is good.
 _MOST_CANDIDATES, _UPDATES, _PLAIN, _AVERAGED = 5, 5, 25, 75
-# Then iterations of exact EM, where these cost next to nothing.
+# Then iterations of exact EM, if these cost almost nothing.
 _EXACT = 30
-# Samples and counts that a likelihood is estimated of, at most, and the least number of samples.
+# Most samples and counts for estimating a likelihood, and the fewest samples.
 _MOST_SAMPLES, _MOST_COUNTS, _FEWEST_SAMPLES = 200, 2**19, 20
-# Particles in all, as many as about a second allows: counts x parts x particles.
+# Total number of particles for about one second: counts x parts x particles.
 _N_ISLANDS, _MOST_WORK = 4, 3e9
 
 
@@ -51,13 +51,13 @@ class Merge:
 class Merging:
     """Finds merges that increase the marginal likelihood.
 
-    EM creeps where two parts share what one could hold: it took thousands of iterations over the last nats. A
-    merge is one step. Given all other allocations, the sum c_jk of what two parts hold has the likelihood of a
-    model of two parts before, and of one part, a negative multinomial, after. By Jensen's inequality
+    EM is slow if two parts share what one could hold: it took thousands of iterations for the last nats. A merge is one
+    step. Given all other allocations, the sum c_jk of what two parts hold has the likelihood of a model with two parts
+    before the merge, and of one part, a negative multinomial, after it. By Jensen's inequality
 
         log p(X | merged) - log p(X) >= E[log p(c_jk | merged) - log p(c_jk | both)],
 
-    with draws of c_jk given X; bounds of disjoint pairs add up. Both likelihoods are exact.
+    with draws of c_jk given X. Bounds of disjoint pairs add up. Both likelihoods are exact.
     """
 
     data: SparseData
@@ -65,7 +65,7 @@ class Merging:
     estimate_shape: bool
 
     def find(self, key: Key, draws: list[Floats]) -> list[Merge]:
-        """Disjoint merges that gain, the best first, judged by draws of the activations from independent chains."""
+        """Disjoint merges that gain, best first, judged by draws of the activations from independent chains."""
         key = key.for_stage("merging")
         n_samples = self.data.shape[0]
         rows = np.sort(key.generator().permutation(n_samples)[:_MERGE_SAMPLES])
@@ -86,7 +86,7 @@ class Merging:
         return chosen
 
     def candidates(self) -> list[tuple[int, int]]:
-        """Each part that is not empty with the one most like it; the larger of both first."""
+        """Each non-empty part with the part most similar to it; the larger of the two first."""
         sums = self.model.dictionary.sum(axis=0)
         alive = np.flatnonzero(sums > 0)
         if alive.size < 2:
@@ -118,7 +118,7 @@ class Merging:
     def _judged(
         self, key: Key, pair: list[int], draws: list[Floats], cells: list[Floats], scale: float
     ) -> Merge | None:
-        """What a merge gains in all data, ``scale`` times as many as here; None if that costs too much to know."""
+        """The gain of a merge for all data, ``scale`` times as many as here; None if it costs too much to compute."""
         both = self.model.dictionary[:, pair], self.model.shape[pair], self.model.rate[pair]
         keys = (key.at((key.iteration << 8) + number) for number in range(len(draws)))
         held = [self._held(at, pair, *drawn) for at, *drawn in zip(keys, draws, cells, strict=True)]
@@ -148,7 +148,7 @@ class Merging:
 
 @dataclass(frozen=True)
 class Removal:
-    """The model without some parts, allocation totals that go with it, and its gain in nats, with its error."""
+    """The model without some parts, matching allocation totals, and its gain in nats, with its error."""
 
     model: GammaPoissonModel
     sample_counts: Floats
@@ -158,7 +158,7 @@ class Removal:
 
 @dataclass(frozen=True)
 class _Fitted:
-    """A model with allocation totals that go with it, and its variational bound."""
+    """A model with matching allocation totals, and its variational bound."""
 
     model: GammaPoissonModel
     sample_counts: Floats
@@ -169,11 +169,11 @@ class _Fitted:
 class Removing:
     """Finds small parts whose removal increases the marginal likelihood.
 
-    The likelihood has a penalty for each part (GaP, Eq. 34), but EM takes thousands of iterations to empty a
-    part that overlaps with others. Here its counts go to the others at once, which then adapt; then the next one's
-    do. The variational bound says which parts are worth that: it is further below the likelihood the more
-    parts share the counts, so that a removal which gains likelihood gains even more of the bound. Sequential Monte
-    Carlo decides between all models on the way.
+    The likelihood has a penalty for each part (GaP, Eq. 34), but EM takes thousands of iterations to empty a part that
+    overlaps with others. Here its counts go to the other parts at once, which then adapt; then the next part follows.
+    The variational bound says which parts are worth trying: the more parts share the counts, the further it is below
+    the likelihood, so a removal that raises the likelihood raises the bound even more. Sequential Monte Carlo then
+    decides between all models along the way.
     """
 
     data: SparseData
@@ -182,7 +182,7 @@ class Removing:
 
     def find(self, key: Key, model: GammaPoissonModel, sample_counts: Floats) -> Removal | None:
         """The best of the smaller models, if it gains."""
-        # Samples whose likelihood is looked at; nothing is removed if they have too many counts for that.
+        # Samples for estimating the likelihood. Nothing is removed if they have too many counts for that.
         order = key.for_stage("removal samples").generator().permutation(self.data.shape[0])[:_MOST_SAMPLES]
         rows = np.sort(order[np.cumsum(self.data.row_sums[order]) <= _MOST_COUNTS])
         if rows.size < min(order.size, _FEWEST_SAMPLES):
@@ -211,7 +211,7 @@ class Removing:
         return _Fitted(model, np.asarray(posterior.counts), bound)
 
     def _smaller(self, key: Key, present: _Fitted) -> _Fitted | None:
-        """Without the smallest part whose removal raises the bound."""
+        """The model without the smallest part whose removal raises the bound."""
         model = present.model
         shares = model.dictionary.sum(axis=0) * model.shape / model.rate
         alive = np.flatnonzero(shares > 0)
@@ -222,9 +222,9 @@ class Removing:
         return None
 
     def _without(self, k: int, present: _Fitted) -> tuple[GammaVariationalState, float]:
-        """The other parts take over, each in proportion to what it holds of a feature, and of a sample.
+        """Let the other parts take over, in proportion to what each holds of a feature and of a sample.
 
-        Gives the state after some variational updates, and its bound.
+        Return the state after some variational updates, and its bound.
         """
         model = present.model
         others = _taken_over(model.dictionary * (model.shape / model.rate), k)
@@ -238,7 +238,7 @@ class Removing:
         return state, mean_field.update(vem.model(state), state.posterior, with_bound=True)[1]
 
     def _adapted(self, key: Key, model: GammaPoissonModel, state: GammaVariationalState, k: int) -> _Fitted:
-        """Stochastic EM, first plain and then with all draws averaged: noise would tell against the smaller model."""
+        """Stochastic EM, first plain, then with all draws averaged: noise would count against the smaller model."""
         shape, rate, n_samples = model.shape, model.rate, self.data.shape[0]
         dictionary = state.dictionary
         dictionary[:, model.dictionary.sum(axis=0) == 0] = 0.0
@@ -271,7 +271,7 @@ class Removing:
 
 
 def _in_all_data(gains: Floats, noise: float, scale: float) -> tuple[float, float]:
-    """The gain of all data, ``scale`` times as many as these samples, and its error, given the variance of the sum."""
+    """The gain for all data, ``scale`` times as many as these samples, and its error from the variance of the sum."""
     variance = noise * scale**2
     if scale > 1:
         variance += scale**2 * gains.size * float(np.var(gains, ddof=1)) * (1.0 - 1.0 / scale)

@@ -1,4 +1,4 @@
-"""First dictionaries: even, with noise, given by the user, or from a Poisson factorization."""
+"""Initial dictionaries: even, with noise, given by the user, or from a Poisson factorization."""
 
 from typing import Any
 
@@ -14,9 +14,9 @@ from partwise.kernels.arrays import Floats
 from partwise.passes.side import Side
 from partwise.poisson.inference.coordinate import CoordinateDescent
 
-# Of the Poisson factorizations that serve as starts: nats per count and iteration at which they stop.
+# Poisson factorizations that serve as starts stop at this gain, in nats per count and iteration.
 _TOL = 1e-5
-# Share of random noise in a dictionary that a Poisson factorization has made: what that has emptied may grow again.
+# Share of random noise added to a Poisson dictionary, so that its empty entries can grow again.
 _MIXED = 0.1
 
 
@@ -28,14 +28,14 @@ def even_dictionary(data: SparseData, shape: Floats, rate: Floats) -> Floats:
 
 
 def perturbed_dictionary(key: Key, data: SparseData, shape: Floats, rate: Floats) -> Floats:
-    """The even one with exponential noise, each feature's expectation kept: where nothing else breaks the symmetry."""
+    """The even start with exponential noise, which keeps each feature's expectation: breaks the symmetry."""
     noise = key.for_stage("init").generator().exponential(size=(data.shape[1], shape.size)) + 0.1
     noise *= shape.size / noise.sum(axis=1, keepdims=True)
     return even_dictionary(data, shape, rate) * noise
 
 
 def given_dictionary(components: Any, data: SparseData, n_components: int) -> Floats:
-    """A start that the user gives, parts x features, checked."""
+    """The user's start, parts x features, after checks."""
     array = np.array(components, dtype=np.float64)
     expected = (n_components, data.shape[1])
     if array.shape != expected:

@@ -23,13 +23,13 @@ class GibbsSweeps(Side):
 
     @cached_property
     def _long_side(self) -> SparseData:
-        # Loops run over the longer side of the data, so that what they jump about in is the smaller factor.
+        # Loops run over the longer side of the data, so that random access goes to the smaller factor.
         n_samples, n_features = self.data.shape
         return self.data.transposed if n_features > n_samples else self.data
 
     @cached_property
     def _blocks(self) -> list[tuple[int, int]]:
-        # Each block sums into an array of its own for the shorter side: blocks so large that this costs little.
+        # Each block sums into its own array for the shorter side, so blocks are large enough to make this cheap.
         return row_blocks(self._long_side.indptr, max(TARGET_NONZEROS, 8 * self._long_side.shape[1]))
 
     def activations(self, key: Key, sample_counts: Any, shape: Floats, inverse_rates: Any) -> Any:
@@ -46,7 +46,7 @@ class GibbsSweeps(Side):
     ) -> tuple[Any, Floats]:
         """c_nf. ~ Multinomial(x_nf, ∝ h_nk w_fk), summed: sample counts (rows x parts) and feature counts.
 
-        With ``impute``, the missing cells have c_nfk ~ Poisson(h_nk w_fk), as if they had been observed.
+        With ``impute``, missing cells get c_nfk ~ Poisson(h_nk w_fk), as if they had been observed.
         """
         side = self._long_side
         by_features = side is not self.data
@@ -108,7 +108,7 @@ def _draw_allocations(
 
 
 def _padded(factor: Floats) -> Floats:
-    """With zeros appended to a multiple of the lanes of a draw."""
+    """Append zeros up to a multiple of the lanes of a draw."""
     n_rows, n_components = factor.shape
     if n_components % draws.LANES == 0:
         return np.ascontiguousarray(factor)

@@ -1,4 +1,4 @@
-"""The most thorough: variational starts, then stochastic EM whose accuracy grows until noise does not matter."""
+"""The most thorough algorithm: variational starts, then stochastic EM that becomes accurate enough to ignore noise."""
 
 from copy import copy
 from dataclasses import dataclass, field
@@ -36,17 +36,17 @@ from partwise.passes.side import Side
 
 # Most iterations of a Poisson factorization that serves as a start.
 _START_ITERATIONS = 100
-# Parts are merged, or removed, after this many iterations of sampling, then after four times as many, and so on.
+# Parts are merged or removed after this many iterations of sampling, then after four times as many, and so on.
 _FIRST_MERGING, _FIRST_REMOVAL = 20, 80
-# Of the tolerance, for exact EM.
+# Share of the tolerance, for exact EM.
 _CAUTION = 0.02
-# Running means of what cannot be told from one iteration go back this far at least.
+# Running means of quantities that one iteration cannot determine go back at least this far.
 _SHORTEST_MEMORY = 10
 
 
 @dataclass
 class ThoroughState:
-    """Parameters with their variational posterior, and then with the chains and running averages of the last phase."""
+    """Parameters with their variational posterior, and later with the chains and running averages of the last phase."""
 
     phase: str
     dictionary: Floats
@@ -68,18 +68,19 @@ class ThoroughState:
 class Thorough:
     """Variational starts, then stochastic MCEM-C, then merges.
 
-    1. One start an iteration: Poisson factorization from random factors, then a few variational updates. The one with
-       the best bound is kept.
-    2. MCEM-C with one Rao-Blackwellised sweep of each of two independent chains an iteration. The statistic is averaged
-       over more and more iterations, one more whenever noise costs more than a step gains. ``"remaining_gain"`` reports
-       the larger of both, with its error, in nats per count: no clock decides when to stop.
-    3. Now and then, and before it stops, parts are merged where that gains likelihood (see `Merging`); before it
-       stops, small ones are removed where that does (see `Removing`). Then sampling goes on.
-    4. Where an exact E-step costs next to nothing, exact EM takes the last steps, which are small and many, before any
+    1. One start per iteration: a Poisson factorization from random factors, then a few variational updates. The start
+       with the best bound is kept.
+    2. MCEM-C with one Rao-Blackwellised sweep of each of two independent chains per iteration. The statistic is
+       averaged over more and more iterations: one more whenever noise costs more than a step gains.
+       ``"remaining_gain"`` reports the larger of both, with its error, in nats per count. No clock decides when to
+       stop.
+    3. From time to time, and before it stops, parts are merged if that raises the likelihood (see `Merging`). Before
+       it stops, small parts are removed if that does (see `Removing`). Then sampling continues.
+    4. If an exact E-step costs almost nothing, exact EM takes the last steps, which are small and many, before any
        part is removed.
 
-    The second phase does not start where the first ended, but with some noise added: variational posteriors, and
-    maximum-likelihood factors even more, empty entries of a dictionary that the marginal likelihood would fill.
+    The second phase starts where the first ended, with some noise added: variational posteriors, and even more so
+    maximum-likelihood factors, empty entries of a dictionary that the marginal likelihood would fill.
     """
 
     shape: Floats
@@ -112,7 +113,7 @@ class Thorough:
         )
 
     def step(self, key: Key, data: SparseData, state: ThoroughState) -> tuple[ThoroughState, Info]:
-        """One iteration of the phase that the state is in."""
+        """One iteration of the current phase."""
         if state.phase == "starts":
             return self._try_start(key, data, state)
         if state.phase == "exact":
@@ -165,7 +166,7 @@ class Thorough:
     # Stochastic EM
 
     def _begin_averaging(self, data: SparseData, state: ThoroughState) -> None:
-        """Forget all running means: the dictionary has jumped."""
+        """Reset all running means: the dictionary has jumped."""
         state.statistic = state.dictionary * (data.shape[0] * state.shape / self.rate)
         state.old_dictionary, state.old_shape = state.dictionary.copy(), state.shape.copy()
         state.drift, state.n_averaged, state.ledger.lower = Drift(), 1, np.nan
@@ -188,7 +189,7 @@ class Thorough:
         state.ledger.close(expected_gain(data, self.engine, old, model, averages))
         state.statistic = (1.0 - weight) * state.statistic + weight * 0.5 * (left + right)
         dictionary = m_steps.marginal_step(state.statistic, data.shape[0], shape, self.rate)
-        # The update was made from these draws, which flatters it by twice the noise that it took over.
+        # The update was made from these draws, which flatters it by twice the noise that it absorbed.
         flattery = 2.0 * weight * state.drift.latest_noise
         new = GammaPoissonModel(dictionary, shape, self.rate)
         state.ledger.lower = expected_gain(data, self.engine, model, new, averages) - flattery
@@ -202,7 +203,7 @@ class Thorough:
         due = done or _due(state.drift.n_seen, _FIRST_REMOVAL)
         fewer = (due or _due(state.drift.n_seen, _FIRST_MERGING)) and self._merge(key, data, state)
         if due and not fewer and is_cheap(data, self.model(state), self.n_jobs):
-            # Before any removal: a part that is still on its way would be judged by what it is not yet.
+            # Before any removal: a part that has not converged yet would be misjudged.
             state.phase, state.bound, state.latest_gain = "exact", np.nan, np.nan
             return state, {**info, **column_norms(state.dictionary)}
         fewer = fewer or (due and self._remove(key, data, state))
@@ -211,7 +212,7 @@ class Thorough:
         return state, {**info, **column_norms(state.dictionary)}
 
     def _merge(self, key: Key, data: SparseData, state: ThoroughState) -> bool:
-        """Merge parts where that gains; whether there were any."""
+        """Merge parts if that gains; return whether there were any."""
         model = self.model(state)
         inverse = MeanField(data, self.engine).rates(model, inverse=True)
         sweeps = GibbsSweeps(data, self.engine)
@@ -234,7 +235,7 @@ class Thorough:
         return bool(merges)
 
     def _remove(self, key: Key, data: SparseData, state: ThoroughState) -> bool:
-        """Remove a part if that gains; whether there was one."""
+        """Remove a part if that gains; return whether there was one."""
         counts = 0.5 * (np.asarray(state.left.sample_counts) + np.asarray(state.right.sample_counts))
         removal = Removing(data, self.engine, self.n_jobs).find(key, self.model(state), counts)
         if removal is None:
@@ -247,10 +248,11 @@ class Thorough:
         return True
 
     def _exact_step(self, key: Key, data: SparseData, state: ThoroughState) -> tuple[ThoroughState, Info]:
-        """Exact EM, once for the dictionary and once for shapes; what is left to gain follows from how gains fall."""
+        """Exact EM, once for the dictionary and once for shapes. How fast gains shrink predicts what is left."""
         prior = {"shape": self.shape, "rate": self.rate}
         algorithm = ExactEM(**prior, estimate_shape=self.estimate_shape, n_jobs=self.n_jobs, engine=self.engine)
-        # Odd iterations update the dictionary and even ones the shapes, which gain at rates of their own: one of each.
+        # Odd iterations update the dictionary and even ones the shapes. They gain at different rates, so do one of
+        # each.
         fitted, info = algorithm.step(key.at(2 * key.iteration - 1), data, ExactState(state.dictionary, state.shape))
         if self.estimate_shape:
             fitted, _ = algorithm.step(key.at(2 * key.iteration), data, fitted)
@@ -259,7 +261,7 @@ class Thorough:
         state.bound, state.latest_gain = info["objective"], gain
         report = {**info, "objective_error": 0.0}
         if 0 <= gain < before:
-            # Gains fall more slowly the nearer the top is, so that much less must seem to be left than is asked for.
+            # Gains fall more slowly near the optimum, so the predicted rest must be much smaller than the tolerance.
             remaining = gain * before / (before - gain) / data.total
             done = remaining <= _CAUTION * self.tol
             if done and self._remove(key, data, state):
@@ -269,7 +271,7 @@ class Thorough:
         return state, report
 
     def _draw(self, key: Key, data: SparseData, chain: Chain, model: GammaPoissonModel) -> tuple[Averages, Floats]:
-        """One sweep of a chain: its averages, and its statistic with what the missing cells add."""
+        """One sweep of a chain: its averages, and its statistic with what missing cells add."""
         sampler = GibbsEStep.smoothed(data, self.engine, with_totals=self.estimate_shape)
         averages = sampler.run(key, chain, model, n_draws=1, burn_in=0)
         missing = m_steps.expected_missing(data, model.dictionary, averages.activations, self.engine)

@@ -1,4 +1,4 @@
-"""Variational EM: deterministic, its objective is a bound of the log-likelihood that never falls."""
+"""Variational EM: deterministic, with an objective that bounds the log-likelihood and never falls."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -21,7 +21,7 @@ from partwise.passes.batches import expected_in_groups
 from partwise.passes.kernels import expected_counts
 from partwise.passes.side import Side, Totals, own_exposure, own_totals, ready
 
-# exp E[log h] of tiny shapes underflows; a positive number keeps every rate from vanishing.
+# exp E[log h] of tiny shapes underflows; a positive floor keeps every rate above 0.
 _SMALLEST = 1e-200
 
 
@@ -32,11 +32,11 @@ class GammaPosterior:
     Attributes
     ----------
     counts
-        Expected allocation totals, samples x parts; they may be on workers.
+        Expected allocation totals, samples x parts; may be on workers.
     prior
         Shapes of the prior, one per part.
     rate
-        Samples x parts, or a single row where all samples share it.
+        Samples x parts, or a single row if all samples share it.
     """
 
     counts: Any
@@ -49,7 +49,7 @@ class MeanField(Side):
     """The samples' side, with updates of their posterior under a model, and the evidence lower bound."""
 
     def rates(self, model: GammaPoissonModel, *, inverse: bool = False) -> Any:
-        """b_k + Σ over observed f of w_fk, or 1 over that: a single row where nothing is missing."""
+        """b_k + Σ over observed f of w_fk, or its inverse: a single row if nothing is missing."""
         totals = self.column_totals(model.dictionary)
         if not self.data.n_missing and self.weights is None:
             return np.atleast_2d(1.0 / (model.rate + totals) if inverse else model.rate + totals)
@@ -63,12 +63,12 @@ class MeanField(Side):
     def update(
         self, model: GammaPoissonModel, posterior: GammaPosterior, *, with_bound: bool = False
     ) -> tuple[GammaPosterior, float, Floats]:
-        """Best allocations given the activations' posterior, then best activations given these.
+        """The best allocations given the activations' posterior, then the best activations given these.
 
         Returns
         -------
         posterior, bound, totals
-            The new posterior, the bound in between (nan if not asked for), and the sums of the new counts over samples.
+            The new posterior, the bound in between (nan if not requested), and the sums of the new counts over samples.
         """
         rates = self.rates(model)
         shared = ready(model.dictionary), posterior.prior, model.shape, model.rate, with_bound
@@ -92,7 +92,7 @@ class MeanField(Side):
     def fit(
         self, model: GammaPoissonModel, posterior: GammaPosterior, *, tol: float = 1e-4, max_updates: int = 100
     ) -> tuple[GammaPosterior, float]:
-        """Update until the bound grows by less than ``tol`` nats per count in ten updates; posterior and bound."""
+        """Update until the bound grows by less than ``tol`` nats per count in ten updates. Posterior and bound."""
         total = max(self.data.total, 1.0)
         last = -np.inf
         for number in range(max_updates):
@@ -118,7 +118,7 @@ def _rates(block: Block, out: Floats, dictionary: Floats, totals: Totals, prior_
 
 
 def _log_means(shape: Floats, rate: Floats) -> tuple[Floats, Floats]:
-    """E[log h_nk], and its exponential, which takes the place of h_nk in the shares of an allocation."""
+    """E[log h_nk] and its exponential, which replaces h_nk in the shares of an allocation."""
     mean_log = np.asarray(psi(shape) - np.log(rate))
     return mean_log, np.maximum(np.exp(mean_log), _SMALLEST)
 
@@ -149,7 +149,7 @@ def _update(
     mean_log, geometric = _log_means(shape, own_rate)
     bound = expected_counts(block.own_cells, geometric, dictionary, with_bound, 0, block.n_rows, own)
     if with_bound:
-        # Beside Σ x log(rate): E[log p(h)] - E[log q(h)] - Σ expected counts. The caller adds -Σ log x!.
+        # Besides Σ x log(rate): E[log p(h)] - E[log q(h)] - Σ expected counts. The caller adds -Σ log x!.
         prior = prior_shape * np.log(prior_rate) - gammaln(prior_shape) + (prior_shape - 1.0) * mean_log
         entropy = shape - np.log(own_rate) + gammaln(shape) + (1.0 - shape) * psi(shape)
         bound += float((prior - block.own(new_rate) * (shape / own_rate) + entropy).sum())
@@ -172,8 +172,8 @@ class GammaVariationalState:
 class VariationalEM:
     """Coordinate ascent on the evidence lower bound (Dikmen & Févotte 2012), with a faster M-step.
 
-    Given the allocations, dictionary and activations' rates are updated together: w = (b / a) mean c, as in MCEM-C,
-    where the dictionary alone would move by small steps. Where cells are missing, or have weights, that has no closed
+    Given the allocations, the dictionary and the activations' rates are updated together: w = (b / a) mean c, as in
+    MCEM-C. The dictionary alone would move in small steps. If cells are missing or have weights, there is no closed
     form, and the dictionary is updated alone.
     """
 
@@ -186,7 +186,7 @@ class VariationalEM:
     engine: Engine = field(compare=False)
 
     def init(self, key: Key, data: SparseData) -> GammaVariationalState:
-        """A Poisson factorization with some noise, or the dictionary given with each sample's total spread evenly."""
+        """A Poisson factorization with some noise, or the given dictionary with each sample's total spread evenly."""
         mean_field = MeanField(data, self.engine)
         if self.start is None:
             dictionary, counts = poisson_factors(key, data, self.shape, self.rate, self.engine)
@@ -198,7 +198,7 @@ class VariationalEM:
                 order = seeded_order(known, dictionary)
                 sizes, given = dictionary[:, order].sum(axis=0), known.sum(axis=0)
                 shares = known / np.where(given > 0, given, 1.0)
-                # Half of a known part starts as what is known of it, so that no other part takes that.
+                # Half of a known part starts at its known value, so that no other part takes it.
                 dictionary = np.where(given > 0, (dictionary[:, order] + shares * sizes) / 2.0, dictionary[:, order])
                 counts = np.ascontiguousarray(np.asarray(counts)[:, order])
         else:
@@ -207,13 +207,13 @@ class VariationalEM:
         return GammaVariationalState(dictionary, self.shape.copy(), mean_field.posterior(model, counts))
 
     def step(self, key: Key, data: SparseData, state: GammaVariationalState) -> tuple[GammaVariationalState, Info]:
-        """Allocations, activations, allocations again, then dictionary and rates; every tenth reports the bound."""
+        """Update allocations, activations, allocations again, dictionary, rates. Every tenth time, report the bound."""
         mean_field, model = MeanField(data, self.engine), self.model(state)
         due = key.iteration % OBJECTIVE_EVERY == 0
         posterior, bound, totals = mean_field.update(model, state.posterior, with_bound=due)
         counts, mean_logs = mean_field.feature_counts(model, posterior)
         if self.seeds is not None:
-            # A Dirichlet prior of a part's shares: proportions move towards the seeds, and its total does not.
+            # A Dirichlet prior on a part's shares: proportions move towards the seeds, and its total does not.
             totals_of_parts = counts.sum(axis=0)
             counts = counts + self.seeds
             counts *= totals_of_parts / np.maximum(counts.sum(axis=0), m_steps.SMALLEST_ENTRY)
@@ -248,7 +248,7 @@ class VariationalEM:
         return expected_in_groups(mean_field, mean_field.means(state.posterior)[0], state.dictionary)
 
     def rebase(self, state: GammaVariationalState, change: float) -> None:
-        """Nothing is remembered."""
+        """Nothing to do: the state stores no objective."""
 
     def model(self, state: GammaVariationalState) -> GammaPoissonModel:
         """Dictionary, shapes and rates of a state."""

@@ -21,13 +21,13 @@ from partwise.poisson.inference.coordinate import CoordinateDescent, with_column
 from partwise.poisson.inference.passes import solve_activations
 
 SMALLEST_SIZE, LARGEST_SIZE = 1e-3, 1e9
-"""Bounds of estimated sizes: from the larger one on, the noise is Poisson in all that double precision shows."""
+"""Bounds of estimated sizes. From the upper bound on, the noise is Poisson in double precision."""
 
-# Cells, zeros included, that a block of rows holds, and those that BLAS takes at a time, which stay in the cache.
+# Number of cells, zeros included, in a block of rows, and in the pieces passed to BLAS, which stay in the cache.
 _CELLS_AT_ONCE, _CELLS_IN_CACHE, _FEWEST_ROWS = 2**19, 2**16, 16
 _SWEEPS, _ROW_SWEEPS, _PART_UPDATES = 5, 2, 3
 _FIRST_STRIDE, _STRIDE_GROWTH = 0.5, 1.2
-# Sizes in between have weights in single precision: beyond, they overflow or underflow there.
+# Sizes in this range have weights in single precision. Outside it, they would overflow or underflow.
 _SMALLEST_SINGLE, _LARGEST_SINGLE = 1e-20, 1e20
 _FIRST_SIZE, _START_ITERATIONS, _START_TOL = 10.0, 200, 1e-4
 _LONGEST_STEP, _SHORTEST_STEP, _STEPS = 2.0, 1e-3, 3
@@ -38,9 +38,9 @@ Terms = NDArray[np.float64]
 
 @dataclass
 class NegativeBinomialState:
-    """Activations and sizes of rows (both may be on workers), dictionary (features x parts), sizes of features.
+    """Activations and sizes of rows (both may be on workers), dictionary (features x parts), and sizes of features.
 
-    ``stride`` says how far sweeps extrapolate, ``single`` whether they compute weights in single precision.
+    ``stride`` is how far sweeps extrapolate; ``single`` says whether they compute weights in single precision.
     """
 
     activations: Any
@@ -53,16 +53,16 @@ class NegativeBinomialState:
 
 
 def dense_blocks(data: SparseData) -> list[tuple[int, int]]:
-    """Ranges of rows with about equally many cells: the cost is that of all cells, not of nonzeros."""
+    """Ranges of rows with about equal numbers of cells: the cost depends on all cells, not on nonzeros."""
     return row_blocks(data.indptr, max(1, data.nnz), max(_FEWEST_ROWS, _CELLS_AT_ONCE // data.shape[1]))
 
 
 @dataclass
 class Majorisation:
-    """Sweeps over both factors, five for each Newton update of the sizes; none lowers the likelihood.
+    """Sweeps over both factors, five per Newton update of the sizes. None of them lowers the likelihood.
 
-    Sweeps start from points extrapolated as by Ang & Gillis (2019). Five that would lower the log-likelihood are done
-    again without extrapolation. Where that lowers it too, rounding is to blame: from then on sweeps are in double
+    Sweeps start from points extrapolated as in Ang & Gillis (2019). If five sweeps would lower the log-likelihood, they
+    are repeated without extrapolation. If that lowers it, too, rounding is the cause: all further sweeps are in double
     precision.
 
     Attributes
@@ -70,7 +70,7 @@ class Majorisation:
     n_components
         Number of parts.
     dispersion
-        Whose sizes are estimated: ``"common"``, ``"feature"``, ``"sample"``; or the size of all.
+        Whose sizes are estimated: ``"common"``, ``"feature"``, ``"sample"``; or the size of all counts.
     engine
         Where blocks of rows are processed.
     """
@@ -81,7 +81,7 @@ class Majorisation:
     engine: Engine = field(compare=False)
 
     def init(self, key: Key, data: SparseData) -> NegativeBinomialState:
-        """The factors of maximum likelihood under Poisson noise."""
+        """The maximum-likelihood factors under Poisson noise."""
         rule = small_change(_START_TOL, data.total)
         whole, engine = with_columns(data, self.engine)
         solver = CoordinateDescent(self.n_components, "random", engine)
@@ -98,7 +98,7 @@ class Majorisation:
     def step(
         self, key: Key, data: SparseData, state: NegativeBinomialState
     ) -> tuple[NegativeBinomialState, Mapping[str, float]]:
-        """Improve factors, then sizes; reports the log-likelihood that they reach."""
+        """Improve factors, then sizes; report the log-likelihood that they reach."""
         moved = self._moved(data, state, state.stride)
         if not moved.objective >= state.objective:
             moved = self._moved(data, state, 0.0)
@@ -142,7 +142,7 @@ class Majorisation:
     def _feature_sizes(
         self, data: SparseData, blocks: list[tuple[int, int]], activations: Any, parts: Floats, sizes: Floats
     ) -> tuple[float, Floats]:
-        """Improve the sizes of features, or the one that they share; the log-likelihood and the sizes."""
+        """Improve the sizes of features, or their common size; return the log-likelihood and the sizes."""
         common = self.dispersion == "common"
 
         def terms(tried: Floats) -> Terms:
@@ -157,14 +157,14 @@ class Majorisation:
 
 
 def newton_sizes(sizes: Floats, terms: Callable[[Floats], Terms]) -> tuple[float, Floats]:
-    """Newton steps in the logarithm of each size; a step that would lower its log-likelihood is made shorter.
+    """Newton steps in the logarithm of each size. A step that would lower its log-likelihood is shortened.
 
     Parameters
     ----------
     sizes
-        Where to start.
+        Initial sizes.
     terms
-        Log-likelihood, and its two derivatives in the logarithm of the size, of each size.
+        For each size, the log-likelihood and its two derivatives in the logarithm of the size.
     """
     now, limit = terms(sizes), np.full(sizes.shape, _LONGEST_STEP)
     for _ in range(_STEPS):
@@ -207,9 +207,9 @@ def _sweep(
     stride: float,
     single: bool,
 ) -> tuple[Floats, Floats]:
-    """Update activations, and sum what the update of the parts needs: gain (features x parts) and exposure.
+    """Update activations, and compute the sums for the update of the parts: gain (features x parts) and exposure.
 
-    Given the expected noise of each cell, counts are Poisson, and what a part is exposed to is a weighted sum.
+    Given the expected noise of each cell, counts are Poisson, and the exposure of a part is a weighted sum.
     """
     kind: Any = np.float32 if single else np.float64
     dictionary, exposure, own_parts = np.ascontiguousarray(parts.T), np.zeros_like(parts), parts.astype(kind)
@@ -231,7 +231,7 @@ def _sweep(
 
 
 def _gain(block: Block, activations: Floats, parts: Floats) -> Floats:
-    """What counts say for each part and feature, features x parts."""
+    """The gain of each part and feature from the counts, features x parts."""
     dictionary = np.ascontiguousarray(parts.T)
     found = np.zeros_like(dictionary)
     out, span = (np.zeros((0, len(parts))), found), (0, block.n_rows)
@@ -249,7 +249,7 @@ def _improve_row_sizes(block: Block, activations: Floats, old: Floats, new: Floa
 
 
 def _terms(block: Block, activations: Floats, parts: Floats, sizes: Floats, *, by_rows: bool = False) -> Terms:
-    """Log-likelihood of each row or feature, and its two derivatives in the logarithm of that one's size."""
+    """Log-likelihood of each row or feature, and its two derivatives in the logarithm of its size."""
     n_features = parts.shape[1]
     found = np.zeros((block.n_rows if by_rows else n_features, 3))
     for tile, memory in _tiles(block, n_features, np.float64):
@@ -265,7 +265,7 @@ def _terms(block: Block, activations: Floats, parts: Floats, sizes: Floats, *, b
 
 
 def settled_activations(data: SparseData, parts: Floats, feature_sizes: Floats, engine: Engine) -> Floats:
-    """Activations of new samples for given parts, each row on its own, from those of Poisson noise.
+    """Activations of new samples for given parts. Rows are independent, and start from Poisson activations.
 
     Parameters
     ----------
@@ -288,7 +288,7 @@ def settled_activations(data: SparseData, parts: Floats, feature_sizes: Floats, 
 
 def _settle(block: Block, start: Floats, out: Floats, parts: Floats, feature_sizes: Floats) -> float:
     own = out[block.rows]
-    # A multiplicative update cannot leave 0, where Poisson noise may have put a part that is needed.
+    # A multiplicative update cannot leave 0, but the Poisson fit may have set a needed part to 0.
     totals = block.data.row_sums[block.rows, None]
     own[...] = np.where(parts.any(axis=1), start[block.rows] + 1e-3 * totals / len(parts), 0.0)
     sizes, effort = (np.ones(block.n_rows), feature_sizes), (_MOST_UPDATES, _ROW_TOL)

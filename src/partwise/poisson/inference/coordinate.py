@@ -19,17 +19,17 @@ from partwise.poisson.inference.passes import PoissonSide, step_by_rows
 from partwise.poisson.inference.state import PoissonState, Start, start_factors
 
 _SWEEPS = 2
-# A few rows at a time need no arrays of the size of a factor beside the factors.
+# Processing a few rows at a time avoids further arrays of the size of a factor.
 _ROWS_AT_ONCE = 1024
 _EM_STEPS = 10
-# Nonzeros of rows on disk that a start may take into memory, by rows and by columns: about 300 MB.
+# Nonzeros of rows on disk that a start may load into memory, by rows and by columns: about 300 MB.
 _MOST_IN_MEMORY = 2**24
 _FIRST_STRIDE, _STRIDE_GROWTH, _LIMIT_GROWTH, _SHORTEST_LIMIT = 0.5, 1.1, 1.05, 0.1
 
 
 @dataclass
 class ExtrapolatedState(PoissonState):
-    """Factors, the dictionary's extrapolated point from which the next step starts, and how far to extrapolate."""
+    """Both factors, the extrapolated dictionary from which the next step starts, and how far to extrapolate."""
 
     dictionary_ahead: Floats
     objective: float = -np.inf
@@ -40,12 +40,12 @@ class ExtrapolatedState(PoissonState):
 
 @dataclass
 class CoordinateDescent:
-    """Newton steps on single coordinates (Hsieh & Dhillon 2011) from points extrapolated as by Ang & Gillis (2019).
+    """Newton steps on single coordinates (Hsieh & Dhillon 2011) from points extrapolated as in Ang & Gillis (2019).
 
-    A step that would lower the log-likelihood is rejected, and the next one extrapolates less; after two rejections
-    in a row one EM step is taken, which cannot lower it. The first steps are EM too: they are cheap, and the large
-    steps of coordinate descent, taken from a random start, end in worse optima. Data on disk are read by rows:
-    there the dictionary moves by EM, once for each pass.
+    A step that would lower the log-likelihood is rejected, and the next one extrapolates less. After two rejections in
+    a row one EM step is taken, which cannot lower it. The first steps are EM, too: they are cheap, and large coordinate
+    descent steps from a random start lead to worse optima. Data on disk are read by rows; there the dictionary moves by
+    EM, once per pass.
     """
 
     n_components: int
@@ -53,12 +53,12 @@ class CoordinateDescent:
     engine: Engine = field(compare=False)
 
     def init(self, key: Key, data: SparseData) -> ExtrapolatedState:
-        """The first factors, without momentum."""
+        """The initial factors, without momentum."""
         first = start_factors(key, data, self.n_components, self.init_factors)
         return ExtrapolatedState(first.activations, first.dictionary, first.dictionary.copy())
 
     def step(self, key: Key, data: SparseData, state: ExtrapolatedState) -> tuple[ExtrapolatedState, Info]:
-        """Improve activations, then dictionary; reports the log-likelihood (without log x! terms)."""
+        """Improve the activations, then the dictionary; report the log-likelihood (without log x! terms)."""
         if data.by_rows:
             moved, objective = step_by_rows(data, self.engine, state, max_sweeps=_SWEEPS, with_objective=True)
             fresh = ExtrapolatedState(moved.activations, moved.dictionary, moved.dictionary.copy(), objective)
@@ -79,7 +79,7 @@ class CoordinateDescent:
             state.stride = 0.5 * state.stride
             state.stride_limit = max(_SHORTEST_LIMIT, 1.5 * state.stride)
             state.dictionary_ahead[...] = state.dictionary
-            # Nothing changed, so there is nothing to report: an unchanged objective would look like convergence.
+            # Nothing changed, so report nothing: an unchanged objective would look like convergence.
             return state, {}
         ahead[...] = dictionary
         _extrapolate(state.dictionary, ahead, stride, floors.dictionary)
@@ -110,7 +110,7 @@ class CoordinateDescent:
 
 
 def with_columns(data: SparseData, engine: Engine) -> tuple[SparseData, Engine]:
-    """Data to start a fit from: rows on disk are taken into memory unless they are many, so the start is the same."""
+    """Data to start a fit from. Rows on disk are loaded into memory, unless there are too many, for the same start."""
     if data.by_rows and data.nnz <= _MOST_IN_MEMORY:
         return data.rows(0, data.shape[0]), engine.here
     return data, engine
@@ -128,7 +128,7 @@ def _improve(
 
 
 def _extrapolate(old: Floats, new: Floats, stride: float, floors: Floats) -> None:
-    """``new += stride * (new - old)`` in place, keeping at least a tenth of each entry, and the floor of its row."""
+    """``new += stride * (new - old)`` in place, but keep at least a tenth of each entry, and the floor of its row."""
     for start in range(0, new.shape[0], _ROWS_AT_ONCE):
         rows = slice(start, start + _ROWS_AT_ONCE)
         least = np.maximum(0.1 * new[rows], floors[rows, None])

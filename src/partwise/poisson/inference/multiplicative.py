@@ -1,4 +1,4 @@
-"""EM for Poisson factorization, which is Lee and Seung's multiplicative updates: monotone, and slow near the end."""
+"""EM for Poisson factorization (Lee and Seung's multiplicative updates): monotone, and slow near the end."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -20,9 +20,9 @@ OBJECTIVE_EVERY = 10
 
 @dataclass
 class Multiplicative:
-    """E-step: expected allocations. M-step: the flat prior's rate, count / exposure. Activations first.
+    """E-step: expected allocations. M-step: the rate count / exposure of a flat prior. Activations come first.
 
-    The log-likelihood is computed every tenth iteration: a logarithm for each nonzero would cost as much as a pass.
+    The log-likelihood is computed every tenth iteration, because a logarithm per nonzero costs as much as a pass.
     """
 
     n_components: int
@@ -30,11 +30,11 @@ class Multiplicative:
     engine: Engine = field(compare=False)
 
     def init(self, key: Key, data: SparseData) -> PoissonState:
-        """The first factors."""
+        """The initial factors."""
         return start_factors(key, data, self.n_components, self.init_factors)
 
     def step(self, key: Key, data: SparseData, state: PoissonState) -> tuple[PoissonState, Mapping[str, float]]:
-        """One update of each factor; reports the log-likelihood between the two where it is due."""
+        """Update each factor once; report the log-likelihood between the two updates when it is due."""
         due = key.iteration % OBJECTIVE_EVERY == 0
         if data.by_rows:
             state, objective = step_by_rows(data, self.engine, state, max_sweeps=0, with_objective=due)
@@ -55,4 +55,4 @@ class Multiplicative:
         return expected_in_groups(PoissonSide(data, self.engine), state.activations, state.dictionary)
 
     def rebase(self, state: PoissonState, change: float) -> None:
-        """Nothing is remembered."""
+        """Nothing to do: the state stores no objective."""

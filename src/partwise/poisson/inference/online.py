@@ -1,4 +1,4 @@
-"""Online EM: the dictionary from running averages over batches, so that data may come in pieces."""
+"""Online EM: compute the dictionary from running averages over batches, so that data may arrive in pieces."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _PASSES = 30
 
 @dataclass(frozen=True)
 class OnlineStatistics:
-    """Averages over the samples seen, of expected allocations (features x parts) and of exposures."""
+    """Averages of expected allocations (features x parts) and exposures over the samples seen."""
 
     allocations: Floats
     exposure: Floats
@@ -28,27 +28,27 @@ class OnlineStatistics:
 
     @classmethod
     def of_dictionary(cls, dictionary: Floats, mean_activations: Floats, n_samples: int) -> OnlineStatistics:
-        """What a dictionary that was fitted to ``n_samples`` stands for; with 0 of them it is a start only."""
+        """The averages for a dictionary that was fitted to ``n_samples``; with 0 samples it is only a start."""
         dictionary = np.ascontiguousarray(dictionary)
         exposure = np.repeat(mean_activations[None, :], dictionary.shape[0], axis=0)
         return cls(dictionary * exposure, exposure, n_samples)
 
     @property
     def dictionary(self) -> Floats:
-        """The rate of each feature in each part, columns summing to 1; none is 0, so that any may rise yet."""
+        """The rate of each feature in each part. Columns sum to 1, and no rate is 0, so that any can still grow."""
         rates = FlatPrior().rates(self.allocations, self.exposure)
         rates = np.maximum(rates, FLOOR * rates.max(axis=0))
-        # A part without allocations is even, and free to become something.
+        # A part without allocations is even, so that it can still become something.
         sums = rates.sum(axis=0)
         return np.asarray(np.where(sums > 0, rates, 1.0) / np.where(sums > 0, sums, rates.shape[0]))
 
 
 def absorb(statistics: OnlineStatistics, data: SparseData, engine: Engine) -> OnlineStatistics:
-    """Take in a batch: move the averages towards it, and the dictionary and the batch's activations with them.
+    """Add a batch: move the averages, the dictionary and the batch's activations towards it.
 
     The weight of batch t is t^-0.7 (Cappé & Moulines 2009), where t - 1 is the number of samples seen before in units
-    of this batch. The averages from before are held while the batch is gone through several times, so that they and
-    the batch's own agree on one dictionary. With a single pass, few large batches would give few steps of EM.
+    of this batch. Several passes over the batch keep the earlier averages fixed, so that they and the batch's own
+    averages agree on one dictionary. With a single pass, few large batches would give few EM steps.
     """
     n_samples = data.shape[0]
     weight = (1.0 + statistics.n_samples / n_samples) ** -_FORGETTING

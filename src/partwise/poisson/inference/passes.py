@@ -1,6 +1,6 @@
-"""Passes of the Poisson solver over one side of the data, and all that is made of them alone.
+"""Passes of the Poisson solver over one side of the data, and what is computed from them alone.
 
-That is: updates of a factor, activations for a dictionary that is held fixed, and steps that visit rows only.
+These are: updates of a factor, activations for a fixed dictionary, and steps that visit rows only.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from partwise.priors.flat import FlatPrior
 class PoissonSide(Side):
     """One side of the data, with the updates of maximum likelihood.
 
-    ``totals`` are the sums of the ``other`` factor over its rows, needed where that is on workers.
+    ``totals`` are the sums of the ``other`` factor over its rows; they are needed if that factor is on workers.
     """
 
     def em_update(self, factor: Any, other: Floats, floor: float) -> tuple[Any, Floats]:
@@ -48,9 +48,9 @@ class PoissonSide(Side):
     def coordinate_descent(
         self, factor: Any, other: Any, *, floors: Floats, max_sweeps: int, totals: Floats | None = None
     ) -> tuple[Any, float]:
-        """The factor improved (in its own memory), and the log-likelihood, without the log x! terms, that it reaches.
+        """Improve the factor in place, and return the log-likelihood that it reaches, without the log x! terms.
 
-        ``floors`` holds the smallest value allowed in each row. Without sweeps, only the value is computed.
+        ``floors`` holds the smallest allowed value of each row. Without sweeps, only the log-likelihood is computed.
         """
         shared = other, self.column_totals(other, totals), max_sweeps
         value, (factor,) = self.map_rows(_coordinate_descent, *shared, reads=[floors], changes=[factor])
@@ -64,7 +64,7 @@ class PoissonSide(Side):
 
 
 def em_rates(block: Block, factor: Floats, other: Floats, totals: Totals, floor: float) -> Floats:
-    """The rates of an EM step of the rows of a block, given the block's rows of the factor."""
+    """The rates of an EM step for the rows of a block, given the block's rows of the factor."""
     counts = np.empty(factor.shape)
     expected_counts(block.own_cells, factor, other, False, 0, block.n_rows, counts)
     return _rates(block, counts, other, totals, floor)
@@ -97,17 +97,17 @@ def _kkt_residual(block: Block, factor: Floats, worst: Floats, other: Floats, to
     return 0.0
 
 
-# Activations of samples for a dictionary that is held fixed, and how well the counts determine them.
+# Activations of samples for a fixed dictionary, and how well the counts determine them.
 
 # Of one row.
 _MOST_SWEEPS = 1000
 
 
 def solve_activations(data: SparseData, dictionary: Floats, engine: Engine, *, tol: float = 1e-8) -> Floats:
-    """Maximum-likelihood activations: a concave problem for each row, each solved to ``tol`` on its own.
+    """Maximum-likelihood activations: one concave problem per row, each solved to ``tol``.
 
-    A row's result depends on that row alone, so it is the same in any batch. Counts of features that no part
-    holds are left out. Where a part cannot show in the observed cells of a row, its activation is 0.
+    A row's result depends on that row alone, so it is the same in any batch. Counts of features that no part holds are
+    left out. If a part cannot show in the observed cells of a row, its activation is 0.
     """
     dictionary = np.ascontiguousarray(dictionary)
     held = np.any(dictionary > 0, axis=1)
@@ -137,9 +137,9 @@ def _solve(
 def standard_errors(data: SparseData, activations: Floats, dictionary: Floats, engine: Engine) -> Floats:
     """Square roots of the diagonal of the inverse expected information, Σ_f w_fk w_fl / rate_f over observed cells.
 
-    Rates are taken where each part has at least one expected count: the information at 0 is infinite for a
-    part with features of its own, although nothing is known below about one count.
-    Infinite where the observed cells say nothing about a part, or cannot tell it from others.
+    Rates are evaluated with at least one expected count per part. At 0, the information would be infinite for a part
+    with features of its own, although nothing is known below about one count. The result is infinite if the observed
+    cells say nothing about a part, or cannot tell it from others.
     """
     dictionary = np.ascontiguousarray(dictionary)
     held = dictionary[np.any(dictionary > 0, axis=1)]
@@ -184,18 +184,18 @@ Sums = tuple[Floats, Floats, Floats, float]
 
 @dataclass(frozen=True)
 class FeatureSums:
-    """What a pass over rows leaves of the dictionary's side.
+    """The sums for the dictionary's side after a pass over rows.
 
     Attributes
     ----------
     counts
         Expected allocation totals, features x parts.
     exposure
-        Sums of the activations over the rows in which a feature is observed; one row for all where nothing is missing.
+        Sums of the activations over the rows in which a feature is observed; a single row if nothing is missing.
     activations
         Sums of the activations.
     logs
-        Σ x log rate, if it was asked for.
+        Σ x log rate, if it was requested.
     """
 
     counts: Floats
@@ -205,7 +205,7 @@ class FeatureSums:
 
     @classmethod
     def of(cls, sums: Sums, dictionary: Floats, weights: Weights) -> FeatureSums:
-        """From the sums over blocks."""
+        """Build it from the sums over blocks."""
         gain, activations, hidden, logs = sums
         exposure = np.atleast_2d(activations)
         if weights is not None:
@@ -218,9 +218,9 @@ class FeatureSums:
 def step_by_rows(
     data: SparseData, engine: Engine, state: PoissonState, *, max_sweeps: int, with_objective: bool
 ) -> tuple[PoissonState, float]:
-    """Activations by coordinate descent (by EM without sweeps), then an EM step of the dictionary, in one pass.
+    """Update activations by coordinate descent (by EM without sweeps), then the dictionary by EM, in one pass.
 
-    Gives the log-likelihood between the two, without the log x! terms.
+    Return the log-likelihood between the two updates, without the log x! terms.
     """
     blocks = _wide_blocks(data)
     n_components = state.dictionary.shape[1]
@@ -235,7 +235,7 @@ def step_by_rows(
 
 
 def finish_by_rows(data: SparseData, engine: Engine, state: PoissonState) -> tuple[Floats, Floats, float]:
-    """Dictionary with columns that sum to 1, sums of the activations to it, and the largest violation of optimality."""
+    """Dictionary with columns that sum to 1, the matching sums of activations, and the largest optimality violation."""
     blocks, floors = _wide_blocks(data), Floors.of(data, state.dictionary.shape[1])
     column_sums = state.dictionary.sum(axis=0)
     scale = np.where(column_sums > 0, column_sums, 1.0)
@@ -254,7 +254,7 @@ def finish_by_rows(data: SparseData, engine: Engine, state: PoissonState) -> tup
 
 
 _NOTHING = np.zeros((0, 0))
-# Numbers of the dictionary that a pass by tiles reads, and of its sums that it writes, while they stay in the cache.
+# Numbers of the dictionary that a tiled pass reads, and of its sums that it writes, while they stay in the cache.
 _TILE = 2**16
 
 
@@ -264,7 +264,7 @@ def _pass_by_tiles(block: Block, activations: Floats, dictionary: Floats, with_l
 
 
 def _wide_blocks(data: SparseData) -> list[tuple[int, int]]:
-    # Each block sums into an array of its own for all features: blocks so large that this costs little.
+    # Each block sums into its own array for all features, so blocks are large enough to make this cheap.
     return row_blocks(data.indptr, max(TARGET_NONZEROS, 8 * data.shape[1]))
 
 

@@ -1,4 +1,4 @@
-"""State that the batch algorithms share, how they start, and the size that the data are brought to first."""
+"""State shared by the batch algorithms, how they start, and how data of extreme size are rescaled first."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -12,18 +12,18 @@ from partwise.errors import InvalidInputError
 from partwise.kernels.arrays import Floats
 from partwise.passes.side import Floors
 
-# Data of extreme size, brought to a usual one by powers of 2, which change no digit: squares of 1e200 overflow.
+# Data of extreme size are rescaled by powers of 2, which change no digits: squares of 1e200 would overflow.
 
-# Counts never need it: 2**63 is the largest sum that is accepted for them.
+# Counts never need this, because sums above 2**63 are refused.
 _USUAL = 200
 _NOTHING = 1e-100
 
 
 def usual_size(data: SparseData) -> tuple[SparseData, int]:
-    """The data divided by a power of 2, whose exponent comes with it: 0 unless the values are extreme.
+    """The data divided by a power of 2, and its exponent: 0 unless the values are extreme.
 
-    Values that are nothing beside the average one are left out: products of such factors underflow. Data on disk are
-    left as they are.
+    Values that are negligible compared with the average are left out, because products of such factors underflow. Data
+    on disk stay as they are.
     """
     if data.is_integer or data.by_rows or not data.nnz:
         return data, 0
@@ -36,7 +36,7 @@ def usual_size(data: SparseData) -> tuple[SparseData, int]:
 
 
 def rows_of_usual_size(data: SparseData) -> tuple[SparseData, NDArray[np.int32]]:
-    """The data with each row of extreme size divided by a power of 2 of its own, and the exponents of all rows."""
+    """The data with each row of extreme size divided by its own power of 2, and the exponents of all rows."""
     _, exponents = np.frexp(data.row_sums)
     exponents = np.where(np.abs(exponents) > _USUAL, exponents, 0)
     if not exponents.any():
@@ -57,7 +57,7 @@ class PoissonState:
 
 
 def start_factors(key: Key, data: SparseData, n_components: int, init: Start) -> PoissonState:
-    """The first factors, by ``init``: ``"random"``, ``"nndsvd"`` or a pair (activations, parts) of arrays."""
+    """The initial factors, by ``init``: ``"random"``, ``"nndsvd"`` or a pair (activations, parts) of arrays."""
     if isinstance(init, tuple):
         activations, dictionary = init[0], init[1].T
     elif init == "nndsvd":
@@ -65,7 +65,7 @@ def start_factors(key: Key, data: SparseData, n_components: int, init: Start) ->
             raise InvalidInputError("init='nndsvd' needs the data in memory, and these are on disk: use 'random'.")
         activations, dictionary = _nndsvd(key, data, n_components)
     else:
-        # The features' own frequencies with exponential noise, and each row's total spread evenly.
+        # The features' frequencies with exponential noise, and each row's total spread evenly.
         dictionary = key.for_stage("init").generator().exponential(size=(data.shape[1], n_components))
         dictionary += 0.1
         dictionary *= data.column_sums[:, None] + 1e-3 * data.total / data.shape[1]
@@ -79,7 +79,7 @@ def scaled(activations: Floats, dictionary: Floats, floors: Floors) -> PoissonSt
     dictionary = np.ascontiguousarray(dictionary)
     sums = dictionary.sum(axis=0)
     sums = np.where(sums > 0, sums, 1.0)
-    # Given parts come transposed, and kernels are compiled for rows that lie together.
+    # Given parts are transposed, and kernels are compiled for contiguous rows.
     activations = np.multiply(activations, sums, order="C")
     dictionary = np.divide(dictionary, sums, order="C")
     np.maximum(activations, floors.activations[:, None], out=activations)
@@ -88,7 +88,7 @@ def scaled(activations: Floats, dictionary: Floats, floors: Floors) -> PoissonSt
 
 
 def checked_start(init: tuple[Any, ...], shape: tuple[int, int], n_components: int) -> tuple[Floats, Floats]:
-    """Copies of the arrays (activations, parts) that a user starts from, refused if they do not fit the data."""
+    """Copies of the user's initial arrays (activations, parts); refused if they do not fit the data."""
     if len(init) != 2:
         raise InvalidInputError(f"init must be a pair (activations, parts), got {len(init)} items.")
     shapes = {"activations": (shape[0], n_components), "components": (n_components, shape[1])}
@@ -111,7 +111,7 @@ def checked_start(init: tuple[Any, ...], shape: tuple[int, int], n_components: i
 
 
 def _nndsvd(key: Key, data: SparseData, n_components: int) -> tuple[Floats, Floats]:
-    """Nonnegative double SVD (Boutsidis & Gallopoulos 2008), zeros filled with a hundredth of the average entry."""
+    """Nonnegative double SVD (Boutsidis & Gallopoulos 2008); zeros are replaced by a hundredth of the average entry."""
     from sklearn.utils.extmath import randomized_svd
 
     rank = min(n_components, *data.shape)

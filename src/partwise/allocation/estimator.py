@@ -39,92 +39,92 @@ _MODES = ("bld", "map")
 _IMPUTING = ("gibbs", "gibbs-partial")
 _MISSING_REMEDY = "pass missing='impute' with inference='gibbs' or 'gibbs-partial', or fill it in"
 _KL_ITERATIONS = 200
-# The mean change of responsibilities is compared with this many times tol: it is no objective, and shrinks slowly.
+# Responsibilities are not an objective and change slowly, so their mean change is compared with this multiple of tol.
 _CHANGE_PER_TOL = 100.0
 
 
 @dataclass(eq=False, repr=False)
 class AllocationNMF(KeepsChains, OnlineVariational, AllocationSamples):
-    """Find parts of counts, every count being allocated to one of them: S_nfk ~ Poisson(w_fk h_nk L_n), x = Σ_k S.
+    """Find parts of counts by allocating every count to a part: S_nfk ~ Poisson(w_fk h_nk L_n), x = Σ_k S.
 
     The model of Cemgil, Kurutmaz, Yildirim, Barsbey and Simsekli: L_n ~ Gamma(a, b), parts w_.k ~ Dirichlet(α), shares
-    h_n. ~ Dirichlet(β). Given the lengths of samples it is latent Dirichlet allocation.
+    h_n. ~ Dirichlet(β). Given the lengths of samples, it is latent Dirichlet allocation (LDA).
 
     Parameters
     ----------
     n_components
         Number of parts.
     dictionary_concentration
-        α: a number, or one per feature. Below 1, parts are sparse. ``"estimate"``: one number, learned with everything
-        else.
+        α: a number, or one per feature. Below 1, parts are sparse. ``"estimate"``: one number, learned during the fit.
     activation_concentration
-        β: a number, or one per part. ``"estimate"``: one per part, learned with everything else, so parts
-        may be common or rare. ``"bld"``, ``"map"`` and `partial_fit` learn neither, and take 0.1.
+        β: a number, or one per part. ``"estimate"``: one per part, learned during the fit, so parts may be common or
+        rare. ``"bld"``, ``"map"`` and `partial_fit` learn neither, and use 0.1.
     length_shape
-        a, of the gamma prior of a sample's length.
+        a, shape of the gamma prior of a sample's length.
     length_rate
-        b; None = length_shape over the mean total of the training samples.
+        b; None = length_shape divided by the mean total of the training samples.
     inference
         ``"gibbs"``: collapsed Gibbs sampling, exact, chains in parallel. ``"gibbs-partial"``: draws the dictionary and
         collapses the activations, exact, rows in parallel. ``"gibbs-distributed"``: approximate, fixed blocks of rows
-        side by side. ``"cvb0"``, ``"vb"``: variational Bayes, collapsed and not. ``"bld"``: the paper's best latent
-        decomposition, a relaxed mode of p(S), from KL-NMF. ``"map"``: a mode over whole numbers, by annealing.
+        in parallel. ``"cvb0"``, ``"vb"``: variational Bayes, collapsed and not collapsed. ``"bld"``: the paper's best
+        latent decomposition, a relaxed mode of p(S), from KL-NMF. ``"map"``: a mode over whole numbers, by annealing.
     init
-        Start of the KL-NMF that a fit begins with: ``"random"``, ``"nndsvd"`` or a pair (activations, parts).
-        Every chain begins with its own, of a sample of the rows where the data are large. From 256 parts on, samplers
-        with ``"random"`` begin with labels drawn in turn instead. So does ``"map"``, which cools down from them.
+        Start of the KL-NMF that a fit begins with: ``"random"``, ``"nndsvd"`` or a pair (activations, parts). Every
+        chain begins with its own, on a sample of the rows if the data are large. From 256 parts on, samplers with
+        ``"random"`` draw initial labels one after the other instead. So does ``"map"``, which starts annealing from
+        them.
     seeds
-        Features that some parts are known to hold: a mapping such as ``{"tax": ["tax", "budget"]}``, or a .csv or .tsv
-        file with the columns ``part`` and ``feature``. Seeded parts come first, under these names. A seed is a prior on
-        its entry of the dictionary, as if the part had been seen to hold it before. For ``inference="gibbs"``.
+        Features that some parts should hold: a mapping such as ``{"tax": ["tax", "budget"]}``, or a .csv or .tsv file
+        with the columns ``part`` and ``feature``. Seeded parts come first and get these names. A seed is a prior on its
+        entry of the dictionary, like tokens of the part seen before the data. For ``inference="gibbs"``.
     seed_weight
-        Strength of the prior: tokens of the seeds of a part, as a share of the tokens of an average part.
+        Strength of the prior: tokens that the seeds of a part stand for, as a share of the tokens of an average part.
     fixed_parts
-        Parts that are known, parts x features: they are the first parts of the model, up to their size, and the other
-        parts are free. Features of a table or frame are matched by name, and its row labels name the parts. For
+        Known parts, parts x features: the first parts of the model, whose sizes are still fitted. The other parts are
+        free. Features of a table or frame are matched by name, and its row labels name the parts. For
         ``inference="gibbs-partial"``.
     missing
-        ``"refuse"`` or, for ``"gibbs"`` and ``"gibbs-partial"``, ``"impute"``: missing cells are drawn with everything
-        else.
+        ``"refuse"`` or, for ``"gibbs"`` and ``"gibbs-partial"``, ``"impute"``: missing cells are drawn in every sweep.
     n_draws, burn_in, thin
-        Draws that each chain keeps, sweeps that it throws away before, and sweeps for each draw that is kept.
+        Draws kept per chain, sweeps discarded before them, and sweeps per kept draw.
     n_chains
-        Independent chains of samplers and of ``"map"``; the fitted factors are those of the likeliest.
+        Independent chains of samplers and of ``"map"``. The fitted factors are those of the likeliest chain.
     max_iter
-        Stop after this many iterations, where inference is not sampling; sweeps of ``"map"``. Samplers do
+        Stop after this many iterations, for inference other than sampling; number of sweeps of ``"map"``. Samplers do
         ``burn_in + n_draws * thin`` sweeps. With ``"auto"`` they run until their chains agree (R-hat at most 1.05,
-        effective sample size at least 100), for 5,000 sweeps at most; each round then throws away the draws before it.
+        effective sample size at least 100), for at most 5,000 sweeps; each round discards earlier draws.
     tol
         Stop when the objective grows by less than this many nats per count and iteration (cvb0: when responsibilities
         change by less than 100 times this on average). 0: run to ``max_iter``.
     max_memory
         Refuse fits of ``"cvb0"`` whose responsibilities would need more bytes.
     active_threshold
-        Share of the counts from which a part counts as active; None = min(0.01, 0.1 / n_components).
+        A part counts as active from this share of the counts on; None = min(0.01, 0.1 / n_components).
     random_state
         Seed of all random numbers: int, Generator, RandomState or None.
     n_jobs
-        Threads, for chains or for rows; the result is the same for any number. None = 1, -1 = all cores.
+        Number of threads, for chains or for rows; it does not change the result. None = 1, -1 = all cores.
     engine, progress, callbacks, checkpoint, resume
         As for `PoissonNMF`.
 
     Attributes
     ----------
     components_
-        Parts x features: posterior means of the parts, each summing to 1 (conditional means given S for the two
-        modes, whose Eq. 11 has no mode where concentrations are below 1).
+        Parts x features: posterior means of the parts, each summing to 1 (for the two modes, conditional means given S:
+        Eq. 11 has no mode if concentrations are below 1).
     activations_
         Samples x parts of the training data: means of h_nk L_n.
     log_allocation_
-        Log p(S) of the decomposition, of ``"bld"`` and ``"map"``.
+        Log p(S) of the decomposition, for ``"bld"`` and ``"map"``.
     component_counts_
-        Counts allocated to each part, on average.
+        Average number of counts allocated to each part.
     length_rate_
         b.
     log_joint_draws_, n_active_draws_, evenness_draws_
-        Chains x draws, of samplers: log p(X, labels); active parts; chance that two tokens are of different parts.
+        Chains x draws of samplers: log p(X, labels); number of active parts; chance that two tokens differ in their
+        part.
     part_agreement_
-        How far the other chains found each part: the smallest cosine with its match in any of them. See
+        How well the other chains found each part: the smallest cosine with its match in any of them. See
         `tentative_parts`.
     n_components_, n_active_components_, active_components_
         Number of parts; number and positions of those that explain a noticeable share of the data.
@@ -157,7 +157,7 @@ class AllocationNMF(KeepsChains, OnlineVariational, AllocationSamples):
         missing="fit",
         missing_settings={"missing": "impute"},
         marginal=True,
-        # Between two choices of K, log p(X) differs by tens of nats: an error of a few does not matter.
+        # Between two choices of K, log p(X) differs by tens of nats: an error of a few nats does not matter.
         evidence={"n_particles": 2, "n_islands": 4, "n_stages": 40, "n_pilot": 100},
     )
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -195,7 +195,7 @@ class AllocationNMF(KeepsChains, OnlineVariational, AllocationSamples):
     def _model(self, data: CountMatrix) -> AllocationModel:
         rate = self.length_rate
         if rate is None:
-            # The mean total of a sample as if all its cells were observed.
+            # The mean total of a sample if all its cells were observed.
             observed = 1.0 - data.n_missing / max(1, data.shape[0] * data.shape[1])
             rate = self.length_shape * data.shape[0] * observed / max(data.total, 1.0)
         names = "dictionary_concentration", "activation_concentration"
@@ -210,7 +210,7 @@ class AllocationNMF(KeepsChains, OnlineVariational, AllocationSamples):
                 raise InvalidInputError(
                     f"fixed_parts are for inference='gibbs-partial', not for {self.inference!r}: use that."
                 )
-            # One part at least is free: it holds the features that no fixed part has.
+            # At least one part is free: it holds the features that no fixed part has.
             fixed = fixed_shares(self.fixed_parts, int(self.n_components) - 1, data)
         return AllocationModel(
             data.shape[1], int(self.n_components), **given, **lengths, estimated=estimated, fixed=fixed
@@ -239,7 +239,7 @@ class AllocationNMF(KeepsChains, OnlineVariational, AllocationSamples):
         self.length_rate_ = model.length_rate
 
     def _start(self, data: CountMatrix) -> Start:
-        """``init``, a pair being checked."""
+        """``init``, after the check of a pair."""
         if isinstance(self.init, tuple):
             return checked_start(self.init, data.shape, int(self.n_components))
         return str(self.init)
@@ -318,7 +318,7 @@ class AllocationNMF(KeepsChains, OnlineVariational, AllocationSamples):
         return float(self.length_shape * (n_seen + data.shape[0]) / max(total, 1.0))
 
     def fit_transform(self, X: Any, y: Any = None) -> Floats:
-        """Fit the parts, and give the activations of the samples.
+        """Fit the parts, and return the activations of the samples.
 
         Parameters
         ----------
@@ -330,14 +330,14 @@ class AllocationNMF(KeepsChains, OnlineVariational, AllocationSamples):
         Returns
         -------
         ndarray
-            Samples x parts, as `transform` finds them; with ``missing="impute"``, those of the fit itself, which
-            knows what to make of missing cells.
+            Samples x parts, as from `transform`; with ``missing="impute"``, those of the fit itself, which handles
+            missing cells.
         """
         found: Floats = self.fit(X).activations_ if self.missing == "impute" else super().fit_transform(X)
         return found
 
     def facts(self) -> Mapping[str, float]:
-        """What was learned about the priors."""
+        """The learned parameters of the priors."""
         found = {}
         if self.inference not in _MODES and isinstance(self.activation_concentration, str):
             found["sum of the activations' concentrations"] = float(self.activation_concentration_.sum())

@@ -1,4 +1,4 @@
-"""The marginal likelihood p(X) exactly, for tiny data: sums over all allocations, those with equal sums together."""
+"""The exact marginal likelihood p(X), for tiny data: sum over all allocations, grouped by equal sums."""
 
 import itertools
 import math
@@ -18,8 +18,8 @@ Sums = tuple[int, ...]
 def exact_log_marginal(X: Any, model: AllocationModel, *, max_states: int = 200_000) -> float:
     """Log p(X) with allocations, factors and lengths integrated out, by enumeration.
 
-    Allocations come into p(S) by their sums S_+fk and S_n+k alone, apart from Π S_nfk!. So cells are taken in one by
-    one, and all allocations so far that have the same sums are one state. The number of states still grows fast.
+    Apart from Π S_nfk!, p(S) depends on allocations only through their sums S_+fk and S_n+k. So cells are processed one
+    by one, and all allocations so far with the same sums form one state. The number of states still grows fast.
 
     Parameters
     ----------
@@ -42,10 +42,10 @@ def exact_log_marginal(X: Any, model: AllocationModel, *, max_states: int = 200_
         raise InvalidInputError(f"X has {counts.shape[1]} features, and the model {n_features}: make them equal.")
     states: dict[Sums, float] = {(0,) * (n_features * n_components): 0.0}
     for row in counts:
-        # While a row is under way its own sums are part of the state, at its end.
+        # While a row is being processed, its own sums are the last part of the state.
         inside = {(*sums, *(0,) * n_components): weight for sums, weight in states.items()}
         for f in np.flatnonzero(row):
-            # Counted before they are listed: of large counts there are more than fit into memory.
+            # Counted before they are listed: for large counts, there are more than fit into memory.
             if len(inside) * math.comb(int(row[f]) + n_components - 1, n_components - 1) > 50 * max_states:
                 _refuse(max_states)
             splits = list(_splits(int(row[f]), n_components))
@@ -82,7 +82,7 @@ def _splits(count: int, n_parts: int) -> Iterator[Sums]:
 
 
 def _added(sums: Sums, split: Sums, at: int) -> Sums:
-    """The sums with a split added to a feature's, and to the row's at the end."""
+    """The sums after a split is added to those of a feature, and to those of the row at the end."""
     grown = list(sums)
     for k, part in enumerate(split):
         grown[at + k] += part

@@ -20,7 +20,7 @@ Counts = NDArray[np.int64]
 
 
 class Drawn(NamedTuple):
-    """What `AllocationModel.simulate` gives: counts as a CSR array, and all that is behind them.
+    """The result of `AllocationModel.simulate`: counts as a CSR array, and the true parameters.
 
     ``activations`` are h_nk L_n, so that the expected counts are ``activations @ dictionary.T``; ``allocations`` are
     samples x features x parts.
@@ -40,7 +40,7 @@ class Concentrations(NamedTuple):
 
 
 class SamplePrior(NamedTuple):
-    """What is random in a sample: h_n. ~ Dirichlet(β) and L_n ~ Gamma(a, b); the methods take any samples.
+    """The random parts of a sample: h_n. ~ Dirichlet(β) and L_n ~ Gamma(a, b). Methods take any samples.
 
     Attributes
     ----------
@@ -70,7 +70,7 @@ class SamplePrior(NamedTuple):
         return float(constant + (gammaln(a + totals) - gammaln(self.concentration.sum() + totals)).sum())
 
     def log_counts(self, sample_counts: Any) -> float:
-        """The terms of log p(S) that need only S_n+k: those of the lengths included."""
+        """The terms of log p(S) that need only S_n+k, including those of the lengths."""
         counts = np.asarray(sample_counts, dtype=np.float64)
         return self.log_lengths(counts.sum(axis=1)) + _sum_of_log_gammas(self.concentration, counts)
 
@@ -90,10 +90,10 @@ class AllocationModel:
     length_shape, length_rate
         a and b.
     estimated
-        Which of α (then the same for all features) and β are unknown themselves: names of parameters. The values given
-        are where their estimation starts. Each has a Gamma(1, 1) prior.
+        Which of α (then the same for all features) and β are unknown: names of parameters. Their given values are the
+        start of the estimation. Each has a Gamma(1, 1) prior.
     fixed
-        Parts that are known, features x parts, columns summing to 1: the first of all parts. None: all are free.
+        Known parts, features x parts, with columns that sum to 1: the first of all parts. None: all parts are free.
 
     Examples
     --------
@@ -129,11 +129,11 @@ class AllocationModel:
 
     @property
     def n_fixed(self) -> int:
-        """Number of parts that are known."""
+        """Number of known parts."""
         return int(self.fixed.shape[1])
 
     def fingerprint(self) -> str:
-        """All parameters as text, by which a checkpoint knows the model."""
+        """All parameters as text. A checkpoint uses it to recognise the model."""
         arrays = [array.tobytes().hex() for array in (self.dictionary_concentration, self.activation_concentration)]
         known = (self.fixed.tobytes().hex(),) if self.n_fixed else ()
         sizes = self.n_features, self.n_components
@@ -148,14 +148,14 @@ class AllocationModel:
 
     @property
     def log_prior_of_concentrations(self) -> float:
-        """Log density of what is estimated, under Gamma(1, 1) priors."""
+        """Log density of the estimated parameters, under Gamma(1, 1) priors."""
         dictionary, activation = self.concentrations
         found = {"dictionary_concentration": dictionary[:1], "activation_concentration": activation}
         return -float(sum(found[name].sum() for name in self.estimated))
 
     @property
     def concentrations(self) -> Concentrations:
-        """Those of this model."""
+        """The concentrations of this model."""
         return Concentrations(self.dictionary_concentration.copy(), self.activation_concentration.copy())
 
     def simulate(self, key: Key, n_samples: int) -> Drawn:
@@ -164,7 +164,7 @@ class AllocationModel:
         Parameters
         ----------
         key
-            Address of the random numbers.
+            Key of the random numbers.
         n_samples
             Number of samples.
         """
@@ -200,7 +200,7 @@ class AllocationModel:
         Parameters
         ----------
         sample_counts, feature_counts
-            S_n+k, samples x parts, and S_+fk, features x parts; they need not be whole numbers.
+            S_n+k, samples x parts, and S_+fk, features x parts. They need not be whole numbers.
         """
         by_sample = np.asarray(sample_counts, dtype=np.float64)
         return _sum_of_log_gammas(self.activation_concentration, by_sample) + self._log_features(feature_counts)
@@ -213,7 +213,7 @@ class AllocationModel:
         return free + float(xlogy(known, self.fixed).sum())
 
     def log_allocation(self, allocations: Any) -> float:
-        """Log p(S) of an allocation, samples x features x parts (Eq. 7); the entries may be any nonnegative reals.
+        """Log p(S) of an allocation, samples x features x parts (Eq. 7). Entries may be any nonnegative real numbers.
 
         Parameters
         ----------
@@ -230,14 +230,14 @@ class AllocationModel:
         return self.log_constant(parts.sum(axis=(1, 2))) + sums - float(gammaln(parts + 1.0).sum())
 
     def log_labels(self, log_samples: float, feature_counts: Any, log_factorials: float) -> float:
-        """Log p(X, labels), each token having a label: p(S) shared among all labellings that give S.
+        """Log p(X, labels) with one label per token: p(S) shared equally among all labellings that give S.
 
         Parameters
         ----------
         log_samples
             `SamplePrior.log_counts` of the labels' sums over each sample.
         feature_counts
-            Their sums over each feature.
+            Sums of the labels over each feature.
         log_factorials
             Σ log x_nf! of the data.
         """
@@ -266,12 +266,12 @@ class AllocationModel:
         return self.with_fixed(np.asarray(weights / weights.sum(axis=0)))
 
     def with_fixed(self, dictionary: NDArray[Any]) -> NDArray[Any]:
-        """The dictionary with its first parts replaced, in place, by those that are known."""
+        """The dictionary with its first parts replaced, in place, by the known ones."""
         dictionary[:, : self.n_fixed] = self.fixed
         return dictionary
 
     def modal_factors(self, sample_counts: Any, feature_counts: Any) -> tuple[Floats, Floats]:
-        """Conditional modes given S (Eq. 11), clipped at 0 where concentrations below 1 leave none."""
+        """Conditional modes given S (Eq. 11), clipped at 0 if concentrations are below 1."""
         shares = np.maximum(self.activation_posterior(sample_counts) - 1.0, 0.0)
         weights = np.maximum(self.dictionary_posterior(feature_counts) - 1.0, 0.0)
         shape, rate = self.length_posterior(np.asarray(sample_counts).sum(axis=1))
@@ -290,7 +290,7 @@ def log_dirichlet_constant(concentration: Floats) -> float:
 
 
 def _sum_of_log_gammas(prior: Floats, counts: NDArray[Any]) -> float:
-    """Σ log Γ(prior + counts): most counts of many parts are 0, and their terms are known."""
+    """Σ log Γ(prior + counts). With many parts most counts are 0, and their terms are known."""
     shapes, above = np.broadcast_to(prior, counts.shape), counts != 0
     base = shapes[above]
     zeros = float(gammaln(prior).sum()) * (counts.size / prior.size)

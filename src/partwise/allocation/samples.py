@@ -1,4 +1,4 @@
-"""What a fitted `AllocationNMF` keeps, and what it says about samples: activations and likelihoods."""
+"""What a fitted `AllocationNMF` keeps, and what it computes for samples: activations and likelihoods."""
 
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
@@ -18,7 +18,7 @@ from partwise.kernels.arrays import Floats
 from partwise.likelihood.auto import STD_ERROR, auto
 from partwise.likelihood.problem import LogLikelihood
 
-# Where the estimation of a concentration starts.
+# Start value of an estimated concentration.
 FIRST_CONCENTRATION = 0.1
 
 
@@ -56,7 +56,7 @@ class AllocationSamples(CountModel):
             self.activations_ = np.asarray(activations)
 
     def _regroup(self, fitted: Any, membership: Floats, dictionary: Floats) -> None:
-        """Sums of shares with a Dirichlet prior have one whose concentrations are the sums."""
+        """Sums of shares with a Dirichlet prior have a Dirichlet prior with the sums of the concentrations."""
         activations = fitted.kept_activations
         kept = activations is not None and bool(np.all(membership.sum(axis=1) == 1))
         self._store(activations @ membership if kept else None, dictionary, fitted.component_counts_ @ membership)
@@ -67,12 +67,12 @@ class AllocationSamples(CountModel):
             self.activation_concentration = self.activation_concentration_
 
     def _row_model(self) -> AllocationModel:
-        """The priors of a sample, for a dictionary that is known."""
+        """The priors of a sample, for a known dictionary."""
         priors = 1.0, self.activation_concentration_, self.length_shape, self.length_rate_
         return AllocationModel(self.n_features_in_, self.n_components_, *priors)
 
     def _activations(self, data: CountMatrix) -> Floats:
-        """Posterior means of h_nk L_n, nearly: by collapsed variational Bayes."""
+        """Approximate posterior means of h_nk L_n, by collapsed variational Bayes."""
         return expected_activations(data, self._row_model(), self.components_.T, self._engine())
 
     def log_likelihood(
@@ -80,20 +80,20 @@ class AllocationSamples(CountModel):
     ) -> LogLikelihood:
         """Log p(x) of each sample given the dictionary, activations and length integrated out, with standard errors.
 
-        Given its length a sample is one of a Gamma-Poisson model, whose likelihood `partwise.likelihood.auto` gives:
-        exact where affordable, else with an error. Lengths have a distribution of their own here, log NB(L; a, b)
-        instead of log NB(L; β_+, b).
+        Given its length, a sample follows a Gamma-Poisson model, whose likelihood comes from
+        `partwise.likelihood.auto`: exact if affordable, else with a standard error. Lengths have their own distribution
+        here, log NB(L; a, b) instead of log NB(L; β_+, b).
 
         Parameters
         ----------
         X
             Counts as for `fit`, without missing cells.
         std_error
-            Standard error of a sample's value that is good enough, in nats.
+            Target standard error of a sample's value, in nats.
         random_state
             Seed: int, Generator or None.
         background
-            Share of each feature in a background that every part is mixed with; None = no background.
+            Share of each feature in a background that is mixed into every part; None = no background.
         """
         data = self.checked_data(X, caller="log_likelihood")
         model = self._row_model()
@@ -112,13 +112,13 @@ class AllocationSamples(CountModel):
         return self.log_likelihood(X).values
 
     def log_evidence(self, X: Any, *, random_state: RandomState = 0, **effort: Any) -> tuple[float, float]:
-        """Log p(X) under the parameters of this estimator, everything integrated out, and its standard error.
+        """Log p(X) under the parameters of this estimator, with everything integrated out, and its standard error.
 
         Parameters
         ----------
         X
-            Counts, samples x features. The estimator need not be fitted: concentrations that a fit would learn are
-            0.1 then.
+            Counts, samples x features. The estimator need not be fitted: concentrations that a fit would learn are then
+            0.1.
         random_state
             Seed: int, Generator or None.
         effort
@@ -126,7 +126,7 @@ class AllocationSamples(CountModel):
         """
         if self.seeds is not None or self.fixed_parts is not None:
             raise InvalidInputError("log_evidence does not support seeds and fixed_parts: leave them out.")
-        # Concentrations to be estimated are what a fit has found, or where it would start.
+        # Estimated concentrations are those of a fit, or the start values of one.
         names = "dictionary_concentration", "activation_concentration"
         given = {name: getattr(self, name) for name in names}
         learned = {

@@ -1,4 +1,4 @@
-"""``BinaryNMF``: nonnegative factorization of bits without a link function, with priors that switch off spare parts."""
+"""``BinaryNMF``: nonnegative factorization of bits without a link function. Its priors switch off spare parts."""
 
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, ClassVar, cast
@@ -36,9 +36,9 @@ from partwise.sampling.gibbs import KeepsChains
 _ESTIMATE = StrOptions({"estimate"})
 _SAMPLERS = {"gibbs": BinaryCollapsedGibbs, "gibbs-partial": BinaryPartialGibbs}
 _INFERENCE = {*_SAMPLERS, "cvb0", "cvb", "vb", "em", "map"}
-# The mean change of responsibilities is compared with this many times tol: it is no objective, and shrinks slowly.
+# Responsibilities are not an objective and change slowly, so their mean change is compared with this multiple of tol.
 _CHANGE_PER_TOL = 100.0
-# Comparisons with many candidates have fewer chains to average over.
+# Comparisons have many candidates, so fewer chains per fit are averaged.
 _EFFORT = {"n_chains": 2}
 
 
@@ -62,19 +62,19 @@ def _candidate(kind: str, complexity: int) -> Candidate:
 
 @dataclass(eq=False, repr=False)
 class BinaryNMF(KeepsChains, OnlineVariational, BinarySamples):
-    """Find parts of 0/1 data, perhaps with missing cells: P(x_nf = 1) = Σ_k w_fk h_nk, no link function.
+    """Find parts of 0/1 data that may have missing cells: P(x_nf = 1) = Σ_k w_fk h_nk, without a link function.
 
-    The models of Lumbreras, Filstroff & Févotte (2020). One factor's rows sum to 1 and the other's entries are
-    probabilities, or both sum to 1, so that every prediction is a probability and every part can be read as one.
+    These are the models of Lumbreras, Filstroff & Févotte (2020). Rows of one factor sum to 1 and entries of the other
+    are probabilities, or both sum to 1. So every prediction is a probability, and every part can be read as one.
 
     Parameters
     ----------
     n_components
         Largest number of parts; those that are not needed stay empty.
     model
-        ``"beta-dir"``: each feature is spread over parts (w_f. ~ Dirichlet), a sample has each part with a probability
-        of its own (h_nk ~ Beta). ``"dir-beta"``: each sample is spread over parts, a part has each feature with some
-        probability. ``"dir-dir"``: both are spread.
+        ``"beta-dir"``: each feature is spread over parts (w_f. ~ Dirichlet), and a sample has each part with its own
+        probability (h_nk ~ Beta). ``"dir-beta"``: each sample is spread over parts, and a part has each feature with
+        some probability. ``"dir-dir"``: both are spread.
     inference
         ``"gibbs"``: collapsed Gibbs sampling, exact. ``"gibbs-partial"``: the Dirichlet factor drawn, rows in parallel.
         ``"cvb0"``, ``"cvb"``: collapsed variational Bayes, of zeroth and second order. ``"vb"``: variational Bayes (of
@@ -83,65 +83,66 @@ class BinaryNMF(KeepsChains, OnlineVariational, BinarySamples):
     beta_prior
         α and β of the beta prior, the same for all parts. ``"estimate"``: learn a pair for each part.
     concentration
-        Of the Dirichlet prior (for Dir-Dir that of the dictionary), of all parts together if ``nonparametric``, else of
-        each. ``"estimate"``: learn one for each part, which makes some parts common and others rare.
+        Concentration of the Dirichlet prior (for Dir-Dir that of the dictionary): of all parts together if
+        ``nonparametric``, else of each part. ``"estimate"``: learn one per part, which makes some parts common and
+        others rare.
     activation_concentration
-        Of the second Dirichlet prior of Dir-Dir, for each part, or ``"estimate"``.
+        Concentration of the second Dirichlet prior of Dir-Dir, for each part, or ``"estimate"``.
     nonparametric
-        Divide ``concentration`` by ``n_components`` (if it is estimated, the shape of its gamma prior): parts that are
-        not needed empty out, so take more than you expect.
+        Divide ``concentration`` by ``n_components`` (if it is estimated, divide the shape of its gamma prior). Parts
+        that are not needed become empty, so choose more parts than you expect.
     init
         Labels that samplers and ``cvb`` start from: ``"random"``, or drawn from a variational fit with ten (``"vb"``)
-        or twenty parts (``"vb20"``). ``"mixed"``: chains of ``"gibbs"`` take turns with ``"random"`` and ``"vb20"``;
-        other algorithms start at random. Chains seldom leave the region that they start in, so predictions weigh the
+        or twenty parts (``"vb20"``). ``"mixed"``: chains of ``"gibbs"`` alternate between ``"random"`` and ``"vb20"``;
+        other algorithms start at random. Chains rarely leave the region in which they start, so predictions weight the
         two starts by how well each predicts observed cells that are left out.
     n_draws, burn_in, thin
-        Draws that each chain keeps, sweeps that it throws away before, and sweeps for each draw that is kept.
+        Draws kept per chain, sweeps discarded before them, and sweeps per kept draw.
     n_chains
-        Independent chains; predictions are averages over all of them (see ``chain_weights_``), which is worth more than
-        longer chains. The dictionary is that of the likeliest.
+        Number of independent chains. Predictions average over all of them (see ``chain_weights_``), which helps more
+        than longer chains. The dictionary is that of the likeliest chain.
     max_iter
-        Stop after this many iterations, where inference is not sampling. Samplers do ``burn_in + n_draws * thin``
+        Stop after this many iterations, for inference other than sampling. Samplers do ``burn_in + n_draws * thin``
         sweeps. With ``"auto"`` they run until their chains agree (R-hat at most 1.05, effective sample size at least
-        100), for 5,000 sweeps at most; each round then throws away the draws before it.
+        100), for at most 5,000 sweeps; each round discards earlier draws.
     tol
-        Stop when the objective grows by less than this many nats per observed cell and iteration; of ``cvb0`` and
-        ``cvb``, when responsibilities change by less than 100 times this on average. 0: run to ``max_iter``.
+        Stop when the objective grows by less than this many nats per observed cell and iteration. For ``cvb0`` and
+        ``cvb``, stop when responsibilities change by less than 100 times this on average. 0: run to ``max_iter``.
     batch_size
-        Samples in a batch of stochastic variational Bayes (``inference="vb"``); None = all at once.
+        Number of samples per batch of stochastic variational Bayes (``inference="vb"``); None = all at once.
     max_memory
         Refuse fits that would need more bytes.
     active_threshold
-        Share of the observed cells from which a part counts as active; None = 0.01.
+        A part counts as active from this share of the observed cells on; None = 0.01.
     random_state
         Seed of all random numbers: int, Generator, RandomState or None.
     n_jobs
-        Threads for chains, or for blocks of rows; the result is the same for any number. None = 1, -1 = all cores.
+        Number of threads, for chains or for blocks of rows; it does not change the result. None = 1, -1 = all cores.
     engine, progress, callbacks, checkpoint, resume
         As for `PoissonNMF`.
 
     Attributes
     ----------
     components_, components_std_
-        Parts x features: posterior means and standard deviations of w (those of one chain).
+        Parts x features: posterior means and standard deviations of w, from one chain.
     activations_, activations_std_
-        Samples x parts, the same of h.
+        Samples x parts: the same for h.
     probabilities_, probabilities_std_
-        Samples x features, of P(x = 1), over all chains.
+        Samples x features: the same for P(x = 1), over all chains.
     chain_weights_
         Weight of each chain of a sampler in ``probabilities_``; equal unless ``init="mixed"``.
     component_cells_
-        Observed cells that each part explains, on average.
+        Average number of observed cells that each part explains.
     beta_prior_
         Parts x 2: α and β of each part, as given or learned.
     concentration_, activation_concentration_
-        One number for each part, as given or learned. Sums say how few parts a row of the factor has.
+        One number per part, given or learned. The smaller their sum, the fewer parts a row of the factor has.
     n_components_, n_active_components_, active_components_
         Number of parts; number and positions of those that explain a noticeable share of the data.
     log_joint_draws_, log_likelihood_draws_, n_active_draws_, missing_probability_draws_, total_concentration_draws_
-        Chains x draws, of samplers: log p(X, labels) given the priors. Log-likelihood of the observed cells. Active
-        parts; mean probability of the missing cells (NaN if there are none); sum of ``concentration_`` (NaN if it was
-        given).
+        Chains x draws of samplers: log p(X, labels) given the priors; log-likelihood of the observed cells; number of
+        active parts; mean probability of the missing cells (NaN if there are none); sum of ``concentration_`` (NaN if
+        it was given).
     missing_cells_
         Missing cells of the training matrix, as row x n_features + column.
     n_iter_, trace_, status_
@@ -221,7 +222,7 @@ class BinaryNMF(KeepsChains, OnlineVariational, BinarySamples):
 
     @property
     def _start(self) -> Any:
-        """Only the collapsed sampler weighs starts."""
+        """Only the collapsed sampler weights starts."""
         return "random" if self.init == "mixed" and self.inference != "gibbs" else self.init
 
     def _fit_by_sampling(self, model: BinaryModel, data: BinaryMatrix) -> None:

@@ -1,4 +1,4 @@
-"""``LogisticPCA``: principal components of bits through the logistic function, the baseline with a link."""
+"""``LogisticPCA``: principal components of bits through the logistic function, a baseline with a link function."""
 
 from dataclasses import KW_ONLY, dataclass, field
 from numbers import Real
@@ -27,20 +27,20 @@ from partwise.kernels.arrays import Floats
 
 @dataclass(eq=False, repr=False)
 class LogisticPCA(BitModel):
-    """Logistic PCA of 0/1 data, perhaps with missing cells: P(x_nf = 1) = σ(μ_f + Σ_k w_fk h_nk), factors real.
+    """Logistic PCA of 0/1 data that may have missing cells: P(x_nf = 1) = σ(μ_f + Σ_k w_fk h_nk), with real factors.
 
-    Fitted by alternating majorisation (Collins, Dasgupta & Schapire 2002; Schein, Saul & Ungar 2003). It is more
-    flexible than `BinaryNMF` and harder to read. Without a penalty its logits may grow without limit, and predictions
-    of missing cells suffer.
+    It is fitted by alternating majorisation (Collins, Dasgupta & Schapire 2002; Schein, Saul & Ungar 2003). It is more
+    flexible than `BinaryNMF` and harder to interpret. Without a penalty its logits may grow without limit, and
+    predictions of missing cells suffer.
 
     Parameters
     ----------
     n_components
         Number of directions.
     intercept
-        Whether every feature has a logit μ_f of its own.
+        Whether every feature has its own logit μ_f.
     penalty
-        λ of the penalty λ/2 (|activations|² + |dictionary|²), in nats, which makes predictions of missing cells far
+        λ of the penalty λ/2 (|activations|² + |dictionary|²), in nats. It makes predictions of missing cells far
         better. 0 is maximum likelihood, as published.
     max_iter
         Stop after this many iterations.
@@ -48,18 +48,18 @@ class LogisticPCA(BitModel):
         Stop when the objective grows by less than this many nats per observed cell and iteration. 0: run to
         ``max_iter``.
     active_threshold
-        Share of the squared size of all directions from which one counts as active; None = 0.01.
+        A direction counts as active from this share of the squared size of all directions on; None = 0.01.
     random_state
         Seed of all random numbers: int, Generator, RandomState or None.
     n_jobs
-        Threads; the result is the same for any number. None = 1, -1 = all cores.
+        Number of threads; it does not change the result. None = 1, -1 = all cores.
     engine, progress, callbacks, checkpoint, resume
         As for `PoissonNMF`.
 
     Attributes
     ----------
     components_
-        Parts x features: w. Directions are orthogonal, largest first, and as large as the activations.
+        Parts x features: w. Directions are orthogonal, largest first, and of the same size as the activations.
     intercept_
         μ, one logit per feature.
     activations_
@@ -124,7 +124,7 @@ class LogisticPCA(BitModel):
         )
 
     def expected(self, activations: Floats, columns: Any = slice(None)) -> Floats:
-        """Probabilities of a one, of samples with given activations."""
+        """Probabilities of a one, for given activations."""
         return probabilities(activations, self.components_.T[columns], self.intercept_[columns])
 
     def _check_loaded(self) -> None:

@@ -21,7 +21,7 @@ Estimated = Literal["beta", "concentration", "activation_concentration"]
 
 KINDS: tuple[Kind, ...] = ("beta-dir", "dir-beta", "dir-dir")
 
-# Parameters of priors that are estimated stay above this: smaller ones mean the same, and rounding would make them 0.
+# Estimated parameters of priors stay above this. Smaller values have the same effect, and would round to 0.
 SMALLEST = 1e-200
 
 
@@ -55,9 +55,9 @@ class BinaryModel:
     - ``"dir-beta"``: w_fk ~ Beta(alpha, beta), h_n. ~ Dirichlet(concentration): Beta-Dir on the transposed matrix;
     - ``"dir-dir"``: w_f. ~ Dirichlet(concentration), h_n. ~ Dirichlet(activation_concentration).
 
-    All Dirichlet distributions are over parts. Parameters are numbers of one part: the same for all, or an
-    array. Those that ``estimated`` names are random too, and what is given is where inference starts: each alpha and
-    beta has the prior Gamma(1, 1), each concentration Gamma(concentration_shape, 1).
+    All Dirichlet distributions are over parts. Parameters apply to one part: a number for all, or an array. Those that
+    ``estimated`` names are random, too, and their given values are the start of inference: each alpha and beta has the
+    prior Gamma(1, 1), each concentration Gamma(concentration_shape, 1).
 
     Examples
     --------
@@ -89,11 +89,11 @@ class BinaryModel:
         return Priors(*(np.array(np.broadcast_to(part, self.n_components), dtype=np.float64) for part in given))
 
     def with_priors(self, values: Floats) -> BinaryModel:
-        """The same model with other parameters: rows of ``values`` are those of `Priors`, columns parts."""
+        """The same model with other parameters: rows of ``values`` are those of `Priors`, columns are parts."""
         return replace(self, **dict(zip(Priors._fields, values, strict=True)))
 
     def simulate(self, key: Key, n_samples: int, n_features: int) -> SimulatedBits:
-        """Factors and bits drawn from the model, the parameters of the priors being as given."""
+        """Draw factors and bits from the model, with the given parameters of the priors."""
         generator = key.for_stage("simulate").generator()
         priors = self.priors
 
@@ -113,9 +113,9 @@ class BinaryModel:
         return SimulatedBits(bits.astype(np.int8), activations, dictionary)
 
     def log_likelihood(self, data: SparseData, activations: Floats, dictionary: Floats) -> float:
-        """Σ log P(x_nf) over the observed cells; -inf where what was seen has probability 0.
+        """Σ log P(x_nf) over the observed cells; -inf if an observed value has probability 0.
 
-        The probability of a zero is a sum of positive terms, not 1 - P(1), which would round.
+        The probability of a zero is a sum of positive terms, because 1 - P(1) would lose digits.
         """
         turned = self.kind == "dir-beta"
         zeros = activations @ (1.0 - dictionary).T if turned else (1.0 - activations) @ dictionary.T
@@ -128,7 +128,7 @@ class BinaryModel:
         return self._log_prior(activations, dictionary, 1.0)
 
     def log_prior_of_logs(self, activations: Floats, dictionary: Floats) -> float:
-        """The same of log odds and logarithms: their density is finite, and has one mode, under every prior."""
+        """The same for log odds and logarithms: their density is finite, and has one mode, under every prior."""
         return self._log_prior(activations, dictionary, 0.0)
 
     def _log_prior(self, activations: Floats, dictionary: Floats, less: float) -> float:

@@ -1,4 +1,4 @@
-"""What a fitted `BinaryNMF` keeps, and what it says about samples: priors, activations, standard deviations."""
+"""What a fitted `BinaryNMF` keeps, and what it computes for samples: priors, activations, standard deviations."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
@@ -17,7 +17,7 @@ from partwise.core.data import BinaryMatrix
 from partwise.errors import InvalidInputError
 from partwise.kernels.arrays import Floats
 
-# Where learning starts: parts that are rather sure of what they show.
+# Start of learning: parts that are fairly certain of their values.
 _FIRST_BETA = 0.5
 _WAYS: dict[str, Way] = {"gibbs": "sample", "gibbs-partial": "sample", "em": "mode", "map": "mode"}
 
@@ -76,7 +76,7 @@ class BinarySamples(BitModel):
         )
 
     def _fitted_model(self) -> BinaryModel:
-        """The model with the priors that were given or learned: new samples are looked at with it."""
+        """The model with the given or learned priors, for new samples."""
         learned = (*self.beta_prior_.T, self.concentration_, self.activation_concentration_)
         return replace(self._binary_model(), n_components=self.n_components_).with_priors(np.array(learned))
 
@@ -97,7 +97,7 @@ class BinarySamples(BitModel):
         Returns
         -------
         ndarray
-            Samples x features, or one number per cell. Not there after maximum likelihood.
+            Samples x features, or one number per cell. Not available after maximum likelihood.
         """
         check_is_fitted(self, "components_")
         whole = getattr(self, "probabilities_std_", None)
@@ -110,13 +110,13 @@ class BinarySamples(BitModel):
 
     @property
     def smallest_rank(self) -> int:
-        """With one part, Dir-Dir says that everything is a one."""
+        """With one part, Dir-Dir would predict only ones."""
         return 2 if self.model == "dir-dir" else 1
 
     @property
     def importance_words(self) -> tuple[str, str]:
-        """What the entries of the dictionary are, in words."""
-        # Where features are spread over parts, an entry is the part's share of the feature.
+        """What the entries of the dictionary mean, in words."""
+        # If features are spread over parts, an entry is the part's share of the feature.
         inside = "probability in the part" if self.model == "dir-beta" else "share of the feature in the part"
         return inside, "frequency overall"
 
@@ -150,7 +150,7 @@ class BinarySamples(BitModel):
         self.activation_concentration_ = priors.activation_concentration
 
     def facts(self) -> Mapping[str, float]:
-        """Priors that were learned (α and β of the average cell's part, concentrations of all parts), and weights."""
+        """Learned priors (α and β of the average cell's part, concentrations of all parts), and weights."""
         learned = self._binary_model().estimated
         share = self.component_cells_ / max(float(self.component_cells_.sum()), 1.0)
         found: dict[str, float] = {}

@@ -1,1 +1,1 @@
-"""Empirical Bayes for Poisson means and Poisson factorization: the data choose the priors."""
+"""Empirical Bayes for Poisson means and Poisson factorization: the priors are learned from the data."""

@@ -30,7 +30,7 @@ from partwise.priors.base import RatePrior
 from partwise.priors.families import FAMILIES, resolve_family
 
 _ALGORITHMS: dict[str, type[Sweeps]] = {"sweep": Sweeps, "component": ComponentSweeps}
-# Arrays and tuples are what model files keep of priors and of families with options.
+# Model files store priors, and families with options, as arrays and tuples.
 _PRIOR = [
     StrOptions(set(FAMILIES)),
     HasMethods(["fit", "pack", "unpack"]),
@@ -42,12 +42,12 @@ _PRIOR = [
 
 @dataclass(eq=False, repr=False)
 class EmpiricalBayesPoissonNMF(BatchModel):
-    """Find nonnegative parts of counts, with priors that are learned: h_nk ~ g_k, w_fk ~ g'_k, x_nf ~ Poisson(Σ h w).
+    """Find nonnegative parts of counts with learned priors: h_nk ~ g_k, w_fk ~ g'_k, x_nf ~ Poisson(Σ h w).
 
-    Each part has a prior for its activations and one for its dictionary column, and both are chosen from a family by
-    the data (empirical Bayes). Entries for which there is little evidence are shrunk, so that too many parts do far
-    less harm than with maximum likelihood. Any nonnegative data are accepted, sparse or dense, with missing cells (NaN,
-    or a mask in a `Table`), which are left out and not taken for zeros.
+    Each part has a prior for its activations and one for its dictionary column. The data choose both from a family
+    (empirical Bayes). Entries with little evidence are shrunk, so too many parts do far less harm than with maximum
+    likelihood. Any nonnegative data are accepted, sparse or dense. Missing cells (NaN, or a mask in a `Table`) are left
+    out and never treated as zeros.
 
     Parameters
     ----------
@@ -56,30 +56,30 @@ class EmpiricalBayesPoissonNMF(BatchModel):
     activation_prior, dictionary_prior
         Family of the priors: ``"gamma"``, ``"point-gamma"``, ``"two-gamma"``, ``"exponential-mixture"``,
         ``"gamma-mixture"``, ``"nonparametric"``, or ``"flat"`` (maximum likelihood); or a family of your own; or a
-        prior such as a `GammaMixture`, which is then kept as it is. (A point at 0 has nothing to hold on to with more
-        than one part, as expected counts never are 0.)
+        prior such as a `GammaMixture`, which is then kept as it is. (With more than one part, a point mass at 0 has no
+        effect, because expected counts are never 0.)
     inference
-        ``"sweep"``: the allocations are refreshed once for each factor. ``"component"``: after each part, which takes
+        ``"sweep"``: refresh the allocations once per factor. ``"component"``: refresh them after each part, which takes
         longer for the same bound.
     init
-        ``"poisson"``: maximum likelihood; ``"greedy"``: parts are added as long as the bound rises; ``"random"``,
-        ``"nndsvd"``, or a pair of arrays (activations, parts).
+        ``"poisson"``: maximum likelihood; ``"greedy"``: add parts while the bound rises; ``"random"``, ``"nndsvd"``, or
+        a pair of arrays (activations, parts).
     size_factors
-        Whether the priors are of activations relative to each sample's total (for samples of very unequal depth).
+        Whether priors apply to activations relative to each sample's total (for samples of very unequal depth).
     background
-        The same for features: priors of the dictionary are relative to each feature's overall frequency.
+        The same for features: priors of the dictionary apply relative to each feature's overall frequency.
     prune
-        Whether parts that come to hold less than half a count are taken out.
+        Whether parts with less than half a count are removed.
     max_iter
         Stop after this many sweeps.
     tol
         Stop when the bound grows by less than this many nats per count and sweep, twice. 0: run to ``max_iter``.
     active_threshold
-        Share of the expected counts from which a part counts as active; None = min(0.01, 0.1 / n_components).
+        A part counts as active from this share of the expected counts on; None = min(0.01, 0.1 / n_components).
     random_state
         Seed of all random numbers: int, Generator, RandomState or None.
     n_jobs
-        Threads; the result is the same for any number. None = 1, -1 = all cores.
+        Number of threads; it does not change the result. None = 1, -1 = all cores.
     engine
         Where blocks of rows are processed; None = threads on this machine.
     progress
@@ -87,23 +87,23 @@ class EmpiricalBayesPoissonNMF(BatchModel):
     callbacks
         Functions called after each iteration with (iteration, state, trace); returning True stops the fit.
     checkpoint
-        File (or `Checkpoint`) to write the running fit to.
+        File (or `Checkpoint`) to which the running fit is written.
     resume
-        Continue from ``checkpoint`` if that file exists; the result is that of a fit that was never stopped.
+        Continue from ``checkpoint`` if that file exists; the result is that of an uninterrupted fit.
 
     Attributes
     ----------
     components_
-        Posterior means, parts x features. Each sums to 1, so activations are expected counts, unless a prior that
-        was given sets the scale.
+        Posterior means, parts x features. Each part sums to 1, so activations are expected counts, unless a given prior
+        sets the scale.
     geometric_components_
         exp(E[log w_fk]), on the same scale.
     n_components_, n_active_components_, active_components_
-        Number of parts that are left; number and positions of those that explain a noticeable share of the data.
+        Number of remaining parts; number and positions of those that explain a noticeable share of the data.
     elbo_
-        The evidence lower bound: what is maximised, with log x! and all other constants.
+        The evidence lower bound, which is maximised, with log x! and all other constants.
     greedy_elbo_
-        The bound with 1, 2, ... parts, the last being the one that did not help; empty unless ``init="greedy"``.
+        The bound with 1, 2, ... parts. The last is the one that did not help. Empty unless ``init="greedy"``.
     batch_names_, batch_factors_, batch_strength_
         As for `PoissonNMF`.
     mean_activations_
@@ -205,7 +205,7 @@ class EmpiricalBayesPoissonNMF(BatchModel):
 
     @property
     def activation_priors_(self) -> list[RatePrior]:
-        """The prior of each part's activations (relative to size factors, where these are used)."""
+        """The prior of each part's activations (relative to size factors, if they are used)."""
         check_is_fitted(self, "components_")
         family = resolve_family(self.activation_prior, "activation_prior")
         parts = np.split(self.activation_prior_numbers_, np.cumsum(self.activation_prior_sizes_)[:-1])
@@ -213,7 +213,7 @@ class EmpiricalBayesPoissonNMF(BatchModel):
 
     @property
     def dictionary_priors_(self) -> list[RatePrior]:
-        """The prior of each part's dictionary column (relative to the background, where this is used)."""
+        """The prior of each part's dictionary column (relative to the background, if it is used)."""
         check_is_fitted(self, "components_")
         family = resolve_family(self.dictionary_prior, "dictionary_prior")
         parts = np.split(self.dictionary_prior_numbers_, np.cumsum(self.dictionary_prior_sizes_)[:-1])
@@ -226,7 +226,7 @@ class EmpiricalBayesPoissonNMF(BatchModel):
         return FactorPosterior(self.components_.T, counts, exposure, self.dictionary_priors_, self.background_)
 
     def activation_posterior(self, X: Any) -> FactorPosterior:
-        """The posterior of the activations of samples, with the dictionary's posterior and all priors held fixed.
+        """The posterior of the activations of samples, for a fixed posterior of the dictionary and fixed priors.
 
         Parameters
         ----------
@@ -259,11 +259,11 @@ class EmpiricalBayesPoissonNMF(BatchModel):
         return found
 
     def _activations(self, data: CountMatrix) -> Floats:
-        """Posterior means, with dictionary and priors held fixed."""
+        """Posterior means, with dictionary and priors fixed."""
         return self._posterior(data).mean
 
     def activation_errors(self, X: Any) -> Floats:
-        """Posterior standard deviations of the activations, with dictionary and priors held fixed.
+        """Posterior standard deviations of the activations, with dictionary and priors fixed.
 
         Parameters
         ----------
@@ -278,7 +278,7 @@ class EmpiricalBayesPoissonNMF(BatchModel):
         return np.asarray(np.sqrt(self.activation_posterior(X).variance))
 
     def activation_draws(self, X: Any, n_draws: int, random_state: RandomState) -> Floats | None:
-        """Draws of the activations from their posterior."""
+        """Posterior draws of the activations."""
         return self.activation_posterior(X).sample(n_draws, random_state=key_from(random_state).seed)
 
     @property
@@ -287,14 +287,14 @@ class EmpiricalBayesPoissonNMF(BatchModel):
         return self.elbo_
 
     def elbo_by_size(self, X: Any, sizes: Sequence[int]) -> Floats:
-        """Fit models with more and fewer parts and return the bound of each; the best number has the highest bound.
+        """Fit models with several numbers of parts and return the bound of each. The best number has the highest bound.
 
         Parameters
         ----------
         X
             Data as for `fit`.
         sizes
-            How many parts to try, such as ``range(1, 9)``.
+            Numbers of parts to try, such as ``range(1, 9)``.
         """
         return np.array([clone(self).set_params(n_components=int(size)).fit(X).elbo_ for size in sizes])
 

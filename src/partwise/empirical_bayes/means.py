@@ -19,20 +19,19 @@ from partwise.priors.observations import Observations
 
 @dataclass(frozen=True, eq=False)
 class EBPMResult:
-    """A prior that was learned from counts, and what it says about the rate behind each of them.
+    """A prior learned from counts, and the posterior of the rate behind each count.
 
     Attributes
     ----------
     prior
-        ĝ.
+        The learned prior ĝ.
     log_likelihood
         log p(x | ĝ, s) in nats.
     mean, mean_log
         E[λ_i | x_i] and E[log λ_i | x_i].
     gap
-        Nats by which ``log_likelihood`` is at most below the best that the family has, whatever the means and weights;
-        NaN where no bound is known (families other than ``"exponential-mixture"``, ``"gamma-mixture"`` and
-        ``"nonparametric"``).
+        Nats by which ``log_likelihood`` is at most below the best of the family, for any means and weights. NaN if no
+        bound is known (families other than ``"exponential-mixture"``, ``"gamma-mixture"`` and ``"nonparametric"``).
     counts, exposure
         x and s.
     """
@@ -61,7 +60,7 @@ class EBPMResult:
         return self._components().quantile(level)
 
     def interval(self, level: float = 0.9) -> Floats:
-        """Lower and upper ends of the central credible intervals, observations x 2.
+        """Lower and upper bounds of the central credible intervals, observations x 2.
 
         Parameters
         ----------
@@ -76,7 +75,7 @@ class EBPMResult:
         Parameters
         ----------
         n_draws
-            How many.
+            Number of draws.
         random_state
             Seed: int, Generator or None.
         """
@@ -94,7 +93,7 @@ def ebpm(x: Any, s: Any = 1.0, prior: Any = "exponential-mixture") -> EBPMResult
     x
         Counts, or any nonnegative numbers.
     s
-        Exposures: one for all, or as many as counts.
+        Exposures: one for all, or one per count.
     prior
         The family from which g is chosen: ``"gamma"``, ``"point-gamma"`` (mass at 0), ``"two-gamma"``,
         ``"exponential-mixture"``, ``"gamma-mixture"``, ``"nonparametric"`` (mixtures of points),

@@ -1,4 +1,4 @@
-"""What a fit gives to users: the posterior of a factor, and all arrays on the scale that users see."""
+"""What a fit returns to users: the posterior of a factor, and all arrays on the users' scale."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from partwise.priors.mixture import GammaMixture, posterior_components
 
 @dataclass(frozen=True, eq=False)
 class FactorPosterior:
-    """Independent posteriors of the entries of a factor (of the mean-field approximation).
+    """Independent posteriors of the entries of a factor (mean-field approximation).
 
     Attributes
     ----------
     mean
-        E of each entry, rows x parts.
+        Posterior mean of each entry, rows x parts.
     counts, exposure
-        Expected counts, and exposures (one row where all are the same), behind each entry.
+        Expected counts and exposures (a single row if all rows have the same) behind each entry.
     priors
-        One for each part.
+        One prior per part.
     scales
-        Known factors of the rows, with which the entries of each row are multiplied.
+        Known factors of the rows, which multiply the entries of each row.
     """
 
     mean: Floats
@@ -57,7 +57,7 @@ class FactorPosterior:
         return np.stack(parts, axis=1) * self.scales[:, None]
 
     def interval(self, level: float = 0.9) -> Floats:
-        """Lower and upper ends of the central credible intervals, rows x parts x 2.
+        """Lower and upper bounds of the central credible intervals, rows x parts x 2.
 
         Parameters
         ----------
@@ -68,12 +68,12 @@ class FactorPosterior:
         return np.stack(parts, axis=1) * self.scales[:, None, None]
 
     def sample(self, n_draws: int, *, random_state: Any = 0) -> Floats:
-        """Draws, draws x rows x parts.
+        """Posterior draws, draws x rows x parts.
 
         Parameters
         ----------
         n_draws
-            How many.
+            Number of draws.
         random_state
             Seed: int, Generator or None.
         """
@@ -85,7 +85,7 @@ class FactorPosterior:
         return posterior_components(self.priors[k], self.counts[:, k], self.exposure[:, k])
 
 
-# A fit on the scale on which users see it: parts that sum to 1, activations that are expected counts.
+# A fit on the users' scale: parts that sum to 1, activations that are expected counts.
 
 Packed = tuple[Floats, Integers]
 
@@ -94,22 +94,22 @@ Packed = tuple[Floats, Integers]
 class ScaledFit:
     """A fit with parts that sum to 1, and activations that are expected counts.
 
-    Where a prior was given, or one does not say how it scales, the scale of the fit is kept.
+    The scale of the fit is kept if a prior was given, or if a prior cannot be rescaled.
 
     Attributes
     ----------
     dictionary, geometric
-        E[w_fk] and exp(E[log w_fk]), the background included.
+        E[w_fk] and exp(E[log w_fk]), including the background.
     dictionary_counts, dictionary_exposure
         Expected counts and exposures, relative to the background.
     background
         Known factors of the features.
     feature_shares, size_unit
-        With which new samples get their size factors.
+        What gives new samples their size factors.
     mean_activations, component_counts
-        Mean activation, and expected counts in all, of each part.
+        Mean activation, and total expected counts, of each part.
     activation_priors, dictionary_priors
-        Numbers of the priors, and how many each has.
+        Parameters of the priors, and the number of parameters of each.
     """
 
     dictionary: Floats
@@ -126,7 +126,7 @@ class ScaledFit:
 
     @classmethod
     def of(cls, problem: Problem, state: EmpiricalBayesState, settings: Settings) -> ScaledFit:
-        """What the state of a fit to a problem stands for."""
+        """Convert the state of a fit."""
         data, activations, dictionary = problem.samples.data, state.activations, state.dictionary
         n_samples, n_features = data.shape
         background = np.ones(n_features) if problem.features.scales is None else problem.features.scales
@@ -155,7 +155,7 @@ class ScaledFit:
 
 
 def _can_be_scaled(family: PriorFamily, factor: Factor) -> bool:
-    """Whether the priors of a factor are learned, and mixtures of gammas (or there are none)."""
+    """Whether the priors of a factor are learned gamma mixtures (or there are none)."""
     if isinstance(family, Fixed):
         return is_flat(family)
     return all(isinstance(prior, GammaMixture) for prior in factor.priors(family))

@@ -8,11 +8,11 @@ X
 dictionary
     Features x parts.
 shape, rate
-    Of the gamma prior of activations: one number, or one per part.
+    Parameters of the gamma prior of activations: one number, or one per part.
 rng
-    Seed: int, Generator or None. Each row has a random stream of its own, by its position in X.
+    Seed: int, Generator or None. Each row has its own random stream, determined by its position in X.
 n_jobs
-    Threads; the result is the same for any number.
+    Number of threads; it does not change the result.
 """
 
 from partwise.likelihood.annealed import annealed

@@ -1,4 +1,4 @@
-"""Annealed importance sampling over tokens, from a strong prior to the model's own."""
+"""Annealed importance sampling over tokens, from a strong prior to the model's prior."""
 
 from typing import Any
 
@@ -26,20 +26,20 @@ def annealed(
 ) -> LogLikelihood:
     """Estimate log p(x) of each row by annealed importance sampling (Neal 2001) on the allocations of tokens.
 
-    The left-to-right paper rules annealing out, since counts fix the sums of their allocations; over single tokens
-    there is no such constraint. The path leads from a strong prior, with its mean where collapsed variational inference
-    expects the row's tokens to belong, to the model's own. Shapes fall by equal ratios, with a collapsed Gibbs sweep at
-    each step. (A path from equally good parts to the row's own is tens of nats low at 1,000 tokens.) Unbiased on
-    the scale of the likelihood; runs are independent, so the standard error is that of a plain mean.
+    The left-to-right paper rules out annealing, because counts fix the sums of their allocations. Over single tokens
+    there is no such constraint. The path leads from a strong prior to the model's own. The strong prior has its mean
+    where collapsed variational inference places the row's tokens. Shapes fall by equal ratios, with a collapsed Gibbs
+    sweep at each step. (A path from equally good parts to the row's own is tens of nats too low at 1,000 tokens.) It is
+    unbiased on the scale of the likelihood. Runs are independent, so the standard error is that of a plain mean.
 
     Parameters
     ----------
     X, dictionary, shape, rate, rng, n_jobs
         As for all estimators: see `partwise.likelihood`.
     n_draws
-        Annealed runs for each row, at least 2.
+        Number of annealed runs per row, at least 2.
     n_temperatures
-        Steps of the path, each but the last with one Gibbs sweep.
+        Number of steps of the path. Each but the last has one Gibbs sweep.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""The likelihood without choices: exact where that is affordable, else estimated until the error is small enough."""
+"""The likelihood without choices: exact if affordable, else estimated until the standard error is small enough."""
 
 import warnings
 from typing import Any
@@ -21,19 +21,19 @@ STD_ERROR = 0.1
 MAX_DRAWS = 2**16
 
 _N_PARTICLES = 32
-# Enough for most rows of 1,000 tokens. Fewer know too little of their own spread, and rows would stop too early.
+# Enough for most rows of 1,000 tokens. With fewer, the spread is poorly known, and rows would stop too early.
 _FIRST_ISLANDS = 12
-# One for the mean; the others because rows stop when their error looks small: those that are too small are kept.
+# One for the mean. The others, because rows stop when their error looks small, which keeps errors that are too small.
 _LOST_FREEDOM = 3
 _MOST_GROWTH = 4
 _FIRST_DRAWS = 1024
-# Tail index of weights up to which first draws are believed, and what errors are aimed at: the one asked for over this.
+# First draws are trusted up to this tail index of their weights; the target error is the requested one over this.
 _LIGHT_TAIL, _MARGIN = 0.3, 1.5
-# Draws whose weights have a heavy tail first take about this long, by their predicted cost.
+# If weights have a heavy tail, the first draws take about this long, by their predicted cost.
 _SECONDS_OF_A_HEAVY_TAIL = 1.0
-# Importance sampling is tried where that costs so little of what particles would.
+# Importance sampling is tried if it costs at most this share of what particles would.
 _SHARE_OF_A_TRIAL = 0.05
-# Particles of a row take no longer than about this, by their predicted cost.
+# The particles of a row take at most about this long, by their predicted cost.
 _MOST_SECONDS = 20.0
 
 
@@ -50,31 +50,30 @@ def auto(
     n_jobs: int | None = 1,
     engine: Any = None,
 ) -> LogLikelihood:
-    """Log p(x) of each row: exact where affordable, else by `importance` or `smc` with as many draws as it takes.
+    """Log p(x) of each row: exact if affordable, else by `importance` or `smc` with as many draws as needed.
 
-    Rows of large counts are given to `importance`, whose cost grows with nonzeros. Where its weights cannot be trusted,
-    and for all other rows, it is `smc`, whose cost grows with tokens. The choice depends on counted costs and on the
-    draws themselves, never on the clock.
+    Rows with large counts use `importance`, whose cost grows with nonzeros. All other rows, and those whose weights are
+    not reliable, use `smc`, whose cost grows with tokens. The choice depends on counted costs and on the draws
+    themselves, never on the clock.
 
     Parameters
     ----------
     X, dictionary, shape, rate, rng, n_jobs
         As for all estimators: see `partwise.likelihood`.
     std_error
-        Standard error, in nats, that is good enough for a row; 0 = none is, so all draws are used.
+        Target standard error of a row, in nats; 0 = use all draws.
     max_cost
-        Most multiply-adds that the exact value of a row may take (1e7 are about 5 ms); 0 = never exact.
+        Largest cost of the exact value of a row, in multiply-adds (1e7 take about 5 ms); 0 = never exact.
     max_draws
-        Most particles or draws for a row. Where they do not suffice, a warning names the first such row.
+        Largest number of particles or draws per row. If they do not suffice, a warning names the first such row.
     engine
         None: threads; or the workers of a Dask cluster, as for the estimators. The result is the same.
 
     Returns
     -------
     LogLikelihood
-        Values, standard errors (0 where exact, infinite where draws cannot be trusted), effective sample sizes
-        (infinite where exact); one number per row. Two standard errors to either side hold the true value for 95% of
-        the rows.
+        Values, standard errors (0 if exact, infinite if draws are not reliable) and effective sample sizes (infinite if
+        exact), one per row. For 95% of the rows, the true value is within two standard errors.
 
     Examples
     --------
@@ -120,7 +119,7 @@ def _estimate(problem: LikelihoodProblem, std_error: float, max_cost: float, max
     rows = np.flatnonzero(rest)
     if rows.size:
         found = _grow(problem, rows, std_error, max_draws)
-        # A row may have importance draws whose error is known and smaller.
+        # A row may have importance draws with a known, smaller error.
         better = tried[rows] & (errors[rows] <= found[1])
         logs[rows], errors[rows], ess[rows] = np.where(better, (logs[rows], errors[rows], ess[rows]), found)
     return logs, errors, ess
@@ -129,10 +128,10 @@ def _estimate(problem: LikelihoodProblem, std_error: float, max_cost: float, max
 def _draw(
     problem: LikelihoodProblem, row: int, std_error: float, max_draws: int, most_seconds: float
 ) -> tuple[float, float, float]:
-    """Importance draws of a row, so many that its error is small enough, or particles would be cheaper.
+    """Importance draws of a row, until its error is small enough or particles would be cheaper.
 
-    Draws that tell how many are needed are thrown away: with those kept, rows would stop when their error happens to
-    look small. The error is infinite where the tail of the weights says that it cannot be trusted.
+    The draws that determine how many are needed are discarded. If they were kept, rows would stop when their error
+    happens to look small. The error is infinite if the tail of the weights shows that it is not reliable.
     """
     rows, n_done, n_new = np.array([row]), 0, min(_FIRST_DRAWS, max_draws)
     while True:
@@ -142,7 +141,7 @@ def _draw(
         light = index <= _LIGHT_TAIL
         growth = np.clip(_MARGIN * error / std_error, 2.0, _MOST_GROWTH) ** 2 if std_error > 0.0 else _MOST_GROWTH**2
         enough = error <= std_error and (light or (index <= MOST_PARETO_K and n_new > _FIRST_DRAWS))
-        # Under a heavy tail errors rarely tell how many draws are needed: all that take less than a second.
+        # With a heavy tail, errors rarely show how many draws are needed: take all that fit into a second.
         quick = int(n_new * _SECONDS_OF_A_HEAVY_TAIL / importance_seconds(problem, n_new)[row])
         n_new = min(n_new * int(growth if light else max(quick // n_new, _MOST_GROWTH)), max_draws - n_done)
         n_new = n_new // _FIRST_DRAWS * _FIRST_DRAWS
@@ -152,17 +151,17 @@ def _draw(
 
 
 def _grow(problem: LikelihoodProblem, rows: Integers, std_error: float, max_draws: int) -> Triple:
-    """Add islands to each row until its standard error is small enough; a row's number depends on no other row."""
+    """Add islands to each row until its standard error is small enough. Rows do not affect each other."""
     settings = ParticleSettings(_N_PARTICLES, OWN_STAGES, OWN_LOOKAHEAD, RESAMPLE_BELOW)
     affordable = _MOST_SECONDS / np.maximum(smc_seconds(problem, _FIRST_ISLANDS * _N_PARTICLES)[rows], 1e-9)
     most = np.maximum(np.minimum(max_draws // (_FIRST_ISLANDS * _N_PARTICLES), affordable.astype(np.int64)), 1)
     most *= _FIRST_ISLANDS
     done = np.zeros(rows.size, dtype=np.int64)
     wanted = np.full(rows.size, _FIRST_ISLANDS)
-    # Sums of the islands' estimates and of their squares, in units of the first; the same of their logarithms.
+    # Sums of the islands' estimates and of their squares, in units of the first; the same for their logarithms.
     units, sums, squares, log_sums, log_squares, ess = np.zeros((6, rows.size))
     while (active := np.flatnonzero(wanted > done)).size:
-        # Rows that want the same islands next are processed together.
+        # Rows that need the same islands next are processed together.
         for first, last in np.unique(np.column_stack((done[active], wanted[active])), axis=0):
             group = active[(done[active] == first) & (wanted[active] == last)]
             logs, sizes = smc_islands(problem, rows[group], last - first, settings, first_island=first)

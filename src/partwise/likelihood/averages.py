@@ -1,4 +1,4 @@
-"""Means of positive terms that are known by their logarithms: their errors, and when these cannot be trusted."""
+"""Means of positive terms given by their logarithms: their standard errors, and when these are not reliable."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,10 +8,10 @@ from partwise.kernels.arrays import Integers
 
 Floats = NDArray[np.float64]
 
-# Estimates with a larger tail index need more draws than anyone has (Vehtari et al. 2024).
+# Estimates with a larger tail index need more draws than anyone can afford (Vehtari et al. 2024).
 MOST_PARETO_K = 0.7
 
-# How much wider errors are for each unit of the variance of logarithms, between these.
+# How much wider errors become per unit of the variance of logarithms, between these bounds.
 _SKEWED = 0.4
 _HARDLY_SKEWED, _MOST_SKEWED = 0.1, 4.0
 _LARGEST_VARIANCE = 700.0  # of logarithms; beyond, exponentials overflow
@@ -20,16 +20,16 @@ _LARGEST_VARIANCE = 700.0  # of logarithms; beyond, exponentials overflow
 def log_mean(logs: Floats, *, log_normal: bool = False) -> tuple[Floats, Floats, Floats]:
     """Log of the mean of each row's exponentials, its standard error, and the effective number of terms.
 
-    The terms of a row are independent and of equal expectation: draws, annealed runs or islands. Where all of them are
-    zero, nothing is known: the error is infinite.
+    The terms of a row are independent and have equal expectations: draws, annealed runs or islands. If all of them are
+    zero, nothing is known and the error is infinite.
 
     Parameters
     ----------
     logs
         Rows x terms.
     log_normal
-        Whether logarithms of terms are about normal, as those of particle systems are. Their spread then tells of large
-        terms that have not been seen.
+        Whether logarithms of terms are approximately normal, as those of particle systems are. Their spread then
+        reveals large terms that have not been seen.
     """
     n_terms = logs.shape[1]
     top = logs.max(axis=1, keepdims=True)
@@ -46,21 +46,21 @@ def log_mean(logs: Floats, *, log_normal: bool = False) -> tuple[Floats, Floats,
 def log_mean_error(n_terms: int | Integers, squares: Floats, log_variances: Floats, lost_freedom: int = 1) -> Floats:
     """Standard error of the logarithm of a mean of independent positive terms.
 
-    From the spread of the terms. Where logarithms are widely spread, at least what it would be if these were normal:
-    few terms of a skewed distribution rarely hold one of the large ones that make up its mean. Errors of few terms are
-    widened, by 16% for 12 terms and 6% for 24, so that two of them cover as many estimates as two standard deviations
-    of a normal distribution do (Student's t). Spread logarithms widen them further, as the mean is then skewed.
+    It comes from the spread of the terms. If logarithms are widely spread, it is at least what normal logarithms would
+    give: a few terms of a skewed distribution rarely include the large ones that dominate its mean. Errors of few terms
+    are widened, by 16% for 12 terms and 6% for 24, so that two of them cover as much as two standard deviations of a
+    normal distribution (Student's t). Spread logarithms widen them further, because the mean is then skewed.
 
     Parameters
     ----------
     n_terms
         Number of terms.
     squares
-        Mean of the squared terms over their squared mean.
+        Mean of the squared terms divided by their squared mean.
     log_variances
-        Variance of the logarithms of the terms; 0 = not to be used.
+        Variance of the logarithms of the terms; 0 = do not use it.
     lost_freedom
-        What the terms' number is above the degrees of freedom of their spread.
+        Number of terms minus the degrees of freedom of their spread.
     """
     plain = np.maximum(squares - 1.0, 0.0) / (n_terms - 1)
     skewed = np.log1p(np.expm1(np.minimum(log_variances, _LARGEST_VARIANCE)) / n_terms)
@@ -73,8 +73,8 @@ def log_mean_error(n_terms: int | Integers, squares: Floats, log_variances: Floa
 def pareto_k(logs: Floats) -> Floats:
     """Index of the generalised Pareto distribution that fits the largest terms of each row (Zhang and Stephens 2009).
 
-    Terms have a finite variance below 1/2. Above 0.7 their mean and its error cannot be trusted, as most of the mean is
-    in terms that are too rare to be seen. -inf where all terms are equal.
+    Below 1/2, terms have a finite variance. Above 0.7, their mean and its error are not reliable, because most of the
+    mean is in terms that are too rare to be seen. -inf if all terms are equal.
 
     Parameters
     ----------
@@ -96,5 +96,5 @@ def pareto_k(logs: Floats) -> Floats:
         profile = n_tail * (np.log(-slopes / indices) - indices - 1.0)
         weights = np.exp(profile - profile.max(axis=1, keepdims=True))
         index = np.log1p(-((slopes * weights).sum(axis=1) / weights.sum(axis=1))[:, None] * excess).mean(axis=1)
-    # A weak prior centred at 1/2, as few terms know their tail badly.
+    # A weak prior centred at 1/2, because few terms determine their tail poorly.
     return np.where(largest > 0.0, (n_tail * index + 5.0) / (n_tail + 10.0), -np.inf)

@@ -24,9 +24,9 @@ def split_tokens(
 ) -> tuple[Data, Data]:
     """Give each token (one unit of a count) to the first part with probability ``share``, else to the second.
 
-    Whole counts are split binomially; what is left of a real number goes to one side in one piece. Each row has a
-    stream of its own, so a row's split depends on its number and its counts, and on no other row. The two parts add up
-    to the data exactly. Missing cells stay missing in both.
+    Whole counts are split binomially; the rest of a real number goes to one side as a whole. Each row has its own
+    stream, so a row's split depends on its number and its counts alone. The two parts add up to the data exactly.
+    Missing cells stay missing in both.
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ def split_tokens(
     engine
         Where rows are processed; None = this thread.
     first_row
-        What the first row is in the data that these are some rows of.
+        Position of the first row, if these are some rows of larger data.
 
     Returns
     -------
@@ -66,7 +66,7 @@ _NONZEROS_AT_ONCE = 2**15
 
 @dataclass(frozen=True)
 class Completion:
-    """Mean log probability, in nats, of a held-out token of each row (0 where there is none), and their numbers."""
+    """Mean log probability of a row's held-out tokens, in nats (0 if there are none), and their number."""
 
     means: Floats
     tokens: Floats
@@ -82,20 +82,20 @@ class Completion:
         largest = float(self.tokens.max(initial=0.0))
         if largest == 0:
             raise InvalidInputError("X has too few tokens to hold some out and score them: pass more samples.")
-        # Weights between 0 and 1: the tokens' own sum may be infinite where X is extreme.
+        # Weights between 0 and 1, because the sum of the tokens may be infinite for extreme X.
         return float(np.average(self.means, weights=self.tokens / largest))
 
 
 @dataclass(frozen=True, eq=False)
 class Predictor:
-    """What predicts the held-out tokens of a row.
+    """Predicts the held-out tokens of a row.
 
     Attributes
     ----------
     dictionary
         Features x parts.
     solve
-        ``solve(given)`` finds activations, of each row on its own.
+        ``solve(given)`` finds activations, each row on its own.
     """
 
     dictionary: Floats
@@ -120,13 +120,13 @@ def complete(
     key
         Key of the split.
     predictors
-        What predicts; workers of a cluster are sent it.
+        The predictors; they are sent to the workers of a cluster.
     engine
-        Where rows are processed; neither halves nor activations leave it.
+        Where rows are processed. Neither halves nor activations leave it.
     share
         Share of the tokens that is given.
     groups
-        Which of the predictors serves each row; None = the first.
+        Which predictor serves each row; None = the first.
     """
     if not 0.0 < share < 1.0:
         raise InvalidInputError(f"share must be between 0 and 1, got {share}.")
@@ -157,7 +157,8 @@ def predict_tokens(
     """Log probability of each row's held-out tokens under the rates fitted to the other half.
 
     The probability of a token of feature f in row n is rate_nf over the sum of the row's rates in observed cells, mixed
-    with ``SMOOTHING`` of the even distribution over these cells. A row whose given half is empty is predicted evenly.
+    with a share ``SMOOTHING`` of the even distribution over these cells. A row with an empty given half is predicted
+    evenly.
 
     Parameters
     ----------

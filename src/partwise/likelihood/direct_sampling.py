@@ -1,4 +1,4 @@
-"""Direct sampling: activations from the prior. Unbiased, and hopeless for long rows."""
+"""Direct sampling: draw activations from the prior. Unbiased, but useless for long rows."""
 
 from typing import Any
 
@@ -12,15 +12,15 @@ def direct_sampling(
 ) -> LogLikelihood:
     """Estimate log p(x) of each row by the mean of p(x | h) over draws of h from the prior (L2R, Eq. 9).
 
-    Unbiased on the scale of the likelihood. The prior knows nothing of the row, so for more than a few tokens almost
-    all draws are wasted and the standard error, computed from the same draws, cannot be trusted: use `smc`.
+    It is unbiased on the scale of the likelihood. The prior ignores the row, so beyond a few tokens almost all draws
+    are wasted, and the standard error, which comes from the same draws, is not reliable: use `smc`.
 
     Parameters
     ----------
     X, dictionary, shape, rate, rng, n_jobs
         As for all estimators: see `partwise.likelihood`.
     n_draws
-        Draws for each row, at least 2.
+        Number of draws per row, at least 2.
 
     Returns
     -------

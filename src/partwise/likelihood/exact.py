@@ -22,22 +22,22 @@ LATTICE, SUBCOUNT, QUADRATURE = range(3)
 
 _MOST_STATES = 2**27  # numbers in one buffer: 1 GiB
 _PART_COST = 2**24  # about 10 ms
-_LARGE_COST = 1e9  # a row that costs more is a part of its own, and sums of costs must not overflow
+_LARGE_COST = 1e9  # a more expensive row is processed alone, and sums of costs must not overflow
 
 
 @dataclass(frozen=True)
 class ExactCost:
-    """What the exact likelihood of each row would cost, in multiply-adds of about half a nanosecond.
+    """The cost of the exact likelihood of each row, in multiply-adds of about half a nanosecond.
 
     Attributes
     ----------
     costs
-        Rows x methods, in the order of ``METHODS``; inf where a row is beyond the memory or the range of a method.
+        Rows x methods, in the order of ``METHODS``; inf if a row exceeds the memory or the range of a method.
     sizes
-        Of each row: features, parts and tokens whose allocation the zeros of the dictionary leave open, states of
-        the lattice, sub-counts.
+        For each row: features, parts and tokens whose allocation the zeros of the dictionary leave open, states of the
+        lattice, sub-counts.
     shapes
-        Of each row's open parts, settled tokens included; then zeros.
+        Shapes of each row's open parts, including settled tokens; then zeros.
     """
 
     costs: Floats
@@ -55,7 +55,7 @@ class ExactCost:
         return [METHODS[code] for code in self.costs.argmin(axis=1)]
 
     def choose(self, method: str) -> Integers:
-        """Code of the method that is asked for, or of the cheapest, for each row."""
+        """Code of the requested method, or of the cheapest one, for each row."""
         if method == "auto":
             return np.asarray(self.costs.argmin(axis=1), dtype=np.int64)
         if method not in METHODS:
@@ -63,7 +63,7 @@ class ExactCost:
         return np.full(self.costs.shape[0], METHODS.index(method), dtype=np.int64)
 
     def check(self, chosen: Integers, max_cost: float) -> None:
-        """Refuse the first row that costs too much by its chosen method."""
+        """Refuse the first row that costs too much with its chosen method."""
         needed = self.costs[np.arange(chosen.size), chosen]
         too_much = np.flatnonzero(~(needed <= max_cost))
         if too_much.size:
@@ -83,10 +83,10 @@ class ExactCost:
     def tasks(
         self, kernel: Callable[..., object], model: RowModel, rows: Integers, method: int, out: Any
     ) -> list[Callable[[], object]]:
-        """Calls ``kernel(model, part, *sizes, out)`` on parts of the rows of about equal cost.
+        """Call ``kernel(model, part, *sizes, out)`` on groups of rows with about equal cost.
 
-        Sizes are what a part needs most of: open tokens and states of the lattice; open features and sub-counts; or
-        tokens and shapes, which rows that quadrature takes together have in common.
+        Sizes are the largest that a group needs: open tokens and states of the lattice; open features and sub-counts;
+        or tokens and shapes, which rows that quadrature processes together have in common.
         """
         ends = np.cumsum(np.minimum(self.costs[rows, method], _LARGE_COST)).astype(np.int64)
         tasks: list[Callable[[], object]] = []
@@ -122,9 +122,9 @@ def exact(
 ) -> LogLikelihood:
     """Exact log p(x) of each row, with the activations integrated out.
 
-    The sum over all allocations of tokens to parts couples them only through the K totals of a row, so it is a
-    polynomial computation, not the exponential one of the papers. All terms of the three algorithms are
-    positive: the relative error of p(x) is a few rounding errors a token.
+    The sum over all allocations of tokens to parts couples them only through the K totals of a row. So it takes
+    polynomial time, not exponential time as in the papers. All terms of the three algorithms are positive: the relative
+    error of p(x) is a few rounding errors per token.
 
     Parameters
     ----------
@@ -135,7 +135,7 @@ def exact(
         features or many parts. ``"quadrature"``: Gauss rules on the mixing proportions, for few parts and
         long rows. ``"auto"``: the cheapest for each row.
     max_cost
-        Most multiply-adds for one row, counted beforehand; half a nanosecond each, roughly.
+        Largest number of multiply-adds for one row, counted beforehand; about half a nanosecond each.
 
     Returns
     -------
@@ -163,7 +163,7 @@ def exact(
 
 
 def exact_cost(X: Any, dictionary: Any, shape: Any = 1.0, rate: Any = 1.0, *, n_jobs: Jobs = 1) -> ExactCost:
-    """What `exact` would cost for each row, before it is run.
+    """The cost of `exact` for each row, before it is run.
 
     Parameters
     ----------
@@ -186,15 +186,15 @@ def exact_cost(X: Any, dictionary: Any, shape: Any = 1.0, rate: Any = 1.0, *, n_
 
 
 def exact_logs(problem: LikelihoodProblem, cost: ExactCost, chosen: Integers, rows: Integers) -> Floats:
-    """Log T[Π_f (q_f·y)^x_f] of some rows by their chosen methods, 0 for other rows: what `result` takes."""
+    """Log T[Π_f (q_f·y)^x_f] of some rows by their chosen methods, 0 for other rows: the input of `result`."""
     out = np.zeros(problem.n_rows)
-    # A row without open tokens needs none of them; the lattice kernel returns it as it is.
+    # A row without open tokens needs no method; the lattice kernel returns it unchanged.
     methods = np.where(cost.sizes[rows, 2] == 0, LATTICE, chosen[rows])
     tasks = cost.tasks(_lattice, problem.model, rows[methods == LATTICE], LATTICE, out)
     tasks += cost.tasks(subcount_rows, problem.model, rows[methods == SUBCOUNT], SUBCOUNT, out)
     alike = rows[methods == QUADRATURE]
     if alike.size:
-        # Groups of rows that share their rules.
+        # Groups of rows that share their quadrature rules.
         keys = np.column_stack((cost.sizes[alike, 2] // 2, cost.shapes[alike]))
         _, group = np.unique(keys, axis=0, return_inverse=True)
         order = np.argsort(group, kind="stable")
@@ -212,7 +212,7 @@ def _lattice(model: RowModel, rows: Integers, most_tokens: int, most_states: int
 
 
 def _quadrature(model: RowModel, rows: Integers, n_tokens: int, shapes: Floats, out: Floats) -> None:
-    """Rows that share their rules, which are exact for their number of tokens: one rule a stick."""
+    """Rows that share their quadrature rules, which are exact for their number of tokens: one rule per stick."""
     rules = [
         beta_rule(n_tokens // 2 + 1, float(shapes[k]), float(shapes[k + 1 :].sum())) for k in range(shapes.size - 1)
     ]

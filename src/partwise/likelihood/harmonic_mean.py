@@ -1,4 +1,4 @@
-"""The harmonic mean over posterior draws: popular, and wrong by orders of magnitude. Here to be compared with."""
+"""The harmonic mean over posterior draws: popular, and wrong by orders of magnitude. For comparison only."""
 
 from typing import Any
 
@@ -20,15 +20,15 @@ def harmonic_mean(
 ) -> LogLikelihood:
     """Estimate log p(x) of each row by the harmonic mean of p(x | h) over posterior draws (Newton & Raftery 1994).
 
-    Biased upwards: the draws never see the prior's bulk, where p(x | h) is small, and the variance of their inverse is
-    infinite or astronomic. Neither the value nor its standard error should be used for anything but comparison.
+    It is biased upwards: the draws never visit the bulk of the prior, where p(x | h) is small, and the variance of
+    their inverse is infinite or astronomical. Use neither the value nor its standard error for anything but comparison.
 
     Parameters
     ----------
     X, dictionary, shape, rate, rng, n_jobs
         As for all estimators: see `partwise.likelihood`.
     n_draws, burn_in
-        Sweeps of a Gibbs chain for each row that are kept, at least 2, and that are thrown away before.
+        Sweeps of a Gibbs chain per row that are kept, at least 2, and that are discarded before.
 
     Returns
     -------

@@ -16,12 +16,12 @@ from partwise.likelihood.problem import Floats, LogLikelihood, log_factorials
 
 @dataclass(frozen=True)
 class MarginalPerplexity:
-    """A marginal perplexity with its standard error, and what it is made of.
+    """A marginal perplexity with its standard error, and its terms.
 
     Attributes
     ----------
     value, std_error
-        The perplexity, and its standard error (of the estimated likelihoods; not of the choice of rows).
+        The perplexity and its standard error (from the estimated likelihoods, not from the choice of rows).
     log_likelihood
         Log p(x) of each row of counts.
     log_orders
@@ -40,20 +40,19 @@ class MarginalPerplexity:
 def marginal_perplexity(X: Any, dictionary: Any, shape: Any, rate: Any, **settings: Any) -> MarginalPerplexity:
     """Marginal perplexity per token of rows of counts: exp(-Σ_n log p(tokens of row n in their order) / Σ_n L_n).
 
-    p is the marginal likelihood, with the activations integrated out, of all tokens of a row; nothing of the row is
-    fitted. A row of counts stands for L! / Π_f x_f! equally likely orders of its tokens, so the probability of one
-    order is p(x) over that number. The number of tokens is part of what is predicted, as it is part of the model. The
-    smaller, the better. It is not the `perplexity` of estimators, which predicts held-out tokens from the others of
-    their row.
+    p is the marginal likelihood of all tokens of a row, with the activations integrated out; nothing is fitted to the
+    row. A row of counts stands for L! / Π_f x_f! equally likely orders of its tokens, so the probability of one order
+    is p(x) divided by that number. The number of tokens is predicted, too, because it is part of the model. Lower is
+    better. It is not the `perplexity` of estimators, which predicts held-out tokens from the others of their row.
 
     Parameters
     ----------
     X
         Rows of counts, of any accepted kind, that the model was not fitted to; missing cells are left out.
     dictionary
-        Features x parts. Of models with a prior on the dictionary, the point estimate.
+        Features x parts. For models with a prior on the dictionary, the point estimate.
     shape, rate
-        Of the gamma prior of activations: numbers, or one per part.
+        Parameters of the gamma prior of activations: numbers, or one per part.
     settings
         Arguments of `partwise.likelihood.auto`: ``rng``, ``std_error``, ``max_cost``, ``max_draws``, ``n_jobs``,
         ``engine``.
@@ -61,7 +60,7 @@ def marginal_perplexity(X: Any, dictionary: Any, shape: Any, rate: Any, **settin
     Returns
     -------
     MarginalPerplexity
-        Infinite where a row is impossible.
+        Infinite if a row is impossible.
 
     Examples
     --------
@@ -93,18 +92,18 @@ def word_prediction(X: Any, held_out: Any, dictionary: Any, shape: Any, rate: An
     X
         Rows of counts, of any accepted kind; missing cells are left out of both.
     held_out
-        Which cells are to be predicted: booleans of the shape of X, dense or sparse.
+        Which cells to predict: booleans of the shape of X, dense or sparse.
     dictionary, shape, rate
         As for `marginal_perplexity`.
     settings
-        Arguments of `partwise.likelihood.auto`; each of the two likelihoods has the standard error that is asked for.
+        Arguments of `partwise.likelihood.auto`; each of the two likelihoods has the requested standard error.
 
     Returns
     -------
     LogLikelihood
-        Values, standard errors and, of the two likelihoods, the smaller effective sample size. 0 for rows without
-        held-out cells, -inf where the held-out cells are impossible or, as nothing can then be said of them, the given
-        ones are.
+        Values, standard errors and the smaller effective sample size of the two likelihoods. 0 for rows without
+        held-out cells. -inf if the held-out cells are impossible, or if the given cells are, because nothing can then
+        be said.
 
     Examples
     --------

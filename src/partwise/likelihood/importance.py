@@ -1,4 +1,4 @@
-"""Importance sampling of activations: cost grows with nonzeros, not with tokens, and it gets better as counts grow."""
+"""Importance sampling of activations: the cost grows with nonzeros, not tokens, and it improves as counts grow."""
 
 import warnings
 from dataclasses import replace
@@ -17,14 +17,14 @@ from partwise.likelihood.kernels.mode import new_mode
 from partwise.likelihood.kernels.rows import Integers, row_buffers
 from partwise.likelihood.problem import Floats, Jobs, LikelihoodProblem, LogLikelihood, require_at_least
 
-LEAST_DRAWS = 128  # fewer say too little of their tail
+LEAST_DRAWS = 128  # fewer say too little about their tail
 
 _ROWS_AT_ONCE = 256
 _NONZEROS_AT_ONCE = 4096
-# Weights of a tail index of 1/2 and more have no variance: draws show less spread than there is. Errors are widened by
-# this for each unit of the index above that of a light tail. Chosen so that two errors cover 95%.
+# Weights with a tail index of 1/2 or more have no variance: draws show less spread than there is. Errors are widened by
+# this per unit of the index above that of a light tail. Chosen so that two errors cover 95%.
 _LIGHT_TAIL, _HEAVY = 0.4, 7.0
-# Measured, in nanoseconds: a nonzero and draw, more for each part; a draw; a nonzero of finding the mode.
+# Measured, in nanoseconds: per nonzero and draw, more for each part; per draw; per nonzero to find the mode.
 _OF_A_NONZERO, _OF_A_COMPONENT, _OF_A_DRAW, _OF_THE_MODE = 3.0, 0.33, 300.0, 300.0
 
 
@@ -33,32 +33,32 @@ def importance(
 ) -> LogLikelihood:
     """Estimate log p(x) of each row by importance sampling of its activations.
 
-    Not in the papers. The scale of a row's activations is integrated out exactly; what is left are their proportions.
-    These are drawn from a mixture of t distributions at the mode of their posterior, in log ratios, and of Dirichlet
-    distributions from the variational one to the prior. A pilot of 512 draws, which is then thrown away, decides how
-    much is drawn from each. The larger the counts, the closer the posterior comes to the first of these. Unbiased on
-    the scale of the likelihood.
+    This is not in the papers. The scale of a row's activations is integrated out exactly, which leaves their
+    proportions. These are drawn from a mixture: t distributions at the mode of their posterior, in log ratios, and
+    Dirichlet distributions from the variational one to the prior. A pilot of 512 draws, which is then discarded,
+    decides how much is drawn from each. The larger the counts, the closer the posterior is to the first of these. It is
+    unbiased on the scale of the likelihood.
 
-    Time grows with nonzeros, not with tokens: 4 to 20 ns for each nonzero and draw. Use it for rows of large counts,
-    and for few parts. With 20 parts and short rows, a few draws have all the weight.
+    Time grows with nonzeros, not with tokens: 4 to 20 ns per nonzero and draw. Use it for rows with large counts, and
+    for few parts. With 20 parts and short rows, a few draws have all the weight.
 
     Parameters
     ----------
     X, dictionary, shape, rate, rng, n_jobs
         As for all estimators: see `partwise.likelihood`.
     n_draws
-        Draws for each row, at least 128.
+        Number of draws per row, at least 128.
 
     Returns
     -------
     LogLikelihood
-        Values, standard errors, effective sample sizes, and `pareto_k`, the index of the weights' tail; one number per
+        Values, standard errors, effective sample sizes, and `pareto_k`, the tail index of the weights; one number per
         row.
 
     Warns
     -----
     InaccurateWarning
-        Where ``pareto_k`` is above 0.7: the draws that matter have not been seen.
+        If ``pareto_k`` is above 0.7: the draws that matter have not been seen.
 
     Examples
     --------
@@ -106,11 +106,11 @@ def importance_draws(problem: LikelihoodProblem, rows: Integers, n_draws: int, *
 
 
 def summary_of_draws(problem: LikelihoodProblem, rows: Integers, logs: Floats) -> Floats:
-    """Values, standard errors, effective sample sizes and tail indices of rows of log weights, one below the other."""
+    """Values, standard errors, effective sample sizes and tail indices, stacked, from rows of log weights."""
     values, errors, ess = log_mean(logs)
     tails = pareto_k(logs)
     errors *= 1.0 + _HEAVY * np.maximum(tails - _LIGHT_TAIL, 0.0)
-    # The integrand is a sum of terms as large as log L!, whose rounding all draws have in common.
+    # The integrand is a sum of terms as large as log L!, and all draws share their rounding.
     rounding = np.finfo(np.float64).eps * gammaln(problem.data.row_sums[rows] + 2.0)
     return np.stack((values, np.hypot(errors, rounding), ess, tails))
 

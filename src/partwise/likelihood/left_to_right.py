@@ -1,4 +1,4 @@
-"""The left-to-right algorithm of the paper, as the baseline to beat."""
+"""The left-to-right algorithm of the paper, as a baseline."""
 
 from typing import Any
 
@@ -25,11 +25,11 @@ def left_to_right(
 ) -> LogLikelihood:
     """Estimate log p(x) of each row feature by feature, from left to right (L2R, Algorithm 1).
 
-    A product of averages over draws that go on from feature to feature, so it is not unbiased; its cost is quadratic
-    in the number of nonzero features. The proposal of Eq. 20 is corrected: the feature itself counts in its
-    denominator, which makes a count of one exact. Algorithm 1 reads as if each draw had a chain of its own
-    (``n_chains=n_draws``); the authors' program has one chain for all. The former errs less with few draws, but one
-    sweep per feature does not forget the proposals, so it does not converge to p(x).
+    It is a product of averages over draws that continue from feature to feature, so it is not unbiased. Its cost is
+    quadratic in the number of nonzero features. The proposal of Eq. 20 is corrected: the feature itself counts in its
+    denominator, which makes a count of one exact. Algorithm 1 reads as if each draw had its own chain
+    (``n_chains=n_draws``), but the authors' program has one chain for all. The former has smaller errors with few
+    draws, but one sweep per feature does not forget the proposals, so it does not converge to p(x).
 
     Parameters
     ----------
@@ -38,12 +38,12 @@ def left_to_right(
     n_draws
         S of the paper: draws of the allocations of the features on the left, at least 2.
     conditionals
-        ``"sampled"``: p(x_f | left) by importance sampling with ``n_inner`` draws; ``"exact"``: in closed form, which
-        takes O(x_f²) and not, as the paper says, exponential time.
+        ``"sampled"``: p(x_f | left) by importance sampling with ``n_inner`` draws. ``"exact"``: in closed form, which
+        takes O(x_f²) time, not exponential time as the paper says.
     n_inner
         S' of the paper.
     n_chains
-        Gibbs chains that the draws of a feature are taken from in turn, at most ``n_draws``.
+        Number of Gibbs chains from which the draws of a feature are taken in turn, at most ``n_draws``.
 
     Returns
     -------
@@ -74,12 +74,12 @@ def left_to_right(
         left_to_right_rows(problem.model, numbers, words, *block, logs, variances)
 
     problem.for_each(one, problem.row_blocks())
-    # The conditionals carry the constants themselves.
+    # The conditionals include the constants.
     return problem.result(logs - problem.constants, np.sqrt(variances), np.full(problem.n_rows, float(n_draws)))
 
 
 def _seconds(problem: LikelihoodProblem, n_draws: int, n_inner: int, conditionals: str) -> Floats:
-    """Predicted time of each row: allocations of all features on the left, and the conditionals of each."""
+    """Predicted time of each row: allocations of all features on the left, and the conditionals of each feature."""
     data, n_components = problem.data, problem.shape.size
     nonzeros = np.diff(data.indptr).astype(np.float64)
     of_features = np.square(nonzeros) * n_components

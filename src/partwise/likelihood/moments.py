@@ -1,4 +1,4 @@
-"""Exact posterior moments of activations and allocations: ground truth for Monte Carlo, E-step of an exact EM."""
+"""Exact posterior moments of activations and allocations: a reference for Monte Carlo, and the E-step of exact EM."""
 
 import operator
 from dataclasses import dataclass, replace
@@ -13,7 +13,7 @@ from partwise.likelihood.kernels.lattice_moments import lattice_moment_rows
 from partwise.likelihood.kernels.moments import TotalMoments, subcount_moment_rows
 from partwise.likelihood.problem import Floats, Jobs, LikelihoodProblem
 
-# Forward, forward again and backward passes over the lattice; all sub-counts instead of those that the last one needs.
+# Forward, forward again and backward passes over the lattice; all sub-counts instead of those the last pass needs.
 _LATTICE_PASSES = 4.0
 _SUBCOUNT_PASSES = 3.0
 
@@ -31,7 +31,7 @@ class PosteriorMoments:
     totals
         E[L_nk | x_n], the expected number of tokens of each part.
     allocations
-        E[c_nfk | x_n] of the stored nonzeros of X, row by row in ascending order of features: nonzeros x parts.
+        E[c_nfk | x_n] for the stored nonzeros of X, row by row in ascending order of features: nonzeros x parts.
     log_likelihood
         log p(x_n).
     """
@@ -54,10 +54,10 @@ def posterior_moments(
     X, dictionary, shape, rate, n_jobs
         As for all estimators: see `partwise.likelihood`.
     method
-        ``"lattice"``: forward and backward recursions over the totals; ``"subcount"``: derivatives of the recurrence
-        over smaller counts, for few distinct features or many parts; ``"auto"``: the cheaper for each row.
+        ``"lattice"``: forward and backward recursions over the totals. ``"subcount"``: derivatives of the recurrence
+        over smaller counts, for few distinct features or many parts. ``"auto"``: the cheaper one for each row.
     max_cost
-        Most multiply-adds for one row, counted beforehand; half a nanosecond each, roughly.
+        Largest number of multiply-adds for one row, counted beforehand; about half a nanosecond each.
 
     Returns
     -------
@@ -67,7 +67,7 @@ def posterior_moments(
     Raises
     ------
     InvalidInputError
-        If a row would cost more than ``max_cost``, or has probability 0 and thus no posterior.
+        If a row would cost more than ``max_cost``, or has probability 0 and therefore no posterior.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The question that all likelihood estimators answer, p(x) of rows of counts, the answer, and the shell of averages."""
+"""The problem of all likelihood estimators (p(x) of rows of counts), its result, and code for averages over draws."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ class LogLikelihood:
     Attributes
     ----------
     values
-        Log-likelihood of each row; -inf where a row has a count that the model makes impossible.
+        Log-likelihood of each row; -inf if the model makes a count of the row impossible.
     std_errors
-        Standard error of each value; 0 where it is exact, infinite where nothing could be learned.
+        Standard error of each value; 0 if it is exact, infinite if nothing could be learned.
     ess
-        Effective sample size of the particles or draws behind each value; inf where it is exact.
+        Effective sample size of the particles or draws behind each value; inf if it is exact.
     pareto_k
-        Of `importance`: index of the weights' tail. Above 0.7 neither value nor error can be trusted.
+        For `importance`: tail index of the weights. Above 0.7 neither value nor standard error is reliable.
     """
 
     values: Floats
@@ -74,7 +74,7 @@ class LogLikelihood:
 class LikelihoodProblem:
     """Rows of counts x_n and a model: h_nk ~ Gamma(a_k, rate b_k), x_nf ~ Poisson(Σ_k w_fk h_nk).
 
-    With e_nk = Σ over observed f of w_fk, all that a token of feature f needs is q_fk = w_fk / (b_k + e_nk), and
+    With e_nk = Σ over observed f of w_fk, a token of feature f needs only q_fk = w_fk / (b_k + e_nk), and
 
         log p(x_n) = constant_n + log T[Π_f (Σ_k q_fk y_k)^x_f],  T: Π y_k^L_k -> Π Γ(a_k + L_k) / Γ(a_k)
 
@@ -89,15 +89,15 @@ class LikelihoodProblem:
     shape, rate
         a_k and b_k, one per part.
     inverse_rates
-        1 / (b_k + e_nk): rows x parts, or a single row for all where nothing is missing.
+        1 / (b_k + e_nk): rows x parts, or a single row if nothing is missing.
     log_zero, constants
         log p(no counts in the observed cells), and constant_n.
     impossible
         Rows with a count of a feature that no part holds: p(x) = 0.
     engine, key
-        Where rows are processed, and the address of all random numbers.
+        Where rows are processed, and the key of all random numbers.
     first_row
-        What the first row is in the data that these are some rows of.
+        Position of the first row, if these are some rows of larger data.
     """
 
     data: CountMatrix
@@ -124,7 +124,7 @@ class LikelihoodProblem:
         n_jobs: Jobs = 1,
         engine: Any = None,
     ) -> LikelihoodProblem:
-        """Check the arguments of an estimator; every bad one gets one sentence."""
+        """Check the arguments of an estimator; a bad one raises one sentence."""
         data = CountMatrix.build(X, integers=True, caller="likelihood")
         weights = _dictionary(dictionary, data.shape[1])
         n_components = weights.shape[1]
@@ -142,7 +142,7 @@ class LikelihoodProblem:
         if dead.any():
             rows = np.repeat(np.arange(data.shape[0]), np.diff(data.indptr))
             impossible[rows[dead[data.indices]]] = True
-            # Estimators see an empty row in their place, `result` sets their value.
+            # Estimators see an empty row in their place, and `result` sets their value.
             data = data.only(~impossible[rows])
         return cls(
             data=data,
@@ -159,7 +159,7 @@ class LikelihoodProblem:
 
     @cached_property
     def model(self) -> RowModel:
-        """What all kernels take first; counts are of one type, so that each kernel compiles once."""
+        """The first arguments of all kernels. Counts have one type, so that each kernel compiles once."""
         data = self.data
         rows = data.indptr, data.indices, data.values.astype(np.int64)
         return RowModel(*rows, self.dictionary, self.inverse_rates, self.shape, self.rate, np.zeros(1, np.bool_))
@@ -170,16 +170,16 @@ class LikelihoodProblem:
         return self.data.shape[0]
 
     def check_labels(self, caller: str, lengths: Floats, n_lanes: int) -> None:
-        """Refuse more parts than the labels of tokens can tell apart, and more tokens than there is room for.
+        """Refuse more parts than labels of tokens can distinguish, and more tokens than fit into memory.
 
         Parameters
         ----------
         caller
-            What messages call the estimator.
+            Who asks, for messages.
         lengths
-            Tokens of each row that it visits, other rows having none.
+            Number of tokens of each row that it visits; 0 for other rows.
         n_lanes
-            Labels that it keeps of each token.
+            Number of labels that it keeps per token.
         """
         if self.shape.size > _MOST_LABELS:
             raise InvalidInputError(f"{caller} holds {_MOST_LABELS} parts at most, got {self.shape.size}.")
@@ -197,29 +197,29 @@ class LikelihoodProblem:
             )
 
     def result(self, logs: Floats, std_errors: Floats, ess: Floats) -> LogLikelihood:
-        """The answer, from log T[...] of each row: constants added, impossible rows at -inf."""
+        """The result, from log T[...] of each row: add constants, and set impossible rows to -inf."""
         return LogLikelihood(
             np.where(self.impossible, -np.inf, self.constants + logs), np.where(self.impossible, 0.0, std_errors), ess
         )
 
     def estimated(self, estimate: Callable[..., tuple[Floats, Floats, Floats]], *settings: Any) -> Floats:
-        """What ``estimate(problem, *settings)`` gives for each row, found by the engine's workers where it has any.
+        """The result of ``estimate(problem, *settings)`` for each row, computed by the engine's workers if it has any.
 
         Parameters
         ----------
         estimate
-            A function of a module, which takes rows as they are alone: logarithms, standard errors, sample sizes.
+            A function at module level that treats rows independently: logarithms, standard errors, sample sizes.
         settings
             Further arguments.
 
         Returns
         -------
         ndarray
-            Three numbers per row, one below the other.
+            Three numbers per row, stacked.
         """
         if isinstance(self.engine, LocalEngine):
             return np.stack(estimate(self, *settings))
-        # Constants are added where the rows are put together.
+        # Constants are added when the rows are put together.
         none = np.zeros(0)
         empty = replace(self, data=self.data.rows(0, 0), inverse_rates=self.inverse_rates[:0], engine=LocalEngine())
         shared = estimate, settings, replace(empty, log_zero=none, constants=none, impossible=none > 0)
@@ -232,8 +232,8 @@ class LikelihoodProblem:
     def for_each(self, work: Callable[[Any], object], blocks: Sequence[Any]) -> None:
         """Call ``work(block)`` for every block, and let Ctrl-C end it within a second.
 
-        Python sees Ctrl-C between kernels only, and a row of many tokens is one kernel. So the main thread waits while
-        another works, and tells the kernels to return.
+        Python sees Ctrl-C only between kernels, and a row of many tokens is one kernel. So the main thread waits while
+        another thread works, and tells the kernels to return.
         """
         if threading.current_thread() is not threading.main_thread():
             self.engine.for_each(work, blocks)
@@ -260,7 +260,7 @@ class LikelihoodProblem:
             raise failed[0]
 
     def row_blocks(self, tokens: int = 4096, *most_rows: int) -> list[tuple[int, int]]:
-        """Blocks of about this many tokens: work on a row grows with its tokens, not with its nonzeros."""
+        """Blocks of about this many tokens: the work for a row grows with its tokens, not with its nonzeros."""
         return row_blocks(first_tokens(self.data), tokens, *most_rows)
 
 
@@ -291,7 +291,7 @@ def _observed_exposure(data: CountMatrix, weights: Floats) -> Floats:
     """Σ over observed f of w_fk of each row, to full precision."""
     totals = weights.sum(axis=0)
     exposure: Floats = totals - np.asarray(data.missing_matrix().astype(np.float64) @ weights)
-    # Where little is left of the total, the difference has few digits: what is observed is summed instead.
+    # If little is left of the total, the difference loses digits: sum the observed cells instead.
     inexact = np.flatnonzero((exposure < _EXACT_SHARE * totals).any(axis=1))
     for start in range(0, inexact.size, _ROWS_AT_ONCE):
         rows = inexact[start : start + _ROWS_AT_ONCE]
@@ -323,25 +323,25 @@ def _dictionary(dictionary: Any, n_features: int) -> Floats:
 def average_draws(
     problem: LikelihoodProblem, stage: str, n_draws: int, kernel: Kernel, *settings: object, log_normal: bool = False
 ) -> tuple[Floats, Floats, Floats]:
-    """Log mean, standard error and effective sample size of each row; draws of all rows never exist at once.
+    """Log mean, standard error and effective sample size of each row, without storing the draws of all rows at once.
 
-    This is the shell of estimators that average independent draws: each is its kernel, its settings and this call.
+    All estimators that average independent draws use this: each is a kernel, its settings and this call.
 
     Parameters
     ----------
     problem
         The rows.
     stage
-        The estimator's name, by which its random numbers differ from those of others.
+        Name of the estimator; it separates its random numbers from those of others.
     n_draws
-        Draws for each row, at least 2: the standard error comes from their spread.
+        Number of draws per row, at least 2: the standard error comes from their spread.
     kernel
         ``kernel(problem.model, *settings, words, start, stop, logs)`` writes the log of each draw's estimate for these
-        rows to ``logs`` (rows x draws), with the random numbers that ``words`` address.
+        rows to ``logs`` (rows x draws), with the random numbers of the key ``words``.
     settings
-        The estimator's own.
+        The estimator's own settings.
     log_normal
-        Whether logarithms of draws are about normal: see `log_mean`.
+        Whether logarithms of draws are approximately normal: see `log_mean`.
     """
     require_at_least(2, n_draws=n_draws)
     words = problem.key.for_stage(stage).words
@@ -358,7 +358,7 @@ def average_draws(
 
 
 def require_at_least(least: int, **settings: int) -> None:
-    """Refuse settings below the least that makes sense."""
+    """Refuse settings below their smallest sensible value."""
     for name, value in settings.items():
         if value < least:
             raise InvalidInputError(f"{name} must be at least {least}, got {value}.")

@@ -17,7 +17,7 @@ from partwise.likelihood.problem import Floats, LikelihoodProblem, LogLikelihood
 RESAMPLE_BELOW = 0.9  # variance x time is flat around it
 
 _TOKENS_AT_ONCE = 4096
-# Measured: nanoseconds of a token, particle and part in one sweep, and how many sweeps a row usually has.
+# Measured: nanoseconds per token, particle and part in one sweep, and the usual number of sweeps of a row.
 _NANOSECONDS = 0.3
 _USUAL_SWEEPS = 8
 
@@ -36,13 +36,13 @@ def smc(
     resample_below: float = RESAMPLE_BELOW,
     n_jobs: int | None = 1,
 ) -> LogLikelihood:
-    """Estimate log p(x) of each row by particle systems that take in its tokens one by one.
+    """Estimate log p(x) of each row with particle systems that take its tokens one by one.
 
-    Not in the papers. A particle draws the part of each token from its exact conditional, given those so far and,
-    as look-ahead, a share of where collapsed variational inference expects the later ones. Draws are stratified across
-    particles. When the weights become uneven, particles are resampled and moved by a collapsed Gibbs sweep. Shapes
-    below 1/K are reached in steps, after the last token. The estimate of p(x) is unbiased for any settings; its
-    logarithm is low by half its squared standard error.
+    This is not in the papers. A particle draws the part of each token from its exact conditional, given those so far
+    and, as look-ahead, a share of where collapsed variational inference expects the later ones. Draws are stratified
+    across particles. When the weights become uneven, particles are resampled and moved by a collapsed Gibbs sweep.
+    Shapes below 1/K are reached in steps, after the last token. The estimate of p(x) is unbiased for any settings; its
+    logarithm is too low by half its squared standard error.
 
     Time and memory grow with tokens, not with nonzeros: about 0.3 ns per token, particle, part and sweep, and two
     bytes per token and particle of 64.
@@ -52,14 +52,14 @@ def smc(
     X, dictionary, shape, rate, rng, n_jobs
         As for all estimators: see `partwise.likelihood`.
     n_draws
-        Particles for each row, in all islands together.
+        Number of particles per row, in all islands together.
     n_islands
-        Independent particle systems, from whose spread the standard error comes.
+        Number of independent particle systems; the standard error comes from their spread.
     lookahead
         Share of the expected later tokens that counts: 0 = plain sequential sampling, 1 = all, None = chosen for each
-        row by how much its tokens tell.
+        row by how informative its tokens are.
     n_stages
-        How often in a row the weights are looked at, at most every 16 tokens; None = 16 times, or every 1,000 tokens up
+        How often in a row the weights are checked, at most every 16 tokens; None = 16 times, or every 1,000 tokens up
         to 40 times.
     resample_below
         Resample and move when the effective sample size falls below this share of the particles.

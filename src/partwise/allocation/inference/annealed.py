@@ -15,7 +15,7 @@ from partwise.core.keys import Key
 from partwise.engines.base import Engine
 from partwise.engines.blocks import first_tokens
 
-# Shares of the sweeps after which cooling begins, and ends; the rest takes the best part for each token.
+# Shares of the sweeps after which cooling begins and ends; the rest takes the best part for each token.
 _WARM, _COOLED = 0.2, 0.9
 _COLDEST = 30.0
 
@@ -34,7 +34,7 @@ class AnnealedState(TokenLabels):
 
 @dataclass
 class AnnealedGibbs:
-    """Sweeps that draw from p(S)^c with c growing from 1 to 30, then ascend; the best of some chains counts."""
+    """Sweeps that draw from p(S)^c with c growing from 1 to 30, then ascend; the best of several chains is kept."""
 
     model: AllocationModel
     _: KW_ONLY
@@ -43,7 +43,7 @@ class AnnealedGibbs:
     engine: Engine = field(compare=False)
 
     def init(self, key: Key, data: SparseData) -> AnnealedState:
-        """Tokens take labels one after the other, each given those before it."""
+        """Tokens get labels one after the other, each given those before it."""
         check_tokens(data, "inference='map'")
         reached = np.full(self.n_chains, -np.inf)
         state = AnnealedState.none_yet(data, self.model.n_components, self.n_chains, log_allocation=reached)

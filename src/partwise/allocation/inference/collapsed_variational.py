@@ -1,4 +1,4 @@
-"""CVB0 (Asuncion et al. 2009): expected counts in the place of counts, each token's own taken out."""
+"""CVB0 (Asuncion et al. 2009): Gibbs updates with expected counts instead of counts, without each token's own."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -17,7 +17,7 @@ from partwise.errors import InvalidInputError
 from partwise.kernels.arrays import Floats
 from partwise.poisson.inference.state import Start
 
-# Steps of an update of the concentrations: each goes part of the way.
+# Each update of the concentrations moves this share of the way.
 _FIXED_POINTS = 5
 
 
@@ -35,18 +35,18 @@ class ResponsibilityState:
 
 @dataclass
 class AllocationCollapsedVariational:
-    """A step updates all nonzeros in turn. Serial, as each changes the counts that the next is updated by."""
+    """A step updates all nonzeros in turn. It is serial, because each update changes the counts for the next."""
 
     model: AllocationModel
     engine: Engine = field(compare=False)
     start: Start = "random"
 
     def init(self, key: Key, data: SparseData) -> ResponsibilityState:
-        """Each nonzero spread as KL-NMF spreads its feature."""
+        """Spread each nonzero as KL-NMF spreads its feature."""
         feature_counts = first_feature_counts(key, data, self.model, self.start, self.engine)
         totals = feature_counts.sum(axis=1, keepdims=True)
         rounded = (feature_counts / np.where(totals > 0, totals, 1.0)).astype(np.float32)
-        # Of what is stored: counts that did not sum it up exactly could fall below 0 when it is taken out.
+        # Sum what is stored: inexact sums could fall below 0 when a token is taken out.
         shares = rounded.astype(np.float64)
         feature_counts = shares * data.column_sums[:, None]
         sample_counts = np.asarray(data.to_scipy() @ shares)
@@ -58,7 +58,7 @@ class AllocationCollapsedVariational:
         self, key: Key, data: SparseData, state: ResponsibilityState
     ) -> tuple[ResponsibilityState, Mapping[str, float]]:
         """One pass; reports the mean change of a token's responsibilities."""
-        # Sums are taken afresh, so that rounding does not pile up from pass to pass.
+        # Recompute the sums, so that rounding errors do not accumulate from pass to pass.
         np.sum(state.feature_counts, axis=0, out=state.component_counts)
         cells = data.indptr, data.indices, data.values
         priors = Concentrations(state.dictionary_concentration, state.activation_concentration)

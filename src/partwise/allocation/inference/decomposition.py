@@ -81,7 +81,7 @@ class BestDecomposition:
                 moved.exponent = min(_LARGEST_STEP, 1.2 * exponent)
                 return moved, {"objective": moved.objective, "exponent": exponent}
             exponent *= 0.5
-        # No step along this direction gains: it is stationary as far as the tables can tell.
+        # No step in this direction gains: it is stationary within the precision of the tables.
         return state, {"objective": state.objective, "exponent": 0.0}
 
 
@@ -132,7 +132,7 @@ def _by_sign(terms: Floats) -> Floats:
 
 
 def _ratio(gradient: Floats) -> Floats:
-    """∇⁺ / ∇⁻, 1 where both vanish: a factor that holds no counts stays as it is."""
+    """∇⁺ / ∇⁻, or 1 if both vanish: a factor without counts does not change."""
     plus, minus = gradient[:, 0], gradient[:, 1]
     return np.divide(plus + _FLOOR, minus + _FLOOR)
 

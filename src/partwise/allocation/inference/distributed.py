@@ -1,4 +1,4 @@
-"""Approximate distributed collapsed Gibbs: blocks of rows sweep side by side, each blind to what the others change."""
+"""Approximate distributed collapsed Gibbs sampling: blocks of rows sweep in parallel, blind to each other's changes."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -13,15 +13,16 @@ from partwise.core.data import SparseData
 from partwise.core.keys import Key
 from partwise.engines.blocks import Block, first_tokens, row_blocks
 
-# Blocks of a sweep, however many threads there are: the approximation depends on them, so they are part of the model.
+# Number of blocks per sweep, for any number of threads: the approximation depends on it, so it is part of the model.
 N_BLOCKS = 8
 
 
 @dataclass
 class DistributedGibbs(AllocationCollapsedGibbs):
-    """As `AllocationCollapsedGibbs`, but a block sees the other blocks' labels as they were before the sweep.
+    """Like `AllocationCollapsedGibbs`, but a block sees the labels of other blocks as they were before the sweep.
 
-    Newman et al. (2009). Not exact: use it where a chain is too slow, and compare. The data alone decide the blocks.
+    Newman et al. (2009). It is not exact: use it if a chain is too slow, and compare. The data alone determine the
+    blocks.
     """
 
     name: ClassVar[str] = "gibbs-distributed"

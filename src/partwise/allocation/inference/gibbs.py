@@ -22,7 +22,7 @@ from partwise.poisson.inference.state import Start
 from partwise.sampling.draws import KeptDraws
 from partwise.sampling.gibbs import GibbsSampler
 
-# Sum of the activations' concentrations that many parts start from.
+# Sum of the concentrations of activations at the start, for many parts.
 _FIRST_TOTAL = 20.0
 
 
@@ -30,9 +30,8 @@ _FIRST_TOTAL = 20.0
 class AllocationDraws(KeptDraws):
     """Sums over draws of conditional means of the factors, by chain, and numbers of each draw.
 
-    ``activations`` are a list of one array per chain, which may be on workers. Of the numbers, ``n_active`` counts the
-    parts with a noticeable share, and ``evenness`` is the chance that two tokens drawn at random are of
-    different parts.
+    ``activations`` is a list of one array per chain, which may be on workers. Among the numbers, ``n_active`` counts
+    parts with a noticeable share, and ``evenness`` is the chance that two random tokens come from different parts.
     """
 
     names: ClassVar[tuple[str, ...]] = ("log_joint", "n_active", "evenness")
@@ -60,7 +59,7 @@ class AllocationDraws(KeptDraws):
 
 @dataclass
 class AllocationGibbsState(TokenLabels):
-    """Labels and counts, which hold those of the missing cells too; allocations of missing cells; what was kept."""
+    """Labels and counts, including those of missing cells; allocations of missing cells; kept draws."""
 
     missing: list[Counts]
     dictionary_concentration: list[Floats]
@@ -68,16 +67,16 @@ class AllocationGibbsState(TokenLabels):
     draws: AllocationDraws
 
     def concentrations(self, chain: int) -> Concentrations:
-        """Those of one chain."""
+        """The labels and counts of one chain."""
         return Concentrations(self.dictionary_concentration[chain], self.activation_concentration[chain])
 
 
 @dataclass
 class AllocationCollapsedGibbs(GibbsSampler[SparseData, AllocationGibbsState]):
-    """A step is a sweep of every chain, over tokens in order; given the lengths this is LDA's sampler.
+    """A step is a sweep of every chain over all tokens in order. Given the lengths, this is LDA's sampler.
 
-    Missing cells are filled in by data augmentation: given all allocations the factors and lengths have closed
-    posteriors (Eq. 6), and given these the allocations of a missing cell are independent Poisson draws (Eq. 5).
+    Missing cells are handled by data augmentation: given all allocations, factors and lengths have closed-form
+    posteriors (Eq. 6). Given these, the allocations of a missing cell are independent Poisson draws (Eq. 5).
     """
 
     name: ClassVar[str] = "gibbs"
@@ -87,10 +86,10 @@ class AllocationCollapsedGibbs(GibbsSampler[SparseData, AllocationGibbsState]):
     seeds: Floats | None = None
 
     def init(self, key: Key, data: SparseData) -> AllocationGibbsState:
-        """Tokens take labels one after the other, each given those before it, and the counts of KL-NMF besides.
+        """Tokens get labels one after the other, each given those before it and the counts of KL-NMF.
 
-        Many parts do without KL-NMF: sweeps get further in its time. Learned concentrations then start so small
-        that few parts share a row.
+        With many parts there is no KL-NMF: sweeps achieve more in the same time. Learned concentrations then start so
+        small that few parts share a row.
         """
         check_tokens(data, f"inference={self.name!r}")
         model, n_components, chains = self.model, self.model.n_components, range(self.n_chains)
@@ -122,7 +121,7 @@ class AllocationCollapsedGibbs(GibbsSampler[SparseData, AllocationGibbsState]):
         def one(chain: int) -> None:
             by_feature, by_component = guides[chain]
             if self.seeds is not None:
-                # Tokens that keep their labels: a Dirichlet prior with these counts added to its concentrations.
+                # Tokens that keep their labels act as a Dirichlet prior: their counts are added to its concentrations.
                 state.feature_counts[chain][:, :n_components] += self.seeds.astype(np.int32)
                 state.component_counts[chain] += self.seeds.sum(axis=0).astype(np.int64)
             state.feature_counts[chain][:, :n_components] += by_feature
@@ -135,7 +134,7 @@ class AllocationCollapsedGibbs(GibbsSampler[SparseData, AllocationGibbsState]):
         return state
 
     def no_draws(self, data: SparseData) -> AllocationDraws:
-        """Storage for the draws of a round."""
+        """Allocate storage for the draws of a round."""
         return AllocationDraws.empty(data.shape, self.model.n_components, self.n_chains, self.n_draws)
 
     def sweep_all(self, key: Key, data: SparseData, state: AllocationGibbsState) -> None:
@@ -144,7 +143,7 @@ class AllocationCollapsedGibbs(GibbsSampler[SparseData, AllocationGibbsState]):
         if data.n_missing:
             for chain in range(self.n_chains):
                 self._impute(key.for_chain(chain).for_stage("missing"), data, state, chain)
-        # Learned too soon, small concentrations of the dictionary hold many parts where they are.
+        # If learned too early, small concentrations of the dictionary freeze many parts.
         many = self.model.n_components >= MANY_COMPONENTS
         if self.model.estimated and key.iteration % (EVERY if many else EVERY_SWEEPS) == 0:
             for chain in range(self.n_chains):
@@ -155,19 +154,19 @@ class AllocationCollapsedGibbs(GibbsSampler[SparseData, AllocationGibbsState]):
                 state.dictionary_concentration[chain], state.activation_concentration[chain] = drawn
 
     def present(self, state: AllocationGibbsState, chain: int) -> AllocationModel:
-        """The model with the present concentrations of a chain."""
+        """The model with the current concentrations of a chain."""
         return self.model.with_concentrations(state.concentrations(chain))
 
     @property
     def _own_engine(self) -> Engine:
-        # A serial sweep has its arrays here.
+        # A serial sweep needs its arrays in this process.
         return self.engine if self.rows_in_parallel else self.engine.here
 
     def _sweep(self, key: Key, data: SparseData, state: AllocationGibbsState, chain: int) -> None:
         state.sweep(key.for_stage("gibbs"), data, self.present(state, chain), chain)
 
     def keep(self, data: SparseData, state: AllocationGibbsState) -> None:
-        """Add the present labels of every chain to what is kept."""
+        """Add the current labels of every chain to the kept draws."""
         draws, blocks = state.draws, self._blocks(data)
         log_factorials = float(gammaln(data.values + 1.0).sum())
         log_joint, shares = np.empty(self.n_chains), np.empty((self.n_chains, self.model.n_components))
@@ -192,7 +191,7 @@ class AllocationCollapsedGibbs(GibbsSampler[SparseData, AllocationGibbsState]):
         draws.record(log_joint=log_joint, n_active=n_active, evenness=1.0 - np.square(shares).sum(axis=1))
 
     def _keep_dictionary(self, model: AllocationModel, by_feature: Counts, tokens: Floats, kept: Floats) -> None:
-        """Add the dictionary's conditional mean, some features at a time: a whole one would be another large array."""
+        """Add the dictionary's conditional mean, a few features at a time. All at once would be another large array."""
         alpha = model.dictionary_concentration
         whole = alpha.sum() + tokens
 
@@ -209,10 +208,10 @@ class AllocationCollapsedGibbs(GibbsSampler[SparseData, AllocationGibbsState]):
         return row_blocks(data.indptr)
 
     def _impute(self, key: Key, data: SparseData, state: AllocationGibbsState, chain: int) -> None:
-        """Draw factors and lengths given all allocations, and allocations of the missing cells given these."""
+        """Draw factors and lengths given all allocations, and then allocations of the missing cells given these."""
         model, rng = self.present(state, chain), key.generator()
         _, sample_counts, feature_counts, component_counts = state.of_chain(chain)
-        # Of features without missing cells only the sum is needed, which is a gamma draw, too.
+        # For features without missing cells only the sum is needed, which is a gamma draw, too.
         features = np.unique(data.missing_indices)
         shapes = model.dictionary_posterior(feature_counts[:, : model.n_components])
         weights = rng.standard_gamma(shapes[features])
@@ -229,7 +228,7 @@ class AllocationCollapsedGibbs(GibbsSampler[SparseData, AllocationGibbsState]):
     def _sweep_tokens_by_blocks(
         self, function: Any, data: SparseData, state: AllocationGibbsState, chain: int, shared: tuple[Any, ...]
     ) -> Any:
-        """Sweep the rows of a chain in parallel, on workers where there are some; gives what the function sums."""
+        """Sweep the rows of a chain in parallel, on workers if there are any; return the sum of the results."""
         blocks = self._blocks(data)
         if not data.n_missing:
             # Allocations of missing cells are drawn here, from one stream, and change the counts.

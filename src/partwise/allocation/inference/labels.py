@@ -1,8 +1,8 @@
-"""Labels of tokens and their counts: what all samplers start from.
+"""Labels of tokens and their counts: the start of all samplers.
 
-Where fits start from: KL-NMF. From noise, samplers take long to get there, and variational Bayes never does.
+Fits start from KL-NMF. From noise, samplers take long to get there, and variational Bayes never does.
 
-Large data start from some of their rows. All of them would take longer than the sweeps that they save.
+For large data, a sample of the rows is enough. All rows would take longer than the sweeps that they save.
 """
 
 from dataclasses import dataclass
@@ -29,13 +29,13 @@ from partwise.poisson.inference.multiplicative import Multiplicative
 from partwise.poisson.inference.state import PoissonState, Start
 from partwise.sampling.draws import label_type
 
-# More of them lead to no better optima: what is left is for the model's own algorithm.
+# More iterations do not lead to better optima: the model's own algorithm does the rest.
 _ITERATIONS = 20
-# From this many nonzeros times parts on, EM alone: in equal time, coordinate descent gets a sampler no further.
+# From this many nonzeros times parts on, use EM alone: in equal time, coordinate descent gets a sampler no further.
 _LARGE_WORK = 2**24
-# Thirty iterations for 100 parts; with 1,000 of them, thirty gain little over ten and cost ten sweeps.
+# Thirty iterations for 100 parts. With 1,000 parts, thirty gain little over ten and cost as much as ten sweeps.
 _EM_ITERATIONS, _FEWEST, _MOST = 3000, 10, 30
-# Nonzeros, or rows where these are short, that stand for data of more than twice as many.
+# This many nonzeros (or rows, if they are short) represent data with more than twice as many.
 _NONZEROS, _ROWS = 2**19, 2**13
 _ROWS_PER_COMPONENT, _SHORT_ROWS_PER_COMPONENT = 4, 80
 
@@ -74,7 +74,7 @@ def first_feature_counts(key: Key, data: SparseData, model: AllocationModel, sta
 
 
 def chosen_rows(key: Key, data: SparseData, n_components: int) -> NDArray[np.intp] | None:
-    """Rows that stand for large data, in order, drawn at random; None for all rows."""
+    """A random sample of rows that represents large data, in order; None for all rows."""
     if data.nnz <= 2 * _NONZEROS and data.shape[0] <= 2 * max(_ROWS, _SHORT_ROWS_PER_COMPONENT * n_components):
         return None
     order = key.for_stage("rows").generator().permutation(data.shape[0])
@@ -84,7 +84,7 @@ def chosen_rows(key: Key, data: SparseData, n_components: int) -> NDArray[np.int
 
 
 def best_order(model: AllocationModel, sample_counts: Floats) -> NDArray[np.intp]:
-    """Parts matched to unequal β: of all orders the best, as only Σ log Γ(β_k + S_n+k) depends on it."""
+    """Match parts to unequal β by the best order, because only Σ log Γ(β_k + S_n+k) depends on it."""
     beta = model.activation_concentration
     if np.ptp(beta) == 0:
         return np.arange(beta.size)
@@ -94,29 +94,29 @@ def best_order(model: AllocationModel, sample_counts: Floats) -> NDArray[np.intp
 
 _MOST_TOKENS = 2**31
 _WITHOUT_LABELS = "use 'vb' or 'bld', whose memory does not grow with the counts"
-# Entries of 4 bytes that a sweep works on at a time, to stay in a cache of 1 MB.
+# 4-byte entries that a sweep works on at a time, to stay in a cache of 1 MB.
 _TILE = 200_000
-# From so many parts on, a sweep goes feature by feature: draws that look at all parts take longer there.
+# From this many parts on, a sweep goes feature by feature: draws over all parts would take longer.
 MANY_COMPONENTS = 256
 
 
 def padded_width(n_components: int) -> int:
-    """Parts with those that are appended to fill the lanes of a sweep."""
+    """Number of parts, including those appended to fill the lanes of a sweep."""
     return -(-n_components // LANES) * LANES
 
 
 def tile_of(width: int) -> int:
-    """Features that a sweep works on at a time, this many numbers of each being read and written."""
+    """Number of features that a sweep works on at a time, given how many numbers of each are read and written."""
     return max(1, _TILE // width)
 
 
 def keys_of_rows(data: SparseData) -> int:
-    """How many streams the rows of a tile have."""
+    """Number of streams for the rows of a tile."""
     return data.shape[0] + 1
 
 
 def check_tokens(data: SparseData, caller: str, remedy: str = _WITHOUT_LABELS) -> None:
-    """Refuse data of more tokens than labels are kept for."""
+    """Refuse data with more tokens than labels can be kept for."""
     if data.total > _MOST_TOKENS:
         raise InvalidInputError(f"{caller} keeps a label for each token, and X has {data.total:.3g} of them: {remedy}.")
 
@@ -124,7 +124,7 @@ def check_tokens(data: SparseData, caller: str, remedy: str = _WITHOUT_LABELS) -
 def guide_counts(
     key: Key, data: SparseData, model: AllocationModel, start: Start, engine: Engine
 ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-    """Counts of features in parts by KL-NMF, in whole numbers, and their sums; those of the data may be added."""
+    """KL-NMF counts of features in parts, rounded to whole numbers, and their sums; those of the data may be added."""
     counts = first_feature_counts(key, data, model, start, engine)
     counts *= min(1.0, 0.9 * (_MOST_TOKENS - data.total) / max(data.total, 1.0))
     whole = np.rint(counts).astype(np.int32)
@@ -135,8 +135,8 @@ def guide_counts(
 class TokenLabels:
     """Labels of all tokens and their counts: lists of one array per chain.
 
-    A label of K stands for none yet. ``feature_counts`` are padded with zeros to whole lanes. Arrays with one row per
-    sample, and labels, may be on workers.
+    The label K means none yet. ``feature_counts`` are padded with zeros to whole lanes. Labels and arrays with one row
+    per sample may be on workers.
     """
 
     labels: list[Any]
@@ -146,7 +146,7 @@ class TokenLabels:
 
     @classmethod
     def none_yet(cls, data: SparseData, n_components: int, n_chains: int, **more: Any) -> Self:
-        """No token has a label; ``more`` are further fields of a subclass."""
+        """No token has a label yet; ``more`` are further fields of a subclass."""
         (n_samples, n_features), chains = data.shape, range(n_chains)
         return cls(
             [np.full(int(data.total), n_components, label_type(n_components + 1)) for _ in chains],
@@ -162,7 +162,7 @@ class TokenLabels:
         return self.labels[chain], *counts
 
     def sweep(self, key: Key, data: SparseData, model: AllocationModel, chain: int) -> None:
-        """One collapsed sweep of one chain over all rows, in place; tokens without a label get one."""
+        """One collapsed sweep of one chain over all rows, in place. Tokens without a label get one."""
         if model.n_components < MANY_COMPONENTS:
             sweep(key, data, model, (0, data.shape[0]), self.of_chain(chain))
             return
@@ -182,9 +182,9 @@ def sweep(
     first_row: int = 0,
     row_keys: int | None = None,
 ) -> None:
-    """One collapsed sweep over some rows, in place: labels and their counts change; tokens without a label get one.
+    """One collapsed sweep over some rows, in place: labels and their counts change. Tokens without a label get one.
 
-    Where the data are only some rows of others, ``first_row`` is the first of them, and ``row_keys`` that of all.
+    If the data are some rows of larger data, ``first_row`` is their first row, and ``row_keys`` is that of all.
     """
     tokens = data.indptr, data.indices, data.values, first_tokens(data)
     priors = model.dictionary_concentration, model.activation_concentration

@@ -1,4 +1,4 @@
-"""Concentrations that are learned with everything else: drawn by samplers, maximised by variational Bayes."""
+"""Concentrations learned during a fit: drawn by samplers, maximised by variational Bayes."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -18,10 +18,10 @@ from partwise.kernels.arrays import Floats
 from partwise.sampling.draws import exceeding, tables, waits
 
 EVERY_SWEEPS, EVERY = 3, 10
-"""Sweeps, or iterations and sweeps of many parts, from one update of the concentrations to the next."""
+"""Number of sweeps, of iterations, and of sweeps with many parts, between updates of the concentrations."""
 SMALLEST, LARGEST = 1e-6, 1e4
 _DICTIONARY, ACTIVATION = "dictionary_concentration", "activation_concentration"
-# Of how often each count is exceeded: numbers that a fit may keep.
+# Limit on the numbers that a fit keeps about how often counts are exceeded.
 _MOST_NUMBERS = 2**26
 _GROUP = 64
 
@@ -29,23 +29,23 @@ _GROUP = 64
 def draw_concentrations(
     key: Key, data: SparseData, model: AllocationModel, engine: Engine, sample_counts: Any, feature_counts: Any
 ) -> Concentrations:
-    """Draw what is estimated given all labels, both factors integrated out: an exact Gibbs step.
+    """Draw the estimated concentrations given all labels, with both factors integrated out: an exact Gibbs step.
 
     Parameters
     ----------
     key
-        Address of the random numbers.
+        Key of the random numbers.
     data, engine
         The data, and where their rows are.
     model
-        With the present concentrations.
+        The model, with the current concentrations.
     sample_counts, feature_counts
-        Counts of labels, samples x parts, maybe on workers, and features x parts.
+        Counts of labels: samples x parts (may be on workers), and features x parts.
     """
     generator = key.for_stage("concentrations").generator()
     dictionary, activation = model.concentrations
     if ACTIVATION in model.estimated:
-        # Allocations of missing cells are counted too, and then counts are here.
+        # Allocations of missing cells count, too, and then the counts are in this process.
         totals = np.asarray(sample_counts).sum(axis=1) if data.n_missing else data.row_sums
         size = int(totals.max(initial=0))
         if size * model.n_components > _MOST_NUMBERS:
@@ -55,7 +55,7 @@ def draw_concentrations(
             )
         above: Iterable[NDArray[np.int64]]
         if isinstance(sample_counts, np.ndarray):
-            # Some parts at a time: the numbers of all of them may take more memory than the counts.
+            # A few parts at a time: the numbers for all parts may take more memory than the counts.
             above = (exceeding(sample_counts[:, k : k + _GROUP]) for k in range(0, model.n_components, _GROUP))
         else:
             blocks = [(start, min(start + 2**14, data.shape[0])) for start in range(0, data.shape[0], 2**14)]
@@ -68,7 +68,7 @@ def draw_concentrations(
         activation = generator.standard_gamma(1.0 + np.concatenate(counted)) / rate
     if _DICTIONARY in model.estimated:
         counts = np.asarray(feature_counts)[:, model.n_fixed : model.n_components]
-        # One value for all features: tables of all parts are those of one prior, and waits count for each feature.
+        # One value for all features: tables of all parts belong to one prior, and waits count for each feature.
         opened = tables(generator, exceeding(counts.reshape(-1, 1)), dictionary[:1])
         waited = _wait(generator, float(dictionary.sum()), counts.sum(axis=0, dtype=np.float64))
         drawn = generator.standard_gamma(1.0 + opened[0]) / (1.0 + dictionary.size * waited)
@@ -85,23 +85,23 @@ def _exceeding_rows(block: Block, sample_counts: Any, size: int) -> NDArray[np.i
 
 
 def _wait(generator: np.random.Generator, first: float, sizes: Floats) -> float:
-    """-Σ log q for q ~ Beta(first, size), sizes above 0: by logarithms of gammas, the first of which may be tiny."""
+    """-Σ log q for q ~ Beta(first, size) and sizes above 0, by logarithms of gammas, because the first may be tiny."""
     sizes = sizes[sizes > 0]
     uniform = np.log1p(-generator.random(sizes.size)) / first
     logs = np.log(generator.standard_gamma(first + 1.0, sizes.size)) + uniform
     return float((np.logaddexp(logs, np.log(generator.standard_gamma(sizes))) - logs).sum())
 
 
-# Without draws.
+# Algorithms without draws.
 
 
 def maximised(model: AllocationModel, n_samples: int, mean_logs: Floats, dictionary_mean_log: float) -> Concentrations:
-    """The maximum over what is estimated of E[log p(h, w | α, β)] + log prior, under variational posteriors.
+    """Maximise E[log p(h, w | α, β)] + log prior over the estimated concentrations, under variational posteriors.
 
     Parameters
     ----------
     model
-        With the present concentrations.
+        The model, with the current concentrations.
     n_samples
         Number of samples.
     mean_logs
@@ -126,7 +126,7 @@ def maximised(model: AllocationModel, n_samples: int, mean_logs: Floats, diction
 
 
 def _newton(values: Floats, n_samples: int, sums: Floats) -> Floats:
-    """The maximum over β of N (log Γ(β_+) - Σ log Γ(β_k)) + Σ β_k sums_k: a Hessian of rank 1 and a diagonal."""
+    """The maximum over β of N (log Γ(β_+) - Σ log Γ(β_k)) + Σ β_k sums_k. The Hessian is a diagonal plus rank 1."""
 
     def objective(at: Floats) -> float:
         return float(n_samples * (gammaln(at.sum()) - gammaln(at).sum()) + at @ sums)
@@ -139,7 +139,7 @@ def _newton(values: Floats, n_samples: int, sums: Floats) -> Floats:
         shift = (gradient / diagonal).sum() / (1.0 / common + (1.0 / diagonal).sum())
         step, size = (gradient - shift) / diagonal, 1.0
         while True:
-            # Never below a third of what it was, so that values stay positive.
+            # Never below a third of the current value, so that values stay positive.
             fresh = np.maximum(values - size * step, values / 3.0)
             now = objective(fresh)
             if now >= reached or size < 1e-6:
@@ -153,7 +153,7 @@ def _newton(values: Floats, n_samples: int, sums: Floats) -> Floats:
 
 
 def fixed_point(model: AllocationModel, sample_counts: Floats, feature_counts: Floats) -> Concentrations:
-    """A step of Minka's fixed point with expected counts in the place of counts, and a Gamma(1, 1) prior."""
+    """A step of Minka's fixed point with expected counts instead of counts, and a Gamma(1, 1) prior."""
     dictionary, activation = model.concentrations
     if ACTIVATION in model.estimated:
         up = (digamma(sample_counts + activation) - digamma(activation)).sum(axis=0)

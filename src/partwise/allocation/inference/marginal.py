@@ -1,6 +1,6 @@
-"""The marginal likelihood p(X), everything integrated out: exactly for tiny data, else by annealing or over tokens.
+"""The marginal likelihood p(X), with everything integrated out: exact for tiny data, else by annealing or over tokens.
 
-p(X) by particles: annealed from independent labels around a short run of Gibbs sampling, or token by token.
+Particles estimate p(X): annealed from independent labels around a short Gibbs run, or token by token.
 """
 
 import warnings
@@ -23,9 +23,9 @@ from partwise.likelihood.averages import log_mean
 from partwise.likelihood.problem import LogLikelihood
 from partwise.sampling.draws import label_type
 
-# Stages are closer together towards the end, where the priors let go: 1 / (1 + strength) grows as this power.
+# Stages are closer together towards the end, where the priors are released: 1 / (1 + strength) grows as this power.
 _SPACING = 0.7
-# Stages over tokens are close together at first, where a token changes most: their ends grow as this power.
+# Stages over tokens are closer together at first, where a token changes most: their ends grow as this power.
 _TOKEN_SPACING = 2.0
 _MOST_ALIKE = 14
 _NEGLIGIBLE = -36.0
@@ -36,9 +36,10 @@ def annealed_island(
 ) -> float:
     """Log of an unbiased estimate of the probability of the tokens in order, given the lengths.
 
-    Labels start from independent draws around what a run of Gibbs sampling has found (`bridge_island`). All orders of
-    the parts are one solution, and a run finds one of them. The estimate is of Σ_z g(z) Σ_σ p(X, σz), where g(z) =
-    q(z) / Σ_σ q(σz) is the share of this order among all by the independent labels' q. That is p(X) whatever q is.
+    Labels start from independent draws around the result of a Gibbs run (`bridge_island`). All orders of the parts are
+    one solution, and a run finds one of them. The estimate is of Σ_z g(z) Σ_σ p(X, σz), where g(z) = q(z) / Σ_σ q(σz)
+    is the share of this order among all orders under the distribution q of independent labels. That equals p(X) for any
+    q.
     """
     sample_anchor, feature_anchor = anchors(key.for_stage("pilot"), data, model, n_pilot)
     tokens, (particles, labels) = tokens_of(data), no_particles(data, model.n_components, n_particles)
@@ -63,7 +64,7 @@ def token_island(
 ) -> float:
     """Log of an unbiased estimate of the probability of the tokens in order, one token after the other."""
     n_tokens, n_components = int(data.total), model.n_components
-    # In random order: few tokens of all samples are a small problem of the same kind, on which particles still move.
+    # In random order: a few tokens of all samples are a small problem of the same kind, on which particles still move.
     order = key.generator().permutation(n_tokens)
     rows, features = tokens_of(data)
     tokens = rows[order], features[order]
@@ -104,7 +105,7 @@ def anchors(key: Key, data: SparseData, model: AllocationModel, n_sweeps: int) -
 
 
 def _log_orders(model: AllocationModel, sample_counts: Floats) -> float:
-    """Log Σ_σ p(X, σz) / p(X, z): only the activations' concentrations tell orders apart."""
+    """Log Σ_σ p(X, σz) / p(X, z): only the concentrations of activations distinguish orders."""
     beta = model.activation_concentration
     if np.ptp(beta) == 0:
         return float(gammaln(beta.size + 1.0))
@@ -112,9 +113,9 @@ def _log_orders(model: AllocationModel, sample_counts: Floats) -> float:
 
 
 def log_all_orders(logs: Floats) -> float:
-    """``log perm(exp(logs)) - trace(logs)``: the sum over all orders beside the present one.
+    """``log perm(exp(logs)) - trace(logs)``: the sum over all orders, relative to the current one.
 
-    Parts that could change places only at a cost of e^-36, all that others may gain by it included, stay.
+    Parts that could swap only at a cost of e^-36, including all possible gains of others, stay in place.
     """
     relative = logs - np.diag(logs)[:, None]
     np.fill_diagonal(relative, -np.inf)
@@ -150,12 +151,12 @@ def log_marginal_likelihood(
     rng: RandomState = None,
     n_jobs: int | None = 1,
 ) -> LogLikelihood:
-    """Log p(X) of the allocation model: the paper's "natural next step", and what the number of parts is chosen by.
+    """Log p(X) of the allocation model: the paper's "natural next step", and a criterion for the number of parts.
 
-    Both methods of sampling estimate p(X) without bias; the logarithm of an estimate is low, by about half the squared
-    standard error. Islands are independent runs, and the error comes from their spread. The logarithm of an island is
-    close to normal. The error reported is the root mean square one, bias included, of the mean of this many
-    log-normal numbers.
+    Both sampling methods estimate p(X) without bias. The logarithm of an estimate is too low, by about half the squared
+    standard error. Islands are independent runs, and the standard error comes from their spread. The logarithm of an
+    island is close to normal. The reported error is the root mean square error, including bias, of the mean of this
+    many log-normal numbers.
 
     Parameters
     ----------
@@ -164,34 +165,34 @@ def log_marginal_likelihood(
     n_components
         Number of parts.
     dictionary_concentration, activation_concentration, length_shape, length_rate
-        Priors, as of `AllocationNMF`.
+        Priors, as for `AllocationNMF`.
     method
-        ``"annealed"``: all labels at once, from independent ones around what a Gibbs run of each island's own has found
-        to the model, by priors that let go step by step. ``"smc"``: tokens come in one by one in random order, each
-        drawn from its exact conditional given those before; for data of up to some hundred tokens. ``"exact"``: by
+        ``"annealed"``: all labels at once. Each island starts from independent labels around its own Gibbs run and
+        moves to the model in steps that release the priors. ``"smc"``: tokens come in one by one in random order, each
+        drawn from its exact conditional given those before; for data of up to a few hundred tokens. ``"exact"``: by
         enumeration, for tiny data.
     n_particles, n_islands
-        Particles of an island, and independent islands.
+        Number of particles per island, and of independent islands.
     n_stages
-        How often particles are weighed, resampled and moved.
+        How often particles are weighted, resampled and moved.
     n_moves
-        Gibbs sweeps of a move.
+        Number of Gibbs sweeps per move.
     n_pilot
-        Sweeps of the Gibbs run of ``"annealed"``.
+        Number of sweeps of the Gibbs run of ``"annealed"``.
     rng
         Seed: int, Generator or None.
     n_jobs
-        Threads; the result is the same for any number.
+        Number of threads; it does not change the result.
 
     Returns
     -------
     LogLikelihood
-        Of one row, the whole matrix: value, standard error, effective number of islands.
+        For one row, the whole matrix: value, standard error, effective number of islands.
 
     Warns
     -----
     InaccurateWarning
-        Where the error is above 1 nat: islands disagree, and more effort may well change the value.
+        If the error is above 1 nat: islands disagree, and more effort may change the value.
 
     Examples
     --------
@@ -245,9 +246,9 @@ def log_marginal_likelihood(
 def log_normal_error(logs: Floats, *, n_sets: int = 1000) -> float:
     """Root mean square error of log(mean(exp(logs))) if the logs are normal, by simulation with a fixed seed.
 
-    Few islands know their spread badly: errors are widened as Student's t is against the normal distribution. Islands
-    that got stuck far below the others hardly change the mean, so they count as no farther from the median than the
-    highest one. The error is at least the one that the spread of the likelihoods themselves gives.
+    A few islands do not determine their spread well, so errors are widened as Student's t is compared with the normal
+    distribution. Islands stuck far below the others hardly change the mean, so they count as no farther from the median
+    than the highest one. The error is at least the one given by the spread of the likelihoods themselves.
     """
     n_islands, middle = logs.size, np.median(logs)
     spread = float(np.maximum(logs, 2.0 * middle - logs.max()).std(ddof=1))

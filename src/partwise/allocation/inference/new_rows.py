@@ -1,4 +1,4 @@
-"""Activations of new rows, the dictionary given: posterior means."""
+"""Activations of new rows for a given dictionary: posterior means."""
 
 from dataclasses import replace
 
@@ -14,23 +14,23 @@ from partwise.kernels.arrays import Floats, Singles
 
 Stop = tuple[float, float]
 
-# Rows of a dictionary, which may lie column by column, that are copied at a time.
+# Number of rows of a dictionary (it may be stored by columns) copied at a time.
 _AT_ONCE = 256
 STOP: Stop = (1.0, 0.01)
-"""A row has at most one update for each of its tokens, and ends when one moves at most 1% of them (2% in long
-rows, whose updates go further).
+"""A row has at most one update per token, and ends when an update moves at most 1% of its tokens (2% in long rows,
+whose updates go further).
 
-Fewer updates are faster, but leave parts that resemble each other unresolved.
+Fewer updates would be faster, but leave similar parts unresolved.
 """
 
 
 def expected_activations(
     data: SparseData, model: AllocationModel, dictionary: Floats, engine: Engine, *, stop: Stop = STOP
 ) -> Floats:
-    """E[h_nk L_n | x_n]; a row's result does not depend on the others."""
+    """E[h_nk L_n | x_n]. A row's result does not depend on other rows."""
     totals, used = data.row_sums, np.arange(data.shape[1])
     if not data.by_rows and data.nnz < 8 * data.shape[1]:
-        # Some rows need some rows of the dictionary.
+        # Some rows need only some rows of the dictionary.
         used, places = np.unique(data.indices, return_inverse=True)
         narrow = data.shape[0], used.size
         data = replace(data, shape=narrow, indices=places.astype(np.int32), column_labels=None)
@@ -44,9 +44,9 @@ def expected_activations(
 
 
 def _scaled(dictionary: Floats, used: NDArray[np.integer]) -> tuple[Singles, NDArray[np.bool_]]:
-    """Some rows of the dictionary over their largest entries, and which rows have one above 0.
+    """Some rows of the dictionary divided by their largest entries, and which rows have an entry above 0.
 
-    Only ratios within a row matter: scaled, none of them is lost in single precision.
+    Only ratios within a row matter, and scaling keeps all of them in single precision.
     """
     scaled, known = np.empty((used.size, dictionary.shape[1]), np.float32), np.empty(used.size, np.bool_)
     for first in range(0, used.size, _AT_ONCE):

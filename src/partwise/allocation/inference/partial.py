@@ -1,4 +1,4 @@
-"""Rows given the dictionary, in parallel: a Gibbs sampler that draws the dictionary too."""
+"""A Gibbs sampler that also draws the dictionary. Given the dictionary, rows are processed in parallel."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -24,7 +24,7 @@ class AllocationPartialGibbs(AllocationCollapsedGibbs):
     rows_in_parallel: ClassVar[bool] = True
 
     def init(self, key: Key, data: SparseData) -> AllocationGibbsState:
-        """As of the collapsed sampler; then a sweep takes tokens from fixed parts that do not hold their features."""
+        """The start of the collapsed sampler, then a sweep to move tokens out of fixed parts without their feature."""
         state = super().init(key, data)
         if self.model.n_fixed:
             for chain in range(self.n_chains):
@@ -32,8 +32,8 @@ class AllocationPartialGibbs(AllocationCollapsedGibbs):
         return state
 
     def _blocks(self, data: SparseData) -> list[tuple[int, int]]:
-        # Each block counts into an array of its own, and may go through all features: blocks so large that this costs
-        # little.
+        # Each block counts into its own array and may visit all features, so blocks are large enough to make this
+        # cheap.
         by_features = self.model.n_components >= MANY_COMPONENTS
         return row_blocks(data.indptr, max(TARGET_NONZEROS, (16 if by_features else 2) * data.shape[1]))
 

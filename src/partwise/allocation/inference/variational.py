@@ -1,4 +1,4 @@
-"""Variational Bayes (LDA's): Dirichlet posteriors of both factors, independent of the allocations; also online."""
+"""Variational Bayes as in LDA: Dirichlet posteriors of both factors, independent of the allocations; also online."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -24,7 +24,7 @@ _BATCH_UPDATES, _BATCH_TOL = 100, 1e-4
 
 @dataclass
 class AllocationVariationalState:
-    """Expected allocation totals, of samples and of features; α and β added, they are the parameters of q."""
+    """Expected allocation totals of samples and of features. With β and α added, they are the parameters of q."""
 
     sample_counts: Any
     feature_counts: Floats
@@ -34,14 +34,14 @@ class AllocationVariationalState:
 
 @dataclass
 class AllocationVariationalBayes:
-    """A step updates q(h), then q(w), each with the allocations q(S) that are best given the other; the bound grows."""
+    """A step updates q(h), then q(w), each with the best allocations q(S) given the other. The bound never falls."""
 
     model: AllocationModel
     engine: Engine = field(compare=False)
     start: Start = "random"
 
     def init(self, key: Key, data: SparseData) -> AllocationVariationalState:
-        """Features as KL-NMF has them, and each row spread evenly: parts that it has emptied there may come."""
+        """Features from KL-NMF, and each row spread evenly: parts that KL-NMF emptied in a row may return."""
         even = Side(data, self.engine).even_counts(self.model.n_components)
         counts = first_feature_counts(key, data, self.model, self.start, self.engine)
         return AllocationVariationalState(even, counts, *self.model.concentrations)
@@ -49,7 +49,7 @@ class AllocationVariationalBayes:
     def step(
         self, key: Key, data: SparseData, state: AllocationVariationalState
     ) -> tuple[AllocationVariationalState, Mapping[str, float]]:
-        """One update of each factor, now and then of concentrations; reports the bound of log p(X) in between."""
+        """Update each factor once, and sometimes the concentrations; report the bound of log p(X) in between."""
         model = self.present(state)
         weights = _mean_exponents(model.dictionary_posterior(state.feature_counts), 0)
         samples, features = Side(data, self.engine), Side(data.transposed, self.engine)
@@ -60,23 +60,23 @@ class AllocationVariationalBayes:
         divergence += _divergence(other, model.dictionary_concentration)
         objective = logs + model.log_known(data) - divergence + model.log_prior_of_concentrations
         if model.estimated and key.iteration % EVERY == 0:
-            # The bound has q(w) of the counts before, which the new concentrations are best for.
+            # The bound uses q(w) from the earlier counts, for which the new concentrations are best.
             known = data.shape[0], mean_logs, float(_mean_logs(other, 1).sum())
             state.dictionary_concentration, state.activation_concentration = maximised(model, *known)
         state.feature_counts = fresh
         return state, {"objective": objective}
 
     def present(self, state: AllocationVariationalState) -> AllocationModel:
-        """The model with the present concentrations."""
+        """The model with the current concentrations."""
         return self.model.with_concentrations(
             Concentrations(state.dictionary_concentration, state.activation_concentration)
         )
 
 
 def absorb(model: AllocationModel, averages: Floats, n_seen: int, data: SparseData, engine: Engine) -> Floats:
-    """Take in a batch (Hoffman et al. 2010): expected feature counts of an average sample so far.
+    """Add a batch (Hoffman et al. 2010): expected feature counts of an average sample so far.
 
-    A batch weighs as its share of the samples seen, but at first more, (t + 1)^-0.7 for the t-th sample.
+    The weight of a batch is its share of the samples seen, but larger at first: (t + 1)^-0.7 for the t-th sample.
     """
     n_batch = data.shape[0]
     weights = _mean_exponents(model.dictionary_posterior(averages * max(n_seen, n_batch)), 0)

@@ -1,1 +1,1 @@
-"""Algorithms of binary factorization, one file each."""
+"""Algorithms for binary factorization, one per file."""

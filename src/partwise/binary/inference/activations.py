@@ -1,4 +1,4 @@
-"""Activations of new samples, the dictionary being given."""
+"""Activations of new samples for a given dictionary."""
 
 from typing import Literal
 
@@ -15,7 +15,7 @@ from partwise.engines.blocks import Block, Made, row_blocks
 from partwise.kernels.arrays import Floats
 
 Way = Literal["sample", "variational", "mode"]
-# What the kernels of rows are given: weights of zeros and of ones (bit x columns x parts), whether the rows have a
+# Arguments of the row kernels: weights of zeros and of ones (bit x columns x parts), whether the rows have a
 # Dirichlet factor, and the parameters of its prior.
 
 BURN_IN, N_DRAWS = 30, 120
@@ -29,7 +29,7 @@ def activations_of(data: BinaryMatrix, model: BinaryModel, dictionary: Floats, w
     Parameters
     ----------
     way
-        ``"sample"``: posterior means by Gibbs sampling; ``"variational"``: means of a mean-field posterior; ``"mode"``:
+        ``"sample"``: posterior means by Gibbs sampling. ``"variational"``: means of a mean-field posterior. ``"mode"``:
         the mode of log odds, or of logarithms; with prior parameters of 0 it is maximum likelihood.
     """
     cells, (alpha, beta), is_dirichlet = Cells.of(data), activation_prior(model), model.kind != "beta-dir"
@@ -77,7 +77,7 @@ def _fit(block: Block, counts: Floats, given: GivenColumns, by_mean_logs: bool, 
 
 
 def activation_prior(model: BinaryModel) -> tuple[Floats, Floats]:
-    """Parameters of the activations' prior; a Dirichlet has its concentration first."""
+    """Parameters of the activations' prior; for a Dirichlet prior, the concentration comes first."""
     priors = model.priors
     if model.kind == "beta-dir":
         return priors.alpha, priors.beta

@@ -1,4 +1,4 @@
-"""Variational Bayes in batches: the dictionary comes from running averages over batches (Hoffman et al. 2013)."""
+"""Variational Bayes in batches: the dictionary is a running average over batches (Hoffman et al. 2013)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -21,7 +21,7 @@ _LOCAL_PASSES, _LOCAL_TOL = 100, 1e-4
 
 @dataclass
 class StochasticState:
-    """Expected counts of the dictionary per sample seen, parameters of the priors, and how many batches were taken in.
+    """Expected counts of the dictionary per sample seen, parameters of the priors, and the number of batches so far.
 
     ``averages``: features x parts, or, for Dir-Beta, features x parts x bit.
     """
@@ -33,9 +33,9 @@ class StochasticState:
 
 @dataclass
 class StochasticVariational:
-    """Variational Bayes that improves the dictionary after every batch; a step is one pass over all samples.
+    """Variational Bayes that improves the dictionary after every batch. A step is one pass over all samples.
 
-    The t-th batch has weight (1 + t)^-0.7, and stands for all samples.
+    The t-th batch has weight (1 + t)^-0.7 and represents all samples.
     """
 
     model: BinaryModel
@@ -43,7 +43,7 @@ class StochasticVariational:
     engine: Engine = field(compare=False)
 
     def init(self, key: Key, data: BinaryMatrix) -> StochasticState:
-        """A random dictionary, or that of drawn labels of some samples, if they are to teach priors."""
+        """A random dictionary, or one from drawn labels of some samples if priors are learned."""
         some = key.for_stage("first").generator().permutation(data.shape[0])[: self.batch_size]
         return StochasticState(*first_averages(key, self.model, data.take(np.sort(some))))
 
@@ -64,7 +64,7 @@ class StochasticVariational:
 
 
 def absorb(model: BinaryModel, averages: Floats, n_seen: int, data: BinaryMatrix, engine: Engine) -> Floats:
-    """Averages after a batch of a stream without end, of which ``n_seen`` samples came before."""
+    """Averages after a batch of an endless stream, with ``n_seen`` samples before it."""
     size = data.shape[0]
     counts, _ = batch_counts(model, averages * max(n_seen, size), data, engine)
     weight = (1.0 + n_seen / size) ** -_FORGETTING
@@ -72,7 +72,7 @@ def absorb(model: BinaryModel, averages: Floats, n_seen: int, data: BinaryMatrix
 
 
 def first_averages(key: Key, model: BinaryModel, data: BinaryMatrix) -> tuple[Floats, Floats]:
-    """Averages to start from, and priors: random, or, where priors are estimated, of labels drawn for these samples."""
+    """Initial averages and priors: random or, if priors are estimated, from labels drawn for these samples."""
     if not model.estimated:
         return random_averages(key, model, data.shape[1]), np.array(model.priors)
     found = learn(key, Cells.of(data, model.kind), model)

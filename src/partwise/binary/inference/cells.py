@@ -18,24 +18,24 @@ from partwise.errors import InvalidInputError
 from partwise.kernels.arrays import Floats
 from partwise.sampling.draws import label_type
 
-# Below this share of the cells, going from cell to cell beats matrix products over all of them.
+# Below this share of observed cells, going from cell to cell is faster than matrix products over all cells.
 _RARE = 0.12
-_FACTOR_BYTES = 60  # counts, sums and squares of each entry of a factor, and a copy or two
+_FACTOR_BYTES = 60  # counts, sums and squares of each entry of a factor, and one or two copies
 
 
 @dataclass(frozen=True, eq=False)
 class Cells:
     """Observed cells, row by row: ``codes`` holds 2 x column + bit.
 
-    Rows are the side with the beta factor (samples for Beta-Dir and Dir-Dir, features for Dir-Beta), columns the side
-    with the Dirichlet factor, so that one algorithm serves a model and its mirror image.
+    Rows are the side with the beta factor (samples for Beta-Dir and Dir-Dir, features for Dir-Beta), and columns the
+    side with the Dirichlet factor. So one algorithm serves a model and its mirror image.
 
     Attributes
     ----------
     shape
         Rows, columns.
     row_starts, column_starts
-        Where each row, and each column, begins in lists of cells that are ordered by rows, and by columns.
+        Where each row (or column) begins in the list of cells ordered by rows (or columns).
     codes
         Four bytes per cell.
     matrix
@@ -50,7 +50,7 @@ class Cells:
 
     @classmethod
     def of(cls, data: BinaryMatrix, kind: Kind = "beta-dir") -> Cells:
-        """List the cells of data (samples x features) as a model needs them."""
+        """List the cells of data (samples x features) in the orientation that a model needs."""
         matrix = data.transposed if kind == "dir-beta" else data
         n_rows, n_columns = matrix.shape
         hidden_in_columns = np.bincount(matrix.missing_indices, minlength=n_columns)
@@ -72,7 +72,7 @@ class Cells:
 
     @cached_property
     def share_of_ones(self) -> float:
-        """Of the observed cells."""
+        """Share of ones among the observed cells."""
         return self.matrix.nnz / max(self.n_cells, 1)
 
     @cached_property
@@ -87,7 +87,7 @@ class Cells:
 
     @cached_property
     def blocks(self) -> list[tuple[int, int]]:
-        """Ranges of rows with about equally many cells."""
+        """Ranges of rows with about equal numbers of cells."""
         return row_blocks(self.row_starts, 2**15)
 
     def rows_of_cells(self) -> NDArray[np.int64]:
@@ -95,7 +95,7 @@ class Cells:
         return np.repeat(np.arange(self.shape[0], dtype=np.int64), self.row_sizes)
 
     def fingerprint(self) -> str:
-        """A checksum by which a checkpoint knows its data."""
+        """A checksum. A checkpoint uses it to recognise its data."""
         return self.matrix.fingerprint()
 
 
@@ -194,7 +194,7 @@ def needed_bytes(
     pair: bool,
     n_starts: int = 1,
 ) -> int:
-    """An estimate of the largest amount of memory a fit holds at once.
+    """Estimate the peak memory of a fit.
 
     Examples
     --------
@@ -216,7 +216,7 @@ def needed_bytes(
 
 
 def refuse_beyond(limit: float, needed: int, inference: str) -> None:
-    """Raise where a fit would need more memory than is allowed."""
+    """Raise if a fit would need more memory than allowed."""
     if needed <= limit:
         return
     why = "the responsibilities of every cell" if inference.startswith("cvb") else "every observed cell"

@@ -1,4 +1,4 @@
-"""Collapsed variational Bayes of Beta-Dir and Dir-Beta: CVB0, and CVB to second order."""
+"""Collapsed variational Bayes for Beta-Dir and Dir-Beta: CVB0, and CVB to second order."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -34,10 +34,10 @@ class CollapsedState:
 
 @dataclass
 class BinaryCollapsedVariational:
-    """One responsibility vector a cell, updated in turn from expected counts without its own (Section 4.3).
+    """One responsibility vector per cell, updated in turn from expected counts without its own (Section 4.3).
 
-    ``order`` 0 is CVB0 (Eq. 36), 2 the second-order expansion of Eq. 35. There is no bound that is sure to rise: what
-    is traced is the mean change of a cell's responsibilities (in total variation). The start is from hard labels, as
+    ``order`` 0 is CVB0 (Eq. 36), 2 is the second-order expansion of Eq. 35. No bound is guaranteed to rise, so the
+    trace shows the mean change of a cell's responsibilities (in total variation). The start has hard labels, because
     even responsibilities are a fixed point.
     """
 

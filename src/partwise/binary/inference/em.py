@@ -19,12 +19,12 @@ _NOTHING = 1e-12
 
 @dataclass
 class FactorState:
-    """The factors: rows x parts and columns x parts, those of the iteration before, and how to go on.
+    """The factors (rows x parts and columns x parts), those of the previous iteration, and how to continue.
 
-    ``priors`` are kinds x parts, as in `partwise.binary.model.Priors`; they stay as they are.
+    ``priors`` are kinds x parts, as in `partwise.binary.model.Priors`; they do not change.
 
     ``stride`` is how far the next E-step goes beyond the factors along their last change, ``longest`` how far it may,
-    and ``reached`` the objective of the last point that was not rejected.
+    and ``reached`` the objective of the last accepted point.
     """
 
     rows: Floats
@@ -41,13 +41,13 @@ class FactorState:
 class ExpectationMaximisation:
     """E-step: r proportional to w h for a one, w (1 - h) for a zero. M-step: shares of the expected counts.
 
-    With ``use_priors`` the M-step adds the parameters of the priors to the counts, which gives the mode of log odds (of
-    a beta factor) and of logarithms up to a constant (of a Dirichlet factor). Every prior has one, and it does not sit
-    at 0. Priors that are estimated come from the sampler of `partwise.binary.inference.priors`, and stay.
+    With ``use_priors`` the M-step adds the parameters of the priors to the counts. This gives the mode of log odds (for
+    a beta factor) and of logarithms up to a constant (for a Dirichlet factor). Every prior has one, and it is not at 0.
+    Estimated priors come from the sampler of `partwise.binary.inference.priors`, and stay fixed.
 
-    EM is slow, so each E-step is taken some way beyond the factors, along their last change in logarithms and log odds,
-    which stays among probabilities. A point whose objective is below that of the point before is rejected, and the next
-    E-step is taken at the factors themselves: those that are not rejected never fall, as EM itself never does.
+    EM is slow, so each E-step goes somewhat beyond the factors, along their last change in logarithms and log odds,
+    which keeps them probabilities. If the objective falls, the point is rejected, and the next E-step is taken at the
+    factors themselves. So accepted points never lower the objective, as in EM.
     """
 
     model: BinaryModel
@@ -55,7 +55,7 @@ class ExpectationMaximisation:
     engine: Engine = field(compare=False)
 
     def init(self, key: Key, data: Cells) -> FactorState:
-        """Random factors, as those of variational Bayes; those of drawn labels, if priors are estimated."""
+        """Random factors, as in variational Bayes; from drawn labels, if priors are estimated."""
         if self.use_priors and self.model.estimated:
             return self._learned(key, data)
         generator = key.for_stage("start").generator()
@@ -75,7 +75,7 @@ class ExpectationMaximisation:
         return FactorState(rows, columns, found.priors, rows.copy(), columns.copy())
 
     def step(self, key: Key, data: Cells, state: FactorState) -> tuple[FactorState, Mapping[str, float]]:
-        """One iteration; the objective is that of the point of its E-step, left out if that was rejected."""
+        """One iteration. The objective is that of the point of its E-step, left out if that was rejected."""
         model = self.model.with_priors(state.priors)
         rows, columns = state.rows, state.columns
         if state.stride > 0.0:

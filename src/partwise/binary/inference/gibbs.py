@@ -1,4 +1,4 @@
-"""Collapsed Gibbs samplers of the three models: labels of cells, both factors integrated out."""
+"""Collapsed Gibbs samplers for the three models: labels of cells, with both factors integrated out."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ from partwise.sampling.gibbs import GibbsSampler
 
 @dataclass
 class BinaryGibbsState:
-    """Labels of all cells and their counts, and what was kept: lists of one array per chain.
+    """Labels of all cells and their counts, and kept draws: lists of one array per chain.
 
     ``labels`` are ordered by columns; ``row_labels``, of Dir-Dir alone, by rows. Arrays of ``labels`` and
     ``row_counts`` may be on workers. ``priors`` are chains x kinds x parts, as in `partwise.binary.model.Priors`.
@@ -38,10 +38,10 @@ class BinaryGibbsState:
 
 @dataclass
 class BinaryCollapsedGibbs(GibbsSampler[Cells, BinaryGibbsState]):
-    """Algorithm 1 (Beta-Dir, Dir-Beta) and Algorithm 2 (Dir-Dir) of the paper, the second with joint draws.
+    """Algorithm 1 (Beta-Dir, Dir-Beta) and Algorithm 2 (Dir-Dir) of the paper, the latter with joint draws.
 
-    A step is a sweep of every chain. Within a chain cells come one after the other, as each changes the counts that the
-    next is drawn by; chains run in parallel.
+    A step is a sweep of every chain. Within a chain, cells are processed one after the other, because each changes the
+    counts for the next. Chains run in parallel.
     """
 
     REVISION: ClassVar[int] = 2
@@ -74,7 +74,7 @@ class BinaryCollapsedGibbs(GibbsSampler[Cells, BinaryGibbsState]):
         return state
 
     def no_draws(self, data: Cells) -> BinaryDraws:
-        """Storage for the draws of a round."""
+        """Allocate storage for the draws of a round."""
         n_starts = len(starts_of(self.start, self.n_chains))
         return BinaryDraws.empty(data, self.model.n_components, self.n_chains, self.n_draws, n_starts)
 
@@ -97,7 +97,7 @@ class BinaryCollapsedGibbs(GibbsSampler[Cells, BinaryGibbsState]):
         return exceeding_rows(self.model, row_counts)
 
     def _model_of(self, state: BinaryGibbsState, chain: int) -> BinaryModel:
-        """The model with the priors that a chain has reached."""
+        """The model with the current priors of a chain."""
         return self.model.with_priors(state.priors[chain]) if self.model.estimated else self.model
 
     def _sweep_labels(self, key: Key, data: Cells, state: BinaryGibbsState, chain: int) -> None:
@@ -114,7 +114,7 @@ class BinaryCollapsedGibbs(GibbsSampler[Cells, BinaryGibbsState]):
             sweep_beta_dirichlet(data.ordered, given, attempts, words, state.labels[chain], *counts)
 
     def keep(self, data: Cells, state: BinaryGibbsState) -> None:
-        """Add the present labels of every chain to what is kept."""
+        """Add the current labels of every chain to the kept draws."""
         models = [self._model_of(state, chain) for chain in range(self.n_chains)]
         counts = list(zip(models, map(np.asarray, state.row_counts), state.column_counts, strict=True))
         moments = [
@@ -150,7 +150,7 @@ class BinaryCollapsedGibbs(GibbsSampler[Cells, BinaryGibbsState]):
 
 
 def log_joint_of_counts(model: BinaryModel, row_counts: Counts, column_counts: Counts) -> float:
-    """The logarithm of p(X, Z), both factors integrated out (Eq. 23, 24; for Dir-Dir 54, 55), given the priors."""
+    """Log p(X, Z), with both factors integrated out (Eq. 23, 24; for Dir-Dir 54, 55), given the priors."""
     priors = model.priors
     total = _log_dirichlet_counts(column_counts, priors.concentration)
     if model.kind == "dir-dir":

@@ -1,7 +1,7 @@
-"""Priors that algorithms without draws learn: a short sampler goes before them, and they start from its labels.
+"""Priors for algorithms without draws: a short sampler learns them first, and the algorithm starts from its labels.
 
-Expected counts cannot teach them. Where responsibilities are spread evenly, expected counts are even, so that a large
-concentration fits them best, which keeps responsibilities even. Counts of drawn labels are as uneven as the data ask.
+Priors cannot be learned from expected counts. Even responsibilities give even expected counts, for which a large
+concentration is best, which keeps responsibilities even. Counts of drawn labels are as uneven as the data require.
 """
 
 from typing import NamedTuple
@@ -22,7 +22,7 @@ _SWEEPS = 200
 
 
 class Learned(NamedTuple):
-    """Priors (as for `BinaryModel.with_priors`), the labels at the end, ordered by columns, and their counts."""
+    """Learned priors (as for `BinaryModel.with_priors`), the final labels, ordered by columns, and their counts."""
 
     priors: Floats
     labels: NDArray[np.unsignedinteger]
@@ -46,7 +46,7 @@ def learn(key: Key, data: Cells, model: BinaryModel, start: Start = "random") ->
 
 
 class LearningVariationalBayes(BinaryVariationalBayes):
-    """Variational Bayes from the labels, and with the priors, of a short sampler."""
+    """Variational Bayes that starts from the labels and priors of a short sampler."""
 
     def init(self, key: Key, data: Cells) -> BinaryVariationalState:
         """Counts of the labels that were drawn."""

@@ -16,7 +16,7 @@ from partwise.engines.base import Engine
 from partwise.engines.blocks import row_blocks
 from partwise.kernels.arrays import Floats
 
-# Relative to the trace: what makes a flat direction of an unpenalised problem solvable without moving anything else.
+# Relative to the trace: makes a flat direction of an unpenalised problem solvable without changing anything else.
 _JITTER = 1e-10
 _CELLS_OF_A_BLOCK = 2**16
 _MOST_STEPS, _SETTLED = 200, 1e-9
@@ -40,21 +40,21 @@ class TwoSides:
 
     @classmethod
     def of(cls, data: BinaryMatrix) -> TwoSides:
-        """Both lists of cells."""
+        """Build both lists of cells."""
         return cls(Cells.of(data), Cells.of(data, "dir-beta"))
 
     def fingerprint(self) -> str:
-        """A checksum by which a checkpoint knows its data."""
+        """A checksum. A checkpoint uses it to recognise its data."""
         return self.samples.fingerprint()
 
 
 @dataclass
 class AlternatingMajorisation:
-    """One factor after the other, each row by weighted least squares (Schein, Saul & Ungar 2003).
+    """Update one factor after the other, each row by weighted least squares (Schein, Saul & Ungar 2003).
 
-    The log-likelihood of a logit θ is bounded below by a parabola that touches it at the present θ, with curvature
-    tanh(θ/2) / (2 θ), the tightest there is (Jaakkola & Jordan 2000). At large logits it is far flatter than the usual
-    bound of 1/4, so that steps are longer. The objective, Σ log P(x) - penalty / 2 (|activations|² + |dictionary|²),
+    The log-likelihood of a logit θ is bounded below by a parabola that touches it at the current θ, with curvature
+    tanh(θ/2) / (2 θ), the tightest possible one (Jaakkola & Jordan 2000). At large logits it is far flatter than the
+    usual bound of 1/4, so steps are longer. The objective, Σ log P(x) - penalty / 2 (|activations|² + |dictionary|²),
     never falls.
     """
 
@@ -65,7 +65,7 @@ class AlternatingMajorisation:
     engine: Engine = field(compare=False)
 
     def init(self, key: Key, data: TwoSides) -> LogisticState:
-        """Intercepts from the features' frequencies, factors from a truncated SVD of what is left."""
+        """Intercepts from the features' frequencies, factors from a truncated SVD of the rest."""
         from sklearn.utils.extmath import randomized_svd
 
         matrix = data.samples.matrix
@@ -85,7 +85,7 @@ class AlternatingMajorisation:
         return state
 
     def step(self, key: Key, data: TwoSides, state: LogisticState) -> tuple[LogisticState, Mapping[str, float]]:
-        """Activations, then intercepts and dictionary; the objective is that of the factors between the two."""
+        """Update activations, then intercepts and dictionary; the objective is computed between the two."""
         ridge = np.full(self.n_components, self.penalty)
         activations, _ = improve_rows(
             data.samples, state.activations, state.dictionary, state.intercept, ridge, self.engine
@@ -106,7 +106,7 @@ class AlternatingMajorisation:
 def improve_rows(
     cells: Cells, factor: Floats, design: Floats, offset: Floats, ridge: Floats, engine: Engine
 ) -> tuple[Floats, float]:
-    """One majorised step of every row of ``factor``, logits being ``offset + factor @ design.T``.
+    """One majorisation step for every row of ``factor``, with logits ``offset + factor @ design.T``.
 
     Returns the new factor, and Σ log P(x) at the old one.
     """
@@ -126,7 +126,7 @@ def improve_rows(
         right = (0.5 * signs - curvature * offset) @ design
         extra = ridge + _JITTER * np.maximum(np.trace(gram, axis1=1, axis2=2), 1e-30)[:, None] / size
         gram[:, np.arange(size), np.arange(size)] += extra
-        # A jitter that pulls towards the present value moves nothing by itself.
+        # A jitter that pulls towards the current value moves nothing by itself.
         right += (extra - ridge) * factor[start:stop]
         out[start:stop] = np.linalg.solve(gram, right[:, :, None])[:, :, 0]
         return value
@@ -147,9 +147,9 @@ def probabilities(activations: Floats, dictionary: Floats, intercept: Floats) ->
 
 
 def activations_given(cells: Cells, dictionary: Floats, intercept: Floats, penalty: float, engine: Engine) -> Floats:
-    """Activations of samples for a dictionary that is held fixed: a concave problem for each.
+    """Activations of samples for a fixed dictionary: one concave problem per sample.
 
-    Without a penalty the best activations may be infinite; the steps then end far out, at a finite place.
+    Without a penalty the best activations may be infinite; the steps then end far out, at a finite point.
     """
     activations = np.zeros((cells.shape[0], dictionary.shape[1]))
     ridge = np.full(dictionary.shape[1], penalty)
@@ -163,7 +163,7 @@ def activations_given(cells: Cells, dictionary: Floats, intercept: Floats, penal
 
 
 def balanced(state: LogisticState) -> LogisticState:
-    """The same logits with orthogonal parts, largest first, both factors equally large; signs by the largest."""
+    """The same logits with orthogonal parts, largest first, and factors of equal size; signs by the largest entry."""
     left, right = np.linalg.qr(state.activations), np.linalg.qr(state.dictionary)
     u, sizes, v = np.linalg.svd(left.R @ right.R.T)
     rank = sizes.size

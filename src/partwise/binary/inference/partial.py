@@ -21,10 +21,10 @@ from partwise.kernels.arrays import Counts, Floats
 
 @dataclass
 class BinaryPartialGibbs(BinaryCollapsedGibbs):
-    """Beta-Dir with w drawn from Dirichlet(concentration + counts), then all labels given w, rows apart.
+    """Beta-Dir: draw w from Dirichlet(concentration + counts), then all labels given w, independently for each row.
 
-    The stationary distribution is that of the collapsed sampler; it mixes more slowly, as w ties all labels of a
-    column to what they were. Labels are ordered by rows here.
+    It has the same stationary distribution as the collapsed sampler, but mixes more slowly, because w ties all labels
+    of a column to their old values. Labels are ordered by rows here.
     """
 
     rows_in_parallel: ClassVar[bool] = True

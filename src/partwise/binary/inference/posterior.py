@@ -1,4 +1,4 @@
-"""What labels, expected counts or factors say: moments of factors and cells, draws that are kept, the posterior."""
+"""Turn labels, expected counts or factors into results: moments of factors and cells, kept draws, the posterior."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ Numbers = NDArray[np.int32] | Floats
 
 
 class FactorMoments(NamedTuple):
-    """Means of a factor, its variances, and for a Dirichlet factor the precision of each row (None for a beta one)."""
+    """Means and variances of a factor and, for a Dirichlet factor, the precision of each row (None for a beta factor)."""
 
     mean: Floats
     variance: Floats
     precision: Floats | None
 
     def rows(self, start: int, stop: int) -> FactorMoments:
-        """Those of some rows."""
+        """The moments of some rows."""
         precision = None if self.precision is None else self.precision[start:stop]
         return FactorMoments(self.mean[start:stop], self.variance[start:stop], precision)
 
 
 def beta_moments(counts: Numbers, alpha: Floats, beta: Floats) -> FactorMoments:
-    """Of h_nk ~ Beta(alpha + ones, beta + zeros), counts being rows x parts x bit (Eq. 27, 29)."""
+    """Moments of h_nk ~ Beta(alpha + ones, beta + zeros), with counts rows x parts x bit (Eq. 27, 29)."""
     ones, zeros = alpha + counts[..., 1], beta + counts[..., 0]
     both = ones + zeros
     mean = ones / both
@@ -42,7 +42,7 @@ def beta_moments(counts: Numbers, alpha: Floats, beta: Floats) -> FactorMoments:
 
 
 def dirichlet_moments(counts: Numbers, concentration: Floats) -> FactorMoments:
-    """Of w_f. ~ Dirichlet(concentration + counts): its precision counts observed cells alone (Eq. 26, 28)."""
+    """Moments of w_f. ~ Dirichlet(concentration + counts). Only observed cells count for its precision (Eq. 26, 28)."""
     parameters = concentration + counts
     precision = parameters.sum(axis=1)
     mean = parameters / precision[:, None]
@@ -50,17 +50,17 @@ def dirichlet_moments(counts: Numbers, concentration: Floats) -> FactorMoments:
 
 
 def row_moments(model: BinaryModel, counts: Numbers) -> FactorMoments:
-    """Of the factor of the rows: beta, or for Dir-Dir Dirichlet."""
+    """Moments of the row factor: beta, or for Dir-Dir Dirichlet."""
     if model.kind == "dir-dir":
         return dirichlet_moments(counts, model.priors.activation_concentration)
     return beta_moments(counts, model.priors.alpha, model.priors.beta)
 
 
 def cell_moments(rows: FactorMoments, columns: FactorMoments) -> tuple[Floats, Floats]:
-    """E[p] and E[p²] of p = Σ_k w_k h_k for every cell, the two factors being independent.
+    """E[p] and E[p²] of p = Σ_k w_k h_k for every cell, for independent factors.
 
-    With s the precision of w and m its mean, E[w_k w_l] = (s m_k m_l + [k = l] m_k) / (s + 1); h the same, or, for a
-    beta factor, independent over k.
+    With precision s and mean m of w, E[w_k w_l] = (s m_k m_l + [k = l] m_k) / (s + 1). The same holds for h; the
+    entries of a beta factor are independent over k.
     """
     assert columns.precision is not None
     mean, s = columns.mean, columns.precision[None, :]
@@ -75,12 +75,11 @@ def cell_moments(rows: FactorMoments, columns: FactorMoments) -> tuple[Floats, F
 
 @dataclass
 class BinaryDraws(KeptDraws):
-    """Sums over the kept draws of conditional moments given the labels (Rao-Blackwellised), and numbers of each draw.
+    """Sums over kept draws of conditional moments given the labels (Rao-Blackwellised), and numbers of each draw.
 
-    Sums of factors are kept by chain; cells are summed over the chains that share a start: chain i has start i modulo
-    their number. The first entry of the leading axis of a sum is that of means, the second that of squares.
-    ``left_out``, starts x observed cells, sums 1 / P(what a cell shows | all other cells and their labels), and is
-    empty where all chains have one start.
+    Sums of factors are kept by chain. Cells are summed over the chains that share a start: chain i has start i modulo
+    their number. The leading axis of a sum holds means first, squares second. ``left_out``, starts x observed cells,
+    sums 1 / P(value of a cell | all other cells and their labels). It is empty if all chains have one start.
     """
 
     names: ClassVar[tuple[str, ...]] = (
@@ -116,11 +115,11 @@ class BinaryDraws(KeptDraws):
 
     @property
     def n_starts(self) -> int:
-        """Different starts of the chains."""
+        """Number of different starts."""
         return len(self.left_out)
 
     def chain_weights(self) -> Floats:
-        """How much each chain counts in predictions: chains of one start the same, starts by their left-out cells."""
+        """Weight of each chain in predictions: equal within a start; starts are weighted by their left-out cells."""
         start_of = np.arange(self.n_chains) % self.n_starts
         n_chains = np.bincount(start_of)
         weights = stacking_weights(n_chains[:, None] / self.left_out) if self.n_starts > 1 else np.ones(1)
@@ -137,9 +136,9 @@ class BinaryDraws(KeptDraws):
         engine: Engine,
         leave_out: Callable[[int, int, int, Floats, Floats], None] | None = None,
     ) -> None:
-        """Add one draw of every chain: its moments of the row and column factors, and cells of each part.
+        """Add one draw of every chain: its moments of the row and column factors, and the cells of each part.
 
-        Rows are processed in parallel, chains one after the other in each, so that sums have one order.
+        Rows are processed in parallel, and chains one after the other in each, so that sums have a fixed order.
         ``leave_out(chain, start, stop, probability, out)`` adds a block of rows to ``left_out``.
         """
 
@@ -175,16 +174,16 @@ class BinaryDraws(KeptDraws):
 
 @dataclass(frozen=True)
 class Posterior:
-    """Means and standard deviations (None where there are none) of everything, as the user sees it.
+    """Means and standard deviations (or None) of everything, for the user.
 
     Attributes
     ----------
     activations, dictionary, probability
         Samples x parts, features x parts, samples x features.
     component_cells
-        Observed cells that each part explains.
+        Number of observed cells that each part explains.
     priors
-        Parameters of the priors: as given, or learned.
+        Parameters of the priors: given, or learned.
     """
 
     activations: Floats
@@ -208,7 +207,7 @@ def posterior_of_draws(model: BinaryModel, draws: BinaryDraws) -> Posterior:
 
 
 def posterior_of_counts(model: BinaryModel, row_counts: Floats, column_counts: Floats) -> Posterior:
-    """Of expected counts, which are the parameters of independent factors (Eq. 37 to 39)."""
+    """The posterior from expected counts, which are the parameters of independent factors (Eq. 37 to 39)."""
     rows, columns = row_moments(model, row_counts), dirichlet_moments(column_counts, model.priors.concentration)
     row_factor, column_factor = ((own.mean, np.sqrt(own.variance)) for own in (rows, columns))
     cells = _mean_and_std(*cell_moments(rows, columns))
@@ -216,13 +215,13 @@ def posterior_of_counts(model: BinaryModel, row_counts: Floats, column_counts: F
 
 
 def posterior_of_factors(model: BinaryModel, cells: Cells, rows: Floats, columns: Floats) -> Posterior:
-    """Of factors that were maximised over: points, without spread."""
+    """The posterior from maximised factors: points, without spread."""
     shares = (columns * cells.column_sizes[:, None]).sum(axis=0)
     return _oriented(model, (rows, None), (columns, None), (rows @ columns.T, None), shares)
 
 
 def shares_or(part: Floats, whole: Floats, otherwise: Floats) -> Floats:
-    """``part / whole``, and ``otherwise`` where nothing was observed, so that the whole is 0."""
+    """``part / whole``, and ``otherwise`` if nothing was observed and the whole is 0."""
     whole = np.broadcast_to(whole, part.shape)
     return np.divide(part, whole, out=otherwise.copy(), where=whole > 0)
 
@@ -237,7 +236,7 @@ def _mean_and_std(mean: Floats, square: Floats) -> _Estimate:
 def _oriented(
     model: BinaryModel, rows: _Estimate, columns: _Estimate, cells: _Estimate, component_cells: Floats
 ) -> Posterior:
-    """Rows are samples, but for Dir-Beta features."""
+    """Whether rows are samples; for Dir-Beta they are features."""
     activations, dictionary = rows, columns
     if model.kind == "dir-beta":
         activations, dictionary = columns, rows

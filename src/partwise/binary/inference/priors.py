@@ -1,8 +1,8 @@
 """Parameters of the priors, drawn given counts of labels.
 
-Given the labels, a beta factor gives Γ(α + ones) Γ(β + zeros) / Γ(α + β + both) in each row, up to a constant. A
-Dirichlet factor gives the same with one term for each part. Both are products over the counts of rising factors,
-so all that is needed of the counts is how many of them exceed 0, 1, 2 and so on.
+Given the labels, a beta factor contributes Γ(α + ones) Γ(β + zeros) / Γ(α + β + both) in each row, up to a constant. A
+Dirichlet factor contributes the same with one term per part. Both are products of rising factors over the counts, so it
+is enough to know how many counts exceed 0, 1, 2 and so on.
 """
 
 import numpy as np
@@ -21,10 +21,10 @@ def log_rising(above: Exceeding, base: Floats) -> float:
 
 
 def exceeding_rows(model: BinaryModel, rows: Counts, size: int | None = None) -> tuple[Exceeding, ...]:
-    """How many counts of rows exceed 0, 1, 2 and so on: all that the priors of the row factor depend on.
+    """How many counts of rows exceed 0, 1, 2 and so on. The priors of the row factor depend on nothing else.
 
     For beta factors, counts of both bits together, of ones, and of zeros; for Dir-Dir, counts, and sizes of rows. These
-    tables add up over blocks of rows, if they have the same ``size``.
+    tables can be added over blocks of rows with the same ``size``.
     """
     if model.kind == "dir-dir":
         return exceeding(rows, size), exceeding(rows.sum(axis=1, keepdims=True), size)
@@ -34,18 +34,18 @@ def exceeding_rows(model: BinaryModel, rows: Counts, size: int | None = None) ->
 def draw_priors(
     model: BinaryModel, generator: np.random.Generator, above: tuple[Exceeding, ...], columns: Counts
 ) -> Floats:
-    """Draw those parameters that are estimated given the labels, both factors integrated out; an exact Gibbs step.
+    """Draw the estimated parameters given the labels, with both factors integrated out: an exact Gibbs step.
 
     Given tables and waits (see `partwise.sampling.draws`), parameters are gamma distributed.
 
     Parameters
     ----------
     model
-        With the present priors.
+        The model, with the current priors.
     generator
         Source of random numbers.
     above
-        What `exceeding_rows` gives for the rows.
+        The result of `exceeding_rows` for the rows.
     columns
         Counts of labels, columns x parts.
     """

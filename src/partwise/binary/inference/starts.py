@@ -1,4 +1,4 @@
-"""Labels to start from."""
+"""Initial labels."""
 
 from dataclasses import replace
 from typing import Any, Literal
@@ -15,14 +15,14 @@ from partwise.engines.local import LocalEngine
 from partwise.sampling.draws import label_type
 
 Start = Literal["random", "vb", "vb20", "mixed"]
-"""``"mixed"``: chains take turns with ``"random"`` and ``"vb20"``."""
+"""``"mixed"``: chains alternate between ``"random"`` and ``"vb20"``."""
 
-# Parts of variational fits. Ten, and 100 passes, are those of the authors' code; twenty predict better.
+# Numbers of parts of variational fits. Ten parts and 100 passes are those of the authors' code; twenty predict better.
 _VB_COMPONENTS, _VB_PASSES = {"vb": 10, "vb20": 20}, 100
 
 
 def starts_of(start: Start, n_chains: int) -> tuple[Start, ...]:
-    """The different starts of some chains: chain i has the one at i modulo their number."""
+    """The different starts of some chains: chain i has the start at i modulo their number."""
     both: tuple[Start, ...] = ("random", "vb20")
     return both[:n_chains] if start == "mixed" else (start,)
 
@@ -30,7 +30,7 @@ def starts_of(start: Start, n_chains: int) -> tuple[Start, ...]:
 def start_labels(key: Key, data: Cells, model: BinaryModel, start: Start) -> tuple[NDArray[Any], NDArray[Any]]:
     """Labels of all cells by columns and, for Dir-Dir, second labels by rows (otherwise empty).
 
-    ``"random"``: any part with the same probability. ``"vb"``, ``"vb20"``: drawn from the responsibilities of a short
+    ``"random"``: every part with the same probability. ``"vb"``, ``"vb20"``: drawn from the responsibilities of a short
     variational fit with at most ten, or twenty, parts.
     """
     generator = key.for_stage("start").generator()

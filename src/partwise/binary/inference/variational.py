@@ -1,4 +1,4 @@
-"""Mean-field variational Bayes of the augmented models; of Beta-Dir it is binary ICA (Kabán & Bingham 2008)."""
+"""Mean-field variational Bayes for the augmented models; for Beta-Dir it is binary ICA (Kabán & Bingham 2008)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,13 +12,13 @@ from partwise.core.keys import Key
 from partwise.engines.base import Engine
 from partwise.kernels.arrays import Floats
 
-# Products of two weights must not underflow; what is smaller has no share in anything.
+# Products of two weights must not underflow; smaller weights have no effect.
 _SMALLEST = 1e-140
 
 
 @dataclass
 class BinaryVariationalState:
-    """Expected counts of labels, which are the parameters of the factors' distributions up to the priors.
+    """Expected counts of labels: the parameters of the factors' distributions, without the priors.
 
     ``row_counts``: rows x parts x bit; for Dir-Dir rows x parts. ``priors``: kinds x parts, as in
     `partwise.binary.model.Priors`.
@@ -31,7 +31,7 @@ class BinaryVariationalState:
 
 @dataclass
 class BinaryVariationalBayes:
-    """q(Z) q(w) q(h), updated in turn; the evidence lower bound never falls.
+    """Update q(Z), q(w) and q(h) in turn. The evidence lower bound never falls.
 
     A step computes q(Z) for all cells from the factors (r proportional to exp(E log w + x E log h + (1 - x) E log(1 -
     h))), and both factors from it. Dir-Dir has a q for each pair of labels.
@@ -41,7 +41,7 @@ class BinaryVariationalBayes:
     engine: Engine = field(compare=False)
 
     def init(self, key: Key, data: Cells) -> BinaryVariationalState:
-        """Counts that random factors would give: equal factors would stay equal for ever."""
+        """Counts that random factors would give: equal factors would stay equal forever."""
         generator = key.for_stage("start").generator()
         n_components = self.model.n_components
         (n_rows, n_columns) = data.shape
@@ -57,7 +57,7 @@ class BinaryVariationalBayes:
     def step(
         self, key: Key, data: Cells, state: BinaryVariationalState
     ) -> tuple[BinaryVariationalState, Mapping[str, float]]:
-        """One update of everything; the objective is the bound at the state that came in."""
+        """Update everything once; the objective is the bound of the incoming state."""
         model = self.model.with_priors(state.priors)
         counts, log_scale = expected_under(model, data, state, self.engine)
         bound = counts.log_normaliser + log_scale - divergence(model, state)
@@ -82,7 +82,7 @@ def column_weights(model: BinaryModel, column_counts: Floats) -> tuple[Floats, F
 
 
 def pair_row_weights(model: BinaryModel, row_counts: Floats) -> tuple[Floats, Floats]:
-    """The same of the rows of Dir-Dir."""
+    """The same for the rows of Dir-Dir."""
     return _weights(log_dirichlet_means(model.priors.activation_concentration + row_counts))
 
 

@@ -1,1 +1,1 @@
-"""Algorithms of empirical Bayes Poisson factorization."""
+"""Algorithms for empirical Bayes Poisson factorization."""

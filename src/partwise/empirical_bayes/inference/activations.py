@@ -1,4 +1,4 @@
-"""Posterior of the activations of samples, with dictionary and priors held fixed."""
+"""Posterior of the activations of samples, with dictionary and priors fixed."""
 
 import warnings
 from collections.abc import Sequence
@@ -20,9 +20,9 @@ from partwise.priors.base import RatePrior
 Priors = Sequence[RatePrior]
 _MOST_ROWS = 256
 _TOL, _MOST_SWEEPS = 1e-6, 10_000
-# Jumps are tried from steps on that are this share of a row's total: earlier they may lead to another maximum.
+# Jumps are tried once steps are smaller than this share of a row's total: earlier they may lead to another maximum.
 _NEAR = 1e-4
-# What a jump must leave of the last step to be taken, and the slowest convergence that is told from none.
+# A jump is taken if it leaves less than this share of the last step. Then, the slowest convergence to detect.
 _WORTH, _SLOWEST = 0.9, 0.9999
 
 
@@ -36,11 +36,11 @@ def expected_counts(
     tol: float = _TOL,
     max_sweeps: int = _MOST_SWEEPS,
 ) -> Floats:
-    """Expected counts of each part in each row, of which the posterior of the activations follows.
+    """Expected counts of each part in each row. They determine the posterior of the activations.
 
-    Each row is updated by itself until its expected counts are within ``tol`` of the row's total of where they
-    settle, as far as the last steps show. So its result is the same in any batch. If some are not after ``max_sweeps``,
-    there is one warning.
+    Each row is updated on its own until its expected counts are within ``tol`` of the row's total of their limit, as
+    far as the last steps show. So its result is the same in any batch. If some rows have not converged after
+    ``max_sweeps``, there is one warning.
 
     Parameters
     ----------
@@ -49,9 +49,9 @@ def expected_counts(
     geometric
         exp(E[log w_fk]), features x parts.
     exposure
-        What each part is exposed to in each row: rows x parts, or one row for all.
+        What each part is exposed to in each row: rows x parts, or a single row for all.
     priors
-        Of the activations, one for each part.
+        Priors of the activations, one per part.
     engine
         Where blocks of rows are processed.
     """
@@ -82,7 +82,7 @@ def _settle(
 
 @dataclass
 class _Rows:
-    """Some rows, of which those that have settled need no more work."""
+    """Some rows. Those that have converged need no more work."""
 
     data: SparseData
     geometric: Floats
@@ -108,11 +108,11 @@ class _Rows:
 
 
 def settled(rows: _Rows, tol: float, max_sweeps: int) -> tuple[Floats, Floats]:
-    """Where the sweeps lead from equal shares, and how far from there each row may be, in shares of its total.
+    """The limit of the sweeps from equal shares, and how far each row may be from it, as a share of its total.
 
-    Two sweeps show the direction and how fast steps shrink; a jump goes where a geometric series of them would end
-    (SQUAREM; Varadhan & Roland 2008), and is taken where the step after it is shorter. What is left is that series,
-    with the slowest ratio that a row has shown: after a jump the fast directions hide the slow ones.
+    Two sweeps show the direction and how fast steps shrink. A jump goes to the limit of such a geometric series
+    (SQUAREM; Varadhan & Roland 2008), and is taken if the step after it is shorter. The remaining distance is that
+    series with the slowest ratio seen in a row, because after a jump the fast directions hide the slow ones.
     """
     totals = rows.data.row_sums
     n_components = rows.geometric.shape[1]
@@ -138,7 +138,7 @@ def settled(rows: _Rows, tol: float, max_sweeps: int) -> tuple[Floats, Floats]:
         aimed = np.where(inside[:, None], aimed * (total / np.where(inside, aimed.sum(axis=1), 1.0))[:, None], twice)
         jumped = rows.moved(aimed, active)
         failed = inside & (np.abs(jumped - aimed).max(axis=1) > _WORTH * first)
-        # Where no jump was tried, this is a third sweep.
+        # If no jump was tried, this is a third sweep.
         counts[active] = np.where(failed[:, None], twice, jumped)
         active = active[left[active] > tol]
     return counts, left

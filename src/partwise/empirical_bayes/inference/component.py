@@ -1,4 +1,4 @@
-"""Algorithm 6.1 as it is written: q(Z) is refreshed after each part."""
+"""Algorithm 6.1 as published: q(Z) is refreshed after each part."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -14,14 +14,14 @@ from partwise.kernels.arrays import Floats
 
 @dataclass
 class ComponentSweeps(Sweeps):
-    """For each part the rank-1 problem (Algorithm 5.1: dictionary, then activations), then q(Z) again."""
+    """For each part, solve the rank-1 problem (Algorithm 5.1: dictionary, then activations), then refresh q(Z)."""
 
     def sweep(self, problem: Problem, state: EmpiricalBayesState, turn: int) -> tuple[EmpiricalBayesState, float]:
-        """Every part once, each with a new prior, and the ELBO after that."""
+        """Update every part once, each with a new prior; report the ELBO after that."""
         samples, features = replace(problem.samples, stay=False), problem.features
         state.activations = state.activations.fetched()
         by_rows, by_columns = CellRates(samples), CellRates(features)
-        # Kept by differences within a sweep, and computed again for the next: errors cannot add up.
+        # Updated by differences within a sweep, and recomputed for the next, so that errors cannot accumulate.
         by_rows.fill(state.activations.geometric, state.dictionary.geometric)
         by_columns.fill(state.dictionary.geometric, state.activations.geometric)
         n_components = state.n_components
@@ -56,11 +56,11 @@ class CellRates:
         self.values: Floats = np.empty(side.data.nnz)
 
     def _each(self, work: Callable[..., object], *given: Any) -> None:
-        """Let a kernel visit all blocks; what it writes comes last."""
+        """Let a kernel visit all blocks; its output argument comes last."""
         self._engine.for_each(lambda block: work(*given[:-1], *block, given[-1]), self._blocks)
 
     def fill(self, factor: Floats, other: Floats) -> None:
-        """All of them, from both factors."""
+        """All rates, from both factors."""
         self._each(kernels.cell_rates, self._data.indptr, self._data.indices, factor, other, self.values)
 
     def counts(self, row_part: Floats, column_part: Floats) -> Floats:
@@ -70,5 +70,5 @@ class CellRates:
         return out
 
     def replace(self, old: kernels.Component, fresh: kernels.Component) -> None:
-        """Take a part out of the rates and put its new version in."""
+        """Remove a part from the rates and add its new version."""
         self._each(kernels.replace_component, self._data.indptr, self._data.indices, old, fresh, self.values)

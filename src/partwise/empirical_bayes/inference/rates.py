@@ -1,4 +1,4 @@
-"""One EBPM problem for each part: from expected counts and exposures to the priors and posteriors of a factor."""
+"""One EBPM problem per part: from expected counts and exposures to the priors and posteriors of a factor."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from partwise.priors.base import Fixed, PriorFamily, RatePrior
 from partwise.priors.flat import FlatPrior
 from partwise.priors.mixture import GammaMixture
 
-# Of a factor: those of several factors are put side by side.
+# Arrays of a factor; those of several factors are joined side by side.
 _ARRAYS = ("mean", "geometric", "counts", "divergence", "prior_numbers", "prior_sizes")
 
 
@@ -37,11 +37,11 @@ class Factor:
     mean, geometric
         E[λ] and exp(E[log λ]) under q.
     counts, exposure
-        Of which q is the posterior: expected counts, and exposures (one row for all where they are the same).
+        What q is the posterior of: expected counts, and exposures (a single row if all rows have the same).
     divergence
         KL(q_k || g_k) of each part.
     prior_numbers, prior_sizes
-        The priors as numbers, one after the other, and how many each has.
+        The parameters of the priors, one prior after the other, and the number of parameters of each.
     """
 
     mean: Any
@@ -54,7 +54,7 @@ class Factor:
 
     @classmethod
     def given(cls, values: Floats) -> Factor:
-        """A factor that is known, and has no priors yet."""
+        """A known factor, without priors yet."""
         n_components = values.shape[1]
         return cls(
             mean=values.copy(),
@@ -68,7 +68,7 @@ class Factor:
 
     @classmethod
     def joined(cls, parts: Sequence[Factor]) -> Factor:
-        """The parts of several factors of the same rows in one."""
+        """Join the parts of several factors with the same rows."""
         parts = [part.fetched() for part in parts]
         n_rows = max(part.exposure.shape[0] for part in parts)
         exposures = [np.broadcast_to(part.exposure, (n_rows, part.exposure.shape[1])) for part in parts]
@@ -76,7 +76,7 @@ class Factor:
         return cls(**arrays, exposure=np.concatenate(exposures, axis=1))
 
     def numbers(self) -> list[Floats]:
-        """The numbers of each prior; none where it has none yet, or needs none."""
+        """The parameters of each prior; empty if it has none."""
         return np.split(self.prior_numbers, np.cumsum(self.prior_sizes)[:-1])
 
     def priors(self, family: PriorFamily) -> list[RatePrior]:
@@ -84,16 +84,16 @@ class Factor:
         return [family.unpack(numbers) for numbers in self.numbers()]
 
     def starts(self, family: PriorFamily) -> list[RatePrior | None]:
-        """The priors to start from, None where there is none yet."""
+        """The priors to start from; None where there is none yet."""
         return [family.unpack(numbers) if numbers.size else None for numbers in self.numbers()]
 
     def fetched(self) -> Factor:
-        """The same with all arrays here, wherever the engine has them."""
+        """The same with all arrays in this process."""
         by_rows = ("mean", "geometric", "counts", "exposure")
         return replace(self, **{name: np.asarray(getattr(self, name)) for name in by_rows})
 
     def only(self, kept: NDArray[np.intp], columns: Callable[[Any, NDArray[np.intp]], Any]) -> Factor:
-        """Some of the parts, given a function that takes some columns of an array."""
+        """Some of the parts, given a function that takes columns of an array."""
         numbers = self.numbers()
         return Factor(
             mean=columns(self.mean, kept),
@@ -115,9 +115,9 @@ class EmpiricalBayesState:
     activations, dictionary
         Samples x parts, features x parts.
     constant
-        What the ELBO has that no factor changes: -Σ log x! and the terms of size factors and background.
+        The terms of the ELBO that no factor changes: -Σ log x! and the terms of size factors and background.
     grown
-        ELBO after each part that was added (greedy starts only).
+        ELBO after each added part (greedy starts only).
     """
 
     activations: Factor
@@ -133,20 +133,20 @@ class EmpiricalBayesState:
 
     @property
     def n_components(self) -> int:
-        """Parts that are left."""
+        """Number of remaining parts."""
         return int(self.activations.mean.shape[1])
 
 
 @dataclass(frozen=True, eq=False)
 class RateSide:
-    """The samples' side of the problem, or, on transposed data, the features' side.
+    """The samples' side of the problem or, on transposed data, the features' side.
 
     Attributes
     ----------
     data
-        The data, rows being those of this side.
+        The data, with the rows of this side.
     family
-        Where the priors of this side come from.
+        Family of the priors of this side.
     scales
         Known factors of the rates of each row (size factors; the background); None = 1.
     floors
@@ -180,12 +180,12 @@ class RateSide:
         return weighted, totals
 
     def exposure(self, other: Any, totals: Floats) -> Any:
-        """Σ over observed columns of the other factor's mean, times what is known; one row where all are the same.
+        """Σ over observed columns of the other factor's mean, times known factors; a single row if all are the same.
 
         Parameters
         ----------
         other, totals
-            What `weighted` gives of the other side.
+            The result of `weighted` for the other side.
         """
         exposure = self.passes.exposure(other, totals=totals, stay=self.stay)
         return exposure if self.scales is None else self._scaled(exposure)[1][0]
@@ -196,26 +196,26 @@ class RateSide:
         return self._rows.map_rows(_scaled, self.data.weights, reads=rows, makes=made, stay=self.stay)
 
     def columns(self, array: Any, kept: NDArray[np.intp]) -> Any:
-        """Some columns of an array with one row per row of this side, or one for all."""
+        """Some columns of an array with one row per row of this side, or one row for all."""
         if isinstance(array, np.ndarray):
             return np.ascontiguousarray(array[:, kept])
         return self._rows.map_rows(_columns, kept, reads=[array], makes=[Made(kept.shape)])[1][0]
 
     def solve(self, counts: Any, exposure: Any, before: Factor, turn: int | None = None) -> Factor:
-        """EBPM for each part, in parallel: ``before`` has the priors to start from.
+        """Solve EBPM for each part, in parallel; ``before`` has the priors to start from.
 
-        With a ``turn`` of 0 or 1, only every second part gets a new prior, beginning with that one; the others
-        keep theirs, where they have one.
+        With a ``turn`` of 0 or 1, only every second part gets a new prior, beginning with that one. The others keep
+        their prior, if they have one.
         """
         if is_flat(self.family):
-            # Maximum likelihood, with the floors of Poisson factorization: exactly EM's step.
+            # Maximum likelihood with the floors of Poisson factorization: exactly an EM step.
             rows, made = [counts, exposure, self.floors[:, None]], [Made(counts.shape[1:])]
             _, (rates,) = self._rows.map_rows(_flat_rates, reads=rows, makes=made)
             none = np.zeros(counts.shape[1])
             return Factor(rates, copy(rates), counts, exposure, none, np.zeros(0), none.astype(np.int64))
         starts = before.starts(self.family)
         waiting = [turn is not None and k % 2 != turn and start is not None for k, start in enumerate(starts)]
-        # What takes longest first, so that no thread is left with it at the end.
+        # The longest first, so that no thread is left with it at the end.
         order = sorted(range(len(starts)), key=waiting.__getitem__)
         work = [(self.family, start, waits) for start, waits in zip(starts, waiting, strict=True)]
         found, (mean, geometric) = self.engine.map_columns(_solved, work, counts, exposure, n_made=2, order=order)
@@ -226,12 +226,12 @@ class RateSide:
 
 
 def is_flat(family: PriorFamily) -> bool:
-    """Whether a family stands for maximum likelihood."""
+    """Whether a family means maximum likelihood."""
     return isinstance(family, Fixed) and isinstance(family.prior, FlatPrior)
 
 
 def posteriors(counts: Floats, exposure: Floats, priors: Sequence[RatePrior], engine: Engine) -> Triple:
-    """Means and geometric means (rows x parts) and divergences, under priors that stay."""
+    """Means and geometric means (rows x parts) and divergences, under fixed priors."""
     work = [(prior,) for prior in priors]
     divergence, (mean, geometric) = engine.map_columns(_posterior, work, counts, exposure, n_made=2)
     return mean, geometric, np.array(divergence)
@@ -240,7 +240,7 @@ def posteriors(counts: Floats, exposure: Floats, priors: Sequence[RatePrior], en
 def _solved(
     family: PriorFamily, start: RatePrior | None, waits: bool, counts: Floats, exposure: Floats
 ) -> tuple[tuple[Floats, float], Floats, Floats]:
-    """EBPM for one part: numbers of its prior and divergence, and means and geometric means."""
+    """EBPM for one part: parameters of its prior and divergence, and means and geometric means."""
     prior = start if start is not None and waits else family.fit(counts, exposure, start)
     divergence, mean, geometric = _posterior(prior, counts, exposure)
     return (family.pack(prior), divergence), mean, geometric

@@ -1,4 +1,4 @@
-"""How a factorization starts: from maximum likelihood, or one part after the other."""
+"""How a factorization starts: from maximum likelihood, or by adding one part after the other."""
 
 from dataclasses import dataclass, field
 
@@ -22,15 +22,15 @@ _GROWTH_SWEEPS = 30
 
 @dataclass(frozen=True)
 class FirstState:
-    """Makes the state before the first sweep.
+    """Builds the state before the first sweep.
 
     Attributes
     ----------
     n_components
-        Parts; for a greedy start, at most.
+        Number of parts; for a greedy start, the largest number.
     init
-        ``"poisson"``: a Poisson factorization by maximum likelihood; ``"greedy"``: parts are added as long as the
-        ELBO rises; or a start of Poisson factorization, which is then taken as it is.
+        ``"poisson"``: a Poisson factorization by maximum likelihood; ``"greedy"``: add parts while the ELBO rises; or a
+        start of Poisson factorization, which is used as it is.
     """
 
     settings: Settings
@@ -49,7 +49,7 @@ class FirstState:
         return self._with_priors(data, found)
 
     def _grown(self, key: Key, data: SparseData) -> EmpiricalBayesState:
-        """Add parts, each from the counts that are more than the others expect, until the ELBO does not rise."""
+        """Add parts, each from the counts that exceed the expectation of the others, until the ELBO does not rise."""
         state = self._with_priors(data, maximum_likelihood(key, data, 1, self.engine))
         state, elbo = self._swept(key, data, state)
         grown = [elbo]
@@ -88,16 +88,16 @@ class FirstState:
 
 
 def maximum_likelihood(key: Key, data: SparseData, n_components: int, engine: Engine) -> PoissonState:
-    """Poisson factorization without priors, to a tolerance that is enough for a start."""
+    """Poisson factorization without priors, accurate enough for a start."""
     algorithm, rule = CoordinateDescent(n_components, "random", engine), SmallChange(_TOL, data.total, patience=2)
     key = key.for_stage("start")
     found = run(algorithm, data, key=key, max_iter=_MOST_ITERATIONS, convergence=rule, progress=False).state
-    # Here, wherever the engine has them.
+    # In this process, wherever the engine has them.
     return PoissonState(np.asarray(found.activations), found.dictionary)
 
 
 def _without_scales(problem: Problem, found: PoissonState) -> tuple[Factor, Factor]:
-    """Both factors with what is known of their rows taken out."""
+    """Both factors, with the known factors of their rows divided out."""
     return (
         Factor.given(_divided(found.activations, problem.samples.scales)),
         Factor.given(_divided(found.dictionary, problem.features.scales)),
@@ -109,7 +109,7 @@ def _divided(values: Floats, scales: Floats | None) -> Floats:
 
 
 def _excess(problem: Problem, state: EmpiricalBayesState) -> SparseData:
-    """What the counts have beyond their expectation under a state, where it is positive."""
+    """Counts minus their expectation under a state, where positive."""
     rates = CellRates(problem.samples)
     means = (problem.samples.weighted(state.activations.mean), problem.features.weighted(state.dictionary.mean))
     rates.fill(*(np.asarray(mean) for mean, _ in means))

@@ -1,4 +1,4 @@
-"""The problem of a fit, its ELBO, and Algorithm 6.1 with q(Z) refreshed once for each factor: two passes per sweep."""
+"""The problem of a fit, its ELBO, and Algorithm 6.1 with q(Z) refreshed once per factor: two passes per sweep."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ class Settings:
     Attributes
     ----------
     activation_family, dictionary_family
-        Where the priors come from.
+        Families of the priors.
     size_factors
-        Whether the expected counts of a sample are in proportion to its total beside what its activations say.
+        Whether the expected counts of a sample are also proportional to its total.
     background
         The same for features.
     prune
-        Whether parts that hold next to nothing are taken out.
+        Whether nearly empty parts are removed.
     ease
-        Nats per count by which the prior of a part may be short of the best in a sweep (0.0001 to 0.01 in all),
-        where its family can stop early. The next sweep continues from there. 0 = not at all.
+        Nats per count by which the prior of a part may fall short of the best in a sweep (0.0001 to 0.01 in total), if
+        its family can stop early. The next sweep continues from there. 0 = not at all.
     """
 
     activation_family: PriorFamily
@@ -48,7 +48,7 @@ class Settings:
     ease: float = 1e-8
 
     def eased(self, family: PriorFamily, data: SparseData) -> PriorFamily:
-        """The family of the rows of some data with the tolerance of a sweep."""
+        """The family for the rows of some data, with the tolerance of a sweep."""
         if self.ease > 0 and isinstance(family, MixtureFamily):
             return family.eased(float(np.clip(self.ease * data.total, 1e-4, 1e-2)), data.shape[0])
         return family
@@ -74,7 +74,7 @@ class Problem:
         )
 
     def constant(self) -> float:
-        """The terms of the ELBO that no factor changes: -Σ log x!, and x times the logarithms of what is known."""
+        """The terms of the ELBO that no factor changes: -Σ log x!, and x times the logarithms of known factors."""
         data = self.samples.data
         total = -float(gammaln(data.values.astype(np.float64) + 1.0).sum())
         for scales, sums in ((self.samples.scales, data.row_sums), (self.features.scales, data.column_sums)):
@@ -83,7 +83,7 @@ class Problem:
         return total
 
     def elbo(self, state: EmpiricalBayesState) -> float:
-        """The ELBO of a state, with the q(Z) that is best for it."""
+        """The ELBO of a state, with the best q(Z) for it."""
         activations, dictionary = state.activations, state.dictionary
         _, logs = self.samples.passes.expected_counts(activations.geometric, dictionary.geometric, with_logs=True)
         rows = [activations.mean, self.samples.exposure(*self.features.weighted(dictionary.mean))]
@@ -110,8 +110,8 @@ def bound(logs: float, expected: float, activations: Factor, dictionary: Factor,
 
 
 def known_scales(data: SparseData, settings: Settings, engine: Engine) -> tuple[Floats | None, Floats | None]:
-    """Size factors and background, of mean 1; None where they are not asked for."""
-    # Batch factors come and go; what is known of rows and columns must stay the same.
+    """Size factors and background, with mean 1; None if not requested."""
+    # Batch factors change during a fit, but known factors of rows and columns must stay the same.
     data, sizes = data.unweighted, None
     if settings.size_factors:
         shares = (data.column_sums / max(data.total, 1e-300))[:, None]
@@ -125,17 +125,17 @@ def known_scales(data: SparseData, settings: Settings, engine: Engine) -> tuple[
 
 
 def size_factors(data: SparseData, shares: Floats, engine: Engine) -> Floats:
-    """Row totals over what the observed cells of each row would have: 0 where nothing is observed."""
+    """Row totals relative to what the observed cells of each row would have; 0 if nothing is observed."""
     expected = np.broadcast_to(Side(data, engine).exposure(shares)[:, 0], data.shape[:1])
     return np.asarray(np.divide(data.row_sums, expected, out=np.zeros(data.shape[0]), where=expected > 0))
 
 
-# Expected counts in all the data below which a part holds nothing.
+# A part with fewer expected counts in all data is empty.
 _NOTHING = 0.5
 
 
 class First(Protocol):
-    """Makes a state to start from."""
+    """Builds a state to start from."""
 
     def make(self, key: Key, data: SparseData) -> EmpiricalBayesState:
         """Factors and priors before the first sweep."""
@@ -143,9 +143,9 @@ class First(Protocol):
 
 @dataclass
 class Sweeps:
-    """All activations from one q(Z), then the whole dictionary from the next. With flat priors this is EM.
+    """Update all activations from one q(Z), then the whole dictionary from the next. With flat priors this is EM.
 
-    The first step makes the start: a run that is resumed need not make it again.
+    The first step builds the start, so a resumed run need not build it again.
     """
 
     settings: Settings
@@ -157,7 +157,7 @@ class Sweeps:
         return EmpiricalBayesState.empty()
 
     def step(self, key: Key, data: SparseData, state: EmpiricalBayesState) -> tuple[EmpiricalBayesState, Info]:
-        """One sweep; reports the ELBO that it found, and the number of parts."""
+        """One sweep; reports its ELBO and the number of parts."""
         if state.n_components == 0:
             state = self.first.make(key.at(0), data)
         problem = Problem.of(data, self.settings, state.n_components, self.engine)
@@ -174,19 +174,19 @@ class Sweeps:
         return expected_in_groups(problem.samples.passes, activations, dictionary)
 
     def rebase(self, state: EmpiricalBayesState, change: float) -> None:
-        """Nothing is remembered."""
+        """Nothing to do: the state stores no objective."""
 
     def sweep(self, problem: Problem, state: EmpiricalBayesState, turn: int) -> tuple[EmpiricalBayesState, float]:
-        """Every factor once, and the ELBO between the two.
+        """Update each factor once; the ELBO is computed between the two.
 
-        Priors take turns, half of them at each sweep: they settle long before the factors do, and to find them is most
-        of the work.
+        Half of the priors are updated in each sweep, in turns: they converge long before the factors do, and fitting
+        them is most of the work.
         """
         return sweep(problem, state, turn)
 
 
 def sweep(problem: Problem, state: EmpiricalBayesState, turn: int | None = None) -> tuple[EmpiricalBayesState, float]:
-    """Activations, then dictionary; the ELBO is that between the two."""
+    """Update activations, then the dictionary; the ELBO is computed between the two."""
     samples, features = problem.samples, problem.features
     activations, dictionary = state.activations, state.dictionary
     counts, _ = samples.passes.expected_counts(samples.passes.place(activations.geometric), dictionary.geometric)

@@ -1,1 +1,1 @@
-"""Priors of Poisson rates: what turns allocated counts and exposure into a rate. One file per prior, one signature."""
+"""Priors of Poisson rates: they turn allocated counts and exposures into rates. One file per prior, one interface."""

@@ -1,4 +1,4 @@
-"""What every rate prior offers, and every family of them; and the family of one prior that stays as it is."""
+"""The interface of every rate prior and every family of priors, and the family with a single fixed prior."""
 
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
@@ -41,23 +41,23 @@ class PriorFamily(Protocol):
         counts, exposure
             One-dimensional; ``exposure`` has as many entries as ``counts``, or one for all.
         start
-            A prior of the family to start from. What comes back is at least as good, and what the start keeps fixed,
-            such as a grid, stays: a loop that calls ``fit`` again and again never goes down.
+            A prior of the family to start from. The result is at least as good. What the start keeps fixed, such as a
+            grid, stays, so a loop that calls ``fit`` repeatedly never gets worse.
         """
 
     def pack(self, prior: Any) -> Floats:
         """A prior of the family as numbers, for checkpoints and model files."""
 
     def unpack(self, numbers: Floats) -> RatePrior:
-        """The prior whose `pack` these are."""
+        """Rebuild a prior from the numbers of `pack`."""
 
 
-# A prior that is given and stays as it is.
+# A given prior that does not change.
 
 
 @dataclass(frozen=True)
 class Fixed:
-    """The family of one prior: whatever the counts, it is that one.
+    """The family with a single prior, whatever the counts.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""How far a mixture is at most below the best of all mixtures: a bound over every rate, not over a grid.
+"""A bound on how far a mixture is below the best of all mixtures: over every rate, not over a grid.
 
 With D(λ) = mean of p(x_i | λ) / p(x_i | mixture) - 1, no mixture of components λ is more than n log(1 + sup D) nats
 better (Lindsay 1983). The supremum is bounded interval by interval. First by the peaks of the terms, each of which has
@@ -82,7 +82,7 @@ class SlopeTerms(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Slopes:
-    """D of a mixture, as a function of the logarithm of the mean of a component of a given shape.
+    """D of a mixture, as a function of the log mean of a component with a given shape.
 
     Attributes
     ----------
@@ -91,9 +91,9 @@ class Slopes:
     log_mixture
         Log evidence of each count under the mixture, relative to that under the best component of this shape.
     shape
-        Of the component; infinite for points.
+        Shape of the component; infinite for points.
     cells
-        Of the observations, if sums are taken over these instead: the error enters the bound.
+        Cells of the observations, if sums are taken over these instead. The error enters the bound.
     """
 
     data: Observations
@@ -112,13 +112,13 @@ class Slopes:
     def supremum(self, tol: float) -> tuple[float, Floats]:
         """A bound of D over all rates, close to it where that is above ``tol``, and log rates of maxima above 0.
 
-        The bound is infinite if D is too rough to say.
+        The bound is infinite if D is too rough to tell.
         """
         bound, found = -1.0, [np.zeros((2, 0))]
         zero, (terms, error) = np.array([-np.inf]), self._terms()
         at_zero = float(terms.peaks(zero, zero, np.ones(1))[0][0]) + (error - 1.0)
         negligible = 1e-3 * tol / max(terms.counts.size, 1)
-        # What is left to look at: intervals, with the terms that matter there, and the sum of the others.
+        # What is left to examine: intervals, with the terms that matter there, and the sum of the others.
         pending = [(terms, *self._range(), error)]
         for _ in range(_MOST_LEVELS):
             open_ones = []
@@ -151,7 +151,7 @@ class Slopes:
         return np.inf, _local_maxima(*np.concatenate(found, axis=1))
 
     def _range(self) -> tuple[Floats, Floats]:
-        """Intervals of log rates with all that can be the best: beyond the rates x / s, every term falls."""
+        """Intervals of log rates that contain the best: beyond the rates x / s, every term falls."""
         rates = self.data.rates[self.data.exposure > 0] if self.data.exposure.size > 1 else self.data.rates
         top = float(rates.max(initial=0.0))
         if top <= 0.0:

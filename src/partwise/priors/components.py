@@ -1,4 +1,4 @@
-"""The posterior of rates, component by component: spread, quantiles and draws of a mixture of gammas and points."""
+"""The posterior of rates by components: variances, quantiles and draws of a mixture of gammas and points."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from scipy.special import gammainc, gammaincinv, gammaln, xlogy
 from partwise.errors import InvalidInputError
 from partwise.priors.base import Floats
 
-# Shares below it do not show in any quantile.
+# Smaller shares do not affect any quantile.
 _NEGLIGIBLE = 1e-13
 _MOST_ITERATIONS = 200
 
@@ -31,7 +31,7 @@ class PosteriorComponents:
     means: Floats
 
     def variance(self) -> Floats:
-        """Variance of each rate: what it is within components, and between them."""
+        """Variance of each rate: within components and between them."""
         overall = np.sum(self.shares * self.means, axis=1)
         within = np.where(np.isinf(self.shapes), 0.0, self.means / self.rates)
         return np.asarray(np.sum(self.shares * (within + (self.means - overall[:, None]) ** 2), axis=1))
@@ -54,7 +54,7 @@ class PosteriorComponents:
     def quantile(self, level: float) -> Floats:
         """The smallest rate at which the distribution function reaches ``level``.
 
-        Newton's steps on log λ, and bisection where they leave the bracket: at points the function jumps.
+        Newton steps on log λ, and bisection if they leave the bracket: at points the function jumps.
         """
         _check_level(level)
         lowest, highest = self._bracket(level)
@@ -80,7 +80,7 @@ class PosteriorComponents:
         return self._snapped(np.where(at_zero, 0.0, np.exp(point)))
 
     def interval(self, level: float) -> Floats:
-        """Ends of the central intervals of this probability, observations x 2."""
+        """Bounds of the central intervals of this probability, observations x 2."""
         _check_level(level)
         return np.stack([self.quantile(0.5 - 0.5 * level), self.quantile(0.5 + 0.5 * level)], axis=-1)
 
@@ -100,7 +100,7 @@ class PosteriorComponents:
         return rates
 
     def _bracket(self, level: float) -> tuple[Floats, Floats]:
-        """Least and greatest of the components' own quantiles: that of the mixture is between them."""
+        """Smallest and largest of the components' own quantiles: the mixture's quantile is between them."""
         points = np.isinf(self.shapes)
         own = np.where(points, self.means, gammaincinv(np.where(points, 1.0, self.shapes), level) / self.rates)
         counted = self.shares > _NEGLIGIBLE

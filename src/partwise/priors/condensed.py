@@ -1,4 +1,4 @@
-"""Many exposures as few: Gauss's nodes for the exposures of equal counts that lie close together."""
+"""Replace many exposures by few: Gauss nodes for similar exposures of equal counts."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from partwise.priors.base import Floats
 from partwise.priors.kernels.near import NO_COUNT
 from partwise.priors.observations import Observations
 
-# Fewer observations than this are not worth it.
+# Below this number of observations it is not worthwhile.
 _FEW = 4000
-# Width of a cell, in standard deviations of a log rate that is estimated from one count, and its number of nodes.
+# Width of a cell, in standard deviations of a log rate estimated from one count, and its number of nodes.
 _WIDTH, _NODES = 0.5, 6
 _EXACT = 2 * _NODES - 1
 
 
 @dataclass(frozen=True, eq=False)
 class ExposureCells:
-    """Observations of one count whose exposures lie close together, where they are more than the nodes.
+    """Groups of observations with the same count and similar exposures, if there are more of them than nodes.
 
     Sums over them become sums over Gauss's nodes, which are exact for polynomials of the log exposure up to degree 11.
     The likelihood p(x | s λ) is analytic in it. Turned by an angle v, log s + i v, it is at most cos(v)^-x times its
@@ -32,7 +32,7 @@ class ExposureCells:
     data
         All observations.
     alone, inside
-        Positions of those that stay as they are, and of those in cells.
+        Positions of observations that stay as they are, and of those in cells.
     cell, counts
         The cell of each of these, and the count of each cell.
     """
@@ -45,7 +45,7 @@ class ExposureCells:
 
     @classmethod
     def of(cls, data: Observations) -> ExposureCells | None:
-        """The cells of some observations, or None if they make them hardly fewer."""
+        """The cells of some observations, or None if they hardly reduce the number."""
         if data.exposure.size == 1 or data.counts.size <= _FEW:
             return None
         places = np.floor(_log(data.exposure) * np.sqrt(np.maximum(data.counts, 1.0)) / _WIDTH)
@@ -58,7 +58,7 @@ class ExposureCells:
         return cls(data, np.flatnonzero(~inside), np.flatnonzero(inside), numbers[cell[inside]], cells.real[full])
 
     def observations(self) -> Observations:
-        """As few that stand for all, in the order of their rates."""
+        """Fewer observations that represent all, in the order of their rates."""
         return self._condensed(np.broadcast_to(self.data.repeats, self.data.counts.shape)).by_rate()
 
     def ratios(self, log_mixture: Floats) -> tuple[Floats, Floats, Floats, float]:

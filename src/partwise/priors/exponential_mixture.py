@@ -17,7 +17,7 @@ class ExponentialMixture(GridFamily):
     Parameters
     ----------
     ratio
-        Of neighbouring means of the first grid.
+        Ratio of neighbouring means of the first grid.
     """
 
     name: ClassVar[str] = "exponential-mixture"
@@ -31,5 +31,5 @@ class ExponentialMixture(GridFamily):
 
     @property
     def narrowest(self) -> float:
-        """That of exponential distributions."""
+        """The shape of exponential distributions."""
         return 1.0

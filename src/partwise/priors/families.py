@@ -29,20 +29,20 @@ _WITH_OPTIONS: tuple[type[MixtureFamily], ...] = (
 FAMILIES: Mapping[str, PriorFamily] = MappingProxyType(
     {**{family.name: family() for family in _WITH_OPTIONS}, "flat": Fixed(FlatPrior())}
 )
-"""What a prior may be called."""
+"""Names of priors."""
 
 
 def resolve_family(prior: Any, argument: str = "prior") -> PriorFamily:
-    """A family from its name, from itself, or from a prior that is to stay as it is.
+    """Get a family from its name, from itself, or from a fixed prior.
 
     Parameters
     ----------
     prior
-        A name of `FAMILIES`, an object with ``fit``, ``pack`` and ``unpack``, or one with ``posterior``. Or what model
-        files keep of these: an array whose rows are the weights, shapes and means of a `GammaMixture`, or the name of a
+        A name in `FAMILIES`, an object with ``fit``, ``pack`` and ``unpack``, or one with ``posterior``. Or their form
+        in model files: an array whose rows are the weights, shapes and means of a `GammaMixture`, or the name of a
         family with pairs of its options and their values.
     argument
-        What messages call it.
+        Name of the argument, for messages.
 
     Examples
     --------
@@ -69,7 +69,7 @@ def resolve_family(prior: Any, argument: str = "prior") -> PriorFamily:
 
 
 def _with_options(plain: tuple[Any, ...], argument: str) -> PriorFamily:
-    """The family whose `to_plain` this is."""
+    """Rebuild a family from its `to_plain`."""
     found = {family.name: family for family in _WITH_OPTIONS}.get(plain[0]) if plain else None
     try:
         options = dict(plain[1:])

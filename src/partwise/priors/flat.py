@@ -15,7 +15,7 @@ class FlatPrior:
     Parameters
     ----------
     floor
-        Smallest rate, broadcast with the counts: multiplicative updates cannot leave 0, and a rate of 0 under a
+        Smallest rate, broadcast with the counts. Multiplicative updates cannot leave 0, and a rate of 0 under a
         positive count has no likelihood.
 
     Examples
@@ -28,7 +28,7 @@ class FlatPrior:
     floor: float | Floats = 0.0
 
     def rates(self, counts: Floats, exposure: Floats) -> Floats:
-        """``maximum(counts / exposure, floor)``, and the floor where nothing is exposed."""
+        """``maximum(counts / exposure, floor)``, and the floor where there is no exposure."""
         rates = np.zeros(np.broadcast_shapes(counts.shape, np.shape(exposure)))
         np.divide(counts, exposure, out=rates, where=np.broadcast_to(exposure, rates.shape) > 0)
         return np.maximum(rates, self.floor, out=rates)

@@ -20,12 +20,12 @@ LARGE_SHAPE = 1e3
 
 @dataclass(frozen=True)
 class GammaFamily(MixtureFamily):
-    """Gamma(shape, mean), with the point mass as its limit: counts that vary no more than Poisson counts call for it.
+    """Gamma(shape, mean). Its limit, a point mass, fits counts that vary no more than Poisson counts.
 
     Parameters
     ----------
     tol
-        Nats that are left to gain when Newton's method stops.
+        Newton's method stops when at most this many nats are left to gain.
     """
 
     name: ClassVar[str] = "gamma"
@@ -46,7 +46,7 @@ class GammaFamily(MixtureFamily):
         shape, mean = float(start.shapes[0]), float(start.means[0])
         was_point = shape == np.inf
         if was_point:
-            # The likelihood rises as the shape comes down from infinity just where the counts are over-dispersed.
+            # As the shape decreases from infinity, the likelihood rises exactly if the counts are over-dispersed.
             if data.excess_variance(data.overall_rate) <= 0:
                 return point
             shape, mean = data.moment_shape(data.overall_rate), data.overall_rate

@@ -1,4 +1,4 @@
-"""Mixtures of gamma distributions and points: every prior that the families of this package give."""
+"""Mixtures of gamma distributions and points: the form of every prior that the families of this package return."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from partwise.priors.observations import Observations
 
 # Beside the largest of all rates, what stands for exp(-inf): far too small to matter, and its square is not 0.
 _SMALLEST = 1e-150
-# Counts times components from which on it pays to put counts in order.
+# From this many counts times components on, sorting the counts pays off.
 _MANY = 1e8
 _ORDERS, _DERIVATIVES = np.array([2.0, 3.0, 4.0]), np.array([1.0, -2.0, 6.0])
 
@@ -58,7 +58,7 @@ class GammaMixture:
     def __post_init__(self) -> None:
         for name in ("weights", "shapes", "means"):
             object.__setattr__(self, name, np.ascontiguousarray(getattr(self, name), dtype=np.float64))
-        # Every sweep of a fit makes many: a reason is only looked for where there is something wrong.
+        # Every sweep of a fit builds many, so the cause of an error is only looked for if there is one.
         if not self.weights.shape == self.shapes.shape == self.means.shape == (self.weights.size,):
             self._complain()
         total = prior_total(self.weights, self.shapes, self.means)
@@ -107,12 +107,12 @@ class GammaMixture:
 
     @property
     def support(self) -> GammaMixture:
-        """The components that have any weight."""
+        """The components with positive weight."""
         kept = self.weights > 0
         return self if kept.all() else GammaMixture(self.weights[kept], self.shapes[kept], self.means[kept])
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
-        """Weights, shapes and means as the rows of an array: how model files keep a prior that was given."""
+        """Weights, shapes and means as the rows of an array: the form of a given prior in model files."""
         return np.array([self.weights, self.shapes, self.means], dtype=dtype)
 
     def scaled(self, factor: float) -> GammaMixture:
@@ -148,7 +148,7 @@ class GammaMixture:
         """Mean, mean logarithm, and log evidence relative to the best rate of each count."""
         used, order = self.support, cast(Any, np.s_[:])
         if counts.size * used.weights.size > _MANY and exposure.size > 1:
-            # Equal ones follow each other, and are looked at once.
+            # Equal counts are adjacent, and are computed once.
             order = np.lexsort((counts, exposure))
             counts, exposure = counts[order], exposure[order]
         found, out = np.empty((2, 3, counts.size))
@@ -162,7 +162,7 @@ class GammaMixture:
         return np.asarray(self.components(none, none).draw(1, generator)[0])
 
     def components(self, counts: Floats, exposure: Floats) -> PosteriorComponents:
-        """The posterior of each rate as the mixture that it is: variances, quantiles and draws come from it."""
+        """The posterior of each rate as a mixture, which gives variances, quantiles and draws."""
         x, s = _flat(counts, exposure)
         used = self.support
         shares = np.empty((x.size, used.weights.size))
@@ -183,7 +183,7 @@ class GammaMixture:
 
     @classmethod
     def unpack(cls, numbers: Floats) -> GammaMixture:
-        """The prior whose `pack` these are, exactly."""
+        """Rebuild the prior from its `pack`, exactly."""
         if numbers.ndim != 1 or numbers.size % 3:
             raise InvalidInputError(f"a prior is packed as 3 numbers per mixture component, got {numbers.size} in all.")
         return cls(*numbers.reshape(3, -1).copy())
@@ -196,7 +196,7 @@ class MixtureFamily(ABC):
     Parameters
     ----------
     tol
-        When a fit is good enough, in nats.
+        Tolerance of a fit, in nats.
     """
 
     name: ClassVar[str]
@@ -212,7 +212,7 @@ class MixtureFamily(ABC):
         """The same for observations."""
 
     def to_plain(self) -> tuple[Any, ...]:
-        """The family's name, and pairs of its options with their values: how model files keep it."""
+        """The family's name, and pairs of options and values: its form in model files."""
         from partwise.priors.families import FAMILIES  # which imports this module
 
         if not isinstance(FAMILIES.get(getattr(self, "name", "")), type(self)):
@@ -222,7 +222,7 @@ class MixtureFamily(ABC):
         return (self.name, *((option.name, getattr(self, option.name)) for option in fields(self)))
 
     def eased(self, nats: float, n_observations: int) -> Self:
-        """The same with a tolerance of this many nats in all: for fits that are soon repeated with other counts."""
+        """The same with a tolerance of this many nats in total, for fits that are soon repeated with other counts."""
         return replace(self, tol=max(self.tol, nats))
 
     def pack(self, prior: GammaMixture) -> Floats:
@@ -235,7 +235,7 @@ class MixtureFamily(ABC):
 
 
 def posterior_components(prior: RatePrior, counts: Floats, exposure: Floats) -> PosteriorComponents:
-    """The posterior of each rate as a mixture, or one sentence if the prior does not give that."""
+    """The posterior of each rate as a mixture, or an error if the prior does not provide one."""
     if not isinstance(prior, GammaMixture):
         raise InvalidInputError(
             f"a {type(prior).__name__} gives posterior means only: use one of the families by name for variances,"
@@ -255,7 +255,7 @@ def saturated(counts: Floats) -> Floats:
 
 
 def _flat(counts: Floats, exposure: Floats) -> tuple[Floats, Floats]:
-    """Counts in a row, and exposures either as many or one for all."""
+    """Counts as a vector, and exposures: as many, or one for all."""
     x, s = np.asarray(counts, dtype=np.float64), np.atleast_1d(np.asarray(exposure, dtype=np.float64))
     if s.size > 1 or x.size == 1:
         x, s = np.broadcast_arrays(x, s)

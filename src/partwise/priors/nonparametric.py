@@ -9,9 +9,9 @@ from partwise.priors.grid import Grid, GridFamily
 from partwise.priors.layout import near_zero, rate_cells, rate_range, ratio_grid
 from partwise.priors.observations import Observations
 
-# More cells with data are thinned out at first.
+# If more cells have data, they are thinned out at first.
 _MOST_CELLS = 300
-# Of neighbouring points elsewhere. Coarser grids cost factorizations up to 0.9 nats for each prior.
+# Ratio of neighbouring points elsewhere. Coarser grids cost factorizations up to 0.9 nats per prior.
 _RATIO = 1.25
 
 
@@ -22,8 +22,8 @@ class Nonparametric(GridFamily):
     Parameters
     ----------
     spacing
-        Distance of neighbouring points at first, in standard deviations of a log rate that is estimated from one count,
-        1 / sqrt(x). A point is where a rate x / s is, and beyond that each is at most 1.25 times the one before.
+        Distance of neighbouring points at first, in standard deviations of a log rate estimated from one count, 1 /
+        sqrt(x). Points are at rates x / s; beyond these, each is at most 1.25 times the one before.
     """
 
     name: ClassVar[str] = "nonparametric"
@@ -31,9 +31,9 @@ class Nonparametric(GridFamily):
     spacing: float = 0.25
 
     def grid(self, data: Observations) -> Grid:
-        """Points where the data are, a few beyond and between, the overall rate, and 0 if some count is 0."""
+        """Points at the data, a few beyond and between, the overall rate, and 0 if some count is 0."""
         cells, widths = rate_cells(data, np.inf, self.spacing, _MOST_CELLS)
-        # The overall rate is the whole answer for counts that vary no more than Poisson counts. It is never quite 0, so
+        # If counts vary no more than Poisson counts, the overall rate is the whole answer. It is never exactly 0, so
         # that positive counts of a later fit are possible.
         overall = np.array([data.overall_rate])
         return Grid.joined(

@@ -1,4 +1,4 @@
-"""Counts with their exposures, as the families look at them."""
+"""Counts and exposures, in the form that the families use."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from partwise.priors.kernels.columns import all_whole
 from partwise.priors.kernels.evidence import ObservedCounts
 from partwise.priors.kernels.near import NO_COUNT
 
-# Expected count over all observations that stands for none: a rate of 0 would have no logarithm.
+# Expected count over all observations that stands for zero: a rate of 0 would have no logarithm.
 _NOTHING = 1e-10
 
-# More observations than this can be looked at coarsely, in cells of this many standard deviations.
+# More observations than this can be grouped into cells of this many standard deviations.
 _MANY = 4000
 _CELL = 0.3
 # Of logarithms of variances within which precisions are alike.
@@ -24,7 +24,7 @@ _PRECISION = 0.2
 
 @dataclass(frozen=True, eq=False)
 class Observations:
-    """x_i ~ Poisson(s_i λ_i), i = 1, 2, ...: equal ones are kept once, with how often they occur.
+    """x_i ~ Poisson(s_i λ_i), i = 1, 2, ...: equal observations are stored once, with how often they occur.
 
     Attributes
     ----------
@@ -40,7 +40,7 @@ class Observations:
 
     @classmethod
     def of(cls, counts: Floats, exposure: Floats) -> Observations:
-        """Observations, counted where that is worth it: whole numbers, and few pairs of them with exposures."""
+        """Observations, with equal ones counted if that pays off: whole numbers, and few pairs with exposures."""
         if counts.size > 100 and all_whole(counts):
             pairs = counts if exposure.size == 1 else counts + 1j * exposure
             distinct, repeats = np.unique(pairs, return_counts=True)
@@ -51,12 +51,12 @@ class Observations:
 
     @property
     def arrays(self) -> ObservedCounts:
-        """What kernels take."""
+        """The arguments for kernels."""
         return ObservedCounts(self.counts, self.exposure, self.repeats)
 
     @cached_property
     def number(self) -> float:
-        """How many observations there are, repeated ones counted as often as they occur."""
+        """Number of observations, including repeats."""
         return self._sum(np.ones(1))
 
     @cached_property
@@ -71,7 +71,7 @@ class Observations:
 
     @cached_property
     def rates(self) -> Floats:
-        """``x / s``, and 0 where nothing is exposed."""
+        """``x / s``, and 0 where there is no exposure."""
         exposed = np.broadcast_to(self.exposure > 0, self.counts.shape)
         return np.divide(self.counts, self.exposure, out=np.zeros(self.counts.size), where=exposed)
 
@@ -88,7 +88,7 @@ class Observations:
 
     @cached_property
     def overall_rate(self) -> float:
-        """Σ x / Σ s, the best single rate; not quite 0 where all counts are."""
+        """Σ x / Σ s, the best single rate; slightly above 0 if all counts are 0."""
         return max(self.total_count, _NOTHING) / self.total_exposure if self.total_exposure > 0 else 1.0
 
     def excess_variance(self, rate: float) -> float:
@@ -96,7 +96,7 @@ class Observations:
         return self._sum((self.counts - self.exposure * rate) ** 2 - self.counts)
 
     def moment_shape(self, rate: float) -> float:
-        """The shape under which counts of this mean rate vary as much as they do, between 1e-3 and 1e3."""
+        """The shape under which counts with this mean rate vary as much as the data do, between 1e-3 and 1e3."""
         excess = self.excess_variance(rate)
         return float(np.clip(self._sum((self.exposure * rate) ** 2) / excess, 1e-3, 1e3)) if excess > 0 else 10.0
 
@@ -134,7 +134,7 @@ class Observations:
         return self.some(np.lexsort((self.rates, np.floor(0.5 * np.log2(np.maximum(self.counts, 1.0))))))
 
     def sample(self, size: int) -> Observations:
-        """At most this many of them, evenly spread over the order of their rates."""
+        """At most this many observations, evenly spread over the order of their rates."""
         if self.counts.size <= size:
             return self
         order = np.argsort(self.rates, kind="stable")
@@ -146,7 +146,7 @@ class Observations:
         return Observations(*self.some(order[found]).arrays[:2], repeats.astype(np.float64))
 
     def some(self, which: np.ndarray) -> Observations:
-        """Those at some positions."""
+        """The observations at some positions."""
         exposure = self.exposure if self.exposure.size == 1 else self.exposure[which]
         repeats = self.repeats if self.repeats.size == 1 else self.repeats[which]
         return Observations(self.counts[which], exposure, repeats)

@@ -16,12 +16,12 @@ class PointGammaFamily(MixtureFamily):
     """(1 - w) δ(0) + w Gamma(shape, mean).
 
     The point at 0 can only explain counts that are exactly 0. In a factorization with more than one part, expected
-    counts never are: use a family with components near 0 there, such as ``"two-gamma"`` or ``"exponential-mixture"``.
+    counts never are: use a family with components near 0, such as ``"two-gamma"`` or ``"exponential-mixture"``.
 
     Parameters
     ----------
     tol
-        Nats that are left to gain when Newton's method stops.
+        Newton's method stops when at most this many nats are left to gain.
     """
 
     name: ClassVar[str] = "point-gamma"

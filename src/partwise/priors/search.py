@@ -24,7 +24,7 @@ from partwise.priors.mixture import GammaMixture
 from partwise.priors.observations import Observations
 
 _MOST_ROUNDS = 25
-# Rounds without a better bound: rounding is what is left.
+# Number of rounds without a better bound after which only rounding is left.
 _MOST_STUCK = 4
 # Neighbours so close, in standard deviations of a log rate, stand for one component between them.
 _CLOSE = 0.02
@@ -112,7 +112,7 @@ class MixtureSearch:
         return MixtureEvidence(float(value), logs, slope, sums[2] / np.maximum(sums[0], 1e-300))
 
     def weighted(self, points: MixturePoints, tol: float) -> MixturePoints:
-        """The components with the best weights, to a gap of ``tol`` per observation; those without are left out."""
+        """The components with the best weights, to a gap of ``tol`` per observation, without those of weight 0."""
         n = self.data.counts.size
         columns, weights = np.zeros((n, points.means.size), order="F"), points.weights.copy()
         maxima = np.empty((-(-n // ROWS), points.means.size))
@@ -137,7 +137,7 @@ class MixtureSearch:
         return MixturePoints(weights, np.add.reduceat(points.weights * points.means, first) / weights)
 
     def polished(self, points: MixturePoints, tol: float) -> MixturePoints:
-        """The mixture moved uphill, weights and means together, by damped Newton steps.
+        """Improve weights and means together by damped Newton steps.
 
         They end when D is at most ``tol`` at all components and at the maxima that they are about to reach.
         """
@@ -236,7 +236,7 @@ class MixtureSearch:
 
 
 def _uphill(curvature: Floats, damping: float, gradient: Floats) -> Floats:
-    """Newton's step, damped further where the evidence is not concave, so that it goes uphill."""
+    """A Newton step, damped more if the evidence is not concave, so that it goes uphill."""
     while True:
         try:
             root = np.linalg.cholesky(curvature + damping * np.eye(gradient.size))

@@ -107,12 +107,12 @@ def _best_different(pairs: Iterable[Pair], number: int) -> list[Pair]:
 class TwoGammaFamily(MixtureFamily):
     """(1 - w) Gamma(shape_1, mean_1) + w Gamma(shape_2, mean_2), each with the point mass as its limit.
 
-    The likelihood has several maxima: what is found is the best from some dozens of starts.
+    The likelihood has several maxima. The result is the best from several dozen starts.
 
     Parameters
     ----------
     tol
-        Nats that are left to gain when Newton's method stops.
+        Newton's method stops when at most this many nats are left to gain.
     """
 
     name: ClassVar[str] = "two-gamma"

@@ -1,4 +1,4 @@
-"""Papers redone, one package each: ``partwise reproduce NAME`` runs the package NAME of this package.
+"""Experiments of papers, one package each: ``partwise reproduce NAME`` runs the package NAME of this package.
 
 A module, or a package of modules, opens with a docstring whose first line describes it, and has ``EXPERIMENTS``,
 functions that write their results and figures into a `_notebook.Notebook`. Names that start with an underscore are

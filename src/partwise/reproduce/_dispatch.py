@@ -1,4 +1,4 @@
-"""From the name of a paper to its experiments, and the one function that runs those of any paper."""
+"""Find the experiments of a paper by name, and run them."""
 
 import pkgutil
 import warnings
@@ -18,14 +18,14 @@ Experiment = Callable[[Notebook], None]
 
 @dataclass(frozen=True)
 class Reproduction:
-    """A paper that can be redone.
+    """A paper whose experiments can be repeated.
 
     Attributes
     ----------
     name, description
-        What it is called, and what it is in one line.
+        Its name, and a description in one line.
     experiments
-        In the order of the paper; each writes its steps, figures and sections into the notebook that it is given.
+        In the order of the paper. Each writes its steps, figures and sections into a notebook.
     """
 
     name: str
@@ -33,7 +33,7 @@ class Reproduction:
     experiments: tuple[Experiment, ...]
 
     def run(self, output: Path, quick: bool) -> None:
-        """Write everything to a folder; a run that was interrupted goes on where it stopped.
+        """Write everything to a folder. An interrupted run continues where it stopped.
 
         Parameters
         ----------
@@ -51,7 +51,7 @@ class Reproduction:
 
 
 def available() -> list[str]:
-    """Names of all that can be redone; nothing is imported.
+    """Names of all papers; nothing is imported.
 
     Examples
     --------
@@ -64,7 +64,7 @@ def available() -> list[str]:
 
 
 def find(name: str) -> Reproduction:
-    """Import what a name stands for.
+    """Import the experiments of a paper.
 
     Parameters
     ----------

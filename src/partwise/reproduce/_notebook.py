@@ -1,4 +1,4 @@
-"""The folder that a reproduction writes to: results by step, so that an interrupted run goes on; figures; a report."""
+"""The output folder of a reproduction: results by step, so that an interrupted run continues; figures; a report."""
 
 import json
 import math
@@ -14,14 +14,14 @@ from partwise.io.atomic import write_atomically
 
 
 class Notebook:
-    """Steps that are computed once and kept in ``results.json``, figures as PNG and PDF, and ``report.md``.
+    """Steps that are computed once and stored in ``results.json``, figures as PNG and PDF, and ``report.md``.
 
     Parameters
     ----------
     folder
-        Where to write; what an earlier run of the same kind and version left there is taken over.
+        Output folder. Results of an earlier run of the same kind and version are reused.
     quick
-        Whether the short version is made. The two versions do not mix in one folder.
+        Whether to run the short version. The two versions cannot share a folder.
 
     Examples
     --------
@@ -44,12 +44,12 @@ class Notebook:
         self._figures: list[str] = []
 
     def step(self, name: str, compute: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
-        """The result of a step: read if an earlier run had it, else computed and written.
+        """The result of a step: read if an earlier run stored it, else computed and written.
 
         Parameters
         ----------
         name
-            Unique in this notebook; change it when what is computed changes.
+            Unique name in this notebook; change it if the computation changes.
         compute
             Returns numbers, texts, lists and dictionaries with texts as keys (NumPy's are converted).
         arguments, options
@@ -79,12 +79,12 @@ class Notebook:
             self._figures.append(name)
 
     def section(self, title: str, text: str) -> None:
-        """Add a section to ``report.md``, or replace it; figures that were drawn before are shown at its end.
+        """Add or replace a section of ``report.md``. Figures drawn before are shown at its end.
 
         Parameters
         ----------
         title
-            Of the section; one of the same title is replaced.
+            Title of the section; a section with the same title is replaced.
         text
             Markdown.
         """
@@ -140,7 +140,7 @@ def _described(head: dict[str, Any]) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """The same in types that JSON has; what is not finite becomes a text that ``float`` reads back."""
+    """The same in JSON types; a number that is not finite becomes a text that ``float`` can read."""
     if hasattr(value, "tolist"):
         value = value.tolist()
     if isinstance(value, dict):

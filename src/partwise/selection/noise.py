@@ -24,7 +24,7 @@ from partwise.selection.fitting import count_fold
 
 Fitter = Callable[[Any, int], Any]
 
-# This many cells, of evenly spaced rows, are looked at, of at least this many rows; features only where most rows are.
+# Number of cells, from evenly spaced rows, and of rows at least. Parts count only if this share of rows is examined.
 _MOST_CELLS, _FEWEST_ROWS, _MOST_SHARE = 1_000_000, 20, 0.1
 
 

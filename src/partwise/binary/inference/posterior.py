@@ -21,7 +21,7 @@ Numbers = NDArray[np.int32] | Floats
 
 
 class FactorMoments(NamedTuple):
-    """Means and variances of a factor and, for a Dirichlet factor, the precision of each row (None for a beta factor)."""
+    """Means and variances of a factor and, for a Dirichlet factor, the precision of each row (None for beta)."""
 
     mean: Floats
     variance: Floats
@@ -236,7 +236,7 @@ def _mean_and_std(mean: Floats, square: Floats) -> _Estimate:
 def _oriented(
     model: BinaryModel, rows: _Estimate, columns: _Estimate, cells: _Estimate, component_cells: Floats
 ) -> Posterior:
-    """Whether rows are samples; for Dir-Beta they are features."""
+    """Build the posterior. Rows are samples, except for Dir-Beta, where they are features."""
     activations, dictionary = rows, columns
     if model.kind == "dir-beta":
         activations, dictionary = columns, rows

@@ -287,14 +287,14 @@ class EmpiricalBayesPoissonNMF(BatchModel):
         return self.elbo_
 
     def elbo_by_size(self, X: Any, sizes: Sequence[int]) -> Floats:
-        """Fit models with several numbers of parts and return the bound of each. The best number has the highest bound.
+        """Fit models for several choices of K and return the bound of each. The best K has the highest bound.
 
         Parameters
         ----------
         X
             Data as for `fit`.
         sizes
-            Numbers of parts to try, such as ``range(1, 9)``.
+            Choices of K to try, such as ``range(1, 9)``.
         """
         return np.array([clone(self).set_params(n_components=int(size)).fit(X).elbo_ for size in sizes])
 

@@ -45,7 +45,7 @@ class KeptDraws:
     names: ClassVar[tuple[str, ...]] = ("log_joint", "n_active")
     """The numbers; `log_joint`, the logarithm of p(X, labels), is always among them."""
     discrete: ClassVar[tuple[str, ...]] = ("n_active",)
-    """Numbers with few distinct values, so that ranks of draws say little about the agreement of chains."""
+    """Numbers with few distinct values, so that the order of draws says little about the agreement of chains."""
     untraced: ClassVar[tuple[str, ...]] = ()
     """Numbers that are left out of the trace of a fit."""
 

@@ -61,7 +61,7 @@ def compare(
         Names (`partwise.selection.model_names`), unfitted estimators, or a mapping from names to estimators, simplest
         first; None = all models for this kind of data.
     ranks
-        Numbers of parts to try, such as ``range(1, 9)``; all are tried. None: each model tries 1, 2, 4, 8 parts and so
+        Choices of K to try, such as ``range(1, 9)``; all are tried. None: each model tries 1, 2, 4, 8 parts and so
         on while the score improves, up to one part per four rows. Then models that are close to the best try numbers
         around their own best.
     kind

@@ -74,7 +74,7 @@ def select_rank(
     X
         Counts, samples x features.
     candidates
-        Numbers of parts to try, such as ``range(1, 9)``.
+        Choices of K to try, such as ``range(1, 9)``.
     criterion
         A name in `CRITERIA`, or a function with the same arguments: ``criterion(X, n_components, rng=seed,
         **options)``.

@@ -100,7 +100,7 @@ class Search:
         Parameters
         ----------
         ranks
-            Numbers of parts to try; None searches for the best.
+            Choices of K to try; None searches for the best.
         n_restarts
             Restarts of the candidates that the first one did not rule out.
         full

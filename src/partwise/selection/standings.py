@@ -174,7 +174,7 @@ class Standings:
         return finalists, np.array([[self.rows[choice][restart] for choice in finalists] for restart in restarts])
 
     def _preference(self, finalists: Sequence[Choice], rule: str) -> tuple[float, list[int]]:
-        """Standard errors that a rule allows, and the rank of each finalist in its order."""
+        """Standard errors that a rule allows, and the place of each finalist in its order."""
         stable = [choice for choice in finalists if self.stabilities.get(choice, np.nan) >= STABLE]
         if rule == "stable" and not stable:
             rule = "simple"

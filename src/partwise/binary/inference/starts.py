@@ -17,7 +17,7 @@ from partwise.sampling.draws import label_type
 Start = Literal["random", "vb", "vb20", "mixed"]
 """``"mixed"``: chains alternate between ``"random"`` and ``"vb20"``."""
 
-# Numbers of parts of variational fits. Ten parts and 100 passes are those of the authors' code; twenty predict better.
+# Parts of variational fits. Ten parts and 100 passes are those of the authors' code; twenty predict better.
 _VB_COMPONENTS, _VB_PASSES = {"vb": 10, "vb20": 20}, 100
 
 

@@ -18,7 +18,7 @@ from partwise.kernels.arrays import Floats
 from partwise.sampling.draws import exceeding, tables, waits
 
 EVERY_SWEEPS, EVERY = 3, 10
-"""Number of sweeps, of iterations, and of sweeps with many parts, between updates of the concentrations."""
+"""Sweeps between two updates of the concentrations, and the same for iterations and for sweeps of many parts."""
 SMALLEST, LARGEST = 1e-6, 1e4
 _DICTIONARY, ACTIVATION = "dictionary_concentration", "activation_concentration"
 # Limit on the numbers that a fit keeps about how often counts are exceeded.

@@ -18,7 +18,7 @@ from partwise.passes.batches import expected_in_groups
 from partwise.passes.side import Side
 
 _FORGETTING = 0.7
-# Smallest number of rows for the first dictionary; more if the batch has more.
+# The first dictionary is fitted to this many rows, or to a whole batch if that has more.
 _START_ROWS = 2000
 
 

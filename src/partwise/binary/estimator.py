@@ -141,8 +141,8 @@ class BinaryNMF(KeepsChains, OnlineVariational, BinarySamples):
         Number of parts; number and positions of those that explain a noticeable share of the data.
     log_joint_draws_, log_likelihood_draws_, n_active_draws_, missing_probability_draws_, total_concentration_draws_
         Chains x draws of samplers: log p(X, labels) given the priors; log-likelihood of the observed cells; number of
-        active parts; mean probability of the missing cells (NaN if there are none); sum of ``concentration_`` (NaN if
-        it was given).
+        active parts. Then the mean probability of the missing cells (NaN if there are none), and the sum of
+        ``concentration_`` (NaN if it was given).
     missing_cells_
         Missing cells of the training matrix, as row x n_features + column.
     n_iter_, trace_, status_

@@ -85,7 +85,7 @@ def shown_option(name: str, hint: Any, declared: Field[Any]) -> tuple[Any, Any]:
 
 def threads_option() -> Any:
     """How many threads a command uses."""
-    told = "Number of threads; it does not change the result. -1: all cores."
+    told = "Threads; the result is the same for any number. -1: all cores."
     return option(told, 1, metavar="N", callback=_check_threads)
 
 

@@ -96,7 +96,7 @@ def profile_shapes(totals: Sequence[ValueCounts], shape: Floats) -> Floats:
     """The maximum over a_k of the likelihood of draws of the totals L_nk, with w = (b / a) mean c.
 
     The profile log-likelihood Σ_n E[logΓ(a + L_n) - logΓ(a)] + N a log(a / (a + L̄)) - N L̄ log(a + L̄) has the
-    derivative N (E[ψ(a + L) - ψ(a)] - log(1 + L̄ / a)), which has at most one root. Averages are over samples and
+    derivative N (E[ψ(a + L) - ψ(a)] - log(1 + L̄ / a)). It has at most one root. Averages are over samples and
     draws: the mean of L instead of its draws would hide how much L varies.
 
     Parameters

@@ -8,7 +8,7 @@ from typing import Any
 _lock = threading.Lock()
 _inside = 0
 _controller: Any = None
-_before: list[int] | None = None
+_before: list[int] = []
 
 
 @contextmanager
@@ -26,10 +26,8 @@ def one_blas_thread() -> Iterator[None]:
 
                 # Looking for the libraries takes milliseconds, setting them microseconds: look once.
                 _controller = ThreadpoolController().select(user_api="blas")
-            if _before is None:
-                _before = [library.num_threads for library in _controller.lib_controllers]
-            for library in _controller.lib_controllers:
-                library.set_num_threads(1)
+            _before = [library.num_threads for library in _controller.lib_controllers]
+            _set([1] * len(_before))
         _inside += 1
     try:
         yield
@@ -37,9 +35,17 @@ def one_blas_thread() -> Iterator[None]:
         with _lock:
             _inside -= 1
             if _inside == 0:
-                for library, n_threads in zip(_controller.lib_controllers, _before or (), strict=True):
-                    library.set_num_threads(n_threads)
-                # OpenBLAS lets no other thread undo what one has set. If the last to leave could not, what was before
-                # is kept in mind, and the next to leave tries again.
-                if _before == [library.num_threads for library in _controller.lib_controllers]:
-                    _before = None
+                _set(_before)
+
+
+def _set(numbers: list[int]) -> None:
+    """Give each library its number of threads.
+
+    Since version 3.7 threadpoolctl listens to the first thread that sets OpenBLAS and ignores all others, unless told
+    that the first is done. The lock sees to it that no two fits are at odds.
+    """
+    for library, number in zip(_controller.lib_controllers, numbers, strict=True):
+        release = getattr(library, "clear_controlling_thread", lambda **_: None)
+        release(force=True)
+        library.set_num_threads(number)
+        release(force=True)

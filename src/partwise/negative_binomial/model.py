@@ -25,7 +25,9 @@ def log_probabilities(counts: Floats, rates: Floats, sizes: Any) -> Floats:
     series = (large - 0.5) * np.log1p(counts / large) + xlogy(counts, total) - counts
     series += (1.0 / total - 1.0 / large) / 12.0 - (total**-3.0 - large**-3.0) / 360.0
     rising = np.where(sizes < _LARGE, gammaln(counts + sizes) - gammaln(sizes), series)
-    return np.asarray(rising - gammaln(counts + 1.0) - sizes * np.log1p(rates / sizes) + xlogy(counts, rates / (rates + sizes)))
+    return np.asarray(
+        rising - gammaln(counts + 1.0) - sizes * np.log1p(rates / sizes) + xlogy(counts, rates / (rates + sizes))
+    )
 
 
 def draw(rates: Floats, sizes: Any, generator: np.random.Generator) -> Floats:

@@ -129,6 +129,13 @@ def table(results: list[dict[str, Any]]) -> str:
     text = f"Of {len(results)} recommendations {sum(one['loss'] <= LOSS for one in results)} are right"
     text += f", of {len(sure)} with high confidence {sum(one['loss'] <= LOSS for one in sure)}."
     text += f" Under `--rule best` {sum(is_near(one) for one in results)} have the best number of parts within 1."
+    rows = [[(one["loss"] <= LOSS, is_near(one)) for one in found] for found in cells.values()]
+    shares = [[sum(column) / len(row) for column in zip(*row, strict=True)] for row in rows]
+    enough = sum(right >= 0.9 for right, _ in shares), sum(near >= 0.8 for _, near in shares)
+    text += (
+        f" Of {len(rows)} rows of the table, {enough[0]} have at least 9 right recommendations in 10, and {enough[1]}"
+    )
+    text += " at least 8 such numbers of parts in 10."
     return "\n".join([*lines, "", text, ""])
 
 

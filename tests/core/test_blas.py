@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -54,10 +55,22 @@ def test_overlapping_fits_restore_it_with_the_last() -> None:
     first_out.set()
     thread.join()
     assert seen == [{1}]
-    # OpenBLAS may refuse that another thread than the first restores it: then the next fit does.
+    assert blas_threads() == {2}
+
+
+def test_every_thread_can_hold_it() -> None:
+    """Also after another one, still alive, did: threadpoolctl would ignore all but the first that sets it."""
     with one_blas_thread():
         assert blas_threads() == {1}
     assert blas_threads() == {2}
+
+    def held() -> set[int]:
+        with one_blas_thread():
+            return blas_threads()
+
+    with ThreadPoolExecutor(1) as pool:
+        assert pool.submit(held).result() == {1}
+        assert pool.submit(blas_threads).result() == {2}
 
 
 def test_it_is_restored_after_an_error() -> None:

@@ -212,3 +212,15 @@ def test_bad_dispersions_are_refused(dispersion: Any) -> None:
 def test_reals_are_refused() -> None:
     with pytest.raises(InvalidInputError, match="NegativeBinomialNMF"):
         NegativeBinomialNMF(2).fit(X + 0.5)
+
+
+@pytest.mark.parametrize("size", [0.3, 99.0, 101.0, 1e4, 1e6, 1e9, 1e13, 1e40])
+def test_log_probabilities_keep_their_digits_for_any_size(size: float) -> None:
+    """Beside sums of logarithms, in which nothing large is subtracted."""
+    counts, rate = np.array([0.0, 1.0, 7.0, 400.0]), 3.0
+    found = log_probabilities(counts, np.full(4, rate), size)
+    for x, value in zip(counts, found, strict=True):
+        steps = np.arange(x)
+        expected = np.log((1.0 + steps / size) * rate / (1.0 + rate / size) / (1.0 + steps)).sum()
+        expected -= size * np.log1p(rate / size)
+        np.testing.assert_allclose(value, expected, rtol=1e-12, atol=1e-12)

@@ -237,6 +237,17 @@ def test_fewer_parts_than_the_first_model_likes_are_found_all_the_same() -> None
     assert [task.rank for task in tasks] == [4, 11]
 
 
+@pytest.mark.parametrize(("fewer", "more", "tried"), [(0.001, 0.3, [6]), (0.3, 0.3, [6, 11]), (0.001, 0.001, [6, 11])])
+def test_gaps_above_the_best_are_left_where_scores_fall(fewer: float, more: float, tried: list[int]) -> None:
+    search = Search.__new__(Search)
+    search._cheap_first, search._smallest = ["m"], {"m": 1}
+    noise = np.random.default_rng(0).normal(size=50) * 1e-3
+    rows = {Choice("m", rank): {0: rank * noise - loss} for rank, loss in ((4, fewer), (8, 0.0), (15, more))}
+    search._standings = lambda: Standings(rows, {0: 50.0}, ["m"])  # type: ignore[method-assign]
+    (_, tasks) = next(search._refined([1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 15]))
+    assert sorted({task.rank for task in tasks}) == tried
+
+
 @pytest.mark.parametrize(("score", "climbs"), [(-0.01, True), (-1000.0, False)])
 def test_a_fit_that_gave_a_count_no_probability_ends_the_climb(score: float, climbs: bool) -> None:
     # One row has lost all: the standard error is as large as the loss.

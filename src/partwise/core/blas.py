@@ -8,7 +8,7 @@ from typing import Any
 _lock = threading.Lock()
 _inside = 0
 _controller: Any = None
-_before: list[int] | None = None
+_before: list[int] = []
 
 
 @contextmanager
@@ -25,10 +25,8 @@ def one_blas_thread() -> Iterator[None]:
 
                 # Finding the libraries takes milliseconds, setting them microseconds, so look for them once.
                 _controller = ThreadpoolController().select(user_api="blas")
-            if _before is None:
-                _before = [library.num_threads for library in _controller.lib_controllers]
-            for library in _controller.lib_controllers:
-                library.set_num_threads(1)
+            _before = [library.num_threads for library in _controller.lib_controllers]
+            _set([1] * len(_before))
         _inside += 1
     try:
         yield
@@ -36,9 +34,17 @@ def one_blas_thread() -> Iterator[None]:
         with _lock:
             _inside -= 1
             if _inside == 0:
-                for library, n_threads in zip(_controller.lib_controllers, _before or (), strict=True):
-                    library.set_num_threads(n_threads)
-                # In OpenBLAS, only the thread that changed the setting can undo it. If the last fit to leave could not,
-                # remember the old values, and the next one tries again.
-                if _before == [library.num_threads for library in _controller.lib_controllers]:
-                    _before = None
+                _set(_before)
+
+
+def _set(numbers: list[int]) -> None:
+    """Give each library its number of threads.
+
+    Since version 3.7, threadpoolctl lets only the first thread that sets OpenBLAS change it again, until told that
+    this thread is done. The lock keeps two fits from setting different numbers.
+    """
+    for library, number in zip(_controller.lib_controllers, numbers, strict=True):
+        release = getattr(library, "clear_controlling_thread", lambda **_: None)
+        release(force=True)
+        library.set_num_threads(number)
+        release(force=True)

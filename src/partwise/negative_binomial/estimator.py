@@ -83,7 +83,7 @@ class NegativeBinomialNMF(CountModel):
         ),
         candidates=(
             Candidate(
-                "negative-binomial", effort={"tol": 5e-5, "max_iter": 100}, complexity=15, cost=4, most_cells=10**8
+                "negative-binomial", effort={"tol": 1e-4, "max_iter": 100}, complexity=15, cost=4, most_cells=10**8
             ),
         ),
     )

@@ -7,6 +7,9 @@ from scipy.special import gammaln, xlogy
 
 from partwise.kernels.arrays import Floats
 
+# From here on, two terms of the series of log Γ are exact to double precision.
+_LARGE = 100.0
+
 
 def log_probabilities(counts: Floats, rates: Floats, sizes: Any) -> Floats:
     """Log probability of each count, with mean ``rates`` and variance ``rates + rates² / sizes``.
@@ -16,8 +19,15 @@ def log_probabilities(counts: Floats, rates: Floats, sizes: Any) -> Floats:
     counts, rates, sizes
         Arrays that go together by NumPy's rules.
     """
-    logs = gammaln(counts + sizes) - gammaln(sizes) - gammaln(counts + 1.0)
-    return np.asarray(logs - sizes * np.log1p(rates / sizes) + xlogy(counts, rates / (rates + sizes)))
+    sizes = np.asarray(sizes, dtype=np.float64)
+    large, total = np.maximum(sizes, _LARGE), counts + np.maximum(sizes, _LARGE)
+    # The difference by Stirling's series: that of two large logarithms would lose digits.
+    series = (large - 0.5) * np.log1p(counts / large) + xlogy(counts, total) - counts
+    series += (1.0 / total - 1.0 / large) / 12.0 - (total**-3.0 - large**-3.0) / 360.0
+    rising = np.where(sizes < _LARGE, gammaln(counts + sizes) - gammaln(sizes), series)
+    return np.asarray(
+        rising - gammaln(counts + 1.0) - sizes * np.log1p(rates / sizes) + xlogy(counts, rates / (rates + sizes))
+    )
 
 
 def draw(rates: Floats, sizes: Any, generator: np.random.Generator) -> Floats:

@@ -218,13 +218,23 @@ class Search:
                 )
                 edges = [0, *tried]
                 at, below = edges.index(best.rank), edges.index(fewest)
-                gaps = {tuple(edges[place - 1 : place + 1]) for place in (at, at + 1, below) if place < len(edges)}
+                places = [at, below]
+                if at + 1 < len(edges) and not self._falls(standings, best, edges[at - 1 : at + 2]):
+                    places.append(at + 1)
+                gaps = {tuple(edges[place - 1 : place + 1]) for place in places}
                 for low, high in sorted(gaps):
                     between = [rank for rank in ladder if low < rank < high and rank >= self._smallest[name]]
                     tasks += [Task(name, between[len(between) // 2], 0)] if between else []
             if not tasks:
                 return
             yield "fit", tasks
+
+    @staticmethod
+    def _falls(standings: Standings, best: Choice, around: list[int]) -> bool:
+        """Whether the next number of parts is far worse than the best and the one before is not: look below only."""
+        fewer, _, more = around
+        far = [standings.difference(best, Choice(best.model, rank)).hopeless for rank in (fewer, more) if rank]
+        return far == [False, True]
 
     def _contenders(self, standings: Standings) -> list[str]:
         """Models whose best score is close to the best of all."""

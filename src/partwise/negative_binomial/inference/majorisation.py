@@ -24,7 +24,7 @@ SMALLEST_SIZE, LARGEST_SIZE = 1e-3, 1e9
 """Bounds of estimated sizes. From the upper bound on, the noise is Poisson in double precision."""
 
 # Number of cells, zeros included, in a block of rows, and in the pieces passed to BLAS, which stay in the cache.
-_CELLS_AT_ONCE, _CELLS_IN_CACHE, _FEWEST_ROWS = 2**19, 2**16, 16
+_CELLS_AT_ONCE, _CELLS_IN_CACHE, _FEWEST_ROWS = 2**21, 2**19, 16
 _SWEEPS, _ROW_SWEEPS, _PART_UPDATES = 5, 2, 3
 _FIRST_STRIDE, _STRIDE_GROWTH = 0.5, 1.2
 # Sizes in this range have weights in single precision. Outside it, they would overflow or underflow.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -211,3 +212,17 @@ def test_modes_have_no_learned_concentrations() -> None:
     # Before a fit, the evidence is that of the concentrations where learning starts.
     learning_both, given = estimating("gibbs"), AllocationNMF(3, **dict.fromkeys(BOTH, 0.1))
     assert learning_both.log_evidence([[1, 2], [3, 4]]) == given.log_evidence([[1, 2], [3, 4]])
+
+
+def test_with_many_parts_the_dictionary_is_not_learned_unless_asked() -> None:
+    """Learned, its concentration falls until tokens keep their parts; fewer parts learn it."""
+    X = np.random.default_rng(0).poisson(0.5, size=(30, 40))
+    settings: dict[str, Any] = {"n_chains": 1, "burn_in": 11, "n_draws": 1, "random_state": 0, "progress": False}
+    found = {}
+    for n_components, given in ((255, "auto"), (256, "auto"), (256, "estimate")):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # one draw cannot tell whether it has converged
+            model = AllocationNMF(n_components, dictionary_concentration=given, **settings).fit(X)
+        found[n_components, given] = float(model.dictionary_concentration_[0])
+    assert found.pop((256, "auto")) == 0.01
+    assert all(value not in (0.01, 0.1) for value in found.values())

@@ -56,6 +56,7 @@ class AllocationNMF(KeepsChains, OnlineVariational, AllocationSamples):
         Number of parts.
     dictionary_concentration
         α: a number, or one per feature. Below 1, parts are sparse. ``"estimate"``: one number, learned during the fit.
+        ``"auto"``: the same with fewer than 256 parts, otherwise 0.01.
     activation_concentration
         β: a number, or one per part. ``"estimate"``: one per part, learned during the fit, so parts may be common or
         rare. ``"bld"``, ``"map"`` and `partial_fit` learn neither, and use 0.1.
@@ -164,7 +165,7 @@ class AllocationNMF(KeepsChains, OnlineVariational, AllocationSamples):
         **COMMON_CONSTRAINTS,
         **CHAIN_CONSTRAINTS,
         **KNOWN_PART_CONSTRAINTS,
-        "dictionary_concentration": [POSITIVE, "array-like", ESTIMATE],
+        "dictionary_concentration": [POSITIVE, "array-like", StrOptions({"auto", "estimate"})],
         "activation_concentration": [POSITIVE, "array-like", ESTIMATE],
         "length_shape": [POSITIVE],
         "length_rate": [POSITIVE, None],
@@ -198,9 +199,9 @@ class AllocationNMF(KeepsChains, OnlineVariational, AllocationSamples):
             # The mean total of a sample if all its cells were observed.
             observed = 1.0 - data.n_missing / max(1, data.shape[0] * data.shape[1])
             rate = self.length_shape * data.shape[0] * observed / max(data.total, 1.0)
-        names = "dictionary_concentration", "activation_concentration"
-        estimated = tuple(name for name in names if isinstance(getattr(self, name), str))
-        given = {name: FIRST_CONCENTRATION if name in estimated else getattr(self, name) for name in names}
+        concentrations = self._concentrations()
+        estimated = tuple(name for name, value in concentrations.items() if isinstance(value, str))
+        given = concentrations | dict.fromkeys(estimated, FIRST_CONCENTRATION)
         if self.inference in _MODES:
             estimated = ()
         lengths = {"length_shape": self.length_shape, "length_rate": rate}
@@ -341,7 +342,7 @@ class AllocationNMF(KeepsChains, OnlineVariational, AllocationSamples):
         found = {}
         if self.inference not in _MODES and isinstance(self.activation_concentration, str):
             found["sum of the activations' concentrations"] = float(self.activation_concentration_.sum())
-        if self.inference not in _MODES and isinstance(self.dictionary_concentration, str):
+        if self.inference not in _MODES and isinstance(self._concentrations()["dictionary_concentration"], str):
             found["concentration of the dictionary"] = float(self.dictionary_concentration_[0])
         return found
 

@@ -18,6 +18,9 @@ from partwise.kernels.arrays import Floats
 
 Counts = NDArray[np.int64]
 
+MANY_COMPONENTS = 256
+"""From so many parts on a sweep goes feature by feature: draws that look at all parts take longer there."""
+
 
 class Drawn(NamedTuple):
     """The result of `AllocationModel.simulate`: counts as a CSR array, and the true parameters.

@@ -7,7 +7,7 @@ import numpy as np
 
 from partwise.allocation.inference.marginal import log_length, log_marginal_likelihood
 from partwise.allocation.inference.new_rows import expected_activations
-from partwise.allocation.model import AllocationModel, Concentrations
+from partwise.allocation.model import MANY_COMPONENTS, AllocationModel, Concentrations
 from partwise.contract.counts import CountModel
 from partwise.contract.heldout import SMOOTHING
 from partwise.contract.model_file import check_array_is
@@ -20,6 +20,8 @@ from partwise.likelihood.problem import LogLikelihood
 
 # Start value of an estimated concentration.
 FIRST_CONCENTRATION = 0.1
+# Concentration of the dictionary with many parts. If learned, it soon gets so small that tokens cannot change parts.
+_OF_MANY = 0.01
 
 
 @dataclass(eq=False, repr=False)
@@ -27,7 +29,7 @@ class AllocationSamples(CountModel):
     """The priors of an allocation model, given and fitted, and what follows from them for samples."""
 
     _: KW_ONLY
-    dictionary_concentration: Any = "estimate"
+    dictionary_concentration: Any = "auto"
     activation_concentration: Any = "estimate"
     length_shape: float = 1.0
     length_rate: float | None = None
@@ -107,6 +109,13 @@ class AllocationSamples(CountModel):
         lengths = log_length(totals, model.length_shape, rate) - log_length(totals, float(beta.sum()), rate)
         return LogLikelihood(found.values + lengths, found.std_errors, found.ess)
 
+    def _concentrations(self) -> dict[str, Any]:
+        """Both as they are given, or ``"estimate"``."""
+        dictionary = self.dictionary_concentration
+        if isinstance(dictionary, str) and dictionary == "auto":
+            dictionary = "estimate" if int(self.n_components) < MANY_COMPONENTS else _OF_MANY
+        return {"dictionary_concentration": dictionary, "activation_concentration": self.activation_concentration}
+
     def score_samples(self, X: Any) -> Floats:
         """Log-likelihood of each sample, in nats, given the dictionary."""
         return self.log_likelihood(X).values
@@ -127,10 +136,9 @@ class AllocationSamples(CountModel):
         if self.seeds is not None or self.fixed_parts is not None:
             raise InvalidInputError("log_evidence does not support seeds and fixed_parts: leave them out.")
         # Estimated concentrations are those of a fit, or the start values of one.
-        names = "dictionary_concentration", "activation_concentration"
-        given = {name: getattr(self, name) for name in names}
+        given = self._concentrations()
         learned = {
-            name: getattr(self, f"{name}_", FIRST_CONCENTRATION) for name in names if isinstance(given[name], str)
+            name: getattr(self, f"{name}_", FIRST_CONCENTRATION) for name, at in given.items() if isinstance(at, str)
         }
         found = log_marginal_likelihood(
             X,

@@ -8,10 +8,10 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.special import gammaln
 
-from partwise.allocation.inference.labels import MANY_COMPONENTS, TokenLabels, check_tokens, guide_counts
+from partwise.allocation.inference.labels import TokenLabels, check_tokens, guide_counts
 from partwise.allocation.inference.learning import ACTIVATION, EVERY, EVERY_SWEEPS, draw_concentrations
 from partwise.allocation.kernels.collapsed import draw_missing_cells
-from partwise.allocation.model import AllocationModel, Concentrations, SamplePrior
+from partwise.allocation.model import MANY_COMPONENTS, AllocationModel, Concentrations, SamplePrior
 from partwise.contract.given_parts import seeded_order
 from partwise.core.data import SparseData
 from partwise.core.keys import Key

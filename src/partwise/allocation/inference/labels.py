@@ -15,7 +15,7 @@ from scipy.special import gammaln
 
 from partwise.allocation.kernels.by_features import sweep_by_features
 from partwise.allocation.kernels.collapsed import Labelled, sweep_tokens
-from partwise.allocation.model import AllocationModel
+from partwise.allocation.model import MANY_COMPONENTS, AllocationModel
 from partwise.core.data import SparseData
 from partwise.core.keys import Key
 from partwise.engines.base import Engine
@@ -96,8 +96,6 @@ _MOST_TOKENS = 2**31
 _WITHOUT_LABELS = "use 'vb' or 'bld', whose memory does not grow with the counts"
 # 4-byte entries that a sweep works on at a time, to stay in a cache of 1 MB.
 _TILE = 200_000
-# From this many parts on, a sweep goes feature by feature: draws over all parts would take longer.
-MANY_COMPONENTS = 256
 
 
 def padded_width(n_components: int) -> int:

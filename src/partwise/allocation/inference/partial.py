@@ -7,9 +7,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from partwise.allocation.inference.gibbs import AllocationCollapsedGibbs, AllocationGibbsState
-from partwise.allocation.inference.labels import MANY_COMPONENTS, keys_of_rows, padded_width, tile_of
+from partwise.allocation.inference.labels import keys_of_rows, padded_width, tile_of
 from partwise.allocation.kernels.by_features import sweep_rows_by_features
 from partwise.allocation.kernels.partial import draw_weights, sweep_rows
+from partwise.allocation.model import MANY_COMPONENTS
 from partwise.core.data import SparseData
 from partwise.core.keys import Key
 from partwise.engines.blocks import TARGET_NONZEROS, Block, row_blocks

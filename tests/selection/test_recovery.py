@@ -2,7 +2,8 @@
 
 As the project asks: dictionary concentration 0.1, activations of shape 0.3, 100 tokens or 60 bits a row, 4 parts,
 candidates from 1 to 8. A Gamma-Poisson model with a Dirichlet prior of its dictionary is what `gamma-poisson` (without
-the prior) and `beta-gamma-pfa` (with it) are for: the truth is the better of the two.
+the prior) and `beta-gamma-pfa` (with it) are for. Given the totals of rows it is the model of `allocation`: shares of
+activations that have one rate are Dirichlet. The truth is the best of the three.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from partwise.selection import Comparison, compare
 
 SIZES = {"n_samples": 100, "n_features": 60, "n_components": 4}
 TRUTHS = {
-    "gamma-poisson": (simulate_gamma_poisson, ["gamma-poisson", "beta-gamma-pfa"]),
+    "gamma-poisson": (simulate_gamma_poisson, ["gamma-poisson", "beta-gamma-pfa", "allocation"]),
     "allocation": (simulate_allocation, ["allocation"]),
     "beta-dir": (simulate_binary, ["beta-dir"]),
 }

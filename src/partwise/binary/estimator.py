@@ -38,8 +38,9 @@ _SAMPLERS = {"gibbs": BinaryCollapsedGibbs, "gibbs-partial": BinaryPartialGibbs}
 _INFERENCE = {*_SAMPLERS, "cvb0", "cvb", "vb", "em", "map"}
 # Responsibilities are not an objective and change slowly, so their mean change is compared with this multiple of tol.
 _CHANGE_PER_TOL = 100.0
-# Comparisons have many candidates, so fewer chains per fit are averaged.
-_EFFORT = {"n_chains": 2}
+# Comparisons have many candidates, so fewer chains are averaged. They start in two ways: with just as many parts as
+# there are, random starts get stuck more often than with one part more, which would then win.
+_EFFORT = {"n_chains": 2, "init": "mixed"}
 
 
 # Lumbreras et al. (2020), Section 6: flat priors, one long chain from random labels.

@@ -46,14 +46,13 @@ class Grid(NamedTuple):
     def beyond(self, prior: GammaMixture) -> NDArray[np.bool_]:
         """Those that no component of a prior does the work of."""
         new = np.ones(self.means.size, dtype=bool)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            for shape in np.unique(self.shapes):
-                mine, logs = self.shapes == shape, np.sort(np.log(prior.means[prior.shapes == shape]))
-                padded = np.concatenate(([-np.inf], logs, [np.inf]))
-                own = np.log(self.means[mine])
-                after = np.searchsorted(padded[1:-1], own) + 1
-                distance = np.minimum(own - padded[after - 1], padded[after] - own)
-                new[mine] = ~(distance <= self.reach[mine]) & ~np.isin(self.means[mine], prior.means)
+        own, known = (np.log(np.maximum(means, 1e-300)) for means in (self.means, prior.means))
+        for shape in np.unique(self.shapes):
+            mine = self.shapes == shape
+            padded = np.concatenate(([-np.inf], np.sort(known[prior.shapes == shape]), [np.inf]))
+            after = np.searchsorted(padded, own[mine])
+            distance = np.minimum(own[mine] - padded[after - 1], padded[after] - own[mine])
+            new[mine] = distance > self.reach[mine]
         return new
 
 

@@ -212,3 +212,29 @@ def test_what_an_interrupt_left_half_made_is_freed_without_a_traceback(interrupt
     command = [sys.executable, "-c", _HALF_MADE.format(interrupted=interrupted)]
     said = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stderr
     assert ("Traceback" in said) is not interrupted
+
+
+_LATE = """
+import signal
+import partwise.cli.app
+from partwise.cli import main
+
+set_action, told = signal.signal, []
+
+def interrupted_once(number, action):
+    if action == signal.SIG_IGN and not told:
+        told.append(number)
+        signal.raise_signal(signal.SIGINT)
+    return set_action(number, action)
+
+signal.signal = interrupted_once
+partwise.cli.app.build = lambda: lambda: print("done")
+main.main()
+assert told
+"""
+
+
+def test_an_interrupt_when_all_is_done_changes_nothing() -> None:
+    """It comes after the work, while the command gets ready to end: no traceback, and the exit code of success."""
+    done = subprocess.run([sys.executable, "-c", _LATE], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "done\n", "")

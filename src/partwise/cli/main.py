@@ -41,7 +41,10 @@ def main() -> None:
         sys.stderr.write("partwise: interrupted.\n")
         sys.exit(1)
     finally:
-        _finish_in_peace()
+        try:
+            _finish_in_peace()
+        except KeyboardInterrupt:  # It came late, or was postponed by an import: all is done or said.
+            _finish_in_peace()
 
 
 def _interrupt_between_imports(number: int, frame: FrameType | None) -> None:

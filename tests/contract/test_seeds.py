@@ -110,7 +110,7 @@ def test_stronger_seeds_hold_more_of_the_part() -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"seeds": {"a": ["nowhere"]}}, "seeds: 'nowhere' of part 'a' is not a feature: the data do not have it"),
+        ({"seeds": {"a": ["nowhere"]}}, "seeds: 'nowhere' of part 'a' is not a feature of the data: correct or remove"),
         ({"seeds": {"a": []}}, "seeds has no features for the part 'a'"),
         ({"seeds": {str(k): [0] for k in range(5)}}, "seeds names 5 parts, but n_components is 3"),
         ({"seeds": {"a": ["w1"]}, "inference": "thorough"}, "seeds are for inference='vem'"),

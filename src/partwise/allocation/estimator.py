@@ -59,7 +59,7 @@ class AllocationNMF(KeepsChains, OnlineVariational, AllocationSamples):
         ``"auto"``: the same with fewer than 256 parts, otherwise 0.01.
     activation_concentration
         β: a number, or one per part. ``"estimate"``: one per part, learned during the fit, so parts may be common or
-        rare. ``"bld"``, ``"map"`` and `partial_fit` learn neither, and use 0.1.
+        rare. ``"bld"``, ``"map"`` and `partial_fit` use 0.1 instead of learning.
     length_shape
         a, shape of the gamma prior of a sample's length.
     length_rate

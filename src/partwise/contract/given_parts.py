@@ -64,8 +64,9 @@ def seed_counts(seeds: Seeds, weight: float, n_components: int, data: SparseData
         for feature in features:
             f = feature if isinstance(feature, int) else places.get(feature)
             if f is None or not 0 <= f < data.shape[1]:
-                why = "the data have no feature names" if labels is None else "the data do not have it"
-                raise InvalidInputError(f"seeds: {feature!r} of part {part!r} is not a feature: {why}; correct it.")
+                numbers = f"use column numbers from 0 to {data.shape[1] - 1}, because the data have no feature names"
+                remedy = numbers if labels is None else "correct or remove it"
+                raise InvalidInputError(f"seeds: {feature!r} of part {part!r} is not a feature of the data: {remedy}.")
             counts[f, k] += 1.0
         counts[:, k] *= max(1.0, np.rint(weight * data.total / n_components / len(features)))
     return counts

@@ -124,7 +124,7 @@ def make(notebook: Notebook) -> None:
         notebook.section("Figure 4", f"Left out: {error}")
         return
     results = curves(notebook, X)
-    notebook.figure("figure4", _norms(results))
+    notebook.figure("figure4", column_norms(results))
     notebook.figure("likelihood_against_time", likelihoods(results))
     rows = [
         [
@@ -175,7 +175,8 @@ def _n_held(found: Curve) -> int:
     return int(np.sum(norms > 0.01 * norms.sum()))
 
 
-def _norms(results: dict[str, list[Curve]]) -> Figure:
+def column_norms(results: dict[str, list[Curve]]) -> Figure:
+    """Norms of the columns of the dictionary against CPU seconds, one panel per algorithm."""
     figure = new_figure(8.0, 3.2)
     axes = figure.subplots(1, 3, sharey=True)
     for ax, name in zip(axes, ("mcem-c", "mcem-ch", "thorough"), strict=True):
@@ -188,7 +189,7 @@ def _norms(results: dict[str, list[Curve]]) -> Figure:
 
 
 def likelihoods(results: dict[str, list[Curve]]) -> Figure:
-    """Marginal log-likelihood with its standard errors against CPU seconds, one curve a seed; at the right the top."""
+    """Marginal log-likelihood with its standard errors against CPU seconds, one curve per seed; at the right the top."""
     figure = new_figure(9.0, 4.0)
     axes = figure.subplots(1, 2)
     ends = [run["scores"][-1] for runs in results.values() for run in runs]

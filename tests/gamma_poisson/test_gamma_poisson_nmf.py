@@ -202,7 +202,7 @@ def test_thorough_does_not_remove_a_component_on_its_way() -> None:
 
 
 def test_bad_settings(counts: np.ndarray) -> None:
-    with pytest.raises(InvalidInputError, match="needs a shape of at least 1"):
+    with pytest.raises(InvalidInputError, match="needs a fixed shape of at least 1"):
         GammaPoissonNMF(2, inference="joint", shape=0.5).fit(counts)
     with pytest.raises(InvalidInputError, match=r"init must have shape \(2, 6\)"):
         GammaPoissonNMF(2, init=np.ones((6, 2))).fit(counts)

@@ -82,5 +82,5 @@ def test_the_alarm_has_power_and_finds_the_part(references: Table) -> None:
     assert without.cohort_p_value <= 0.05
     assert match(without.candidate[:, None], references.matrix).matches[0].best == "part 4"
     assert without.alarms().size >= 6
-    with pytest.raises(InvalidInputError, match="fewer cannot tell 5%"):
+    with pytest.raises(InvalidInputError, match=r"fewer cannot give p = 0\.05"):
         lacking(PoissonNMF.from_components(parts), x, n_draws=5)

@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 # Columns after the score, and what they mean.
 _COLUMNS = {
-    "worse by": "difference from the best candidate ± its standard error (over rows, which are paired)",
-    "stability": "mean cosine of the parts of different restarts; 1 = the same parts",
+    "worse by": "difference from the best candidate, same unit, ± its standard error (rows are paired); - for the best",
+    "stability": "mean cosine of the parts of different restarts, 1 = the same parts; - without restarts",
     "active": "parts that explain a noticeable share of the data",
     "by itself": "number of parts that the model would choose by its own criterion (in brackets)",
-    "new rows": "log-likelihood per {unit} of rows that were left out of the fit: half of a row, given its other half",
-    "marginal": "log-likelihood per {unit} of new rows, activations integrated out",
+    "new rows": "log-likelihood per {unit}, in nats, of rows left out of the fit: half of a row, given its other half",
+    "marginal": "log-likelihood per {unit}, in nats, of new rows, activations integrated out",
     "coherence": "how often the top features of a part occur together, from -1 to 1 (NPMI)",
     "diversity": "share of different features among the top features of all parts",
     "seconds": "time of all fits of this candidate",

@@ -236,7 +236,7 @@ class GammaPoissonNMF(BatchModel, GammaActivations):
         settings = self._settings(data)
         if self.fixed_parts is not None:
             if self.inference != "vem" or self.seeds is not None:
-                raise InvalidInputError("fixed_parts are for inference='vem' without seeds: change these.")
+                raise InvalidInputError("fixed_parts need inference='vem' without seeds: drop the others.")
             settings["fixed"] = fixed_shares(self.fixed_parts, int(self.n_components), data)
         if self.seeds is not None:
             if self.inference != "vem":
@@ -251,8 +251,8 @@ class GammaPoissonNMF(BatchModel, GammaActivations):
         if self.inference == "joint":
             if settings.pop("estimate_shape") or np.any(settings["shape"] < 1):
                 raise InvalidInputError(
-                    "inference='joint' needs a shape of at least 1, given and not estimated, as the joint likelihood is"
-                    " unbounded at activations of 0 below: use inference='vem'."
+                    "inference='joint' needs a fixed shape of at least 1, because below 1 the joint likelihood is"
+                    " infinite at activations of 0: use inference='vem'."
                 )
             return JointEM(**settings)
         if self.inference == "online":

@@ -182,7 +182,7 @@ class LikelihoodProblem:
             Number of labels that it keeps per token.
         """
         if self.shape.size > _MOST_LABELS:
-            raise InvalidInputError(f"{caller} holds {_MOST_LABELS} parts at most, got {self.shape.size}.")
+            raise InvalidInputError(f"{caller} takes at most {_MOST_LABELS} parts, got {self.shape.size}: use fewer.")
         refuse_long_rows(lengths, n_lanes * _BYTES_OF_A_LABEL, caller, self.first_row)
 
     def refuse_hopeless(self, caller: str, seconds: Floats) -> None:

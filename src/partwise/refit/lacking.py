@@ -70,7 +70,7 @@ def lacking(model: CountModel, X: Any, *, n_draws: int = 99, random_state: Rando
     [0.3, 0.01]
     """
     if n_draws < 19:
-        raise InvalidInputError(f"n_draws must be at least 19, got {n_draws}: fewer cannot tell 5%.")
+        raise InvalidInputError(f"n_draws must be at least 19, got {n_draws}: fewer cannot give p = 0.05.")
     data = model.checked_data(X, caller="lacking", integers=True)
     if data.n_missing:
         raise InvalidInputError("X has missing cells, which this test does not handle: pass whole rows.")

@@ -124,8 +124,8 @@ def log_all_orders(logs: Floats) -> float:
     alike = np.flatnonzero(leaving + most.sum() - most >= _NEGLIGIBLE)
     if alike.size > _MOST_ALIKE:
         raise InvalidInputError(
-            f"method='annealed' cannot tell {alike.size} parts apart, more than {_MOST_ALIKE}: use fewer"
-            " parts, or method='smc'."
+            f"method='annealed' cannot tell {alike.size} parts apart, and takes at most {_MOST_ALIKE} that are so"
+            " alike: use fewer parts, or method='smc'."
         )
     np.fill_diagonal(relative, 0.0)
     return log_permanent(np.ascontiguousarray(relative[np.ix_(alike, alike)]))

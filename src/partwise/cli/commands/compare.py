@@ -44,7 +44,7 @@ class CandidateArguments:
         metavar="NAME,...",
         autocompletion=_name_lists,
     )
-    ranks: str | None = option("Each number of parts to try, as 1-8 or 5,10; default 1, 2, 4, ...", metavar="K,K-K,...")
+    ranks: str | None = option("Each number of parts to try: 1-8 or 5,10; default 1, 2, 4, ...", metavar="K,K-K,...")
     restarts: int = option("How many times to fit each candidate that is not ruled out.", 3, min=1)
     kind: Literal["counts", "bits"] | None = option("Kind of data; by default bits if all values are 0 or 1.")
     rule: Literal["best", "simple", "stable"] = option(

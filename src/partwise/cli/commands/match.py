@@ -22,7 +22,7 @@ def command(
         Path, typer.Argument(metavar="REFERENCE", help="A table of features x parts, or another model file.")
     ],
     output: Path | None = to_write("Table to write, one line per part: .csv, .tsv or .parquet."),
-    most: int = option("Most references in a mixture.", 3, min=1, max=3),
+    most: int = option("Largest number of references in a mixture.", 3, min=1, max=3),
 ) -> Outcome:
     """Compare the parts of a model with references.
 

@@ -35,8 +35,8 @@ def command(
     """Predict missing cells.
 
     Prints the expected count of each missing cell, or the probability of a yes. DATA may be the data of the fit or new
-    rows. Features of the model that DATA lack count as missing, too. `partwise recommend` lists what else a sample is
-    likely to have.
+    rows. Features of the model that DATA does not have count as missing, too. `partwise recommend` lists what else a
+    sample is likely to have.
     """
     check_outputs({"--output": output}, [model, data], tables=["--output"])
     fitted = run.opened(model)

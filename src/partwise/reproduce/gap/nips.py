@@ -189,7 +189,7 @@ def column_norms(results: dict[str, list[Curve]]) -> Figure:
 
 
 def likelihoods(results: dict[str, list[Curve]]) -> Figure:
-    """Marginal log-likelihood with its standard errors against CPU seconds, one curve per seed; at the right the top."""
+    """Marginal log-likelihood and standard errors against CPU seconds, one curve per seed; the top at the right."""
     figure = new_figure(9.0, 4.0)
     axes = figure.subplots(1, 2)
     ends = [run["scores"][-1] for runs in results.values() for run in runs]

@@ -1,0 +1,151 @@
+"""Draws pictures of the papers from the results that are kept beside them.
+
+``python docs/images/draw_papers.py`` draws docs/papers/*/*.png whose computation takes hours.
+``python docs/images/draw_papers.py keep PAPER FOLDER`` keeps what these need of ``FOLDER/results.json``, which
+``partwise reproduce PAPER --full -o FOLDER`` writes, finished or not.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from partwise.plotting import save_figure
+
+PAPERS = Path(__file__).parents[1] / "papers"
+DIGITS = 6
+Steps = Mapping[str, Any]
+
+
+class Replay:
+    """Answers like a notebook, but knows results only: a step that was not kept is an error."""
+
+    quick = False
+
+    def __init__(self, steps: Steps) -> None:
+        self._steps = steps
+        self.figures: dict[str, Any] = {}
+
+    def step(self, name: str, *_: Any, **__: Any) -> Any:
+        """The kept result."""
+        return self._steps[name]
+
+    def figure(self, name: str, figure: Any) -> None:
+        """Take in a figure."""
+        self.figures[name] = figure
+
+
+def keep_l2r(steps: Steps) -> dict[str, Any]:
+    """Document completion by collection; Figure 3 by collection: the reference, and totals by method and draws."""
+    from partwise.reproduce.l2r._methods import FULL
+
+    completion, totals = {}, {}
+    for name in FULL.small:
+        found = [value for step, value in steps.items() if step.startswith(f"{name}, ") and step.endswith("completion")]
+        if found:
+            completion[name] = found[0]
+    for name in FULL.large:
+        head = f"{name}, {FULL.large_documents} documents, all words, "
+        known = {step.removeprefix(head): value for step, value in steps.items() if step.startswith(head)}
+        if "auto" not in known:
+            continue
+        by_method: dict[str, Any] = {}
+        for step, value in known.items():
+            if step != "auto":
+                method, draws, _ = step.rsplit(", ", 2)
+                by_method.setdefault(method, {})[draws.removesuffix(" draws")] = value
+        totals[name] = {"reference": known["auto"], "totals": by_method}
+    return {"completion": completion, "figure3": totals}
+
+
+def draw_l2r(kept: dict[str, Any]) -> dict[str, Any]:
+    """Figure 3, and document completion."""
+    from partwise.reproduce.l2r import _pictures
+
+    return {
+        "completion": _pictures.completion(kept["completion"]),
+        "figure3": _pictures.totals_by_draws(kept["figure3"]),
+    }
+
+
+def keep_gap(steps: Steps) -> dict[str, Any]:
+    """The curves of Figure 4 by algorithm and seed, with column norms of the first seed, which the picture shows."""
+    from partwise.reproduce.gap import nips
+
+    curves: dict[str, list[Any]] = {}
+    for name in (*nips.PUBLISHED, *nips.OURS):
+        for seed in range(5):
+            head = f"figure 4: {name} {seed}"
+            parts = [value for step, value in steps.items() if step == head or step.startswith(f"{head} to ")]
+            if parts:
+                curve = {key: [value for part in parts for value in part[key]] for key in parts[0]}
+                if seed:
+                    del curve["norms"]
+                curves.setdefault(name, []).append(curve)
+    return {"figure4": curves}
+
+
+def draw_gap(kept: dict[str, Any]) -> dict[str, Any]:
+    """Figure 4, and likelihoods against time."""
+    from partwise.reproduce.gap import nips
+
+    results = kept["figure4"]
+    return {"figure4": nips.column_norms(results), "likelihood_against_time": nips.likelihoods(results)}
+
+
+def keep_nbmf(steps: Steps) -> dict[str, Any]:
+    """The steps of Figure 11."""
+    return {step: value for step, value in steps.items() if step.startswith("fig11, ")}
+
+
+def draw_nbmf(kept: dict[str, Any]) -> dict[str, Any]:
+    """Figure 11."""
+    from partwise.reproduce.nbmf import convergence
+
+    replay: Any = Replay(kept)
+    convergence.make(replay)
+    return replay.figures
+
+
+KEEP: dict[str, Callable[[Steps], dict[str, Any]]] = {"gap": keep_gap, "l2r": keep_l2r, "nbmf": keep_nbmf}
+DRAW: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {"gap": draw_gap, "l2r": draw_l2r, "nbmf": draw_nbmf}
+
+
+def rounded(value: Any) -> Any:
+    """The same with numbers of a few digits."""
+    if isinstance(value, dict):
+        return {key: rounded(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [rounded(item) for item in value]
+    if isinstance(value, float):
+        short = float(f"{value:.{DIGITS}g}")
+        return int(short) if short.is_integer() else short
+    return value
+
+
+def keep(paper: str, folder: Path) -> None:
+    """Keep what the pictures need of the results of a run, rounded."""
+    steps = json.loads((folder / "results.json").read_text("utf-8"))["steps"]
+    found = rounded(KEEP[paper]({name: step["result"] for name, step in steps.items()}))
+    lines = [f"{json.dumps(name)}: {json.dumps(found[name], separators=(',', ':'))}" for name in found]
+    (PAPERS / paper / "results.json").write_text("{\n" + ",\n".join(lines) + "\n}\n", "utf-8")
+
+
+def draw(paper: str, folder: Path) -> list[Path]:
+    """Draw the pictures of a paper into a folder."""
+    kept = json.loads((PAPERS / paper / "results.json").read_text("utf-8"))
+    written = []
+    for name, figure in DRAW[paper](kept).items():
+        written.append(folder / f"{name}.png")
+        save_figure(figure, written[-1])
+    return written
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["keep"]:
+        keep(sys.argv[2], Path(sys.argv[3]))
+    for paper in DRAW:
+        print(*draw(paper, PAPERS / paper), sep="\n")

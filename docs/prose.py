@@ -62,7 +62,7 @@ BANNED = {
     r"\bhelps? you to\b": "'helps you choose'",
 }
 # Experiments of the papers keep the papers' words. Inside priors, a component is always one of a mixture.
-# Docstrings of kernels are exempt as well: they are part of the fingerprint by which a kernel is compiled again.
+# Kernels keep the word component too, which their code uses throughout.
 EXEMPT = ("src/partwise/reproduce/", "src/partwise/priors/")
 _ABBREVIATIONS = re.compile(r"\b(?:e\.g|i\.e|al|vs|cf|etc|Fig|Eq|No|approx|resp)\.$")
 _END = re.compile(r"(?<=[.!?…])[\"')\]*_]*\s+(?=[\"'(\[*_]*[A-Z0-9`‘“])")

@@ -1,4 +1,4 @@
-"""Kernels over one block of rows that work on one component at a time, on rates that are kept for every nonzero."""
+"""Kernels over one block of rows that update one component at a time; the rate of every nonzero is stored."""
 
 from partwise.kernels.arrays import Cells, Floats, Indices, Starts
 from partwise.kernels.jit import kernel

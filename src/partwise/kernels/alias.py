@@ -1,4 +1,4 @@
-"""Alias tables (Walker 1977; Vose 1991): draws from weights at a cost that does not grow with their number."""
+"""Alias tables (Walker 1977; Vose 1991): draws from weights at a cost that does not depend on how many there are."""
 
 import numpy as np
 
@@ -36,7 +36,7 @@ def build_tables(weights: Numbers, start: int, stop: int, thresholds: Numbers, a
                 n_large -= 1
                 small[n_small] = rich
                 n_small += 1
-        # What rounding has left over has as much as it needs.
+        # Entries that rounding left over are full.
         for i in range(n_small):
             rest[small[i]] = 1.0
         for i in range(n_large):
@@ -47,7 +47,7 @@ def build_tables(weights: Numbers, start: int, stop: int, thresholds: Numbers, a
 
 @inline_kernel
 def draw_from_table(stream: Stream, thresholds: Numbers, aliases: Numbers, f: int) -> tuple[int, float]:
-    """``rng.choice(K, p=weights[f]), rng.random()``: one uniform serves both, as what is left of it is uniform."""
+    """``rng.choice(K, p=weights[f]), rng.random()``: one uniform number gives both, as the rest of it is uniform."""
     t = next_uniform(stream) * thresholds.shape[1]
     k = min(int(t), thresholds.shape[1] - 1)
     rest = t - k

@@ -4,11 +4,9 @@ numba's own cache notices that the file of a kernel changed, but not that a kern
 where it cannot write or read. Here each compiled kernel is one file that carries a fingerprint of everything that its
 machine code depends on (`partwise.kernels.cache`). A file with another fingerprint is replaced.
 
-A digest of all that the machine code of a kernel depends on.
-
-That is its own code, the code of every function that it calls in any file, and the module constants that they use. The
-options of the compiler count, and the versions of Python, numba, LLVM and NumPy. Comments and line numbers do not
-count.
+The fingerprint is a digest of everything that the machine code depends on: the code of the kernel, the code of every
+function that it calls in any file, and the module constants that they use. It also covers the options of the compiler
+and the versions of Python, numba, LLVM and NumPy. Comments and line numbers do not count.
 """
 
 import functools
@@ -128,7 +126,7 @@ _app_dirs: Any = appdirs.AppDirs
 _DIGEST = hashlib.sha256().digest_size
 _ADVICE = "Set NUMBA_CACHE_DIR to a folder that you can write."
 
-# Why folders could not be written: they are not tried again. numba compiles under a lock, so this needs none.
+# Why folders could not be written; these are not tried again. numba compiles under a lock, so none is needed here.
 _refused: dict[Path, str] = {}
 _warned = False
 
@@ -198,13 +196,13 @@ class KernelCache(caching._Cache):
         return f"{self._source.stem}.{name}.{types_and_machine[:16]}.{sys.implementation.cache_tag}.kernel"
 
     def enable(self) -> None:
-        """Nothing to do: it is always enabled."""
+        """Do nothing: the cache is always enabled."""
 
     disable = flush = enable
 
 
 def _folders(source: Path) -> list[Path]:
-    """The folders for kernels of a source file, best first: all are read, the first that can be written is written."""
+    """The folders for kernels of a source file, best first. All are read; the first writable one is written to."""
     code = hashlib.sha256(str(source.parent.absolute()).encode()).hexdigest()[:16]
     below = f"{source.parent.name}-{code}"
     if _config.CACHE_DIR:

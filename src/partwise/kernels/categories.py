@@ -8,7 +8,7 @@ from partwise.kernels.sums import sum_of
 
 _GROUP = 8
 _LONGEST_SEARCH = 16
-# The weight that remains is summed afresh when subtraction has cost it this much of its precision.
+# Sum the remaining weight again when subtraction has cost it this much of its precision.
 _CANCELLATION = 1e-3
 
 
@@ -16,7 +16,7 @@ _CANCELLATION = 1e-3
 def categorical(stream: Stream, weights: Floats, total: float) -> int:
     """``rng.choice(len(weights), p=weights / total)``: an index of positive weight, or -1 without one.
 
-    The total need only be the sum of the weights up to rounding.
+    The total may differ from the sum of the weights by rounding.
     """
     rest = next_uniform(stream) * total
     index = 0
@@ -30,7 +30,7 @@ def categorical(stream: Stream, weights: Floats, total: float) -> int:
             break
         rest -= group
         index += _GROUP
-    # Counting costs less than leaving the loop early, which the processor cannot foresee.
+    # Counting costs less than leaving the loop early, which the processor cannot predict.
     for k in range(index, stop):
         rest -= weights[k]
         index += rest >= 0.0
@@ -55,7 +55,7 @@ def _nearest_positive(weights: Floats, start: int) -> int:
 def multinomial(stream: Stream, n: int, weights: Floats, total: float, out: Integers) -> None:
     """``out[:] = rng.multinomial(n, weights / total)``, summing to n, 0 where the weight is 0.
 
-    The total need only be the sum of the weights up to rounding. Without a positive weight the last entry takes n.
+    The total may differ from the sum of the weights by rounding. If no weight is positive, the last entry gets n.
     """
     for k in range(weights.shape[0]):
         out[k] = 0
@@ -68,9 +68,9 @@ def multinomial(stream: Stream, n: int, weights: Floats, total: float, out: Inte
 
 @inner_kernel
 def poisson_parts(stream: Stream, row: Floats, column: Floats, weights: Floats, out: Integers) -> int:
-    """``out[:] = rng.poisson(row * column); out.sum()``: the sum is drawn first, which is 0 in most cells.
+    """``out[:] = rng.poisson(row * column); out.sum()``: the sum, which is 0 in most cells, is drawn first.
 
-    ``weights`` is room for as many numbers as ``out`` has; the row and the column may be longer.
+    ``weights`` is a buffer as long as ``out``. The row and the column may be longer.
     """
     for k in range(out.size):
         weights[k] = row[k] * column[k]
@@ -95,7 +95,7 @@ def _multinomial_by_binomials(stream: Stream, n: int, weights: Floats, total: fl
             for j in range(k + 1, last + 1):
                 rest += weights[j]
             reliable = _CANCELLATION * rest
-        # The rarer side is drawn, as 1 - p would round the share of a tiny rest.
+        # Draw the rarer side, because 1 - p would round a tiny remaining share.
         count = binomial(stream, n, min(weight, rest) / (weight + rest))
         if weight > rest:
             count = n - count

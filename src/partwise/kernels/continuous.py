@@ -35,7 +35,7 @@ def _gamma_from_one(stream: Stream, shape: float) -> float:
 
 @inner_kernel
 def _log1p_rest(t: float) -> float:
-    # log(1 + t) - t + t^2/2 - t^3/3; by its series near 0, as shapes of 1e10 and more magnify what cancels.
+    # log(1 + t) - t + t^2/2 - t^3/3, by its series near 0: shapes of 1e10 and more would magnify the cancellation.
     if abs(t) < 0.01:
         return -t * t * t * t * (0.25 - t * (0.2 - t * (1.0 / 6.0 - t * (1.0 / 7.0 - t * 0.125))))
     return math.log1p(t) - t * (1.0 - t * (0.5 - t / 3.0))

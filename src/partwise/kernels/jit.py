@@ -16,9 +16,9 @@ _making = threading.RLock()
 
 
 class Kernel:
-    """A function that numba gets when it is first used: an import waits neither for numba nor for its dispatchers.
+    """A function that numba gets at first use, so that an import waits neither for numba nor for its dispatchers.
 
-    To numba it is what numba makes of it, so that kernels can call it.
+    numba sees the dispatcher in its place, so that kernels can call it.
     """
 
     def __init__(self, function: Callable[..., Any], make: Callable[[Callable[..., Any]], Any]) -> None:
@@ -29,7 +29,7 @@ class Kernel:
 
     @property
     def dispatcher(self) -> Any:
-        """What numba made of the function; the function itself under NUMBA_DISABLE_JIT."""
+        """The compiled function; the function itself under NUMBA_DISABLE_JIT."""
         if self._made is None:
             with _making:  # two threads would compile it twice
                 self._made = self._made or self._make(self._function)
@@ -77,7 +77,7 @@ def inner_kernel(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def inline_kernel(function: Callable[P, R]) -> Callable[P, R]:
-    """Compile a function of a few instructions into its callers: an array argument takes seven words to pass."""
+    """Compile a short function into its callers: passing an array argument takes seven words."""
     return compiled(function, _nrt=False, forceinline=True)
 
 

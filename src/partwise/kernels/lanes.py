@@ -1,9 +1,9 @@
-"""Draws of components, which are dealt out to lanes like cards, so that their running sums are made side by side."""
+"""Draws of components, which are dealt to lanes like cards, so that their running sums are computed in parallel."""
 
 from partwise.kernels.arrays import Floats, Numbers
 from partwise.kernels.jit import inline_kernel, inner_kernel
 
-# Components are padded with zeros to a multiple of this, the numbers that the processor works on at once.
+# Components are padded with zeros to a multiple of this: how many numbers the processor handles at once.
 LANES = 8
 
 
@@ -12,7 +12,7 @@ def running_sums(
     factors: Numbers, f: int, shift: float, shares: Floats, running: Floats
 ) -> tuple[float, float, float, float, float, float, float, float]:
     """``running[:] = np.cumsum(((shift + factors[f]) * shares).reshape(-1, LANES), axis=0); running[-1]``."""
-    # Eight names and not an array: sums that wait for memory would cost more than all the rest.
+    # Eight variables instead of an array: waiting for memory would cost more than everything else.
     a = b = c = d = e = g = h = o = 0.0
     for j in range(running.shape[0]):
         k = LANES * j
@@ -46,8 +46,8 @@ def draw_component(
     """
     n_levels = running.shape[0]
     a, b, c, d, e, g, h, o = running_sums(factors, f, shift, shares, running)
-    # Sums of the first lanes as a tree, and counted rather than searched: a chain of sums, or a branch that the
-    # processor cannot foresee, would cost more.
+    # Sums of the first lanes are added as a tree, and counted rather than searched. A chain of sums, or a branch that
+    # the processor cannot predict, would cost more.
     two = a + b
     three = two + c
     four = two + (c + d)

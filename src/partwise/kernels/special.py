@@ -1,6 +1,6 @@
 """Logarithms of binomial and Poisson probabilities that stay exact for huge counts (Loader, 2000).
 
-What needs a further logarithm is left to the caller, who has one to take anyway.
+Terms that need another logarithm are left to the caller, which takes one anyway.
 """
 
 import math

@@ -1,18 +1,18 @@
 """Counter-based random streams inside kernels: Philox4x64-10 (Salmon, Moraes, Dror and Shaw, SC 2011).
 
-A stream is one small array of uint64 that a kernel makes once, outside its loops, and readdresses for each row::
+A stream is one small array of uint64. A kernel makes it once, outside its loops, and moves it to each row::
 
     stream = new_stream()
     for n in range(start, stop):
         seek(stream, seed, stage_chain, iteration, n)
         ...  # next_uniform(stream), gamma(stream, shape), ...
 
-with the three words of `partwise.core.keys.Key.words`. Nothing else feeds the numbers, so they do not depend on the
-thread or on the order in which rows are visited.
+with the three words of `partwise.core.keys.Key.words`. The numbers depend on nothing else: not on the
+thread, and not on the order in which rows are visited.
 
 Draws from other distributions are in `partwise.kernels.continuous`, `partwise.kernels.discrete` and
-`partwise.kernels.categories`. Their parameters are trusted, not checked; degenerate ones (shape 0, mean 0, all weight
-in one place) give their limit.
+`partwise.kernels.categories`. Their parameters are not checked. Degenerate ones (shape 0, mean 0, all weight in
+one place) give the limit.
 
 Tables of the ziggurat method (Marsaglia and Tsang, 2000) for the standard normal and exponential densities.
 
@@ -148,8 +148,8 @@ def seek_row(stream: Stream, words: Words, row: int) -> None:
 
 @inner_kernel
 def _refill(stream: Stream) -> None:
-    # Two consecutive blocks, a and b, in step: their chains of multiplications are independent, so that the second
-    # costs little more than half of the first.
+    # Two consecutive blocks, a and b, in parallel. Their multiplications are independent, so the second costs little
+    # more than half of the first.
     key_0, key_1 = stream[0], stream[1]
     a_0, a_1, a_2, a_3 = stream[2], stream[3], stream[4], stream[5]
     b_0, b_1, b_2, b_3 = a_0 + _ONE, a_1, a_2, a_3
@@ -217,7 +217,7 @@ def next_normal(stream: Stream) -> float:
             return sign * x
 
 
-# The rare cases are functions of their own, so that the common ones stay small enough to be inlined.
+# Rare cases are separate functions, so that common ones stay small enough to be inlined.
 
 
 @inner_kernel

@@ -1,10 +1,8 @@
-"""Sums over components, in loops that store nothing, and the length of the longest row.
+"""Sums over components, the length of the longest row, and the largest entries of each row of a dense block.
 
-In a loop that also stores, the compiler asks at run time whether the arrays overlap, and takes one of two loops that
-add in different orders. How it asks depends on the addresses of the arrays, so that the same sum could have other bits
-on another thread.
-
-The largest entries of each row of a dense block.
+Sums are computed in loops that store nothing. If a loop also stores, the compiler checks at run time whether arrays
+overlap, and runs one of two loops that add in different orders. The check depends on the addresses of the arrays, so
+the last bits of a sum could differ between threads.
 """
 
 import math
@@ -44,7 +42,7 @@ def longest_row(starts: Starts, start: int, stop: int) -> int:
 def largest_of_rows(values: Floats, indptr: Starts, indices: Indices, positions: LongCounts, found: Floats) -> None:
     """``positions[:] = np.argsort(-values, axis=1, kind="stable")[:, :n]``, without the cells of a CSR pattern.
 
-    ``values`` is used up. Places for which no cell is left are -1 in ``positions`` and NaN in ``found``.
+    ``values`` is overwritten. If a row has too few cells, ``positions`` is -1 and ``found`` is NaN for the rest.
     """
     n_wanted = positions.shape[1]
     for row in range(values.shape[0]):

@@ -1,8 +1,8 @@
-"""Kernels of negative-binomial factorization over one block of rows; they touch all cells, zeros included.
+"""Kernels of negative-binomial factorization over one block of rows. They visit all cells, zeros included.
 
 Throughout, ``parts`` is components x features, the rate of a cell is ``activations[n] @ parts[:, f]``, and its size
-(the r of a variance of rate + rate² / r) is ``row_sizes[n] * feature_sizes[f]``, one of the two being 1. Inner loops
-run over features, which lie together in memory. Sums are taken in loops that store nothing (see
+(the r of a variance of rate + rate² / r) is ``row_sizes[n] * feature_sizes[f]``, where one of the two is 1. Inner
+loops run over features, which are contiguous in memory. Sums are computed in loops that store nothing (see
 `partwise.kernels.sums`).
 """
 
@@ -32,7 +32,7 @@ def _weigh_row(n: int, place: int, cells: Cells, missing: Missing, sizes: Sizes,
         size = row_sizes[n] * feature_sizes[f]
         rates[place, f] = size / (rates[place, f] + size)
     for p in range(indptr[n], indptr[n + 1]):
-        # As a double: small integers, as they lie on disk, would round as the sizes do, and others not.
+        # As a double: small integers, as stored on disk, would otherwise be divided in the precision of the sizes.
         rates[place, indices[p]] *= 1.0 + float(values[p]) / (row_sizes[n] * feature_sizes[indices[p]])
     for p in range(missing_indptr[n], missing_indptr[n + 1]):
         rates[place, missing_indices[p]] = 0.0
@@ -49,7 +49,7 @@ def _weighted_sum(k: int, parts: Floats, weights: Floats) -> float:
 
 @inner_kernel
 def _gain(n: int, k: int, cells: Cells, parts: Floats, rates: Floats) -> float:
-    """``parts[k] @ (X[n] / rates[0])`` over the nonzeros of a row; a count that no part holds adds nothing."""
+    """``parts[k] @ (X[n] / rates[0])`` over the nonzeros of a row; a count that no part explains adds nothing."""
     indptr, indices, values = cells
     total = 0.0
     for p in range(indptr[n], indptr[n + 1]):
@@ -65,7 +65,7 @@ def improve_activations(
 ) -> None:
     """``h *= (X / rates) @ parts.T / ((X + size) / (rates + size)) @ parts.T``, which never lowers the likelihood.
 
-    Each row is updated on its own until no expected count changes by more than ``tol`` of the row's total.
+    Each row is updated by itself until no expected count changes by more than ``tol`` of the row's total.
     """
     n_components, n_features = parts.shape
     rates, gain = np.empty((1, n_features)), np.empty(n_components)
@@ -122,7 +122,7 @@ def _add_size_terms(count: float, rate: float, size: float, sign: float, place: 
     value = -size * math.log1p(ratio)
     if count > 0.0:
         value += log_gamma_difference(size, count) - math.lgamma(count + 1.0)
-        # A count that no part holds is left out, as in the update.
+        # A count that no part explains is left out, as in the update.
         value += count * math.log(rate / below) if rate > 0.0 else 0.0
     terms[place, 0] += sign * value
     terms[place, 1] += sign * size * slope
@@ -163,7 +163,7 @@ def add_zero_terms(rates: Floats, sizes: Floats, terms: Floats) -> None:
 def correct_zero_terms(
     cells: Cells, missing: Missing, rates: Floats, sizes: Floats, by_rows: bool, terms: Floats
 ) -> None:
-    """Take from ``terms`` what `add_zero_terms` has put there for missing cells and nonzeros, and add the nonzeros.
+    """Remove from ``terms`` what `add_zero_terms` added for missing cells and nonzeros, and add the nonzeros.
 
     Groups are rows, and ``rates`` features x rows, if `by_rows`; else groups are features.
     """

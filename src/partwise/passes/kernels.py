@@ -1,4 +1,4 @@
-"""Kernels over one block of rows of counts with rates ``factor @ other.T``; on transposed data, of the other side.
+"""Kernels over one block of rows of counts with rates ``factor @ other.T``; transposed data give the other side.
 
 Throughout, ``factor`` is the side whose rows are visited (rows of the data x components), and ``other`` the side that
 is held (columns of the data x components); the rate of a cell is ``factor[n] @ other[f]``.
@@ -30,8 +30,8 @@ def expected_counts(
     """
     indptr, indices, values = cells
     n_components = factor.shape[1]
-    # The rates of a few cells first, then what these cells add, four at a time. Cell by cell, every sum would wait for
-    # a division, and `counts` would be read and written for each of them.
+    # First the rates of a few cells, then what these cells add, four at a time. Cell by cell, every sum would wait for
+    # a division, and `counts` would be read and written for each cell.
     ratio = np.empty(_CELLS_AT_ONCE + 3)
     total = 0.0
     for n in range(start, stop):
@@ -52,7 +52,7 @@ def expected_counts(
                     total += values[first + p] * math.log(ratio[p])
             for p in range(size):
                 ratio[p] = values[first + p] / ratio[p]
-            # A rest of fewer than four is filled up with the last cell, taken 0 times.
+            # The last group is padded with its last cell, with weight 0.
             ratio[size : size + 3] = 0.0
             last = first + size - 1
             for p in range(0, size, 4):

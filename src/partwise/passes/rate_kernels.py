@@ -1,4 +1,4 @@
-"""The rate of each feature in each part, activations given, and how well the counts determine it."""
+"""The rate of each feature in each part, given the activations, and how well the counts determine it."""
 
 import math
 
@@ -19,11 +19,11 @@ def feature_rates(
     """``rates[f] = argmax over p of X[f] @ log(activations @ p) - (exposures[f] + b) @ p + a * log(p).sum()``.
 
     Rows of X are features, a is the pseudo-count, and ``b[k] = a / mean rate``, so that a part that says nothing about
-    a feature is given the mean rate. ``covariances[f] = inv(a * eye + outer(p, p) * J)`` with ``J = (activations.T /
-    (activations @ p) ** 2 * X[f]) @ activations`` is that of log p by the curvature at the maximum. A feature without
-    counts is left with rates of 0.
+    a feature gets the mean rate. ``covariances[f] = inv(a * eye + outer(p, p) * J)`` with ``J = (activations.T /
+    (activations @ p) ** 2 * X[f]) @ activations`` is the covariance of log p, from the curvature at the maximum. A
+    feature without counts keeps rates of 0.
 
-    Newton steps in log p; where one lowers the objective, a step of EM takes its place, which cannot.
+    The steps are Newton's, in log p. If one lowers the objective, an EM step, which cannot, takes its place.
     """
     (indptr, indices, values), (rates, covariances) = cells, out
     n_components = activations.shape[1]
@@ -74,7 +74,7 @@ def feature_rates(
             if worst <= _SETTLED * (total + pseudocount):
                 break
             if objective < latest and not plain:
-                # The last step went too far: go back, and on from there by EM.
+                # The last step went too far: go back, and continue by EM.
                 rate[:] = before
                 plain = True
                 latest = -np.inf

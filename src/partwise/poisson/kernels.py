@@ -1,4 +1,4 @@
-"""Kernels of Poisson factorization over one block of rows. Called on transposed data, they serve the dictionary's side.
+"""Kernels of Poisson factorization over one block of rows. On transposed data they update the dictionary.
 
 Throughout, ``factor`` is the side that is updated (rows of the data x components) and ``other`` the side that is held
 (columns of the data x components); the rate of a cell is ``factor[n] @ other[f]``.
@@ -13,7 +13,7 @@ from partwise.kernels.jit import kernel
 
 _CELLS_AT_ONCE = 16
 _FRESH_RATES_EVERY = 16
-# Of a count, far below anything that matters: keeps squares of its reciprocal finite.
+# A count far below anything that matters, which keeps squares of its reciprocal finite.
 _SMALLEST_RATE = 1e-100
 
 
@@ -23,10 +23,10 @@ def pass_by_tiles(
 ) -> float:
     """``ratios = X / (factor @ other.T); counts = factor * (ratios @ other); gains += ratios.T @ factor``.
 
-    ``counts, gains = out`` are the expected allocation totals of an E-step, and what an EM step multiplies the other
-    side by; an array without rows is not wanted. Returns ``(X * log(factor @ other.T)).sum()`` over the block if
-    ``with_logs``, else 0. All rows take their cells of the first ``tile`` columns, then those of the next, so that what
-    is read and written of the other side stays in the cache where there are many columns.
+    ``counts, gains = out`` are the expected allocation totals of an E-step, and the factors by which an EM step
+    multiplies the other side. An array without rows is not computed. Returns ``(X * log(factor @ other.T)).sum()`` over
+    the block if ``with_logs``, else 0. All rows process their cells of the first ``tile`` columns, then those of the
+    next. So, with many columns, what is read and written of the other side stays in the cache.
     """
     (indptr, indices, values), (start, stop), (counts, gains) = cells, span, out
     n_columns, n_components = other.shape
@@ -78,22 +78,22 @@ def coordinate_descent(
 ) -> float:
     """``factor[n] = argmax over h >= floors[n] of X[n] @ log(other @ h) - exposures[n] @ h``, one h_k at a time.
 
-    A single row of ``exposures`` serves all rows.
+    If ``exposures`` has a single row, it is used for all rows.
 
     Each row is swept until a sweep changes no expected count by more than ``tol`` of the row's total, at most
     ``max_sweeps`` times. Returns the objective summed over the block.
 
     The derivative in h_k is gain(h_k) - exposure_k, where gain is a sum of terms c / (a + h_k), so that 1 / gain is
-    concave. So a Newton step on 1 / gain = 1 / exposure never ends above the solution. (Hsieh & Dhillon 2011 take one
-    on gain = exposure, which is shorter upward and longer downward.) A step down may end at 0 or below. Then the
-    derivative at 0 decides: 0 is the maximum, or such a step from 0 is safe.
+    concave. So a Newton step on 1 / gain = 1 / exposure never ends above the solution. (Hsieh & Dhillon 2011 use gain =
+    exposure, whose steps are shorter upward and longer downward.) A step down may end at 0 or below. Then the
+    derivative at 0 decides: either 0 is the maximum, or a step from 0 is safe.
     """
     (indptr, indices, values), (other, exposures, floors), (max_sweeps, tol) = cells, held, rule
     n_components = other.shape[1]
     widest = 0
     for n in range(start, stop):
         widest = max(widest, indptr[n + 1] - indptr[n])
-    # The row's part of `other`, component by component: all inner loops below run over contiguous memory.
+    # The rows of `other` that this row needs, component by component, so that inner loops run over contiguous memory.
     gathered = np.empty((n_components, widest))
     rate = np.empty(widest)
     inverse = np.empty(widest)
@@ -115,7 +115,7 @@ def coordinate_descent(
         _row_rates(gathered, row, size, rate, inverse)
         for sweep in range(max_sweeps):
             largest_change = 0.0
-            # Rates are updated by differences, whose error shows where a large part of a rate is taken away.
+            # Rates are updated by differences, which lose digits where a large part of a rate is subtracted.
             stale = sweep % _FRESH_RATES_EVERY == _FRESH_RATES_EVERY - 1
             for k in range(n_components):
                 weight = gathered[k]
@@ -135,7 +135,7 @@ def coordinate_descent(
                     curvature = 0.0
                     n_cut = 0
                     for p in range(size):
-                        # Where this component alone explains a count, the derivative at 0 is infinite: cut it short.
+                        # If only this component explains a count, the derivative at 0 is infinite: limit it.
                         rest = rate[p] - old * weight[p]
                         least = 1e-3 * rate[p]
                         n_cut += rest < least
@@ -146,7 +146,7 @@ def coordinate_descent(
                     if gain_at_zero > exposure[k]:
                         new = _reciprocal_step(gain_at_zero, curvature, exposure[k])
                     elif n_cut > 0:
-                        # Not 0 while counts depend on it alone; the EM step is short, but never too long.
+                        # Not 0 while counts depend on it alone. The EM step is short, but never overshoots.
                         new = old * gain / exposure[k]
                     else:
                         new = 0.0
@@ -194,8 +194,8 @@ def kkt_residual(
 ) -> float:
     """``abs(minimum(share, gradient)).max()`` with ``gradient = 1 - (X / rates) @ other / exposures``.
 
-    ``share`` is a component's expected count in a row over the row's total (over ``unit`` if that is 0), so both are
-    free of scale. The value is 0 just where the Karush-Kuhn-Tucker conditions hold.
+    ``share`` is a component's expected count in a row over the row's total (over ``unit`` if that is 0), so neither
+    depends on the scale. The value is 0 exactly where the Karush-Kuhn-Tucker conditions hold.
     """
     indptr, indices, values = cells
     n_components = factor.shape[1]

@@ -41,7 +41,7 @@ def _change(
 
 @inline_kernel
 def _group_sum(row: Numbers, numbers: Counts, ratios: Floats, j: int) -> float:
-    """``numbers[j : j + 8] @ ratios[row[j : j + 8]]``, written out: a loop so short costs more than its sums."""
+    """``numbers[j : j + 8] @ ratios[row[j : j + 8]]``, written out: so short a loop would cost more than its sums."""
     left = numbers[j] * ratios[row[j]] + numbers[j + 1] * ratios[row[j + 1]]
     left += numbers[j + 2] * ratios[row[j + 2]] + numbers[j + 3] * ratios[row[j + 3]]
     right = numbers[j + 4] * ratios[row[j + 4]] + numbers[j + 5] * ratios[row[j + 5]]
@@ -51,7 +51,7 @@ def _group_sum(row: Numbers, numbers: Counts, ratios: Floats, j: int) -> float:
 
 @inline_kernel
 def _taken_out(row: Numbers, numbers: Counts, k: int, size: int) -> int:
-    """Count component k once less in a row; returns how many components the row then has."""
+    """Remove one count of component k from a row; returns how many components the row then has."""
     j = 0
     while row[j] != k:
         j += 1
@@ -65,7 +65,7 @@ def _taken_out(row: Numbers, numbers: Counts, k: int, size: int) -> int:
 
 @inline_kernel
 def _place_of(row: Numbers, k: int, size: int) -> int:
-    """The place of component k in a row, at its end if it is new there."""
+    """Position of component k in a row; a new component goes to the end."""
     j = 0
     while j < size and row[j] != k:
         j += 1
@@ -74,7 +74,7 @@ def _place_of(row: Numbers, k: int, size: int) -> int:
     return j
 
 
-# Where rounding lets a draw slip past, the last entry that it could have been is taken.
+# If rounding lets a draw run past the end, take the last entry with a positive weight.
 
 
 @inline_kernel
@@ -147,10 +147,10 @@ def _count_rows(
 def sweep_by_features(tokens: Tokens, priors: Concentrations, words: Words, state: Labelled) -> None:
     """``k = rng.choice(K, p=normalise((α_f + S_fk) / (α_+ + S_k) * (β_k + S_nk)))`` for each token, without itself.
 
-    The cells of ``tokens`` are the data by columns; labels lie row after row, those of a row by features.
-    Labels and counts change in place; a label of K stands for none yet. Feature f has the stream f. A draw goes through
-    the row's own components first, in the order in which they came to it, each counting S_nk times, and then through
-    all components, each counting β_k times.
+    The cells of ``tokens`` are the data by columns. Labels are stored row by row, and within a row by feature.
+    Labels and counts change in place. A label of K means that a token has none yet. Feature f uses the stream f. A draw
+    goes through the row's own components first, in the order in which the row got them, with weights S_nk. Then it goes
+    through all components, with weights β_k.
     """
     (indptr, rows, values, first_tokens), (dictionary_concentration, activation_concentration) = tokens, priors
     labels, sample_counts, feature_counts, component_counts = state

@@ -1,4 +1,4 @@
-"""Collapsed sweeps: each token in turn is drawn (also at a temperature), or spread, given all other tokens."""
+"""Collapsed sweeps: each token in turn is drawn (also at a temperature) or spread, given all other tokens."""
 
 import math
 
@@ -35,7 +35,7 @@ def sweep_tokens(
 ) -> None:
     """``k = rng.choice(K, p=normalise((α_f + S_fk) / (α_+ + S_k) * (β_k + S_nk)))`` for each token, without itself.
 
-    Labels and counts change in place; a label of K stands for none yet. ``feature_counts`` has zeros appended up to a
+    Labels and counts change in place. A label of K means none yet. ``feature_counts`` has zeros appended up to a
     multiple of ``LANES`` components. Only two entries of (β_k + S_nk) / (α_+ + S_k) change from one token to the next.
     All rows take their tokens of the first ``tile`` features, then those of the next, so that counts stay in the cache.
     With ``first_row, row_keys, start, stop = span``, row n of tile t has the stream ``first_row + n + row_keys * t``.
@@ -111,9 +111,9 @@ def draw_missing_cells(
 def sweep_annealed(tokens: Tokens, priors: Concentrations, coldness: float, words: Words, state: Labelled) -> float:
     """``gain = (α_f + S_fk) / (α_+ + S_k) * (β_k + S_nk) / (S_nfk + 1); p = gain**coldness * (S_nfk + 1)``.
 
-    Each token takes a component with probability proportional to p, without itself; an infinite coldness stands for the
-    largest gain, the present component winning ties. Draws from p(S)^coldness, the labels that give one S sharing its
-    probability evenly; at coldness 1 this is the ordinary sweep. Returns Σ log S_nfk!.
+    Each token, left out of the counts, takes a component with probability proportional to p. An infinite coldness takes
+    the largest gain; the present component wins ties. The sweep draws from p(S)^coldness, where all labels that give
+    one S share its probability evenly. At coldness 1 it is the ordinary sweep. Returns Σ log S_nfk!.
     """
     (indptr, indices, values, first_tokens), (dictionary_concentration, activation_concentration) = tokens, priors
     labels, sample_counts, feature_counts, component_counts = state
@@ -171,8 +171,8 @@ def sweep_responsibilities(
 ) -> float:
     """``r = normalise((α_f + S_fk - r) / (α_+ + S_k - r) * (β_k + S_nk - r))`` for each nonzero in turn, in place.
 
-    Counts are expected ones, without one token's own responsibility; the tokens of a cell share theirs. Returns the sum
-    of absolute changes, a token at a time.
+    Counts are expected counts, without the responsibility of the token itself. All tokens of a cell have the same
+    responsibilities. Returns the sum of absolute changes over tokens.
     """
     (indptr, indices, values), (dictionary_concentration, activation_concentration) = cells, priors
     sample_counts, feature_counts, component_counts = counts

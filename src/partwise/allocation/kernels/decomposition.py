@@ -17,14 +17,14 @@ _NODES = np.arange(int(_TABLE_END * _STEPS) + 2) / _STEPS
 LOG_GAMMA_TABLE: Floats = np.column_stack((gammaln(1.0 + _NODES), digamma(1.0 + _NODES) / _STEPS))
 DIGAMMA_TABLE: Floats = np.column_stack((digamma(1.0 + _NODES), polygamma(1, 1.0 + _NODES) / _STEPS))
 
-# The same from 0 to 1, where most entries lie, by one polynomial in 2 s - 1: processors take its steps for several
-# entries at once, which they cannot do with a table. Errors are below 1e-12.
+# The same from 0 to 1, where most entries lie, by one polynomial in 2 s - 1. Processors can evaluate it for several
+# entries at once, which a table does not allow. Errors are below 1e-12.
 _DEGREE = 16
 _PLACES = np.polynomial.chebyshev.chebpts1(_DEGREE + 1)
 
 
 def _coefficients(values: Floats) -> Floats:
-    """Of the polynomial through values at the Chebyshev points."""
+    """Coefficients of the polynomial through values at the Chebyshev points."""
     series = np.polynomial.chebyshev.chebfit(_PLACES, values, _DEGREE)
     return np.asarray(np.polynomial.chebyshev.cheb2poly(series), dtype=np.float64)
 
@@ -82,7 +82,7 @@ def decomposition_sums(
 ) -> float:
     """``S = X[..., None] * normalise(activations[:, None] * dictionary); S.sum(axis=1), S.sum(axis=0)``.
 
-    Returns ``gammaln(S + 1).sum()``. ``sample_counts`` are set, ``feature_counts`` grow by the block's rows.
+    Returns ``gammaln(S + 1).sum()``. Sets ``sample_counts``, and adds the block's rows to ``feature_counts``.
     """
     (indptr, indices, values), (activations, dictionary) = cells, factors
     n_components = dictionary.shape[1]
@@ -138,7 +138,7 @@ def decomposition_gradients(
             rate = 0.0
             for k in range(n_components):
                 rate += activations[n, k] * dictionary[f, k]
-            # Read once, and few arrays in a loop: only so does the compiler see that entries can go side by side.
+            # Each array is read once, and loops use few arrays: only then does the compiler vectorise them.
             x = float(values[p])
             inverse = 1.0 / rate
             for k in range(n_components):

@@ -1,4 +1,4 @@
-"""Expected allocation totals of new rows, the dictionary given, by a few passes over their cells."""
+"""Expected allocation totals of new rows under a given dictionary, by a few passes over their cells."""
 
 import numpy as np
 
@@ -7,13 +7,13 @@ from partwise.kernels.jit import inner_kernel, kernel
 from partwise.kernels.lanes import LANES
 from partwise.kernels.sums import sum_of
 
-# Parts that the first pass gives less than this share of their prior's counts are put aside.
+# Parts to which the first pass gives less than this share of their prior's counts are set aside.
 _NEXT_TO_NOTHING = np.float32(0.5)
 _MOST_UPDATES = 200
 _ZERO, _ONE = np.float32(0.0), np.float32(1.0)
-# Rows of so many cells update some of them side by side, since each would wait long for the one before it. Updates go
-# beyond where they lead, by half of the way, and may end when one moves twice as much: fewer of them lead nearer to
-# where many would. In short rows one cell moves much, and neither would help.
+# Rows with at least this many cells update several of them at once; one by one, each would wait for the one before.
+# Their updates take steps 1.5 times as long, and stop at twice the change: fewer updates then come closer to the
+# result of many. In short rows a single cell moves a lot, and neither would help.
 _MANY_CELLS, _TOGETHER, _BEYOND, _MORE = 32, 4, np.float32(1.5), 2.0
 
 _Row = tuple[Indices, Numbers]
@@ -45,7 +45,7 @@ def _first_pass(
 def _gather(
     row: _Row, dictionary: Singles, concentration: Singles, chosen: LongCounts, masses: Singles, start: Singles
 ) -> _Parts:
-    """The chosen parts, zeros up to whole lanes and cells; the first responsibilities are those of ``start``."""
+    """Copy the chosen parts, padded with zeros to whole lanes; the first responsibilities come from ``start``."""
     features, counts = row
     n_cells, width = features.size, -(-chosen.size // LANES) * LANES
     own, mine = np.zeros((n_cells, width), np.float32), np.zeros((n_cells, width), np.float32)
@@ -78,7 +78,7 @@ def _gather(
 
 @inner_kernel
 def _update(parts: _Parts, together: int, beyond: np.float32) -> None:
-    """Update the responsibilities of cells, so many at a time, and what the parts hold."""
+    """Update the responsibilities of cells, a few at a time, and the totals of the parts."""
     own, mine, prior, held, weights, aside, tokens, scales = parts
     width = held.size
     for first in range(0, tokens.size, together):
@@ -102,7 +102,7 @@ def _update(parts: _Parts, together: int, beyond: np.float32) -> None:
 
 @inner_kernel
 def _last_pass(row: _Row, dictionary: Singles, parts: _Parts, n_chosen: int, final: Singles, sums: Singles) -> None:
-    """``final``: expected counts of the chosen parts after one more update; ``sums``: of others, over their priors."""
+    """``final``: expected counts of the chosen parts after one more update; ``sums``: of the others, over priors."""
     own, mine, prior, held, weights, aside, tokens, _ = parts
     for k in range(sums.size):
         sums[k] = _ZERO
@@ -128,9 +128,9 @@ def mean_sample_counts(
     """``q_i = w_i * (β + n - q_i); q_i /= q_i.sum(); n = counts @ q``, cells of each row in turn, n being ``out[row]``.
 
     Collapsed variational Bayes of order 0 (Asuncion et al. 2009): q_ik is the probability that part k made a token of
-    cell i, and n_k the expected total of part k. It starts from the prior. With ``stop = tokens, share`` a row has one
-    update for so many of its tokens, and ends when one moves at most such a share of them. Only ratios within a row of
-    the dictionary matter. Parts that the start gives next to nothing, if these are half of them or more, keep the
+    cell i, and n_k the expected total of part k. It starts from the prior. ``stop = tokens, share`` allows a row one
+    update per ``tokens`` of its tokens, and stops it when an update moves at most ``share`` of them. Only ratios within
+    a row of the dictionary matter. If the start gives almost nothing to half of the parts or more, these keep the
     prior's share of each token.
     """
     indptr, indices, values = cells

@@ -17,7 +17,7 @@ _SMALLEST = 1e-30
 
 @inner_kernel
 def _small_gamma(stream: Stream, shape: float, lowest: float) -> float:
-    """``max(rng.standard_gamma(shape), _SMALLEST)``, the shape being below 1 and ``lowest = _SMALLEST**shape``.
+    """``max(rng.standard_gamma(shape), _SMALLEST)``, for a shape below 1 and ``lowest = _SMALLEST**shape``.
 
     Ahrens & Dieter (1974): where shapes are tiny, most draws end at the first comparison.
     """
@@ -40,7 +40,7 @@ def _small_gamma(stream: Stream, shape: float, lowest: float) -> float:
 def draw_weights(
     feature_counts: Counts, concentration: Floats, n_components: int, words: Words, start: int, stop: int, out: Singles
 ) -> None:
-    """``out = rng.gamma(concentration[:, None] + feature_counts)``: Dirichlet draws, up to the sums of columns."""
+    """``out = rng.gamma(concentration[:, None] + feature_counts)``: Dirichlet draws before columns are normalised."""
     stream = new_stream()
     for f in range(start, stop):
         seek_row(stream, words, f)
@@ -65,9 +65,9 @@ def sweep_rows(
 ) -> None:
     """``k = rng.choice(K, p=normalise(w_fk * (β_k + S_nk)))`` for each token of each row, without the token itself.
 
-    Labels and ``sample_counts`` change in place (a label of K stands for none yet); ``feature_counts`` grows by the
-    new labels. The dictionary has zeros appended up to a multiple of ``LANES`` components, and is in single precision,
-    of which a sweep reads twice as much in the same time; sums are in double precision. All rows take their tokens of
+    Labels and ``sample_counts`` change in place (a label of K means none yet), and the new labels are added to
+    ``feature_counts``. The dictionary is padded with zeros to a multiple of ``LANES`` components. It has single
+    precision, so that a sweep reads half as many bytes; sums have double precision. All rows process their tokens of
     the first ``tile`` features, then those of the next, so that what is read and written stays in the cache.
     With ``first_row, row_keys, start, stop = span``, row n of tile t has the stream ``first_row + n + row_keys * t``.
     """
@@ -103,6 +103,6 @@ def sweep_rows(
                 p += 1
             next_cells[n - start] = p
             next_tokens[n - start] = i
-            # Not counted again from the labels: counts may hold those of missing cells too, which have none.
+            # Not recounted from the labels: counts may include missing cells, which have no labels.
             for k in range(n_components):
                 sample_counts[n, k] = np.int32(shares[k] - activation_concentration[k] + 0.5)

@@ -25,7 +25,7 @@ Places = tuple[Indices, Indices]
 def draw_component(
     stream: Stream, n: int, f: int, s: int, priors: Priors, counts: LabelCounts, weights: Floats
 ) -> tuple[int, float]:
-    """A component for one token of particle s given its counts, which then hold it, and the sum of the weights."""
+    """Draw a component for one token of particle s, add it to the counts, and return it with the sum of the weights."""
     sample_prior, feature_prior, component_prior = priors
     sample_counts, feature_counts, component_counts = counts
     for k in range(component_prior.size):
@@ -42,7 +42,7 @@ def draw_component(
 
 @inline_kernel
 def _count(counts: LabelCounts, s: int, n: int, f: int, k: int, change: int) -> None:
-    """Add to the three counts that a label of particle s has a part in."""
+    """Add to the three counts that contain a label of particle s."""
     sample_counts, feature_counts, component_counts = counts
     sample_counts[s, n, k] += change
     feature_counts[s, f, k] += change
@@ -112,8 +112,8 @@ def smc_island(
     """``log E[prod_i u_i]``, u_i = Σ_k (α_f + S_fk) / (α_+ + S_k) * (β_k + S_nk) / (β_+ + S_n), counts so far.
 
     After each of the ``stages`` (numbers of tokens, the last being all) particles are resampled and moved by collapsed
-    Gibbs sweeps over the tokens so far. When that happens does not depend on the particles, so the exponential of what
-    is returned is unbiased. The priors hold β_k in each row and α_f in each column; counts, 0 at first, and labels are
+    Gibbs sweeps over the tokens so far. The stages do not depend on the particles, so the exponential of the returned
+    value is unbiased. The priors hold β_k in each row and α_f in each column. Counts (0 at first) and labels each hold
     two sets of particles.
     """
     (token_rows, token_features), (sample_counts, feature_counts, component_counts) = tokens, particles
@@ -166,11 +166,11 @@ def bridge_island(
 ) -> tuple[float, int]:
     """``log Z_0 + sum over stages of log mean weight``, without the last stage, and the set of its particles.
 
-    The stages are the model with priors Dirichlet(α + c A_.k) and Dirichlet(β + c B_n.), c being ``strengths``, falling
-    to 0. Before them, as for c = ∞, labels are independent, with probabilities proportional to a_fk b_nk, the anchors
-    A and B with columns and rows that sum to 1. A stage weighs particles by the ratio of its p(X, labels) to that of
-    the stage before, resamples them and moves them by collapsed Gibbs sweeps. The weights of the last stage are left in
-    ``log_weights``. Counts, 0 at first, and labels are two sets of particles.
+    The stages are the model with priors Dirichlet(α + c A_.k) and Dirichlet(β + c B_n.), where c takes the values
+    ``strengths``, falling to 0. Before the first stage (c = ∞) labels are independent, with probabilities proportional
+    to a_fk b_nk: the anchors A and B, with columns and rows that sum to 1. A stage weighs particles by the ratio of its
+    p(X, labels) to that of the stage before, resamples them and moves them by collapsed Gibbs sweeps. The weights of
+    the last stage are left in ``log_weights``. Counts (0 at first) and labels each hold two sets of particles.
     """
     (token_rows, token_features), (sample_counts, feature_counts, component_counts) = tokens, particles
     (activation_concentration, dictionary_concentration), (sample_anchor, feature_anchor) = concentrations, anchors
@@ -249,7 +249,7 @@ def _log_independent(
 
 @inner_kernel
 def _log_labels(counts: LabelCounts, priors: Priors) -> float:
-    """Log p(X, labels) of tokens in order: Dirichlet-multinomial in the rows, and in the components."""
+    """Log p(X, labels) of ordered tokens: Dirichlet-multinomial in the rows, and in the components."""
     sample_counts, feature_counts, component_counts = counts
     sample_prior, feature_prior, component_prior = priors
     total = 0.0
@@ -274,7 +274,8 @@ def _log_labels(counts: LabelCounts, priors: Priors) -> float:
 def log_permanent(logs: Floats) -> float:
     """``logsumexp([logs[range(n), order].sum() for order in permutations(range(n))])``, 0 for n = 0.
 
-    By subsets of the columns, each having the sum over all ways in which the first rows can take them: n 2^n steps.
+    Goes through subsets of the columns, each with the sum over all ways to give its columns to the first rows: n 2^n
+    steps.
     """
     n = logs.shape[0]
     sums = np.full(1 << n, -math.inf)

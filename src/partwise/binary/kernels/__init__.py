@@ -1,6 +1,6 @@
 """Compiled loops of binary factorization.
 
-One side of the table, called its rows here, has a beta factor (or the second Dirichlet factor), the other, its columns,
-a Dirichlet factor: samples and features for Beta-Dir, features and samples for Dir-Beta. Observed cells are listed row
-by row as codes, 2 x column + bit; labels of cells are kept column by column.
+The rows, here, are the side of the table that has a beta factor (or the second Dirichlet factor). The columns are the
+side with a Dirichlet factor. They are samples and features for Beta-Dir, features and samples for Dir-Beta. Observed
+cells are listed row by row as codes, 2 x column + bit. Labels of cells are stored column by column.
 """

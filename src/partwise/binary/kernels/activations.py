@@ -1,4 +1,4 @@
-"""The factor of rows for given weights of the columns: each row on its own, so that it has one answer in any batch.
+"""The factor of rows for given weights of the columns. Each row is fitted by itself, so batches do not matter.
 
 ``weights[x, f, k]`` is the weight of component k where column f shows bit x. It is w_fk for both bits if the rows have
 a beta factor, w_fk and 1 - w_fk if they have a Dirichlet factor. Given its second label, a cell of Dir-Dir is a cell of
@@ -65,7 +65,7 @@ def _means(counts: Floats, is_dirichlet: bool, alpha: Floats, beta: Floats, out:
 def fit_rows(
     cells: Listed, given: GivenColumns, rule: tuple[bool, int, float], start: int, stop: int, out: Floats
 ) -> None:
-    """Iterate ``r = normalise(weights[x, f] * local[x]); counts[x] = sum of r`` until the counts stand still.
+    """Iterate ``r = normalise(weights[x, f] * local[x]); counts[x] = sum of r`` until the counts stop changing.
 
     ``local`` is exp E log of the factor (variational Bayes), or its mean (EM, priors 0). A Dirichlet factor has
     concentration ``alpha``. ``out[n, k, x]`` are the counts.
@@ -113,8 +113,8 @@ def sample_rows(
 ) -> None:
     """``out[n] = E[factor | row n]``, by Gibbs sampling of labels with the factor integrated out.
 
-    The average over draws of the factor's mean given the labels. All rows use one stream, so that a row's answer does
-    not depend on where it stands.
+    The average over draws of the factor's mean given the labels. All rows use the same stream, so that the result of a
+    row does not depend on its position.
     """
     (row_starts, codes), (weights, is_dirichlet, alpha, beta), (burn_in, n_draws) = cells, given, lengths
     n_components = weights.shape[2]
@@ -142,7 +142,7 @@ def sample_rows(
                         factor = (prior + counts[x, k]) / (alpha[k] + beta[k] + both)
                     shares[k] = weights[x, f, k] * factor
                 total = sum_of(shares)
-                # Where no component can show the bit, all are as good.
+                # If no component can produce the bit, all are equally likely.
                 new = categorical(stream, shares, total) if total > 0.0 else 0
                 labels[p - first] = new
                 counts[x, new] += 1.0

@@ -102,9 +102,9 @@ def draw_labels(cells: Ordered, zeros: Floats, ones: Floats, columns: Floats, wo
 
 @inline_kernel
 def _multiplied(part: float, product: float, factor: float) -> tuple[float, float]:
-    """``part + log(product * factor)`` as a sum and a product: few logarithms are taken, and nothing underflows.
+    """``part + log(product * factor)`` as a sum and a product, so that few logarithms are taken and nothing underflows.
 
-    Factors may be next to nothing, or above 1 where they are sums of weights.
+    Factors may be almost 0, or above 1 if they are sums of weights.
     """
     if factor < 1e-100:
         return part + math.log(factor), product
@@ -120,7 +120,7 @@ def log_likelihood_of_block(
 ) -> tuple[float, float]:
     """``np.log(np.where(X == 1, probability, 1 - probability))[observed].sum(), probability[observed].sum()``.
 
-    Over rows ``start`` to ``stop``, which alone ``probability`` holds.
+    Over rows ``start`` to ``stop``; ``probability`` holds these rows only.
     """
     total, observed = 0.0, 0.0
     for n in range(start, stop):
@@ -148,8 +148,8 @@ def add_left_out(
 ) -> None:
     """``out[p] += 1 / P(X[p] | labels of all cells but p)`` for the cells of rows ``start`` to ``stop`` (Eq. 25).
 
-    Without its cell, label k of a column counts one less, and so does the bit in the part's row. ``probability`` holds
-    P(X = 1) of these rows with the cell counted. Labels are in the order of rows.
+    Without the cell, the count of label k in its column is one lower, and so is that of the bit in the part's row.
+    ``probability`` holds P(X = 1) of these rows with the cell counted. Labels are in the order of rows.
     """
     (row_starts, codes, column_starts), (row_counts, column_counts), (prior, concentration) = cells, counts, priors
     whole = sum_of(concentration)
@@ -177,7 +177,7 @@ def add_left_out_pairs(
     stop: int,
     out: Floats,
 ) -> None:
-    """The same of Dir-Dir, where a cell has a label by its column and one by its row (Eq. 59)."""
+    """The same for Dir-Dir, where a cell has one label from its column and one from its row (Eq. 59)."""
     (row_starts, codes, column_starts), (by_column, by_row) = cells, labels
     (row_counts, column_counts), (concentration, row_concentration) = counts, concentrations
     whole, row_whole = sum_of(concentration), sum_of(row_concentration)
@@ -198,7 +198,7 @@ def reciprocals_of_cells(
 ) -> float:
     """``normalisers[:] = np.where(X == bit, 1 / normalisers, 0)``, and the sum of the logarithms of those.
 
-    Of a block of rows; missing cells give 0.
+    For a block of rows; missing cells give 0.
     """
     n_columns = normalisers.shape[1]
     is_it = np.empty(n_columns, np.bool_)
@@ -223,8 +223,8 @@ def sums_of_rare_bit(
 ) -> float:
     """``G = np.where(X == bit, 1 / (rows @ columns.T), 0); out_rows[:] = G @ back; out_columns += G.T @ rows``.
 
-    Cell by cell, for a bit that few cells of the block show; returns the sum of the logarithms of their normalisers.
-    ``out_rows`` holds the rows of the block alone.
+    Cell by cell, for a bit that is rare in the block; returns the sum of the logarithms of the normalisers.
+    ``out_rows`` holds the rows of the block only.
     """
     (row_starts, codes), (rows, columns, back), (out_rows, out_columns) = cells, factors, out
     n_components = columns.shape[1]

@@ -16,9 +16,9 @@ def propose(
 ) -> tuple[int, float]:
     """``k = rng.choice(K, p=normalise(concentration + others)), rng.random()``, where ``others`` counts other labels.
 
-    ``cumulative = concentration.cumsum()``. A label drawn with probability proportional to its count is the label of
-    another cell drawn at random: no count is looked at, and the cost does not depend on K. One uniform serves both
-    draws: once it has chosen, what is left of it is uniform again.
+    ``cumulative = concentration.cumsum()``. To draw a label with probability proportional to its
+    count, take the label of another cell at random. No count is read, and the cost does not depend on K. One uniform
+    number serves both draws: what is left of it after the choice is uniform again.
     """
     last = cumulative.size - 1
     t = next_uniform(stream) * (n_others + cumulative[last])
@@ -38,7 +38,7 @@ def propose(
 def start_row(row_counts: Counts, n: int, prior: Floats, counts: Floats, bounds: Floats) -> None:
     """``counts[:] = row_counts[n]; w = prior + counts; bounds[:] = (w / w.sum(axis=1, keepdims=True)).max(axis=0)``.
 
-    What a row starts with: its counts of labels, and the largest share that a component has of each bit.
+    Load a row: its counts of labels, and for each bit the largest share of any component.
     """
     bounds[0], bounds[1] = 0.0, 0.0
     for k in range(counts.shape[0]):
@@ -78,10 +78,10 @@ def sweep_beta_dirichlet(
     ``share = (prior[:, x] + row_counts[n, :, x]) / (prior + row_counts[n]).sum(axis=1)``, counts without the cell;
     ``prior`` holds beta and alpha of each component. Labels are ordered by columns.
 
-    The first factor proposes, the second accepts, relative to an upper bound of the row's shares, which makes a draw
-    from their product. After some attempts the label is drawn from all weights instead; whichever comes first, its
-    distribution is the same. In a row all cells are of different columns, so the first proposals of a row do not
-    depend on what the row changes, and are made together.
+    The first factor proposes a label; the second accepts it, relative to an upper bound of the row's shares. Together
+    they draw from the product. After some attempts the label is drawn from all weights instead, with the same
+    distribution. The cells of a row are in different columns, so the first proposals of a row do not depend on what the
+    row changes, and are made together.
     """
     (row_starts, codes, column_starts), (prior, concentration) = cells, priors
     n_components = column_counts.shape[1]
@@ -139,7 +139,7 @@ def sweep_beta_dirichlet(
                 labels[at] = new
                 column_counts[f, old] -= 1
                 column_counts[f, new] += 1
-                # What has risen: the share of the other bit where a cell was taken out, of this bit where it came in.
+                # Shares that rose: of the other bit where a cell was removed, of this bit where it was added.
                 y = np.uint32(1) - x
                 bounds[y] = max(bounds[y], share_of(counts, old, y, prior))
                 bounds[x] = max(bounds[x], share_of(counts, new, x, prior))
@@ -202,7 +202,7 @@ def sweep_dirichlet_dirichlet(
                     c = z
                 else:
                     for k in range(n_components):
-                        # what the row gives to all others; nonnegative terms, so that no difference rounds to 0
+                        # what the row gives to all others: a sum of nonnegative terms, as a difference could round to 0
                         before = row_cumulative[k - 1] if k > 0 else 0.0
                         after = row_from[k + 1] if k + 1 < n_components else 0.0
                         rest_of_row = row_others - row_counts[n, k] + before + after

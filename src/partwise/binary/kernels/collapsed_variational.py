@@ -1,4 +1,4 @@
-"""Passes of collapsed variational Bayes: every cell's responsibilities from expected counts without its own."""
+"""Passes of collapsed variational Bayes: each cell's responsibilities, from expected counts without the cell itself."""
 
 import math
 
@@ -24,7 +24,7 @@ def pass_zero_order(cells: Listed, priors: Pair, shares: Singles, row_counts: Fl
     (row_starts, codes), (prior, concentration) = cells, priors
     n_components = column_counts.shape[1]
     weights, changes = np.empty(n_components), np.zeros(n_components)
-    # One row for each bit: a vector of loads, where pairs would be gathered.
+    # One row per bit, so that loads are contiguous; pairs would have to be gathered.
     by_bit = prior.T.copy()
     both = by_bit[0] + by_bit[1]
     for n in range(row_starts.size - 1):
@@ -33,7 +33,7 @@ def pass_zero_order(cells: Listed, priors: Pair, shares: Singles, row_counts: Fl
             for k in range(n_components):
                 own = np.float64(shares[p, k])
                 left, here = column_counts[f, k] - own, row_counts[n, x, k] - own
-                # Rounding may leave a count slightly below what is taken out of it. max() would look for NaN as well.
+                # Rounding may leave a count slightly below what is subtracted from it. max() would also check for NaN.
                 left = left if left > 0.0 else 0.0
                 here = here if here > 0.0 else 0.0
                 whole = both[k] + here + row_counts[n, 1 - x, k]

@@ -42,8 +42,8 @@ def sweep_rows(
     """For each cell of some rows: ``k = rng.choice(K, p=normalise(columns[f] * share))``.
 
     ``share`` as in `partwise.binary.kernels.collapsed.sweep_beta_dirichlet`, from counts without the cell. The
-    column's weights propose by an alias table, the row's share accepts; after some attempts the label is drawn from all
-    weights. Labels are ordered by rows. ``column_counts`` grows by the new labels of these rows.
+    column's weights propose by an alias table, and the row's share accepts. After some attempts the label is drawn from
+    all weights. Labels are ordered by rows. The new labels of these rows are added to ``column_counts``.
     """
     (row_starts, codes), (columns, thresholds, aliases), (first_row, start, stop) = cells, tables, span
     n_components = columns.shape[1]

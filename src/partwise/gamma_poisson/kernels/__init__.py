@@ -1,6 +1,6 @@
 """Kernels of Gamma-Poisson factorization, each over one block of rows.
 
-Sums are taken in loops that store nothing. In a loop that also stores, the compiler asks at run time whether the arrays
-overlap, and takes one of two loops that add in different orders. How it asks depends on the addresses of the arrays, so
-that the same sum could have other bits on another thread.
+Sums are computed in loops that store nothing. If a loop also stores, the compiler checks at run time whether arrays
+overlap, and runs one of two loops that add in different orders. The check depends on the addresses of the arrays, so
+the last bits of a sum could differ between threads.
 """

@@ -30,7 +30,7 @@ def draw_activations(
 
 @kernel
 def draw_dictionary(feature_counts: Floats, concentration: float, words: Words, first: int, out: Floats) -> None:
-    """``out = rng.gamma(concentration + feature_counts)``: Dirichlet draws, up to the sums of their columns."""
+    """``out = rng.gamma(concentration + feature_counts)``: Dirichlet draws before columns are normalised."""
     stream = new_stream()
     for f in range(out.shape[0]):
         seek_row(stream, words, first + f)
@@ -47,16 +47,16 @@ def draw_allocations(
 ) -> None:
     """``c[n, f] = rng.multinomial(X[n, f], normalise(factor[n] * other[f]))``, summed over f and over n.
 
-    ``own_counts[n]`` is set to the sum over columns, ``other_counts[f]`` grows by that over the block's rows. Both
-    factors have zeros appended up to a multiple of ``LANES`` components.
+    Sets ``own_counts[n]`` to the sum over columns, and adds the sum over the block's rows to ``other_counts[f]``. Both
+    factors are padded with zeros to a multiple of ``LANES`` components.
 
-    A component is found in two steps. The components are dealt out to ``LANES`` groups like cards, so that the running
-    sums inside all groups are made by the same additions, in the lanes of the processor, as the total.
+    A component is found in two steps. Components are dealt to ``LANES`` groups like cards. The additions that make the
+    total, in the lanes of the processor, then also give the running sums of all groups.
     """
     (indptr, indices, values), (own_counts, other_counts) = cells, counts
     n_components = own_counts.shape[1]
     n_levels = factor.shape[1] // LANES
-    # Up to about here drawing token by token is faster than a multinomial, which visits all components.
+    # Below about this count, drawing token by token is faster than a multinomial, which visits all components.
     most_single = 16 + 2 * n_components
     running = np.empty((n_levels, LANES))
     before = np.empty(LANES)
@@ -91,7 +91,7 @@ def draw_allocations(
                 continue
             for _ in range(count):
                 rest = next_uniform(stream) * total
-                # Counting costs less than leaving a loop early, which the processor cannot foresee.
+                # Counting costs less than leaving a loop early, which the processor cannot predict.
                 group = -1
                 for lane in range(LANES):
                     group += before[lane] <= rest

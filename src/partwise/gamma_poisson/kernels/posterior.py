@@ -15,7 +15,7 @@ from partwise.kernels.sums import inner_product, sum_of
 
 RowModel = tuple[Floats, Floats, Floats]
 """Dictionary, inverse rates (of each row, or of all) and shapes."""
-# Draws of a batch, whose means tell the error of the mean of all, and batches that are needed for that.
+# Number of draws per batch (the spread of batch means gives the error of the overall mean), and fewest batches.
 BATCH = 100
 LEAST_BATCHES = 4
 
@@ -37,9 +37,9 @@ def posterior_mean_rows(
 ) -> None:
     """``out[n] = (shape + mean over draws of E[c_n+k | h]) * inverse_rates``: posterior mean of activations by Gibbs.
 
-    A row has drawn enough when the standard errors of its means, by means of batches, are ``enough`` of the means, or
-    after ``most_draws[n]``; where these are 0, it is left out. All rows use the same stream, so that a row's result
-    does not depend on where in a batch it stands.
+    A row stops when the standard errors of its means (from batch means) are at most ``enough`` of the means, or after
+    ``most_draws[n]`` draws; rows with 0 are skipped. All rows use the same stream, so that the result of a row does not
+    depend on its position in a batch.
     """
     (indptr, indices, values), (dictionary, inverse_rates, shape) = cells, model
     n_components = shape.size
@@ -101,7 +101,7 @@ def variational_mean_rows(cells: Cells, model: RowModel, tol: float, max_updates
     """``h = exp(digamma(shape + counts)); counts = h * ((X / (h @ dictionary.T)) @ dictionary)``, repeated.
 
     ``out[n] = (shape + counts) * inverse_rates``, the mean of the variational posterior.
-    Rows are updated until none of their counts moves by more than ``tol`` of the row's total.
+    Each row is updated until none of its counts changes by more than ``tol`` of the row's total.
     """
     (indptr, indices, values), (dictionary, inverse_rates, shape) = cells, model
     n_components = shape.size

@@ -19,8 +19,8 @@ from partwise.likelihood.kernels.mode import find_mode
 from partwise.likelihood.kernels.rows import Floats, Integers, OpenRow, RowBuffers, RowModel, Words, gather_row
 from partwise.likelihood.kernels.tokens import in_turn
 
-# The path begins with shapes raised by this many times the tokens that each component may expect: with fewer the
-# first weights are uneven, with more the path is longer.
+# The path begins with shapes raised by this many times the tokens that each component can expect. With less, the first
+# weights are uneven; with more, the path is longer.
 _FIRST_TOKENS = 3.0
 _ALONE = 1  # particle in each island: runs are independent
 
@@ -49,7 +49,7 @@ def _set_shapes(row: RowBuffers, n_open: int, share: float, room: Lanes) -> None
 
 @inner_kernel
 def _begin(stream: Stream, row: RowBuffers, size: OpenRow, room: Lanes) -> None:
-    """Draw all tokens in turn under the first target, with weights that make up for what is not known ahead."""
+    """Draw all tokens in turn under the first target, with weights that correct for tokens still to come."""
     n_open = size.n_components
     in_turn(row.counts, size.n_features, room.tokens)
     empty_lanes(room)
@@ -87,8 +87,8 @@ def annealed_rows(
     """``out[i, s] = log T[prod_f (q_f . y)^x_f]`` of row ``rows[i]``, estimated by annealed run s (Neal 2001).
 
     Runs are over the components of single tokens. The target is prod_i q_(f_i z_i) prod_k Γ(c_k + L_k) / Γ(c_k), with
-    shapes c_k that go from large ones, whose proportions are those of the expected allocations, to a_k. The number of
-    runs is a multiple of the lanes. Moves are collapsed Gibbs sweeps. Nothing is ahead: ``room.ahead`` stays 0.
+    shapes c_k that go from large values, in proportion to the expected allocations, to a_k. The number of runs is a
+    multiple of the lanes. Moves are collapsed Gibbs sweeps. There is no look-ahead: ``room.ahead`` stays 0.
     """
     for i in range(rows.size):
         size = gather_row(model, rows[i], row)

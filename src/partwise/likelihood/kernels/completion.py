@@ -18,8 +18,8 @@ def split_rows(
 ) -> None:
     """``out = rng.binomial(floor(values), share) + (rng.random(size) < share) * (values - floor(values))``.
 
-    Row n draws from the stream of row ``first_row + n``. Beyond 2**53 the binomial is normal to far more than double
-    precision, and the draw is rounded so that ``values - out`` is exact.
+    Row n uses the stream of row ``first_row + n``. Above 2**53 the binomial equals a normal distribution to far more
+    than double precision, and the draw is rounded so that ``values - out`` is exact.
     """
     stream = new_stream()
     for n in range(start, stop):
@@ -62,7 +62,7 @@ def predict_rows(
             for k in range(n_components):
                 expected -= row[k] * dictionary[f, k]
         if expected < 1e-8 * before:
-            # Nearly all of it was hidden, and subtraction left no digits: sum what is observed.
+            # Nearly all of it was hidden, so that subtraction left no digits: sum the observed cells.
             expected = 0.0
             next_hidden = 0
             for f in range(n_features):

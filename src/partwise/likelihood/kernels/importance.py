@@ -29,27 +29,27 @@ _SPREAD = (1.0, 1.5)
 _N_STUDENT = 2
 _TRUNCATED = 2
 _TRUST = (0.0, 0.0, 0.0, 1.0, 0.5, 0.15, 0.0)
-# The pilot's choice of proposals, by expectation-maximisation; each keeps a share, so that no weight can be large
-# because the pilot did not see a region.
+# The pilot chooses portions by EM. Each proposal keeps a share, so that no weight becomes large because the pilot did
+# not see a region.
 _N_CHOICES = 4
 _LEAST_SHARE = 0.02
 _FARTHEST = 700.0  # log shares below this are as good as 0
 
 
 class Draws(NamedTuple):
-    """Room for draws that are made side by side; each draw is a lane.
+    """Buffers for draws that are made in parallel; each draw is a lane.
 
     Attributes
     ----------
     logs, shares, solved
-        Log ratios and proportions of the components, and room: components x lanes.
+        Log ratios and proportions of the components, and a buffer: components x lanes.
     rates, targets, distances
-        Of each lane: the rate of one feature, the log of the integrand, the squared distance from the mode.
+        Per lane: the rate of one feature, the log of the integrand, the squared distance from the mode.
     densities
         Log densities of the proposals: proposals x lanes.
     concentrations, constants, portions
-        Concentrations of the Dirichlet proposals (the last row is that of the prior); log normalising constants of all
-        proposals; with which probability each is drawn from.
+        Concentrations of the Dirichlet proposals (the last row is the prior's); log normalising constants of all
+        proposals; the probability of drawing from each.
     truncated
         The truncated normal proposal.
     dead
@@ -74,7 +74,7 @@ class Draws(NamedTuple):
 
 
 def new_draws(n_components: int) -> Draws:
-    """Room for this many components."""
+    """Allocate buffers for this many components."""
     logs, shares, solved = np.zeros((3, n_components, N_LANES))
     rates, targets, distances = np.zeros((3, N_LANES))
     constants, portions = np.zeros((2, N_PROPOSALS))
@@ -143,7 +143,7 @@ def _propose(stream: Stream, size: OpenRow, mode: Mode, room: Draws) -> None:
 
 @inner_kernel
 def _weigh(row: RowBuffers, size: OpenRow, mode: Mode, room: Draws) -> None:
-    """Log integrand, and log densities of all proposals, of what the lanes have drawn."""
+    """Compute the log integrand, and the log densities of all proposals, at the draws of all lanes."""
     n_open, logs, shares = size.n_components, room.logs, room.shares
     concentration = size.total_shape + size.n_tokens
     for s in range(N_LANES):
@@ -156,7 +156,7 @@ def _weigh(row: RowBuffers, size: OpenRow, mode: Mode, room: Draws) -> None:
         for k in range(n_open):
             logs[k, s] -= top
             shares[k, s] = math.exp(max(logs[k, s], -_FARTHEST))
-    # Squared length of factor' (u - mode), less what is along (1, ..., 1): ratios do not change in that direction.
+    # Squared length of factor' (u - mode), without the direction (1, ..., 1), in which ratios do not change.
     for s in range(N_LANES):
         room.rates[s] = 0.0
         room.distances[s] = 0.0
@@ -220,9 +220,9 @@ def _log_mixture(portions: Floats, densities: Floats, s: int) -> float:
 
 @inner_kernel
 def _choose(room: Draws) -> None:
-    """Portions that bring the mixture close to the target: weighted expectation-maximisation over the pilot's draws.
+    """Find portions that bring the mixture close to the target, by weighted EM over the pilot's draws.
 
-    All of these were drawn from equal portions.
+    The pilot draws from all proposals equally often.
     """
     pilot, portions = room.pilot, room.portions
     top = -math.inf
@@ -262,8 +262,8 @@ def importance_rows(
 ) -> None:
     """``out[i, s] = log(weight)`` of draw s for row ``rows[i]``; their mean estimates T[Π_f (q_f·y)^x_f].
 
-    A pilot, which no estimate uses, decides how much is drawn from each proposal; given that, draws are independent.
-    Batches of ``N_LANES`` draws have streams of their own, from ``first_batch`` on.
+    A pilot, which no estimate uses, decides how often to draw from each proposal. Given that, draws are independent.
+    Each batch of ``N_LANES`` draws has its own stream, from ``first_batch`` on.
     """
     for i in range(rows.size):
         size = gather_row(model, rows[i], row)

@@ -6,9 +6,9 @@ For Beta(p, r) on [0, 1], the orthogonal polynomials with y_i(0) = 1 satisfy, wi
     A_i = (i+p) (i+p+r-1) / ((2i+p+r-1) (2i+p+r)),  C_i = i (i+r-1) / ((2i+p+r-2) (2i+p+r-1))
     t (1 - t) y_n' = n ((n+r-1) d_{n-1} / (2n+p+r-2) - t y_n)
 
-in which nothing cancels for small t. Nodes are the zeros of y_n; weights are as 1 / (t (1 - t) y_n'^2), whose
-derivative at a node is small: an error of the node does not spoil its weight. Nodes above 1/2 are found as 1 - t, p and
-r swapped.
+in which nothing cancels for small t. Nodes are the zeros of y_n. Weights are proportional to 1 / (t (1 - t) y_n'^2),
+whose derivative at a node is small, so an error of the node hardly changes its weight. Nodes above 1/2 are found as
+1 - t, with p and r swapped.
 """
 
 import math
@@ -98,8 +98,8 @@ def beta_rule(n: int, p: float, r: float) -> BetaRule:
     guesses = eigvalsh_tridiagonal(up + down, np.sqrt(up[:-1] * down[1:])) if n > 1 else up
     low = guesses[guesses < 0.5]
     high = 1.0 - guesses[guesses >= 0.5][::-1]
-    # Newton's first step from the end itself cannot go beyond the first zero. It is close where that is far from the
-    # others, and guesses far below the largest eigenvalue are noise: from above the zero, steps would cancel.
+    # Newton's first step from the end itself cannot pass the first zero. It ends close to that zero if the others are
+    # far away. Guesses far below the largest eigenvalue are noise, and from above the zero, steps would cancel.
     for ends, first, largest in ((low, p, guesses[-1]), (high, r, 1.0)):
         step = first / (n * (n - 1 + total))
         ends[:1] = np.where(ends[:1] < _NOISE * largest, step, np.maximum(ends[:1], step))

@@ -1,4 +1,4 @@
-"""Many particles side by side: what all of them do with the same token, in loops over particles that vectorise."""
+"""Many particles in parallel: what all of them do with the same token, in vectorised loops over particles."""
 
 import math
 from typing import NamedTuple
@@ -15,7 +15,7 @@ from partwise.likelihood.kernels.rows import Flag, Floats, Integers, OpenRow, Ro
 Labels = NDArray[np.uint16]
 Places = NDArray[np.int32]
 
-# Particles that share their loops: enough for long vectors, few enough for the first cache at 50 components.
+# Particles per loop: enough for long vectors, few enough for the first-level cache at 50 components.
 N_LANES = 64
 # Components are padded to a multiple of this: fewer, longer steps of the inner loops.
 GROUP = 4
@@ -30,7 +30,7 @@ _UNIFORM_STEP = 2.0**-53
 
 
 class Lanes(NamedTuple):
-    """Room for particles that draw the components of the same tokens side by side; each particle is a lane.
+    """Buffers for particles that draw the components of the same tokens in parallel; each particle is a lane.
 
     Attributes
     ----------
@@ -38,23 +38,23 @@ class Lanes(NamedTuple):
         q'_fk of the open features and components, and the shapes that tokens are drawn with, those of the prior or
         larger; both padded with zeros to a multiple of ``GROUP`` components.
     expected, ahead
-        Expected allocations of a token of each feature, and what of them adds to the prior's shapes.
+        Expected allocations of a token of each feature, and how much of them is added to the prior's shapes.
     first_shapes
         Shapes of the first target of a path.
     counts, labels, tokens
         Tokens of each component in each lane; the component of each token in each lane; the feature of each token.
     log_weights, log_gammas, products
-        Of each lane: log weight since the last resampling; gamma functions of the target; factors not in it yet.
+        Per lane: log weight since the last resampling; gamma functions of the target; factors not yet included.
     uniforms, rests, totals, drawn
         What `draw_components` needs and finds for one token.
     means, sizes
-        Of each island: log mean weight, effective sample size.
+        Per island: log mean weight, effective sample size.
     parents, copied
-        From which lane each lane is copied, and room for copying labels.
+        The lane that each lane is copied from, and a buffer for copying labels.
     places, starts, table
-        Room for ordering tokens, and for logarithms.
+        Buffers for ordering tokens, and for logarithms.
     schedule
-        After which stages particles are resampled and moved.
+        The stages after which particles are resampled and moved.
     mode
         The mode of the posterior of the mixing proportions.
     stop
@@ -89,7 +89,7 @@ class Lanes(NamedTuple):
 
 
 def new_lanes(stop: Flag, n_features: int, n_components: int, n_tokens: int, n_lanes: int, n_stages: int = 0) -> Lanes:
-    """Room for rows of at most this many nonzeros and tokens."""
+    """Allocate buffers for rows of at most this many nonzeros and tokens."""
     padded = -(-n_components // GROUP) * GROUP
     log_weights, log_gammas, products, uniforms, rests, totals, drawn, means, sizes = np.zeros((9, n_lanes))
     return Lanes(
@@ -157,10 +157,10 @@ def _coprime(number: np.uint64, size: int) -> int:
 def stratified_uniforms(stream: Stream, multiplier: np.uint64, size: int, out: Floats) -> None:
     """``out[first : first + size] = (rng.random() + multiplier * np.arange(size) / size) % 1`` for each island.
 
-    With a multiplier that has no divisor in common with the size there is one number in each of that many equal parts
-    of (0, 1), in an order that the multiplier gives. Each number is uniform, all together are as even as can be.
-    Another multiplier gives way to the next that does; 0 stands for a random one. Islands have independent numbers, so
-    islands of one have plain random ones.
+    If multiplier and size have no common divisor, each of ``size`` equal pieces of (0, 1) gets one number, in an order
+    that depends on the multiplier. Each number is uniform, and together they are spread as evenly as possible. Other
+    multipliers are replaced by the next that fits; 0 means a random one. Numbers of different islands are independent,
+    so islands of one particle have plain random numbers.
     """
     if size == 1:
         for s in range(out.size):
@@ -221,7 +221,7 @@ def draw_components(f: int, n_open: int, room: Lanes) -> None:
             r2 = r1 - (v2 + w2 * counts[k + 2, s])
             r3 = r2 - (v3 + w3 * counts[k + 3, s])
             rests[s] = r3
-            # The component drawn is the first at which nothing is left: count those before it.
+            # The drawn component is the first at which nothing is left: count those before it.
             drawn[s] += (
                 (1.0 if r0 >= 0.0 else 0.0)
                 + (1.0 if r1 >= 0.0 else 0.0)
@@ -264,7 +264,7 @@ def log_gamma_sums(
 ) -> None:
     """``out = (gammaln((shapes + ahead)[:, None] + counts) - gammaln(shapes)[:, None]).sum(axis=0)``.
 
-    All lanes have the same shapes, and whole counts that are mostly in a narrow range: logarithms are tabulated.
+    All lanes have the same shapes, and counts are whole numbers in a narrow range, so logarithms are tabulated.
     """
     n_lanes = out.size
     for s in range(n_lanes):

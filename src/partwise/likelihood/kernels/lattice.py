@@ -1,7 +1,7 @@
-"""Lattice recursion: T[Π_i q_i·y], one token after the other over the allocation totals, in one buffer.
+"""Lattice recursion: T[Π_i q_i·y], token by token over the allocation totals, in one buffer.
 
-Tokens have q_f / max_k q_fk for q_f, and the step after m tokens divides by A + m: then the sum over states never
-grows. It starts at 2^900, and is scaled up to there again before it can come near the lower end of the doubles.
+Tokens use q_f / max_k q_fk for q_f, and the step after m tokens divides by A + m, so that the sum over states never
+grows. It starts at 2^900, and is scaled up to that again before it comes near the smallest doubles.
 """
 
 import math
@@ -32,10 +32,10 @@ _SHORT = 64  # tokens, up to which their order does not matter
 def forward_step(states: Floats, size: OpenRow, m: int, walk: Walk) -> None:
     """``new[c] = sum(tables[k, c[k]] * old[c - e_k] for k)``: one more token after m of them, in place.
 
-    What lies beyond the old states must be finite: it is multiplied by zeros of the tables.
+    Memory beyond the old states must hold finite numbers, because it is multiplied by zeros of the tables.
     """
     tables, sums, shifts, n_components = walk.tables, walk.sums, walk.shifts, size.n_components
-    # Unsigned addresses: signed ones could count from the end, which keeps the compiler from using vectors.
+    # Unsigned addresses: signed ones could count from the end, which prevents vectorisation.
     one = np.uint64(1)
     if n_components == 2:
         low = np.uint64(size.n_tokens - m - 1)
@@ -99,7 +99,7 @@ def scale_up(states: Floats, size: OpenRow, m: int, walk: Walk) -> float:
 
 @inner_kernel
 def _least_share(row: RowBuffers, size: OpenRow, feature: int, m: int) -> float:
-    """A lower bound of what a step keeps of the sum over states: Σ_k q_k (a_k + c_k) / (A + m) at the worst state."""
+    """A lower bound of the share of the sum that a step keeps: Σ_k q_k (a_k + c_k) / (A + m) at the worst state."""
     share = 0.0
     smallest = math.inf
     for k in range(size.n_components):
@@ -135,7 +135,7 @@ def run_lattice(row: RowBuffers, size: OpenRow, start: int, stop: int, walk: Wal
 def lattice_rows(model: RowModel, rows: Integers, most_tokens: int, most_states: int, out: Floats) -> None:
     """``out[rows] = log(T[Π_f (q_f·y)^x_f])``, for rows of up to this many open tokens and states.
 
-    NaN where states that matter may have fallen below the range of doubles on the way.
+    NaN if states that matter may have fallen below the range of doubles.
     """
     row = row_buffers(model.indptr, rows, model.dictionary.shape[1], model.stop)
     walk = make_walk(model.dictionary.shape[1], most_tokens)

@@ -31,7 +31,7 @@ from partwise.likelihood.kernels.tokens import interleave
 _BACKWARD_TOP = 100
 # Backward states below 2^-1022 lose digits; times the forward states, that may be one part in 2^55 of the whole.
 _LEAST_SHARE = 2.0 ** (900 - 1022 + 55)
-# States of a row that are kept at once; from there on, only some levels are, and the others computed again.
+# Most states of a row that are stored at once. Beyond that, only some levels are stored and the others recomputed.
 _MOST_KEPT = 2**25
 
 
@@ -65,7 +65,7 @@ def _backward_step(
     if n_components == 2:
         for c in range(m + 1):
             out[c] = tables[0, c + 1] * backward[c + 1] + tables[1, m - c + 1] * backward[c]
-        # Sums in loops that store nothing: in others their bits would depend on the addresses of the arrays.
+        # Sums in loops that store nothing; otherwise their last bits would depend on the addresses of the arrays.
         first_share, second_share = 0.0, 0.0
         for c in range(m + 1):
             first_share += forward[level, c] * (tables[0, c + 1] * backward[c + 1])
@@ -168,7 +168,7 @@ def _allocate(
     shares: Floats,
     out: Floats,
 ) -> bool:
-    """Backward pass over the last token of each feature; ``starts`` has the states before every this many of them.
+    """Backward pass over the last token of each feature; ``starts`` has the states before each stretch of them.
 
     Writes E[c_fk] to ``out`` (stored entries x components); False if that leaves the range of doubles.
     """
@@ -200,7 +200,7 @@ def _allocate(
             all_shares = 0.0
             for k in range(n_components):
                 all_shares += shares[k]
-            # Whatever is lost of the backward states counts at most as much as all forward states together.
+            # Lost backward states count at most as much as all forward states together.
             if all_shares < _LEAST_SHARE * number * n_components * n_features:
                 return False
             for k in range(n_components):

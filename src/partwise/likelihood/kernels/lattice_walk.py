@@ -1,10 +1,10 @@
-"""The lattice of allocation totals: where its states lie in memory, and in which order a step goes through them.
+"""The lattice of allocation totals: where its states are in memory, and in which order a step visits them.
 
 States are the totals (c_1, ..., c_K) of m tokens. With partial sums s_i = c_1 + ... + c_i, state s lies at
 Σ_{i<K} C(s_i + i - 1, i). The states of m tokens are a prefix of those of m + 1, and the last total is implied. Runs of
-states in which only c_1 and c_2 change (lines, of s_2 + 1 states) are contiguous. A state's neighbours with one token
-less lie in the same line or in lines below, so that a step that goes downwards needs no second buffer. For K = 2 there
-is a single line, which moves down by one address a step.
+states in which only c_1 and c_2 change (lines, of s_2 + 1 states) are contiguous. A state's neighbours with one
+token less are in the same line or in lines below, so a step that goes downwards needs no second buffer. For K = 2 there
+is a single line, which moves down by one address per step.
 """
 
 import math
@@ -19,7 +19,7 @@ _SATURATED = 1 << 60
 
 
 class Walk(NamedTuple):
-    """Where a walk over the lines of a lattice is, and the tables of its steps.
+    """The position of a walk over the lines of a lattice, and the tables of its steps.
 
     Attributes
     ----------
@@ -120,7 +120,7 @@ def fill_tables(row: RowBuffers, size: OpenRow, feature: int, m: int, walk: Walk
         tables[n_components, c] = tables[1, m + 1 - c]
 
 
-# Where the states of a lattice span more than the range of doubles: a proof that it is harmless.
+# If the states of a lattice span more than the range of doubles: a proof that this is harmless.
 
 _LOG_2 = math.log(2.0)
 _SMALLEST = -1022  # what is below two to this loses digits
@@ -131,7 +131,7 @@ _SWEEPS = 100
 
 @inner_kernel
 def _mixing(row: RowBuffers, size: OpenRow, out: Floats) -> None:
-    """Near the maximiser of Σ_f x_f log(q_f·θ), by EM; ``out[1]`` is worked in, ``out[0]`` is the result."""
+    """A point near the maximiser of Σ_f x_f log(q_f·θ), by EM; ``out[0]`` is the result, ``out[1]`` a buffer."""
     weights, n_components = row.weights, size.n_components
     for k in range(n_components):
         out[0, k] = 1.0 / n_components
@@ -151,7 +151,7 @@ def _mixing(row: RowBuffers, size: OpenRow, out: Floats) -> None:
 
 @inner_kernel
 def tables_hold(row: RowBuffers, size: OpenRow) -> bool:
-    """Whether all weights of steps that are not zero are well above the smallest double."""
+    """Whether all nonzero weights of steps are well above the smallest double."""
     total = size.total_shape + size.n_tokens
     for f in range(size.n_features):
         for k in range(size.n_components):
@@ -162,7 +162,7 @@ def tables_hold(row: RowBuffers, size: OpenRow) -> bool:
 
 @inner_kernel
 def nothing_lost(size: OpenRow, walk: Walk, log_sum: float) -> bool:
-    """Whether states below the range of doubles are too few and small to matter, whatever the steps after them did.
+    """Whether states below the range of doubles are too few and too small to matter, whatever later steps did.
 
     No step makes the sum over states grow, and no state is below the range without being below 2^(-1022 - scale).
     """
@@ -213,7 +213,7 @@ def nothing_lost_on_the_way(row: RowBuffers, size: OpenRow, walk: Walk, log_sum:
 
 @kernel
 def log_of_sum(total: float, row: RowBuffers, size: OpenRow, walk: Walk) -> float:
-    """Log of the sum over states of all tokens, ``total`` as it is scaled; NaN if what was lost of it may matter."""
+    """Log of the sum over states of all tokens, from the scaled ``total``; NaN if what was lost may matter."""
     mantissa, exponent = math.frexp(total)
     log_sum = math.log(mantissa) + (exponent - walk.scales[size.n_tokens]) * _LOG_2
     vouched = nothing_lost(size, walk, log_sum) or nothing_lost_on_the_way(row, size, walk, log_sum)

@@ -1,4 +1,4 @@
-"""The left-to-right estimator: features in turn, each predicted from allocations of those before it."""
+"""The left-to-right estimator: features in turn, each predicted from the allocations of the features before it."""
 
 import math
 
@@ -18,7 +18,7 @@ def exact_conditional(count: int, shapes: Floats, ratios: Floats, series: Floats
     """``log of sum over c with c.sum() == count of prod_k NB(c_k; shapes_k, p_k)``, p = ratios / (1 + ratios) (Eq. 17).
 
     The sum is the coefficient of t^count in prod_k ((1 - p_k) / (1 - p_k t))^a_k, by the recurrence of its logarithm's
-    derivative: m g_m = sum_j g_(m - j) sum_k a_k p_k^j. O(count²), where the paper takes it for exponential in K.
+    derivative: m g_m = sum_j g_(m - j) sum_k a_k p_k^j. O(count²); the paper says that it is exponential in K.
     """
     largest = ratios.max() / (1.0 + ratios.max())
     for m in range(1, count + 1):
@@ -56,7 +56,7 @@ def sampled_conditional(
 ) -> float:
     """``log of mean over c ~ Multinomial(count, ∝ shapes * p) of prod NB(c; shapes, p) / Multinomial(c)`` (Eq. 20, 21).
 
-    p = ratios / (1 + ratios): the proposal has the feature itself in its denominator, which makes a count of one exact.
+    p = ratios / (1 + ratios): the proposal includes the feature itself in its denominator, so a count of one is exact.
     """
     total = 0.0
     fixed = -math.lgamma(count + 1.0)
@@ -86,8 +86,8 @@ def left_to_right_rows(
 ) -> None:
     """``out[n]``: log of the product over features of averages of conditionals (L2R, Algorithm 1).
 
-    The draws of a feature are sweeps of Gibbs chains over the allocations of those on its left, the chains in turn; the
-    feature then joins each chain with a draw from its proposal. ``n_inner = 0`` takes the conditionals exactly.
+    The draws of a feature are sweeps of Gibbs chains, in turn, over the allocations of the features on its left. The
+    feature then joins each chain with a draw from its proposal. ``n_inner = 0`` uses exact conditionals.
     ``variances[n]`` sums the squared relative standard errors of the averages, as if sweeps were independent.
     """
     n_draws, n_inner, n_chains = numbers

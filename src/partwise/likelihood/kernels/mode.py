@@ -1,4 +1,4 @@
-"""The mode of a row's posterior in logarithms of the mixing proportions, and how sharp the posterior is there.
+"""The mode of a row's posterior in logarithms of the mixing proportions, and how narrow the posterior is there.
 
 With proportions θ of the open components, T[Π_f (q_f·y)^x_f] = Γ(A + L) / Π Γ(a_k) ∫ Π θ_k^a_k Π_f (q_f·θ)^x_f du. The
 integral is over log ratios u of the θ_k, and the Jacobian is the one θ_k more that the power has. The integrand has a
@@ -15,18 +15,18 @@ from partwise.kernels.cholesky import solve
 from partwise.kernels.jit import inner_kernel
 from partwise.likelihood.kernels.rows import Floats, OpenRow, RowBuffers
 
-# Steps that each raise the density (expectation-maximisation) lead to where Newton's method is at home.
+# EM steps, each of which raises the density, lead to where Newton's method converges.
 _FIRST_STEPS = 6
 _MOST_STEPS = 60
 _MOST_HALVINGS = 12
 # Half of what a Newton step would still gain, in nats.
 _TOLERANCE = 5e-3
-# Pivots are kept above this share of the diagonal: where rounding leaves nothing, a direction counts as unknown.
+# Pivots are kept above this share of the diagonal. Where rounding leaves nothing, the direction is undetermined.
 _LEAST_PIVOT = 1e-13
 
 
 class Mode(NamedTuple):
-    """What is known of the posterior of a row's mixing proportions.
+    """The posterior of a row's mixing proportions around its mode.
 
     Attributes
     ----------
@@ -37,7 +37,7 @@ class Mode(NamedTuple):
     factor
         Lower triangular Cholesky factor of diag(a) + Σ_f x_f r_f r_f', the precision of log y_k.
     step, trial, vector
-        Room.
+        Buffers.
     """
 
     shares: Floats
@@ -50,7 +50,7 @@ class Mode(NamedTuple):
 
 
 def new_mode(n_features: int, n_components: int) -> Mode:
-    """Room for rows of at most this many nonzeros."""
+    """Allocate buffers for rows of at most this many nonzeros."""
     shares, totals, step, trial, vector = np.zeros((5, n_components))
     factor = np.zeros((n_components, n_components))
     return Mode(shares, totals, np.zeros((n_features, n_components)), factor, step, trial, vector)
@@ -110,9 +110,9 @@ def _factorise(row: RowBuffers, size: OpenRow, shapes: Floats, mode: Mode) -> No
 
 @inner_kernel
 def find_mode(row: RowBuffers, size: OpenRow, shapes: Floats, mode: Mode) -> None:
-    """Find the mode: first by expectation-maximisation, then by Newton's method, which is safeguarded by the former.
+    """Find the mode: first by EM, then by Newton's method, with EM steps as a safeguard.
 
-    At the end ``shares`` are ``(shapes + totals) / sum`` and the factor belongs to them.
+    At the end ``shares`` are ``(shapes + totals) / sum``, and the factor is computed at them.
     """
     n_open, shares, totals, step, trial = size.n_components, mode.shares, mode.totals, mode.step, mode.trial
     concentration = float(size.n_tokens)
@@ -136,7 +136,7 @@ def find_mode(row: RowBuffers, size: OpenRow, shapes: Floats, mode: Mode) -> Non
             for _ in range(_MOST_HALVINGS):
                 total = 0.0
                 for k in range(n_open):
-                    # No share is smaller at the mode; from far below it, Newton's method would take many steps back.
+                    # No share is smaller at the mode. From far below it, Newton's method would need many steps back.
                     least = shapes[k] / concentration
                     trial[k] = max(shares[k] * math.exp(min(length * step[k], 30.0)), least)
                     total += trial[k]
@@ -162,15 +162,15 @@ def find_mode(row: RowBuffers, size: OpenRow, shapes: Floats, mode: Mode) -> Non
 def narrowness(n_open: int, shapes: Floats, ahead: Floats, mode: Mode, n_rounds: int) -> tuple[float, float, float]:
     """Largest eigenvalue of ``solve(precision, diag(c) - outer(c, c) / c.sum())`` with ``c = shapes + ahead``.
 
-    That is how many times narrower than the posterior a Dirichlet distribution with concentrations c is, in variance,
-    in the direction where it is worst. Found by the power method. Also returns what of it is due to the shapes and to
-    what is ahead.
+    It says how many times narrower than the posterior, in variance, a Dirichlet distribution with concentrations c is
+    in its worst direction. Found by the power method. Also returns how much of it comes from the shapes, and from what
+    is ahead.
     """
     vector, step = mode.vector, mode.step
     total = 0.0
     for k in range(n_open):
         total += shapes[k] + ahead[k]
-        # Any start will do that is not orthogonal to what is looked for.
+        # Any start works that is not orthogonal to the eigenvector.
         vector[k] = math.sin(1.0 + 2.0 * k * k)
     for _ in range(n_rounds):
         mean = 0.0

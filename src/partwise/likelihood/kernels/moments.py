@@ -1,6 +1,6 @@
-"""Posterior moments of activations and allocations: what kernels give, and what is settled without them.
+"""Posterior moments of activations and allocations: what kernels return, and what is known without them.
 
-Posterior moments from the sub-count recurrence, by differentiation of log g_x in log q_fk and in a_k.
+The sub-count recurrence gives posterior moments by differentiating log g_x in log q_fk and in a_k.
 
 With t_k(m) = (|m| - 1)! / Π m! Π_f q_fk^m_f, log G = Σ_k a_k Σ_m t_k(m) z^m and ω_k(m) = a_k t_k(m) g_{x-m} / g_x,
 
@@ -42,7 +42,7 @@ class TotalMoments(NamedTuple):
 
 @inner_kernel
 def close_row(model: RowModel, n: int, row: RowBuffers, out: TotalMoments) -> None:
-    """Fill in a gathered row as if nothing were open: settled tokens, and zeros for the others."""
+    """Fill in a gathered row as if nothing were open: settled tokens, and zeros for open ones."""
     n_components = model.dictionary.shape[1]
     start = model.indptr[n]
     for position in range(start, model.indptr[n + 1]):

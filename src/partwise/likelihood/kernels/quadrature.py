@@ -1,10 +1,11 @@
 """Quadrature: E_{θ ~ Dirichlet(a)} Π_f (q_f·θ)^x_f by a product of Gauss rules on the broken stick.
 
 θ_1 = t_1, θ_2 = (1 - t_1) t_2, ..., with t_i ~ Beta(a_i, a_{i+1} + ... + a_K) independent, and the product is a
-polynomial of degree L in each t_i: ⌊L/2⌋ + 1 nodes a stick make it exact. All terms are positive.
+polynomial of degree L in each t_i: ⌊L/2⌋ + 1 nodes per stick make it exact. All terms are positive.
 
-The last sticks are laid out as one table of points; the outer ones are gone through in turn. With the outer ones fixed,
-q_f·θ = b_f + r (q_f·point). Powers x_f are taken together, bit by bit, over blocks of points that fit the first cache.
+The last sticks form one table of points; a loop visits the nodes of the outer ones. With the outer sticks fixed,
+q_f·θ = b_f + r (q_f·point). Powers x_f are computed together, bit by bit, over blocks of points that fit into the
+first-level cache.
 """
 
 import math
@@ -147,7 +148,7 @@ class Points(NamedTuple):
     log_weights, weights
         Of the points; weights are relative to the largest of their block.
     block_weights, spreads
-        Logarithms of the largest weight of each block, and how far below it the smallest is, in exponents of two.
+        Logarithm of the largest weight of each block, and how far below it the smallest is, in powers of two.
     """
 
     shares: Floats
@@ -158,7 +159,7 @@ class Points(NamedTuple):
 
 
 class Outer(NamedTuple):
-    """The current outer sticks: position, what is left of the stick, log weight and b_f at each level."""
+    """The current outer sticks: position, remaining length, log weight and b_f at each level."""
 
     positions: Integers
     rests: Floats
@@ -168,7 +169,7 @@ class Outer(NamedTuple):
 
 @kernel
 def make_points(rules: StickRules) -> Points:
-    """The inner points: as few of the last sticks as give many points."""
+    """Make the inner points from the last sticks: as few sticks as give enough points."""
     n_sticks, n_nodes = rules.nodes.shape
     n_inner = 1
     n_points = n_nodes
@@ -217,7 +218,7 @@ def _move_outer(first: int, rules: StickRules, weights: Floats, n_features: int,
 def _fill_forms(
     weights: Floats, n_features: int, shares: Floats, places: tuple[int, int, int], out: Floats, out_smallest: Floats
 ) -> None:
-    """``out = weights[:, first_component:] @ shares[:, start:start + n_points]``, and its smallest value a feature."""
+    """``out = weights[:, first_component:] @ shares[:, start:start + n_points]``, and its least value per feature."""
     first_component, start, n_points = places
     for f in range(n_features):
         for j in range(n_points):

@@ -1,8 +1,7 @@
 """What exact algorithms need of one row: its tokens, the components that can explain them, and what is settled.
 
-Counted costs of the exact algorithms, row by row, before any of them runs.
-
-Costs are floating-point numbers: they saturate at infinity and never wrap.
+Also the costs of the exact algorithms, counted row by row before any of them runs. Costs are floating-point numbers:
+they saturate at infinity and never wrap.
 """
 
 import math
@@ -25,7 +24,7 @@ _SMALL = 1e-290  # well above the smallest double with all its digits, 2.2e-308
 class RowModel(NamedTuple):
     """Rows of counts (CSR) and the model: w_fk, 1 / (b_k + e_nk) (one row where nothing is missing), a_k and b_k.
 
-    ``stop[0]`` is set when somebody pressed Ctrl-C: kernels look at it at least every second, and return early.
+    ``stop[0]`` is set after Ctrl-C. Kernels check it at least every second, and return early.
     """
 
     indptr: Integers
@@ -39,14 +38,14 @@ class RowModel(NamedTuple):
 
 
 class OpenRow(NamedTuple):
-    """What is open of a gathered row.
+    """The open tokens of a gathered row.
 
     Attributes
     ----------
     n_features, n_components, n_tokens
         Open features, components (0 or at least 2) and tokens.
     log_factor
-        What is settled, as a logarithm: see `gather_row`.
+        Log factor of the settled tokens: see `gather_row`.
     total_shape
         Sum of the shapes of the open components, settled tokens included.
     """
@@ -59,7 +58,7 @@ class OpenRow(NamedTuple):
 
 
 class RowBuffers(NamedTuple):
-    """What `gather_row` finds out about a row; only the first entries are of the current row.
+    """What `gather_row` finds; only the first entries belong to the current row.
 
     Attributes
     ----------
@@ -70,7 +69,7 @@ class RowBuffers(NamedTuple):
     shapes, components
         Shapes of the open components, settled tokens included, and which components these are.
     settled
-        Tokens that can only belong to a component, for all components.
+        For each component, the tokens that can belong to no other.
     owners
         The component of each stored entry of the row that is settled, -1 for open ones.
     stop
@@ -91,7 +90,7 @@ class RowBuffers(NamedTuple):
 def _token_weights(model: RowModel, feature: int, rate_row: int, out: Floats, out_row: int) -> float:
     """``q = dictionary[feature] * inverse_rates[rate_row]; out[out_row] = q / q.max()``; returns ``log(q.max())``.
 
-    Where a product leaves the range of doubles, mantissas and exponents are multiplied apart.
+    If a product leaves the range of doubles, mantissas and exponents are multiplied separately.
     """
     dictionary, inverse_rates = model.dictionary, model.inverse_rates
     n_components = dictionary.shape[1]
@@ -145,9 +144,9 @@ def row_buffers(indptr: Integers, rows: Integers, n_components: int, stop: Flag)
 def gather_row(model: RowModel, n: int, row: RowBuffers) -> OpenRow:
     """Reduce row n to the tokens and the components whose allocation is open, and write these to ``row``.
 
-    With q_fk = w_fk / (b_k + e_nk), a token of a feature with a single positive q_fk belongs to that component: it
-    leaves the document, and a_k grows by one. Components that no open token can belong to leave as well. What is left
-    has
+    With q_fk = w_fk / (b_k + e_nk), a token of a feature with a single positive q_fk belongs to that component. It is
+    removed from the document, and a_k grows by one. Components to which no open token can belong are removed as well.
+    For the rest
 
         log T[Π_f (q_f·y)^x_f] = log_factor + log T'[Π_{open f} (q'_f·y)^x_f],  q'_f = q_f / max_k q_fk
     """
@@ -198,8 +197,8 @@ def gather_row(model: RowModel, n: int, row: RowBuffers) -> OpenRow:
 
 # Counted costs of the exact algorithms, row by row, before any of them runs.
 
-# Measured costs of a row, of a line of the lattice, of one term of the other algorithms, and of a rule (which is cheap
-# where rows share it). The unit is half a nanosecond: one multiply-add of a long lattice recursion.
+# Measured costs of a row, of a line of the lattice, of one term of the other algorithms, and of a rule (cheap if rows
+# share it). The unit is half a nanosecond: one multiply-add of a long lattice recursion.
 _ROW = 1000.0
 _LINE = 16.0
 _SUBCOUNT_TERM = 6.0
@@ -208,7 +207,7 @@ _RULE = 3e5
 _RULE_NODE_PAIR = 20.0
 _SHARED_NODES = 64
 _SHARED_RULE = 0.002
-# Shapes for which the rules have been tried; the other algorithms know no such limits.
+# Shapes for which the rules have been tested; the other algorithms have no such limits.
 _LEAST_SHAPE, _MOST_SHAPE = 1e-30, 1e30
 
 
@@ -271,8 +270,8 @@ def row_costs(
     """Costs of the methods for some rows, what they need, and the shapes of their open components.
 
     ``out_costs[i] = lattice, sub-count, quadrature``; ``out_sizes[i] = open features, components, tokens, states,
-    sub-counts``; ``out_shapes[i]`` has the shapes of the open components first. All start as zeros, which is what rows
-    without open tokens keep.
+    sub-counts``; ``out_shapes[i]`` has the shapes of the open components first. All start as zeros, and rows
+    without open tokens keep them.
     """
     buffers = row_buffers(model.indptr, rows, model.dictionary.shape[1], model.stop)
     for i in range(rows.size):

@@ -10,7 +10,7 @@ from partwise.kernels.jit import inner_kernel, kernel
 from partwise.kernels.streams import Stream, new_stream, seek
 from partwise.likelihood.kernels.rows import Floats, Integers, RowModel, Words
 
-# Activations of components without tokens underflow where shapes are tiny; they must not vanish from Gibbs sampling.
+# With tiny shapes, activations of components without tokens underflow; Gibbs sampling must not lose them.
 SMALLEST = 1e-300
 
 
@@ -63,7 +63,7 @@ def allocate(
     for p in range(counts.size):
         for k in range(n_components):
             weights[k] = token_weights[p, k] * point[k]
-        # In a loop of its own, as all sums are: in one that stores, their order may depend on the arrays' addresses.
+        # In a separate loop, as all sums: in a loop that stores, their order may depend on the arrays' addresses.
         total = 0.0
         for k in range(n_components):
             total += weights[k]
@@ -81,9 +81,9 @@ def activation_draws(
 ) -> None:
     """``out[n, s] = X[n] @ log(dictionary @ h) - exposure @ h`` for draws h of the activations.
 
-    They are from the prior (L2R, Eq. 9); -inf where tiny shapes make activations underflow that would have to explain a
-    count. With ``given_counts`` they are from a Gibbs chain on the posterior, after ``burn_in`` sweeps (L2R, Eq. 15 and
-    16), and ``out`` is of the other sign: the harmonic mean averages inverse likelihoods.
+    They come from the prior (L2R, Eq. 9). ``out`` is -inf if tiny shapes make the activations that have to explain a
+    count underflow. With ``given_counts`` they come from a Gibbs chain on the posterior, after ``burn_in`` sweeps (L2R,
+    Eq. 15 and 16), and ``out`` has the opposite sign, because the harmonic mean averages inverse likelihoods.
     """
     shape, rate = model.shape, model.rate
     n_components = shape.size

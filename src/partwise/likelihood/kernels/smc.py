@@ -1,4 +1,4 @@
-"""Sequential Monte Carlo over the tokens of a row, with look-ahead to the tokens that are still to come."""
+"""Sequential Monte Carlo over the tokens of a row, with look-ahead to the tokens still to come."""
 
 import math
 from typing import NamedTuple
@@ -29,11 +29,11 @@ from partwise.likelihood.kernels.tokens import (
 # Settings that suit the row.
 OWN_STAGES, OWN_LOOKAHEAD = 0, -1.0
 
-# A look at the weights costs about as much as this many tokens.
+# Checking the weights costs about as much as this many tokens.
 _TOKENS_PER_STAGE = 16
-# Each look may cost a sweep over all tokens so far. At 1,000 tokens, variance x time is flat from 8 to 20 looks. With 8
-# estimates are so skewed that their errors are too small, and at 100,000 tokens nats too low. Sweeps over a part of
-# the tokens lose more than they save.
+# Each check may cost a sweep over all tokens so far. At 1,000 tokens, variance x time is flat from 8 to 20 checks. With
+# 8, estimates are so skewed that their standard errors are too small, and at 100,000 tokens they are nats too low.
+# Sweeps over only some of the tokens lose more than they save.
 _FEWEST_STAGES, _MOST_STAGES = 16, 40
 _MOST_TOKENS_PER_STAGE = 1000
 # With look-ahead, shapes are at least this over the number of parts until all tokens are in. Then they are lowered step
@@ -55,13 +55,13 @@ class ParticleSettings(NamedTuple):
 
 
 def most_stages(n_stages: int) -> int:
-    """How many stages any row may have, those included in which shapes are lowered."""
+    """Most stages that a row can have, including those in which shapes are lowered."""
     return (n_stages or _MOST_STAGES) + _MOST_SHAPE_STEPS
 
 
 @inner_kernel
 def _begin(stream: Stream, row: RowBuffers, size: OpenRow, least_shape: float, room: Lanes) -> None:
-    """Order the tokens and empty all lanes. The first target is known: over no tokens it is its gamma functions."""
+    """Order the tokens and empty all lanes. The first target, over no tokens, is known: its gamma functions."""
     spread_tokens(stream, row.counts, size.n_features, size.n_tokens, room.places, room.starts, room.tokens)
     for k in range(size.n_components):
         room.ahead[k] = max(least_shape - row.shapes[k], 0.0)
@@ -87,8 +87,8 @@ def _take_in(
 ) -> None:
     """Draw the components of tokens ``first`` to ``last`` in all lanes, and bring the log weights up to date.
 
-    Expected allocations of tokens make way for real ones; with the last token, shapes below ``least_shape`` are raised
-    to it and nothing else is left ahead.
+    Real allocations of tokens replace expected ones. With the last token, shapes below ``least_shape`` are raised to
+    it, and nothing else is left ahead.
     """
     counts, shapes, ahead, products = room.counts, room.shapes, room.ahead, room.products
     n_open = size.n_components
@@ -141,7 +141,7 @@ def _count_shape_steps(shapes: Floats, n_open: int) -> int:
 
 @inner_kernel
 def _count_token_stages(n_stages: int, n_tokens: int) -> int:
-    """How often the weights of a row are looked at while its tokens are taken in."""
+    """How often the weights of a row are checked while its tokens are added."""
     if n_stages == OWN_STAGES:
         n_stages = min(max(_FEWEST_STAGES, n_tokens // _MOST_TOKENS_PER_STAGE), _MOST_STAGES)
     return max(1, min(n_stages, n_tokens // _TOKENS_PER_STAGE))
@@ -164,13 +164,13 @@ def smc_rows(
 ) -> None:
     """``out[i, j] = log T[prod_f (q_f . y)^x_f]`` of row ``rows[i]``, estimated by the particle system (island) j.
 
-    The target after t tokens is the product of their q times prod_k Γ(c_k + L_k) / Γ(a_k). L_k are those of component
-    k, and the concentration c_k is a_k + what is expected of the tokens still to come. So the first is known and the
-    last is what is asked for; any expectations leave the estimate unbiased, good ones make its variance small. When to
-    resample and move is found by a first batch of islands, which is then thrown away: moves at times that depend on the
-    very particles that are moved would make the estimate biased. Islands of a batch share the order of their tokens;
-    given that, and so at all, they are uncorrelated. Where the rows are only some of others, ``first_row`` is the first
-    of them: streams are keyed by the position in all.
+    The target after t tokens is the product of their q times prod_k Γ(c_k + L_k) / Γ(a_k). L_k is the number of tokens
+    in component k. The concentration c_k is a_k plus what is expected of the tokens still to come. So the first target
+    is known, and the last is the one to estimate. The estimate is unbiased for any expectations; good ones make its
+    variance small. A first batch of islands, which is then discarded, decides when to resample and move: if that
+    depended on the particles that are moved, the estimate would be biased. Islands of a batch share the order of their
+    tokens, and are uncorrelated. If the rows are a selection, ``first_row`` is the position of the first among all
+    rows, by which streams are keyed.
     """
     n_particles = settings.n_particles
     for i in range(rows.size):

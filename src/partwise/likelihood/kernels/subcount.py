@@ -5,7 +5,7 @@ With log G = Σ_m c_m z^m, c_m = Σ_k a_k (|m| - 1)! / Π m! Π_f q_fk^m_f, and 
     y_f g_y = Σ_{m <= y, m_f >= 1} m_f c_m g_{y-m},  g_0 = 1,  T[Π_f (q_f·y)^x_f] = g_x Π_f x_f!
 
 Sub-counts y <= x are the digits of an address, the most frequent feature first. f is the highest digit that is not
-zero. Then of the sub-counts with all tokens of the rarest feature only x itself is needed.
+zero. Then x itself is the only sub-count with all tokens of the rarest feature that is needed.
 """
 
 import math
@@ -25,8 +25,8 @@ from partwise.likelihood.kernels.rows import (
     row_buffers,
 )
 
-# Exponents of two within which all g_y must lie to be computed as plain numbers. And the smallest scale s for which q s
-# is not lost where a is as large as 1 / s.
+# All g_y must lie within these powers of two to be computed as plain numbers. And the smallest scale s for which q s
+# is not lost when a is as large as 1 / s.
 _SAFE = 400.0
 _LEAST_SCALE = 1e-150
 
@@ -81,7 +81,7 @@ def set_digits(row: RowBuffers, size: OpenRow, digits: Digits) -> int:
 
 @inline_kernel
 def count_up(digits: Integers, limits: Integers) -> tuple[int, int]:
-    """Add one to an address, given by its digits; returns the digit that grew, and by how much their sum did."""
+    """Add one to an address given by its digits; returns the digit that grew, and the change of the sum of digits."""
     i, growth = 0, 1
     while digits[i] == limits[i]:
         growth -= digits[i]

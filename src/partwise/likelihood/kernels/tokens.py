@@ -1,4 +1,4 @@
-"""Tokens of a row: their order, where they may be expected to belong, and the particles that take them in."""
+"""Tokens of a row: their order, where they are expected to belong, and the particles that take them."""
 
 import math
 
@@ -28,7 +28,7 @@ def in_turn(counts: Integers, n_features: int, out: Integers | NDArray[np.int32]
 
 @inner_kernel
 def _kind(weights: Floats, f: int, n_components: int) -> float:
-    """A number that is close for features that say the same: their strongest component, then how much of the others."""
+    """A number that is close for similar features: the strongest component, then the weight of the others."""
     best = 0
     sharpness = 0.0
     for k in range(n_components):
@@ -44,9 +44,8 @@ def interleave(
 ) -> None:
     """``out[first:] = sorted(tokens, key=place)``: the i-th token of feature f has its place at (i + offset_f) / x_f.
 
-    The feature of rank r by kind is offset by the fractional part of r times the golden ratio: features that say the
-    same are spread apart, also where each has a single token. Sorting takes far less time than a step of the lattice
-    for each token.
+    The feature of rank r by kind is offset by the fractional part of r times the golden ratio. So similar features are
+    spread apart, even if each has a single token. Sorting takes far less time than one step of the lattice per token.
     """
     kinds, ranked = np.empty(n_features), np.empty(n_features, np.int64)
     for f in range(n_features):
@@ -75,15 +74,14 @@ def interleave(
         places[best] = places[best] + 1.0 / counts[best] if left[best] > 0 else math.inf
 
 
-# Where the tokens of a row may be expected to belong, and how far that can be trusted.
+# Where the tokens of a row are expected to belong, and how far that can be trusted.
 
 # Found by search over three very different corpora: 5 tokens at K = 5, 90 at K = 5, 1,400 at K = 50.
 _TRUST = 1.75
 _MOST_TRUST = 0.7
-# A start may be this many times narrower than the posterior, in variance, in the direction where it is worst. Where
-# columns of the dictionary nearly depend on each other, or shapes are tiny, particles do not find back to what a
-# narrower start leaves out: all of them are too low, and agree. Few components need little guidance, so little is
-# risked for it.
+# A start may be this many times narrower than the posterior, in variance, in its worst direction. If columns of the
+# dictionary are nearly dependent, or shapes are tiny, particles do not recover what a narrower start leaves out: all
+# estimates are too low, and agree. Few components need little guidance, so they take little risk.
 # Documents of real corpora have 1 to 1.5 at K = 5 and 1.5 to 3 at K = 50.
 _MOST_NARROWNESS = 1.1
 _GUIDED_COMPONENTS = 6
@@ -97,7 +95,7 @@ _MOST_CUTS = 6
 def information(row: RowBuffers, size: OpenRow, mode: Mode) -> float:
     """``(counts @ ((r - p)**2).sum(1)) / (counts @ (1 - 2 * r @ p + p @ p))`` with r allocations, p shares at the mode.
 
-    The share that tokens tell about the mixing proportions, of what they would tell if their allocations were known.
+    How much tokens tell about the mixing proportions, as a share of what they would tell with known allocations.
     """
     n_components = size.n_components
     square = 0.0
@@ -118,12 +116,12 @@ def information(row: RowBuffers, size: OpenRow, mode: Mode) -> float:
 def look_ahead(
     row: RowBuffers, size: OpenRow, shapes: Floats, lookahead: float, mode: Mode, totals: Floats, out: Floats
 ) -> None:
-    """``out = lookahead * r**1.5``: what a token yet to come counts, with r its allocation at the posterior mode.
+    """``out = lookahead * r**1.5``: the weight of a token still to come, with r its allocation at the posterior mode.
 
-    A negative ``lookahead`` means one that suits the row. The power takes more from uncertain allocations than from
-    certain ones. A Dirichlet distribution that holds all expected allocations for certain is narrower than the
-    posterior, and a start that is too narrow costs more than one that is too broad. ``shapes`` are
-    those of the start; ``totals`` is room.
+    If ``lookahead`` is negative, one that suits the row is chosen. The power reduces uncertain allocations more than
+    certain ones. A Dirichlet distribution that treats all expected allocations as certain is narrower than the
+    posterior, and a start that is too narrow costs more than one that is too broad. ``shapes`` are those of the start;
+    ``totals`` is a buffer.
     """
     n_open = size.n_components
     if lookahead == 0.0:
@@ -170,8 +168,8 @@ def spread_tokens(
 ) -> None:
     """``out = sorted(tokens, key=lambda f, i: (i + offset[f]) / counts[f])``: each feature is evenly spread.
 
-    The offsets are random, so all orders have the same chance for features of one token. Sorted by counting, in as many
-    places as there are tokens.
+    The offsets are random, so for features with one token all orders are equally likely. This is a counting sort with
+    one place per token.
     """
     for place in range(n_tokens + 1):
         starts[place] = 0

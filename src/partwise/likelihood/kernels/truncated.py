@@ -1,7 +1,7 @@
 """A normal distribution of mixing proportions that is cut off at 0: the posterior of large counts near the edge.
 
-Where counts are large the likelihood is close to normal in the proportions themselves, and a component that is all but
-absent is cut off at 0. In logarithms that is a long curved tail.
+With large counts the likelihood is close to normal in the proportions themselves, and that of an almost absent
+component is cut off at 0. In logarithms this would be a long curved tail.
 """
 
 import math
@@ -17,7 +17,7 @@ from partwise.kernels.streams import Stream
 from partwise.likelihood.kernels.mode import Mode, cholesky
 from partwise.likelihood.kernels.rows import Floats, Integers, OpenRow, RowBuffers
 
-# Somewhat wider than the likelihood's own: a proposal must have the longer tails.
+# Somewhat wider than the likelihood, because a proposal must have the longer tails.
 _SPREAD = 1.15
 # Added to the precision: no proportion varies by more than about one.
 _LEAST_PRECISION = 1.0
@@ -32,11 +32,11 @@ class TruncatedNormal(NamedTuple):
     components
         The components in the order of the rows of ``factor``, the largest last.
     centre
-        Mean, before the cut.
+        Mean before truncation.
     factor
         Lower Cholesky factor of the precision.
     offsets
-        Room: proportions less their mean.
+        Buffer: proportions minus their mean.
     """
 
     components: Integers
@@ -46,7 +46,7 @@ class TruncatedNormal(NamedTuple):
 
 
 def new_truncated_normal(n_components: int) -> TruncatedNormal:
-    """Room for this many components."""
+    """Allocate buffers for this many components."""
     centre, offsets = np.zeros((2, n_components))
     return TruncatedNormal(np.zeros(n_components, np.int64), centre, np.zeros((n_components, n_components)), offsets)
 

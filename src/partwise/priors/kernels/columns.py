@@ -1,4 +1,4 @@
-"""Evidence of counts under many components: a column for each."""
+"""Evidence of counts under many components, one column per component."""
 
 import math
 
@@ -66,9 +66,9 @@ def likelihood_from_logs(columns: Floats, out: Floats) -> None:
 def evidence_columns(counts: Floats, exposure: Floats, shapes: Floats, means: Floats, out: Floats) -> None:
     """``out = log_evidence(counts[:, None], exposure[:, None] * means, shapes)``, in Fortran order.
 
-    For shapes up to 1e3, or infinite: terms in (a, x), (a, s) and x are put together, which hardly cancel below.
-    ``exposure`` has as many entries as ``counts``, or one. Components of one shape that follow each other share the
-    costly part.
+    For shapes up to 1e3, or infinite: below 1e3 the terms in (a, x), (a, s) and x hardly cancel when they are added.
+    ``exposure`` has one entry, or as many as ``counts``. Consecutive components of the same shape share the costly
+    part.
     """
     log_exposure = np.empty(exposure.size)
     for i in range(exposure.size):

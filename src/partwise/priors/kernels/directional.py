@@ -19,7 +19,7 @@ from partwise.priors.kernels.near import (
     point_loss,
 )
 
-# The largest exponent that is looked at.
+# The largest exponent that is considered.
 _LARGEST = 600.0
 # Responsibilities that do not matter for a direction.
 _NOTHING = 1e-8
@@ -86,11 +86,11 @@ def mixture_slopes(observed: Observed, shape: float, points: Weighted, sums: Flo
 def mixture_curvature(
     observed: Observed, shape: float, points: Weighted, log_mixture: Floats, sums: Floats, gauss: Floats
 ) -> None:
-    """``gauss = (share[:, None] * both).T @ both``, ``both = hstack((r, r * score))``, but for what is nothing.
+    """``gauss = (share[:, None] * both).T @ both``, ``both = hstack((r, r * score))``, without negligible entries.
 
     ``r`` and ``score`` as in `mixture_slopes`, ``bend`` is the square of the score plus its derivative by the log mean;
-    ``sums = share @ [r, r * score, r * bend]``. Columns that are nothing in a block of rows are left out there, which
-    leaves few where rows come in the order of their rates.
+    ``sums = share @ [r, r * score, r * bend]``. Columns that are negligible in a block of rows are skipped there; few
+    are left if rows are sorted by their rates.
     """
     (counts, inverse, share), (means, weights) = observed, points
     size = means.size
@@ -145,7 +145,7 @@ def mixture_curvature(
 
 @kernel
 def ratio_sums(counts: Floats, inverse: Floats, tops: Floats, shape: float, rates: Floats, out: Floats) -> None:
-    """``out[j] = sum(exp(tops + log_likelihood_columns(rates[j])))``; what is below exp(-708) counts as 0."""
+    """``out[j] = sum(exp(tops + log_likelihood_columns(rates[j])))``; terms below exp(-708) count as 0."""
     out[:] = 0.0
     logs = np.empty(ROWS)
     for start in range(0, counts.size, ROWS):
@@ -169,8 +169,8 @@ def peaks(
 
     The strip is ``log(low) <= z.real <= log(high)``, ``abs(z.imag) <= arccos(cosine)``; with a cosine of 1 it is an
     interval. Along the real direction each modulus has one maximum. It lies at a ratio r of 1 / cosine for points, and
-    at the positive root S = r x of S² + (a - x) cosine S - x a for gammas. The mean information of a count on the log
-    rate at these places comes back.
+    at the positive root S = r x of S² + (a - x) cosine S - x a for gammas. Returns the mean
+    information of a count about the log rate at these maxima.
     """
     total, weighted = 0.0, 0.0
     if shape == math.inf:
@@ -194,7 +194,7 @@ def peaks(
             x, size = counts[i], shape + counts[i]
             half = 0.5 * (x - shape) * cosine
             root = math.sqrt(half * half + x * shape)
-            # that of the two forms in which nothing cancels
+            # the one of the two forms in which nothing cancels
             best = (half + root if half > 0.0 else (x * shape) / (root - half)) / x
             ratio = min(max(best, inverse[i] * low), inverse[i] * high)
             beyond = min(max(best - 1.0, beyond_rate(inverse[i], low)), beyond_rate(inverse[i], high))

@@ -1,4 +1,4 @@
-"""Exponentials and logarithms without branches or calls, so that loops over them go several numbers at a time."""
+"""Exponentials and logarithms without branches or calls, so that loops over them vectorise."""
 
 import math
 

@@ -1,7 +1,7 @@
 """Evidence of one count under a gamma prior of its rate, with derivatives: the negative binomial, for any real count.
 
-Everything is relative to the best that any rate could give, ``sat(x) = x log x - x - log x!``. What is left is a few
-nats, whatever the size of the counts, and nothing cancels as the shape grows and the prior becomes a point.
+Everything is relative to the best that any rate could give, ``sat(x) = x log x - x - log x!``. The rest is a few nats,
+however large the counts are, and nothing cancels as the shape grows and the prior becomes a point.
 """
 
 import math
@@ -23,7 +23,7 @@ from partwise.priors.base import Floats
 
 
 class ObservedCounts(NamedTuple):
-    """Counts x, their exposures s, and how often each occurs; the latter are as many as the counts, or one for all."""
+    """Counts x, their exposures s, and how often each occurs: one number per count, or one for all."""
 
     counts: Floats
     exposure: Floats
@@ -31,7 +31,7 @@ class ObservedCounts(NamedTuple):
 
 
 class Shape(NamedTuple):
-    """A shape a with what its evidence needs of it: Stirling's rest, log a - digamma(a), and trigamma(a) - 1 / a."""
+    """A shape a and what its evidence needs: Stirling's rest, log a - digamma(a), and trigamma(a) - 1 / a."""
 
     value: float
     stirling: float
@@ -174,7 +174,7 @@ def component_terms(x: float, mean: float, shape: Shape) -> Terms:
 def gamma_evidence(data: ObservedCounts, shape: float, mean: float, out: Floats) -> None:
     """``out = sum(repeats * evidence_terms(counts, exposure * mean, shape))``.
 
-    For an infinite shape, derivatives in it are 0. Observations without exposure say nothing.
+    For an infinite shape, derivatives in it are 0. Observations without exposure carry no information.
     """
     counts, exposure, repeats = data.counts, data.exposure, data.repeats
     constants = shape_constants(shape)

@@ -1,4 +1,4 @@
-"""Likelihoods of counts under components of one shape, and which components are near enough to matter.
+"""Likelihoods of counts under components of one shape, and which components are close enough to matter.
 
 All components have one shape a, and all likelihoods are relative to that of the best component of this shape, whose
 mean is the rate x / s itself. A mean of r times that rate loses x (r - 1 - log r) nats under points (a infinite), and
@@ -16,17 +16,17 @@ from partwise.kernels.jit import inline_kernel, kernel
 from partwise.priors.base import Floats
 from partwise.priors.kernels.elementary import exp_of_negative, log_beside_one
 
-# What stands for a count of 0: the expected count is still finite beside it, and its logarithm nothing.
+# Used for a count of 0: its ratio to the expected count is still finite, and its logarithm negligible.
 NO_COUNT = 1e-200
 # Rows that are processed at once.
 ROWS = 128
-# Nats below the best component of a row from which others are nothing there: they would need weights beyond e^40.
+# Components this many nats below the best of a row are negligible there: they would need weights above e^40.
 _FAR = 100.0
 
 
 @inline_kernel
 def beyond_rate(inverse: float, rate: float) -> float:
-    """``inverse * rate - 1``. The maximum keeps compilers from adding the 1 to something else, where digits go."""
+    """``inverse * rate - 1``. The maximum keeps compilers from adding the 1 to another term, which loses digits."""
     return max(inverse * rate - 1.0, -1.0)
 
 
@@ -72,7 +72,7 @@ def log_likelihood_columns(counts: Floats, inverse: Floats, shape: float, means:
 
 @kernel
 def near_components(counts: Floats, inverse: Floats, shape: float, means: Floats) -> tuple[int, int]:
-    """First and one past the last of the components, in order, that are more than nothing beside the best in some row.
+    """First and one past the last of the sorted components that are not negligible beside the best in some row.
 
     Each likelihood falls on both sides of its rate, and the faster the larger the count. So the least count at the
     lowest or the highest rate bounds all rows under a component beyond these.
@@ -102,7 +102,7 @@ def near_components(counts: Floats, inverse: Floats, shape: float, means: Floats
 
 @kernel
 def near_columns(counts: Floats, inverse: Floats, shape: float, means: Floats, maxima: Floats, out: Floats) -> None:
-    """``out = exp(log_likelihood_columns - log_likelihood_columns.max(axis=1)[:, None])``, where it is not nothing.
+    """``out = exp(log_likelihood_columns - log_likelihood_columns.max(axis=1)[:, None])``, where it is not negligible.
 
     ``out`` comes as zeros; ``maxima`` are those of blocks of rows.
     """

@@ -54,8 +54,8 @@ def eigen(matrix: Floats, vectors: Floats) -> None:
 def newton_step(gradient: Floats, hessian: Floats, out: Floats) -> None:
     """``out = V @ clip((V.T @ gradient) / abs(values), -3, 3)`` with ``values, V = eigh(hessian)``.
 
-    Eigenvalues that are positive are turned round, so that the step leads up where the function is not concave. Steps
-    are bounded along each eigenvector on its own: a direction in which the function is nearly flat must not hold up
+    The sign of positive eigenvalues is reversed, so that the step leads upward where the function is not concave. Steps
+    are bounded along each eigenvector separately: a direction in which the function is nearly flat must not hold back
     the others.
     """
     size = gradient.size
@@ -110,9 +110,9 @@ def maximise_evidence(
     """A local maximum of `gamma_evidence` (of one component) or `pair_evidence` (of two), from ``point`` on.
 
     ``point`` holds, after the log odds of the second of two components, for each component the logarithms of its shape
-    and of its mean over ``means``; an infinite one of ``shapes`` stays. Variables are moved that are ``free`` (their
-    positions), up to an absolute value of ``bound``, by `newton_step`, which is halved until the evidence rises, and
-    until a step promises less than ``tol``. Returns the evidence at the end.
+    and of its mean over ``means``; an infinite one of ``shapes`` stays. The variables at the positions ``free``
+    are moved by `newton_step`, up to an absolute value of ``bound``. A step is halved until the evidence rises. The
+    search ends when a step promises less than ``tol``. Returns the evidence at the end.
     """
     size = point.size
     gradient = np.zeros(size)
@@ -135,7 +135,7 @@ def maximise_evidence(
         for a in range(free.size):
             at = free[a]
             step[a] = min(max(point[at] + step[a], -bound[at]), bound[at]) - point[at]
-        # A loop of its own: a sum in a loop that stores may have other bits at other addresses.
+        # A separate loop: in a loop that stores, the last bits of a sum may depend on addresses.
         promise = 0.0
         for a in range(free.size):
             promise += inner_gradient[a] * step[a]
@@ -171,8 +171,8 @@ def pair_evidence(
     """``sum(repeats * log((1 - w) * exp(low) + w * exp(high)))``.
 
     ``w = expit(log_odds)``, and ``low`` and ``high`` are the `log_evidence` of each count under the two components.
-    Derivatives are in (log_odds, log shape and log mean of the first, of the second component), and 0 in what a point
-    does not have. Observations without exposure say nothing.
+    Derivatives are in log_odds, and in log shape and log mean of the first and of the second component. They are 0 in
+    what a point does not have. Observations without exposure carry no information.
     """
     counts, exposure, repeats = data.counts, data.exposure, data.repeats
     low_shape, high_shape = shape_constants(shapes[0]), shape_constants(shapes[1])

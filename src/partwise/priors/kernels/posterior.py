@@ -1,4 +1,4 @@
-"""Posterior of rates under a mixture of gamma distributions and points, one observation after the other."""
+"""Posterior of rates under a mixture of gamma distributions and points, observation by observation."""
 
 import math
 
@@ -9,9 +9,9 @@ from partwise.kernels.jit import inner_kernel, kernel
 from partwise.priors.base import Floats
 from partwise.priors.kernels.evidence import Shape, log_evidence, shape_constants, shifted
 
-# Posterior of rates under one gamma distribution: what a factorization asks for at every sweep.
+# Posterior of rates under one gamma distribution, which a factorization needs in every sweep.
 
-# Counts this small beside the shape: four terms of Taylor's series are exact to the last digit.
+# For counts this small compared with the shape, four terms of Taylor's series are exact to the last digit.
 _TINY = 1e-4
 _PRODUCTS_AT_ONCE = 8
 
@@ -27,13 +27,13 @@ def gamma_posterior(
 
     Returns ``sum(x * digamma(a + x) - gammaln(a + x) + gammaln(a) + a * log(r * mean / a) - s * out_mean)``, the
     divergence of the posterior from the prior. ``data`` are counts x and exposures s. ``constants`` are ``gammaln(a)``,
-    and digamma(a) with its first three derivatives. Good for shapes up to a thousand.
+    and digamma(a) with its first three derivatives. Accurate for shapes up to a thousand.
     """
     (counts, exposure), (shape, mean), (log_gamma, polygammas) = data, prior, constants
     psi, psi_1, psi_2, psi_3 = polygammas[0], polygammas[1], polygammas[2], polygammas[3]
     geometric = math.exp(psi)
     tiny = _TINY * shape
-    # The logarithm of a product of shifts is taken for several counts together.
+    # One logarithm is taken of the product of the shifts of several counts.
     product = 1.0
     n_products = 0
     divergence = 0.0
@@ -75,7 +75,7 @@ def gamma_posterior(
 
 # Nats below the best from which the exponential is 0.
 _NO_SHARE = 746.0
-# Below it, the evidence may be put together from terms in (a, x), (a, s) and x alone: they hardly cancel.
+# Below it, the evidence is a sum of terms in (a, x), (a, s) and x alone, which hardly cancel.
 PLAIN_SHAPE = 1e3
 
 
@@ -107,7 +107,7 @@ def prior_total(weights: Floats, shapes: Floats, means: Floats) -> float:
 
 @inner_kernel
 def near_points(x: float, s: float, means: Floats, log_weight: Floats, point: Shape, out: Floats) -> tuple[int, int]:
-    """First and one past the last of the points, in order, that have any share: others would add exactly 0.
+    """First and one past the last of the sorted points that have any share; others would add exactly 0.
 
     ``out = log_weight + log_evidence(x, s * means, point)`` of those between.
     """
@@ -137,7 +137,7 @@ def mixture_posterior(data: Pair, prior: Triple, out: Triple) -> None:
     ``out_mean = r @ ((shapes + counts) / rate)`` and ``out_mean_log = r @ (digamma(shapes + counts) - log(rate))`` with
     ``rate = shapes / means + exposure``; ``out_evidence`` is the log of the softmax's normaliser, which is relative to
     the best rate of each count. A component of mean 0 is a point at 0, one of infinite shape a point at its mean.
-    Components of one shape that follow each other share the costly part.
+    Consecutive components of the same shape share the costly part.
     """
     (counts, exposure), (weights, shapes, means), (out_mean, out_mean_log, out_evidence) = data, prior, out
     n_parts = weights.size

@@ -1,4 +1,4 @@
-"""The least value of a quadratic over nonnegative numbers: the step that weights of a mixture take."""
+"""The minimum of a quadratic over nonnegative numbers: the step for the weights of a mixture."""
 
 import math
 
@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from partwise.kernels.jit import kernel
 from partwise.priors.base import Floats
 
-# Rounds in which a whole active set is exchanged, before it changes by one at a time.
+# Rounds that exchange a whole active set, before variables change one at a time.
 _MOST_PIVOTS = 20
 
 
@@ -16,7 +16,7 @@ _MOST_PIVOTS = 20
 def solve(matrix: Floats, jitter: float, vector: Floats, inside: NDArray[np.int64], lower: Floats, out: Floats) -> None:
     """``out = solve((matrix + jitter * diag(diag(matrix)))[ix_(inside, inside)], vector[inside])``, by Cholesky."""
     size = inside.size
-    # Components far apart share no observation: what stands before the first entry of a row that is not 0 stays 0.
+    # Components far apart share no observation: entries before the first nonzero of a row stay 0.
     first = np.zeros(size, dtype=np.int64)
     for a in range(size):
         while first[a] < a and matrix[inside[a], inside[first[a]]] == 0.0:
@@ -49,9 +49,9 @@ def solve(matrix: Floats, jitter: float, vector: Floats, inside: NDArray[np.int6
 def pivoted_minimum(
     matrix: Floats, vector: Floats, jitter: float, tol: float, free: NDArray[np.bool_], lower: Floats, out: Floats
 ) -> bool:
-    """`nonnegative_minimum` where all that are on the wrong side change it at once; True if that came to an end.
+    """`nonnegative_minimum` in which all variables on the wrong side change sides at once; True if that ended.
 
-    Portugal, Judice & Vicente 1994. It mostly ends after a few solutions, but may go in circles.
+    Portugal, Judice & Vicente 1994. It usually ends after a few solutions, but may cycle.
     """
     size = vector.size
     inside, solution = np.empty(size, dtype=np.int64), np.empty(size)
@@ -83,7 +83,7 @@ def pivoted_minimum(
 
 @kernel
 def nonnegative_minimum(matrix: Floats, vector: Floats, free: NDArray[np.bool_], out: Floats) -> None:
-    """``out = nnls`` of a quadratic: the y >= 0 of least y'Ay/2 - b'y, by active sets, beginning with those ``free``.
+    """``out = nnls`` of a quadratic: the y >= 0 of least y'Ay/2 - b'y, by active sets, starting from ``free``.
 
     Lawson & Hanson 1974; Bro & de Jong 1997. ``matrix`` is positive semidefinite; ``free`` is changed.
     """
@@ -91,7 +91,7 @@ def nonnegative_minimum(matrix: Floats, vector: Floats, free: NDArray[np.bool_],
     largest = 0.0
     for a in range(size):
         largest = max(largest, abs(vector[a]))
-    # Relative to each own curvature: those of rare and of frequent components differ by many orders of magnitude.
+    # Relative to the curvature of each: rare and frequent components differ by many orders of magnitude.
     jitter = 1e-13 * size
     tol = 1e-12 * largest
     inside = np.empty(size, dtype=np.int64)
@@ -110,7 +110,7 @@ def nonnegative_minimum(matrix: Floats, vector: Floats, free: NDArray[np.bool_],
             if n_inside == 0:
                 break
             solve(matrix, jitter, vector, inside[:n_inside], lower, solution)
-            # As far towards the solution as nothing becomes negative; what ends at 0 is no longer free.
+            # Go towards the solution until something would become negative; variables that end at 0 are no longer free.
             step = 1.0
             for a in range(n_inside):
                 if solution[a] <= 0.0:

@@ -1,4 +1,4 @@
-"""Weights of a mixture whose components are given: Newton's method on few components at a time, and its pieces."""
+"""Weights of a mixture of given components, by Newton's method on a few components at a time."""
 
 import math
 
@@ -10,7 +10,7 @@ from partwise.priors.base import Floats
 from partwise.priors.kernels.near import ROWS
 from partwise.priors.kernels.quadratic import nonnegative_minimum
 
-# Components that enter at a time, beside those that have weight.
+# How many components enter at a time, in addition to those that have weight.
 _MOST_NEW = 30
 _MOST_ITERATIONS = 300
 _SHORTEST_STEP = 1e-4
@@ -20,7 +20,7 @@ _HIDDEN = 1e-15
 
 @kernel
 def mixed_columns(columns: Floats, maxima: Floats, weights: Floats, out: Floats) -> None:
-    """``out = columns @ weights``, columns of weight 0 and blocks that are 0 left out."""
+    """``out = columns @ weights``, without columns of weight 0 and blocks that are 0."""
     out[:] = 0.0
     for j in range(weights.size):
         weight = weights[j]
@@ -56,10 +56,10 @@ def block_maxima(columns: Floats, out: Floats) -> None:
 
 @kernel
 def gram(columns: Floats, maxima: Floats, working: NDArray[np.int64], factor: Floats, out: Floats) -> None:
-    """``S.T @ S`` with ``S = factor[:, None] * columns[:, working]``, but for columns that are nothing in a block.
+    """``S.T @ S`` with ``S = factor[:, None] * columns[:, working]``, without columns that are negligible in a block.
 
-    Where rows come in the order of their rates and components are narrow, that leaves few columns a block. Only
-    Newton's direction depends on it, not where it leads: the gradient and the value are exact.
+    If rows are sorted by their rates and components are narrow, few columns per block are left. This affects only
+    Newton's direction, not the solution: the gradient and the value are exact.
     """
     n_rows = columns.shape[0]
     scaled = np.empty((working.size, ROWS))
@@ -91,9 +91,10 @@ def gram(columns: Floats, maxima: Floats, working: NDArray[np.int64], factor: Fl
 
 @kernel
 def make_feasible(columns: Floats, maxima: Floats, share: Floats, weights: Floats, mixed: Floats) -> None:
-    """``mixed = columns @ weights``; rows where that is too little first get weight for their best column.
+    """``mixed = columns @ weights``; rows where that is too small first get weight on their best column.
 
-    The best weights give no row, whose best column is 1, less than its share. From less, Newton's steps double it only.
+    Under the best weights no row, whose best column is 1, has less than its share. From less, Newton's steps would only
+    double it.
     """
     mixed_columns(columns, maxima, weights, mixed)
     extra = np.zeros(weights.size)
@@ -116,7 +117,7 @@ def make_feasible(columns: Floats, maxima: Floats, share: Floats, weights: Float
 def working_set(weights: Floats, gradient: Floats, out: NDArray[np.int64]) -> int:
     """Components with weight, and those where the gradient is above 1 and at least as large as at both neighbours.
 
-    Of the latter at most thirty, of the highest gradient. They are the first this many of ``out``; returns how many.
+    At most thirty of the latter, those with the highest gradient. Written to the start of ``out``; returns how many.
     """
     size = weights.size
     height = np.empty(size)
@@ -143,12 +144,12 @@ def working_set(weights: Floats, gradient: Floats, out: NDArray[np.int64]) -> in
 def line_search(
     share: Floats, value: float, aimed: Floats, aim: Floats, weights: Floats, mixed: Floats, trial: Floats
 ) -> float:
-    """Go the longest of halved steps towards ``aimed`` that raises ``share @ log(mixed)``; returns that.
+    """Take the longest of halved steps towards ``aimed`` that raises ``share @ log(mixed)``, and return the new value.
 
-    ``aim = columns @ aimed``; ``weights`` and ``mixed`` stay where no step helps, and -inf comes back. A full step may
-    lose what rounding hides: near the maximum the value no longer tells, while the gradient does.
-    No observation may lose more than nine tenths of its likelihood at once: with few observations at stake the sum
-    hardly shows it, and one whose likelihood is nearly 0 comes back very slowly.
+    ``aim = columns @ aimed``. If no step helps, ``weights`` and ``mixed`` stay as they are, and -inf is returned. A
+    full step may lose an amount that rounding hides: near the maximum the gradient is informative, but the value is
+    not. No observation may lose more than nine tenths of its likelihood at once. With few such observations the sum
+    hardly shows it, and an observation whose likelihood is nearly 0 recovers very slowly.
     """
     step = 1.0
     for i in range(mixed.size):
@@ -178,7 +179,7 @@ def line_search(
 def best_weights(columns: Floats, share: Floats, tol: float, weights: Floats, out: Floats) -> None:
     """``weights = argmax of share @ log(columns @ weights)`` over the simplex, from ``weights`` on.
 
-    ``out`` is the value, the gap (by how much it may at most be below the maximum), and the number of iterations.
+    ``out`` is the value, the gap (it is at most this far below the maximum), and the number of iterations.
     """
     maxima = np.empty(((columns.shape[0] + ROWS - 1) // ROWS, weights.size))
     block_maxima(columns, maxima)
@@ -226,7 +227,7 @@ def best_near_weights(columns: Floats, maxima: Floats, share: Floats, tol: float
         mixed_columns(columns, maxima, aimed, aim)
         new_value = line_search(share, value, aimed, aim, weights, mixed, ratio)
         if new_value == -math.inf:
-            # No progress by Newton's step (rounding): EM's cannot fail to make some.
+            # Newton's step makes no progress (rounding), but an EM step always does.
             for j in range(size):
                 weights[j] *= gradient[j]
             total = weights.sum()

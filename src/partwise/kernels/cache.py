@@ -4,9 +4,9 @@ numba's own cache notices that the file of a kernel changed, but not that a kern
 where it cannot write or read. Here each compiled kernel is one file that carries a fingerprint of everything that its
 machine code depends on (`partwise.kernels.cache`). A file with another fingerprint is replaced.
 
-The fingerprint is a digest of everything that the machine code depends on: the code of the kernel, the code of every
-function that it calls in any file, and the module constants that they use. It also covers the options of the compiler
-and the versions of Python, numba, LLVM and NumPy. Comments and line numbers do not count.
+The fingerprint is a digest of everything that the machine code depends on. It covers the code of the kernel, the code
+of every function that it calls in any file, and the module constants that they use. It also covers the options of the
+compiler and the versions of Python, numba, LLVM and NumPy. Comments and line numbers do not count.
 """
 
 import functools

@@ -1,6 +1,6 @@
 """Measures what people read: the length of sentences, and words that have a plainer or agreed name.
 
-``python docs/prose.py`` prints what to mend in README, pages, messages and docstrings; ``--all`` adds comments.
+``python docs/prose.py`` prints what to mend in README, pages, messages, reports and docstrings; ``--all`` adds comments.
 The docs build and ``tests/test_prose.py`` fail on what it finds.
 """
 
@@ -167,6 +167,22 @@ def of_source(path: Path) -> Iterator[Sentence]:
                         yield from sentences(plain(paragraph), f"{name}:{node.lineno}")
 
 
+def of_asset(path: Path) -> Iterator[Sentence]:
+    """The words of the page of a report, and those that its scripts write: strings of four words or more."""
+    text = path.read_text("utf-8")
+    name = path.relative_to(ROOT).as_posix()
+    if path.suffix == ".html":
+        found = [(text[: match.start()].count("\n") + 1, match[1]) for match in re.finditer(r">([^<>]+)<", text)]
+    else:
+        strings = r"\"([^\"\n]*)\"|`([^`]*)`"
+        lines = enumerate(text.splitlines(), 1)
+        found = [(n, one[0] or one[1]) for n, line in lines for one in re.findall(strings, line.split("//")[0])]
+    for line, words in found:
+        said = re.sub(r"\$\{[^}]*\}|\$\w+", "X", words)
+        if len(re.findall(r"[A-Za-z]{2,}", said)) >= 4 and not re.search(r"[{}()\[\]=;]{2}|=>|: *\(", said):
+            yield from sentences(said, f"{name}:{line}")
+
+
 def _paragraphs(text: str) -> Iterator[str]:
     """Paragraphs of a docstring, and what lists say about each name; without examples, formulas and tables."""
     found: list[str] = []
@@ -242,6 +258,9 @@ def groups() -> dict[str, list[Sentence]]:
     for module in sorted((ROOT / "src").rglob("*.py")):
         found["messages"] += of_source(module)
         found["docstrings"] += docstrings(module)
+    for asset in sorted((ROOT / "src" / "partwise" / "reporting" / "assets").iterdir()):
+        if asset.suffix in (".html", ".js"):
+            found["messages"] += of_asset(asset)
     return found
 
 

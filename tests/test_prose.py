@@ -77,6 +77,13 @@ def test_names_and_papers_keep_their_words(prose: ModuleType) -> None:
         assert prose.faults(list(prose.sentences("Two holes.", place)))
 
 
+def test_words_of_reports_are_read(prose: ModuleType) -> None:
+    said = [one.text for one in prose.groups()["messages"] if "reporting/assets" in one.place]
+    assert "Parts that share features are close." in said
+    assert "Crosses mark values that the model is unlikely to produce." in said
+    assert not any("querySelector" in one or "=>" in one for one in said)
+
+
 def test_messages_are_read(prose: ModuleType) -> None:
     module = ROOT / "src" / "partwise" / "core" / "run.py"
     assert any("Did not converge X" in one.text for one in prose.of_source(module))

@@ -58,7 +58,7 @@ function startDiagnostics() {
   if (chains.length) view.append(chainTable(chains));
   if (checks) {
     view.append(element("h3", {}, "Predictive checks"),
-      element("p", { class: "note" }, `${checks.n_draws} data sets of ${checks.n_rows} samples were drawn from the model. Bars hold nine of ten draws; crosses are what the model would hardly make.`
+      element("p", { class: "note" }, `${checks.n_draws} data sets of ${checks.n_rows} samples were drawn from the model. Bars cover nine of ten draws. Crosses mark values that the model is unlikely to produce.`
         + (checks.plug_in ? " Activations were held at their estimates, so bars are too short." : "")
         + checks.noise),
       element("div", { class: "panels" }, ...checks.panels.map((panel) => checkFigure(panel, checks.n_draws))));

@@ -5,7 +5,7 @@ let mapCircles = [];
 let mapPlaces = [];
 
 function mapRadius(part) {
-  const crowd = Math.max(14, 46 - parts.names.length / 2);
+  const crowd = Math.max(12, 38 - 0.8 * parts.names.length);
   return Math.max(4, crowd * Math.sqrt(parts.weights[part] / Math.max(...parts.weights, 1e-300)));
 }
 

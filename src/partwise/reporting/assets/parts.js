@@ -27,10 +27,10 @@ function showPart() {
   const rows = rankedFeatures(chosenPart, balance);
   const widest = Math.max(...rows.map((row) => Math.max(Math.abs(row.inside), row.overall)), 1e-300);
   byId("relevance-value").textContent = balance.toFixed(2);
-  byId("part-title").replaceChildren(isolated(parts.names[chosenPart]), ` – ${percent(parts.weights[chosenPart])} of all`);
+  byId("part-title").replaceChildren(isolated(parts.names[chosenPart]), ` – ${percent(parts.weights[chosenPart])} of the data`);
   byId("part-facts").textContent = `Part ${parts.numbers[chosenPart]} of the model.`
     + (parts.coherence && parts.coherence[chosenPart] !== null ? ` NPMI coherence of its ten likeliest features in these data: ${parts.coherence[chosenPart]}.` : "")
-    + (parts.active[chosenPart] ? "" : " It holds next to nothing.")
+    + (parts.active[chosenPart] ? "" : " It is almost empty.")
     + (parts.tentative[chosenPart] ? " Tentative: another chain did not find it." : "");
   byId("part-name").value = parts.names[chosenPart];
   showSimilar();

@@ -137,8 +137,9 @@ def drawing(name: str, story: Story) -> str:
     under = 146 + deep
     tall = under + 142
     lines = []
+    thing = "direction" if story.signed else "part"
     for x, title, words, shape, colour in zip(
-        (10, 285), ("Each part k", "Each sample n"), both, shapes, ("part", "sample"), strict=True
+        (10, 285), (f"Each {thing} k", "Each sample n"), both, shapes, ("part", "sample"), strict=True
     ):
         lines += [
             f'  <rect x="{x}" y="10" width="265" height="{height + 20}" rx="6" class="box"/>',
@@ -160,7 +161,7 @@ def drawing(name: str, story: Story) -> str:
     blank = " A blank cell is missing." if any("" in row for row in story.cells) else ""
     lines.append(text(280, under + 130, f"What you see: samples × features.{blank}", "small middle"))
     said = "; ".join(
-        ["each part: " + ", ".join(story.part), "each sample: " + ", ".join(story.sample), *story.cell, story.noise]
+        [f"each {thing}: " + ", ".join(story.part), "each sample: " + ", ".join(story.sample), *story.cell, story.noise]
     )
     return page(name, said, tall, lines)
 

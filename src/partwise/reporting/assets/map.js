@@ -5,7 +5,7 @@ let mapCircles = [];
 let mapPlaces = [];
 
 function mapRadius(part) {
-  const crowd = Math.max(12, 38 - 0.8 * parts.names.length);
+  const crowd = Math.max(12, 34 - 0.8 * parts.names.length);
   return Math.max(4, crowd * Math.sqrt(parts.weights[part] / Math.max(...parts.weights, 1e-300)));
 }
 
@@ -81,7 +81,7 @@ function placeOnMap() {
   const half = (part) => (named ? Math.max(mapRadius(part), 0.32 * 12 * mapName(part).length) : mapRadius(part));
   const [across, up] = [spread(0), spread(1)];
   mapPlaces = across.map((x, part) => [70 + x * (MAP_WIDTH - 140), MAP_HEIGHT - 62 - up[part] * (MAP_HEIGHT - 118)]);
-  for (let round = 0; round < 100; round += 1) {
+  for (let round = 0; round < 400; round += 1) {
     mapPlaces.forEach((one, part) => mapPlaces.slice(0, part).forEach((other, before) => {
       const [dx, dy] = [one[0] - other[0] || 0.01, one[1] - other[1] || 0.01];
       if (named) {

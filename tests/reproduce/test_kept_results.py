@@ -1,0 +1,63 @@
+"""Results that are kept beside the pages of the papers: their pictures can be drawn again without the computation."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+@pytest.fixture(scope="module")
+def drawing() -> ModuleType:
+    """The script that keeps and draws."""
+    spec = importlib.util.spec_from_file_location("draw_papers", DOCS / "images" / "draw_papers.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["draw_papers"] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("paper", ["gap", "l2r", "nbmf"])
+def test_pictures_are_drawn_from_kept_results(paper: str, drawing: ModuleType, tmp_path: Path) -> None:
+    image = pytest.importorskip("matplotlib.image")
+    assert (DOCS / "papers" / paper / "results.json").stat().st_size < 300_000
+    written = drawing.draw(paper, tmp_path)
+    assert written
+    page = (DOCS / "papers" / f"{paper}.md").read_text("utf-8")
+    for picture in written:
+        shown = DOCS / "papers" / paper / picture.name
+        assert f"]({paper}/{picture.name})" in page
+        # Letters and lines depend on the version of matplotlib, sizes do not.
+        assert image.imread(picture).shape[:2] == image.imread(shown).shape[:2]
+
+
+def test_what_pictures_need_is_kept(drawing: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(drawing, "PAPERS", tmp_path)
+    (tmp_path / "l2r").mkdir()
+    steps = {
+        "table 1, ap, 100 words": {"documents": 3},
+        "ap, 191 documents, completion": {"exact": [-4.123456789], "completion": [-4.5], "n_tokens": [2.0]},
+        "kos, 100 documents, all words, auto": {"total": -10.0, "std_error": 0.1, "tokens": 5.0},
+        "kos, 100 documents, all words, L2R, S' = 1, 10 draws, 10 times": [-11.0, -12.0],
+    }
+    results = {"steps": {name: {"result": result, "seconds": 1.0} for name, result in steps.items()}}
+    (tmp_path / "results.json").write_text(json.dumps(results))
+    drawing.keep("l2r", tmp_path)
+    assert json.loads((tmp_path / "l2r" / "results.json").read_text()) == {
+        "completion": {"ap": {"exact": [-4.12346], "completion": [-4.5], "n_tokens": [2]}},
+        "figure3": {
+            "kos": {
+                "reference": {"total": -10, "std_error": 0.1, "tokens": 5},
+                "totals": {"L2R, S' = 1": {"10": [-11, -12]}},
+            }
+        },
+    }
+    assert [path.name for path in drawing.draw("l2r", tmp_path)] == ["completion.png", "figure3.png"]

@@ -147,5 +147,5 @@ def draw(paper: str, folder: Path) -> list[Path]:
 if __name__ == "__main__":
     if sys.argv[1:2] == ["keep"]:
         keep(sys.argv[2], Path(sys.argv[3]))
-    for paper in DRAW:
-        print(*draw(paper, PAPERS / paper), sep="\n")
+    for results in sorted(PAPERS.glob("*/results.json")):
+        print(*draw(results.parent.name, results.parent), sep="\n")

@@ -65,9 +65,12 @@ def hard_counts() -> np.ndarray:
 @pytest.mark.parametrize("inference", ["gibbs", "gibbs-partial", "gibbs-distributed"])
 def test_an_allocation_sampler_says_that_its_chains_disagree(hard_counts: np.ndarray, inference: str) -> None:
     model = AllocationNMF(8, inference=inference, burn_in=2, n_draws=10, random_state=0)
-    with pytest.warns(ConvergenceWarning, match=r"R-hat [\d.]+, effective sample size \d+; needed: at most 1.05"):
+    needed = r"R-hat [\d.]+, effective sample size \d+; needed: at most 1.05"
+    with pytest.warns(ConvergenceWarning, match=needed) as said:
         model.fit(hard_counts)
     assert model.status_.code == "max_iter"
+    # The warning names the same parts as the status, and the line that called fit.
+    assert [(str(one.message), one.filename) for one in said] == [(model.status_.message, __file__)]
     assert "as tentative: raise burn_in and n_draws, or set max_iter='auto'" in model.status_.message
     tentative = model.tentative_parts()
     assert tentative == [k for k in model.active_components_ if model.part_agreement_[k] < SAME_PART]

@@ -128,6 +128,8 @@ class FactorizationEstimator(PartialFit, FromGivenParts, ListsFeatures, HandledP
             )
         with self._compiling():
             self._fit(data)
+        if self.status_.message.startswith("Did not converge"):  # the status of a sampler now names tentative parts
+            warnings.warn(self.status_.message, ConvergenceWarning, stacklevel=3)
         self.n_samples_seen_ = data.shape[0]
         if not data.by_rows:  # do not read data on disk again for this
             self.training_fingerprint_ = data.fingerprint()
@@ -171,8 +173,6 @@ class FactorizationEstimator(PartialFit, FromGivenParts, ListsFeatures, HandledP
         )
         self._forget()
         self.n_iter_, self.trace_, self.status_ = result.n_iter, result.trace, result.status
-        if result.status.code == "max_iter" and convergence is not None:
-            warnings.warn(result.status.message, ConvergenceWarning, stacklevel=5)
         return result
 
     def _store_components(self, dictionary: Floats, expected_counts: Floats) -> None:

@@ -1,6 +1,6 @@
 """Measures what people read: the length of sentences, and words that have a plainer or agreed name.
 
-``python docs/prose.py`` prints what to mend in README, pages, messages, reports and docstrings; ``--all``: comments too.
+``python docs/prose.py`` prints what to mend in README, pages, messages, reports, docstrings; ``--all`` adds comments.
 The docs build and ``tests/test_prose.py`` fail on what it finds.
 """
 

@@ -211,9 +211,8 @@ def test_impossible_counts_have_probability_zero() -> None:
     with pytest.warns(ImpossibleRowsWarning) as caught:
         result = exact(labels, dictionary, 1.0, 1.0)
     assert [str(each.message) for each in caught] == [
-        "Row 1 of X has a count of feature 'b', which no part holds, so its log-likelihood is -inf (and that of 1 more):"
-        " leave the feature out, or give its row of the dictionary a positive entry, as background= of log_likelihood"
-        " does."
+        "Row 1 of X (one of 2 such rows) has a count of feature 'b', which no part holds, so its log-likelihood is"
+        " -inf: leave the feature out, or give it some weight in the dictionary, as background= of log_likelihood does."
     ]
     assert (result.values[1:] == -np.inf).all()
     assert np.isfinite(result.values[0])

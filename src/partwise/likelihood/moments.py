@@ -82,8 +82,7 @@ def posterior_moments(
         raise InvalidInputError(f"method must be 'auto', 'lattice' or 'subcount', got {method!r}.")
     if problem.cause:
         raise InvalidInputError(
-            f"{problem.cause}, so it has no posterior: leave the feature out, or give its row of dictionary a positive"
-            " entry."
+            f"{problem.cause}, so it has no posterior: leave the feature out, or give it some weight in dictionary."
         )
     cost = count_costs(problem)
     cost = replace(cost, costs=cost.costs[:, [LATTICE, SUBCOUNT]] * (_LATTICE_PASSES, _SUBCOUNT_PASSES))

@@ -147,9 +147,9 @@ class LikelihoodProblem:
         if at.size:
             rows, names = np.repeat(np.arange(data.shape[0]), np.diff(data.indptr)), data.column_labels
             impossible[rows[at]] = True
-            feature = data.indices[at[0]]
-            name = feature if names is None else repr(str(names[feature]))
-            cause = f"Row {rows[at[0]]} of X has a count of feature {name}, which no part holds"
+            name = data.indices[at[0]] if names is None else repr(str(names[data.indices[at[0]]]))
+            others = f" (one of {n} such rows)" if (n := np.count_nonzero(impossible)) > 1 else ""
+            cause = f"Row {rows[at[0]]} of X{others} has a count of feature {name}, which no part holds"
             # Estimators see an empty row in their place, and `result` sets their value.
             data = data.only(~impossible[rows])
         return cls(
@@ -208,11 +208,9 @@ class LikelihoodProblem:
     def result(self, logs: Floats, std_errors: Floats, ess: Floats) -> LogLikelihood:
         """The result, from log T[...] of each row: add constants, and set impossible rows to -inf, with a warning."""
         if self.cause:
-            others = np.count_nonzero(self.impossible) - 1
             warnings.warn(
-                f"{self.cause}, so its log-likelihood is -inf{f' (and that of {others} more)' if others else ''}: leave"
-                " the feature out, or give its row of the dictionary a positive entry, as background= of log_likelihood"
-                " does.",
+                f"{self.cause}, so its log-likelihood is -inf: leave the feature out, or give it some weight in the"
+                " dictionary, as background= of log_likelihood does.",
                 ImpossibleRowsWarning,
                 stacklevel=3,
             )

@@ -73,8 +73,8 @@ def gamma_posterior(
     return divergence + math.log(product)
 
 
-# Nats below the best from which the exponential is 0.
-_NO_SHARE = 746.0
+# Nats below the best from which a share, of any weight, changes no digit of a sum.
+_NO_SHARE = 100.0
 # Below it, the evidence may be put together from terms in (a, x), (a, s) and x alone: they hardly cancel.
 PLAIN_SHAPE = 1e3
 
@@ -168,7 +168,7 @@ def mixture_posterior(data: Pair, prior: Triple, out: Triple) -> None:
             first, last = near_points(x, s, means, log_weight, constants[0], score)
         if s != previous:
             previous = s
-            for g in range(n_parts):
+            for g in range(n_parts if not only_points else 0):
                 if means[g] > 0.0 and shapes[g] < math.inf:
                     rate = shapes[g] / means[g] + s
                     inverse_rate[g] = 1.0 / rate

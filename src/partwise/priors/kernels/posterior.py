@@ -75,8 +75,8 @@ def gamma_posterior(
 
 # Nats below the best from which a share, of any weight, changes no digit of a sum.
 _NO_SHARE = 100.0
-# Below it, the evidence may be put together from terms in (a, x), (a, s) and x alone: they hardly cancel.
-PLAIN_SHAPE = 1e3
+# Below these, the evidence may be put together from terms in (a, x), (a, s) and x alone: they hardly cancel.
+PLAIN_SHAPE, _PLAIN_COUNT = 1e3, 1e5
 
 
 @inner_kernel
@@ -196,7 +196,7 @@ def mixture_posterior(data: Pair, prior: Triple, out: Triple) -> None:
                     gamma_part, digamma_part = gamma_terms(x, constants[g])
                 if s == 0.0:
                     score[g] = log_weight[g]
-                elif a > PLAIN_SHAPE:
+                elif a > PLAIN_SHAPE or x > _PLAIN_COUNT:
                     score[g] = log_weight[g] + log_evidence(x, s * means[g], constants[g])
                 else:
                     score[g] = gamma_part + intercept[g] + (x * slope[g] if x > 0.0 else 0.0)

@@ -113,9 +113,8 @@ class MixtureSearch:
 
     def weighted(self, points: MixturePoints, tol: float) -> MixturePoints:
         """The components with the best weights, to a gap of ``tol`` per observation, without those of weight 0."""
-        n = self.data.counts.size
-        columns, weights = np.zeros((n, points.means.size), order="F"), points.weights.copy()
-        maxima = np.empty((-(-n // ROWS), points.means.size))
+        columns, weights = np.zeros((self.data.counts.size, points.means.size), order="F"), points.weights.copy()
+        maxima = np.empty((-(-columns.shape[0] // ROWS), points.means.size))
         near_columns(*self.data.relative, self.shape, points.means, maxima, columns)
         best_near_weights(columns, maxima, self.data.shares, tol, weights, np.empty(3))
         return MixturePoints.of(weights, points.means)

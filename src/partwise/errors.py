@@ -52,6 +52,10 @@ class InaccurateWarning(UserWarning):
     """An estimate did not reach the standard error that was asked for; the message names the first such row."""
 
 
+class ImpossibleRowsWarning(UserWarning):
+    """Some samples have a feature that no part holds, so that their log-likelihood is -inf."""
+
+
 class EmptyRowsWarning(UserWarning):
     """Some samples hold no counts, so that nothing is known about their activations."""
 

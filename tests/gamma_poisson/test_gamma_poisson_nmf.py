@@ -13,7 +13,7 @@ import scipy.sparse as sp
 import partwise
 from partwise import GammaPoissonNMF
 from partwise.core.keys import Key
-from partwise.errors import AllComponentsPrunedError, InterruptedFitWarning, InvalidInputError
+from partwise.errors import AllComponentsPrunedError, ImpossibleRowsWarning, InterruptedFitWarning, InvalidInputError
 from partwise.gamma_poisson import GammaPoissonModel
 from partwise.likelihood import exact
 from partwise.likelihood.moments import posterior_moments
@@ -157,6 +157,19 @@ def test_likelihood_is_exact_within_its_errors(counts: np.ndarray) -> None:
     # 100 rows within 5.5 standard errors (t of few degrees of freedom), and their sum within 5.
     assert np.all(np.abs(found.values - known) < 5.5 * found.std_errors + 1e-9)
     assert model.score_samples(counts).mean() == pytest.approx(known.mean(), abs=5 * found.total_std_error / 100 + 1e-9)
+
+
+def test_features_that_no_part_holds_are_warned_about() -> None:
+    model = GammaPoissonNMF.from_components([[0.6, 0.4, 0.0]])
+    X = [[2, 3, 0], [1, 0, 1]]
+    for values in (lambda: model.log_likelihood(X).values, lambda: model.score_samples(X)):
+        with pytest.warns(ImpossibleRowsWarning, match="Row 1 of X has a count of feature 2, which no part") as caught:
+            np.testing.assert_array_equal(values() == -np.inf, [False, True])
+        assert len(caught) == 1
+    # What the warning advises; scores mix a thousandth of every feature in.
+    assert np.isfinite(model.log_likelihood(X, background=np.full(3, 1 / 3)).values).all()
+    assert np.isfinite(model.score(X))
+    assert model.perplexity(X) == pytest.approx(np.exp(-model.score(X)))
 
 
 def test_partial_fit_learns(counts: np.ndarray) -> None:

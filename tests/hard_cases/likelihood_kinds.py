@@ -74,6 +74,14 @@ def _owned(seed: int) -> Case:
     return counts, *model
 
 
+def _settled(seed: int) -> Case:
+    """One word, which other parts hardly have. Particles mostly agree, and once called that an error of 0."""
+    rng = np.random.default_rng(seed)
+    dictionary = rng.uniform(0.5, 1.5, (4, 3)) * [1e-3, 3e-3, 1e-2][seed % 3]
+    dictionary[:3] += np.eye(3)
+    return np.array([rng.integers(10, 40), 0, 0, 0]), dictionary, 0.3, 1.0
+
+
 @cache
 def _fitted(name: str) -> tuple[Any, Any]:
     """Every tenth document of a corpus, and a model that was fitted to the others."""
@@ -102,6 +110,7 @@ KINDS: dict[str, Callable[[int], Case]] = {
     "shape 0.05": partial(_plain, 0.05, 6, 40, 100, 0.5, 0.3),
     "shape 0.001": partial(_plain, 0.001, 6, 40, 60, 0.5, 0.3),
     "rare words with one owner": _owned,
+    "one word, which one part explains": _settled,
     "200,000 tokens": partial(_plain, 0.5, 5, 60, 200_000, 0.5, 1.0),
     "10 million tokens": partial(_plain, 1.0, 10, 100, 10_000_000, 0.5, 1.0),
     "12 tokens, 50 parts": partial(_plain, 0.3, 50, 2000, 12, 0.02, 0.3),

@@ -11,7 +11,7 @@ from likelihood_cases import DICTIONARY, LONG, MODEL, RATE, SHAPE, SHORT
 from scipy.special import gammaln
 from scipy.stats import nbinom
 
-from partwise.errors import InaccurateWarning, InvalidInputError
+from partwise.errors import ImpossibleRowsWarning, InaccurateWarning, InvalidInputError
 from partwise.likelihood import annealed, auto, direct_sampling, exact, harmonic_mean, importance, left_to_right, smc
 from partwise.likelihood.problem import LogLikelihood
 
@@ -88,7 +88,8 @@ def test_one_component_is_a_negative_multinomial(estimator: Any) -> None:
 def test_impossible_rows(estimator: Any) -> None:
     dictionary = DICTIONARY.copy()
     dictionary[1] = 0.0
-    result = run(estimator, np.stack((SHORT, SHORT * [1, 0, 1, 1, 1, 1])), dictionary, SHAPE, RATE)
+    with pytest.warns(ImpossibleRowsWarning, match="Row 0 of X has a count of feature 1, which no part holds, so its"):
+        result = run(estimator, np.stack((SHORT, SHORT * [1, 0, 1, 1, 1, 1])), dictionary, SHAPE, RATE)
     assert result.values[0] == -np.inf
     assert result.std_errors[0] == 0.0
     assert np.isfinite(result.values[1])

@@ -14,7 +14,7 @@ from scipy.special import gammaln
 from partwise import BetaGammaPFA, EmpiricalBayesPoissonNMF, GammaPoissonNMF, PoissonNMF
 from partwise.core.data import CountMatrix
 from partwise.core.keys import Key
-from partwise.errors import InvalidInputError
+from partwise.errors import ImpossibleRowsWarning, InvalidInputError
 from partwise.likelihood import exact, marginal_perplexity, word_prediction
 from partwise.likelihood.completion import SMOOTHING, split_tokens
 
@@ -67,7 +67,8 @@ class TestPerplexity:
     def test_impossible(self) -> None:
         dictionary = DICTIONARY.copy()
         dictionary[1] = 0.0
-        result = marginal_perplexity(X, dictionary, SHAPE, RATE)
+        with pytest.warns(ImpossibleRowsWarning, match=r"Row 0 of X \(one of 2 such rows\) has a count of feature 1,"):
+            result = marginal_perplexity(X, dictionary, SHAPE, RATE)
         assert result.value == np.inf
         assert result.std_error == 0.0
 
@@ -119,7 +120,8 @@ class TestWordPrediction:
         for column in (1, 0):
             hidden = np.zeros(X.shape, bool)
             hidden[0, column] = True
-            result = word_prediction(X, hidden, dictionary, SHAPE, RATE)
+            with pytest.warns(ImpossibleRowsWarning, match="feature 1, which no part holds"):
+                result = word_prediction(X, hidden, dictionary, SHAPE, RATE)
             assert not np.isnan(result.values).any()
             assert result.values[0] == -np.inf
 

@@ -173,7 +173,7 @@ def test_exact_em_climbs_to_a_stationary_point() -> None:
 
 def test_rows_without_a_posterior_are_refused() -> None:
     dictionary = np.array([[0.5, 0.1], [0.0, 0.0]])
-    with pytest.raises(InvalidInputError, match="Row 1 of X has a count of a feature that no part holds"):
+    with pytest.raises(InvalidInputError, match="Row 1 of X has a count of feature 1, which no part holds, so it"):
         posterior_moments([[1, 0], [0, 1]], dictionary, 1.0, 1.0)
     with pytest.raises(InvalidInputError, match="method must be 'auto', 'lattice' or 'subcount', got 'quadrature'"):
         posterior_moments([[1, 0]], dictionary, 1.0, 1.0, method="quadrature")

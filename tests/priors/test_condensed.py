@@ -117,3 +117,20 @@ def test_a_gamma_is_a_mixture_of_narrower_ones() -> None:
     density = 0.5 * weights * (1.0 - shares) ** (narrow - shape - 1.0) * (narrow - shape)
     mixed = np.exp(logs(narrow, 3.0 * (narrow / shape) * shares[None, :])) @ density
     np.testing.assert_allclose(mixed, np.exp(logs(shape, np.array([[3.0]])))[:, 0], rtol=1e-9)
+
+
+def test_coarse_observations_keep_what_wide_likelihoods_see(rng: np.random.Generator) -> None:
+    # Counts of very different sizes share a cell where components are wide. With their mean count, they would be as
+    # precise as the largest; with the mean of their variances, the evidence of a mixture is nearly the same.
+    exposure = 10.0 ** rng.uniform(1.0, 6.0, 8000)
+    whole = Observations.of(rng.poisson(exposure * rng.gamma(0.4, 12.0, 8000)).astype(np.float64), exposure)
+    few = whole.coarse(0.3, 100.0)
+    assert few.counts.size < 0.5 * whole.counts.size
+    assert few.number == pytest.approx(8000.0)
+    wanted = np.sum(1.0 / whole.counts[whole.counts > 0])
+    assert np.sum(few.repeats[few.counts > 0] / few.counts[few.counts > 0]) == pytest.approx(wanted, rel=1e-9)
+    points = MixturePoints(np.full(40, 1 / 40), np.geomspace(1e-3, 200.0, 40))
+    values = [MixtureSearch(data.by_rate(), 100.0).evidence(points).value for data in (whole, few)]
+    assert values[1] == pytest.approx(values[0], abs=1e-3)
+    # An observation that has a cell to itself stays one.
+    assert np.unique(few.exposure).size == few.exposure.size

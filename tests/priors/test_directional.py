@@ -15,7 +15,6 @@ from partwise.priors.kernels.near import (
     NO_COUNT,
     ROWS,
     log_likelihood_column,
-    log_likelihood_columns,
     near_columns,
     near_components,
 )
@@ -31,6 +30,12 @@ def logs_of(values: Floats, out: Floats) -> None:
     """``out = log1p(values)``."""
     for i in range(values.size):
         out[i] = log_beside_one(1.0 + values[i], values[i])
+
+
+def log_likelihood_columns(counts: Floats, inverse: Floats, shape: float, means: Floats, out: Floats) -> None:
+    """One column for each mean."""
+    for j, mean in enumerate(means):
+        log_likelihood_column(counts, inverse, shape, mean, out[:, j])
 
 
 def test_logarithm(rng: np.random.Generator) -> None:
@@ -74,6 +79,20 @@ def test_likelihoods_lose_nothing_to_large_counts() -> None:
                         expected - x if shape == np.inf else (shape + x) * mpmath.log((shape + expected) / (shape + x))
                     )
                     assert abs(out[i] - (x * mpmath.log(expected / x) - grown)) < 5e-15 * np.sqrt(counts[i])
+
+
+def test_wide_likelihoods_lose_nothing_to_large_counts() -> None:
+    # Of counts far above the shape, likelihoods are as wide as the shape makes them. Terms of size x left errors of
+    # 1e-16 x log r, 1e-8 nats here, and Newton's steps could not tell which way was up.
+    rng = np.random.default_rng(4)
+    counts = np.floor(rng.uniform(0.5, 1.0, 60) * 1e9)
+    inverse, out = np.exp(rng.normal(0.0, 0.3, 60)) / 1.7, np.empty(60)
+    log_likelihood_column(counts, inverse, 100.0, 1.7, out)
+    with mpmath.workdps(40):
+        for x, one, found in zip(counts.tolist(), inverse.tolist(), out.tolist(), strict=True):
+            ratio = mpmath.mpf(one) * mpmath.mpf(1.7)
+            exact = x * mpmath.log(ratio) - (100 + x) * mpmath.log((100 + x * ratio) / (100 + x))
+            assert abs(found - exact) < 1e-13
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -192,6 +211,25 @@ def test_newton_steps_end_where_no_direction_leads_up(rng: np.random.Generator) 
             assert value(found.weights * change, found.means) < best
     again = search.weighted(found, 1e-10)
     assert value(again.weights, again.means) == pytest.approx(best, abs=1e-12)
+
+
+def test_newton_steps_take_all_of_a_weight(rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Components that the best mixture does not have. In logarithms of weights they never went, at 30 steps.
+    rates = np.where(rng.random(3000) < 0.6, 2.0, 40.0)
+    search = MixtureSearch(Observations.of(rng.poisson(rates).astype(np.float64), np.ones(1)), np.inf)
+    two = search.polished(MixturePoints(np.array([0.5, 0.5]), np.array([1.5, 38.0])), 1e-10)
+    steps, evidence = [], MixtureSearch.evidence
+
+    def counted(self: MixtureSearch, points: MixturePoints) -> object:
+        steps.append(points.means.size)
+        return evidence(self, points)
+
+    monkeypatch.setattr(MixtureSearch, "evidence", counted)
+    means = np.append(two.means, [8.0, 20.0, 90.0])
+    found = search.polished(MixturePoints.of(np.array([0.5, 0.3, 0.1, 0.05, 0.05]), means), 1e-10)
+    assert steps[0] == 5
+    assert len(steps) < 15
+    np.testing.assert_allclose(found.means, two.means, rtol=1e-6)
 
 
 def test_close_neighbours_are_merged(rng: np.random.Generator) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mpmath
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -229,3 +230,21 @@ def test_prior_as_numbers() -> None:
 def test_bad_priors_are_refused(weights: list[float], shapes: list[float], means: list[float], message: str) -> None:
     with pytest.raises(InvalidInputError, match=message):
         GammaMixture(weights, shapes, means)
+
+
+@pytest.mark.parametrize("x", [3.0, 2e5, 1e9, 2.0**50])
+@pytest.mark.parametrize("shape", [0.1, 1.0, 100.0])
+def test_evidence_of_huge_counts(x: float, shape: float) -> None:
+    # Put together from terms of size x, it was off by 1e-6 nats at 1e9 and by 10 nats at 2^50, and a mixture fell below
+    # one that it contains.
+    prior = GammaMixture(np.array([0.3, 0.7]), np.full(2, shape), x / 3.7 * np.array([1.0, 1.1]))
+    with mpmath.workdps(50):
+        total, a = mpmath.mpf(0), mpmath.mpf(shape)
+        for weight, mean in zip(prior.weights.tolist(), prior.means.tolist(), strict=True):
+            expected = mpmath.mpf(3.7) * mpmath.mpf(mean)
+            logs = mpmath.loggamma(a + x) - mpmath.loggamma(a) - mpmath.loggamma(mpmath.mpf(x) + 1)
+            total += weight * mpmath.exp(
+                logs - a * mpmath.log1p(expected / a) + x * mpmath.log(expected / (a + expected))
+            )
+        exact = float(mpmath.log(total))
+    assert prior.log_evidence(np.array([x]), np.array([3.7])) == pytest.approx(exact, abs=1e-9)

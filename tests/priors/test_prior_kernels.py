@@ -70,9 +70,9 @@ def test_likelihood_from_logs(rng: np.random.Generator) -> None:
 
 def test_rates_and_whole_numbers() -> None:
     counts, exposure = np.array([0.0, 6.0, 1.0, 0.0]), np.array([1.0, 2.0, 4.0, 0.0])
-    assert rate_extremes(counts, exposure) == (0.25, 3.0)
-    assert rate_extremes(counts, np.array([2.0])) == (0.5, 3.0)
-    assert rate_extremes(np.zeros(3), np.ones(1)) == (np.inf, 0.0)
+    assert rate_extremes(counts, exposure) == (0.25, 3.0, True)
+    assert rate_extremes(counts, np.array([2.0])) == (0.5, 3.0, True)
+    assert rate_extremes(np.zeros(3), np.ones(1)) == (np.inf, 0.0, True)
     assert all_whole(np.array([0.0, 3.0, 1e300]))
     assert not all_whole(np.array([0.0, 3.0, 0.5]))
 

@@ -73,7 +73,7 @@ class CountModel(FactorizationEstimator):
         empty = np.flatnonzero(data.row_sums == 0)
         if empty.size:
             more = " has" if empty.size == 1 else f" and {empty.size - 1} more have"
-            told = f"Row {empty[0]} of X{more} no counts, so nothing is known about their activations: leave them out."
+            told = f"Row {empty[0]} of X{more} no counts, so activations there are unknown: leave such rows out."
             warnings.warn(told, EmptyRowsWarning, stacklevel=4)
 
     def completion(self, X: Any, *, random_state: RandomState = 0, share: float = 0.5) -> Completion:

@@ -176,7 +176,9 @@ def _grow(problem: LikelihoodProblem, rows: Integers, std_error: float, max_draw
             ess[group] += sizes.sum(axis=1)
         done[active] = wanted[active]
         log_variances = np.maximum(log_squares - log_sums**2 / done, 0.0) / (done - 1)
-        errors = log_mean_error(done, done * squares / sums**2, log_variances, _LOST_FREEDOM)
+        # Particles that all agree have not seen what has less than their share of the probability.
+        unseen = 1.0 / (done * _N_PARTICLES)
+        errors = np.maximum(log_mean_error(done, done * squares / sums**2, log_variances, _LOST_FREEDOM), unseen)
         growth = np.clip(errors / std_error, 1.0, _MOST_GROWTH) ** 2 if std_error > 0.0 else _MOST_GROWTH**2
         needed = np.ceil(done * growth / _FIRST_ISLANDS) * _FIRST_ISLANDS
         wanted = np.where(errors > std_error, np.minimum(needed, most), done).astype(np.int64)

@@ -80,11 +80,9 @@ def posterior_moments(
     problem = LikelihoodProblem.build(X, dictionary, shape, rate, n_jobs=n_jobs)
     if method not in ("auto", "lattice", "subcount"):
         raise InvalidInputError(f"method must be 'auto', 'lattice' or 'subcount', got {method!r}.")
-    if problem.impossible.any():
-        n = int(np.argmax(problem.impossible))
+    if problem.cause:
         raise InvalidInputError(
-            f"Row {n} of X has a count of a feature that no part holds, so it has no posterior: drop the feature,"
-            " or give its row of dictionary a positive entry."
+            f"{problem.cause}, so it has no posterior: leave the feature out, or give it some weight in dictionary."
         )
     cost = count_costs(problem)
     cost = replace(cost, costs=cost.costs[:, [LATTICE, SUBCOUNT]] * (_LATTICE_PASSES, _SUBCOUNT_PASSES))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextvars
 import threading
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -20,7 +21,7 @@ from partwise.engines.base import Engine
 from partwise.engines.blocks import Block, Made, first_tokens, row_blocks
 from partwise.engines.local import LocalEngine
 from partwise.engines.resolve import resolve_engine
-from partwise.errors import InvalidInputError
+from partwise.errors import ImpossibleRowsWarning, InvalidInputError
 from partwise.likelihood.averages import log_mean
 from partwise.likelihood.kernels.rows import RowModel
 
@@ -98,6 +99,8 @@ class LikelihoodProblem:
         Where rows are processed, and the key of all random numbers.
     first_row
         Position of the first row, if these are some rows of larger data.
+    cause
+        The beginning of a sentence about the first impossible row.
     """
 
     data: CountMatrix
@@ -111,6 +114,7 @@ class LikelihoodProblem:
     engine: Engine
     key: Key
     first_row: int = 0
+    cause: str = ""
 
     @classmethod
     def build(
@@ -138,10 +142,14 @@ class LikelihoodProblem:
         log_ratio = np.where(ratio < np.inf, np.log1p(ratio), np.log(np.maximum(exposure, 1.0)) - np.log(rates))
         log_zero = np.broadcast_to(-log_ratio @ shapes, (data.shape[0],))
         dead = ~np.any(weights > 0, axis=1)
-        impossible = np.zeros(data.shape[0], dtype=np.bool_)
-        if dead.any():
-            rows = np.repeat(np.arange(data.shape[0]), np.diff(data.indptr))
-            impossible[rows[dead[data.indices]]] = True
+        impossible, cause = np.zeros(data.shape[0], dtype=np.bool_), ""
+        at = np.flatnonzero(dead[data.indices])
+        if at.size:
+            rows, names = np.repeat(np.arange(data.shape[0]), np.diff(data.indptr)), data.column_labels
+            impossible[rows[at]] = True
+            name = data.indices[at[0]] if names is None else repr(str(names[data.indices[at[0]]]))
+            others = f" (one of {n} such rows)" if (n := np.count_nonzero(impossible)) > 1 else ""
+            cause = f"Row {rows[at[0]]} of X{others} has a count of feature {name}, which no part holds"
             # Estimators see an empty row in their place, and `result` sets their value.
             data = data.only(~impossible[rows])
         return cls(
@@ -155,6 +163,7 @@ class LikelihoodProblem:
             impossible=impossible,
             engine=resolve_engine(engine, n_jobs),
             key=key_from(rng),
+            cause=cause,
         )
 
     @cached_property
@@ -197,7 +206,14 @@ class LikelihoodProblem:
             )
 
     def result(self, logs: Floats, std_errors: Floats, ess: Floats) -> LogLikelihood:
-        """The result, from log T[...] of each row: add constants, and set impossible rows to -inf."""
+        """The result, from log T[...] of each row: add constants, and set impossible rows to -inf, with a warning."""
+        if self.cause:
+            warnings.warn(
+                f"{self.cause}, so its log-likelihood is -inf: leave the feature out, or give it some weight in the"
+                " dictionary, as background= of log_likelihood does.",
+                ImpossibleRowsWarning,
+                stacklevel=3,
+            )
         return LogLikelihood(
             np.where(self.impossible, -np.inf, self.constants + logs), np.where(self.impossible, 0.0, std_errors), ess
         )

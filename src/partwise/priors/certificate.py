@@ -33,6 +33,8 @@ _ERROR = 4.0 * _ELLIPSE**-_DEGREE / (_ELLIPSE - 1.0)
 _WIDTH, _WIDEST = 3.5, 1.5
 _MOST_LEVELS = 60
 _MOST_PIECES = 16
+# Maxima below this share of the highest do not matter yet.
+_LOW_SHARE = 1e-4
 # Rounding of the coefficients, relative to the largest value, and the error of however narrow an interval.
 _ROUNDING, _LEAST_ERROR = 1e-10, 2e-11
 
@@ -147,8 +149,8 @@ class Slopes:
                     kept, more = some.terms.on(low, high, negligible)
                     pending.append((kept, *_cut(low, high, half), some.omitted + more))
             if not pending:
-                return bound, _local_maxima(*np.concatenate(found, axis=1))
-        return np.inf, _local_maxima(*np.concatenate(found, axis=1))
+                return bound, _local_maxima(*np.concatenate(found, axis=1), tol)
+        return np.inf, _local_maxima(*np.concatenate(found, axis=1), tol)
 
     def _range(self) -> tuple[Floats, Floats]:
         """Intervals of log rates that contain the best: beyond the rates x / s, every term falls."""
@@ -200,11 +202,12 @@ def _interpolated(intervals: list[_OpenIntervals], tol: float) -> tuple[Floats, 
     return errors, least, tops, middle + half * places
 
 
-def _local_maxima(places: Floats, values: Floats) -> Floats:
-    """Those places where the value is at least as large as at both neighbours."""
+def _local_maxima(places: Floats, values: Floats, tol: float) -> Floats:
+    """Places where the value is at least as large as at both neighbours: the largest of all, and others that matter."""
     order = np.argsort(places, kind="stable")
     padded = np.concatenate(([-np.inf], values[order], [-np.inf]))
-    return places[order][(padded[1:-1] >= padded[:-2]) & (padded[1:-1] >= padded[2:])]
+    high = padded[1:-1] >= min(padded.max(), max(_LOW_SHARE * padded.max(), 0.6 * tol))
+    return places[order][high & (padded[1:-1] >= padded[:-2]) & (padded[1:-1] >= padded[2:])]
 
 
 def _cut(low: float, high: float, half: float) -> tuple[Floats, Floats]:

@@ -37,9 +37,10 @@ class Grid(NamedTuple):
     @classmethod
     def joined(cls, parts: Sequence[tuple[float, Floats, float | Floats]]) -> Grid:
         """Of shapes with their means and reaches."""
+        # Every sweep of a fit does this for each part: `np.broadcast_to` and `np.unique` take longer than all the rest.
         shapes = np.concatenate([np.full(means.size, shape) for shape, means, _ in parts])
         means = np.concatenate([means for _, means, _ in parts])
-        reach = np.concatenate([np.broadcast_to(reach, means.shape) for _, means, reach in parts])
+        reach = np.concatenate([np.full(means.size, reach) for _, means, reach in parts])
         order = np.lexsort((means, shapes))
         return cls(shapes[order], means[order], reach[order])
 
@@ -47,7 +48,7 @@ class Grid(NamedTuple):
         """Those that no component of a prior does the work of."""
         new = np.ones(self.means.size, dtype=bool)
         own, known = (np.log(np.maximum(means, 1e-300)) for means in (self.means, prior.means))
-        for shape in np.unique(self.shapes):
+        for shape in set(self.shapes.tolist()):
             mine = self.shapes == shape
             padded = np.concatenate(([-np.inf], np.sort(known[prior.shapes == shape]), [np.inf]))
             after = np.searchsorted(padded, own[mine])
@@ -90,9 +91,9 @@ class GridFamily(MixtureFamily):
 
     def fit_to(self, data: Observations, start: GammaMixture | None = None) -> GammaMixture:
         """The grid's mixture that makes the counts most probable."""
-        grid = self._grid_for(data, start)
-        if start is None:
-            grid = weighted(data.coarse(), grid, self.tol)
+        grid, coarse = self._grid_for(data, start), data.coarse() if start is None else data
+        if coarse is not data:
+            grid = weighted(coarse, grid, self.tol)
         return weighted(data, grid, self.tol)
 
     def solve(self, data: Observations) -> tuple[GammaMixture, float]:

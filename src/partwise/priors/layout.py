@@ -3,7 +3,6 @@
 import numpy as np
 
 from partwise.priors.base import Floats
-from partwise.priors.kernels.columns import rate_extremes
 from partwise.priors.observations import Observations
 
 # Expected count per observation of a component that stands for 0.
@@ -16,7 +15,7 @@ def rate_range(data: Observations) -> tuple[float, float]:
     From a twentieth of the smallest positive rate x / s to twice the largest. But a component whose expected count over
     all observations is a hundredth can hardly be told from 0.
     """
-    smallest, largest = rate_extremes(data.counts, data.exposure)
+    smallest, largest, _ = data.rate_extremes
     if largest <= 0:
         return 1.0, 0.0
     lowest = max(0.05 * smallest, 0.01 / data.total_exposure)
@@ -33,7 +32,7 @@ def ratio_grid(lowest: float, highest: float, ratio: float) -> Floats:
 
 def near_zero(data: Observations) -> Floats:
     """The mean of a component that is as good as 0, if some count is 0 (or nothing is known)."""
-    needed = bool(np.any((data.counts == 0) & (data.exposure > 0))) or data.total_count <= 0
+    needed = data.rate_extremes[2] or data.total_count <= 0
     return np.full(int(needed), _NEAR_ZERO * data.number / data.total_exposure if data.total_exposure > 0 else 1.0)
 
 

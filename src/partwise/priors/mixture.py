@@ -140,7 +140,7 @@ class GammaMixture:
             constants = float(gammaln(shape)), np.append(psi(shape), _DERIVATIVES * zeta(_ORDERS, shape))
             divergence = gamma_posterior((counts, exposure), (shape, level), constants, mean, geometric)
         else:
-            mean, mean_log, relative = self._moments(counts, exposure)
+            mean, mean_log, relative = used._moments(counts, exposure)
             divergence = mixture_divergence(counts, exposure, mean, mean_log, relative, geometric)
         return mean, np.maximum(geometric, _SMALLEST * geometric.max(initial=0.0), out=geometric), divergence
 

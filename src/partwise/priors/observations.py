@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from partwise.priors.base import Floats
-from partwise.priors.kernels.columns import all_whole
+from partwise.priors.kernels.columns import all_whole, rate_extremes
 from partwise.priors.kernels.evidence import ObservedCounts
 from partwise.priors.kernels.near import NO_COUNT
 
@@ -76,6 +76,11 @@ class Observations:
         return np.divide(self.counts, self.exposure, out=np.zeros(self.counts.size), where=exposed)
 
     @cached_property
+    def rate_extremes(self) -> tuple[float, float, bool]:
+        """The smallest and the largest positive rate, and whether some rate is 0."""
+        return rate_extremes(self.counts, self.exposure)
+
+    @cached_property
     def relative(self) -> tuple[Floats, Floats]:
         """Counts, not quite 0, and inverse rates ``s / x``: what kernels of likelihood ratios take."""
         counts = np.maximum(self.counts, NO_COUNT)
@@ -120,11 +125,15 @@ class Observations:
             return_inverse=True,
         )
         number: Floats = np.bincount(cell, weights=repeats).astype(np.float64)
-        x, middle = (np.bincount(cell, weights=repeats * part) / number for part in (self.counts, places))
+        # Variances have the right mean, zeros aside.
+        inverse = np.where(seen, 1.0 / np.maximum(self.counts, NO_COUNT), 0.0)
+        x, middle = (np.bincount(cell, weights=repeats * part) / number for part in (inverse, places))
+        x = np.divide(1.0, x, out=x, where=x > 0)
         spread = np.sqrt(np.bincount(cell, weights=repeats * (places - middle[cell]) ** 2) / number)
-        both = np.exp(np.append(middle - spread, middle + spread))
-        x, repeats = np.tile(x, 2), np.tile(0.5 * number, 2)
-        return Observations(x, np.where(x > 0, x / both, both), repeats)
+        apart = np.flatnonzero(spread > 1e-12)
+        both, x = np.exp(np.append(middle - spread, (middle + spread)[apart])), np.append(x, x[apart])
+        number[apart] *= 0.5
+        return Observations(x, np.where(x > 0, x / both, both), np.append(number, number[apart]))
 
     def by_rate(self) -> Observations:
         """The same in the order of their rates, those of about the same precision together.

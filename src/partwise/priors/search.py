@@ -17,7 +17,7 @@ from partwise.priors.base import Floats
 from partwise.priors.certificate import Slopes
 from partwise.priors.condensed import ExposureCells
 from partwise.priors.kernels.directional import mixture_curvature, mixture_slopes
-from partwise.priors.kernels.near import ROWS, log_likelihood_columns, near_columns
+from partwise.priors.kernels.near import ROWS, near_columns
 from partwise.priors.kernels.weights import best_near_weights
 from partwise.priors.layout import near_zero, rate_cells, rate_range, ratio_grid
 from partwise.priors.mixture import GammaMixture
@@ -27,7 +27,7 @@ _MOST_ROUNDS = 25
 # Number of rounds without a better bound after which only rounding is left.
 _MOST_STUCK = 4
 # Neighbours so close, in standard deviations of a log rate, stand for one component between them.
-_CLOSE = 0.02
+_CLOSE = 0.12
 # Standard deviations of a log rate between components at first, and how many there are at most.
 _SPACING, _MOST_CELLS = 1.0, 2000
 # More rates than this, so many standard deviations apart, make a mixture of thousands of components. Steps of EM and a
@@ -36,18 +36,18 @@ _APART, _MOST_RATES = 2.0, 1000
 _EM_STEPS, _SPREAD_TOL = 40, 1e-3
 # One in so many of them has a weight at first: removing components takes longer than adding some.
 _SPARSE = 6
+# Nats per observation by which weights on grids may be below the best, and the first weight of a new component.
+_GRID_TOL, _NEW_WEIGHT = 1e-4, 1e-8
 # Distances of the finer grids from the components that have a weight.
-_REFINED = (0.3, 0.1, 0.03, 0.01)
+_REFINED = (0.3, 0.1)
 # Standard deviations within which observations are one, where a grid is weighted first.
 _COARSE, _NEARLY = 1.0, 0.3
 # A bound of D there from which on all observations must tell.
-_NEARLY_BEST = 1e-7
+_NEARLY_BEST = 1e-5
 _MOST_STEPS = 30
-# The largest logarithm of a likelihood ratio that is looked at.
-_LARGEST = 300.0
 _LEAST_DAMPING = 1e-8
 # What rounding hides of a mean log evidence.
-_HIDDEN = 1e-15
+_HIDDEN = 1e-14
 # A step that gains more than this share of the one before has a wrong curvature.
 _SLOW = 0.2
 
@@ -113,9 +113,8 @@ class MixtureSearch:
 
     def weighted(self, points: MixturePoints, tol: float) -> MixturePoints:
         """The components with the best weights, to a gap of ``tol`` per observation, without those of weight 0."""
-        n = self.data.counts.size
-        columns, weights = np.zeros((n, points.means.size), order="F"), points.weights.copy()
-        maxima = np.empty((-(-n // ROWS), points.means.size))
+        columns, weights = np.zeros((self.data.counts.size, points.means.size), order="F"), points.weights.copy()
+        maxima = np.empty((-(-columns.shape[0] // ROWS), points.means.size))
         near_columns(*self.data.relative, self.shape, points.means, maxima, columns)
         best_near_weights(columns, maxima, self.data.shares, tol, weights, np.empty(3))
         return MixturePoints.of(weights, points.means)
@@ -139,28 +138,31 @@ class MixtureSearch:
     def polished(self, points: MixturePoints, tol: float) -> MixturePoints:
         """Improve weights and means together by damped Newton steps.
 
-        They end when D is at most ``tol`` at all components and at the maxima that they are about to reach.
+        They are steps in weights and in weights times log means. In these a mixture is linear but for the squares of
+        what means move by, so that a step may be long, and may take all of a weight. In logarithms of weights, half of
+        the steps went too far. Steps end when D is at most ``tol`` at all components and at the maxima that they are
+        about to reach. A curvature serves several of them, while they are short.
         """
-        damping, trial, value, expected, slow = _LEAST_DAMPING, points, -np.inf, 0.0, True
+        damping, trial, value, expected, renew, stale = _LEAST_DAMPING, points, -np.inf, 0.0, True, False
         for _ in range(_MOST_STEPS):
             new = self.evidence(trial)
             if new.value > value - _HIDDEN * (1.0 + abs(new.value)):
-                value, points, gradient = new.value, trial, new.slope
+                value, points, here, stale = new.value, trial, new, not renew
                 damping = max(0.1 * damping, _LEAST_DAMPING)
-                if slow:
-                    curvature, scale = self._curvature(points, new)
             else:
-                damping = max(10.0 * damping, 1e-4)
-                slow = True
-            move = _uphill(curvature, damping, gradient / scale) / scale
-            steps, slopes = move.reshape(2, -1), gradient.reshape(2, -1) / points.weights
-            left = float(np.max(np.maximum(slopes[0], 0.0) + np.abs(slopes[1] * steps[1])))
+                damping = damping if stale else max(10.0 * damping, 1e-4)
+                renew, stale = stale, False
+            if renew:
+                curvature, scale = self._curvature(points, here)
+            move = _uphill(curvature, damping, here.slope / scale, -scale[: points.weights.size]) / scale
+            steps, slopes = move.reshape(2, -1), here.slope.reshape(2, -1) / points.weights
+            grown = np.maximum(1.0 + steps[0], 0.0)
+            moved = np.clip(steps[1] / np.maximum(grown, 0.1), -1.0, 1.0)
+            left = float(np.max(np.maximum(slopes[0], 0.0) + np.abs(slopes[1] * moved)))
             if left < tol:
                 break
-            slow = left > _SLOW * expected
-            expected = left
-            steps = steps / max(1.0, float(np.abs(move).max()))
-            trial = MixturePoints.of(points.weights * np.exp(steps[0]), points.means * np.exp(steps[1]))
+            renew, expected = left > _SLOW * expected or not grown.all(), left
+            trial = MixturePoints.of(points.weights * grown, points.means * np.exp(moved))
         return points
 
     def _curvature(self, points: MixturePoints, here: MixtureEvidence) -> tuple[Floats, Floats]:
@@ -171,34 +173,9 @@ class MixtureSearch:
         mixture_curvature(observed, self.shape, weighted, here.log_mixture, sums, gauss)
         # The score of an observation that has a component of its own is 0: all curvature there is information.
         scale = np.sqrt(np.diag(gauss) + np.append(np.zeros(k), points.weights * here.information) + 1e-12)
-        rows = np.arange(k)
-        gauss[rows, rows] -= sums[0] - points.weights
-        gauss[k + rows, k + rows] -= sums[2]
-        gauss[rows, k + rows] -= sums[1]
-        gauss[k + rows, rows] -= sums[1]
+        rows = k + np.arange(k)
+        gauss[rows, rows] -= sums[2]
         return gauss / (scale[:, None] * scale), scale
-
-    def simplified(self, points: MixturePoints, close: float, tol: float) -> MixturePoints:
-        """The mixture with neighbours merged that stand for one component, and moved to a maximum."""
-        before = self.evidence(points).value
-        for share in (1.0, 0.5, 0.25):
-            fewer = self.polished(self.merged(points, share * close), tol)
-            if self.evidence(fewer).value >= before - 1e-3 * tol:
-                return fewer
-        return self.polished(points, tol)
-
-    def extended(self, points: MixturePoints, means: Floats, tol: float) -> MixturePoints:
-        """The mixture with further components where D is positive, of the weights that are best one at a time."""
-        logs = self.evidence(points).log_mixture
-        columns = np.empty((self.data.counts.size, means.size), order="F")
-        log_likelihood_columns(*self.data.relative, self.shape, means, columns)
-        columns -= logs[:, None]
-        ratios = np.exp(np.minimum(columns, _LARGEST))
-        slopes, squares = self.data.shares @ ratios - 1.0, self.data.shares @ (ratios * ratios)
-        new = slopes > max(0.5 * tol, 1e-2 * min(slopes.max(), 1.0))
-        new[np.argmax(slopes)] = True
-        weights = np.clip(slopes[new] / squares[new], 1e-15, 0.5)
-        return MixturePoints.of(np.append(points.weights, weights), np.append(points.means, means[new]))
 
     def spread(self, points: MixturePoints) -> MixturePoints:
         """The mixture after some steps of EM for weights and means: each is one look at what is near."""
@@ -221,7 +198,7 @@ class MixtureSearch:
         """Move components, and add some where the slope is positive, until it is at most ``tol`` everywhere."""
         best, chosen, stuck, close = np.inf, points, 0, _CLOSE
         for _ in range(_MOST_ROUNDS):
-            points = self.weighted(self.simplified(points, close, 0.2 * tol), 0.5 * tol)
+            points = self.weighted(self.polished(self.merged(points, close), 0.2 * tol), 0.5 * tol)
             excess, places = self.excess(points, tol)
             stuck = 0 if excess < 0.9 * best else stuck + 1
             if excess < best:
@@ -229,20 +206,27 @@ class MixtureSearch:
             if excess <= tol or stuck > _MOST_STUCK:
                 break
             close *= 0.5
-            if self.shape < np.inf:
-                places = np.maximum(places, floor)
-            points = self.weighted(self.extended(points, np.exp(places), tol), tol)
+            weights = np.append(points.weights, np.full(places.size, _NEW_WEIGHT))
+            points = MixturePoints.of(weights, np.append(points.means, np.exp(np.maximum(places, floor))))
         return chosen, best
 
 
-def _uphill(curvature: Floats, damping: float, gradient: Floats) -> Floats:
-    """A Newton step, damped more if the evidence is not concave, so that it goes uphill."""
+def _uphill(curvature: Floats, damping: float, gradient: Floats, least: Floats) -> Floats:
+    """A Newton step, damped more if the evidence is not concave; where it would take more than a weight, all of it."""
+    move, free, half = np.zeros(gradient.size), np.ones(gradient.size, dtype=bool), gradient.size // 2
     while True:
+        at = np.ix_(free, free)
         try:
-            root = np.linalg.cholesky(curvature + damping * np.eye(gradient.size))
-            return np.asarray(cho_solve((root, True), gradient))
+            root = np.linalg.cholesky(curvature[at] + damping * np.eye(at[0].size))
         except np.linalg.LinAlgError:
             damping = max(10.0 * damping, 1e-4)
+            continue
+        move[free] = cho_solve((root, True), (gradient - curvature[:, ~free] @ move[~free])[free])
+        gone = free[:half] & (move[:half] < least)
+        if not gone.any():
+            return move
+        move[:half][gone], move[half:][gone] = least[gone], 0.0
+        free &= ~np.tile(gone, 2)
 
 
 def best_mixture(data: Observations, shape: float, tol: float) -> tuple[GammaMixture, float]:
@@ -253,27 +237,22 @@ def best_mixture(data: Observations, shape: float, tol: float) -> tuple[GammaMix
     tol
         Nats per observation by which that may be, if it can be reached.
     """
-    floor = np.log(near_zero(data)).max(initial=-np.inf)
+    floor = np.log(near_zero(data)).max(initial=-np.inf) if shape < np.inf else -np.inf
     data = data.by_rate()
     few, cells = data.coarse(_COARSE, shape), ExposureCells.of(data)
     whole = MixtureSearch(data if cells is None else cells.observations(), shape, cells)
     apart = _start(few, shape, _APART, few.counts.size)
     if apart.means.size > _MOST_RATES:
         points = whole.spread(apart)
-        return _found(data, points, shape, whole.excess(points, _SPREAD_TOL)[0])
-    nearly = MixtureSearch(data.coarse(_NEARLY, shape).by_rate(), shape)
-    first = nearly if 1.5 * nearly.data.counts.size <= whole.data.counts.size else whole
-    grid = _start(few, shape, _SPACING, _MOST_CELLS)
-    points = MixtureSearch(few.by_rate(), shape).weighted(grid, tol)
-    for step in _REFINED:
-        points = first.refined(points, step, tol)
-    if 3 * nearly.data.counts.size <= whole.data.counts.size:
-        points = nearly.run(points, floor, _NEARLY_BEST)[0]
-    points, excess = whole.run(points, floor, tol)
-    return _found(data, points, shape, excess)
-
-
-def _found(data: Observations, points: MixturePoints, shape: float, excess: float) -> tuple[GammaMixture, float]:
+        excess = whole.excess(points, _SPREAD_TOL)[0]
+    else:
+        nearly = MixtureSearch(data.coarse(_NEARLY, shape).by_rate(), shape)
+        points = MixtureSearch(few.by_rate(), shape).weighted(_start(few, shape, _SPACING, _MOST_CELLS), _GRID_TOL)
+        for step in _REFINED:
+            points = nearly.refined(points, step, _GRID_TOL)
+        if 3 * nearly.data.counts.size <= whole.data.counts.size:
+            points = nearly.run(points, floor, _NEARLY_BEST)[0]
+        points, excess = whole.run(points, floor, tol)
     prior = GammaMixture(points.weights, np.full(points.means.size, shape), points.means)
     return prior, data.number * float(np.log1p(max(excess, 0.0)))
 

@@ -15,16 +15,19 @@ _ROWS = 512
 
 
 @kernel
-def rate_extremes(counts: Floats, exposure: Floats) -> tuple[float, float]:
-    """``min(r), max(r)`` of the rates ``r = counts / exposure`` that are positive; infinity and 0 where none is."""
-    smallest, largest = math.inf, 0.0
+def rate_extremes(counts: Floats, exposure: Floats) -> tuple[float, float, bool]:
+    """``min(r), max(r)`` of the rates ``r = counts / exposure`` that are positive; infinity and 0 where none is.
+
+    And ``any((counts == 0) & (exposure > 0))``.
+    """
+    smallest, largest, zero = math.inf, 0.0, False
     for i in range(counts.size):
         s = exposure[i] if exposure.size > 1 else exposure[0]
-        if counts[i] > 0.0 and s > 0.0:
-            rate = counts[i] / s
-            if rate > 0.0:
-                smallest, largest = min(smallest, rate), max(largest, rate)
-    return smallest, largest
+        rate = counts[i] / s if s > 0.0 else 0.0
+        zero |= counts[i] == 0.0 and s > 0.0
+        if rate > 0.0:
+            smallest, largest = min(smallest, rate), max(largest, rate)
+    return smallest, largest, zero
 
 
 @kernel

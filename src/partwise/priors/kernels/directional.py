@@ -32,7 +32,7 @@ Weighted = tuple[Floats, Floats]
 
 @kernel
 def mixture_slopes(observed: Observed, shape: float, points: Weighted, sums: Floats, out: Floats) -> float:
-    """``out = log(p @ weights)``, and ``share @ out`` comes back; ``p = exp(log_likelihood_columns)``.
+    """``out = log(p @ weights)``, and ``share @ out`` comes back; ``p`` has exp(`log_likelihood_column`) of each mean.
 
     With ``r = weights * p / exp(out)[:, None]``, ``expected = counts * inverse * means`` and ``score = (counts -
     expected) / (1 + expected / shape)``, the derivative by a log mean, ``sums = share @ [r, r * score, r * expected /
@@ -145,7 +145,7 @@ def mixture_curvature(
 
 @kernel
 def ratio_sums(counts: Floats, inverse: Floats, tops: Floats, shape: float, rates: Floats, out: Floats) -> None:
-    """``out[j] = sum(exp(tops + log_likelihood_columns(rates[j])))``; terms below exp(-708) count as 0."""
+    """``out[j] = sum(exp(tops + log_likelihood_column(rates[j])))``; terms below exp(-708) count as 0."""
     out[:] = 0.0
     logs = np.empty(ROWS)
     for start in range(0, counts.size, ROWS):

@@ -38,10 +38,13 @@ def point_loss(count: float, ratio: float, beyond: float) -> float:
 
 @inline_kernel
 def gamma_loss(count: float, ratio: float, beyond: float, shape: float) -> float:
-    """``x * log(r) - (shape + x) * log((shape + x * r) / (shape + x))``, ``beyond = r - 1``."""
-    size = shape + count
-    change = max(count * beyond / size, -1.0)
-    return count * log_beside_one(ratio, beyond) - size * log_beside_one((shape + count * ratio) / size, change)
+    """``x * log(r) - (shape + x) * log((shape + x * r) / (shape + x))``, ``beyond = r - 1``.
+
+    As ``x * log(r * q) + shape * log(q)``, ``q = (shape + x) / (shape + x * r)``: neither term is large where x is.
+    """
+    size, mixed = shape + count, shape + count * ratio
+    own = log_beside_one(ratio * size / mixed, max(shape * beyond / mixed, -1.0))
+    return count * own - shape * log_beside_one(mixed / size, max(count * beyond / size, -1.0))
 
 
 @inline_kernel
@@ -61,13 +64,6 @@ def log_likelihood_column(counts: Floats, inverse: Floats, shape: float, mean: f
     else:
         for i in range(counts.size):
             out[i] = _log_likelihood(counts[i], inverse[i], shape, mean)
-
-
-@kernel
-def log_likelihood_columns(counts: Floats, inverse: Floats, shape: float, means: Floats, out: Floats) -> None:
-    """``out[:, j] = log p(x | means[j]) - log p(x | x / s)``, in Fortran order."""
-    for j in range(means.size):
-        log_likelihood_column(counts, inverse, shape, means[j], out[:, j])
 
 
 @kernel
@@ -102,7 +98,7 @@ def near_components(counts: Floats, inverse: Floats, shape: float, means: Floats
 
 @kernel
 def near_columns(counts: Floats, inverse: Floats, shape: float, means: Floats, maxima: Floats, out: Floats) -> None:
-    """``out = exp(log_likelihood_columns - log_likelihood_columns.max(axis=1)[:, None])``, where it is not negligible.
+    """``out = exp(logs - logs.max(axis=1)[:, None])`` of `log_likelihood_column` of each mean, where not negligible.
 
     ``out`` comes as zeros; ``maxima`` are those of blocks of rows.
     """

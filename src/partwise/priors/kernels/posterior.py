@@ -73,10 +73,10 @@ def gamma_posterior(
     return divergence + math.log(product)
 
 
-# Nats below the best from which the exponential is 0.
-_NO_SHARE = 746.0
-# Below it, the evidence is a sum of terms in (a, x), (a, s) and x alone, which hardly cancel.
-PLAIN_SHAPE = 1e3
+# Nats below the best from which a share, of any weight, changes no digit of a sum.
+_NO_SHARE = 100.0
+# Below these, the evidence is a sum of terms in (a, x), (a, s) and x alone, which hardly cancel.
+PLAIN_SHAPE, _PLAIN_COUNT = 1e3, 1e5
 
 
 @inner_kernel
@@ -168,7 +168,7 @@ def mixture_posterior(data: Pair, prior: Triple, out: Triple) -> None:
             first, last = near_points(x, s, means, log_weight, constants[0], score)
         if s != previous:
             previous = s
-            for g in range(n_parts):
+            for g in range(n_parts if not only_points else 0):
                 if means[g] > 0.0 and shapes[g] < math.inf:
                     rate = shapes[g] / means[g] + s
                     inverse_rate[g] = 1.0 / rate
@@ -196,7 +196,7 @@ def mixture_posterior(data: Pair, prior: Triple, out: Triple) -> None:
                     gamma_part, digamma_part = gamma_terms(x, constants[g])
                 if s == 0.0:
                     score[g] = log_weight[g]
-                elif a > PLAIN_SHAPE:
+                elif a > PLAIN_SHAPE or x > _PLAIN_COUNT:
                     score[g] = log_weight[g] + log_evidence(x, s * means[g], constants[g])
                 else:
                     score[g] = gamma_part + intercept[g] + (x * slope[g] if x > 0.0 else 0.0)

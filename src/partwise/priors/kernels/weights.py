@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from partwise.kernels.jit import kernel
 from partwise.priors.base import Floats
+from partwise.priors.kernels.elementary import log_beside_one
 from partwise.priors.kernels.near import ROWS
 from partwise.priors.kernels.quadratic import nonnegative_minimum
 
@@ -37,7 +38,7 @@ def log_mean(share: Floats, mixed: Floats) -> float:
     """``share @ log(mixed)``."""
     total = 0.0
     for i in range(mixed.size):
-        total += share[i] * math.log(mixed[i])
+        total += share[i] * log_beside_one(mixed[i], mixed[i] - 1.0)
     return total
 
 

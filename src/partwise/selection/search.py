@@ -265,10 +265,10 @@ class Search:
 
     def _standings(self) -> Standings:
         """Standings of the models that take part, from the fits that belong to the result."""
-        fits = self.found("fit")
-        sizes = {restart: self._work.held_out_size(restart) for restart in {task.restart for task in fits}}
-        order = [name for name in self._work.candidates if name not in self.left_out]
-        return Standings.of(fits, sizes, order, self._work.counted_rows(sizes))
+        fits, work = self.found("fit"), self._work
+        sizes = {restart: work.held_out_size(restart) for restart in {task.restart for task in fits}}
+        counted = {} if work.metric is None else {n: work.metric.counted(work.fold(n)) for n in sizes}
+        return Standings.of(fits, sizes, [name for name in work.candidates if name not in self.left_out], counted)
 
     def _round(self, pool: ThreadPoolExecutor, kind: str, tasks: list[Task]) -> bool:
         """Do a round; False if a limit was reached first. A round of restarts counts only if it is complete."""

@@ -22,6 +22,7 @@ from partwise.likelihood import auto, exact, importance, smc
 from partwise.likelihood.averages import log_mean, pareto_k
 from partwise.likelihood.importance import importance_draws
 from partwise.likelihood.kernels import importance as kernels
+from partwise.likelihood.kernels import mode as kernel_of_mode
 from partwise.likelihood.kernels.mode import find_mode, narrowness, new_mode
 from partwise.likelihood.kernels.rows import gather_row, row_buffers
 from partwise.likelihood.problem import LikelihoodProblem
@@ -46,6 +47,18 @@ def test_mode(scale: int) -> None:
     # What a further Newton step would gain is a fraction of a nat.
     assert gradient @ np.linalg.solve(precision, gradient) < 0.02
     np.testing.assert_allclose(mode.factor @ mode.factor.T, precision, rtol=1e-9)
+
+
+def test_density_and_allocations_at_given_shares() -> None:
+    row, size, mode = _open_row(LONG)
+    weights, counts = row.weights[: size.n_features], row.counts[: size.n_features]
+    shares = np.random.default_rng(1).dirichlet(np.ones(size.n_components))
+    rates = weights @ shares
+    assert kernel_of_mode._allocate(row, size, row.shapes, shares, mode) == pytest.approx(
+        row.shapes @ np.log(shares) + counts @ np.log(rates), rel=1e-12
+    )
+    np.testing.assert_allclose(mode.allocated, weights * shares / rates[:, None], rtol=1e-12)
+    np.testing.assert_allclose(mode.totals, counts @ mode.allocated, rtol=1e-12)
 
 
 def test_mode_where_components_are_absent() -> None:

@@ -70,6 +70,22 @@ def test_mode_where_components_are_absent() -> None:
     np.testing.assert_allclose(mode.shares * (size.total_shape + size.n_tokens), row.shapes + mode.totals, rtol=0.2)
 
 
+def test_every_row_is_drawn_once_whatever_the_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = LikelihoodProblem.build(np.tile(LONG, (5, 1)), *MODEL)
+    shell, drawn = sys.modules["partwise.likelihood.importance"], []
+    whole, draw = importance_draws(problem, np.arange(5), 64), kernels.importance_rows
+
+    def noted(model: Any, rows: Any, *others: Any) -> None:
+        drawn.extend(rows)
+        assert rows.size == others[-1].shape[0]
+        draw(model, rows, *others)
+
+    monkeypatch.setattr(shell, "importance_rows", noted)
+    monkeypatch.setattr(shell, "_NONZEROS_AT_ONCE", LONG.size + 1)
+    np.testing.assert_array_equal(importance_draws(problem, np.arange(5), 64), whole)
+    assert drawn == list(range(5))
+
+
 def test_narrowness() -> None:
     row, size, mode = _open_row(LONG)
     ahead = np.array([20.0, 1.0, 5.0])

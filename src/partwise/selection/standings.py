@@ -141,8 +141,8 @@ class Standings:
 
         If no candidate is stable, ``"stable"`` is ``"simple"``.
         """
-        finalists, totals, *preference = self._contest(rule)
-        return finalists[_pick(totals.sum(axis=0), np.ones(totals.shape[2]), *preference)]
+        finalists, totals, allowed, places = self._contest(rule)
+        return finalists[_pick(totals.sum(axis=0), np.ones(totals.shape[2]), allowed, places)]
 
     def resampled(self, key: Key, n_resamples: int, rule: str = "simple") -> list[Choice]:
         """What other rows and restarts would have recommended: a bootstrap over both.
@@ -156,14 +156,14 @@ class Standings:
         rule
             One of `RULES`.
         """
-        finalists, totals, *preference = self._contest(rule)
+        finalists, totals, allowed, places = self._contest(rule)
         n_restarts, _, n_rows = totals.shape
         generator = key.for_stage("resampling").generator()
         found = []
         for _ in range(n_resamples):
             rows = generator.multinomial(n_rows, np.full(n_rows, 1.0 / n_rows)).astype(np.float64)
             restarts = generator.multinomial(n_restarts, np.full(n_restarts, 1.0 / n_restarts))
-            found.append(finalists[_pick(np.tensordot(restarts, totals, axes=1), rows, *preference)])
+            found.append(finalists[_pick(np.tensordot(restarts, totals, axes=1), rows, allowed, places)])
         return found
 
     def _contest(self, rule: str) -> tuple[list[Choice], Floats, float, list[int]]:

@@ -117,7 +117,9 @@ class Search:
                         break
         except KeyboardInterrupt:
             self._work.end()
-            self._keep_whole()
+            # Only the fits before the first one that is not done belong to the result.
+            known = [task in self._kinds[kind][0].records or task.model in self.left_out for kind, task in self.done]
+            del self.done[[*known, False].index(False) :]
             if not any(task in self._kinds["fit"][0].records for _, task in self.done):
                 raise
             self.stopped = "interrupted"
@@ -289,11 +291,6 @@ class Search:
             # Only complete rounds of restarts belong to the result, although all fits count.
             self.done[first:] = [("dropped", task) for _, task in self.done[first:]]
         return not self.stopped
-
-    def _keep_whole(self) -> None:
-        """After an interrupt: the fits before the first one that is not done."""
-        known = [task in self._kinds[kind][0].records or task.model in self.left_out for kind, task in self.done]
-        del self.done[[*known, False].index(False) :]
 
     def _do(self, kind: str, task: Task, n_waiting: int) -> None:
         """Do a task unless it is done. A model that fails is left out."""

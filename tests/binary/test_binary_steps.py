@@ -66,6 +66,15 @@ def oriented(kind: str) -> np.ndarray:
     return X.T if kind == "dir-beta" else X
 
 
+def test_rows_are_cut_by_their_cells() -> None:
+    """The cuts decide the order of sums, and so the bits of a fit: they belong to what a seed promises."""
+    bits = np.zeros((1024, 96))
+    bits[:, 0] = 1.0
+    assert cells_of(bits).blocks == [(0, 341), (341, 682), (682, 1024)]
+    bits[:, 32:] = np.nan  # missing cells do not count
+    assert cells_of(bits).blocks == [(0, 1024)]
+
+
 # Rows for given columns.
 
 

@@ -32,7 +32,7 @@ class _Sweeper:
     def __init__(self, counts: Any, n_components: int, n_jobs: int) -> None:
         from partwise import CountMatrix
         from partwise.core.keys import Key
-        from partwise.engines.resolve import resolve_engine
+        from partwise.engines.local import resolve_engine
         from partwise.gamma_poisson.inference.starts import perturbed_dictionary
         from partwise.gamma_poisson.inference.sweeps import GibbsSweeps
 

@@ -220,3 +220,15 @@ def test_too_many_tokens_are_refused() -> None:
     data = CountMatrix.build([[2**31, 1]])
     with pytest.raises(InvalidInputError, match="keeps a label for each token"):
         sampler(AllocationCollapsedGibbs, AllocationModel(2, 2)).init(Key(0), data)
+
+
+def test_only_sweeps_of_rows_in_parallel_leave_this_process() -> None:
+    """Arrays of a serial sweep must be here, also on a cluster; tests of engines would be the first to notice."""
+
+    class Cluster:
+        here = "this process"
+
+    settings = {"n_draws": 1, "burn_in": 0, "thin": 1, "n_chains": 1, "active_threshold": 0.01}
+    cluster: Any = Cluster()
+    assert AllocationCollapsedGibbs(TINY, **settings, engine=cluster)._own_engine == "this process"
+    assert AllocationPartialGibbs(TINY, **settings, engine=cluster)._own_engine is cluster

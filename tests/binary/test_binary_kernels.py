@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from binary_samples import cells_of, planted
@@ -16,7 +18,7 @@ from partwise.binary.kernels.cells import (
     sums_of_rare_bit,
     to_row_order,
 )
-from partwise.binary.kernels.collapsed import sweep_beta_dirichlet
+from partwise.binary.kernels.collapsed import propose, sweep_beta_dirichlet
 from partwise.binary.kernels.collapsed_variational import pass_second_order, pass_zero_order
 from partwise.binary.kernels.partial import draw_columns
 from partwise.contract.bits import hide
@@ -24,7 +26,9 @@ from partwise.core.data import BinaryMatrix
 from partwise.core.keys import Key
 from partwise.engines import resolve_engine
 from partwise.kernels.continuous import dirichlet
+from partwise.kernels.jit import kernel
 from partwise.kernels.streams import new_stream, seek
+from replay import Uniforms
 
 X = planted()
 SEEN = ~np.isnan(X)
@@ -130,7 +134,14 @@ def test_sums_of_rare_bit(bit: int) -> None:
 
 
 @pytest.mark.parametrize("density", [0.05, 0.5, 0.95])
-def test_rare_bits_take_a_short_cut_to_the_same_counts(density: float) -> None:
+def test_rare_bits_take_a_short_cut_to_the_same_counts(density: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    short_cuts = []
+
+    def noted(listed: Any, bit: int, *others: Any) -> float:
+        short_cuts.append(bit)
+        return float(sums_of_rare_bit(listed, bit, *others))
+
+    monkeypatch.setattr("partwise.binary.inference.cells.sums_of_rare_bit", noted)
     rng = np.random.default_rng(1)
     table = (rng.random((30, 20)) < density).astype(float)
     table[rng.random(table.shape) < 0.1] = np.nan
@@ -145,6 +156,30 @@ def test_rare_bits_take_a_short_cut_to_the_same_counts(density: float) -> None:
     for bit in (0, 1):
         np.testing.assert_allclose(found.rows[..., bit], (shares * (table == bit)[..., None]).sum(axis=1))
     assert np.isclose(found.log_normaliser, np.log(normalisers[..., 0])[~np.isnan(table)].sum())
+    assert short_cuts == {0.05: [1], 0.5: [], 0.95: [0]}[density]
+
+
+@kernel
+def _proposals(words: Any, labels: Any, start: int, at: int, n_others: float, cumulative: Any, out: Any) -> None:
+    stream = new_stream()
+    seek(stream, words[0], words[1], words[2], 0)
+    for i in range(out.shape[0]):
+        out[i, 0], out[i, 1] = propose(stream, labels, start, at, n_others, cumulative)
+
+
+def test_proposals_use_what_is_left_of_a_uniform_number() -> None:
+    labels, cumulative = np.array([9, 9, 2, 0, 1, 1, 2, 9], np.int32), np.cumsum([1.5, 0.7, 2.0])
+    others, uniforms = [2, 0, 1, 2], Uniforms(Key(5).words, 0)  # of the cells 2 to 6, without cell 4
+    out = np.empty((200, 2))
+    _proposals(Key(5).words, labels, 2, 4, 4.0, cumulative, out)
+    for found, rest in out:
+        t = uniforms.next() * (4.0 + cumulative[-1])
+        if t < 4.0:
+            assert (found, rest) == (others[int(t)], pytest.approx(t - int(t)))
+        else:
+            k = int(np.searchsorted(cumulative, t - 4.0, side="right"))
+            before = cumulative[k - 1] if k else 0.0
+            assert (found, rest) == (k, pytest.approx((t - 4.0 - before) / (cumulative[k] - before)))
 
 
 def test_columns_are_dirichlet_draws() -> None:

@@ -34,6 +34,7 @@ from partwise.binary.inference.posterior import (
     posterior_of_draws,
     posterior_of_factors,
 )
+from partwise.binary.inference.priors import exceeding_rows
 from partwise.binary.inference.starts import start_labels
 from partwise.binary.inference.variational import BinaryVariationalBayes
 from partwise.binary.kernels.activations import fit_rows, sample_rows
@@ -64,6 +65,15 @@ def model_of(kind: Any, n_components: int = 3, *, learns: bool = False) -> Binar
 def oriented(kind: str) -> np.ndarray:
     """The bits as the algorithms see them: rows are features for Dir-Beta."""
     return X.T if kind == "dir-beta" else X
+
+
+def test_rows_are_cut_by_their_cells() -> None:
+    """The cuts decide the order of sums, and so the bits of a fit: they belong to what a seed promises."""
+    bits = np.zeros((1024, 96))
+    bits[:, 0] = 1.0
+    assert cells_of(bits).blocks == [(0, 341), (341, 682), (682, 1024)]
+    bits[:, 32:] = np.nan  # missing cells do not count
+    assert cells_of(bits).blocks == [(0, 1024)]
 
 
 # Rows for given columns.
@@ -250,6 +260,14 @@ def test_one_chain_of_the_partial_sampler_starts_like_the_next(rng: np.random.Ge
     np.testing.assert_array_equal(state.priors, [model_of("beta-dir").priors] * 3)
     with pytest.raises(InvalidInputError, match="dir-dir"):
         BinaryPartialGibbs(model_of("dir-dir"), **settings)
+
+
+def test_counts_that_exceed_are_those_of_all_rows_at_once(rng: np.random.Generator) -> None:
+    settings = {"n_draws": 1, "burn_in": 0, "thin": 1, "n_chains": 1, "active_threshold": 0.01, "engine": ENGINE}
+    model, counts = model_of("beta-dir"), rng.integers(0, 3, size=(12, 3, 2)).astype(np.int32)
+    found = BinaryPartialGibbs(model, **settings)._exceeding(CELLS, counts)
+    for own, other in zip(found, exceeding_rows(model, counts), strict=True):
+        np.testing.assert_array_equal(own, other)
 
 
 # Steps beyond, of EM.

@@ -62,6 +62,8 @@ def test_sums_of_allocations_are_those_of_the_data(rng: np.random.Generator, sha
     np.testing.assert_array_equal(np.sum(by_sample, axis=1), counts.sum(axis=1))
     np.testing.assert_array_equal(by_feature.sum(axis=1), counts.sum(axis=0))
     np.testing.assert_array_equal(np.sum(by_sample, axis=0), by_feature.sum(axis=0))
+    # Rows of the longer side have the streams, which is part of what a seed promises.
+    assert sweeps._long_side.shape == (30, 6)
 
 
 def test_missing_cells_are_drawn_with_their_rates(rng: np.random.Generator) -> None:

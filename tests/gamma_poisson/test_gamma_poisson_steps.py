@@ -12,6 +12,7 @@ from scipy.special import gammaln, psi, xlogy
 
 from partwise import CountMatrix, on_disk
 from partwise.core.keys import Key
+from partwise.core.weights import CellWeights
 from partwise.engines import resolve_engine
 from partwise.gamma_poisson import GammaPoissonModel
 from partwise.gamma_poisson.inference import m_steps
@@ -249,6 +250,16 @@ def test_taken_rows_are_rows() -> None:
 def online(**changes: int) -> OnlineEM:
     settings = {"batch_size": 15, "draws": 2, "burn_in": 1, **changes}
     return OnlineEM(shape=SHAPE, rate=RATE, estimate_shape=False, start=None, engine=ENGINE, **settings)
+
+
+def test_online_em_expects_the_totals_of_every_group() -> None:
+    """With factors of 1 these are the totals of the data, but for the noise of two draws and the pull of the prior."""
+    groups = np.repeat([0, 1], [30, 10]).astype(np.int32)
+    data, algorithm = CountMatrix.build(X).weighted(CellWeights(np.ones((2, 5)), groups)), online(draws=20)
+    state = algorithm.init(Key(0), data)
+    algorithm.absorb(Key(0), data, state)
+    found, totals = algorithm.expected_in_groups(data, state), np.stack([X[:30].sum(axis=0), X[30:].sum(axis=0)])
+    np.testing.assert_allclose(found, totals, rtol=0.2)
 
 
 @pytest.mark.parametrize("by_rows", [False, True])

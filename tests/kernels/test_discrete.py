@@ -89,6 +89,20 @@ def test_degenerate_counts() -> None:
             assert 0 <= poisson(with_bits(bits), mean) < 2**62
 
 
+@pytest.mark.parametrize("end", [0, 40])
+def test_rejection_reaches_both_ends(end: int) -> None:
+    """No sample would show it (the chance is 2^-40), so the stream is given the numbers that lead there."""
+    root = np.sqrt(40 * 0.25)
+    b = 1.15 + 2.53 * root
+    a = -0.0873 + 0.0248 * b + 0.005
+    u = np.linspace(-0.4999, 0.4999, 100_001)
+    proposed = np.floor((2.0 * a / (0.5 - np.abs(u)) + b) * u + 20.5)
+    stream = with_bits(0)
+    at = 6 + int(stream[14])
+    stream[at] = int((u[np.argmax(proposed == end)] + 0.5) * 2**53) << 11
+    assert binomial(stream, 40, 0.5) == end
+
+
 def test_impossible_parameters_raise_and_never_hang() -> None:
     for mean in (np.nan, np.inf, 1.1e18):
         with pytest.raises(OverflowError, match="mean of a Poisson draw"):

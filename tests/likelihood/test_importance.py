@@ -22,6 +22,7 @@ from partwise.likelihood import auto, exact, importance, smc
 from partwise.likelihood.averages import log_mean, pareto_k
 from partwise.likelihood.importance import importance_draws
 from partwise.likelihood.kernels import importance as kernels
+from partwise.likelihood.kernels import mode as kernel_of_mode
 from partwise.likelihood.kernels.mode import find_mode, narrowness, new_mode
 from partwise.likelihood.kernels.rows import gather_row, row_buffers
 from partwise.likelihood.problem import LikelihoodProblem
@@ -48,6 +49,18 @@ def test_mode(scale: int) -> None:
     np.testing.assert_allclose(mode.factor @ mode.factor.T, precision, rtol=1e-9)
 
 
+def test_density_and_allocations_at_given_shares() -> None:
+    row, size, mode = _open_row(LONG)
+    weights, counts = row.weights[: size.n_features], row.counts[: size.n_features]
+    shares = np.random.default_rng(1).dirichlet(np.ones(size.n_components))
+    rates = weights @ shares
+    assert kernel_of_mode._allocate(row, size, row.shapes, shares, mode) == pytest.approx(
+        row.shapes @ np.log(shares) + counts @ np.log(rates), rel=1e-12
+    )
+    np.testing.assert_allclose(mode.allocated, weights * shares / rates[:, None], rtol=1e-12)
+    np.testing.assert_allclose(mode.totals, counts @ mode.allocated, rtol=1e-12)
+
+
 def test_mode_where_components_are_absent() -> None:
     """Every share is at least that of the prior alone: a step that overshoots must not end far below."""
     dictionary = np.random.default_rng(3).dirichlet(np.ones(6), size=4).T
@@ -55,6 +68,22 @@ def test_mode_where_components_are_absent() -> None:
     row, size, mode = _open_row(counts, (dictionary, 1.0, 1e-6))
     assert (mode.shares >= 0.9 / (size.total_shape + size.n_tokens)).all()
     np.testing.assert_allclose(mode.shares * (size.total_shape + size.n_tokens), row.shapes + mode.totals, rtol=0.2)
+
+
+def test_every_row_is_drawn_once_whatever_the_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = LikelihoodProblem.build(np.tile(LONG, (5, 1)), *MODEL)
+    shell, drawn = sys.modules["partwise.likelihood.importance"], []
+    whole, draw = importance_draws(problem, np.arange(5), 64), kernels.importance_rows
+
+    def noted(model: Any, rows: Any, *others: Any) -> None:
+        drawn.extend(rows)
+        assert rows.size == others[-1].shape[0]
+        draw(model, rows, *others)
+
+    monkeypatch.setattr(shell, "importance_rows", noted)
+    monkeypatch.setattr(shell, "_NONZEROS_AT_ONCE", LONG.size + 1)
+    np.testing.assert_array_equal(importance_draws(problem, np.arange(5), 64), whole)
+    assert drawn == list(range(5))
 
 
 def test_narrowness() -> None:

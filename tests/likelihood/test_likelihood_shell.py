@@ -163,6 +163,12 @@ def test_allocations_are_of_all_tokens(rng: np.random.Generator) -> None:
         allocate(stream, counts, weights, point, np.empty(3), np.empty(3, np.int64), totals)
         assert totals.sum() == counts.sum()
         drawn += totals
+    # Room that begins with the arrays and goes on: nothing there is read or written.
+    beyond, drawn_beyond = np.full((2, 4), np.nan), np.full(4, 7)
+    allocate(stream, counts, weights, point, beyond[0, :3], drawn_beyond[:3], beyond[1, :3])
+    assert np.isnan(beyond[:, 3]).all()
+    assert drawn_beyond[3] == 7
+    assert beyond[1, :3].sum() == counts.sum()
     shares = weights[:3] * point
     shares /= shares.sum(axis=1, keepdims=True)
     spread = np.sqrt((counts[:, None] * shares * (1 - shares)).sum(axis=0) / n_draws)

@@ -11,7 +11,7 @@ from scipy.special import logsumexp
 
 from partwise import CountMatrix, GammaPoissonNMF, PoissonNMF, Table, load
 from partwise.core.keys import Key
-from partwise.engines.resolve import resolve_engine
+from partwise.engines.local import resolve_engine
 from partwise.errors import EmptyRowsWarning, InvalidInputError
 from partwise.likelihood import exact
 from partwise.presence import PresencePrior, presence_posterior

@@ -256,6 +256,7 @@ class TestCompare:
         [
             ({"models": ["nmf"]}, "no model of counts called 'nmf': models are poisson, negative-binomial"),
             ({"models": []}, "models is empty"),
+            ({"models": 5}, "models must be names or unfitted estimators of partwise, got int"),
             ({"models": [PoissonNMF(), PoissonNMF()]}, "twice"),
             ({"models": [object()]}, "names or unfitted estimators"),
             ({"models": {"a/b": PoissonNMF()}}, "'a/b' cannot be a part of a file's name"),

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from partwise.contract.batch_labels import batch_labels
-from partwise.contract.counts import CountModel, RowSolver
+from partwise.contract.counts import CountModel
 from partwise.contract.differential import PSEUDOCOUNT, Differential, Versus, differential
 from partwise.contract.model_file import check_array_is
 from partwise.core.coerce import as_table
@@ -71,13 +71,10 @@ class SamplesOfBatches(CountModel):
             The label of a batch of the fit.
         """
         check_is_fitted(self, "components_")
-        names = [str(name) for name in self._names_of_batches()]
+        names = [str(name) for name in getattr(self, "batch_names_", ())]
         if str(batch) not in names:
             raise InvalidInputError(f"batch={batch!r} is not a batch of the fit; these are: {', '.join(names)}.")
         return self._times(self.batch_factors_[names.index(str(batch))])
-
-    def _names_of_batches(self) -> Sequence[Any]:
-        return getattr(self, "batch_names_", ())
 
     def _times(self, factors: Floats) -> Self:
         """A copy without batches, with each feature of the parts multiplied by its factor."""
@@ -89,7 +86,7 @@ class SamplesOfBatches(CountModel):
 
     def _by_batch(self, data: Any, X: Any, batch: Any) -> tuple[list[Self], NDArray[np.intp] | None]:
         """One model per batch of the data, and which one each sample needs; None if one model serves all."""
-        if not len(self._names_of_batches()):
+        if not hasattr(self, "batch_names_"):
             if batch is not None:
                 raise InvalidInputError(
                     f"batch was given, but this {type(self).__name__} was fitted without: fit it with batch, or leave"
@@ -176,13 +173,13 @@ class SamplesOfBatches(CountModel):
             Mean log-likelihood of a held-out token of each sample, and the number of these tokens; ``per_token`` is the
             mean over all of them.
         """
-        from partwise.likelihood.completion import Predictor, complete
+        from partwise.likelihood.completion import complete
 
         data = self.checked_data(X, caller="score")
         self._say_if_training(data)
         with self._compiling():
             models, codes = self._by_batch(data, X, batch)
-            predictors = [Predictor(model.components_.T, RowSolver.of(model)) for model in models]
+            predictors = [model._predictor() for model in models]
             return complete(data, key_from(random_state), predictors, self._engine(), share, groups=codes)
 
     def differential(
@@ -246,8 +243,7 @@ class SamplesOfBatches(CountModel):
 
     def _check_loaded(self) -> None:
         super()._check_loaded()
-        names = self._names_of_batches()
-        if len(names):
-            check_array_is(self.batch_factors_, "batch_factors_", (len(names), self.n_features_in_))
+        if hasattr(self, "batch_names_"):
+            check_array_is(self.batch_factors_, "batch_factors_", (len(self.batch_names_), self.n_features_in_))
             if not (isinstance(self.batch_strength_, float) and 0 < self.batch_strength_ < np.inf):
                 raise ValueError("its batch_strength_ is not a positive number")

@@ -20,7 +20,7 @@ from partwise.kernels.arrays import Floats, Positions
 
 # Imported where they are used: most processes need neither, and they take as long to import as everything else.
 if TYPE_CHECKING:
-    from partwise.likelihood.completion import Completion
+    from partwise.likelihood.completion import Completion, Predictor
     from partwise.presence import PresencePosterior, PresencePrior
 
 
@@ -97,13 +97,20 @@ class CountModel(FactorizationEstimator):
             Mean log-likelihood of a held-out token of each sample, and the number of these tokens; ``per_token`` is the
             mean over all of them.
         """
-        from partwise.likelihood.completion import Predictor, complete
+        from partwise.likelihood.completion import complete
 
         data = self.checked_data(X, caller="score")
         self._say_if_training(data)
         with self._compiling():
-            predictor = Predictor(self.components_.T, RowSolver.of(self))
-            return complete(data, key_from(random_state), [predictor], self._engine(), share)
+            return complete(data, key_from(random_state), [self._predictor()], self._engine(), share)
+
+    def _predictor(self) -> Predictor:
+        """What predicts tokens from others of the same sample, in one thread. It can be sent to workers."""
+        from partwise.likelihood.completion import Predictor
+
+        alone = copy.copy(self)
+        alone.engine, alone.n_jobs, alone.callbacks = None, None, ()
+        return Predictor(self.components_.T, alone._refit)
 
     def score(self, X: Any, y: Any = None) -> float:
         """Held-out log-likelihood per token of new samples, in nats; higher is better.
@@ -272,21 +279,3 @@ class CountModel(FactorizationEstimator):
         activations = self.training_activations(held_out.train)
         rates = self.expected_cells(activations, held_out.rows, held_out.columns)
         return heldout.bernoulli_rows(np.minimum(rates, 1.0), held_out)
-
-
-@dataclass(frozen=True, eq=False)
-class RowSolver:
-    """Finds activations of checked samples with a fitted model, in one thread. It can be sent to workers."""
-
-    model: CountModel
-
-    @classmethod
-    def of(cls, model: CountModel) -> RowSolver:
-        """The solver for a model."""
-        alone = copy.copy(model)
-        alone.engine, alone.n_jobs, alone.callbacks = None, None, ()
-        return cls(alone)
-
-    def __call__(self, given: Any) -> Floats:
-        """Activations of checked samples."""
-        return self.model._refit(given)

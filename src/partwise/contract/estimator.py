@@ -35,7 +35,7 @@ from partwise.core.result import FitResult, Status, Trace
 from partwise.core.run import Algorithm, run
 from partwise.core.stopping import Rule
 from partwise.engines.base import Engine
-from partwise.engines.resolve import resolve_engine
+from partwise.engines.local import resolve_engine
 from partwise.errors import InvalidInputError, TrainingDataWarning
 from partwise.kernels.arrays import Floats
 

@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 
 from partwise.contract.declaration import Candidate
 from partwise.contract.offers import Offers
-from partwise.engines.resolve import portable_engine
+from partwise.engines.local import portable_engine
 from partwise.errors import InvalidInputError
 
 

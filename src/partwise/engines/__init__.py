@@ -2,7 +2,6 @@
 
 from partwise.engines.base import Engine
 from partwise.engines.blocks import row_blocks
-from partwise.engines.local import LocalEngine
-from partwise.engines.resolve import resolve_engine
+from partwise.engines.local import LocalEngine, resolve_engine
 
 __all__ = ["Engine", "LocalEngine", "resolve_engine", "row_blocks"]

@@ -19,8 +19,7 @@ from partwise.core.keys import Key, RandomState, key_from
 from partwise.core.validation import positive_each, refuse_long_rows
 from partwise.engines.base import Engine
 from partwise.engines.blocks import Block, Made, first_tokens, row_blocks
-from partwise.engines.local import LocalEngine
-from partwise.engines.resolve import resolve_engine
+from partwise.engines.local import LocalEngine, resolve_engine
 from partwise.errors import ImpossibleRowsWarning, InvalidInputError
 from partwise.likelihood.averages import log_mean
 from partwise.likelihood.kernels.rows import RowModel

@@ -48,7 +48,15 @@ def coherence(model: Any, X: Any, *, n: int = FEATURES) -> Floats:
     [1.0, -1.0]
     """
     table = as_table(X)
-    lists = _positions(model, table, n)
+    lists = _likeliest(model, n)
+    if table.column_labels is not None and model.known_features is not None:
+        known = {str(name): at for at, name in enumerate(table.column_labels)}
+        places = [known.get(str(name)) for name in model.known_features]
+        lists = [[at for f in part if (at := places[f]) is not None] for part in lists]
+    elif table.shape[1] != model.n_features_in_:
+        raise InvalidInputError(
+            f"X has {table.shape[1]} features and the model {model.n_features_in_}: give both names, to match them."
+        )
     used = np.array(sorted({f for part in lists for f in part}), dtype=np.int64)
     place = {int(f): at for at, f in enumerate(used)}
     filled = sp.csc_array(table.matrix)[:, used].astype(np.float64)
@@ -58,34 +66,22 @@ def coherence(model: Any, X: Any, *, n: int = FEATURES) -> Floats:
     for k, part in enumerate(lists):
         rows = [place[f] for f in part if together[place[f], place[f]] > 0]
         if len(rows) > 1:
-            pairs = np.triu_indices(len(rows), 1)
-            found[k] = _npmi(together[np.ix_(rows, rows)])[pairs].mean()
+            joint, single = together[np.ix_(rows, rows)], together[rows, rows]
+            with np.errstate(divide="ignore", invalid="ignore"):
+                npmi = np.log(joint / np.outer(single, single)) / -np.log(joint)
+            # Features that all samples have always occur together, which says nothing.
+            npmi = np.where(joint == 0, -1.0, np.where(joint >= 1, 0.0, npmi))
+            found[k] = npmi[np.triu_indices(len(rows), 1)].mean()
     return found
 
 
-def _npmi(joint: Floats) -> Floats:
-    """NPMI of each pair, from the shares of samples that have both features (on the diagonal, one feature)."""
-    single = np.diag(joint)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        found = np.log(joint / np.outer(single, single)) / -np.log(joint)
-    # Features that all samples have always occur together, which says nothing.
-    return np.where(joint == 0, -1.0, np.where(joint >= 1, 0.0, found))
-
-
-def _positions(model: Any, table: Any, n: int) -> list[list[int]]:
-    """Columns of X that hold the likeliest features of each part."""
+def _likeliest(model: Any, n: int) -> list[list[int]]:
+    """Positions of the likeliest features of each part, the likeliest first; features that it lacks are left out."""
+    if n < 1:
+        raise InvalidInputError(f"n must be at least 1, got {n}.")
     importance = np.abs(model.feature_importance())
     order = np.argsort(-importance, axis=1, kind="stable")[:, :n]
-    lists = [[int(f) for f in row if importance[k, f] > 0] for k, row in enumerate(order)]
-    if table.column_labels is not None and model.known_features is not None:
-        known = {str(name): at for at, name in enumerate(table.column_labels)}
-        names = [str(name) for name in model.known_features]
-        return [[known[names[f]] for f in part if names[f] in known] for part in lists]
-    if table.shape[1] != importance.shape[1]:
-        raise InvalidInputError(
-            f"X has {table.shape[1]} features and the model {importance.shape[1]}: give both names, to match them."
-        )
-    return lists
+    return [[int(f) for f in row if importance[k, f] > 0] for k, row in enumerate(order)]
 
 
 def diversity(model: Any, *, n: int = _FEATURES_OF_DIVERSITY) -> float:
@@ -105,9 +101,8 @@ def diversity(model: Any, *, n: int = _FEATURES_OF_DIVERSITY) -> float:
     >>> diversity(PoissonNMF.from_components([[3, 2, 0], [0, 2, 3]]), n=2)
     0.75
     """
-    lists = [[name for name, _ in part] for part in model.top_features(n, by="probability")]
-    listed = sum(map(len, lists))
-    return len({name for part in lists for name in part}) / listed if listed else 1.0
+    listed = [f for part in _likeliest(model, n) for f in part]
+    return len(set(listed)) / len(listed) if listed else 1.0
 
 
 def part_similarity(model: Any) -> Floats:

@@ -79,7 +79,7 @@ def chosen_candidates(models: Any, kind: str, *, missing: bool = False) -> tuple
                 raise InvalidInputError(f"models: {name!r} cannot be a part of a file's name: give it another name.")
         found = [_of_estimator(str(name), model) for name, model in models.items()]
     else:
-        listed: Iterable[Any] = [models] if isinstance(models, str) or is_registered(type(models)) else models
+        listed: Iterable[Any] = models if isinstance(models, Iterable) and not isinstance(models, str) else [models]
         found = [_named(model, known, kind) if isinstance(model, str) else _of_estimator("", model) for model in listed]
     names = [candidate.name for candidate in found]
     if not names:

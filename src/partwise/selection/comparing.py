@@ -145,7 +145,7 @@ def compare(
         left_out={**skipped, **search.left_out},
         unit="token" if kind == "counts" else "cell",
         metric=lists,
-        popularity=work.popularity(standings.sizes),
+        popularity={} if lists is None else {n: lists.of_popularity(work.fold(n)) for n in standings.sizes},
         noise=noise,
         hidden_cells=work.hides_cells,
         n_fits=len(search.done),

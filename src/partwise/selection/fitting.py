@@ -2,13 +2,12 @@
 
 import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 from scipy.special import gammaln
 
 from partwise.contract.declaration import Candidate
@@ -16,12 +15,12 @@ from partwise.contract.heldout import HiddenCells, ThinnedCounts
 from partwise.core.data import BinaryMatrix, CountMatrix
 from partwise.core.keys import Key
 from partwise.io.table import Table
-from partwise.kernels.arrays import Floats
 from partwise.likelihood.completion import split_tokens
 from partwise.likelihood.problem import log_factorials
 from partwise.metrics.coherence import coherence, diversity
 from partwise.selection.list_scores import ListMetric
 from partwise.selection.records import Evidence, Fit, NewRows, Task
+from partwise.selection.standings import spread
 
 N_FOLDS = 5
 """Tokens or cells are cut into this many parts. One is held out, so train and test are 0.8 and 0.2 of the data."""
@@ -121,22 +120,6 @@ def cell_fold(data: CountMatrix | BinaryMatrix, key: Key, restart: int) -> Hidde
     return HiddenCells(table, rows.astype(np.int64), columns.astype(np.int64), held > 0, counts)
 
 
-def new_rows(n_rows: int, key: Key) -> NDArray[np.bool_]:
-    """Rows (a fifth, from one to 500) that stand for new ones in document completion.
-
-    Parameters
-    ----------
-    n_rows
-        Total number of rows.
-    key
-        Key of the choice.
-    """
-    order = key.for_stage("new rows").generator().permutation(n_rows)
-    chosen = np.zeros(n_rows, bool)
-    chosen[order[: min(max(1, n_rows // N_FOLDS), _MOST_NEW_ROWS)]] = True
-    return chosen
-
-
 class StoppedError(Exception):
     """The comparison was interrupted, so the current fit is of no use."""
 
@@ -204,30 +187,19 @@ class Fitting:
         fold = self.fold(restart)
         return fold.size if self.metric is None else max(float(self.metric.counted(fold).sum()), 1.0)
 
-    def counted_rows(self, restarts: Iterable[int]) -> dict[int, Floats]:
-        """1 for each row with something to list, by restart; empty if lists are not scored."""
-        return {} if self.metric is None else {n: self.metric.counted(self.fold(n)) for n in restarts}
-
-    def popularity(self, restarts: Iterable[int]) -> dict[int, Floats]:
-        """Scores of the popularity baseline, by restart; empty if lists are not scored."""
-        return {} if self.metric is None else {n: self.metric.of_popularity(self.fold(n)) for n in restarts}
-
     def end(self) -> None:
         """Stop running fits: their results are no longer needed."""
         self.stop.set()
 
-    def estimator(self, task: Task, train: Table) -> Any:
-        """The unfitted estimator of a task, with its own seed for each restart."""
+    def _fitted(self, task: Task, train: Table) -> Any:
+        """The model of a task, with its own seed for each restart."""
         candidate = self.candidates[task.model]
         stopped = (lambda *progress: self.stop.is_set(),)
         more: dict[str, Any] = {"n_jobs": self.n_jobs, "progress": False, "callbacks": stopped}
         if train.missing is not None:
             more |= candidate.declares.missing_settings
         seed = int(self.key.for_stage("seeds").at(task.restart).generator().integers(2**32))
-        return candidate.build(task.rank, seed, **more)
-
-    def _fitted(self, task: Task, train: Table) -> Any:
-        model = self.estimator(task, train).fit(train)
+        model = candidate.build(task.rank, seed, **more).fit(train)
         if self.stop.is_set():
             raise StoppedError
         return model
@@ -238,14 +210,18 @@ class Fitting:
         fold = self.fold(task.restart)
         model = self._fitted(task, fold.train)
         rows = model.held_out_log_likelihood(fold) if self.metric is None else self.metric.of_model(model, fold)
-        counts = isinstance(self.data, CountMatrix)
+        coherent = diverse = np.nan
+        if isinstance(self.data, CountMatrix):
+            values, diverse = coherence(model, fold.train), diversity(model)
+            if np.isfinite(values).any():
+                coherent = float(values[np.isfinite(values)].mean())
         return Fit(
             *task,
             score=float(rows.sum()) / self.held_out_size(task.restart),
             n_active=model.n_active_components_,
             evidence=float(model.objective),
-            coherence=_mean(coherence(model, fold.train)) if counts else np.nan,
-            diversity=diversity(model) if counts else np.nan,
+            coherence=coherent,
+            diversity=diverse,
             status=model.status_.code,
             seconds=time.perf_counter() - start,
             rows=rows,
@@ -253,10 +229,11 @@ class Fitting:
         )
 
     def score_new_rows(self, task: Task) -> NewRows:
-        """Fit a model to four fifths of the rows, and score it on the others."""
-        start = time.perf_counter()
-        chosen = new_rows(self.data.shape[0], self.key)
-        fresh, others = (self.data.take(np.flatnonzero(rows)).to_table() for rows in (chosen, ~chosen))
+        """Fit a model to all rows but a fifth (at most 500), and score it on these."""
+        start, n_rows = time.perf_counter(), self.data.shape[0]
+        order = self.key.for_stage("new rows").generator().permutation(n_rows)
+        n_fresh = min(max(1, n_rows // N_FOLDS), _MOST_NEW_ROWS)
+        fresh, others = (self.data.take(np.sort(rows)).to_table() for rows in (order[:n_fresh], order[n_fresh:]))
         model = self._fitted(task, others)
         completion = likelihood = (np.nan, np.nan)
         declared, counts, rows = model.declares, isinstance(self.data, CountMatrix), np.zeros(0)
@@ -265,7 +242,7 @@ class Fitting:
                 found = model.completion(fresh, random_state=self.key.seed)
                 total, rows = float(found.tokens.sum()), found.values
                 if total:
-                    completion = found.per_token, _error(rows - found.per_token * found.tokens, total)
+                    completion = found.per_token, spread(rows - found.per_token * found.tokens) / total
             elif declared.data == "bits":
                 completion = (float(model.score(fresh)), np.nan)
             if counts and declared.marginal and self.full:
@@ -283,7 +260,7 @@ class Fitting:
         )
         rows = found.values - (gammaln(counts.row_sums + 1.0) - log_factorials(counts))
         mean = float(rows.sum()) / counts.total
-        return mean, _error(rows - mean * counts.row_sums, counts.total)
+        return mean, spread(rows - mean * counts.row_sums) / counts.total
 
     def evidence(self, task: Task) -> Evidence:
         """Log p(X) for a number of parts, for models that offer it. Learned priors are taken from a fit."""
@@ -292,15 +269,3 @@ class Fitting:
         model = self._fitted(task, self.data.to_table())
         value, std_error = model.log_evidence(self.data, random_state=self.key.seed, **effort)
         return Evidence(*task, value, std_error, time.perf_counter() - start)
-
-
-def _mean(values: Floats) -> float:
-    """Mean of the known values; NaN if there are none."""
-    known = values[np.isfinite(values)]
-    return float(known.mean()) if known.size else np.nan
-
-
-def _error(deviations: Floats, total: float) -> float:
-    """Standard error of a ratio of sums over rows."""
-    n_rows = deviations.size
-    return float(np.sqrt(n_rows) * deviations.std(ddof=1)) / total if n_rows > 1 else float("nan")

@@ -117,7 +117,9 @@ class Search:
                         break
         except KeyboardInterrupt:
             self._work.end()
-            self._keep_whole()
+            # Only the fits before the first one that is not done belong to the result.
+            known = [task in self._kinds[kind][0].records or task.model in self.left_out for kind, task in self.done]
+            del self.done[[*known, False].index(False) :]
             if not any(task in self._kinds["fit"][0].records for _, task in self.done):
                 raise
             self.stopped = "interrupted"
@@ -265,10 +267,10 @@ class Search:
 
     def _standings(self) -> Standings:
         """Standings of the models that take part, from the fits that belong to the result."""
-        fits = self.found("fit")
-        sizes = {restart: self._work.held_out_size(restart) for restart in {task.restart for task in fits}}
-        order = [name for name in self._work.candidates if name not in self.left_out]
-        return Standings.of(fits, sizes, order, self._work.counted_rows(sizes))
+        fits, work = self.found("fit"), self._work
+        sizes = {restart: work.held_out_size(restart) for restart in {task.restart for task in fits}}
+        counted = {} if work.metric is None else {n: work.metric.counted(work.fold(n)) for n in sizes}
+        return Standings.of(fits, sizes, [name for name in work.candidates if name not in self.left_out], counted)
 
     def _round(self, pool: ThreadPoolExecutor, kind: str, tasks: list[Task]) -> bool:
         """Do a round; False if a limit was reached first. A round of restarts counts only if it is complete."""
@@ -289,11 +291,6 @@ class Search:
             # Only complete rounds of restarts belong to the result, although all fits count.
             self.done[first:] = [("dropped", task) for _, task in self.done[first:]]
         return not self.stopped
-
-    def _keep_whole(self) -> None:
-        """After an interrupt: the fits before the first one that is not done."""
-        known = [task in self._kinds[kind][0].records or task.model in self.left_out for kind, task in self.done]
-        del self.done[[*known, False].index(False) :]
 
     def _do(self, kind: str, task: Task, n_waiting: int) -> None:
         """Do a task unless it is done. A model that fails is left out."""

@@ -107,14 +107,14 @@ class Standings:
         mean = float(rows.sum()) / total
         if self.counted:  # rows that do not count do not vary
             rows = rows - mean * np.sum([self.counted[restart] for restart in found], axis=0)
-        return mean, _spread(rows) / total
+        return mean, spread(rows) / total
 
     def difference(self, one: Choice, other: Choice) -> Difference:
         """How much better one is than the other. Rows are paired, so what makes a row hard to predict cancels."""
         common = sorted(set(self.rows[one]) & set(self.rows[other]))
         total = sum(self.sizes[restart] for restart in common)
         rows = np.sum([self.rows[one][restart] - self.rows[other][restart] for restart in common], axis=0)
-        return Difference(float(np.sum(rows)) / total, _spread(rows) / total)
+        return Difference(float(np.sum(rows)) / total, spread(rows) / total)
 
     @property
     def finalists(self) -> list[Choice]:
@@ -141,8 +141,8 @@ class Standings:
 
         If no candidate is stable, ``"stable"`` is ``"simple"``.
         """
-        finalists, totals = self._totals()
-        return finalists[_pick(totals.sum(axis=0), np.ones(totals.shape[2]), *self._preference(finalists, rule))]
+        finalists, totals, allowed, places = self._contest(rule)
+        return finalists[_pick(totals.sum(axis=0), np.ones(totals.shape[2]), allowed, places)]
 
     def resampled(self, key: Key, n_resamples: int, rule: str = "simple") -> list[Choice]:
         """What other rows and restarts would have recommended: a bootstrap over both.
@@ -156,34 +156,27 @@ class Standings:
         rule
             One of `RULES`.
         """
-        finalists, totals = self._totals()
+        finalists, totals, allowed, places = self._contest(rule)
         n_restarts, _, n_rows = totals.shape
-        preference = self._preference(finalists, rule)
         generator = key.for_stage("resampling").generator()
         found = []
         for _ in range(n_resamples):
             rows = generator.multinomial(n_rows, np.full(n_rows, 1.0 / n_rows)).astype(np.float64)
             restarts = generator.multinomial(n_restarts, np.full(n_restarts, 1.0 / n_restarts))
-            found.append(finalists[_pick(np.tensordot(restarts, totals, axes=1), rows, *preference)])
+            found.append(finalists[_pick(np.tensordot(restarts, totals, axes=1), rows, allowed, places)])
         return found
 
-    def _totals(self) -> tuple[list[Choice], Floats]:
-        """The finalists, and their scores: restarts x finalists x rows."""
+    def _contest(self, rule: str) -> tuple[list[Choice], Floats, float, list[int]]:
+        """Finalists, their scores (restarts x finalists x rows), the standard errors that a rule allows, its order."""
         finalists = self.finalists
         restarts = sorted(self.rows[finalists[0]])
-        return finalists, np.array([[self.rows[choice][restart] for choice in finalists] for restart in restarts])
-
-    def _preference(self, finalists: Sequence[Choice], rule: str) -> tuple[float, list[int]]:
-        """Standard errors that a rule allows, and the place of each finalist in its order."""
+        totals = np.array([[self.rows[choice][restart] for choice in finalists] for restart in restarts])
         stable = [choice for choice in finalists if self.stabilities.get(choice, np.nan) >= STABLE]
         if rule == "stable" and not stable:
             rule = "simple"
-        sign = -1 if rule == "stable" else 1
-        ordered = sorted(
-            finalists,
-            key=lambda one: (rule == "stable" and one not in stable, sign * one.rank, self.order.index(one.model)),
-        )
-        return RULES[rule], [ordered.index(choice) for choice in finalists]
+        sign, unstable = (-1, set(finalists) - set(stable)) if rule == "stable" else (1, set())
+        places = [(one in unstable, sign * one.rank, self.order.index(one.model)) for one in finalists]
+        return finalists, totals, RULES[rule], [sorted(places).index(place) for place in places]
 
 
 def _pick(totals: Floats, weights: Floats, allowed: float, places: Sequence[int]) -> int:
@@ -197,6 +190,6 @@ def _pick(totals: Floats, weights: Floats, allowed: float, places: Sequence[int]
     return min(as_good, key=places.__getitem__, default=best)
 
 
-def _spread(rows: Floats) -> float:
+def spread(rows: Floats) -> float:
     """Standard error of a sum over rows, as a sample of many rows."""
     return float(np.sqrt(rows.size) * rows.std(ddof=1)) if rows.size > 1 else float("inf")

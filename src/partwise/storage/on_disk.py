@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from partwise.core.data import CountMatrix
-from partwise.engines.resolve import resolve_engine
+from partwise.engines.local import resolve_engine
 from partwise.errors import InvalidInputError
 from partwise.io.atomic import FilePath
 from partwise.storage.by_workers import write_by_workers

@@ -16,7 +16,7 @@ from partwise.allocation.kernels.particles import bridge_island, log_permanent, 
 from partwise.allocation.model import AllocationModel
 from partwise.core.data import CountMatrix, SparseData
 from partwise.core.keys import Key, RandomState, key_from
-from partwise.engines.resolve import resolve_engine
+from partwise.engines.local import resolve_engine
 from partwise.errors import InaccurateWarning, InvalidInputError
 from partwise.kernels.arrays import Floats
 from partwise.likelihood.averages import log_mean

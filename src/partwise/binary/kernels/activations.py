@@ -76,7 +76,6 @@ def fit_rows(
     shares = np.empty(n_components)
     for n in range(start, stop):
         counts[:] = 0.0
-        local[:] = 1.0 / n_components if is_dirichlet else 0.5
         size = row_starts[n + 1] - row_starts[n]
         for p in range(row_starts[n], row_starts[n + 1]):
             counts[codes[p] & 1] += 1.0 / n_components

@@ -7,14 +7,17 @@ Where the dictionary is given, q_k = w_fk does not change at all (Magnusson et a
 
 import numpy as np
 
-from partwise.allocation.kernels.collapsed import Concentrations, Labelled, Tokens
-from partwise.kernels.arrays import Counts, Floats, LongCounts, Numbers, Singles, Starts, Words
+from partwise.allocation.kernels.collapsed import Block, Concentrations, Labelled, Tokens, Totals
+from partwise.kernels.arrays import Counts, Floats, Indices, LongCounts, Numbers, Singles, Starts, Words
 from partwise.kernels.jit import inline_kernel, kernel
+from partwise.kernels.prefetch import prefetch
 from partwise.kernels.streams import new_stream, next_uniform, seek_row
-from partwise.kernels.sums import sum_of
 
 # Entries that are summed together: rows are filled up to a multiple of the first with components counted 0 times.
 _ENTRIES, _COMPONENTS = 8, 16
+# Cells between a row's use and the request for it. Rows are scattered over memory, and waiting for them would take
+# longer than all sums. Entries of a row that are asked for: two cache lines of components, four of numbers.
+_AHEAD = 3
 
 
 @inline_kernel
@@ -24,7 +27,8 @@ def _change(
     k: int,
     change: int,
     alpha: float,
-    whole: float,
+    totals: Totals,
+    shares: Floats,
     beta: Floats,
     ratios: Floats,
     sums: Floats,
@@ -32,7 +36,8 @@ def _change(
     """``counts[k] += change; component_counts[k] += change``; returns the change of ``ratios @ beta``."""
     counts[k] += change
     component_counts[k] += change
-    fresh = (alpha + counts[k]) / (whole + component_counts[k])
+    shares[k] = totals[0][k] / (totals[1][k] + component_counts[k])
+    fresh = shares[k] * (alpha + counts[k])
     difference = beta[k] * (fresh - ratios[k])
     ratios[k] = fresh
     sums[k // _COMPONENTS] += difference
@@ -107,27 +112,59 @@ def _drawn_by_prior(beta: Floats, ratios: Floats, sums: Floats, n_components: in
     return k
 
 
+@inline_kernel
+def _ask_for(own: Numbers, numbers: Counts, labels: Numbers, first: int, token: int) -> None:
+    """Let the processor fetch a row's first components, their numbers, and a label."""
+    prefetch(own, first)
+    prefetch(own, first + 32)
+    for entry in range(0, 64, 16):
+        prefetch(numbers, first + entry)
+    prefetch(labels, token)
+
+
+@inline_kernel
+def _place_of_row(rows: Indices, p: int, end: int, n: int) -> int:
+    """``p + np.searchsorted(rows[p:end], n)``."""
+    while p < end:
+        middle = (p + end) // 2
+        if rows[middle] < n:
+            p = middle + 1
+        else:
+            end = middle
+    return p
+
+
 @kernel
-def _components_of_rows(
-    sample_counts: Counts, labels: Numbers, first_tokens: Starts, start: int, stop: int
+def _take_components(
+    sample_counts: Counts, labels: Numbers, first_tokens: Starts, start: int, stop: int, hidden: bool
 ) -> tuple[Numbers, Counts, Starts, Counts]:
-    """Components of each row and how often they are counted, where a row starts, and how many it has."""
+    """Components of each row and how often they are counted, where a row starts, and how many it has.
+
+    Their entries of ``sample_counts`` become 0. Components come in the order of the row's labels; where ``hidden``
+    tokens without labels are counted too, their components follow.
+    """
     n_components = sample_counts.shape[1]
     sizes, starts = np.zeros(stop - start, np.int32), np.zeros(stop - start + 1, np.int64)
-    for n in range(start, stop):
-        for k in range(n_components):
-            sizes[n - start] += sample_counts[n, k] > 0
-        most = min(n_components, sizes[n - start] + first_tokens[n + 1] - first_tokens[n])
-        starts[n - start + 1] = starts[n - start] + (most // _ENTRIES + 1) * _ENTRIES
+    for n in range(stop - start):
+        most = n_components if hidden else min(n_components, first_tokens[start + n + 1] - first_tokens[start + n])
+        starts[n + 1] = starts[n] + (most // _ENTRIES + 1) * _ENTRIES
     own = np.zeros(starts[stop - start], labels.dtype)
     numbers = np.zeros(starts[stop - start], np.int32)
     for n in range(start, stop):
-        j = starts[n - start]
-        for k in range(n_components):
-            if sample_counts[n, k] > 0:
-                own[j] = k
-                numbers[j] = sample_counts[n, k]
+        first = j = starts[n - start]
+        for i in range(first_tokens[n], first_tokens[n + 1]):
+            k = labels[i]
+            if k < n_components and sample_counts[n, k] > 0:
+                own[j], numbers[j] = k, sample_counts[n, k]
+                sample_counts[n, k] = 0
                 j += 1
+        if hidden:
+            for k in range(n_components):
+                if sample_counts[n, k] > 0:
+                    own[j], numbers[j] = k, sample_counts[n, k]
+                    sample_counts[n, k] = 0
+                    j += 1
+        sizes[n - start] = j - first
     return own, numbers, starts, sizes
 
 
@@ -135,19 +172,20 @@ def _components_of_rows(
 def _count_rows(
     sample_counts: Counts, own: Numbers, numbers: Counts, starts: Starts, sizes: Counts, start: int
 ) -> None:
-    """``sample_counts[start + n, own[n]] = numbers[n]``, 0 for other components."""
+    """``sample_counts[start + n, own[n]] = numbers[n]``."""
     for n in range(sizes.size):
-        for k in range(sample_counts.shape[1]):
-            sample_counts[start + n, k] = 0
         for j in range(starts[n], starts[n] + sizes[n]):
             sample_counts[start + n, own[j]] = numbers[j]
 
 
 @kernel
-def sweep_by_features(tokens: Tokens, priors: Concentrations, words: Words, state: Labelled) -> None:
-    """``k = rng.choice(K, p=normalise((α_f + S_fk) / (α_+ + S_k) * (β_k + S_nk)))`` for each token, without itself.
+def sweep_by_features(
+    tokens: Tokens, priors: Concentrations, totals: Totals, words: Words, block: Block, hidden: bool, state: Labelled
+) -> None:
+    """``k = rng.choice(K, p=normalise(p_k (α_f + S_fk) / (c_k + S_k) * (β_k + S_nk)))`` for each token, without itself.
 
-    The cells of ``tokens`` are the data by columns; labels lie row after row, those of a row by features.
+    The cells of ``tokens`` are the data by columns; labels lie row after row, those of a row by features. Those of the
+    rows and features of ``block`` are visited. ``hidden`` says whether tokens without labels are counted, too.
     Labels and counts change in place; a label of K stands for none yet. Feature f has the stream f. A draw goes through
     the row's own components first, in the order in which they came to it, each counting S_nk times, and then through
     all components, each counting β_k times.
@@ -155,25 +193,32 @@ def sweep_by_features(tokens: Tokens, priors: Concentrations, words: Words, stat
     (indptr, rows, values, first_tokens), (dictionary_concentration, activation_concentration) = tokens, priors
     labels, sample_counts, feature_counts, component_counts = state
     n_components = activation_concentration.size
-    whole = sum_of(dictionary_concentration)
-    n_rows = first_tokens.size - 1
-    own, numbers, starts, sizes = _components_of_rows(sample_counts, labels, first_tokens, 0, n_rows)
+    start, stop, first_feature, last_feature = block
+    own, numbers, starts, sizes = _take_components(sample_counts, labels, first_tokens, start, stop, hidden)
+    shares = totals[0] / (totals[1] + component_counts)
     n_sums = (n_components - 1) // _COMPONENTS + 1
     ratios = np.zeros(n_sums * _COMPONENTS)
     beta = np.zeros(n_sums * _COMPONENTS)
     beta[:n_components] = activation_concentration
     sums = np.zeros(n_sums)
     running = np.zeros(np.diff(starts).max() // _ENTRIES)
-    next_tokens = first_tokens.copy()
+    next_tokens = first_tokens[start:stop].copy()
+    for f in range(first_feature):
+        for p in range(_place_of_row(rows, indptr[f], indptr[f + 1], start), indptr[f + 1]):
+            if rows[p] >= stop:
+                break
+            next_tokens[rows[p] - start] += values[p]
     stream = new_stream()
-    for f in range(indptr.size - 1):
-        if indptr[f] == indptr[f + 1]:
+    for f in range(first_feature, last_feature):
+        begin = _place_of_row(rows, indptr[f], indptr[f + 1], start)
+        end = _place_of_row(rows, begin, indptr[f + 1], stop)
+        if begin == end:
             continue
         seek_row(stream, words, f)
         alpha = dictionary_concentration[f]
         counts = feature_counts[f]
         for k in range(n_components):
-            ratios[k] = (alpha + counts[k]) / (whole + component_counts[k])
+            ratios[k] = shares[k] * (alpha + counts[k])
         prior_sum = 0.0
         for b in range(n_sums):
             some = 0.0
@@ -181,8 +226,11 @@ def sweep_by_features(tokens: Tokens, priors: Concentrations, words: Words, stat
                 some += beta[k] * ratios[k]
             sums[b] = some
             prior_sum += some
-        for p in range(indptr[f], indptr[f + 1]):
-            n = rows[p]
+        for p in range(begin, end):
+            n = rows[p] - start
+            if p + _AHEAD < end:
+                m = rows[p + _AHEAD] - start
+                _ask_for(own, numbers, labels, starts[m], next_tokens[m])
             row = own[starts[n] : starts[n + 1]]
             row_numbers = numbers[starts[n] : starts[n + 1]]
             size = int(sizes[n])
@@ -191,7 +239,7 @@ def sweep_by_features(tokens: Tokens, priors: Concentrations, words: Words, stat
             for i in range(first, first + values[p]):
                 old = int(labels[i])
                 if old < n_components:
-                    prior_sum += _change(counts, component_counts, old, -1, alpha, whole, beta, ratios, sums)
+                    prior_sum += _change(counts, component_counts, old, -1, alpha, totals, shares, beta, ratios, sums)
                     size = _taken_out(row, row_numbers, old, size)
                 own_sum = 0.0
                 n_groups = (size + _ENTRIES - 1) // _ENTRIES
@@ -207,10 +255,10 @@ def sweep_by_features(tokens: Tokens, priors: Concentrations, words: Words, stat
                     j = _place_of(row, new, size)
                     size = max(size, j + 1)
                 row_numbers[j] += 1
-                prior_sum += _change(counts, component_counts, new, 1, alpha, whole, beta, ratios, sums)
+                prior_sum += _change(counts, component_counts, new, 1, alpha, totals, shares, beta, ratios, sums)
                 labels[i] = new
             sizes[n] = size
-    _count_rows(sample_counts, own, numbers, starts, sizes, 0)
+    _count_rows(sample_counts, own, numbers, starts, sizes, start)
 
 
 @kernel
@@ -220,6 +268,7 @@ def sweep_rows_by_features(
     activation_concentration: Floats,
     words: Words,
     span: tuple[int, int, int, int],
+    hidden: bool,
     state: tuple[Numbers, Counts, Counts],
 ) -> None:
     """``k = rng.choice(K, p=normalise(w_fk * (β_k + S_nk)))`` for each token of each row, without the token itself.
@@ -231,7 +280,7 @@ def sweep_rows_by_features(
     (indptr, indices, values, first_tokens), (first_row, row_keys, start, stop) = tokens, span
     labels, sample_counts, feature_counts = state
     n_components, n_features = activation_concentration.size, dictionary.shape[0]
-    own, numbers, starts, sizes = _components_of_rows(sample_counts, labels, first_tokens, start, stop)
+    own, numbers, starts, sizes = _take_components(sample_counts, labels, first_tokens, start, stop, hidden)
     ends = np.zeros(n_features + 1, np.int64)
     for p in range(indptr[start], indptr[stop]):
         ends[indices[p] + 1] += 1
@@ -266,6 +315,9 @@ def sweep_rows_by_features(
             prior_sum += some
         for p in range(ends[f], ends[f + 1]):
             n = rows[p]
+            if p + _AHEAD < ends[f + 1]:
+                m = rows[p + _AHEAD]
+                _ask_for(own, numbers, labels, starts[m], next_tokens[m])
             row = own[starts[n] : starts[n + 1]]
             row_numbers = numbers[starts[n] : starts[n + 1]]
             size = int(sizes[n])

@@ -1,8 +1,8 @@
 """AllocationNMF on two threads: time to tomotopy's held-out perplexity on two, and the speed-up of a sweep.
 
-The race is that of allocation_race and allocation_many, with default settings. The speed-up is that of a sweep of gibbs.
-It is divided by the speed-up of a kernel
-whose two halves share nothing, measured in turns with it: what is lost is lost to the sampler, not to the machine.
+The race is that of allocation_race and allocation_many, with default settings. The speed-up is that of a sweep. It is
+divided by the speed-up of a kernel whose two halves share nothing, measured in turns with it: what is lost is lost to
+the sampler, not to the machine.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ def _prefetch_builder(typing_context: Any, array: Any, index: Any) -> Any:
         data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
         place = builder.bitcast(builder.gep(data, [arguments[1]]), byte)
         kind = ir.FunctionType(ir.VoidType(), [byte, number, number, number])
-        instruction = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0i8")
+        instruction: Any = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0i8")  # type: ignore[no-untyped-call]  # of Numba
         # For reading, into all levels of the cache, as data. A place outside of the array does no harm.
         builder.call(instruction, [place, number(0), number(3), number(1)])
         return context.get_dummy_value()

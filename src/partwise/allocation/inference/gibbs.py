@@ -248,7 +248,7 @@ class AllocationCollapsedGibbs(GibbsSampler[SparseData, AllocationGibbsState]):
 
 
 def _keep_rows(block: Block, sample_counts: Counts, kept: Floats, prior: SamplePrior) -> float:
-    beta, *lengths = prior
+    beta, lengths = prior.concentration, (prior.length_shape, prior.length_rate)
     log_gammas, sums = gammaln(beta), np.empty(block.stop - block.start)
-    total = keep_rows(sample_counts[block.rows], beta, tuple(lengths), log_gammas, kept[block.rows], sums)
+    total = keep_rows(sample_counts[block.rows], beta, lengths, log_gammas, kept[block.rows], sums)
     return prior.log_lengths(sums) + total + float(log_gammas.sum()) * sums.size

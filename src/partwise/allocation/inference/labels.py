@@ -205,12 +205,13 @@ def sweep(
     """
     if totals is None:
         totals = np.ones(model.n_components), np.full(model.n_components, model.dictionary_concentration.sum())
-    priors, block = model.concentrations, (*rows, *(features or (0, data.shape[1])))
+    priors = model.dictionary_concentration, model.activation_concentration
+    block = (*rows, *(features or (0, data.shape[1])))
     if by_features:
         columns = data.rows(0, data.shape[0]).transposed if data.by_rows else data.transposed
         tokens = columns.indptr, columns.indices, columns.values, first_tokens(data)
-        sweep_by_features(tokens, tuple(priors), totals, key.words, block, bool(data.n_missing), state)
+        sweep_by_features(tokens, priors, totals, key.words, block, bool(data.n_missing), state)
     else:
         tokens = data.indptr, data.indices, data.values, first_tokens(data)
         tile = tile_of(state[2].shape[1])
-        sweep_tokens(tokens, tuple(priors), totals, tile, key.words, streams or (0, keys_of_rows(data)), block, state)
+        sweep_tokens(tokens, priors, totals, tile, key.words, streams or (0, keys_of_rows(data)), block, state)

@@ -69,17 +69,9 @@ def sweep_squares(
         own_rows, own_features = (rows[b], rows[b + 1]), (features[f], features[f + 1])
         if own_rows[0] < own_rows[1]:
             counts = *state.of_chain(chain)[:3], inside[chain, b, f]
-            more: Any = {"features": own_features, "totals": (totals[chain][0][b], totals[chain][1])}
+            shares: Any = {"totals": (totals[chain][0][b], totals[chain][1]), "by_features": by_features}
             key = keys[chain].for_stage(f"gibbs {step}")
-            sweep(
-                key,
-                data,
-                models[chain],
-                own_rows,
-                counts,
-                by_features=models[chain].n_components >= MANY_COMPONENTS,
-                **more,
-            )
+            sweep(key, data, models[chain], own_rows, counts, features=own_features, **shares)
 
     tasks = [(chain, b) for chain in range(len(keys)) for b in range(number)]
     engine.for_each(count, tasks)

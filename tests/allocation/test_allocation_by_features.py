@@ -118,7 +118,7 @@ def test_a_sweep_of_a_block_is_the_textbook_one(block: Any, hidden: bool) -> Non
 BUGS: dict[str, dict[str, str]] = {
     "the token counts itself in its feature": {"component_counts, old, -1,": "component_counts, old, 0,"},
     "the token counts itself in its row": {"size = _taken_out(row, row_numbers, old, size)": "size = size + 0"},
-    "the row's own components are left out": {"if rest < own_sum:": "if rest < 0.5 * own_sum:"},
+    "the prior is left out": {"prior = beta, sums, prior_sum": "prior = beta, sums, 0.0"},
     "concentrations of another feature": {"dictionary_concentration[f]": "dictionary_concentration[-1 - f]"},
 }
 
@@ -179,7 +179,7 @@ def test_a_sweep_of_rows_is_the_textbook_one(n_components: int, rows: tuple[int,
 
 ROW_BUGS: dict[str, dict[str, str]] = {
     "the token counts itself": {"size = _taken_out(row, row_numbers, old, size)": "size = size + 0"},
-    "the prior is left out": {"next_uniform(stream) * (own_sum + prior_sum)": "next_uniform(stream) * own_sum"},
+    "the prior is left out": {"prior = beta, sums, prior_sum": "prior = beta, sums, 0.0"},
     "the dictionary of another feature": {"= dictionary[f, ": "= dictionary[-1 - f, "},
 }
 

@@ -113,6 +113,42 @@ def _drawn_by_prior(beta: Floats, ratios: Floats, sums: Floats, n_components: in
 
 
 @inline_kernel
+def _prior_sums(beta: Floats, ratios: Floats, sums: Floats) -> float:
+    """``sums[:] = (beta * ratios).reshape(sums.size, -1).sum(axis=1); sums.sum()``."""
+    total = 0.0
+    for b in range(sums.size):
+        some = 0.0
+        for k in range(_COMPONENTS * b, _COMPONENTS * (b + 1)):
+            some += beta[k] * ratios[k]
+        sums[b] = some
+        total += some
+    return total
+
+
+@inline_kernel
+def _drawn_place(
+    row: Numbers,
+    numbers: Counts,
+    ratios: Floats,
+    size: int,
+    prior: tuple[Floats, Floats, float],
+    n_components: int,
+    uniform: float,
+    running: Floats,
+) -> int:
+    """The place in a row of a component drawn by ``numbers * ratios[row]`` or, further on, by ``beta * ratios``."""
+    beta, sums, prior_sum = prior
+    own_sum = 0.0
+    for c in range((size + _ENTRIES - 1) // _ENTRIES):
+        running[c] = _group_sum(row, numbers, ratios, _ENTRIES * c)
+        own_sum += running[c]
+    rest = uniform * (own_sum + prior_sum)
+    if rest < own_sum:
+        return _place_among_own(row, numbers, ratios, running, size, rest)
+    return _place_of(row, _drawn_by_prior(beta, ratios, sums, n_components, rest - own_sum), size)
+
+
+@inline_kernel
 def _ask_for(own: Numbers, numbers: Counts, labels: Numbers, first: int, token: int) -> None:
     """Let the processor fetch a row's first components, their numbers, and a label."""
     prefetch(own, first)
@@ -219,13 +255,7 @@ def sweep_by_features(
         counts = feature_counts[f]
         for k in range(n_components):
             ratios[k] = shares[k] * (alpha + counts[k])
-        prior_sum = 0.0
-        for b in range(n_sums):
-            some = 0.0
-            for k in range(_COMPONENTS * b, _COMPONENTS * (b + 1)):
-                some += beta[k] * ratios[k]
-            sums[b] = some
-            prior_sum += some
+        prior_sum = _prior_sums(beta, ratios, sums)
         for p in range(begin, end):
             n = rows[p] - start
             if p + _AHEAD < end:
@@ -241,19 +271,9 @@ def sweep_by_features(
                 if old < n_components:
                     prior_sum += _change(counts, component_counts, old, -1, alpha, totals, shares, beta, ratios, sums)
                     size = _taken_out(row, row_numbers, old, size)
-                own_sum = 0.0
-                n_groups = (size + _ENTRIES - 1) // _ENTRIES
-                for c in range(n_groups):
-                    running[c] = _group_sum(row, row_numbers, ratios, _ENTRIES * c)
-                    own_sum += running[c]
-                rest = next_uniform(stream) * (own_sum + prior_sum)
-                if rest < own_sum:
-                    j = _place_among_own(row, row_numbers, ratios, running, size, rest)
-                    new = int(row[j])
-                else:
-                    new = _drawn_by_prior(beta, ratios, sums, n_components, rest - own_sum)
-                    j = _place_of(row, new, size)
-                    size = max(size, j + 1)
+                prior = beta, sums, prior_sum
+                j = _drawn_place(row, row_numbers, ratios, size, prior, n_components, next_uniform(stream), running)
+                new, size = int(row[j]), max(size, j + 1)
                 row_numbers[j] += 1
                 prior_sum += _change(counts, component_counts, new, 1, alpha, totals, shares, beta, ratios, sums)
                 labels[i] = new
@@ -306,13 +326,7 @@ def sweep_rows_by_features(
             continue
         seek_row(stream, words, first_row + start + row_keys * f)
         weights[:n_components] = dictionary[f, :n_components]
-        prior_sum = 0.0
-        for b in range(n_sums):
-            some = 0.0
-            for k in range(_COMPONENTS * b, _COMPONENTS * (b + 1)):
-                some += beta[k] * weights[k]
-            sums[b] = some
-            prior_sum += some
+        prior_sum = _prior_sums(beta, weights, sums)
         for p in range(ends[f], ends[f + 1]):
             n = rows[p]
             if p + _AHEAD < ends[f + 1]:
@@ -327,19 +341,9 @@ def sweep_rows_by_features(
                 old = int(labels[i])
                 if old < n_components:
                     size = _taken_out(row, row_numbers, old, size)
-                own_sum = 0.0
-                n_groups = (size + _ENTRIES - 1) // _ENTRIES
-                for c in range(n_groups):
-                    running[c] = _group_sum(row, row_numbers, weights, _ENTRIES * c)
-                    own_sum += running[c]
-                rest = next_uniform(stream) * (own_sum + prior_sum)
-                if rest < own_sum:
-                    j = _place_among_own(row, row_numbers, weights, running, size, rest)
-                    new = int(row[j])
-                else:
-                    new = _drawn_by_prior(beta, weights, sums, n_components, rest - own_sum)
-                    j = _place_of(row, new, size)
-                    size = max(size, j + 1)
+                prior = beta, sums, prior_sum
+                j = _drawn_place(row, row_numbers, weights, size, prior, n_components, next_uniform(stream), running)
+                new, size = int(row[j]), max(size, j + 1)
                 row_numbers[j] += 1
                 labels[i] = new
                 feature_counts[f, new] += 1
